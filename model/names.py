@@ -1,0 +1,53 @@
+"""The names that rooms and clusters agree on.
+
+Decides every name that two of our programs, or one of them and a cluster, have to spell alike. Names that a user
+chooses (pools, teams, departments, priorities) are not here: they come from the stack file.
+"""
+
+from typing import Final
+
+# Our own API group. GangPolicy is cluster-scoped: one policy bounds every team alike.
+GROUP: Final = "muster.dev"
+VERSION: Final = "v1alpha1"
+API_VERSION: Final = f"{GROUP}/{VERSION}"
+GANG_POLICY_KIND: Final = "GangPolicy"
+GANG_POLICY_PLURAL: Final = "gangpolicies"
+GANG_POLICY_SHORT: Final = "gp"
+GANG_POLICY: Final = "default"
+
+# Kueue keeps `controllerName` for good, so the object has another name when Kueue's own check is used instead.
+CONTROLLER_NAME: Final = "muster.dev/gang-admission"
+FIELD_MANAGER: Final = CONTROLLER_NAME
+ADMISSION_CHECK: Final = "gang"
+BUILTIN_CONTROLLER_NAME: Final = "kueue.x-k8s.io/provisioning-request"
+
+SYSTEM_NAMESPACE: Final = "muster-system"
+KUEUE_NAMESPACE: Final = "kueue-system"
+RAY_NAMESPACE: Final = "ray-system"
+
+POOL_LABEL: Final = "muster.dev/pool"
+TEAM_LABEL: Final = "muster.dev/team"
+DEPARTMENT_LABEL: Final = "muster.dev/department"
+SYSTEM_POOL: Final = "system"
+
+GPU_RESOURCE: Final = "nvidia.com/gpu"
+GPU_TAINT_KEY: Final = "nvidia.com/gpu"
+GPU_TAINT_VALUE: Final = "present"
+GPU_TAINT_EFFECT: Final = "NoSchedule"
+
+# Kueue puts an unlabelled job of a namespace into the LocalQueue of exactly this name.
+DEFAULT_LOCAL_QUEUE: Final = "default"
+QUEUE_LABEL: Final = "kueue.x-k8s.io/queue-name"
+PRIORITY_LABEL: Final = "kueue.x-k8s.io/priority-class"
+KUEUE_API_VERSION: Final = "kueue.x-k8s.io/v1beta2"
+KUEUE_CONFIG_API_VERSION: Final = "config.kueue.x-k8s.io/v1beta2"
+
+PROVISIONING_API_VERSION: Final = "autoscaling.x-k8s.io/v1"
+CONSUME_ANNOTATION: Final = "autoscaling.x-k8s.io/consume-provisioning-request"
+CLASS_ANNOTATION: Final = "autoscaling.x-k8s.io/provisioning-class-name"
+GKE_QUEUED_CLASS: Final = "queued-provisioning.gke.io"
+BEST_EFFORT_ATOMIC_CLASS: Final = "best-effort-atomic-scale-up.autoscaling.x-k8s.io"
+CHECK_CAPACITY_CLASS: Final = "check-capacity.autoscaling.x-k8s.io"
+# A GKE lease labels its nodes with the resize request that the finished ProvisioningRequest reports as a detail.
+GKE_LEASE_LABEL: Final = "autoscaling.gke.io/provisioning-request"
+GKE_LEASE_DETAIL: Final = "ResizeRequestName"
