@@ -1,0 +1,23 @@
+"""GangPolicy: how gangs get their capacity, in which order, for how long, and what happens otherwise."""
+
+from model.gangpolicy.crd import crd
+from model.gangpolicy.durations import DURATION_PATTERN, format_duration, parse_duration
+from model.gangpolicy.manifest import to_manifest
+from model.gangpolicy.policy import DetailSelector, FlavorPolicy, GangPolicy, OnStaggered, RetryPolicy
+from model.gangpolicy.reader import from_spec
+from model.gangpolicy.rules import violations
+
+__all__ = [
+    "DURATION_PATTERN",
+    "DetailSelector",
+    "FlavorPolicy",
+    "GangPolicy",
+    "OnStaggered",
+    "RetryPolicy",
+    "crd",
+    "format_duration",
+    "from_spec",
+    "parse_duration",
+    "to_manifest",
+    "violations",
+]

@@ -1,0 +1,183 @@
+"""Reads a policy out of untyped values: an object's `spec`, or the same words in a stack file.
+
+Decides what is refused as unreadable, and reads on after a mistake so that one look shows them all. Leaves
+the rules between fields to rules.py.
+"""
+
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+
+from model.gangpolicy.durations import parse_duration
+from model.gangpolicy.policy import DetailSelector, FlavorPolicy, GangPolicy, OnStaggered, RetryPolicy
+from model.gangpolicy.rules import violations
+from model.violations import Violation
+
+
+def from_spec(spec: object, *, path: str = "spec") -> GangPolicy | list[Violation]:
+    """The policy that a `spec` mapping says, or every reason why it says none."""
+    reader = _Reader()
+    policy = reader.policy(spec, path)
+    return reader.found or violations(policy, path=path) or policy
+
+
+class _Reader:
+    """Reads untyped values into the policy, notes what does not fit, and goes on."""
+
+    def __init__(self) -> None:
+        self.found: list[Violation] = []
+
+    def policy(self, spec: object, path: str) -> GangPolicy:
+        known = GangPolicy()
+        values = self._mapping(spec, path, allowed=_SPEC_FIELDS)
+        return GangPolicy(
+            managed_resources=self._names(values, "managedResources", path, known.managed_resources),
+            queue_timeout=self._duration(values, "queueTimeout", path, known.queue_timeout),
+            provision_timeout=self._duration(values, "provisionTimeout", path, known.provision_timeout),
+            booking_window=self._duration(values, "bookingWindow", path, known.booking_window),
+            booking_margin=self._duration(values, "bookingMargin", path, known.booking_margin),
+            on_staggered=self._on_staggered(values, path),
+            retry=self._retry(values.get("retry", {}), f"{path}.retry"),
+            flavors=tuple(
+                self._flavor(item, f"{path}.flavors[{index}]")
+                for index, item in enumerate(self._list(values.get("flavors", ()), f"{path}.flavors"))
+            ),
+        )
+
+    def _retry(self, spec: object, path: str) -> RetryPolicy:
+        known = RetryPolicy()
+        values = self._mapping(spec, path, allowed=("base", "max", "deadline", "jitterPercent"))
+        return RetryPolicy(
+            base=self._duration(values, "base", path, known.base),
+            max=self._duration(values, "max", path, known.max),
+            deadline=self._duration(values, "deadline", path, known.deadline),
+            jitter_percent=self._integer(values, "jitterPercent", path, known.jitter_percent),
+        )
+
+    def _flavor(self, spec: object, path: str) -> FlavorPolicy:
+        values = self._mapping(spec, path, allowed=_FLAVOR_FIELDS)
+        selectors = self._list(values.get("nodeSelectorFromDetails", ()), f"{path}.nodeSelectorFromDetails")
+        return FlavorPolicy(
+            name=self._text(values, "name", path),
+            provisioning_class_name=self._text(values, "provisioningClassName", path),
+            parameters=self._parameters(values.get("parameters", {}), f"{path}.parameters"),
+            node_selector_from_details=tuple(
+                self._selector(item, f"{path}.nodeSelectorFromDetails[{index}]")
+                for index, item in enumerate(selectors)
+            ),
+            one_pod_set_per_request=self._boolean(values, "onePodSetPerRequest", path),
+            verify_nodes=self._boolean(values, "verifyNodes", path),
+            max_nodes=self._integer(values, "maxNodes", path, 0),
+            gpus_per_node=self._integer(values, "gpusPerNode", path, 0),
+            scarcity=self._integer(values, "scarcity", path, 0),
+        )
+
+    def _selector(self, spec: object, path: str) -> DetailSelector:
+        values = self._mapping(spec, path, allowed=("key", "detail"))
+        return DetailSelector(key=self._text(values, "key", path), detail=self._text(values, "detail", path))
+
+    def _on_staggered(self, values: Mapping[str, object], path: str) -> OnStaggered:
+        value = values.get("onStaggered", OnStaggered.RELEASE.value)
+        try:
+            return OnStaggered(str(value))
+        except ValueError:
+            self._note(f"{path}.onStaggered", f"{value!r} is unknown", "write release or hold")
+            return OnStaggered.RELEASE
+
+    def _parameters(self, spec: object, path: str) -> Mapping[str, str]:
+        values = self._mapping(spec, path, allowed=None)
+        for key, value in values.items():
+            if not isinstance(value, str) or len(value) > 255:
+                self._note(
+                    f"{path}.{key}", f"{value!r} is not a text of at most 255 characters", "put it in quotes"
+                )
+        return {key: value for key, value in values.items() if isinstance(value, str)}
+
+    def _names(
+        self, values: Mapping[str, object], key: str, path: str, default: tuple[str, ...]
+    ) -> tuple[str, ...]:
+        items = self._list(values.get(key, default), f"{path}.{key}")
+        for item in items:
+            if not isinstance(item, str):
+                self._note(
+                    f"{path}.{key}",
+                    f"{item!r} is not a resource's name",
+                    "write a name such as nvidia.com/gpu",
+                )
+        return tuple(item for item in items if isinstance(item, str))
+
+    def _duration(self, values: Mapping[str, object], key: str, path: str, default: timedelta) -> timedelta:
+        value = values.get(key)
+        if value is None:
+            return default
+        try:
+            return parse_duration(value if isinstance(value, str) else repr(value))
+        except ValueError as error:
+            self._note(
+                f"{path}.{key}", str(error), "write hours, minutes and seconds in this order: 1h30m, 45s"
+            )
+            return default
+
+    def _integer(self, values: Mapping[str, object], key: str, path: str, default: int) -> int:
+        value = values.get(key, default)
+        if isinstance(value, int) and not isinstance(value, bool):
+            return value
+        self._note(
+            f"{path}.{key}", f"{value!r} is not a whole number", f"write a number such as {default or 1}"
+        )
+        return default
+
+    def _boolean(self, values: Mapping[str, object], key: str, path: str) -> bool:
+        value = values.get(key, True)
+        if isinstance(value, bool):
+            return value
+        self._note(f"{path}.{key}", f"{value!r} is neither true nor false", "write true or false")
+        return True
+
+    def _text(self, values: Mapping[str, object], key: str, path: str) -> str:
+        value = values.get(key, "")
+        if isinstance(value, str):
+            return value
+        self._note(f"{path}.{key}", f"{value!r} is not a text", "put it in quotes")
+        return ""
+
+    def _list(self, value: object, path: str) -> Sequence[object]:
+        if isinstance(value, list | tuple):
+            return value
+        self._note(path, f"{value!r} is not a list", "write a list, [] for none")
+        return ()
+
+    def _mapping(self, value: object, path: str, *, allowed: Sequence[str] | None) -> Mapping[str, object]:
+        if not isinstance(value, Mapping):
+            self._note(path, f"{value!r} is not a mapping", "write key: value pairs")
+            return {}
+        fields = {str(key): item for key, item in value.items()}
+        for key in fields:
+            if allowed is not None and key not in allowed:
+                self._note(f"{path}.{key}", "is not a field of GangPolicy", f"allowed: {', '.join(allowed)}")
+        return fields
+
+    def _note(self, path: str, message: str, fix: str) -> None:
+        self.found.append(Violation(path, f"{message}.", f"{fix}."))
+
+
+_SPEC_FIELDS = (
+    "managedResources",
+    "queueTimeout",
+    "provisionTimeout",
+    "bookingWindow",
+    "bookingMargin",
+    "onStaggered",
+    "retry",
+    "flavors",
+)
+_FLAVOR_FIELDS = (
+    "name",
+    "provisioningClassName",
+    "parameters",
+    "nodeSelectorFromDetails",
+    "onePodSetPerRequest",
+    "verifyNodes",
+    "maxNodes",
+    "gpusPerNode",
+    "scarcity",
+)

@@ -1,0 +1,104 @@
+"""GangPolicy: what is written is what is read, and every mistake is named at its path."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from model.gangpolicy import (
+    DetailSelector,
+    FlavorPolicy,
+    GangPolicy,
+    crd,
+    format_duration,
+    from_spec,
+    parse_duration,
+    to_manifest,
+)
+from model.violations import Violation
+
+durations = st.integers(min_value=1, max_value=86_400 * 300).map(lambda seconds: timedelta(seconds=seconds))
+flavors = st.builds(
+    FlavorPolicy,
+    name=st.from_regex(r"[a-z][a-z0-9]{0,10}", fullmatch=True),
+    provisioning_class_name=st.sampled_from(["", "queued-provisioning.gke.io", "check-capacity.x"]),
+    parameters=st.dictionaries(st.text(min_size=1, max_size=5), st.text(max_size=5), max_size=3),
+    node_selector_from_details=st.just((DetailSelector(key="k", detail="d"),)),
+    max_nodes=st.integers(min_value=0, max_value=9),
+    gpus_per_node=st.integers(min_value=0, max_value=8),
+    scarcity=st.integers(min_value=0, max_value=9),
+)
+
+
+@given(durations)
+def test_every_duration_survives_its_spelling(duration: timedelta) -> None:
+    assert parse_duration(format_duration(duration)) == duration
+
+
+@pytest.mark.parametrize("text", ["", "30", "5m1h", "1d", "-3m", "1h 2m", "99999999999h"])
+def test_what_is_not_a_duration_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=r"duration|longer"):
+        parse_duration(text)
+
+
+@given(st.lists(flavors, max_size=4, unique_by=lambda flavor: flavor.name), durations)
+def test_the_written_policy_reads_back_equal(listed: list[FlavorPolicy], timeout: timedelta) -> None:
+    policy = GangPolicy(flavors=tuple(listed), provision_timeout=timeout)
+    assert from_spec(to_manifest(policy)["spec"]) == policy
+
+
+@pytest.mark.parametrize(
+    ("spec", "path"),
+    [
+        ([], "spec"),
+        ({"queueTimeuot": "1h"}, "spec.queueTimeuot"),
+        ({"queueTimeout": 30}, "spec.queueTimeout"),
+        ({"provisionTimeout": "0s"}, "spec.provisionTimeout"),
+        ({"bookingMargin": "10m"}, "spec.bookingMargin"),
+        ({"onStaggered": "hold"}, "spec.onStaggered"),
+        ({"onStaggered": "wait"}, "spec.onStaggered"),
+        ({"retry": {"base": "1h", "max": "1m"}}, "spec.retry.max"),
+        ({"retry": {"jitterPercent": 101}}, "spec.retry.jitterPercent"),
+        ({"managedResources": []}, "spec.managedResources"),
+        ({"flavors": [{"name": "l4"}, {"name": "l4"}]}, "spec.flavors[1].name"),
+        ({"flavors": [{"name": "l4", "maxNodes": True}]}, "spec.flavors[0].maxNodes"),
+        ({"flavors": [{"name": "l4", "parameters": {"a": 1}}]}, "spec.flavors[0].parameters.a"),
+        (
+            {
+                "flavors": [
+                    {
+                        "name": "l4",
+                        "provisioningClassName": "queued-provisioning.gke.io",
+                        "onePodSetPerRequest": False,
+                    }
+                ]
+            },
+            "spec.flavors[0].onePodSetPerRequest",
+        ),
+    ],
+)
+def test_a_mistake_is_named_at_its_path_with_a_fix(spec: object, path: str) -> None:
+    found = from_spec(spec)
+    assert isinstance(found, list)
+    assert [violation.path for violation in found] == [path]
+    assert all(violation.message and violation.fix for violation in found)
+
+
+def test_every_mistake_is_named_in_one_look() -> None:
+    found = from_spec({"queueTimeout": 1, "retry": {"base": "x"}, "flavors": [{"scarcity": "high"}]})
+    assert isinstance(found, list)
+    assert len(found) == 3
+    assert all(isinstance(violation, Violation) for violation in found)
+
+
+def test_the_definition_defaults_to_what_the_reader_defaults_to() -> None:
+    spec = crd()["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
+    assert from_spec(_defaults(spec)) == GangPolicy()
+
+
+def _defaults(schema: dict[str, Any]) -> Any:
+    if schema["type"] == "object" and "properties" in schema:
+        return {key: _defaults(value) for key, value in schema["properties"].items()}
+    return schema["default"]
