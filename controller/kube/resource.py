@@ -1,0 +1,130 @@
+"""Kinds of the Kubernetes API and the part of every object that all kinds share.
+
+Decides which fields of the metadata are kept: unknown fields are skipped while decoding, so `managedFields`
+never reaches the heap. Leaves spec and status to the module that declares a kind:
+
+    class Workload(Object, frozen=True):
+        spec: WorkloadSpec = WorkloadSpec()
+        status: WorkloadStatus = WorkloadStatus()
+
+    WORKLOAD = Resource("kueue.x-k8s.io", "v1beta2", "workloads", "Workload", namespaced=True, type=Workload)
+"""
+
+import sys
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Generic, NamedTuple, TypeVar
+from urllib.parse import quote
+
+import msgspec
+
+LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+"""A copy of the whole object that kubectl leaves in an annotation: never worth its memory."""
+
+
+class Partial(msgspec.Struct, frozen=True, gc=False, rename="camel", omit_defaults=True):
+    """Base of every typed piece of an object: camelCase on the wire, snake_case here, unknown fields ignored.
+
+    `gc=False` keeps 50,000 cached objects out of every garbage collection; objects decoded from JSON have
+    no cycles.
+    """
+
+
+class OwnerReference(Partial, frozen=True):
+    api_version: str = ""
+    kind: str = ""
+    name: str = ""
+    uid: str = ""
+    controller: bool = False
+    block_owner_deletion: bool = False
+
+
+class ObjectMeta(Partial, frozen=True):
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    generation: int = 0
+    creation_timestamp: datetime | None = None
+    deletion_timestamp: datetime | None = None
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+    owner_references: tuple[OwnerReference, ...] = ()
+    finalizers: tuple[str, ...] = ()
+
+
+class Key(NamedTuple):
+    """Where an object lives. `namespace` is empty for cluster-scoped kinds."""
+
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}" if self.namespace else self.name
+
+
+class Object(Partial, frozen=True):
+    """Base of every kind. `apiVersion` and `kind` are not kept: the `Resource` knows them."""
+
+    metadata: ObjectMeta = ObjectMeta()
+
+    @property
+    def key(self) -> Key:
+        return Key(self.metadata.namespace, self.metadata.name)
+
+
+T = TypeVar("T", bound=Object)
+
+
+@dataclass(frozen=True, slots=True)
+class Resource(Generic[T]):
+    """One kind of the API and the partial type it is decoded into.
+
+    `annotation_prefixes` names the annotations that caches keep (a prefix or a whole key); None keeps all
+    of them but kubectl's copy of the object. An object may carry 256 KiB of annotations, so name what you
+    read.
+    """
+
+    group: str
+    version: str
+    plural: str
+    kind: str
+    namespaced: bool
+    type: type[T]
+    annotation_prefixes: tuple[str, ...] | None = None
+
+    @property
+    def api_version(self) -> str:
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    def __str__(self) -> str:
+        return f"{self.plural}.{self.group}" if self.group else self.plural
+
+    def path(self, *, namespace: str = "", name: str = "", subresource: str = "") -> str:
+        """The URL path of the collection, of one object, or of its subresource; an empty namespace means
+        all of them.
+        """
+        parts = ["apis", self.group] if self.group else ["api"]
+        parts.append(self.version)
+        if self.namespaced and namespace:
+            parts += ["namespaces", namespace]
+        parts.append(self.plural)
+        parts += [part for part in (name, subresource) if part]
+        return "/" + "/".join(quote(part, safe="") for part in parts)
+
+    def compact(self, obj: T) -> T:
+        """Shrink one freshly decoded object for a cache: shared strings once, unread annotations not at
+        all.
+        """
+        meta = obj.metadata
+        msgspec.structs.force_setattr(meta, "namespace", sys.intern(meta.namespace))
+        for label, value in meta.labels.items():
+            meta.labels[label] = sys.intern(value)
+        for annotation in [name for name in meta.annotations if not self._keeps(name)]:
+            del meta.annotations[annotation]
+        return obj
+
+    def _keeps(self, annotation: str) -> bool:
+        if self.annotation_prefixes is None:
+            return annotation != LAST_APPLIED
+        return annotation.startswith(self.annotation_prefixes)

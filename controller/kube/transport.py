@@ -1,0 +1,208 @@
+"""One HTTP call to the API server, with its deadline, its bounded retries and its typed error.
+
+Decides what is retried: an answer that says "not now" (429) always, because the server has not acted;
+trouble on the way or behind the server (transport, 5xx) only for calls that can be repeated without harm.
+Leaves verbs and bodies to the client and the streaming of watches to the reader of `stream`.
+"""
+
+import asyncio
+import random
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Protocol
+
+import aiohttp
+from yarl import URL
+
+from controller.kube.connection import Connection
+from controller.kube.errors import ApiError, KubeError, TransportError, from_response
+
+CONNECT_TIMEOUT = 10.0
+CALL_TIMEOUT = 30.0
+"""Seconds for one attempt of one call; a LIST page of 500 large objects takes about a second."""
+
+ATTEMPTS = 4
+RETRY_BASE = 0.2
+RETRY_CAP = 5.0
+PATIENCE = 10.0
+"""The longest Retry-After that a call waits out itself; a longer one goes up to the work queue, which frees
+the worker.
+"""
+
+REPEATABLE_CODES = frozenset({500, 502, 503, 504})
+
+
+class Observer(Protocol):
+    """Told about every attempt of a call. `code` is 0 when there was no answer."""
+
+    def __call__(self, verb: str, code: int, seconds: float) -> None: ...
+
+
+class Guard(Protocol):
+    """Asked right before every attempt of a write; raises when this process may not write (any more)."""
+
+    def __call__(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """One request. `repeatable` says that doing it twice is the same as doing it once."""
+
+    verb: str
+    method: str
+    path: str
+    query: Mapping[str, str]
+    body: bytes | None = None
+    content_type: str = "application/json"
+    repeatable: bool = False
+    timeout: float = CALL_TIMEOUT
+
+    @property
+    def writes(self) -> bool:
+        return self.method != "GET"
+
+    def __str__(self) -> str:
+        return f"{self.verb} {self.path}"
+
+
+def _ignore(verb: str, code: int, seconds: float) -> None:
+    """The observer of a transport that nobody observes."""
+
+
+class Transport:
+    """A connection pool to one API server. Open it inside a running event loop and close it at the end."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        *,
+        user_agent: str,
+        observer: Observer = _ignore,
+        attempts: int = ATTEMPTS,
+        jitter: Callable[[], float] = random.random,
+    ) -> None:
+        self.connection = connection
+        self._observer = observer
+        self._attempts = attempts
+        self._jitter = jitter
+        self._headers = {
+            "User-Agent": user_agent,
+            "Accept": "application/json",
+            "Accept-Encoding": "identity",
+        }
+        self._session: aiohttp.ClientSession | None = None
+
+    def _open(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            connector = aiohttp.TCPConnector(
+                limit=100,
+                ssl=self.connection.context if self.connection.context is not None else True,
+                keepalive_timeout=60,
+            )
+            self._session = aiohttp.ClientSession(
+                connector=connector, auto_decompress=False, cookie_jar=aiohttp.DummyCookieJar()
+            )
+        return self._session
+
+    async def close(self) -> None:
+        session, self._session = self._session, None
+        if session is not None:
+            await session.close()
+
+    async def request(self, call: Call, *, guard: Guard | None = None) -> bytes:
+        """The body of a successful answer. Raises a KubeError otherwise, after the retries that the call
+        allows.
+        """
+        for attempt in range(1, self._attempts + 1):
+            if guard is not None and call.writes:
+                guard()
+            try:
+                return await self._attempt(call)
+            except KubeError as error:
+                pause = self._pause(call, error, attempt)
+                if pause is None:
+                    raise
+            await asyncio.sleep(pause)
+        raise AssertionError("the last attempt returns or raises")
+
+    def _pause(self, call: Call, error: KubeError, attempt: int) -> float | None:
+        """Seconds before the next attempt, or None when there is to be none."""
+        if attempt >= self._attempts or not self._may_repeat(call, error):
+            return None
+        if error.retry_after is not None:
+            return None if error.retry_after > PATIENCE else error.retry_after * (1 + 0.2 * self._jitter())
+        ceiling: float = min(RETRY_CAP, RETRY_BASE * 2.0 ** (attempt - 1))
+        return ceiling * (0.5 + 0.5 * self._jitter())
+
+    def _may_repeat(self, call: Call, error: KubeError) -> bool:
+        if isinstance(error, ApiError):
+            code = error.status.code
+            if code == 401:
+                return self.connection.refused()
+            if code == 429:
+                return not error.status.has_cause("DisruptionBudget")
+            return code in REPEATABLE_CODES and call.repeatable
+        return call.repeatable
+
+    async def _attempt(self, call: Call) -> bytes:
+        limits = aiohttp.ClientTimeout(total=call.timeout, sock_connect=CONNECT_TIMEOUT)
+        async with self._exchange(call, limits) as response:
+            return await response.read()
+
+    @asynccontextmanager
+    async def stream(self, call: Call, *, idle_timeout: float) -> AsyncIterator[AsyncIterator[bytes]]:
+        """The chunks of a long answer as they come. Silence longer than `idle_timeout` is a
+        TransportError.
+        """
+        limits = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT, sock_read=idle_timeout)
+        async with self._exchange(call, limits) as response:
+            yield response.content.iter_any()
+
+    @asynccontextmanager
+    async def _exchange(
+        self, call: Call, limits: aiohttp.ClientTimeout
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
+        started = time.monotonic()
+        code = 0
+        try:
+            async with self._open().request(
+                call.method,
+                URL(self.connection.server + call.path, encoded=True).update_query(dict(call.query)),
+                data=call.body,
+                headers=self._call_headers(call),
+                timeout=limits,
+                allow_redirects=False,
+                server_hostname=self.connection.server_name,
+            ) as response:
+                code = response.status
+                if not 200 <= code < 300:
+                    raise from_response(
+                        code, await response.read(), call=str(call), retry_after=_retry_after(response)
+                    )
+                yield response
+        except TimeoutError as error:
+            raise TransportError(f"no answer in time: {error}", call=str(call)) from error
+        except (aiohttp.ClientError, OSError) as error:
+            raise TransportError(f"{type(error).__name__}: {error}", call=str(call)) from error
+        finally:
+            self._observer(call.verb, code, time.monotonic() - started)
+
+    def _call_headers(self, call: Call) -> dict[str, str]:
+        headers = dict(self._headers)
+        try:
+            authorization = self.connection.authorization()
+        except OSError as error:
+            raise TransportError(f"the token cannot be read: {error}", call=str(call)) from error
+        if authorization:
+            headers["Authorization"] = authorization
+        if call.body is not None:
+            headers["Content-Type"] = call.content_type
+        return headers
+
+
+def _retry_after(response: aiohttp.ClientResponse) -> float | None:
+    """Retry-After in seconds. The date form is not used by the API server and is ignored."""
+    value = response.headers.get("Retry-After", "")
+    return float(value) if value.isascii() and value.isdigit() else None

@@ -1,0 +1,185 @@
+"""One process: its caches, its controllers, its servers, its end.
+
+Decides what runs where and when it stops: caches and servers on every replica, controllers on the leader
+only; anything that ends unasked ends the process with an error, so that Kubernetes starts it anew. On
+SIGTERM the reconciles under way get `GRACE` seconds, then the lease is released. Leaves the meaning of the
+work to those who register it.
+"""
+
+import asyncio
+import signal
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from typing import Any
+
+import structlog
+
+from controller.kube.client import Client, Selection
+from controller.kube.resource import Resource, T
+from controller.runtime.controller import Controller, NotLeading, Reconcile
+from controller.runtime.events import EventRecorder
+from controller.runtime.health import Health
+from controller.runtime.informer import Informer
+from controller.runtime.lease import LeaderElection
+from controller.runtime.metrics import Metrics
+from controller.runtime.queue import K
+
+GRACE = 20.0
+"""Seconds for the reconciles under way at the end; less than the 30 s that a pod gets by default."""
+
+Run = Callable[[], Coroutine[Any, Any, None]]
+
+
+class UnexpectedEnd(Exception):
+    """Something that runs for ever has ended."""
+
+
+class Manager:
+    """Collects the parts of a process, then runs them. Without an `election` every replica runs the
+    controllers.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        *,
+        metrics: Metrics,
+        health: Health,
+        events: EventRecorder,
+        election: LeaderElection | None = None,
+        grace: float = GRACE,
+    ) -> None:
+        self.metrics, self.health, self.events = metrics, health, events
+        self.reader = client
+        self.client = client.guarded(election.check) if election else client
+        self._election = election
+        self._grace = grace
+        self._informers: list[Informer[Any]] = []
+        self._controllers: list[Controller[Any]] = []
+        self._services: dict[str, Run] = {"events": events.run}
+        self._cleanups: list[Callable[[], Awaitable[None]]] = []
+        self._log = structlog.get_logger("manager")
+
+    def informer(
+        self,
+        resource: Resource[T],
+        *,
+        selection: Selection | None = None,
+        indexes: Mapping[str, Any] | None = None,
+    ) -> Informer[T]:
+        """A cache of this kind, on every replica. `indexes`: name -> function from an object to its
+        values.
+        """
+        informer = Informer(self.reader, resource, metrics=self.metrics, selection=selection, indexes=indexes)
+        self._informers.append(informer)
+        self.health.ready_when(
+            f"cache {resource}", lambda: None if informer.has_synced else "not read yet from the API server"
+        )
+        return informer
+
+    def controller(self, name: str, reconcile: Reconcile[K], *, workers: int = 1) -> Controller[K]:
+        """A reconcile function, run on the leader only. Say what feeds it with `.watches(informer, keys)`."""
+        controller = Controller(name, reconcile, metrics=self.metrics, workers=workers)
+        self._controllers.append(controller)
+        return controller
+
+    def service(self, name: str, run: Run) -> None:
+        """Something that runs for ever on every replica, such as a webhook server. Cancelled at the end."""
+        self._services[name] = run
+
+    def on_stop(self, cleanup: Callable[[], Awaitable[None]]) -> None:
+        """Called after everything has stopped, last registered first."""
+        self._cleanups.append(cleanup)
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Run until `stop` is set, then end in order. Raises what ended the process when nobody asked for
+        it.
+        """
+        await self.health.start()
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                background = [
+                    tasks.create_task(_forever(name, run), name=name)
+                    for name, run in [
+                        *((f"informer {informer.resource}", informer.run) for informer in self._informers),
+                        *self._services.items(),
+                    ]
+                ]
+                leading = tasks.create_task(self._lead(stop), name="controllers")
+                await _first(stop.wait(), leading)
+                self._log.info("stopping")
+                await leading
+                for task in background:
+                    task.cancel()
+        finally:
+            for cleanup in reversed(self._cleanups):
+                await cleanup()
+            await self.health.stop()
+
+    async def _lead(self, stop: asyncio.Event) -> None:
+        """Wait for the lease, run the controllers under it, and give it back when asked to stop."""
+        if not self._controllers:
+            await stop.wait()
+            return
+        if self._election is not None and not await _first(stop.wait(), self._election.acquire()):
+            await self._election.release()
+            return
+        async with asyncio.TaskGroup() as tasks:
+            holder = tasks.create_task(self._election.hold(), name="lease") if self._election else None
+            running = [
+                tasks.create_task(controller.run(), name=f"controller {controller.name}")
+                for controller in self._controllers
+            ]
+            await stop.wait()
+            await self._drain(running)
+            if holder is not None:
+                holder.cancel()
+        if self._election is not None:
+            await self._election.release()
+
+    async def _drain(self, running: "list[asyncio.Task[None]]") -> None:
+        for controller in self._controllers:
+            controller.stop()
+        _, late = await asyncio.wait(running, timeout=self._grace)
+        for task in late:
+            self._log.warning("cut short", task=task.get_name(), after_seconds=self._grace)
+            task.cancel()
+
+
+async def _forever(name: str, run: Run) -> None:
+    await run()
+    raise UnexpectedEnd(f"{name} has ended")
+
+
+async def _first(stopped: Coroutine[Any, Any, Any], work: "Awaitable[None]") -> bool:
+    """Wait for either. True when it was the work; the wait for the stop, or unfinished own work, is
+    cancelled.
+    """
+    stopping = asyncio.ensure_future(stopped)
+    working = asyncio.ensure_future(work)
+    try:
+        await asyncio.wait({stopping, working}, return_when=asyncio.FIRST_COMPLETED)
+        if working.done():
+            working.result()
+            return True
+        return False
+    finally:
+        stopping.cancel()
+        if working is not work:
+            working.cancel()
+
+
+def stop_on_signals() -> asyncio.Event:
+    """An event that SIGTERM and SIGINT set; a second signal ends the process at once."""
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def asked(number: signal.Signals) -> None:
+        stop.set()
+        loop.remove_signal_handler(number)
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, asked, number)
+    return stop
+
+
+__all__ = ["GRACE", "Manager", "NotLeading", "UnexpectedEnd", "stop_on_signals"]
