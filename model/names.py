@@ -1,7 +1,7 @@
 """The names that rooms and clusters agree on.
 
-Decides every name that two of our programs, or one of them and a cluster, have to spell alike. Names that a user
-chooses (pools, teams, departments, priorities) are not here: they come from the stack file.
+Decides every name that two of our programs, or one of them and a cluster, have to spell alike. Names that a
+user chooses (pools, teams, departments, priorities) are not here: they come from the stack file.
 """
 
 from typing import Final
@@ -15,7 +15,8 @@ GANG_POLICY_PLURAL: Final = "gangpolicies"
 GANG_POLICY_SHORT: Final = "gp"
 GANG_POLICY: Final = "default"
 
-# Kueue keeps `controllerName` for good, so the object has another name when Kueue's own check is used instead.
+# Kueue keeps `controllerName` for good, so the object has another name when Kueue's own check is used
+# instead.
 CONTROLLER_NAME: Final = "muster.dev/gang-admission"
 FIELD_MANAGER: Final = CONTROLLER_NAME
 ADMISSION_CHECK: Final = "gang"
@@ -48,6 +49,7 @@ CLASS_ANNOTATION: Final = "autoscaling.x-k8s.io/provisioning-class-name"
 GKE_QUEUED_CLASS: Final = "queued-provisioning.gke.io"
 BEST_EFFORT_ATOMIC_CLASS: Final = "best-effort-atomic-scale-up.autoscaling.x-k8s.io"
 CHECK_CAPACITY_CLASS: Final = "check-capacity.autoscaling.x-k8s.io"
-# A GKE lease labels its nodes with the resize request that the finished ProvisioningRequest reports as a detail.
+# A GKE lease labels its nodes with the resize request that the finished ProvisioningRequest reports as a
+# detail.
 GKE_LEASE_LABEL: Final = "autoscaling.gke.io/provisioning-request"
 GKE_LEASE_DETAIL: Final = "ResizeRequestName"

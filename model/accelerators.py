@@ -1,0 +1,43 @@
+"""The GPUs that pools are made of.
+
+Decides the accelerators Muster knows, under the names that GKE labels its nodes with
+(`cloud.google.com/gke-accelerator`; AWS has no such names, so its A10G is named in the same fashion).
+Leaves to machines.py which machine carries how many.
+"""
+
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
+
+
+@dataclass(frozen=True, slots=True)
+class Accelerator:
+    """`memory_gib` is the memory of one GPU. `rank` orders accelerators from the most ordinary to the
+    scarcest.
+
+    The rank decides two things: a worker that names no pool is offered the most ordinary GPU first, and a
+    gang over several pools asks for its scarcest piece first, because all its pieces share one booking
+    clock.
+    """
+
+    name: str
+    memory_gib: int
+    rank: int
+
+
+# Memory from NVIDIA's data sheets, names from
+# https://cloud.google.com/kubernetes-engine/docs/concepts/gpus. The rank follows generation and size; there
+# is no public table of scarcity.
+_TABLE: Final = (
+    Accelerator("nvidia-tesla-t4", 16, 10),
+    Accelerator("nvidia-l4", 24, 20),
+    Accelerator("nvidia-a10g", 24, 30),
+    Accelerator("nvidia-tesla-a100", 40, 40),
+    Accelerator("nvidia-a100-80gb", 80, 50),
+    Accelerator("nvidia-h100-80gb", 80, 60),
+    Accelerator("nvidia-h100-mega-80gb", 80, 70),
+    Accelerator("nvidia-h200-141gb", 141, 80),
+    Accelerator("nvidia-b200", 180, 90),
+)
+
+ACCELERATORS: Final = MappingProxyType({entry.name: entry for entry in _TABLE})

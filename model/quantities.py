@@ -1,0 +1,74 @@
+"""Typed amounts: GPUs, millicores, bytes, and Kubernetes quantities.
+
+Decides how an amount is read and that it is always written in Kubernetes' canonical form: a controller that
+reads an object and writes it back canonicalises every quantity in it (`1000m` becomes `1`, `2000` becomes
+`2k`), and anything else would show up as drift for ever. Leaves what an amount is *for* to quotas.
+"""
+
+import re
+from fractions import Fraction
+from typing import Final, NewType
+
+Gpus = NewType("Gpus", int)
+Millicores = NewType("Millicores", int)
+Bytes = NewType("Bytes", int)
+
+KIB: Final = 1024
+MIB: Final = KIB**2
+GIB: Final = KIB**3
+
+# The grammar of k8s.io/apimachinery/pkg/api/resource.Quantity: number, then a suffix or a decimal exponent.
+_QUANTITY: Final = re.compile(
+    r"(?P<number>\d+(?:\.\d*)?|\.\d+)(?P<suffix>[numkMGTPE]|[KMGTPE]i|[eE][+-]?\d{1,2})?\Z"
+)
+_DECIMAL: Final = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
+_BINARY: Final = ("Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
+
+
+def parse_quantity(text: str) -> Fraction:
+    """The exact value of a non-negative Kubernetes quantity; ValueError when `text` is none."""
+    match = _QUANTITY.match(text)
+    if match is None:
+        raise ValueError(f"{text!r} is not a Kubernetes quantity such as 4, 500m, 1.5 or 16Gi")
+    number, suffix = Fraction(match["number"]), match["suffix"] or ""
+    if suffix in _BINARY:
+        return number * Fraction(KIB) ** (_BINARY.index(suffix) + 1)
+    exponent = _DECIMAL[suffix] if suffix in _DECIMAL else int(suffix[1:])
+    return number * Fraction(10) ** exponent
+
+
+def parse_cpu(value: str | int | float) -> Millicores:
+    """CPU as a user writes it (`4`, `1.5`, `500m`) in millicores; ValueError below a thousandth of a core."""
+    millis = parse_quantity(str(value)) * 1000
+    if millis.denominator != 1:
+        raise ValueError(f"{value!r} is finer than a thousandth of a CPU")
+    return Millicores(int(millis))
+
+
+def parse_memory(value: str | int) -> Bytes:
+    """Memory as a user writes it (`16Gi`, `512Mi`) in bytes; ValueError for a part of a byte."""
+    size = parse_quantity(str(value))
+    if size.denominator != 1:
+        raise ValueError(f"{value!r} is not a whole number of bytes")
+    return Bytes(int(size))
+
+
+def format_count(count: int) -> str:
+    """A whole number in canonical form: 8 is `8`, 2000 is `2k`."""
+    steps = 0
+    while count and count % 1000 == 0 and steps < 6:
+        count, steps = count // 1000, steps + 1
+    return f"{count}{('', 'k', 'M', 'G', 'T', 'P', 'E')[steps]}"
+
+
+def format_cpu(cpu: Millicores) -> str:
+    """Millicores in canonical form: 500 is `500m`, 2000 is `2`."""
+    return f"{cpu}m" if cpu % 1000 else format_count(cpu // 1000)
+
+
+def format_memory(size: Bytes) -> str:
+    """Bytes in canonical form, rounded down to whole MiB: plain byte counts have another canonical form."""
+    amount, steps = size // MIB, 1
+    while amount and amount % KIB == 0 and steps < 5:
+        amount, steps = amount // KIB, steps + 1
+    return f"{amount}{_BINARY[steps]}" if amount else "0"

@@ -1,0 +1,1 @@
+"""The model as manifests: plain dictionaries, a list for each question, nothing applied."""

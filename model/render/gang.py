@@ -1,0 +1,52 @@
+"""The stack's GangPolicy: what the gang-admission controller knows about every pool.
+
+Decides, from a pool's kind, what is asked for and what is checked. Leaves the timeouts to the stack and the
+meaning of each field to gangpolicy.
+"""
+
+from dataclasses import replace
+
+from model import names
+from model.gangpolicy import DetailSelector, FlavorPolicy, GangPolicy, to_manifest
+from model.pools import Capacity, Pool
+from model.render.manifest import Manifest
+from model.stack import Stack
+
+
+def policy(stack: Stack) -> Manifest:
+    """The GangPolicy object that the AdmissionCheck refers to."""
+    return to_manifest(gang_policy(stack), name=names.GANG_POLICY)
+
+
+def gang_policy(stack: Stack) -> GangPolicy:
+    """The stack's settings with one flavor a pool."""
+    return replace(stack.gang_admission.policy, flavors=tuple(_flavor(pool) for pool in stack.pools))
+
+
+def _flavor(pool: Pool) -> FlavorPolicy:
+    if pool.capacity is Capacity.QUEUED:
+        return _queued(pool)
+    # Nodes that come as pods ask cannot be there before the pods; those of a pool of fixed size can, and
+    # must.
+    return FlavorPolicy(
+        name=pool.name,
+        verify_nodes=pool.min_nodes == pool.max_nodes,
+        max_nodes=pool.max_nodes,
+        gpus_per_node=pool.gpus_per_node,
+    )
+
+
+def _queued(pool: Pool) -> FlavorPolicy:
+    lease = DetailSelector(key=names.GKE_LEASE_LABEL, detail=names.GKE_LEASE_DETAIL)
+    is_gke = pool.provisioning_class == names.GKE_QUEUED_CLASS
+    return FlavorPolicy(
+        name=pool.name,
+        provisioning_class_name=pool.provisioning_class or "",
+        parameters=dict(sorted(pool.parameters.items())),
+        node_selector_from_details=(lease,) if is_gke else (),
+        one_pod_set_per_request=is_gke,
+        verify_nodes=True,
+        max_nodes=pool.max_nodes,
+        gpus_per_node=pool.gpus_per_node,
+        scarcity=pool.accelerator.rank if pool.accelerator else 0,
+    )

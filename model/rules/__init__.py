@@ -1,0 +1,21 @@
+"""The rules that a stack must hold: pure functions from the stack to its violations.
+
+    check(stack)  every rule
+
+Readers of these are the config loader, the policy pack, the preview and the webhooks; the paths are config
+paths.
+"""
+
+from model.rules.amounts import amount_rules
+from model.rules.identity import identity_rules
+from model.rules.pools import pool_rules
+from model.rules.priorities import priority_rules
+from model.stack import Stack
+from model.violations import Violation
+
+__all__ = ["amount_rules", "check", "identity_rules", "pool_rules", "priority_rules"]
+
+
+def check(stack: Stack) -> list[Violation]:
+    """Every violation of the stack, in the order of its sections."""
+    return [*pool_rules(stack), *priority_rules(stack), *identity_rules(stack), *amount_rules(stack)]

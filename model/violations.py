@@ -1,0 +1,54 @@
+"""What a broken rule says: where, what, and how to fix it.
+
+Decides the one shape in which rules answer and how a config path is written. Leaves line numbers and
+printing to the reader of the file (stackconfig).
+"""
+
+import difflib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+Level = Literal["error", "warning"]
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """One broken rule. `path` is the config path (`muster:pools.l4.capacity`), `fix` an instruction to a
+    person.
+
+    A warning is worth a reviewer's look and stops nothing.
+    """
+
+    path: str
+    message: str
+    fix: str
+    level: Level = "error"
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.message} Fix: {self.fix}"
+
+
+def at(*parts: str | int) -> str:
+    """The written config path: `at("muster:pools", "l4", "machine")` is `muster:pools.l4.machine`."""
+    path = ""
+    for part in parts:
+        path += f"[{part}]" if isinstance(part, int) else f".{part}" if path else part
+    return path
+
+
+def nearest(word: str, allowed: Iterable[str]) -> str | None:
+    """The allowed word that was probably meant, or None when nothing is close."""
+    matches = difflib.get_close_matches(word, sorted(allowed), n=1, cutoff=0.6)
+    return matches[0] if matches else None
+
+
+def suggestion(word: str, allowed: Iterable[str], *, noun: str) -> str:
+    """The `fix` for an unknown word: the nearest allowed one, or all that are allowed."""
+    choices = sorted(allowed)
+    close = nearest(word, choices)
+    if close is not None:
+        return f"did you mean {close!r}? Allowed: {', '.join(choices)}."
+    if choices:
+        return f"use one of: {', '.join(choices)}."
+    return f"define a {noun} first: there is none."
