@@ -104,7 +104,7 @@ _GKE: Final[tuple[_Row, ...]] = (
     ("n1-standard-4", 4, 15, "nvidia-tesla-t4", (1, 2, 4)),
     ("n1-standard-8", 8, 30, "nvidia-tesla-t4", (1, 2, 4)),
     ("n1-standard-16", 16, 60, "nvidia-tesla-t4", (1, 2, 4)),
-    ("n1-standard-32", 32, 120, "nvidia-tesla-t4", (2, 4)),
+    ("n1-standard-32", 32, 120, "nvidia-tesla-t4", (1, 2, 4)),
     ("g2-standard-4", 4, 16, "nvidia-l4", (1,)),
     ("g2-standard-8", 8, 32, "nvidia-l4", (1,)),
     ("g2-standard-12", 12, 48, "nvidia-l4", (1,)),

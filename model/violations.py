@@ -30,10 +30,11 @@ class Violation:
 
 
 def at(*parts: str | int) -> str:
-    """The written config path: `at("muster:pools", "l4", "machine")` is `muster:pools.l4.machine`."""
+    """The written config path: `at("muster:", "pools", "l4", "machine")` is `muster:pools.l4.machine`."""
     path = ""
     for part in parts:
-        path += f"[{part}]" if isinstance(part, int) else f".{part}" if path else part
+        dot = "." if path and not path.endswith(":") else ""
+        path += f"[{part}]" if isinstance(part, int) else f"{dot}{part}"
     return path
 
 

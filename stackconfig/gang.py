@@ -3,46 +3,43 @@ settings.
 """
 
 from collections.abc import Mapping
+from typing import Final
 
-from model.gangpolicy import GangPolicy, from_spec
+from model.gangpolicy import GangPolicy, from_spec, to_manifest
 from model.stack import GangAdmission, GangMode
-from model.violations import suggestion
-from stackconfig.section import Section, told
+from stackconfig.section import Section
+
+_KEY: Final = "gangAdmission"
 
 
-def read_gang(value: object, path: str, section: Section) -> GangAdmission:
-    """`muster`, `builtin` or `off`; or GangPolicy's fields, and `mode` beside them. Pools say the flavors,
-    not this.
+def read_gang(root: Section) -> GangAdmission:
+    """`muster`, `builtin` or `off`; or GangPolicy's fields, and `mode` beside them.
+
+    Flavors are not written here: they come from the pools.
     """
-    if isinstance(value, str):
-        return GangAdmission(mode=_mode(value, path, section))
-    if value is not None and not isinstance(value, Mapping):
-        section.note(
-            "gangAdmission",
-            f"must be a word or a mapping, is {told(value)}.",
-            "write muster, builtin or off.",
-        )
-        return GangAdmission()
-    settings = dict(value or {})
-    if "flavors" in settings:
-        message = "comes from the pools and is not written here."
-        section.note(
-            "gangAdmission.flavors", message, "remove it; set a pool's class and parameters in muster:pools."
-        )
-        del settings["flavors"]
-    word = settings.pop("mode", GangMode.MUSTER.value)
-    mode = _mode(word, f"{path}.mode", section)
-    read = from_spec(settings, path=path)
+    if isinstance(root.get(_KEY), str):
+        return GangAdmission(mode=root.choice(_KEY, GangMode, GangMode.MUSTER) or GangMode.MUSTER)
+    section = root.section(_KEY)
+    mode = section.choice("mode", GangMode, GangMode.MUSTER) or GangMode.MUSTER
+    default = to_manifest(GangPolicy())["spec"]
+    written = {key: section.get(key) for key in default if key != "flavors"}
+    settings = {key: value for key, value in written.items() if value is not None}
+    if isinstance(settings.get("retry"), Mapping):
+        settings["retry"] = _known(section.section("retry"), default["retry"])
+    if section.has("flavors"):
+        section.get("flavors")
+        fix = "remove it; set `provisioningClass` and `parameters` of the pool instead."
+        section.note("flavors", "come from muster:pools and are not written here.", fix)
+    section.close()
+    read = from_spec(settings, path=section.path)
     if isinstance(read, GangPolicy):
         return GangAdmission(mode=mode, policy=read)
-    section.found.extend(read)
+    root.found.extend(read)
     return GangAdmission(mode=mode)
 
 
-def _mode(word: object, path: str, section: Section) -> GangMode:
-    allowed = [mode.value for mode in GangMode]
-    if isinstance(word, str) and word in allowed:
-        return GangMode(word)
-    key = path.removeprefix("muster:")
-    section.note(key, f"is {told(word)}, which is not allowed.", suggestion(str(word), allowed, noun="mode"))
-    return GangMode.MUSTER
+def _known(section: Section, keys: Mapping[str, object]) -> dict[str, object]:
+    """The values of known keys; an unknown one is told with the nearest of them."""
+    values = {key: section.get(key) for key in keys}
+    section.close()
+    return {key: value for key, value in values.items() if value is not None}

@@ -93,7 +93,9 @@ class Section:
         if isinstance(value, int) and not isinstance(value, bool) and least <= value <= most:
             return value
         self.note(
-            key, f"must be a whole number from {least} to {most}, is {told(value)}.", "correct the number."
+            key,
+            f"must be a whole number from {least} to {most}, is {told(value)}.",
+            f"write one, such as {least if default is None else max(default, least)}.",
         )
         return default
 

@@ -6,12 +6,15 @@ Decides which keys a stack has and that shape and rules are told in one go. Leav
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Final
 
+from model.clusters import Cluster, Provider
+from model.pools import Pool
 from model.priorities import Priority
-from model.rules import check
+from model.queues import Department
+from model.rules import check, identity_rules, priority_rules
 from model.stack import ArtifactSource, PodsReady, Scheduler, Stack
-from model.violations import Violation, at, suggestion
+from model.violations import Violation, at
+from stackconfig.allowances import Pools
 from stackconfig.clusters import read_cluster
 from stackconfig.departments import read_department
 from stackconfig.document import NAMESPACE, Document, decoded, read
@@ -19,17 +22,6 @@ from stackconfig.errors import ConfigError
 from stackconfig.gang import read_gang
 from stackconfig.pools import read_pool
 from stackconfig.section import Section
-
-KEYS: Final = (
-    "cluster",
-    "pools",
-    "scheduler",
-    "priorities",
-    "departments",
-    "gangAdmission",
-    "podsReady",
-    "artifacts",
-)
 
 
 def load(path: str | Path) -> Stack:
@@ -49,17 +41,23 @@ def parse(values: Mapping[str, object], *, source: str | Path) -> Stack:
 
 
 def examine(document: Document) -> tuple[Stack | None, list[Violation]]:
-    """The stack, if its shape holds, and every violation, warnings included. Rules are asked of sound parts
-    only.
+    """The stack, if its shape holds, and every violation, warnings included.
+
+    Where the cluster or a pool could not be read, names and priorities are judged all the same, and amounts
+    are not: against the wrong pools that would mislead.
     """
     found = list(document.violations)
     if found and not document.values:
         return None, found
-    root = _Root(document.values, found)
-    stack = root.stack()
-    if stack is not None:
+    root = Section(
+        {key.removeprefix(NAMESPACE): value for key, value in document.values.items()}, NAMESPACE, found
+    )
+    stack, is_sound = _read(root)
+    if is_sound:
         found.extend(check(stack))
-    return stack, found
+        return stack, found
+    found.extend([*priority_rules(stack), *identity_rules(stack)])
+    return None, found
 
 
 def _stack(document: Document) -> Stack:
@@ -70,84 +68,57 @@ def _stack(document: Document) -> Stack:
     return stack
 
 
-class _Root:
-    """The top level, whose keys carry the namespace."""
-
-    def __init__(self, values: Mapping[str, object], found: list[Violation]) -> None:
-        self._values = values
-        self._found = found
-        for key in values:
-            if key.removeprefix(NAMESPACE) not in KEYS:
-                fix = suggestion(key, [NAMESPACE + known for known in KEYS], noun="key")
-                found.append(Violation(key, "is not a key that Muster knows.", fix))
-
-    def stack(self) -> Stack | None:
-        """None where the cluster or a pool could not be read: judging teams against the wrong pools would
-        mislead.
-        """
-        top = Section(
-            {key.removeprefix(NAMESPACE): value for key, value in self._values.items()}, "", self._found
-        )
-        cluster = read_cluster(self._section("cluster", required=True))
-        entries = self._section("pools", required=True)
-        pools = {
-            name: read_pool(Section(value, at(entries.path, name), self._found), name, cluster)
-            for name, value in entries.items()
-        }
-        sound = MappingProxyType({name: pool for name, pool in pools.items() if pool is not None})
-        departments = self._section("departments", required=True)
-        tree = [
-            read_department(Section(value, at(departments.path, name), self._found), name, sound)
-            for name, value in departments.items()
-        ]
-        priorities = self._priorities()
-        gang = read_gang(
-            self._values.get(f"{NAMESPACE}gangAdmission"), f"{NAMESPACE}gangAdmission", _Named(top)
-        )
-        scheduler = _Named(top).choice("scheduler", Scheduler, Scheduler.KUEUE)
-        artifacts = _Named(top).choice("artifacts", ArtifactSource, ArtifactSource.UPSTREAM)
-        ready = self._pods_ready()
-        if cluster is None or len(sound) < len(pools) or scheduler is None or artifacts is None:
-            return None
-        return Stack(
-            cluster=cluster,
-            pools=tuple(sound.values()),
-            departments=tuple(sorted(tree, key=lambda department: department.name)),
-            priorities=priorities,
-            scheduler=scheduler,
-            gang_admission=gang,
-            pods_ready=ready,
-            artifacts=artifacts,
-        )
-
-    def _section(self, key: str, *, required: bool = False) -> Section:
-        path = NAMESPACE + key
-        if required and self._values.get(path) is None:
-            fix = f"write `{path}:`; `python -m stackconfig new` writes a file with every key."
-            self._found.append(Violation(path, "is missing.", fix))
-        return Section(self._values.get(path), path, self._found)
-
-    def _priorities(self) -> tuple[Priority, ...]:
-        section = self._section("priorities")
-        read = {name: section.integer(name, least=-(2**31), most=2**31 - 1) for name, _ in section.items()}
-        return tuple(Priority(value, name) for name, value in read.items() if value is not None)
-
-    def _pods_ready(self) -> PodsReady:
-        section, known = self._section("podsReady"), PodsReady()
-        ready = PodsReady(
-            timeout=section.duration("timeout", known.timeout),
-            recovery=section.duration("recovery", known.recovery),
-            retries=section.integer("retries", known.retries, least=0, most=1000) or 0,
-        )
-        section.close()
-        return ready
+def _read(root: Section) -> tuple[Stack, bool]:
+    """The stack as far as it can be read, and whether its cluster and pools are what the file says."""
+    cluster = read_cluster(_required(root, "cluster"))
+    pools = _pools(_required(root, "pools"), cluster)
+    sound = MappingProxyType({name: pool for name, pool in pools.items() if pool is not None})
+    _required(root, "departments")
+    stack = Stack(
+        cluster=cluster or Cluster(provider=Provider.EXISTING, name=""),
+        pools=tuple(sound.values()),
+        departments=tuple(sorted(_departments(root, sound), key=lambda department: department.name)),
+        priorities=_priorities(root.section("priorities")),
+        scheduler=root.choice("scheduler", Scheduler, Scheduler.KUEUE) or Scheduler.KUEUE,
+        gang_admission=read_gang(root),
+        pods_ready=_pods_ready(root.section("podsReady")),
+        artifacts=root.choice("artifacts", ArtifactSource, ArtifactSource.UPSTREAM)
+        or ArtifactSource.UPSTREAM,
+    )
+    root.close()
+    return stack, cluster is not None and len(sound) == len(pools)
 
 
-class _Named(Section):
-    """The top level as a section: its mistakes carry the namespace."""
+def _required(root: Section, key: str) -> Section:
+    if not root.has(key):
+        fix = f"write `{NAMESPACE}{key}:`; `python -m stackconfig new` writes a file with every key."
+        root.note(key, "is missing.", fix)
+    return root.section(key)
 
-    def __init__(self, top: Section) -> None:
-        super().__init__(dict(top.items()), "", top.found)
 
-    def note(self, key: str, message: str, fix: str) -> None:
-        self.found.append(Violation(NAMESPACE + key, message, fix))
+def _pools(section: Section, cluster: Cluster | None) -> dict[str, Pool | None]:
+    return {
+        name: read_pool(Section(value, at(section.path, name), section.found), name, cluster)
+        for name, value in section.items()
+    }
+
+
+def _departments(root: Section, pools: Pools) -> tuple[Department, ...]:
+    return root.each("departments", lambda section, name: read_department(section, name, pools))
+
+
+def _priorities(section: Section) -> tuple[Priority, ...]:
+    read = {name: section.integer(name, least=-(2**31), most=2**31 - 1) for name, _ in section.items()}
+    return tuple(Priority(value, name) for name, value in read.items() if value is not None)
+
+
+def _pods_ready(section: Section) -> PodsReady:
+    known = PodsReady()
+    retries = section.integer("retries", known.retries, least=0, most=1000)
+    ready = PodsReady(
+        timeout=section.duration("timeout", known.timeout),
+        recovery=section.duration("recovery", known.recovery),
+        retries=known.retries if retries is None else retries,
+    )
+    section.close()
+    return ready
