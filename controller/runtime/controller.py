@@ -152,10 +152,10 @@ class Controller(Generic[K]):
         return "requeue_after"
 
     def _failed(self, key: K, error: Exception) -> str:
-        if isinstance(error, NotLeading):
-            return "not_leading"
         pause = (error.retry_after or 0.0) if isinstance(error, KubeError) else 0.0
         delay = self.queue.add_failed(key, at_least=pause)
+        if isinstance(error, NotLeading):
+            return "not_leading"
         self._metrics.reconcile_errors.labels(self.name, type(error).__name__).inc()
         if isinstance(error, Conflict):
             self._log.info("conflict, will read again", error=str(error), retry_in=round(delay, 3))

@@ -15,13 +15,14 @@ import structlog
 
 from controller.kube.client import Client, Selection
 from controller.kube.resource import Resource, T
-from controller.runtime.controller import Controller, NotLeading, Reconcile
+from controller.runtime.controller import Controller, Reconcile
 from controller.runtime.events import EventRecorder
 from controller.runtime.health import Health
 from controller.runtime.informer import Informer
 from controller.runtime.lease import LeaderElection
 from controller.runtime.metrics import Metrics
 from controller.runtime.queue import K
+from controller.runtime.store import IndexFunction
 
 GRACE = 20.0
 """Seconds for the reconciles under way at the end; less than the 30 s that a pod gets by default."""
@@ -47,12 +48,15 @@ class Manager:
         events: EventRecorder,
         election: LeaderElection | None = None,
         grace: float = GRACE,
+        lame_duck: float = 0.0,
     ) -> None:
         self.metrics, self.health, self.events = metrics, health, events
         self.reader = client
         self.client = client.guarded(election.check) if election else client
         self._election = election
-        self._grace = grace
+        self._grace, self._lame_duck = grace, lame_duck
+        self._stopping = False
+        health.ready_when("process", lambda: "stopping" if self._stopping else None)
         self._informers: list[Informer[Any]] = []
         self._controllers: list[Controller[Any]] = []
         self._services: dict[str, Run] = {"events": events.run}
@@ -64,7 +68,7 @@ class Manager:
         resource: Resource[T],
         *,
         selection: Selection | None = None,
-        indexes: Mapping[str, Any] | None = None,
+        indexes: Mapping[str, IndexFunction[T]] | None = None,
     ) -> Informer[T]:
         """A cache of this kind, on every replica. `indexes`: name -> function from an object to its
         values.
@@ -81,6 +85,12 @@ class Manager:
         controller = Controller(name, reconcile, metrics=self.metrics, workers=workers)
         self._controllers.append(controller)
         return controller
+
+    def unsynced(self) -> dict[str, str]:
+        """The caches that have not been read yet."""
+        return {
+            str(informer.resource): "not read yet" for informer in self._informers if not informer.has_synced
+        }
 
     def service(self, name: str, run: Run) -> None:
         """Something that runs for ever on every replica, such as a webhook server. Cancelled at the end."""
@@ -106,8 +116,10 @@ class Manager:
                 ]
                 leading = tasks.create_task(self._lead(stop), name="controllers")
                 await _first(stop.wait(), leading)
+                self._stopping = True
                 self._log.info("stopping")
                 await leading
+                await asyncio.sleep(self._lame_duck)
                 for task in background:
                     task.cancel()
         finally:
@@ -180,6 +192,3 @@ def stop_on_signals() -> asyncio.Event:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, asked, number)
     return stop
-
-
-__all__ = ["GRACE", "Manager", "NotLeading", "UnexpectedEnd", "stop_on_signals"]

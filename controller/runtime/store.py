@@ -8,7 +8,7 @@ is known to be deleted; both are judged by resourceVersion where the two can be 
 """
 
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from typing import Generic
 
 from controller.kube.reflector import older
@@ -20,7 +20,7 @@ GRAVES = 4096
 Listener = Callable[[T | None, T | None], None]
 """Called with (before, after); before is None when added, after is None when deleted."""
 
-IndexFunction = Callable[[T], "list[Hashable] | tuple[Hashable, ...]"]
+IndexFunction = Callable[[T], Iterable[Hashable]]
 """The values under which an object is found: none, one or several."""
 
 
