@@ -1,0 +1,73 @@
+"""How long a gang may wait for what.
+
+Decides the one moment at which an attempt is given up, and which clock that is. The clocks are the policy's;
+they start at moments that API objects carry, so a restart does not move them. A moment ahead of our own clock
+counts as now: two machines' clocks differ, and nobody waits longer for that.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from controller.admission.objects import ProvisioningRequest
+from controller.admission.split import Gang
+from model.gangpolicy import GangPolicy
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Deadline:
+    at: datetime
+    began: datetime
+    clock: str
+    """The policy's field that sets it."""
+
+    @property
+    def limit(self) -> timedelta:
+        return self.at - self.began
+
+
+def deadline(
+    gang: Gang,
+    requests: Mapping[str, ProvisioningRequest],
+    *,
+    quota_since: datetime,
+    policy: GangPolicy,
+    now: datetime,
+) -> Deadline:
+    """The earliest of the deadlines that run."""
+    return min(_running(gang, requests, min(quota_since, now), policy, now))
+
+
+def _running(
+    gang: Gang,
+    requests: Mapping[str, ProvisioningRequest],
+    quota_since: datetime,
+    policy: GangPolicy,
+    now: datetime,
+) -> Iterator[Deadline]:
+    asked = [requests[ask.shape] for ask in gang.asks if ask.shape in requests]
+    if not asked:
+        yield _at(quota_since, policy.queue_timeout, "queueTimeout")
+    accepted: list[datetime] = []
+    booked: list[datetime] = []
+    for request in asked:
+        provisioned = _past(request.status.since("Provisioned"), now)
+        began = _past(request.status.since("Accepted"), now) or provisioned
+        if began is None:
+            created = _past(request.metadata.creation_timestamp, now) or quota_since
+            yield _at(created, policy.queue_timeout, "queueTimeout")
+        elif provisioned is None:
+            yield _at(began, policy.provision_timeout, "provisionTimeout")
+        accepted += [began] if began else []
+        booked += [provisioned] if provisioned else []
+    if booked:
+        yield _at(max(accepted), policy.provision_timeout, "provisionTimeout")
+        yield _at(min(booked), policy.booking_window - policy.booking_margin, "bookingWindow")
+
+
+def _past(moment: datetime | None, now: datetime) -> datetime | None:
+    return min(moment, now) if moment else None
+
+
+def _at(began: datetime, limit: timedelta, clock: str) -> Deadline:
+    return Deadline(began + limit, began, clock)

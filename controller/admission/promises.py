@@ -1,0 +1,100 @@
+"""What a provisioned request promises, and what the gang's pods must carry to claim it.
+
+Decides the update of each PodSet (the consume annotation, the pin to its lease) and the room that its pods
+will look for with it. Also what other gangs were promised and have not used: room that must not be promised
+twice.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from controller.admission.demand import Demand
+from controller.admission.objects import Pod, PodSetUpdate, ProvisioningRequest
+from controller.admission.split import Ask, Gang
+from controller.admission.verify import Wanted
+from model.names import CLASS_ANNOTATION, CONSUME_ANNOTATION
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Promise:
+    """One PodSet and where its pods will go. `update` is None where nothing was asked for."""
+
+    wanted: Wanted
+    update: PodSetUpdate | None
+    is_verified: bool
+
+
+def promises(gang: Gang, requests: Mapping[str, ProvisioningRequest]) -> tuple[Promise, ...]:
+    """One for each PodSet of the gang. Every request must be there."""
+    asked = [_promise(demand, ask, requests[ask.shape]) for ask in gang.asks for demand in ask.demands]
+    present = [Promise(wanted=_wanted(demand), update=None, is_verified=True) for demand in gang.present]
+    return (*asked, *present)
+
+
+def _promise(demand: Demand, ask: Ask, request: ProvisioningRequest) -> Promise:
+    pins = pins_of(ask, request)
+    wanted = _wanted(demand)
+    needs = replace(wanted.needs, node_selector={**wanted.needs.node_selector, **pins})
+    annotations = {
+        CONSUME_ANNOTATION: request.metadata.name,
+        CLASS_ANNOTATION: ask.flavor.provisioning_class_name,
+    }
+    return Promise(
+        wanted=replace(wanted, needs=needs),
+        update=PodSetUpdate(name=demand.pod_set, annotations=annotations, node_selector=pins),
+        is_verified=ask.flavor.verify_nodes,
+    )
+
+
+def _wanted(demand: Demand) -> Wanted:
+    return Wanted(name=demand.pod_set, pool=demand.flavor.name, count=demand.count, needs=demand.needs)
+
+
+def pins_of(ask: Ask, request: ProvisioningRequest) -> dict[str, str]:
+    """Node labels that only the nodes of this lease carry."""
+    details = request.status.provisioning_class_details
+    return {
+        selector.key: details[selector.detail]
+        for selector in ask.flavor.node_selector_from_details
+        if selector.detail in details
+    }
+
+
+def missing_detail(ask: Ask, request: ProvisioningRequest) -> str:
+    """The name of a detail that the pins need and the request does not give yet; empty when it gives all."""
+    details = request.status.provisioning_class_details
+    wanted = (selector.detail for selector in ask.flavor.node_selector_from_details)
+    return next((detail for detail in wanted if not details.get(detail)), "")
+
+
+def pod_set_updates(promised: Iterable[Promise]) -> tuple[PodSetUpdate, ...]:
+    return tuple(promise.update for promise in promised if promise.update is not None)
+
+
+def outstanding(
+    gang: Gang, requests: Mapping[str, ProvisioningRequest], pods: Iterable[Pod]
+) -> tuple[Wanted, ...]:
+    """What another gang's provisioned requests promise and its pods do not occupy yet.
+
+    A lease with nodes of its own needs no protection: nobody else's pods select its label.
+    """
+    bound: dict[str, int] = {}
+    for pod in pods:
+        name = pod.metadata.annotations.get(CONSUME_ANNOTATION, "")
+        if name and pod.spec.node_name:
+            bound[name] = bound.get(name, 0) + 1
+    left = []
+    for ask in gang.asks:
+        request = requests.get(ask.shape)
+        if (
+            request is None
+            or not request.status.holds("Provisioned")
+            or ask.flavor.node_selector_from_details
+        ):
+            continue
+        there = bound.get(request.metadata.name, 0)
+        for demand in ask.demands:
+            count = max(0, demand.count - there)
+            there = max(0, there - demand.count)
+            left += [replace(_wanted(demand), count=count)] if count else []
+    return tuple(left)

@@ -1,0 +1,94 @@
+"""Why capacity did not come or went away, and what follows from it.
+
+Decides between another attempt after a pause, another at once, and a refusal, from the words that autoscalers
+put into conditions. A refusal deactivates the Workload until a person acts, so only what no retry can mend is
+refused; whatever is not in the table counts as passing.
+"""
+
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from controller.admission.objects import Condition, ProvisioningRequest
+
+
+class Outcome(StrEnum):
+    RETRY = "retry"
+    """Release everything, wait outside the quota, try again."""
+    REQUEUE = "requeue"
+    """The gang was running: evict it and let it queue again at once."""
+    REFUSE = "refuse"
+    """No retry can help; say so and stop."""
+    IGNORE = "ignore"
+    """Looks like a failure and is none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """The first rule whose condition and words fit decides."""
+
+    condition: str
+    words: re.Pattern[str]
+    outcome: Outcome
+    summary: str
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """A request that is not, or no longer, worth waiting for."""
+
+    request: ProvisioningRequest
+    outcome: Outcome
+    summary: str
+    detail: str
+
+
+def _rule(condition: str, words: str, outcome: Outcome, summary: str) -> Rule:
+    return Rule(condition, re.compile(words, re.IGNORECASE), outcome, summary)
+
+
+RULES: Final = (
+    # The pods took what was booked (kubernetes/autoscaler 9806): what was asked for has happened.
+    _rule("BookingExpired", r"^CapacityBookingConsumed\b", Outcome.IGNORE, "booking consumed"),
+    _rule("CapacityRevoked", r"", Outcome.RETRY, "capacity revoked"),
+    _rule(
+        "Failed",
+        r"^(Invalid|Unsupported|NotSupported|Malformed|BadRequest)",
+        Outcome.REFUSE,
+        "request refused",
+    ),
+    _rule("Failed", r"only single PodSet|not supported|is invalid", Outcome.REFUSE, "request refused"),
+    _rule("Failed", r"quota", Outcome.RETRY, "cloud quota exhausted"),
+    _rule("Failed", r"CapacityIsNotFound|out.?of.?resources|exhausted|stock", Outcome.RETRY, "out of stock"),
+    _rule("Failed", r"^Expired|^CapacityReservationTimeExpired", Outcome.RETRY, "request expired"),
+    _rule("Failed", r"", Outcome.RETRY, "provisioning failed"),
+    _rule("BookingExpired", r"", Outcome.RETRY, "booking expired"),
+)
+
+AFTER_ADMISSION: Final = frozenset({"CapacityRevoked"})
+"""A running gang loses nothing when its request fails or its booking ends late: it stands on its nodes."""
+
+
+def loss(request: ProvisioningRequest, *, admitted: bool) -> Loss | None:
+    """What the request's conditions say is lost, or None. Of an admitted gang only its leases count."""
+    for rule in RULES:
+        condition = request.status.condition(rule.condition)
+        if condition is None or condition.status != "True":
+            continue
+        if (admitted and rule.condition not in AFTER_ADMISSION) or not _fits(rule, condition):
+            continue
+        if rule.outcome is Outcome.IGNORE:
+            return None
+        outcome = Outcome.REQUEUE if admitted else rule.outcome
+        return Loss(request, outcome, rule.summary, _words(condition))
+    return None
+
+
+def _fits(rule: Rule, condition: Condition) -> bool:
+    return any(rule.words.search(text) for text in (condition.reason, condition.message))
+
+
+def _words(condition: Condition) -> str:
+    """The autoscaler's own words, cut to what fits into a condition beside ours."""
+    return ": ".join(text for text in (condition.reason, condition.message) if text)[:600]

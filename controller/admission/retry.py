@@ -1,0 +1,101 @@
+"""The pause between two attempts, and when there is no further one.
+
+Decides how long a gang waits outside the quota and what its Workload carries meanwhile. The pause follows
+from the Workload's uid and the number of its tries alone: a crash half way decides the same again, and gangs
+that failed together still come back apart.
+"""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+from controller.admission.objects import Workload
+from model.gangpolicy import RetryPolicy
+from model.names import GROUP
+
+RETRY_AT: Final = f"{GROUP}/retry-at"
+"""On an inactive Workload: we deactivated it, and until when. Without it, somebody else did, and we stay
+away. To stop a gang that waits here for good, remove this annotation.
+"""
+TRIES: Final = f"{GROUP}/tries"
+FIRST_TRY: Final = f"{GROUP}/first-try"
+LAST_FAILURE: Final = f"{GROUP}/last-failure"
+
+HISTORY: Final = (TRIES, FIRST_TRY, LAST_FAILURE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class History:
+    """What earlier attempts of the gang left on its Workload."""
+
+    tries: int = 0
+    first_try: datetime | None = None
+    retry_at: datetime | None = None
+    last_failure: str = ""
+
+
+def history(workload: Workload) -> History:
+    """Read from annotations. Anybody may edit those, so what cannot be read counts as not there."""
+    notes = workload.metadata.annotations
+    return History(
+        tries=_count(notes.get(TRIES, "")),
+        first_try=_moment(notes.get(FIRST_TRY, "")),
+        retry_at=_moment(notes.get(RETRY_AT, "")),
+        last_failure=notes.get(LAST_FAILURE, ""),
+    )
+
+
+def annotations(past: History) -> Mapping[str, str | None]:
+    """The history as annotations; None removes one."""
+    return {
+        TRIES: str(past.tries) if past.tries else None,
+        FIRST_TRY: _write(past.first_try),
+        RETRY_AT: _write(past.retry_at),
+        LAST_FAILURE: past.last_failure or None,
+    }
+
+
+def next_try(
+    past: History, *, uid: str, began: datetime, failure: str, now: datetime, policy: RetryPolicy
+) -> History | None:
+    """The history with one more failed try in it and the time of the next one; None when that is past the
+    deadline.
+    """
+    first = past.first_try or began
+    retry_at = now + pause(uid, past.tries, policy)
+    if retry_at > first + policy.deadline:
+        return None
+    return History(
+        tries=past.tries + 1, first_try=first, retry_at=_whole(retry_at), last_failure=failure[:1000]
+    )
+
+
+def pause(uid: str, tries: int, policy: RetryPolicy) -> timedelta:
+    """base * 2^tries up to max, moved by up to +-jitter percent."""
+    grown = min(policy.max, policy.base * 2 ** min(tries, 32))
+    draw = int.from_bytes(hashlib.sha256(f"{uid}/{tries}".encode()).digest()[:4], "big") / 0xFFFFFFFF
+    moved = 1 + (2 * draw - 1) * policy.jitter_percent / 100
+    return timedelta(seconds=grown.total_seconds() * moved)
+
+
+def _whole(moment: datetime) -> datetime:
+    """Without fractions of a second, as it is written and read back."""
+    return moment.replace(microsecond=0)
+
+
+def _write(moment: datetime | None) -> str | None:
+    return moment.isoformat().replace("+00:00", "Z") if moment else None
+
+
+def _moment(text: str) -> datetime | None:
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return moment if moment.tzinfo else None
+
+
+def _count(text: str) -> int:
+    return int(text) if text.isdecimal() and len(text) < 7 else 0

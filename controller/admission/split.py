@@ -1,0 +1,93 @@
+"""A gang as ProvisioningRequests: one for each distinct shape, in the order in which they are asked for.
+
+Decides how PodSets are grouped into requests and which comes first. One global order of pools, the same for
+every gang, is one half of what keeps two gangs from holding half each for ever; line.py is the other.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import groupby
+
+from controller.admission.demand import Demand, demands
+from controller.admission.objects import Flavors, Workload
+from model.gangpolicy import FlavorPolicy, GangPolicy
+
+JOB_PARAMETER = "provreq.kueue.x-k8s.io/"
+"""Kueue copies a job's annotations of this prefix onto its Workload; the rest of the key names a
+parameter.
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ask:
+    """One ProvisioningRequest of a gang. `shape` names it within the gang."""
+
+    shape: str
+    demands: tuple[Demand, ...]
+    flavor: FlavorPolicy
+    parameters: Mapping[str, str]
+
+    @property
+    def pool(self) -> str:
+        return self.flavor.name
+
+    @property
+    def count(self) -> int:
+        return sum(demand.count for demand in self.demands)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gang:
+    """What has to stand before any pod of the Workload may start."""
+
+    asks: tuple[Ask, ...]
+    """Scarcest first."""
+    present: tuple[Demand, ...]
+    """PodSets that nothing is asked for and that must fit on nodes which exist."""
+
+    @property
+    def is_split(self) -> bool:
+        return len(self.asks) > 1
+
+
+def gang(workload: Workload, policy: GangPolicy, flavors: Flavors) -> Gang:
+    """The gang that an admitted-quota Workload makes under the policy. Raises ValueError for a bad
+    quantity.
+    """
+    found = demands(workload, policy, flavors)
+    asked = sorted((demand for demand in found if _asks(demand)), key=_order)
+    return Gang(
+        asks=tuple(ask for ask in _asked(asked, workload)),
+        present=tuple(demand for demand in found if not _asks(demand) and demand.flavor.verify_nodes),
+    )
+
+
+def _asks(demand: Demand) -> bool:
+    return demand.managed and bool(demand.flavor.provisioning_class_name)
+
+
+def _order(demand: Demand) -> tuple[int, str, str]:
+    return -demand.flavor.scarcity, demand.flavor.name, demand.pod_set
+
+
+def _asked(ordered: list[Demand], workload: Workload) -> Iterator[Ask]:
+    """One request a PodSet where the class takes no more, else one a pool.
+
+    Identical PodSets are not merged into one larger set: each needs its own consume annotation, and some
+    autoscalers count a request's pods per template.
+    """
+    for pool, together in groupby(ordered, key=lambda demand: demand.flavor.name):
+        group = tuple(together)
+        flavor = group[0].flavor
+        parameters = _parameters(workload, flavor)
+        if flavor.one_pod_set_per_request:
+            for demand in group:
+                yield Ask(shape=demand.pod_set, demands=(demand,), flavor=flavor, parameters=parameters)
+        else:
+            yield Ask(shape=f"pool/{pool}", demands=group, flavor=flavor, parameters=parameters)
+
+
+def _parameters(workload: Workload, flavor: FlavorPolicy) -> Mapping[str, str]:
+    """The policy's parameters; a job may change the value of those that the policy names, and add none."""
+    asked = workload.metadata.annotations
+    return {name: asked.get(JOB_PARAMETER + name, value)[:255] for name, value in flavor.parameters.items()}
