@@ -27,6 +27,14 @@ _CONCURRENCY: Final = {
     "ResourceFlavor.kueue.x-k8s.io": 1,
 }
 
+# FlavorFungibility remembers, for each PodSet, after which flavor it stopped, and tries only the later ones
+# next time. A gang's head stops at the CPU flavor, so a gang that waits for GPUs is next told that its
+# *head* fits no flavor; measured with 0.19.2. Without the gate every attempt looks at all flavors, takes
+# the first that fits, and says what is short; that is what the gate's own defaults come to over several
+# attempts. No `flavorFungibility` is rendered that it would drop. (Kueue refuses to start when gates come
+# both from here and from the chart's `controllerManager.featureGates`.)
+_GATES: Final = {"FlavorFungibility": False}
+
 
 def manager_config(stack: Stack) -> Manifest:
     """The Configuration document."""
@@ -49,6 +57,7 @@ def manager_config(stack: Stack) -> Manifest:
             "matchExpressions": [{"key": names.TEAM_LABEL, "operator": "Exists"}]
         },
         "waitForPodsReady": _pods_ready(stack.pods_ready),
+        "featureGates": dict(_GATES),
     }
     if stack.is_weighted:
         # Weights count only with fair sharing, and its presence alone switches it on.
