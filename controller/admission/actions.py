@@ -10,7 +10,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Literal
 
-from controller.admission.objects import PodSetUpdate
+from controller.admission.objects import PodSetUpdate, PodTemplate, ProvisioningRequest
 from controller.admission.retry import History
 from controller.admission.split import Ask
 
@@ -50,6 +50,14 @@ class Delete:
     namespace: str
     name: str
     uid: str
+
+
+def delete(item: ProvisioningRequest | PodTemplate) -> Delete:
+    """The deletion of exactly this object."""
+    meta = item.metadata
+    if isinstance(item, ProvisioningRequest):
+        return Delete(kind="ProvisioningRequest", namespace=meta.namespace, name=meta.name, uid=meta.uid)
+    return Delete(kind="PodTemplate", namespace=meta.namespace, name=meta.name, uid=meta.uid)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

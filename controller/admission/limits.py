@@ -36,8 +36,8 @@ def never_fits_node(pod_set: str, amounts: Amounts, flavor: FlavorPolicy) -> str
     gpus = amounts.get(GPU_RESOURCE, Fraction(0))
     if 0 < flavor.gpus_per_node < gpus:
         return (
-            f"one pod of {pod_set} asks for {gpus} GPUs; a node of pool {flavor.name} has {flavor.gpus_per_node}; "
-            f"spread them over more pods"
+            f"one pod of {pod_set} asks for {gpus} GPUs; a node of pool {flavor.name} has "
+            f"{flavor.gpus_per_node}; spread them over more pods"
         )
     return None
 

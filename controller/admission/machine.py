@@ -23,13 +23,13 @@ from controller.admission.actions import (
     CreateRequest,
     CreateTemplates,
     Decision,
-    Delete,
     Note,
     SetEntry,
     State,
     StepIn,
     StepOut,
     Tell,
+    delete,
 )
 from controller.admission.deadlines import Deadline, deadline
 from controller.admission.identity import template_name
@@ -53,7 +53,7 @@ def decide(now_is: Situation) -> Decision:
     if not now_is.workload.spec.active:
         return _while_inactive(now_is)
     if now_is.past.retry_at is not None:
-        # Somebody did not want to wait. Ours no longer, or a later deactivation by others would look like ours.
+        # Somebody did not want to wait. Take the note off: a later deactivation by others is not ours.
         return Decision(actions=(Note(history=replace(now_is.past, retry_at=None)),))
     if not now_is.may_act:
         return _without_quota(now_is)
@@ -292,25 +292,11 @@ def _release_surplus(now_is: Situation) -> tuple[Action, ...]:
 
 
 def _release_all(now_is: Situation) -> tuple[Action, ...]:
-    """Requests before templates: an autoscaler must not see a request whose template is gone."""
     return _deletions(now_is.requests, now_is.templates)
 
 
 def _deletions(
     requests: Iterable[ProvisioningRequest], templates: Iterable[PodTemplate]
 ) -> tuple[Action, ...]:
-    return (
-        *(_delete("ProvisioningRequest", request) for request in requests if not _is_going(request)),
-        *(_delete("PodTemplate", template) for template in templates if not _is_going(template)),
-    )
-
-
-def _is_going(item: ProvisioningRequest | PodTemplate) -> bool:
-    return item.metadata.deletion_timestamp is not None
-
-
-def _delete(
-    kind: Literal["ProvisioningRequest", "PodTemplate"], item: ProvisioningRequest | PodTemplate
-) -> Delete:
-    meta = item.metadata
-    return Delete(kind=kind, namespace=meta.namespace, name=meta.name, uid=meta.uid)
+    """Requests first: an autoscaler must not meet a request whose template is gone."""
+    return tuple(delete(item) for item in (*requests, *templates) if not item.metadata.deletion_timestamp)

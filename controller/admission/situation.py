@@ -95,6 +95,29 @@ class Situation:
         )
 
     @property
+    def is_gathering(self) -> bool:
+        """Quota is held and the gang does not run: what it still lacks is the question."""
+        return (
+            self.policy is not None
+            and self.entry is not None
+            and self.workload.spec.active
+            and self.may_act
+            and not self.is_over
+            and not self.is_admitted
+        )
+
+    @property
+    def is_provisioned(self) -> bool:
+        """Every request says Provisioned; whether the nodes stand is another question."""
+        asked = [self.current.get(ask.shape) for ask in self.gang.asks]
+        return all(request is not None and request.status.holds("Provisioned") for request in asked)
+
+    @property
+    def holds_promises(self) -> bool:
+        """What its requests were promised is still meant for its pods."""
+        return self.may_act and not self.is_over and self.policy is not None
+
+    @property
     def is_over(self) -> bool:
         return self.workload.status.holds("Finished") or self.workload.metadata.deletion_timestamp is not None
 

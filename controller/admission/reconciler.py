@@ -1,0 +1,76 @@
+"""One Workload: look, decide, act.
+
+Decides only when to look again. What is looked at is view.py's, the decision machine.py's, the writes
+executor.py's. Nothing is remembered here but who waits for whose news, and losing that costs seconds.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+from controller.admission.actions import CreateRequest, CreateTemplates, Decision, Tell
+from controller.admission.executor import Executor
+from controller.admission.machine import decide
+from controller.admission.objects import Workload
+from controller.admission.view import View
+from controller.kube.resource import Key
+from controller.runtime.controller import RequeueAfter, Result
+
+GLANCE: Final = timedelta(seconds=10)
+"""While a gang waits for room or for its turn, news may come in ways that name no key: look again this
+often.
+"""
+
+
+def utc_now() -> datetime:
+    return datetime.now(UTC)
+
+
+class GangReconciler:
+    """Reconciles Workloads by key. `wake` puts the key of another Workload into the queue."""
+
+    def __init__(
+        self,
+        view: View,
+        executor: Executor,
+        *,
+        wake: Callable[[Key], None],
+        clock: Callable[[], datetime] = utc_now,
+    ) -> None:
+        self._view, self._executor, self._wake, self._clock = view, executor, wake, clock
+        self._waiting: dict[str, set[Key]] = {"nodes": set(), "turn": set()}
+
+    def waiting_for_nodes(self) -> Iterable[Key]:
+        """The Workloads that news of any node may concern."""
+        return tuple(self._waiting["nodes"])
+
+    async def reconcile(self, key: Key) -> Result:
+        workload = self._view.workloads.get(key)
+        for waiters in self._waiting.values():
+            waiters.discard(key)
+        for orphan in self._view.orphans(key, workload):
+            await self._executor.release_orphan(orphan, of=key)
+        if workload is None:
+            self._call_next()
+            return None
+        return self._again([await self._once(workload, check) for check in self._view.checks_of(workload)])
+
+    async def _once(self, workload: Workload, check: str) -> Decision:
+        situation = self._view.situation(workload, check, now=self._clock())
+        decision = decide(situation)
+        if decision.waits_for:
+            self._waiting[decision.waits_for].add(workload.key)
+        await self._executor.run(decision.actions, workload=workload, check=check, flavors=situation.flavors)
+        if any(not isinstance(action, CreateTemplates | CreateRequest | Tell) for action in decision.actions):
+            self._call_next()
+        return decision
+
+    def _call_next(self) -> None:
+        """Something was released or has become whole: whoever waits for a turn looks whether it is theirs."""
+        for key in tuple(self._waiting["turn"]):
+            self._wake(key)
+
+    def _again(self, decisions: Sequence[Decision]) -> Result:
+        wakes = [decision.wake - self._clock() for decision in decisions if decision.wake]
+        wakes += [GLANCE for decision in decisions if decision.waits_for]
+        return RequeueAfter(max(0.0, min(wakes).total_seconds())) if wakes else None

@@ -1,0 +1,217 @@
+"""What is known about one Workload, gathered from the caches.
+
+Decides which objects bear on a decision, so that a reconcile costs what its gang costs and not what the
+cluster costs: nodes, pods and other gangs are looked at only when the decision can depend on them. Reads
+caches, calls nothing, decides nothing.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from controller.admission import identity
+from controller.admission.actions import State
+from controller.admission.checks import Checks
+from controller.admission.line import Place
+from controller.admission.objects import (
+    Node,
+    Pod,
+    PodTemplate,
+    ProvisioningRequest,
+    ResourceFlavor,
+    Workload,
+)
+from controller.admission.promises import outstanding
+from controller.admission.retry import RETRY_AT
+from controller.admission.situation import Situation
+from controller.admission.templates import OWNING_WORKLOAD, POOL
+from controller.admission.verify import Wanted
+from controller.kube.resource import Key
+from controller.runtime.informer import Informer
+from model.names import CONSUME_ANNOTATION, POOL_LABEL
+
+BY_WORKLOAD = "workload"
+BY_POOL = "pool"
+BY_NODE = "node"
+BY_REQUEST = "request"
+
+
+def workload_key(item: ProvisioningRequest | PodTemplate) -> Key:
+    """The Workload that a request or template of ours was made for."""
+    return Key(item.metadata.namespace, item.metadata.annotations.get(OWNING_WORKLOAD, ""))
+
+
+def pools_gathering(workload: Workload) -> list[str]:
+    """Index of Workloads: the flavors in which it gathers capacity, if it may be a split gang that does."""
+    status = workload.status
+    if not status.holds("QuotaReserved") or status.holds("Admitted") or status.admission is None:
+        return []
+    assignments = status.admission.pod_set_assignments
+    return list({name for assigned in assignments for name in assigned.flavors.values()})
+
+
+def pools_promised(request: ProvisioningRequest) -> list[str]:
+    """Index of requests: the pool in which it was promised nodes."""
+    pool = request.metadata.annotations.get(POOL, "")
+    return [pool] if pool and request.status.holds("Provisioned") else []
+
+
+def pool_of(node: Node) -> list[str]:
+    return [node.metadata.labels.get(POOL_LABEL, "")]
+
+
+def node_of(pod: Pod) -> list[str]:
+    return [pod.spec.node_name] if pod.spec.node_name else []
+
+
+def request_of(pod: Pod) -> list[str]:
+    name = pod.metadata.annotations.get(CONSUME_ANNOTATION, "")
+    return [name] if name else []
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class View:
+    """The caches, asked in the words of the domain."""
+
+    workloads: Informer[Workload]
+    requests: Informer[ProvisioningRequest]
+    templates: Informer[PodTemplate]
+    nodes: Informer[Node]
+    pods: Informer[Pod]
+    flavors: Informer[ResourceFlavor]
+    checks: Checks
+
+    def situation(self, workload: Workload, check: str, *, now: datetime) -> Situation:
+        """Everything that a decision about this Workload and this check depends on."""
+        plain = self._plain(workload, check, now)
+        try:
+            if not plain.is_gathering:
+                return plain
+            others = tuple(self._others(plain)) if plain.gang.is_split else ()
+            if not plain.is_provisioned:
+                return replace(plain, others=others)
+            nodes = tuple(self._nodes(plain))
+            return replace(
+                plain,
+                others=others,
+                nodes=nodes,
+                pods=tuple(self._pods(nodes)),
+                claims=tuple(self._claims(plain)),
+            )
+        except ValueError:
+            return plain  # A quantity that is none: the machine meets it too, and says so.
+
+    def checks_of(self, workload: Workload) -> tuple[str, ...]:
+        """Our checks on this Workload, and those that it has left something of."""
+        entries = {
+            entry.name for entry in workload.status.admission_checks if self.checks.is_ours(entry.name)
+        }
+        requests, templates = self._belongings(workload.key)
+        entries |= {item.metadata.labels.get(identity.CHECK, "") for item in (*requests, *templates)}
+        if RETRY_AT in workload.metadata.annotations and not entries:
+            entries = {""}  # Its queue has lost the check while it waited: it must not wait for ever.
+        return tuple(sorted(entries))
+
+    def orphans(self, key: Key, workload: Workload | None) -> list[ProvisioningRequest | PodTemplate]:
+        """What an earlier Workload of this name left, where garbage collection did not reach."""
+        uid = workload.metadata.uid if workload else ""
+        requests, templates = self._belongings(key)
+        return [
+            item
+            for item in (*requests, *templates)
+            if item.metadata.labels.get(identity.WORKLOAD_UID) != uid and not item.metadata.deletion_timestamp
+        ]
+
+    def _plain(self, workload: Workload, check: str, now: datetime) -> Situation:
+        requests, templates = self._belongings(workload.key)
+        mine = {identity.WORKLOAD_UID: workload.metadata.uid, identity.CHECK: check}
+        return Situation(
+            check=check,
+            workload=workload,
+            now=now,
+            policy=self.checks.policy(check),
+            flavors={flavor.metadata.name: flavor for flavor in self.flavors.store},
+            requests=tuple(item for item in requests if mine.items() <= item.metadata.labels.items()),
+            templates=tuple(item for item in templates if mine.items() <= item.metadata.labels.items()),
+        )
+
+    def _belongings(self, key: Key) -> tuple[list[ProvisioningRequest], list[PodTemplate]]:
+        return (
+            self.requests.store.by_index(BY_WORKLOAD, key),
+            self.templates.store.by_index(BY_WORKLOAD, key),
+        )
+
+    def _others(self, mine: Situation) -> Iterator[Place]:
+        """The other split gangs that wait in the same pools and are not whole yet."""
+        for other in self._gathering({ask.pool for ask in mine.gang.asks}, mine.now):
+            if other.workload.metadata.uid == mine.workload.metadata.uid:
+                continue
+            place = _place(other)
+            if place is not None:
+                yield place
+
+    def _gathering(self, pools: Iterable[str], now: datetime) -> Iterator[Situation]:
+        found = {
+            workload.key: workload
+            for pool in pools
+            for workload in self.workloads.store.by_index(BY_POOL, pool)
+        }
+        for workload in found.values():
+            for check in self.checks_of(workload):
+                yield self._plain(workload, check, now)
+
+    def _nodes(self, mine: Situation) -> Iterable[Node]:
+        """The nodes of the gang's pools; all of them where a flavor does not select by our pool label."""
+        wanted = [demand for ask in mine.gang.asks for demand in ask.demands] + list(mine.gang.present)
+        pools = {demand.needs.node_selector.get(POOL_LABEL, "") for demand in wanted}
+        if "" in pools:
+            return self.nodes.store
+        return [node for pool in sorted(pools) for node in self.nodes.store.by_index(BY_POOL, pool)]
+
+    def _pods(self, nodes: Iterable[Node]) -> Iterator[Pod]:
+        for node in nodes:
+            yield from self.pods.store.by_index(BY_NODE, node.metadata.name)
+
+    def _claims(self, mine: Situation) -> Iterator[Wanted]:
+        """Room that gangs before this one were promised in its pools and have not taken yet."""
+        rank = _rank(mine)
+        shared = {ask.pool for ask in mine.gang.asks if not ask.flavor.node_selector_from_details}
+        uids = {
+            request.metadata.labels.get(identity.WORKLOAD_UID, ""): request.metadata.labels.get(
+                identity.CHECK, ""
+            )
+            for pool in shared
+            for request in self.requests.store.by_index(BY_POOL, pool)
+        }
+        for uid, check in uids.items():
+            workload = self.workloads.store.by_uid(uid)
+            if workload is None or uid == mine.workload.metadata.uid:
+                continue
+            other = self._plain(workload, check, mine.now)
+            try:
+                if other.holds_promises and _rank(other) < rank:
+                    yield from outstanding(other.gang, other.current, self._consumers(other))
+            except ValueError:
+                continue
+
+    def _consumers(self, other: Situation) -> Iterator[Pod]:
+        for request in other.current.values():
+            yield from self.pods.store.by_index(BY_REQUEST, request.metadata.name)
+
+
+def _place(other: Situation) -> Place | None:
+    try:
+        return other.place() if other.is_gathering and not _is_whole(other) else None
+    except ValueError:
+        return None
+
+
+def _is_whole(situation: Situation) -> bool:
+    return situation.entry is not None and situation.entry.state == State.READY
+
+
+def _rank(situation: Situation) -> tuple[bool, datetime, str]:
+    """Who is promised room first: gangs that are Ready, then the one whose last piece came first."""
+    moments = [request.status.since("Provisioned") for request in situation.current.values()]
+    last = max((moment for moment in moments if moment), default=situation.now)
+    return not _is_whole(situation), last, situation.workload.metadata.uid

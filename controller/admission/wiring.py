@@ -1,0 +1,120 @@
+"""How the parts of the gang-admission check are put together.
+
+Decides what is cached, what is indexed and whose news wakes whom. The only module here that knows the
+manager.
+"""
+
+from typing import Final
+
+from controller.admission.checks import CheckReconciler, Checks, PolicyReconciler, policy_name
+from controller.admission.executor import Executor
+from controller.admission.identity import WORKLOAD_UID
+from controller.admission.objects import (
+    ADMISSION_CHECK,
+    GANG_POLICY,
+    NODE,
+    POD,
+    POD_TEMPLATE,
+    PROVISIONING_REQUEST,
+    RESOURCE_FLAVOR,
+    WORKLOAD,
+    AdmissionCheck,
+    GangPolicyObject,
+    ResourceFlavor,
+)
+from controller.admission.reconciler import GangReconciler, utc_now
+from controller.admission.view import (
+    BY_NODE,
+    BY_POOL,
+    BY_REQUEST,
+    BY_WORKLOAD,
+    View,
+    node_of,
+    pool_of,
+    pools_gathering,
+    pools_promised,
+    request_of,
+    workload_key,
+)
+from controller.kube.client import Selection
+from controller.kube.resource import Key
+from controller.runtime.informer import Informer
+from controller.runtime.manager import Manager
+
+WORKERS: Final = 16
+"""Reconciles under way at a time: each waits for the API most of its time, and an API server is shared."""
+
+OURS: Final = Selection(labels=WORKLOAD_UID)
+RUNNING: Final = Selection(fields="spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed")
+
+
+def setup(manager: Manager) -> None:
+    """Register the reconcilers of Workloads, AdmissionChecks and GangPolicies with a manager."""
+    checks = manager.informer(ADMISSION_CHECK)
+    policies = manager.informer(GANG_POLICY)
+    flavors = manager.informer(RESOURCE_FLAVOR)
+    known = Checks(checks, policies)
+    _gangs(manager, known, flavors, checks, policies)
+    _pair(manager, known, flavors, checks, policies)
+
+
+def _gangs(
+    manager: Manager,
+    known: Checks,
+    flavors: Informer[ResourceFlavor],
+    checks: Informer[AdmissionCheck],
+    policies: Informer[GangPolicyObject],
+) -> None:
+    view = View(
+        workloads=manager.informer(WORKLOAD, indexes={BY_POOL: pools_gathering}),
+        requests=manager.informer(
+            PROVISIONING_REQUEST,
+            selection=OURS,
+            indexes={BY_WORKLOAD: lambda item: [workload_key(item)], BY_POOL: pools_promised},
+        ),
+        templates=manager.informer(
+            POD_TEMPLATE, selection=OURS, indexes={BY_WORKLOAD: lambda item: [workload_key(item)]}
+        ),
+        nodes=manager.informer(NODE, indexes={BY_POOL: pool_of}),
+        pods=manager.informer(POD, selection=RUNNING, indexes={BY_NODE: node_of, BY_REQUEST: request_of}),
+        flavors=flavors,
+        checks=known,
+    )
+    executor = Executor(
+        manager.client,
+        events=manager.events,
+        caches={WORKLOAD: view.workloads, PROVISIONING_REQUEST: view.requests, POD_TEMPLATE: view.templates},
+        clock=utc_now,
+    )
+    gangs = GangReconciler(view, executor, wake=lambda key: queue.add(key))
+    controller = manager.controller("gangs", gangs.reconcile, workers=WORKERS)
+    queue = controller.queue
+
+    def everybody(_: object) -> list[Key]:
+        """A policy decides for all that wait; it changes when a person changes it."""
+        return [workload.key for workload in view.workloads.store if workload.status.admission_checks]
+
+    controller.watches(view.workloads, lambda workload: [workload.key])
+    controller.watches(view.requests, lambda item: [workload_key(item)])
+    controller.watches(view.templates, lambda item: [workload_key(item)])
+    controller.watches(view.nodes, lambda _: gangs.waiting_for_nodes())
+    controller.watches(policies, everybody)
+    controller.watches(checks, everybody)
+
+
+def _pair(
+    manager: Manager,
+    known: Checks,
+    flavors: Informer[ResourceFlavor],
+    checks: Informer[AdmissionCheck],
+    policies: Informer[GangPolicyObject],
+) -> None:
+    check = CheckReconciler(manager.client, checks, known, clock=utc_now)
+    manager.controller("admissionchecks", check.reconcile).watches(checks, lambda item: [item.key]).watches(
+        policies,
+        lambda policy: [item.key for item in checks.store if policy_name(item) == policy.metadata.name],
+    )
+    policy = PolicyReconciler(manager.client, policies, flavors, known, clock=utc_now)
+    manager.controller("gangpolicies", policy.reconcile).watches(policies, lambda item: [item.key]).watches(
+        flavors, lambda _: [item.key for item in policies.store]
+    )
