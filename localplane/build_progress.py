@@ -1,0 +1,225 @@
+"""What a build tells about itself: a bar a task and the time left.
+
+Decides the estimate and how it is shown (bars on a terminal, a plain line every
+15 seconds elsewhere). It starts no work and knows no task by name.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final, TextIO
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, ProgressColumn, Task, TaskID, TextColumn
+from rich.text import Text
+
+_PLAIN_SECONDS: Final = 15.0
+_REFRESH_SECONDS: Final = 0.25
+# One odd measurement must not turn minutes into hours.
+_SCALE_RANGE: Final = (0.1, 10.0)
+# What is not finished never looks finished.
+_ALMOST: Final = 0.97
+
+
+class State(StrEnum):
+    WAITING = "waiting"
+    RUNNING = "running"
+    DONE = "done"
+
+
+@dataclass(slots=True)
+class Item:
+    """One task: `expected` seconds come from a recorded run on another machine."""
+
+    name: str
+    expected: float
+    state: State = State.WAITING
+    note: str = ""
+    signal: float = 0.0
+    started: float = 0.0
+    took: float = 0.0
+    learnable: bool = True
+
+
+class Board:
+    """All tasks of one build. Safe to use from several threads."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._items: dict[str, Item] = {}
+        self._lock = threading.RLock()
+
+    def add(self, name: str, expected: float) -> None:
+        with self._lock:
+            self._items.setdefault(name, Item(name=name, expected=max(expected, 0.1)))
+
+    def start(self, name: str, note: str = "") -> None:
+        with self._lock:
+            item = self._items[name]
+            item.state, item.started, item.note = State.RUNNING, self._clock(), note
+
+    def advance(self, name: str, fraction: float, note: str | None = None) -> None:
+        """`fraction` is the share that an inner signal (packages compiled) says is done."""
+        with self._lock:
+            item = self._items[name]
+            item.signal = max(item.signal, min(fraction, 1.0))
+            if note is not None:
+                item.note = note
+
+    def note(self, name: str, note: str) -> None:
+        with self._lock:
+            self._items[name].note = note
+
+    def done(self, name: str, note: str = "", *, learnable: bool = True) -> None:
+        """`learnable` is False for what was not built: its time says nothing about this machine."""
+        with self._lock:
+            item = self._items[name]
+            item.took = self._clock() - item.started if item.state is State.RUNNING else 0.0
+            item.state, item.note, item.learnable = State.DONE, note, learnable
+
+    def items(self) -> list[Item]:
+        with self._lock:
+            return list(self._items.values())
+
+    def scale(self) -> float:
+        """How many seconds here one recorded second takes, from what has been built so far."""
+        with self._lock:
+            learned = [item for item in self._items.values() if item.state is State.DONE and item.learnable]
+            recorded = sum(item.expected for item in learned)
+            if recorded < 5.0:
+                return 1.0
+            low, high = _SCALE_RANGE
+            return min(max(sum(item.took for item in learned) / recorded, low), high)
+
+    def fraction(self, item: Item) -> float:
+        if item.state is State.DONE:
+            return 1.0
+        if item.state is State.WAITING:
+            return 0.0
+        passed = (self._clock() - item.started) / (item.expected * self.scale())
+        return min(max(item.signal, min(passed, 0.9)), _ALMOST)
+
+    def left(self, item: Item) -> float:
+        """Seconds until the task ends, by its own signal where it has one and by the record otherwise."""
+        if item.state is State.DONE:
+            return 0.0
+        whole = item.expected * self.scale()
+        if item.state is State.WAITING:
+            return whole
+        elapsed = self._clock() - item.started
+        by_record = max(whole - elapsed, whole * 0.03)
+        if item.signal < 0.15:
+            return by_record
+        return elapsed * (1 - min(item.signal, _ALMOST)) / item.signal
+
+    def total_left(self) -> float:
+        with self._lock:
+            return sum(self.left(item) for item in self._items.values())
+
+    @contextmanager
+    def task(self, name: str) -> Iterator[None]:
+        self.start(name)
+        yield
+        self.done(name)
+
+
+def clock_text(seconds: float) -> str:
+    """63 -> "1m03s"."""
+    whole = int(seconds + 0.5)
+    return f"{whole // 60}m{whole % 60:02d}s" if whole >= 60 else f"{whole}s"
+
+
+@contextmanager
+def shown(board: Board, stream: TextIO | None = None) -> Iterator[None]:
+    """Show the board until the block ends: bars when the stream is a terminal, lines otherwise."""
+    target = stream or sys.stderr
+    finished = threading.Event()
+    draw = _draw_bars if target.isatty() else _draw_lines
+    painter = threading.Thread(target=draw, args=(board, target, finished), daemon=True)
+    painter.start()
+    try:
+        yield
+    finally:
+        finished.set()
+        painter.join()
+
+
+def plain_line(board: Board) -> str:
+    """Such as "3 of 14 done, now kueue 43% (1m50s left); in all about 9m12s left"."""
+    items = board.items()
+    ready = sum(item.state is State.DONE for item in items)
+    now = ", ".join(
+        f"{item.name} {board.fraction(item):.0%}" + (f" ({item.note})" if item.note else "")
+        for item in items
+        if item.state is State.RUNNING
+    )
+    return f"{ready} of {len(items)} done" + (
+        f", now {now}; about {clock_text(board.total_left())} left" if now else ""
+    )
+
+
+def _draw_lines(board: Board, target: TextIO, finished: threading.Event) -> None:
+    told: set[str] = set()
+    next_line = time.monotonic() + _PLAIN_SECONDS
+    while True:
+        over = finished.wait(_REFRESH_SECONDS)
+        for item in board.items():
+            if item.state is State.DONE and item.name not in told:
+                told.add(item.name)
+                if item.learnable:
+                    print(f"  {item.name}: {item.note or 'built'} in {clock_text(item.took)}", file=target)
+        if over:
+            return
+        if time.monotonic() >= next_line:
+            next_line += _PLAIN_SECONDS
+            print(f"  {plain_line(board)}", file=target, flush=True)
+
+
+class _Left(ProgressColumn):
+    def render(self, task: Task) -> Text:
+        return Text(str(task.fields.get("left", "")), style="cyan")
+
+
+def _draw_bars(board: Board, target: TextIO, finished: threading.Event) -> None:
+    columns = (
+        TextColumn("{task.description:<28}"),
+        BarColumn(bar_width=30),
+        TextColumn("{task.percentage:>3.0f}%"),
+        _Left(),
+        TextColumn("{task.fields[note]}"),
+    )
+    with Progress(*columns, console=Console(file=target), refresh_per_second=4) as bars:
+        rows: dict[str, TaskID] = {}
+        whole = bars.add_task("in all", total=1.0, note="", left="")
+        while True:
+            over = finished.wait(_REFRESH_SECONDS)
+            for item in board.items():
+                _paint(bars, rows, board=board, item=item)
+            _paint_whole(bars, whole, board)
+            if over:
+                return
+
+
+def _paint(bars: Progress, rows: dict[str, TaskID], *, board: Board, item: Item) -> None:
+    if item.state is State.WAITING:
+        return
+    if item.name not in rows:
+        if item.state is State.DONE and not item.learnable:
+            return  # nothing was built: not worth a row
+        rows[item.name] = bars.add_task(item.name, total=1.0, note="", left="")
+    over = item.state is State.DONE
+    left = f"took {clock_text(item.took)}" if over else f"{clock_text(board.left(item))} left"
+    bars.update(rows[item.name], completed=board.fraction(item), note=item.note, left=left)
+
+
+def _paint_whole(bars: Progress, row: TaskID, board: Board) -> None:
+    items = board.items()
+    weight = sum(item.expected for item in items) or 1.0
+    share = sum(item.expected * board.fraction(item) for item in items) / weight
+    bars.update(row, completed=share, left=f"{clock_text(board.total_left())} left", note="")

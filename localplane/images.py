@@ -1,0 +1,247 @@
+"""The images of the local plane: what is in each, and when it has to be built again.
+
+Decides names, contents and keys. An image is known to clusters by the digest of
+its manifest only, so a changed file is a changed reference and nothing is stale.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from localplane.build_children import Children
+from localplane.cache import Cache, Entry, file_sha256, key_of
+from localplane.errors import PlaneError
+from localplane.images_base import ensure_base
+from localplane.images_buildah import MADE_AT, Job, build, manifest_digest
+from localplane.images_python import ensure_packages
+from localplane.versions import CHECKOUT, Versions
+
+REGISTRY: Final = "muster.local"
+# Charts run as this user; it is the "nonroot" of the distroless images that they usually name.
+_NONROOT: Final = "65532:65532"
+_CONTAINERFILES: Final = Path(__file__).resolve().parent / "containerfiles"
+_CONTROLLER: Final = CHECKOUT / "controller" / "Containerfile"
+# Image -> path of the program in it: the charts' commands name these paths.
+BINARY_IMAGES: Final[Mapping[str, str]] = {
+    "pause": "/pause",
+    "coredns": "/coredns",
+    "kueue": "/manager",
+    "kuberay": "/manager",
+}
+# Counted up when the way in which images are built changes.
+_RECIPE: Final = "1"
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """A built image: `archive` is an oci-archive, `digest` that of its manifest."""
+
+    name: str
+    tag: str
+    digest: str
+    archive: Path
+
+    @property
+    def tagged(self) -> str:
+        return f"{REGISTRY}/{self.name}:{self.tag}"
+
+    @property
+    def reference(self) -> str:
+        """How everything refers to the image."""
+        return f"{REGISTRY}/{self.name}@{self.digest}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    name: str
+    tag: str
+    key: str
+    containerfile: Path | str
+    files: Mapping[str, Path]
+    arguments: Mapping[str, str]
+    labels: Mapping[str, str]
+    layers: bool = False
+
+
+class ImageBuilder:
+    """Builds images whose parts are there; every method answers from the cache when it can."""
+
+    def __init__(self, cache: Cache, children: Children, *, versions: Versions, base: Path | None) -> None:
+        self._cache = cache
+        self._children = children
+        self._versions = versions
+        self._own_base = base
+
+    def binary(self, name: str, program: Path) -> Image:
+        """Nothing but one static program."""
+        inside = BINARY_IMAGES[name]
+        containerfile = "\n".join(
+            ("FROM scratch", f"COPY program {inside}", f"USER {_NONROOT}", f'ENTRYPOINT ["{inside}"]', "")
+        )
+        return self._ensure(
+            _Plan(
+                name=name,
+                tag=self._versions.programs[name].version,
+                key=key_of(_RECIPE, containerfile, file_sha256(program)),
+                containerfile=containerfile,
+                files={"program": program},
+                arguments={},
+                labels=_labels(name, self._versions.programs[name].version),
+            )
+        )
+
+    def base(self) -> Entry:
+        return ensure_base(self._cache, self._children, base=self._versions.python_base, own=self._own_base)
+
+    def python(self) -> Image:
+        """The base as an image; the other Python images stand on its layer."""
+        entry = self.base()
+        containerfile = _CONTAINERFILES / "python.Containerfile"
+        pinned = self._versions.python_base
+        tag = f"{pinned.python}-{entry.name}-{pinned.revision}"
+        return self._ensure(
+            _Plan(
+                name="python",
+                tag=tag,
+                key=key_of(_RECIPE, containerfile.read_bytes(), entry.name, entry.key),
+                containerfile=containerfile,
+                files={"base.tar": entry.path / "base.tar"},
+                arguments={},
+                labels=_labels("python", tag),
+            )
+        )
+
+    def packages(self, name: str, requirements: str) -> Entry:
+        return ensure_packages(
+            self._cache,
+            self._children,
+            name=name,
+            requirements=CHECKOUT / "requirements" / requirements,
+            python=self._versions.python_base.python,
+        )
+
+    def ray(self) -> Image:
+        python, packages = self.python(), self.packages("ray", "ray.txt")
+        containerfile = _CONTAINERFILES / "ray.Containerfile"
+        return self._ensure(
+            _Plan(
+                name="ray",
+                tag=self._versions.ray,
+                key=key_of(_RECIPE, containerfile.read_bytes(), python.digest, packages.key),
+                containerfile=containerfile,
+                files={"site": packages.path / "site", "bin": packages.path / "bin"},
+                arguments={"BASE": f"oci-archive:{python.archive}"},
+                labels=_labels("ray", self._versions.ray),
+            )
+        )
+
+    def gang_admission(self) -> Image:
+        """Our controller. Its packages are a layer of their own below its code."""
+        if not _CONTROLLER.is_file():
+            raise PlaneError(
+                "controller/Containerfile", "is missing", fix="restore the file from version control"
+            )
+        python, packages = self.python(), self.packages("gang-admission", "controller.txt")
+        code = {room: CHECKOUT / room for room in ("controller", "model")}
+        sources = {f"{room}/{path}": data for room, tree in code.items() for path, data in _sources(tree)}
+        key = key_of(
+            _RECIPE,
+            _CONTROLLER.read_bytes(),
+            python.digest,
+            packages.key,
+            *(part for path, data in sorted(sources.items()) for part in (path, data)),
+        )
+        return self._ensure(
+            _Plan(
+                name="gang-admission",
+                tag=key[:12],
+                key=key,
+                containerfile=_CONTROLLER,
+                files={"site": packages.path / "site", "bin": packages.path / "bin", **code},
+                arguments={"BASE": f"oci-archive:{python.archive}"},
+                labels={
+                    **_labels("gang-admission", key[:12]),
+                    "dev.muster.packages": " ".join(package_list(packages.path / "site")),
+                },
+                layers=True,
+            )
+        )
+
+    def _ensure(self, plan: _Plan) -> Image:
+        entry = self._cache.entry("images", plan.name, plan.key)
+        with self._cache.lock(f"image-{plan.name}", stopping=self._children.stopping):
+            if entry.exists and entry.fault() is not None:
+                self._cache.discard(entry)
+            if not entry.exists:
+                self._build(plan, entry)
+        self._cache.touch(entry)
+        recorded = json.loads((entry.path / "image.json").read_text(encoding="utf-8"))
+        return Image(
+            name=plan.name, tag=recorded["tag"], digest=recorded["digest"], archive=entry.path / "image.tar"
+        )
+
+    def _build(self, plan: _Plan, entry: Entry) -> None:
+        with self._cache.scratch(plan.name) as scratch:
+            context, tree = scratch / "context", scratch / "tree"
+            context.mkdir()
+            tree.mkdir()
+            for name, source in plan.files.items():
+                _place(source, context / name)
+            containerfile = plan.containerfile
+            if isinstance(containerfile, str):
+                (scratch / "Containerfile").write_text(containerfile, encoding="utf-8")
+                containerfile = scratch / "Containerfile"
+            job = Job(
+                containerfile=containerfile,
+                context=context,
+                tag=f"{REGISTRY}/{plan.name}:{plan.tag}",
+                arguments=plan.arguments,
+                labels=plan.labels,
+                layers=plan.layers,
+            )
+            build(self._children, job, scratch=scratch, archive=tree / "image.tar")
+            record = {"tag": plan.tag, "digest": manifest_digest(tree / "image.tar")}
+            (tree / "image.json").write_text(json.dumps(record) + "\n", encoding="utf-8")
+            self._cache.publish(entry, tree)
+
+
+def package_list(site: Path) -> list[str]:
+    """ "name==version" of everything installed in a directory."""
+    found = []
+    for directory in sorted(site.glob("*.dist-info")):
+        name, _, version = directory.name.removesuffix(".dist-info").rpartition("-")
+        found.append(f"{name}=={version}")
+    return found
+
+
+def _labels(name: str, version: str) -> dict[str, str]:
+    return {"org.opencontainers.image.title": name, "org.opencontainers.image.version": version}
+
+
+def _sources(tree: Path) -> list[tuple[str, bytes]]:
+    return [
+        (str(path.relative_to(tree)), path.read_bytes())
+        for path in sorted(tree.rglob("*"))
+        if path.is_file() and "__pycache__" not in path.parts
+    ]
+
+
+def _place(source: Path, target: Path) -> None:
+    if source.is_dir():
+        shutil.copytree(
+            source, target, copy_function=_copy, ignore=shutil.ignore_patterns("__pycache__"), symlinks=True
+        )
+    else:
+        _copy(str(source), str(target))
+
+
+def _copy(source: str, target: str) -> None:
+    """The image's layers get one time for all files; bytecode made before that has to agree with it."""
+    shutil.copy(source, target)
+    os.utime(target, (MADE_AT, MADE_AT))

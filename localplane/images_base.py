@@ -1,0 +1,73 @@
+"""The root file system that every Python image stands on.
+
+Decides what is in it; the distribution's own tool makes it and checks the
+archive's signatures. A base of the user's own may take its place.
+"""
+
+from __future__ import annotations
+
+import json
+import platform
+from pathlib import Path
+from typing import Final
+
+from localplane.build_children import Children
+from localplane.cache import Cache, Entry, file_sha256, key_of
+from localplane.errors import PlaneError
+from localplane.versions import PythonBase
+
+_MADE_AT: Final = "1735689600"  # 2025-01-01: a fixed time, so that the same packages give the same bytes
+_TRIES: Final = 3
+_LEFT_OUT: Final = ("/usr/share/man/*", "/usr/share/locale/*", "/usr/share/info/*", "/usr/share/doc/*")
+_KEPT: Final = "/usr/share/doc/*/copyright"
+
+
+def base_entry(cache: Cache, base: PythonBase, *, own: Path | None) -> Entry:
+    """`own` is a root file system as a tar file with Python in /usr/bin/python3, instead of ours."""
+    if own is not None:
+        if not own.is_file():
+            raise PlaneError(
+                str(own), "is not a file", fix="give a tar file of a root file system as the base"
+            )
+        return cache.entry("base", "own", key_of(file_sha256(own)))
+    described = json.dumps([base.suite, base.packages, base.revision, _LEFT_OUT, platform.machine()])
+    return cache.entry("base", base.suite, key_of(described))
+
+
+def ensure_base(cache: Cache, children: Children, *, base: PythonBase, own: Path | None = None) -> Entry:
+    """An entry with base.tar."""
+    entry = base_entry(cache, base, own=own)
+    with cache.lock(f"base-{entry.name}", stopping=children.stopping):
+        if entry.exists and entry.fault() is None:
+            cache.touch(entry)
+            return entry
+        with cache.scratch("base") as scratch:
+            tree = scratch / "tree"
+            tree.mkdir()
+            if own is not None:
+                (tree / "base.tar").write_bytes(own.read_bytes())
+            else:
+                _bootstrap(children, base=base, target=tree / "base.tar", scratch=scratch)
+            cache.publish(entry, tree)
+    return entry
+
+
+def _bootstrap(children: Children, *, base: PythonBase, target: Path, scratch: Path) -> None:
+    argv = ["env", f"SOURCE_DATE_EPOCH={_MADE_AT}", f"TMPDIR={scratch}", "mmdebstrap", "--variant=minbase"]
+    argv += [f"--include={','.join(base.packages)}"]
+    argv += [f"--dpkgopt=path-exclude={pattern}" for pattern in _LEFT_OUT]
+    argv += [f"--dpkgopt=path-include={_KEPT}", base.suite, str(target)]
+    for attempt in range(1, _TRIES + 1):
+        try:
+            children.check(
+                argv,
+                where=f"the {base.suite} base",
+                fix="check the network to the distribution's archive, or give a base of your own with --base",
+                timeout=1200,
+            )
+            return
+        except PlaneError:
+            target.unlink(missing_ok=True)
+            if attempt == _TRIES:
+                raise
+            children.stopping.wait(5.0 * attempt)

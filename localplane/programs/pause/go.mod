@@ -1,0 +1,3 @@
+module muster.dev/programs/pause
+
+go 1.26.0
