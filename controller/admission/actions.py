@@ -10,7 +10,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Literal
 
-from controller.admission.objects import PodSetUpdate, PodTemplate, ProvisioningRequest
+from controller.admission.objects import Belonging, PodSetUpdate, ProvisioningRequest
 from controller.admission.retry import History
 from controller.admission.split import Ask
 
@@ -52,7 +52,7 @@ class Delete:
     uid: str
 
 
-def delete(item: ProvisioningRequest | PodTemplate) -> Delete:
+def delete(item: Belonging) -> Delete:
     """The deletion of exactly this object."""
     meta = item.metadata
     if isinstance(item, ProvisioningRequest):

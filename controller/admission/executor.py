@@ -30,9 +30,9 @@ from controller.admission.objects import (
     PROVISIONING_REQUEST,
     WHOLE_WORKLOAD,
     WORKLOAD,
+    Belonging,
     Flavors,
     PodTemplate,
-    ProvisioningRequest,
     Workload,
 )
 from controller.admission.retry import History, annotations
@@ -91,7 +91,7 @@ class Executor:
                 case Tell():
                     self._tell(workload, action)
 
-    async def release_orphan(self, item: ProvisioningRequest | PodTemplate, *, of: Key) -> None:
+    async def release_orphan(self, item: Belonging, *, of: Key) -> None:
         """Delete what was made for a Workload that is gone; looks live whether it is."""
         uid = item.metadata.labels.get(WORKLOAD_UID, "")
         try:
@@ -199,7 +199,7 @@ class Executor:
         if uids == {owner["uid"] for owner in body["metadata"]["ownerReferences"]}:
             return
         raise NameTaken(
-            f"{resource.kind} {found.key} has the name of ours for Workload {workload.key} and another owner. "
+            f"{resource.kind} {found.key} has our name for Workload {workload.key} and another owner. "
             f"Fix: delete it, and see who may create such objects in namespace {found.metadata.namespace}"
         )
 

@@ -35,7 +35,7 @@ from controller.admission.deadlines import Deadline, deadline
 from controller.admission.identity import template_name
 from controller.admission.limits import never_fits
 from controller.admission.line import ahead
-from controller.admission.objects import PodSetUpdate, PodTemplate, ProvisioningRequest
+from controller.admission.objects import Belonging, PodSetUpdate, PodTemplate, ProvisioningRequest
 from controller.admission.progress import nodes, outside, waiting
 from controller.admission.promises import Promise, missing_detail, pod_set_updates, promises
 from controller.admission.reasons import Outcome, loss
@@ -299,4 +299,5 @@ def _deletions(
     requests: Iterable[ProvisioningRequest], templates: Iterable[PodTemplate]
 ) -> tuple[Action, ...]:
     """Requests first: an autoscaler must not meet a request whose template is gone."""
-    return tuple(delete(item) for item in (*requests, *templates) if not item.metadata.deletion_timestamp)
+    items: tuple[Belonging, ...] = (*requests, *templates)
+    return tuple(delete(item) for item in items if not item.metadata.deletion_timestamp)

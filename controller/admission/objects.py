@@ -276,6 +276,10 @@ class PodTemplate(Object, frozen=True):
     """Only its metadata matters to us once it is written."""
 
 
+Belonging = ProvisioningRequest | PodTemplate
+"""What we write for a Workload."""
+
+
 class GangPolicyObject(Object, frozen=True):
     """The policy as it lies in the cluster, not yet read: `model.gangpolicy.from_spec` judges it."""
 

@@ -14,6 +14,7 @@ from controller.admission.actions import State
 from controller.admission.checks import Checks
 from controller.admission.line import Place
 from controller.admission.objects import (
+    Belonging,
     Node,
     Pod,
     PodTemplate,
@@ -36,7 +37,7 @@ BY_NODE = "node"
 BY_REQUEST = "request"
 
 
-def workload_key(item: ProvisioningRequest | PodTemplate) -> Key:
+def workload_key(item: Belonging) -> Key:
     """The Workload that a request or template of ours was made for."""
     return Key(item.metadata.namespace, item.metadata.annotations.get(OWNING_WORKLOAD, ""))
 
@@ -112,15 +113,13 @@ class View:
             entries = {""}  # Its queue has lost the check while it waited: it must not wait for ever.
         return tuple(sorted(entries))
 
-    def orphans(self, key: Key, workload: Workload | None) -> list[ProvisioningRequest | PodTemplate]:
+    def orphans(self, key: Key, workload: Workload | None) -> list[Belonging]:
         """What an earlier Workload of this name left, where garbage collection did not reach."""
         uid = workload.metadata.uid if workload else ""
         requests, templates = self._belongings(key)
-        return [
-            item
-            for item in (*requests, *templates)
-            if item.metadata.labels.get(identity.WORKLOAD_UID) != uid and not item.metadata.deletion_timestamp
-        ]
+        items: list[Belonging] = [*requests, *templates]
+        foreign = (item for item in items if item.metadata.labels.get(identity.WORKLOAD_UID) != uid)
+        return [item for item in foreign if not item.metadata.deletion_timestamp]
 
     def _plain(self, workload: Workload, check: str, now: datetime) -> Situation:
         requests, templates = self._belongings(workload.key)
