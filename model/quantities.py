@@ -19,7 +19,7 @@ GIB: Final = KIB**3
 
 # The grammar of k8s.io/apimachinery/pkg/api/resource.Quantity: number, then a suffix or a decimal exponent.
 _QUANTITY: Final = re.compile(
-    r"(?P<number>\d+(?:\.\d*)?|\.\d+)(?P<suffix>[numkMGTPE]|[KMGTPE]i|[eE][+-]?\d{1,2})?\Z"
+    r"(?P<number>\d+(?:\.\d*)?|\.\d+)(?P<suffix>[numkMGTPE]|[KMGTPE]i|[eE][+-]?\d{1,2})?\Z", re.ASCII
 )
 _DECIMAL: Final = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _BINARY: Final = ("Ki", "Mi", "Gi", "Ti", "Pi", "Ei")

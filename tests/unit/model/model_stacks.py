@@ -1,0 +1,82 @@
+"""Stacks for tests: small ones by hand, and any that Hypothesis likes."""
+
+from itertools import count
+
+from hypothesis import strategies as st
+
+from model.clusters import Cluster, Provider
+from model.machines import MACHINES
+from model.pools import Capacity, Pool
+from model.priorities import Priority
+from model.quantities import Gpus
+from model.queues import Allowance, Amount, Bound, Department, Limit, Team
+from model.stack import Stack
+
+CPU = Pool(
+    name="cpu", machine=MACHINES["e2-standard-4"], gpus_per_node=0, capacity=Capacity.ON_DEMAND, max_nodes=5
+)
+L4 = Pool(
+    name="l4",
+    machine=MACHINES["g2-standard-8"],
+    gpus_per_node=1,
+    capacity=Capacity.QUEUED,
+    max_nodes=10,
+    provisioning_class="queued-provisioning.gke.io",
+)
+H100 = Pool(
+    name="h100",
+    machine=MACHINES["a3-highgpu-8g"],
+    gpus_per_node=8,
+    capacity=Capacity.QUEUED,
+    max_nodes=4,
+    provisioning_class="queued-provisioning.gke.io",
+)
+GKE = Cluster(provider=Provider.GKE, name="ml", region="us-central1", project="p")
+
+
+def gpus(number: int) -> Amount:
+    return Amount(gpus=Gpus(number))
+
+
+def team(name: str, allowance: Allowance | None = None, *, priorities: tuple[str, ...] = ()) -> Team:
+    return Team(name=name, namespace=name, allowance=allowance or Allowance(), priorities=priorities)
+
+
+def stack(*departments: Department, pools: tuple[Pool, ...] = (CPU, L4, H100)) -> Stack:
+    priorities = (Priority(100, "dev"), Priority(1000, "prod"))
+    return Stack(cluster=GKE, pools=pools, departments=departments, priorities=priorities)
+
+
+def two_teams(first: Allowance, second: Allowance | None = None) -> Stack:
+    """`first` is team-a's, `second` team-b's; both in `research`."""
+    return stack(Department(name="research", teams=(team("team-a", first), team("team-b", second))))
+
+
+@st.composite
+def _allowances(draw: st.DrawFn) -> Allowance:
+    amounts = st.dictionaries(st.sampled_from(["l4", "h100"]), st.integers(0, 2).map(gpus), max_size=2)
+    limits = st.builds(
+        Limit, otherwise=st.none() | st.sampled_from(Bound), pools=amounts | st.just({"cpu": Bound.NONE})
+    )
+    return Allowance(
+        quota=draw(amounts),
+        borrow=draw(limits),
+        lend=draw(st.builds(Limit, otherwise=st.none() | st.sampled_from(Bound))),
+        weight=draw(st.none() | st.integers(1, 9)),
+    )
+
+
+@st.composite
+def stacks(draw: st.DrawFn) -> Stack:
+    """Any tree up to three levels deep over the three pools; names are unique, sums may exceed the pools."""
+    names = (f"name-{number}" for number in count())
+
+    def teams() -> tuple[Team, ...]:
+        return tuple(team(next(names), draw(_allowances())) for _ in range(draw(st.integers(0, 2))))
+
+    def department(depth: int) -> Department:
+        below = (department(depth - 1),) if depth and draw(st.booleans()) else ()
+        allowance = draw(_allowances())
+        return Department(name=next(names), allowance=allowance, departments=below, teams=teams())
+
+    return stack(department(2), department(0))
