@@ -31,7 +31,7 @@ class Artifacts:
     stores: Mapping[str, Path]
     path: Path
 
-    def document(self) -> dict[str, dict[str, str]]:
+    def document(self) -> dict[str, dict[str, str] | str]:
         crd = self.assets["provisioningrequest-crd"]
         return {
             "charts": {"kueue": str(self.assets["kueue-chart"])},
@@ -40,6 +40,7 @@ class Artifacts:
             "stages": {"kwok": str(self.assets["kwok-stages"])},
             "images": {name: image.reference for name, image in sorted(self.images.items())},
             "programs": {name: str(path) for name, path in sorted(self.programs.items())},
+            "path": str(self.path),
         }
 
     def write(self, target: Path) -> None:

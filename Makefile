@@ -1,0 +1,62 @@
+# Muster: two commands matter, `make up` and `make test`. `make help` lists the rest.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+PYTHON ?= python3
+VENV := .venv
+PY := $(VENV)/bin/python
+STAMP := $(VENV)/.installed
+PLANE ?= default
+ROOMS := model stackconfig components controller bundle localplane examples bench tests
+
+.PHONY: help
+help: ## List the commands
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
+
+$(STAMP): requirements/dev.txt
+	@./.ci/python $(PYTHON) $(VENV)
+	@echo "installing Python packages into $(VENV)"
+	@$(PY) -m pip install --quiet --disable-pip-version-check --retries 5 --require-hashes -r requirements/dev.txt
+	@touch $@
+
+.PHONY: up
+up: $(STAMP) ## Boot a real Kubernetes here, deploy stack local, run a Ray gang on it
+	@$(PY) -m examples.tour --plane $(PLANE)
+
+.PHONY: down
+down: $(STAMP) ## End the plane and everything in it
+	@$(PY) -m localplane --plane $(PLANE) down
+
+.PHONY: status
+status: $(STAMP) ## How the plane is
+	@$(PY) -m localplane --plane $(PLANE) status
+
+.PHONY: test
+test: $(STAMP) ## Everything that CI runs
+	@$(PY) -m tests.budget check unit mocks integration e2e
+
+.PHONY: test-fast
+test-fast: $(STAMP) ## Checks and unit tests: no plane, seconds
+	@$(PY) -m tests.budget check unit
+
+.PHONY: check
+check: $(STAMP) ## ruff, mypy --strict, import-linter
+	@$(PY) -m tests.budget check
+
+.PHONY: build
+build: $(STAMP) ## Build programs and images of the local plane, boot nothing
+	@$(PY) -m localplane build
+
+.PHONY: stack
+stack: $(STAMP) ## Write a stack file: make stack NAME=gke-dev PROVIDER=gke
+	@$(PY) -m stackconfig new $(NAME) --provider $(PROVIDER)
+
+.PHONY: lock
+lock: ## Resolve requirements/*.in anew, with hashes
+	@for name in program controller dev ray go; do \
+	  uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+	    --no-emit-find-links --custom-compile-command "make lock" requirements/$$name.in -o requirements/$$name.txt; \
+	done
