@@ -56,32 +56,54 @@ def resources(pool: Pool, amount: Amount) -> Resources:
     return Resources(cpu, _mebibytes(memory), gpus)
 
 
-def quota(stack: Stack, allowance: Allowance, pool: Pool, *, weight: int | None) -> Resources | None:
+@dataclass(frozen=True, slots=True)
+class Unnamed:
+    """What quotas leave of each CPU pool, and the weights among which it is divided, by pool.
+
+    Computed once for a stack: a thousand teams divide the same rest.
+    """
+
+    left: Mapping[str, Resources]
+    weights: Mapping[str, int]
+
+
+def unnamed(stack: Stack) -> Unnamed:
+    """What is left of each CPU pool after every quota that is named, for the teams that name none."""
+    left, weights = {}, {}
+    for pool in stack.cpu_pools:
+        named, most = named_quota(stack, pool), whole(pool)
+        rest = Millicores(max(most.cpu - named.cpu, 0)), Bytes(max(most.memory - named.memory, 0))
+        left[pool.name] = Resources(*rest, Gpus(0))
+        weights[pool.name] = sum(
+            team.weight for _, team in stack.teams() if pool.name not in team.allowance.quota
+        )
+    return Unnamed(left, weights)
+
+
+def quota(rest: Unnamed, allowance: Allowance, pool: Pool, *, weight: int | None) -> Resources | None:
     """The guaranteed part of `pool`, None where there is none.
 
-    A team (`weight` given) that names no quota of a CPU pool gets its weighted share of what others left
-    unnamed: every gang has a CPU head, so a team without CPU could start nothing.
+    A team (`weight` given) that names no quota of a CPU pool gets its weighted share of the rest: every
+    gang has a CPU head, so a team without CPU could start nothing.
     """
     named = allowance.quota.get(pool.name)
     if named is not None:
         return resources(pool, named)
     if pool.is_gpu or weight is None:
         return None
-    return cpu_share(stack, pool, weight=weight)
+    return cpu_share(rest, pool, weight=weight)
 
 
-def cpu_share(stack: Stack, pool: Pool, *, weight: int) -> Resources:
+def cpu_share(rest: Unnamed, pool: Pool, *, weight: int) -> Resources:
     """A team's default part of a CPU pool: what nobody names, divided by weight among the teams that name
     none.
     """
-    unnamed = [team for _, team in stack.teams() if pool.name not in team.allowance.quota]
-    total = sum(team.weight for team in unnamed)
-    named = named_quota(stack, pool)
-    left = max(pool.max_cpu - named.cpu, 0), max(pool.max_memory - named.memory, 0)
+    left, total = rest.left[pool.name], rest.weights[pool.name]
     if total == 0:
         return NOTHING
-    cpu, memory = (amount * weight // total for amount in left)
-    return Resources(Millicores(cpu), _mebibytes(memory), Gpus(0))
+    return Resources(
+        Millicores(left.cpu * weight // total), _mebibytes(left.memory * weight // total), Gpus(0)
+    )
 
 
 def named_quota(stack: Stack, pool: Pool) -> Resources:

@@ -6,14 +6,18 @@ than the pool. Leaves how amounts become CPU and memory to quotas.py.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from model.pools import Pool
 from model.quantities import format_cpu, format_memory
 from model.queues import Allowance, Amount, Bound, Share
-from model.quotas import NOTHING, Resources, lending, named_quota, quota, resources, whole
+from model.quotas import NOTHING, Resources, Unnamed, lending, named_quota, quota, resources, unnamed, whole
 from model.rules.paths import department_path, team_path
 from model.stack import Stack
 from model.violations import Violation, at, suggestion
+
+_IN_CPU: Final = "write an amount of CPU: 4, 1.5 or 500m."
+_IN_GPUS: Final = "write a number of GPUs: 4, or {gpus: 4, ...}."
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,65 +32,71 @@ class _Holder:
     has_parent: bool
 
 
+@dataclass(frozen=True, slots=True)
+class _Book:
+    """A stack and what its rules ask over and over. `lenders` are names by root and pool."""
+
+    pools: Mapping[str, Pool]
+    rest: Unnamed
+    holders: tuple[_Holder, ...]
+    lenders: Mapping[tuple[str, str], frozenset[str]]
+
+
 def amount_rules(stack: Stack) -> list[Violation]:
     """Every rule about amounts."""
-    holders = _holders(stack)
-    found = [violation for holder in holders for violation in _holder(stack, holder, holders)]
-    return [*found, *_sums(stack, holders)]
+    book = _book(stack)
+    found = [violation for holder in book.holders for violation in _holder(book, holder)]
+    return [*found, *_sums(stack, book)]
 
 
-def _holders(stack: Stack) -> list[_Holder]:
-    found = []
+def _book(stack: Stack) -> _Book:
+    rest, holders = unnamed(stack), tuple(_holders(stack))
+    lenders: dict[tuple[str, str], set[str]] = {}
+    for holder in holders:
+        for pool in stack.pools:
+            owned = quota(rest, holder.allowance, pool, weight=holder.weight)
+            if owned not in (None, NOTHING) and lending(pool, holder.allowance) != NOTHING:
+                lenders.setdefault((holder.root, pool.name), set()).add(holder.name)
+    frozen = {key: frozenset(lending_names) for key, lending_names in lenders.items()}
+    return _Book({pool.name: pool for pool in stack.pools}, rest, holders, frozen)
+
+
+def _holders(stack: Stack) -> Iterator[_Holder]:
     for above, department in stack.walk():
-        path, root = department_path((*above, department)), (*above, department)[0].name
-        found.append(_Holder(path, department.name, root, department.allowance, None, bool(above)))
+        chain = (*above, department)
+        path, root = department_path(chain), chain[0].name
+        yield _Holder(path, department.name, root, department.allowance, None, bool(above))
     for chain, team in stack.teams():
-        found.append(
-            _Holder(team_path(chain, team), team.name, chain[0].name, team.allowance, team.weight, True)
-        )
-    return found
+        yield _Holder(team_path(chain, team), team.name, chain[0].name, team.allowance, team.weight, True)
 
 
-def _holder(stack: Stack, holder: _Holder, holders: list[_Holder]) -> Iterator[Violation]:
+def _holder(book: _Book, holder: _Holder) -> Iterator[Violation]:
     allowance = holder.allowance
-    for key, shares in (
-        ("quota", allowance.quota),
-        ("borrow", allowance.borrow.pools),
-        ("lend", allowance.lend.pools),
-    ):
-        yield from _shares(stack, at(holder.path, key), shares)
-    yield from _lending(stack, holder)
+    written = {"quota": allowance.quota, "borrow": allowance.borrow.pools, "lend": allowance.lend.pools}
+    for key, shares in written.items():
+        yield from _shares(book, at(holder.path, key), shares)
+    yield from _lending(book, holder)
     yield from _cohort(holder)
-    yield from _borrowing(stack, holder, holders)
+    yield from _borrowing(book, holder)
 
 
-def _shares(stack: Stack, path: str, shares: Mapping[str, Share]) -> Iterator[Violation]:
+def _shares(book: _Book, path: str, shares: Mapping[str, Share]) -> Iterator[Violation]:
     for name, share in shares.items():
-        pool = stack.pool(name)
-        if pool is None:
-            known = [pool.name for pool in stack.pools]
-            yield Violation(
-                at(path, name), f"pool {name!r} is unknown.", suggestion(name, known, noun="pool")
-            )
+        if name not in book.pools:
+            fix = suggestion(name, book.pools, noun="pool")
+            yield Violation(at(path, name), f"pool {name!r} is unknown.", fix)
         elif isinstance(share, Amount):
-            yield from _amount(at(path, name), pool, share)
+            yield from _amount(at(path, name), book.pools[name], share)
 
 
 def _amount(path: str, pool: Pool, amount: Amount) -> Iterator[Violation]:
     if not pool.is_gpu and amount.gpus:
-        yield Violation(path, f"pool {pool.name} has no GPUs.", "write an amount of CPU: 4, 1.5 or 500m.")
-        return
-    if pool.is_gpu and amount.gpus is None:
-        yield Violation(
-            path, f"pool {pool.name} is counted in GPUs.", "write a number of GPUs: 4, or {gpus: 4, ...}."
-        )
-        return
-    if not pool.is_gpu and amount.cpu is None:
-        yield Violation(
-            path, f"pool {pool.name} is counted in CPU.", "write an amount of CPU: 4, 1.5 or 500m."
-        )
-        return
-    if amount.gpus and amount.gpus % pool.gpus_per_node:
+        yield Violation(path, f"pool {pool.name} has no GPUs.", _IN_CPU)
+    elif pool.is_gpu and amount.gpus is None:
+        yield Violation(path, f"pool {pool.name} is counted in GPUs.", _IN_GPUS)
+    elif not pool.is_gpu and amount.cpu is None:
+        yield Violation(path, f"pool {pool.name} is counted in CPU.", _IN_CPU)
+    elif amount.gpus and amount.gpus % pool.gpus_per_node:
         below = amount.gpus // pool.gpus_per_node * pool.gpus_per_node
         above = below + pool.gpus_per_node
         message = f"{amount.gpus} GPUs are not whole nodes: pool {pool.name} has {pool.gpus_per_node} a node."
@@ -94,15 +104,17 @@ def _amount(path: str, pool: Pool, amount: Amount) -> Iterator[Violation]:
         yield Violation(path, message, fix, level="warning")
 
 
-def _lending(stack: Stack, holder: _Holder) -> Iterator[Violation]:
-    """Kueue refuses a ClusterQueue that lends more than it has."""
+def _lending(book: _Book, holder: _Holder) -> Iterator[Violation]:
+    """Kueue refuses a ClusterQueue that lends more than it has. What a department lends is its teams'."""
+    if holder.weight is None:
+        return
     for name in holder.allowance.lend.pools:
-        pool = stack.pool(name)
-        if pool is None:
+        pool = book.pools.get(name)
+        lent = lending(pool, holder.allowance) if pool else None
+        if pool is None or lent is None:
             continue
-        owned = quota(stack, holder.allowance, pool, weight=holder.weight) or NOTHING
-        lent = lending(pool, holder.allowance)
-        if lent is not None and not lent.within(owned):
+        owned = quota(book.rest, holder.allowance, pool, weight=holder.weight) or NOTHING
+        if not lent.within(owned):
             message = f"lends {told(pool, lent)} of a quota of {told(pool, owned)}."
             yield Violation(at(holder.path, "lend", name), message, "lend at most the quota, or write `all`.")
 
@@ -118,45 +130,31 @@ def _cohort(holder: _Holder) -> Iterator[Violation]:
             yield Violation(at(holder.path, key), message, fix)
 
 
-def _borrowing(stack: Stack, holder: _Holder, holders: list[_Holder]) -> Iterator[Violation]:
+def _borrowing(book: _Book, holder: _Holder) -> Iterator[Violation]:
     """Borrowing needs somebody of the same tree who has quota of the pool and lends."""
-    if not holder.has_parent:
-        return
-    others = [other for other in holders if other.root == holder.root and other.name != holder.name]
     for name, share in holder.allowance.borrow.pools.items():
-        pool = stack.pool(name)
-        if (
-            pool is None
-            or share is Bound.NONE
-            or (isinstance(share, Amount) and not (share.gpus or share.cpu))
-        ):
+        nothing = share is Bound.NONE or (isinstance(share, Amount) and not (share.gpus or share.cpu))
+        if name not in book.pools or nothing or not holder.has_parent:
             continue
-        if not any(_lends(stack, other, pool) for other in others):
+        if not book.lenders.get((holder.root, name), frozenset()) - {holder.name}:
             message = f"there is nobody to borrow {name} from: no other under {holder.root} has any to lend."
             fix = f"give another team or department under {holder.root} a quota of {name}, or remove it."
             yield Violation(at(holder.path, "borrow", name), message, fix)
 
 
-def _lends(stack: Stack, holder: _Holder, pool: Pool) -> bool:
-    owned = quota(stack, holder.allowance, pool, weight=holder.weight)
-    return owned not in (None, NOTHING) and lending(pool, holder.allowance) != NOTHING
-
-
-def _sums(stack: Stack, holders: list[_Holder]) -> Iterator[Violation]:
+def _sums(stack: Stack, book: _Book) -> Iterator[Violation]:
     """A quota is a guarantee: all of a pool's together have to fit its nodes when all of them stand."""
-    for pool in stack.pools:
+    for name, pool in book.pools.items():
         total, most = named_quota(stack, pool), whole(pool)
         if total.within(most):
             continue
+        owners = [holder for holder in book.holders if name in holder.allowance.quota]
         parts = [
-            (holder, holder.allowance.quota[pool.name])
-            for holder in holders
-            if pool.name in holder.allowance.quota
+            f"{owner.name} {told(pool, resources(pool, owner.allowance.quota[name]))}" for owner in owners
         ]
-        listed = ", ".join(f"{holder.name} {told(pool, resources(pool, amount))}" for holder, amount in parts)
-        message = f"quotas of {told(pool, total)} ({listed}) exceed the pool's {told(pool, most)}."
+        message = f"quotas of {told(pool, total)} ({', '.join(parts)}) exceed the pool's {told(pool, most)}."
         fix = "raise maxNodes, or lower the quotas and let teams borrow."
-        yield Violation(f"muster:pools.{pool.name}.maxNodes", message, fix)
+        yield Violation(f"muster:pools.{name}.maxNodes", message, fix)
 
 
 def told(pool: Pool, amount: Resources) -> str:

@@ -6,22 +6,21 @@ needs its CPU from the node that has its GPU. CPU pools come first with a GPU qu
 GPU is offered CPU pools before all others.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from model import names
 from model.pools import Pool
 from model.quantities import format_count, format_cpu, format_memory
 from model.queues import Allowance
-from model.quotas import NOTHING, Resources, borrowing, lending, quota
+from model.quotas import NOTHING, Resources, Unnamed, borrowing, lending, quota
 from model.render.manifest import Manifest
-from model.stack import Stack
 
 COVERED: Final = ("cpu", "memory", names.GPU_RESOURCE)
 
 
 def resource_groups(
-    stack: Stack, allowance: Allowance, *, weight: int | None, can_share: bool
+    pools: Iterable[Pool], rest: Unnamed, allowance: Allowance, *, weight: int | None, can_share: bool
 ) -> list[Manifest]:
     """`weight` is a team's, None for a department. Limits are left out where there is nobody to share with.
 
@@ -29,8 +28,8 @@ def resource_groups(
     name.
     """
     flavors = []
-    for pool in stack.pools:
-        own = quota(stack, allowance, pool, weight=weight)
+    for pool in pools:
+        own = quota(rest, allowance, pool, weight=weight)
         limits = _limits(pool, allowance, is_team=weight is not None) if can_share else {}
         if own is not None or _is_named(pool, allowance, limits, is_team=weight is not None):
             flavors.append(_flavor(pool, {"nominalQuota": own or NOTHING, **limits}))

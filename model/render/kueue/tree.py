@@ -5,10 +5,12 @@ namespace to tenancy. Every department is a Cohort, its parent department the Co
 departments share nothing.
 """
 
+from dataclasses import dataclass
 from typing import Final
 
 from model import names
 from model.queues import Department, Queueing, Reclaim, Team, Within
+from model.quotas import Unnamed, unnamed
 from model.render.kueue.checks import strategy
 from model.render.kueue.groups import resource_groups
 from model.render.manifest import Manifest, kueue, manifest
@@ -25,33 +27,44 @@ _QUEUEING: Final = {Queueing.BEST_EFFORT: "BestEffortFIFO", Queueing.STRICT: "St
 
 def cohorts(stack: Stack) -> list[Manifest]:
     """A Cohort a department, parents first."""
-    return [_cohort(stack, above, department) for above, department in stack.walk()]
+    tree = _Tree(stack, unnamed(stack), stack.is_weighted)
+    return [_cohort(tree, above, department) for above, department in stack.walk()]
 
 
 def team_objects(stack: Stack, team: Team) -> list[Manifest]:
     """Everything that one team owns, in the order in which it can be created."""
     department = next(chain[-1] for chain, member in stack.teams() if member.name == team.name)
-    return _team_objects(stack, department, team)
+    return _team_objects(_Tree(stack, unnamed(stack), stack.is_weighted), department, team)
 
 
 def by_department(stack: Stack) -> dict[str, dict[str, list[Manifest]]]:
-    """department -> team -> objects; a department's own Cohort stands under the team "". Parents come
-    first.
-    """
+    """department -> team -> objects, parents first; a department's own Cohort stands under the team ""."""
+    tree = _Tree(stack, unnamed(stack), stack.is_weighted)
     found: dict[str, dict[str, list[Manifest]]] = {}
     for above, department in stack.walk():
-        objects = {"": [_cohort(stack, above, department)]}
+        objects = {"": [_cohort(tree, above, department)]}
         for team in department.teams:
-            objects[team.name] = _team_objects(stack, department, team)
+            objects[team.name] = _team_objects(tree, department, team)
         found[department.name] = objects
     return found
 
 
-def _cohort(stack: Stack, above: tuple[Department, ...], department: Department) -> Manifest:
+@dataclass(frozen=True, slots=True)
+class _Tree:
+    """A stack and what every team's queue asks of the whole of it, found once."""
+
+    stack: Stack
+    rest: Unnamed
+    is_weighted: bool
+
+
+def _cohort(tree: _Tree, above: tuple[Department, ...], department: Department) -> Manifest:
     spec: Manifest = {}
     if above:
         spec["parentName"] = above[-1].name
-    groups = resource_groups(stack, department.allowance, weight=None, can_share=bool(above))
+    groups = resource_groups(
+        tree.stack.pools, tree.rest, department.allowance, weight=None, can_share=bool(above)
+    )
     if groups:
         spec["resourceGroups"] = groups
     if department.allowance.weight is not None:
@@ -59,11 +72,11 @@ def _cohort(stack: Stack, above: tuple[Department, ...], department: Department)
     return kueue("Cohort", department.name, spec=spec)
 
 
-def _team_objects(stack: Stack, department: Department, team: Team) -> list[Manifest]:
+def _team_objects(tree: _Tree, department: Department, team: Team) -> list[Manifest]:
     labels = {names.TEAM_LABEL: team.name, names.DEPARTMENT_LABEL: department.name}
     return [
         manifest("v1", "Namespace", team.namespace, labels=labels),
-        kueue("ClusterQueue", team.name, labels=labels, spec=_queue(stack, department, team)),
+        kueue("ClusterQueue", team.name, labels=labels, spec=_queue(tree, department, team)),
         manifest(
             names.KUEUE_API_VERSION,
             "LocalQueue",
@@ -75,8 +88,8 @@ def _team_objects(stack: Stack, department: Department, team: Team) -> list[Mani
     ]
 
 
-def _queue(stack: Stack, department: Department, team: Team) -> Manifest:
-    groups = resource_groups(stack, team.allowance, weight=team.weight, can_share=True)
+def _queue(tree: _Tree, department: Department, team: Team) -> Manifest:
+    groups = resource_groups(tree.stack.pools, tree.rest, team.allowance, weight=team.weight, can_share=True)
     spec: Manifest = {
         "cohortName": department.name,
         "queueingStrategy": _QUEUEING[team.queueing],
@@ -89,9 +102,9 @@ def _queue(stack: Stack, department: Department, team: Team) -> Manifest:
             "reclaimWithinCohort": _RECLAIM[team.preemption.reclaim],
         },
     }
-    if stack.is_weighted:
+    if tree.is_weighted:
         spec["fairSharing"] = {"weight": str(team.weight)}
-    checks = strategy(stack, [flavor["name"] for group in groups for flavor in group["flavors"]])
+    checks = strategy(tree.stack, [flavor["name"] for group in groups for flavor in group["flavors"]])
     if checks is not None:
         spec["admissionChecksStrategy"] = checks
     return spec

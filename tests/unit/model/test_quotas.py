@@ -7,7 +7,7 @@ from model_stacks import CPU, H100, L4, gpus, stack, stacks, team, two_teams
 from model.pools import Pool
 from model.quantities import MIB, Bytes, Gpus, Millicores, parse_cpu, parse_memory
 from model.queues import Allowance, Amount, Department
-from model.quotas import NOTHING, Resources, cpu_share, named_quota, quota, resources, whole
+from model.quotas import NOTHING, Resources, cpu_share, named_quota, quota, resources, unnamed, whole
 from model.stack import Stack
 
 
@@ -43,7 +43,7 @@ def test_default_cpu_shares_and_named_quotas_fit_the_cpu_pool(some: Stack) -> No
     total = named_quota(some, CPU)
     for _, member in some.teams():
         if CPU.name not in member.allowance.quota:
-            total += cpu_share(some, CPU, weight=member.weight)
+            total += cpu_share(unnamed(some), CPU, weight=member.weight)
     assert total.within(whole(CPU))
 
 
@@ -59,11 +59,11 @@ def test_unnamed_cpu_is_divided_by_weight_after_what_is_named() -> None:
         )
     )
     left = CPU.max_cpu - 2000
-    assert cpu_share(some, CPU, weight=3).cpu == left * 3 // 4
-    assert cpu_share(some, CPU, weight=1).cpu == left // 4
+    assert cpu_share(unnamed(some), CPU, weight=3).cpu == left * 3 // 4
+    assert cpu_share(unnamed(some), CPU, weight=1).cpu == left // 4
 
 
 def test_a_team_has_no_gpu_that_it_does_not_name() -> None:
     some = two_teams(Allowance(quota={"l4": gpus(2)}))
-    assert quota(some, Allowance(), L4, weight=1) is None
-    assert quota(some, Allowance(quota={"l4": gpus(2)}), L4, weight=1) == resources(L4, gpus(2))
+    assert quota(unnamed(some), Allowance(), L4, weight=1) is None
+    assert quota(unnamed(some), Allowance(quota={"l4": gpus(2)}), L4, weight=1) == resources(L4, gpus(2))

@@ -47,6 +47,15 @@ def test_lending_more_than_the_quota_is_refused() -> None:
     assert paths(two_teams(Allowance(quota={"l4": gpus(2)}, lend=Limit(pools={"l4": gpus(2)})))) == []
 
 
+def test_what_a_department_lends_is_its_teams_quota() -> None:
+    inner = Department(
+        name="research",
+        allowance=Allowance(lend=Limit(pools={"l4": gpus(1)})),
+        teams=(team("team-a", Allowance(quota={"l4": gpus(2)})),),
+    )
+    assert paths(stack(Department(name="company", departments=(inner,)))) == []
+
+
 def test_borrowing_where_nobody_lends_is_refused() -> None:
     wish = Allowance(borrow=Limit(pools={"l4": gpus(1)}))
     owner = Allowance(quota={"l4": gpus(1)})
