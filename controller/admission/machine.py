@@ -36,7 +36,7 @@ from controller.admission.identity import template_name
 from controller.admission.limits import never_fits
 from controller.admission.line import ahead
 from controller.admission.objects import Belonging, PodSetUpdate, PodTemplate, ProvisioningRequest
-from controller.admission.progress import nodes, outside, waiting
+from controller.admission.progress import OUTSIDE, nodes, outside, released, waiting
 from controller.admission.promises import Promise, missing_detail, pod_set_updates, promises
 from controller.admission.reasons import Outcome, loss
 from controller.admission.retry import History, next_try
@@ -76,15 +76,15 @@ def decide(now_is: Situation) -> Decision:
 def _while_inactive(now_is: Situation) -> Decision:
     """Ours to activate again when the time has come, unless somebody else deactivated it."""
     past = now_is.past
-    released = _release_all(now_is)
+    everything = _release_all(now_is)
     if past.retry_at is None:
         forgotten = () if past == History() else (Note(history=History()),)
-        return Decision(actions=(*released, *_cleared(now_is), *forgotten))
+        return Decision(actions=(*everything, *_cleared(now_is), *forgotten))
     if now_is.workload.status.holds("QuotaReserved"):
-        return Decision(actions=released)  # Kueue is still taking the quota back and will tell.
+        return Decision(actions=everything)  # Kueue is still taking the quota back and will tell.
     if now_is.now >= past.retry_at:
-        return Decision(actions=(*released, StepIn(history=replace(past, retry_at=None))))
-    return Decision(actions=(*released, *_say(now_is, outside(past))), wake=past.retry_at)
+        return Decision(actions=(*everything, StepIn(history=replace(past, retry_at=None))))
+    return Decision(actions=(*everything, *_say(now_is, outside(past))), wake=past.retry_at)
 
 
 def _without_quota(now_is: Situation) -> Decision:
@@ -99,8 +99,8 @@ def _cleared(now_is: Situation) -> tuple[Action, ...]:
     start would send its pods to a lease that is gone.
     """
     entry = now_is.entry
-    told_before = entry is not None and entry.message.startswith(outside(History())[:8])
-    if entry is None or (entry.state == State.PENDING and not entry.pod_set_updates and not told_before):
+    is_outdated = entry is not None and entry.message.startswith(OUTSIDE)
+    if entry is None or (entry.state == State.PENDING and not entry.pod_set_updates and not is_outdated):
         return ()
     return _say(now_is, "waits for quota")
 
@@ -196,19 +196,19 @@ def _makes_ready(step: Decision) -> bool:
 def _while_running(now_is: Situation) -> Decision:
     """The gang stands on its nodes. Only the loss of a lease concerns us now."""
     stale = tuple(request for request in now_is.requests if request not in now_is.attempted)
-    released = _deletions(stale, ())
+    outdated = _deletions(stale, ())
     lost = [found for request in now_is.attempted if (found := loss(request, admitted=True))]
     if lost:
         what = f"{lost[0].summary}: {lost[0].detail}"
         return Decision(
             actions=(
-                *released,
+                *outdated,
                 *_set(now_is, State.RETRY, f"{what}; the gang queues again"),
                 Tell(kind="Warning", reason="CapacityRevoked", message=f"{what}. The gang queues again."),
             )
         )
     forgotten = () if now_is.past == History() else (Note(history=History()),)
-    return Decision(actions=(*released, *forgotten))
+    return Decision(actions=(*outdated, *forgotten))
 
 
 # The way back
@@ -227,7 +227,7 @@ def _retreat(now_is: Situation, policy: GangPolicy, failure: str) -> Decision:
             f"gave up after {tries} tries, retry.deadline of {format_duration(policy.retry.deadline)} is over"
         )
         return _refuse(now_is, f"{given}; last: {failure}")
-    told = Tell(kind="Warning", reason="GangReleased", message=f"{failure}. {outside(future).capitalize()}.")
+    told = Tell(kind="Warning", reason="GangReleased", message=released(future))
     # The note first: it is what a crash in the middle of the deletions is finished from.
     return Decision(actions=(StepOut(history=future), *_release_all(now_is), told), wake=future.retry_at)
 

@@ -6,20 +6,23 @@ passed are those at the last change, so a gang that waits costs no writes.
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
+from typing import Final
 
 from controller.admission.deadlines import Deadline
 from controller.admission.retry import History
 from controller.admission.verify import Room
 from model.gangpolicy import format_duration
 
-_AFTER = " after "
+_AFTER: Final = " after "
+OUTSIDE: Final = "released everything"
+_FAR: Final = timedelta(hours=12)
 
 
 def waiting(what: str, limit: Deadline, now: datetime, *, told: str) -> str:
     """`2 of 4 l4 nodes after 12m of 30m; releases at 10:42 UTC`, or what was told before when only time has
     passed.
     """
-    end = f" of {format_duration(limit.limit)}; releases at {clock(limit.at)}"
+    end = f" of {format_duration(limit.limit)}; releases at {clock(limit.at, far=limit.limit >= _FAR)}"
     before, after, _ = told.partition(_AFTER)
     if after and before == what and told.endswith(end):
         return told
@@ -34,15 +37,23 @@ def nodes(rooms: Sequence[Room]) -> str:
     return f"{first.placed} of {first.wanted.count} {first.wanted.pool} nodes for {first.wanted.name}{more}"
 
 
+def released(past: History) -> str:
+    """What a user is told when a gang is released."""
+    when = f" at {clock(past.retry_at)}" if past.retry_at else ""
+    return f"{past.last_failure}. Everything is released and no quota is held; try {past.tries + 1}{when}"
+
+
 def outside(past: History) -> str:
     """Of a gang that waits outside the quota."""
     when = f" at {clock(past.retry_at)}" if past.retry_at else ""
     why = f" ({past.last_failure})" if past.last_failure else ""
-    return f"released everything{why}; holds no quota; try {past.tries + 1}{when}"
+    return f"{OUTSIDE}{why}; holds no quota; try {past.tries + 1}{when}"
 
 
-def clock(moment: datetime) -> str:
-    return f"{moment:%H:%M} UTC" if moment.second == 0 else f"{moment:%H:%M:%S} UTC"
+def clock(moment: datetime, *, far: bool = False) -> str:
+    """The time of day, with the date where the next such time of day may not be meant."""
+    day = f"{moment:%Y-%m-%d} " if far else ""
+    return f"{day}{moment:%H:%M} UTC" if moment.second == 0 else f"{day}{moment:%H:%M:%S} UTC"
 
 
 def rounded(duration: timedelta) -> str:

@@ -4,7 +4,8 @@ Decides what is cached, what is indexed and whose news wakes whom. The only modu
 manager.
 """
 
-from typing import Final
+from collections.abc import Sequence
+from typing import Any, Final
 
 from controller.admission.checks import CheckReconciler, Checks, PolicyReconciler, policy_name
 from controller.admission.executor import Executor
@@ -36,10 +37,14 @@ from controller.admission.view import (
     request_of,
     workload_key,
 )
+from controller.admission.webhooks import Reviews
 from controller.kube.client import Selection
 from controller.kube.resource import Key
 from controller.runtime.informer import Informer
 from controller.runtime.manager import Manager
+from controller.runtime.review import Webhook
+from model import names
+from model.gangpolicy import GangPolicy
 
 WORKERS: Final = 16
 """Reconciles under way at a time: each waits for the API most of its time, and an API server is shared."""
@@ -56,6 +61,17 @@ def setup(manager: Manager) -> None:
     known = Checks(checks, policies)
     _gangs(manager, known, flavors, checks, policies)
     _pair(manager, known, flavors, checks, policies)
+
+
+def webhooks(manager: Manager) -> Sequence[Webhook[Any]]:
+    """The reviews of the webhook server, judged by the policy named `default`."""
+    known = Checks(manager.informer(ADMISSION_CHECK), manager.informer(GANG_POLICY))
+
+    def policy() -> GangPolicy | None:
+        found = known.judged(names.GANG_POLICY)
+        return found if isinstance(found, GangPolicy) else None
+
+    return Reviews(policy).listed()
 
 
 def _gangs(

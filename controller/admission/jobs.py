@@ -1,0 +1,101 @@
+"""The jobs that users submit, cut to what decides whether they can ever run.
+
+Decides how a RayJob, RayCluster, RayService or Job becomes the PodSets that Kueue will make of it. Leaves the
+judgement to webhooks.py and limits.py.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from msgspec import field
+
+from controller.admission.demand import Amounts, pod_amounts
+from controller.admission.objects import PodTemplateSpec
+from controller.kube.resource import Object, Partial
+from model.names import POOL_LABEL
+
+
+class HeadGroup(Partial, frozen=True):
+    template: PodTemplateSpec = PodTemplateSpec()
+
+
+class WorkerGroup(Partial, frozen=True):
+    group_name: str = ""
+    replicas: int | None = None
+    num_of_hosts: int = 1
+    template: PodTemplateSpec = PodTemplateSpec()
+
+
+class RayClusterSpec(Partial, frozen=True):
+    head_group_spec: HeadGroup = HeadGroup()
+    worker_group_specs: tuple[WorkerGroup, ...] = ()
+
+
+class RayCluster(Object, frozen=True):
+    spec: RayClusterSpec = RayClusterSpec()
+
+
+class RayJobSpec(Partial, frozen=True):
+    submission_mode: str = ""
+    shutdown_after_job_finishes: bool = False
+    cluster_selector: dict[str, str] = field(default_factory=dict)
+    ray_cluster_spec: RayClusterSpec | None = None
+
+
+class RayJob(Object, frozen=True):
+    spec: RayJobSpec = RayJobSpec()
+
+
+class RayServiceSpec(Partial, frozen=True):
+    ray_cluster_config: RayClusterSpec | None = None
+
+
+class RayService(Object, frozen=True):
+    spec: RayServiceSpec = RayServiceSpec()
+
+
+class JobSpec(Partial, frozen=True):
+    parallelism: int = 1
+    completions: int | None = None
+    template: PodTemplateSpec = PodTemplateSpec()
+
+
+class Job(Object, frozen=True):
+    spec: JobSpec = JobSpec()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Piece:
+    """One PodSet of a job that has no flavor yet. `pool` is the one that its own node selector names, if
+    any.
+    """
+
+    name: str
+    count: int
+    amounts: Amounts
+    pool: str
+
+
+def ray_pieces(spec: RayClusterSpec | None) -> Iterator[Piece]:
+    """The head and every worker group, counted as Kueue counts them. Raises ValueError for a bad quantity."""
+    if spec is None:
+        return
+    yield _piece("head", 1, spec.head_group_spec.template)
+    for group in spec.worker_group_specs:
+        replicas = 1 if group.replicas is None else group.replicas
+        yield _piece(group.group_name.lower(), replicas * max(1, group.num_of_hosts), group.template)
+
+
+def job_pieces(spec: JobSpec) -> Iterator[Piece]:
+    """A Job is one PodSet, as large as it runs at a time."""
+    at_once = spec.parallelism if spec.completions is None else min(spec.parallelism, spec.completions)
+    yield _piece("main", at_once, spec.template)
+
+
+def _piece(name: str, count: int, template: PodTemplateSpec) -> Piece:
+    return Piece(
+        name=name,
+        count=count,
+        amounts=pod_amounts(template.spec),
+        pool=template.spec.node_selector.get(POOL_LABEL, ""),
+    )

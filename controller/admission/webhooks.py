@@ -1,0 +1,122 @@
+"""What is refused when a job is created, because it would wait for ever or could never be stopped.
+
+Decides on creation only: an object that exists must stay changeable, deletable and finishable whatever the
+policy says today. Pure functions of the object and the GangPolicy in the cache. Which namespaces are asked
+about (those of teams) is the webhook configuration's; what tenants may never do is a
+ValidatingAdmissionPolicy's and needs no process of ours.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final
+
+from controller.admission.jobs import (
+    Job,
+    Piece,
+    RayCluster,
+    RayJob,
+    RayService,
+    job_pieces,
+    ray_pieces,
+)
+from controller.admission.limits import never_fits_anywhere
+from controller.kube.resource import Object, T
+from controller.runtime.review import Allow, Deny, Review, Verdict, Webhook
+from model.gangpolicy import GangPolicy
+
+RAY_CLUSTER_NAME: Final = 53
+RAY_JOB_NAME: Final = 47
+"""KubeRay 1.6 fails longer names after Kueue has reserved their quota, which then nobody gives back
+(ray-operator/controllers/ray/utils/constant.go)."""
+MOST_POD_SETS: Final = 18
+"""Kueue 0.19 takes no Workload with more (v1beta2 CRD, spec.podSets)."""
+
+Policy = Callable[[], GangPolicy | None]
+
+
+class Reviews:
+    """The reviews, bound to the policy that is in force when each is made."""
+
+    def __init__(self, policy: Policy) -> None:
+        self._policy = policy
+
+    def listed(self) -> tuple[Webhook[RayJob], Webhook[RayCluster], Webhook[RayService], Webhook[Job]]:
+        """One webhook a kind, at `/validate-<kind>`."""
+        return (
+            Webhook(path="/validate-rayjob", type=RayJob, review=self.ray_job),
+            Webhook(path="/validate-raycluster", type=RayCluster, review=self.ray_cluster),
+            Webhook(path="/validate-rayservice", type=RayService, review=self.ray_service),
+            Webhook(path="/validate-job", type=Job, review=self.job),
+        )
+
+    def ray_job(self, review: Review[RayJob]) -> Verdict:
+        job = _created(review)
+        if job is None or job.spec.cluster_selector:
+            return Allow()
+        return self._verdict(
+            job, "RayJob", [*_ray_job(job), *self._fit(ray_pieces(job.spec.ray_cluster_spec))]
+        )
+
+    def ray_cluster(self, review: Review[RayCluster]) -> Verdict:
+        cluster = _created(review)
+        if cluster is None or cluster.metadata.owner_references:
+            return Allow()  # Made by KubeRay for a RayJob or RayService, which has been reviewed.
+        found = [*_name(cluster, RAY_CLUSTER_NAME), *self._fit(ray_pieces(cluster.spec))]
+        return self._verdict(cluster, "RayCluster", found)
+
+    def ray_service(self, review: Review[RayService]) -> Verdict:
+        service = _created(review)
+        if service is None:
+            return Allow()
+        pieces = ray_pieces(service.spec.ray_cluster_config)
+        return self._verdict(service, "RayService", [*_name(service, RAY_JOB_NAME), *self._fit(pieces)])
+
+    def job(self, review: Review[Job]) -> Verdict:
+        job = _created(review)
+        if job is None or job.metadata.owner_references:
+            return Allow()
+        return self._verdict(job, "Job", list(self._fit(job_pieces(job.spec))))
+
+    def _fit(self, pieces: Iterable[Piece]) -> Iterator[str]:
+        policy = self._policy()
+        try:
+            listed = list(pieces)
+        except ValueError as error:
+            yield f"a resource amount cannot be read: {error}"
+            return
+        if len(listed) > MOST_POD_SETS:
+            yield f"its {len(listed)} groups of pods are more than the {MOST_POD_SETS} that queue; merge some"
+        if policy is not None and (reason := never_fits_anywhere(listed, policy)):
+            yield reason
+
+    @staticmethod
+    def _verdict(obj: Object, kind: str, found: list[str]) -> Verdict:
+        if not found:
+            return Allow()
+        name = obj.metadata.name or "(unnamed)"
+        return Deny(f"{kind} {name} would never run: {'; also: '.join(found)}.")
+
+
+def _created(review: Review[T]) -> T | None:
+    """The object of a creation; None for anything else, which is let pass."""
+    return review.object if review.operation == "CREATE" else None
+
+
+def _ray_job(job: RayJob) -> Iterator[str]:
+    yield from _name(job, RAY_JOB_NAME)
+    if job.spec.submission_mode == "InteractiveMode":
+        yield (
+            "submissionMode InteractiveMode cannot be suspended, so it can neither queue nor be preempted; "
+            "use HTTPMode or K8sJobMode"
+        )
+    if not job.spec.shutdown_after_job_finishes:
+        yield (
+            "shutdownAfterJobFinishes is not set, so its cluster would keep the quota when the job is done; "
+            "set spec.shutdownAfterJobFinishes: true"
+        )
+
+
+def _name(obj: Object, longest: int) -> Iterator[str]:
+    """With generateName the server adds five characters to what is known here."""
+    length = len(obj.metadata.name)
+    if length > longest:
+        yield f"its name has {length} characters; KubeRay takes at most {longest}; shorten metadata.name"
