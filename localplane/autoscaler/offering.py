@@ -197,9 +197,9 @@ def _checked_pool(entry: Mapping[str, Any], where: str) -> Pool:
     try:
         pool = _pool(entry)
         pool.allocatable  # noqa: B018 - evaluated for its check of cpu and memory
-    except OfferingError:
-        raise
-    except (KeyError, TypeError, ValueError) as error:
+    except OfferingError as error:
+        raise OfferingError(f"{where}: {error}") from error
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise OfferingError(f"{where}: {type(error).__name__}: {error}") from error
     if not 0 <= pool.max_nodes <= MOST_NODES or not 0 <= pool.stock <= MOST_NODES or pool.gpus < 0:
         raise OfferingError(f"{where}: maxNodes and stock must lie in 0..{MOST_NODES}, gpus be 0 or more")

@@ -1,0 +1,64 @@
+"""Ordinary unschedulable pods buy nodes one by one, and only where a pool says so."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from autoscaler_world import ONE_GPU, World, offering, pool
+
+from localplane.autoscaler.objects import Pod
+
+
+def _pod(name: str, since: float) -> Pod:
+    return Pod("team-a", name, f"uid-{name}", ONE_GPU, unschedulable=since)
+
+
+def _world(**changes: object) -> World:
+    world = World(
+        offering(pool(**{"on_demand": True, "stock": 3, "max_nodes": 3, "classes": frozenset(), **changes}))
+    )
+    for index in range(2):
+        world.pods[f"pod-{index}"] = _pod(f"pod-{index}", world.now + index)
+    return world
+
+
+def test_each_waiting_pod_gets_one_node_and_no_more() -> None:
+    world = _world()
+    world.run(60)
+    assert len(world.bought) == 2
+    assert all(not node.owner_uid for node in world.nodes.values())
+
+
+def test_a_pool_that_is_not_on_demand_buys_for_nobody() -> None:
+    world = _world(on_demand=False)
+    world.run(60)
+    assert not world.bought
+
+
+def test_gated_and_consuming_pods_never_buy() -> None:
+    world = _world()
+    world.pods = {
+        "gated": replace(world.pods["pod-0"], gated=True),
+        "consuming": replace(world.pods["pod-1"], consumes="gang"),
+    }
+    world.run(60)
+    assert not world.bought
+
+
+def test_stock_bounds_on_demand_too() -> None:
+    world = _world(stock=1)
+    world.run(60)
+    assert len(world.nodes) == 1
+
+
+def test_an_on_demand_node_goes_when_its_pods_are_gone() -> None:
+    world = _world()
+    world.run(10)
+    world.boot()
+    for name, node in zip(list(world.pods), list(world.nodes), strict=True):
+        world.pods[name] = replace(world.pods[name], node=node, unschedulable=None)
+    world.run(120)
+    assert len(world.nodes) == 2
+    world.pods.clear()
+    world.run(20)
+    assert not world.nodes
