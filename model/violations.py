@@ -40,7 +40,7 @@ def at(*parts: str | int) -> str:
 
 def nearest(word: str, allowed: Iterable[str]) -> str | None:
     """The allowed word that was probably meant, or None when nothing is close."""
-    matches = difflib.get_close_matches(word, sorted(allowed), n=1, cutoff=0.6)
+    matches = difflib.get_close_matches(word, sorted(allowed), n=1, cutoff=0.5)
     return matches[0] if matches else None
 
 

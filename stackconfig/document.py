@@ -61,24 +61,26 @@ def read(path: Path) -> Document:
 
 def parse_text(text: str, *, source: str) -> Document:
     """The document of a stack file's text."""
-    loader = _Loader(text)
     try:
-        root = loader.get_single_node()
-        marks = _Marks(loader)
-        if root is None:
-            return Document(source)
-        return marks.document(root, source)
+        loader = _Loader(text)
+        try:
+            root = loader.get_single_node()
+            return Document(source) if root is None else _Marks(loader).document(root, source)
+        finally:
+            loader.dispose()
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         where = "" if mark is None else f" in line {mark.line + 1}, column {mark.column + 1}"
-        problem = Violation(
-            source, f"is not YAML{where}: {error.problem}.", "correct the line; two spaces indent a level."
-        )
+        message = f"is not YAML{where}: {error.problem}."
+        problem = Violation(source, message, "correct the line; two spaces indent a level.")
         return Document(source, lines={source: mark.line + 1} if mark else {}, violations=(problem,))
-    except (yaml.YAMLError, RecursionError, ValueError) as error:
-        return Document(source, violations=(Violation(source, f"is not YAML: {error}", "correct the file."),))
-    finally:
-        loader.dispose()
+    except RecursionError:
+        problem = Violation(source, "is not YAML that ends: it holds itself.", "remove the alias of itself.")
+        return Document(source, violations=(problem,))
+    except (yaml.YAMLError, ValueError) as error:
+        return Document(
+            source, violations=(Violation(source, f"is not YAML: {error}.", "correct the file."),)
+        )
 
 
 def _unreadable(path: Path, message: str, fix: str) -> Document:

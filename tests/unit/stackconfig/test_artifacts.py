@@ -1,0 +1,69 @@
+"""Artifacts are there and whole, or the error says what is missing and how to get it."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from stackconfig import artifacts
+from stackconfig.artifacts import ArtifactError
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    chart = tmp_path / "chart"
+    chart.mkdir()
+    path = tmp_path / "artifacts.json"
+    document = {
+        "charts": {"kueue": str(chart)},
+        "images": {"kueue": "muster.local/kueue@sha256:" + "0" * 64},
+        "programs": {"etcd": str(tmp_path / "gone")},
+    }
+    path.write_text(json.dumps(document), encoding="utf-8")
+    return path
+
+
+def test_artifacts_come_from_the_file_that_the_environment_names(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MUSTER_ARTIFACTS", str(file))
+    found = artifacts.load()
+    assert found.chart("kueue") == file.parent / "chart"
+    assert found.image("kueue").startswith("muster.local/kueue@sha256:")
+
+
+def test_an_unset_variable_is_told_with_both_ways_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("MUSTER_ARTIFACTS", raising=False)
+    with pytest.raises(
+        ArtifactError, match=r"MUSTER_ARTIFACTS is not set.*make up.*muster:artifacts: upstream"
+    ):
+        artifacts.load()
+
+
+def test_a_missing_file_entry_or_path_is_told_by_name(file: Path) -> None:
+    with pytest.raises(ArtifactError, match="does not exist"):
+        artifacts.load(file.parent / "other.json")
+    found = artifacts.load(file)
+    with pytest.raises(ArtifactError, match=r"images\.ray is missing \(it holds kueue\)"):
+        found.image("ray")
+    with pytest.raises(ArtifactError, match=r"programs\.etcd: .*gone does not exist any more"):
+        found.program("etcd")
+    with pytest.raises(ArtifactError, match=r"crds\.x is missing \(it holds nothing\)"):
+        found.crd("x")
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("{", "cannot be read"),
+        ("[]", "JSON object"),
+        ('{"images": []}', "images must be"),
+        ('{"charts": {"a": 1}}', "charts must be"),
+        ('{"images": {"kueue": "muster.local/kueue:latest"}}', "has no digest"),
+    ],
+)
+def test_a_broken_file_says_what_is_wrong(text: str, told: str, tmp_path: Path) -> None:
+    path = tmp_path / "artifacts.json"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(ArtifactError, match=told):
+        artifacts.load(path)

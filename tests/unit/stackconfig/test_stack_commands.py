@@ -1,0 +1,61 @@
+"""The commands write what they accept, and never over what is there."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+import stackconfig
+from model.clusters import Provider
+from model.render import kueue
+from stackconfig.__main__ import main
+
+
+@pytest.mark.parametrize("provider", [provider.value for provider in Provider])
+def test_a_new_stack_file_is_a_valid_stack_of_its_provider(provider: str, tmp_path: Path) -> None:
+    assert main(["new", "my-stack", "--provider", provider, "--folder", str(tmp_path)]) == 0
+    path = tmp_path / "Pulumi.my-stack.yaml"
+    assert main(["validate", str(path)]) == 0
+    stack = stackconfig.load(path)
+    assert stack.cluster.provider == provider
+    assert kueue.admission_check(stack)
+    assert path.read_text(encoding="utf-8").count("#") > 10
+
+
+def test_a_stack_file_that_is_there_is_left_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "Pulumi.mine.yaml"
+    path.write_text("mine", encoding="utf-8")
+    assert main(["new", "mine", "--provider", "gke", "--folder", str(tmp_path)]) == 1
+    assert path.read_text(encoding="utf-8") == "mine"
+    assert "exists already" in capsys.readouterr().err
+
+
+def test_a_name_that_leads_out_of_the_folder_is_no_name(tmp_path: Path) -> None:
+    assert main(["new", "../x", "--provider", "gke", "--folder", str(tmp_path)]) == 1
+    assert list(tmp_path.parent.glob("*.yaml")) == []
+
+
+def test_validate_tells_every_file_and_fails_when_one_is_wrong(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main(["new", "good", "--provider", "eks", "--folder", str(tmp_path)])
+    bad = tmp_path / "Pulumi.bad.yaml"
+    bad.write_text("config:\n  muster:cluster: {provider: aws}\n", encoding="utf-8")
+    capsys.readouterr()
+    assert main(["validate", str(tmp_path / "Pulumi.good.yaml"), str(bad), str(tmp_path / "none.yaml")]) == 1
+    told = capsys.readouterr()
+    assert f"{bad}:2: muster:cluster.provider" in told.err
+    assert "none.yaml: cannot be read" in told.err
+    assert "good.yaml: is a stack" in told.out
+
+
+def test_json_holds_path_line_message_and_fix(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    bad = tmp_path / "Pulumi.bad.yaml"
+    bad.write_text("config:\n  muster:cluster: {provider: aws}\n", encoding="utf-8")
+    assert main(["validate", "--json", str(bad)]) == 1
+    (report,) = json.loads(capsys.readouterr().out)["files"]
+    assert report["valid"] is False
+    first = next(item for item in report["violations"] if item["path"] == "muster:cluster.provider")
+    assert first["line"] == 2
+    assert first["level"] == "error"
+    assert first["fix"]
