@@ -58,7 +58,9 @@ def _already_up(plane: Plane) -> int:
     if report.state is health.State.HEALTHY:
         print(f"plane {plane.name} is up: {plane.api_url}")
         return 0
-    raise PlaneError(f"plane {plane.name}", "; ".join(report.faults), fix="python -m localplane down, then up")
+    raise PlaneError(
+        f"plane {plane.name}", "; ".join(report.faults), fix="python -m localplane down, then up"
+    )
 
 
 def _build(_: argparse.Namespace) -> int:
@@ -108,7 +110,13 @@ def _logs(options: argparse.Namespace) -> int:
         return 0
     if options.unit not in names:
         raise PlaneError(f"unit {options.unit}", "has no log", fix=f"one of {', '.join(names)}")
-    command = ["tail", "-n", str(options.lines), *(["-F"] if options.follow else []), plane.logs / f"{options.unit}.log"]
+    command = [
+        "tail",
+        "-n",
+        str(options.lines),
+        *(["-F"] if options.follow else []),
+        plane.logs / f"{options.unit}.log",
+    ]
     return subprocess.run(command, check=False).returncode
 
 
@@ -158,13 +166,17 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m localplane",
         description="A real Kubernetes on this machine, with a simulated GPU cloud beneath it.",
-        epilog=f"Exit codes: 0 done, 1 failed or degraded, 2 wrong use, 3 no such plane. Cache: {cache_root()}",
+        epilog=f"Exit codes: 0 done, 1 failed or degraded, 2 wrong use, 3 no plane. Cache: {cache_root()}",
     )
     parser.add_argument("--plane", default="default", metavar="NAME", help="which plane (default: default)")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     up = _command(commands, "up", _up, "build what is missing, then boot a plane")
-    up.add_argument("--pools", type=Path, default=boot.DEFAULT_POOLS, metavar="FILE", help="the cloud's offering")
-    up.add_argument("--clock-scale", type=float, default=1.0, metavar="N", help="the cloud's clock runs N times as fast")
+    up.add_argument(
+        "--pools", type=Path, default=boot.DEFAULT_POOLS, metavar="FILE", help="the cloud's offering"
+    )
+    up.add_argument(
+        "--clock-scale", type=float, default=1.0, metavar="N", help="the cloud's clock runs N times as fast"
+    )
     _command(commands, "build", _build, "build programs and images, boot nothing")
     status = _command(commands, "status", _status, "how the plane is, and what to do about it")
     status.add_argument("--json", action="store_true", help="for scripts")

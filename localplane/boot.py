@@ -20,7 +20,7 @@ from localplane import certificates, control, coredns, gates, network, sandbox, 
 from localplane.artifacts import Artifacts
 from localplane.autoscaler import manifests as autoscaler_manifests
 from localplane.autoscaler import names as autoscaler_names
-from localplane.certificates import Authority, Pki
+from localplane.certificates import Authority
 from localplane.errors import PlaneError
 from localplane.kubectl import Kubectl
 from localplane.node import NodeSpec
@@ -47,7 +47,9 @@ _NODE_PATIENCE: Final = 60
 DEFAULT_POOLS: Final = Path(__file__).parent / "pools.yaml"
 
 
-def up(name: str, artifacts: Artifacts, *, step: Step, pools: Path = DEFAULT_POOLS, clock_scale: float = 1.0) -> Plane:
+def up(
+    name: str, artifacts: Artifacts, *, step: Step, pools: Path = DEFAULT_POOLS, clock_scale: float = 1.0
+) -> Plane:
     """Boots a plane of that name; one that already stands healthy is the caller's to notice."""
     with _allocation_lock():
         plane = named(name, index=_index())
@@ -85,7 +87,9 @@ def _boot(plane: Plane, artifacts: Artifacts, *, step: Step, pools: Path, clock_
     step("nodes")
     _await_nodes(plane, kubectl)
     step("cluster DNS")
-    kubectl.wait("-n", "kube-system", "--for=condition=Available", "deployment/coredns", seconds=_NODE_PATIENCE)
+    kubectl.wait(
+        "-n", "kube-system", "--for=condition=Available", "deployment/coredns", seconds=_NODE_PATIENCE
+    )
 
 
 def _start(plane: Plane, supervised: list[Unit], artifacts: Artifacts) -> Record:
@@ -126,7 +130,9 @@ def _init_of(waiter: int) -> int:
 
 def _kubeconfigs(plane: Plane, authority: Authority) -> dict[str, Path]:
     admin = authority.issue(plane.pki / "admin", "muster-admin", groups=("system:masters",))
-    certificates.kubeconfig(plane.kubeconfig, server=plane.api_url, authority=authority, client=admin, user="admin")
+    certificates.kubeconfig(
+        plane.kubeconfig, server=plane.api_url, authority=authority, client=admin, user="admin"
+    )
     paths: dict[str, Path] = {}
     for name, (user, groups) in _USERS.items():
         pair = authority.issue(plane.pki / name, user, groups=groups)
@@ -141,7 +147,9 @@ def _give_autoscaler_its_token(path: Path, kubectl: Kubectl, authority: Authorit
     """Its process starts when this file appears; the token lasts as long as the certificates do."""
     arguments = ("-n", autoscaler_names.NAMESPACE, "create", "token", autoscaler_names.SERVICE_ACCOUNT)
     token = kubectl.run(*arguments, "--duration=720h").strip()
-    certificates.token_kubeconfig(path, server=_LOOPBACK_API, authority=authority, user="autoscaler", token=token)
+    certificates.token_kubeconfig(
+        path, server=_LOOPBACK_API, authority=authority, user="autoscaler", token=token
+    )
 
 
 def _await_nodes(plane: Plane, kubectl: Kubectl) -> None:

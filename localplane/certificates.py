@@ -41,7 +41,9 @@ class Authority:
     certificate: x509.Certificate
     key: ec.EllipticCurvePrivateKey
 
-    def issue(self, path: Path, common_name: str, *, groups: tuple[str, ...] = (), hosts: tuple[str, ...] = ()) -> Pair:
+    def issue(
+        self, path: Path, common_name: str, *, groups: tuple[str, ...] = (), hosts: tuple[str, ...] = ()
+    ) -> Pair:
         """Signs a certificate for client use and, when `hosts` are given, for serving them."""
         key = ec.generate_private_key(ec.SECP256R1())
         usages = [ExtendedKeyUsageOID.CLIENT_AUTH, *([ExtendedKeyUsageOID.SERVER_AUTH] if hosts else [])]
@@ -51,7 +53,9 @@ class Authority:
             .add_extension(x509.ExtendedKeyUsage(usages), critical=False)
         )
         if hosts:
-            builder = builder.add_extension(x509.SubjectAlternativeName([_host(h) for h in hosts]), critical=False)
+            builder = builder.add_extension(
+                x509.SubjectAlternativeName([_host(h) for h in hosts]), critical=False
+            )
         return _write(path, builder.sign(self.key, hashes.SHA256()), key)
 
 
@@ -72,7 +76,12 @@ def create(plane: Plane) -> Pki:
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     cluster = _authority(directory / "ca", "muster local plane")
     front_proxy = _authority(directory / "front-proxy-ca", "muster local plane front proxy")
-    names = ("kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local")
+    names = (
+        "kubernetes",
+        "kubernetes.default",
+        "kubernetes.default.svc",
+        "kubernetes.default.svc.cluster.local",
+    )
     return Pki(
         cluster=cluster,
         front_proxy=front_proxy,
@@ -82,7 +91,9 @@ def create(plane: Plane) -> Pki:
             hosts=(*names, "localhost", KUBERNETES_SERVICE, "127.0.0.1", plane.address),
         ),
         apiserver_kubelet=cluster.issue(
-            directory / "apiserver-kubelet-client", "kube-apiserver-kubelet-client", groups=("system:masters",)
+            directory / "apiserver-kubelet-client",
+            "kube-apiserver-kubelet-client",
+            groups=("system:masters",),
         ),
         front_proxy_client=front_proxy.issue(directory / "front-proxy-client", "front-proxy-client"),
         service_accounts=cluster.issue(directory / "service-accounts", "service-accounts"),
@@ -147,7 +158,9 @@ def _authority(path: Path, common_name: str) -> Authority:
     return Authority(_write(path, certificate, key), certificate, key)
 
 
-def _builder(subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey) -> x509.CertificateBuilder:
+def _builder(
+    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey
+) -> x509.CertificateBuilder:
     now = datetime.datetime.now(datetime.UTC)
     return (
         x509.CertificateBuilder()

@@ -22,8 +22,12 @@ def call(plane: Plane, operation: str, *, timeout: float = 60.0, **arguments: An
                 answer: dict[str, Any] = json.loads(reader.readline())
     except (OSError, ValueError) as error:
         raise PlaneError(
-            f"plane {plane.name}", f"does not answer ({error})", fix="take it down and up again: python -m localplane down"
+            f"plane {plane.name}",
+            f"does not answer ({error})",
+            fix="take it down and up again: python -m localplane down",
         ) from error
     if not answer.get("ok"):
-        raise PlaneError(f"plane {plane.name}", str(answer.get("error")), fix="see: python -m localplane logs supervisor")
+        raise PlaneError(
+            f"plane {plane.name}", str(answer.get("error")), fix="see: python -m localplane logs supervisor"
+        )
     return answer

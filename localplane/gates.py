@@ -44,9 +44,13 @@ def await_api(address: str, authority: Path, *, seconds: float, alive: Callable[
     deadline = time.monotonic() + seconds
     while not api_ready(address, authority):
         if not alive():
-            raise PlaneError("supervisor", "ended before the API server was ready", fix="see the log of supervisor")
+            raise PlaneError(
+                "supervisor", "ended before the API server was ready", fix="see the log of supervisor"
+            )
         if time.monotonic() > deadline:
-            raise PlaneError("API server", f"is not ready after {seconds:.0f} s", fix="see the log of kube-apiserver")
+            raise PlaneError(
+                "API server", f"is not ready after {seconds:.0f} s", fix="see the log of kube-apiserver"
+            )
         time.sleep(_API_PAUSE)
 
 

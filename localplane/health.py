@@ -40,7 +40,7 @@ def examine(name: str, kubectl: str | None) -> Report:
         return Report(name, State.ABSENT, faults=["there is no plane of this name: python -m localplane up"])
     plane, record = found
     if not teardown.is_alive(record):
-        fault = "its processes are gone (killed, or the machine was restarted): python -m localplane down, then up"
+        fault = "its processes are gone (killed, or a restart): python -m localplane down, then up"
         return Report(name, State.STALE, faults=[fault])
     try:
         status = control.call(plane, "status", timeout=5)

@@ -20,7 +20,15 @@ class Kubectl:
 
     def apply(self, objects: list[Manifest]) -> None:
         document = json.dumps({"apiVersion": "v1", "kind": "List", "items": objects})
-        self.run("apply", "--server-side", "--field-manager=muster-local-plane", "-f", "-", stdin=document, timeout=60)
+        self.run(
+            "apply",
+            "--server-side",
+            "--field-manager=muster-local-plane",
+            "-f",
+            "-",
+            stdin=document,
+            timeout=60,
+        )
 
     def get(self, *arguments: str) -> Manifest:
         answer: Manifest = json.loads(self.run("get", *arguments, "-o", "json"))
@@ -32,11 +40,18 @@ class Kubectl:
     def run(self, *arguments: str, stdin: str | None = None, timeout: float = 30) -> str:
         try:
             done = subprocess.run(
-                [*self._base, *arguments], input=stdin, capture_output=True, text=True, timeout=timeout, check=False
+                [*self._base, *arguments],
+                input=stdin,
+                capture_output=True,
+                text=True,
+                timeout=timeout,
+                check=False,
             )
         except subprocess.TimeoutExpired as error:
             raise PlaneError(
-                "kubectl " + " ".join(arguments[:2]), f"gave no answer in {timeout:.0f} s", fix="python -m localplane status"
+                "kubectl " + " ".join(arguments[:2]),
+                f"gave no answer in {timeout:.0f} s",
+                fix="python -m localplane status",
             ) from error
         if done.returncode != 0:
             last = (done.stderr.strip().splitlines() or ["no message"])[-1]

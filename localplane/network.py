@@ -64,6 +64,8 @@ def _ip(*arguments: str) -> str:
     done = subprocess.run(["ip", *arguments], capture_output=True, text=True, timeout=10, check=False)
     if done.returncode != 0:
         raise PlaneError(
-            "ip " + " ".join(arguments), done.stderr.strip(), fix="the kernel or a sandbox forbids it; see `dmesg`"
+            "ip " + " ".join(arguments),
+            done.stderr.strip(),
+            fix="the kernel or a sandbox forbids it; see `dmesg`",
         )
     return done.stdout

@@ -49,7 +49,9 @@ class NodeSpec:
             )
         except (KeyError, ValueError, TypeError) as error:
             raise PlaneError(
-                f"node {values.get('name', '?')}", f"is not described whole ({error!r})", fix="give name, pool, cpu, memory"
+                f"node {values.get('name', '?')}",
+                f"is not described whole ({error!r})",
+                fix="give name, pool, cpu, memory",
             ) from error
 
 
@@ -89,7 +91,12 @@ def bridge(number: int) -> str:
 def write_files(plane: Plane, spec: NodeSpec, number: int, *, pause_image: str) -> None:
     """Writes containerd's, the CNI plugins' and the kubelet's configuration."""
     place = files(plane, spec.name)
-    for directory in (place.run / "cni", place.state / "kubelet", place.containerd_root, place.state / "pods"):
+    for directory in (
+        place.run / "cni",
+        place.state / "kubelet",
+        place.containerd_root,
+        place.state / "pods",
+    ):
         directory.mkdir(parents=True, exist_ok=True)
     (place.run / "containerd.toml").write_text(_containerd(place, pause_image))
     (place.run / "cni" / "10-bridge.conflist").write_text(json.dumps(_cni(place, number), indent=1))
@@ -184,12 +191,14 @@ def _reserved(spec: NodeSpec) -> dict[str, str]:
     machine_cpu = (os.cpu_count() or 1) * 1000
     machine_memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     spare_cpu = machine_cpu - parse_millicores(spec.cpu)
-    spare_memory = machine_memory - parse_bytes(spec.memory) - parse_bytes("50Mi")  # evictionHard is taken off too
+    spare_memory = (
+        machine_memory - parse_bytes(spec.memory) - parse_bytes("50Mi")
+    )  # evictionHard is taken off too
     if spare_cpu < 0 or spare_memory < 0:
         raise PlaneError(
             f"node {spec.name}",
             f"claims {spec.cpu} CPU and {spec.memory}, more than this machine has",
-            fix="use a machine with 2 cores and 8 GiB at least, or make the pool's nodes smaller in pools.yaml",
+            fix="use a machine with 2 cores and 8 GiB at least, or smaller nodes in pools.yaml",
         )
     return {"cpu": f"{spare_cpu}m", "memory": str(spare_memory)}
 
@@ -200,7 +209,13 @@ def _containerd(place: NodeFiles, pause_image: str) -> str:
 version = 2
 root = "{place.containerd_root}"
 state = "{place.run / "containerd"}"
-disabled_plugins = ["io.containerd.internal.v1.opt", "io.containerd.snapshotter.v1.btrfs", "io.containerd.snapshotter.v1.zfs", "io.containerd.snapshotter.v1.aufs", "io.containerd.snapshotter.v1.devmapper"]
+disabled_plugins = [
+  "io.containerd.internal.v1.opt",
+  "io.containerd.snapshotter.v1.btrfs",
+  "io.containerd.snapshotter.v1.zfs",
+  "io.containerd.snapshotter.v1.aufs",
+  "io.containerd.snapshotter.v1.devmapper",
+]
 
 [grpc]
   address = "{place.containerd_socket}"

@@ -18,7 +18,7 @@ from http.client import HTTPException, HTTPSConnection
 from pathlib import Path
 from typing import Final
 
-from localplane import certificates, network, node, store
+from localplane import certificates, control_groups, network, node, store
 from localplane.build import RAY_STORE, SYSTEM_STORE
 from localplane.node import NodeSpec
 from localplane.plane import API_PORT, Plane
@@ -54,18 +54,20 @@ def units(plane: Plane, settings: Settings, spec: NodeSpec) -> list[Unit]:
 def remove(plane: Plane, name: str, number: int) -> None:
     """Ends what still runs on the node, then takes its mounts, bridge and disk away."""
     place = node.files(plane, name)
+    containers = control_groups.containers(place.tasks)
     inodes = _kill_containers(place.tasks)
     _kill_shims(str(place.containerd_socket))
     for mount in _mounts_below(place.run, place.state):
         subprocess.run(["umount", "--lazy", str(mount)], capture_output=True, timeout=10, check=False)
     _forget_network_namespaces(inodes)
     network.delete_bridge(node.bridge(number))
+    control_groups.remove(containers)
     shutil.rmtree(place.state, ignore_errors=True)
     shutil.rmtree(place.run, ignore_errors=True)
 
 
 async def advertise_gpus(plane: Plane, spec: NodeSpec) -> None:
-    """Stands in for the GPU device plugin: writes the count into the node's capacity once it has registered."""
+    """Stands in for the GPU device plugin: writes the count into a registered node's capacity."""
     body = json.dumps([{"op": "add", "path": "/status/capacity/nvidia.com~1gpu", "value": str(spec.gpus)}])
     while not await asyncio.to_thread(_patch_node_status, plane, spec.name, body):
         await asyncio.sleep(_PAUSE)

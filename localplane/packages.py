@@ -25,7 +25,11 @@ def install(packages: list[Package]) -> None:
     """Installs with apt-get, without questions and without recommended extras."""
     names = [package.name for package in packages]
     if shutil.which("apt-get") is None or os.environ.get("MUSTER_NO_INSTALL"):
-        raise PlaneError("this machine", f"lacks {', '.join(names)}", fix=f"install them: apt-get install {' '.join(names)}")
+        raise PlaneError(
+            "this machine",
+            f"lacks {', '.join(names)}",
+            fix=f"install them: apt-get install {' '.join(names)}",
+        )
     print(f"installing {', '.join(names)} (apt-get)", flush=True)
     environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
     for arguments in (["update"], ["install", "-y", "--no-install-recommends", *names]):
@@ -39,7 +43,9 @@ def install(packages: list[Package]) -> None:
         )
         if result.returncode != 0:
             last = (result.stderr.strip().splitlines() or ["no message"])[-1]
-            raise PlaneError("apt-get", f"failed: {last}", fix=f"install by hand: apt-get install {' '.join(names)}")
+            raise PlaneError(
+                "apt-get", f"failed: {last}", fix=f"install by hand: apt-get install {' '.join(names)}"
+            )
 
 
 def _present(package: Package) -> bool:

@@ -155,5 +155,7 @@ def free_index(taken: frozenset[int], host_addresses: frozenset[str]) -> int:
         if index not in taken and not used & set(IPv4Network((UPLINKS[index * 4], 30)).hosts()):
             return index
     raise PlaneError(
-        f"{MAX_PLANES} planes", "already stand on this machine", fix="take one down: python -m localplane down"
+        f"{MAX_PLANES} planes",
+        "already stand on this machine",
+        fix="take one down: python -m localplane down",
     )

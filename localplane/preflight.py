@@ -34,7 +34,9 @@ def check() -> None:
 
 def _linux() -> None:
     if sys.platform != "linux":
-        raise PlaneError("this machine", f"runs {sys.platform}", fix="a plane needs Linux; use a virtual machine")
+        raise PlaneError(
+            "this machine", f"runs {sys.platform}", fix="a plane needs Linux; use a virtual machine"
+        )
 
 
 def _root() -> None:
@@ -70,7 +72,7 @@ def _memory() -> None:
 
 
 def _overlay() -> None:
-    """Container images need overlayfs on the cache's disk; a cache that is itself an overlay cannot carry one."""
+    """Container images need overlayfs on the cache's disk; an overlay cannot carry another."""
     with tempfile.TemporaryDirectory(dir=cache_root(), prefix="overlay-") as directory:
         parts = [Path(directory, name) for name in ("lower", "upper", "work", "merged")]
         for part in parts:

@@ -25,7 +25,17 @@ _CHECKOUT: Final = Path(__file__).resolve().parent.parent
 
 def spawn(plane: Plane, argv: list[str], *, log: Path) -> subprocess.Popen[bytes]:
     """Starts `argv` as process 1 of new namespaces; returns the process that waits for it."""
-    command = ["unshare", "--net", "--mount", "--pid", "--fork", "--mount-proc", "--propagation", "private", "--"]
+    command = [
+        "unshare",
+        "--net",
+        "--mount",
+        "--pid",
+        "--fork",
+        "--mount-proc",
+        "--propagation",
+        "private",
+        "--",
+    ]
     with log.open("ab") as output:
         return subprocess.Popen(
             [*command, *argv],
@@ -44,7 +54,7 @@ def enter(init_pid: int, argv: list[str]) -> list[str]:
 
 
 def hide_host_state(plane: Plane, kept: tuple[Path, ...]) -> None:
-    """Runs inside the mount namespace: covers the host's state directories, keeps only what the plane needs."""
+    """Inside the mount namespace: covers the host's state directories, keeps what the plane needs."""
     _mount("-t", "tmpfs", "muster", str(_PARKING))
     parked: list[tuple[Path, Path]] = []
     for number, path in enumerate(dict.fromkeys((plane.run, *kept))):

@@ -17,7 +17,6 @@ import subprocess
 import sys
 import time
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final
 
 from localplane import gates, network, node_life, sandbox
@@ -83,7 +82,7 @@ class Supervisor:
     async def _keep(self, running: Running) -> None:
         """Starts the unit whenever its gate is open and it does not run; backs off from a crash loop."""
         backoff = _FIRST_BACKOFF
-        while not running.stopping:
+        while True:
             await self._gates.passed(running.unit.after)
             await self._once(running)
             if running.stopping:
@@ -95,8 +94,13 @@ class Supervisor:
             backoff = min(backoff * 2, _LAST_BACKOFF)
 
     async def _once(self, running: Running) -> None:
-        unit = running.unit
         running.exited = asyncio.Event()
+        running.pid, running.started = self._launch(running.unit), time.monotonic()
+        running.restarts += 1
+        self._by_pid[running.pid] = running
+        await running.exited.wait()
+
+    def _launch(self, unit: Unit) -> int:
         with (self.plane.logs / f"{unit.name}.log").open("ab") as output:
             process = subprocess.Popen(
                 unit.argv,
@@ -107,11 +111,8 @@ class Supervisor:
                 cwd="/",
                 start_new_session=True,
             )
-        running.pid, running.started = process.pid, time.monotonic()
-        running.restarts += 1
-        self._by_pid[process.pid] = running
-        process.returncode = 0  # this process reaps every child itself, as process 1 must
-        await running.exited.wait()
+        process.returncode = 0  # `_reap` collects every child, as process 1 must; Popen is not to try
+        return process.pid
 
     def _reap(self) -> None:
         """Collects every dead child, orphans of containers included."""
@@ -208,8 +209,19 @@ class Supervisor:
                 case "signal":
                     self._signal(str(request["unit"]), int(request["signal"]))
                 case other:
-                    raise PlaneError("control socket", f"knows no operation {other!r}", fix="status, node-up, node-down, signal")
-        except (PlaneError, OSError, ValueError, KeyError, AttributeError, subprocess.SubprocessError) as error:
+                    raise PlaneError(
+                        "control socket",
+                        f"knows no operation {other!r}",
+                        fix="status, node-up, node-down, signal",
+                    )
+        except (
+            PlaneError,
+            OSError,
+            ValueError,
+            KeyError,
+            AttributeError,
+            subprocess.SubprocessError,
+        ) as error:
             log.exception("refused %r", line[:200])
             return {"ok": False, "error": str(error)}
         return {"ok": True}
@@ -233,16 +245,22 @@ class Supervisor:
                 for name, running in self._units.items()
             },
             "failures": self._failures[-20:],
-            "nodes": {name: {"pool": spec.pool, "gpus": spec.gpus} for name, (spec, _) in self._nodes.items()},
+            "nodes": {
+                name: {"pool": spec.pool, "gpus": spec.gpus} for name, (spec, _) in self._nodes.items()
+            },
         }
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Process 1 of a local plane; started by `python -m localplane up`.")
+    parser = argparse.ArgumentParser(
+        description="Process 1 of a local plane; started by `python -m localplane up`."
+    )
     parser.add_argument("--plane", required=True)
     parser.add_argument("--index", type=int, required=True)
     arguments = parser.parse_args()
-    logging.basicConfig(level=logging.INFO, stream=sys.stdout, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    logging.basicConfig(
+        level=logging.INFO, stream=sys.stdout, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
+    )
     plane = named(arguments.plane, index=arguments.index)
     settings = Settings.read(plane)
     sandbox.hide_host_state(plane, (cache_root(), *sandbox.host_python_paths()))

@@ -14,22 +14,22 @@ import time
 from pathlib import Path
 from typing import Final
 
-from localplane import network
+from localplane import control_groups, network
 from localplane.errors import PlaneError
 from localplane.plane import Plane, Record
 
 _PATIENCE: Final = 20.0
-_CGROUPS: Final = Path("/sys/fs/cgroup")
 
 
 def down(plane: Plane, record: Record | None) -> None:
-    containers = _container_ids(plane)
+    tasks = plane.run.glob("nodes/*/containerd/io.containerd.runtime.v2.task/k8s.io")
+    containers = [container for directory in tasks for container in control_groups.containers(directory)]
     if record is not None and is_alive(record):
         with contextlib.suppress(ProcessLookupError):
             os.kill(record.init_pid, signal.SIGKILL)
         _await_end(record)
     network.unplug(plane)
-    _remove_control_groups(containers)
+    control_groups.remove(containers)
     shutil.rmtree(plane.state, ignore_errors=True)
     shutil.rmtree(plane.run, ignore_errors=True)
     for directory in (plane.run.parent, plane.state.parent):
@@ -47,7 +47,7 @@ def boot_id() -> str:
 
 
 def started(pid: int) -> int | None:
-    """When a process started, in clock ticks since boot (proc(5), field 22); None when it is gone or a zombie."""
+    """A process's start in clock ticks since boot (proc(5), field 22); None when gone or a zombie."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
@@ -60,33 +60,8 @@ def _await_end(record: Record) -> None:
     while is_alive(record):
         if time.monotonic() > deadline:
             raise PlaneError(
-                f"process {record.init_pid}", "does not die", fix="a mount may hang: see dmesg, then run down again"
+                f"process {record.init_pid}",
+                "does not die",
+                fix="a mount may hang: see dmesg, then run down again",
             )
         time.sleep(0.05)
-
-
-def _container_ids(plane: Plane) -> list[str]:
-    return [path.name for path in plane.run.glob("nodes/*/containerd/io.containerd.runtime.v2.task/k8s.io/*")]
-
-
-def _remove_control_groups(containers: list[str]) -> None:
-    """Removes the groups of containers that had no time to be removed by runc; v1 has one tree a controller."""
-    roots = [_CGROUPS, *(path for path in _CGROUPS.glob("*") if path.is_dir())]
-    deadline = time.monotonic() + _PATIENCE
-    for root in roots:
-        for container in containers:
-            group = root / "k8s.io" / container
-            for directory in [*sorted(group.rglob("*/"), reverse=True), group]:
-                _remove_group(directory, deadline)
-        with contextlib.suppress(OSError):
-            (root / "k8s.io").rmdir()
-
-
-def _remove_group(directory: Path, deadline: float) -> None:
-    while directory.is_dir():
-        try:
-            directory.rmdir()
-        except OSError:
-            if time.monotonic() > deadline:
-                return  # an empty group costs nothing; the next `down` tries again
-            time.sleep(0.02)

@@ -36,11 +36,15 @@ class Unit:
     environment: Mapping[str, str] = field(default_factory=dict)
 
 
-def control_plane(plane: Plane, pki: Pki, programs: Mapping[str, str], kubeconfigs: Mapping[str, Path]) -> list[Unit]:
+def control_plane(
+    plane: Plane, pki: Pki, programs: Mapping[str, str], kubeconfigs: Mapping[str, Path]
+) -> list[Unit]:
     api = Gate(api_ready=True)
     return [
         Unit("etcd", _etcd(plane, programs["etcd"])),
-        Unit("kube-apiserver", _apiserver(plane, pki, programs["kube-apiserver"]), after=Gate(port=ETCD_PORT)),
+        Unit(
+            "kube-apiserver", _apiserver(plane, pki, programs["kube-apiserver"]), after=Gate(port=ETCD_PORT)
+        ),
         Unit(
             "kube-controller-manager",
             _controller_manager(pki, programs["kube-controller-manager"], kubeconfigs["controller-manager"]),
@@ -75,7 +79,9 @@ def autoscaler(plane: Plane, kubeconfig: Path, *, clock_scale: float) -> Unit:
         f"--clock-scale={clock_scale:g}",
     )
     root = str(Path(__file__).resolve().parent.parent)
-    return Unit("autoscaler", argv, after=Gate(file=kubeconfig, api_ready=True), environment={"PYTHONPATH": root})
+    return Unit(
+        "autoscaler", argv, after=Gate(file=kubeconfig, api_ready=True), environment={"PYTHONPATH": root}
+    )
 
 
 def _etcd(plane: Plane, program: str) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from localplane.autoscaler.faults import FaultKind
 from localplane.autoscaler.fit import take
 from localplane.autoscaler.market import Market
-from localplane.autoscaler.objects import Node, Pod
+from localplane.autoscaler.objects import Node, Pod, VmState
 from localplane.autoscaler.offering import Pool
 
 
@@ -19,6 +19,8 @@ def serve(market: Market) -> None:
     pools = [pool for pool in market.offering.pools.values() if pool.on_demand]
     if not pools:
         return
+    failing = {node.pool for node in market.nodes.values() if node.vm is VmState.FAILED and not node.owner_uid}
+    pools = [pool for pool in pools if pool.name not in failing]  # it backs off while the failed node is there
     coming = _coming(market)
     for pod in sorted(waiting(market), key=lambda pod: (pod.unschedulable or 0.0, pod.key)):
         if not _covered(coming, pod) and _buy(market, pod, pools):
@@ -46,7 +48,7 @@ def _coming(market: Market) -> list[tuple[Node, dict[str, int]]]:
     return [
         (node, _room_of(market, node))
         for node in market.nodes.values()
-        if node.vm is not None and not node.ready and not node.leaving and not node.owner_uid
+        if node.vm in (VmState.REQUESTED, VmState.RUNNING) and not node.ready and not node.owner_uid
     ]
 
 

@@ -29,9 +29,7 @@ def serve(market: Market, node: Node) -> None:
             _release(market, node, force=node.vm is VmState.REVOKED, why="resumed")
             return
         case VmState.FAILED:
-            # Kept until the request has said so: once the node is gone nobody knows that it failed.
-            if request is None or request.ended or request.provisioning_class != names.QUEUED:
-                _release(market, node, force=True, why="the machine could not be started")
+            _give_up(market, node, request)
             return
     why = _revoked(market, node, request)
     if why is not None:
@@ -42,6 +40,14 @@ def serve(market: Market, node: Node) -> None:
     else:
         _advertise(market, node)
         _use(market, node, request)
+
+
+def _give_up(market: Market, node: Node, request: Request | None) -> None:
+    """A failed machine's node stays until what it tells has been told: once it is gone nobody knows."""
+    untold = request is not None and not request.ended and request.provisioning_class == names.QUEUED
+    backing_off = not node.owner_uid and market.now < node.created + market.times.first_backoff
+    if not untold and not backing_off:
+        _release(market, node, force=True, why="the machine could not be started")
 
 
 def _start(market: Market, node: Node, request: Request | None) -> None:
