@@ -51,6 +51,16 @@ def test_stock_bounds_on_demand_too() -> None:
     assert len(world.nodes) == 1
 
 
+def test_a_pool_whose_machines_fail_is_left_alone_for_a_while() -> None:
+    world = _world()
+    world.broken_machines = True
+    world.run(120)
+    assert 2 <= len(world.bought) <= 3
+    world.broken_machines = False
+    world.run(120)
+    assert len(world.nodes) == 2
+
+
 def test_an_on_demand_node_goes_when_its_pods_are_gone() -> None:
     world = _world()
     world.run(10)

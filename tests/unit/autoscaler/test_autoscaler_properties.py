@@ -139,7 +139,7 @@ class Cloud(RuleBasedStateMachine):
         self.world.pods.clear()
         self.world.faults = ()
         self.world.broken_machines = False
-        self.world.run(60, tick=2)
+        self.world.run(130, tick=2)
         assert all(node.vm is VmState.RUNNING and not node.ready for node in self.world.nodes.values())
         self.world.boot()
         self.world.run(60, tick=2)
