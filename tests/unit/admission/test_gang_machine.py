@@ -1,0 +1,438 @@
+"""The gang's state machine on virtual time: what it promises, whatever Kueue and the cloud do."""
+
+from collections import Counter
+from datetime import timedelta
+
+import msgspec
+import pytest
+from gang_world import CHECK, POLICY, START, World, entry_state, flavor_policy
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from controller.admission import identity
+from controller.admission.actions import State
+from controller.admission.machine import decide
+from controller.admission.retry import RETRY_AT, TRIES
+from model.gangpolicy import GangPolicy, RetryPolicy
+
+SPLIT = {"head": ("cpu", 1), "big": ("h100", 1), "small": ("l4", 1)}
+PLAIN = {"main": ("l4", 1)}
+MINUTE = timedelta(minutes=1)
+
+
+def run(world: World, minutes: int) -> None:
+    for _ in range(minutes):
+        world.tick()
+        assert_invariants(world)
+
+
+def assert_invariants(world: World) -> None:
+    for name in world.workloads:
+        mine = world.situation(name)
+        live = Counter((item.metadata.labels[identity.ATTEMPT], key) for key, item in world.requests.items())
+        assert max(live.values(), default=0) <= 1
+        attempts = {item.metadata.labels[identity.ATTEMPT] for item in mine.requests}
+        assert len(attempts) <= 1, f"{name} holds requests of two attempts"
+        if not mine.may_act or not mine.workload.spec.active:
+            assert not mine.requests, f"{name} holds requests without quota"
+            assert not mine.templates
+
+
+# Stories
+
+
+def test_a_gang_becomes_ready_when_every_piece_stands_and_its_pods_are_sent_there() -> None:
+    world = World()
+    world.submit("a", SPLIT)
+    run(world, 6)
+    assert "a" in world.started
+    entry = world.workloads["a"].entry(CHECK)
+    assert entry is not None
+    updates = {update.name: update for update in entry.pod_set_updates}
+    assert set(updates) == {"big", "small"}
+    for update in updates.values():
+        request = update.annotations["autoscaling.x-k8s.io/consume-provisioning-request"]
+        assert update.node_selector == {"autoscaling.gke.io/provisioning-request": f"lease-{request}"}
+
+
+def test_the_scarcest_pool_is_asked_first_and_the_next_only_when_that_is_accepted() -> None:
+    world = World()
+    world.submit("a", SPLIT)
+    world.kueue()
+    world.settle()
+    assert [request.metadata.annotations["pool"] for request in world.requests.values()] == ["h100"]
+    world.cloud()
+    world.settle()
+    pools = [request.metadata.annotations["pool"] for request in world.requests.values()]
+    assert pools == ["h100", "l4"]
+
+
+def test_two_split_gangs_with_room_for_one_run_one_after_the_other_and_never_hold_half_each() -> None:
+    world = World()
+    for name in ("a", "b"):
+        world.submit(name, SPLIT)
+    for _ in range(180):
+        world.tick()
+        assert_invariants(world)
+        assert len(world.holds_half()) <= 1
+    assert sorted(world.ended) == ["a", "b"]
+
+
+def test_a_stock_out_frees_the_quota_at_once_and_lets_another_gang_run_meanwhile() -> None:
+    world = World(stock={"l4": 1, "h100": 0}, quota=1)
+    world.submit("a", {"big": ("h100", 1)})
+    world.kueue()
+    world.settle()
+    world.submit("b", PLAIN)
+    (request,) = world.requests
+    world.answer(request, "Failed", "CapacityIsNotFound", "no stock")
+    world.settle()
+    assert not world.requests
+    assert not world.templates
+    run(world, 4)
+    assert "b" in world.started
+    assert world.workloads["a"].metadata.annotations[TRIES] == "1"
+
+
+def test_one_failed_shape_releases_its_provisioned_sibling() -> None:
+    world = World()
+    world.submit("a", SPLIT)
+    run(world, 2)
+    shapes = {request.metadata.annotations["pool"]: name for name, request in world.requests.items()}
+    world.provision(shapes["h100"])
+    world.answer(shapes["l4"], "Failed", "OUT_OF_RESOURCES")
+    world.settle()
+    assert not world.requests
+
+
+def test_a_late_sibling_releases_the_gang_before_the_booking_ends() -> None:
+    world = World(delay={"l4": timedelta(hours=1)})
+    world.submit("a", SPLIT)
+    run(world, 11)
+    assert world.requests
+    run(world, 1)
+    assert not world.requests
+    assert world.workloads["a"].metadata.annotations[TRIES] == "1"
+
+
+def test_nodes_that_never_become_ready_release_the_gang_and_no_pod_starts() -> None:
+    world = World()
+    world.submit("a", PLAIN)
+    world.kueue()
+    world.settle()
+    (request,) = world.requests
+    world.answer(request, "Accepted")
+    world.provision(request, ready=False)
+    world.settle()
+    entry = world.workloads["a"].entry(CHECK)
+    assert entry is not None
+    assert entry.message.startswith("0 of 1 l4 nodes for main after 0s of 9m; releases at 10:09")
+    world.now += 9 * MINUTE
+    world.settle()
+    assert not world.requests
+    assert not world.started
+
+
+def test_a_revoked_lease_makes_a_running_gang_queue_again_and_not_end() -> None:
+    world = World()
+    world.submit("a", PLAIN)
+    run(world, 3)
+    (request,) = world.requests
+    world.answer(request, "CapacityRevoked", "Revoked")
+    world.settle()
+    assert entry_state(world, "a") is State.RETRY
+    world.kueue()
+    world.settle()
+    assert request not in world.requests
+    assert world.workloads["a"].spec.active
+    run(world, 4)
+    assert "a" in world.started
+
+
+def test_a_consumed_booking_and_a_late_failure_leave_a_running_gang_alone() -> None:
+    world = World()
+    world.submit("a", PLAIN)
+    run(world, 3)
+    (request,) = world.requests
+    world.answer(request, "BookingExpired", "CapacityBookingConsumed")
+    world.answer(request, "Failed", "Expired")
+    before = world.writes
+    run(world, 3)
+    assert world.writes == before
+
+
+def test_an_eviction_clears_what_the_old_lease_told_the_pods() -> None:
+    world = World()
+    world.submit("a", PLAIN)
+    run(world, 3)
+    world.evict("a", "Preempted")
+    world.settle()
+    entry = world.workloads["a"].entry(CHECK)
+    assert entry is not None
+    assert entry.pod_set_updates == ()
+    assert not world.requests
+
+
+def test_what_somebody_else_deactivated_stays_inactive_and_starts_afresh_when_they_activate_it() -> None:
+    world = World(stock={"l4": 0, "h100": 0})
+    world.submit("a", PLAIN)
+    world.kueue()
+    world.settle()
+    (request,) = world.requests
+    world.answer(request, "Failed", "CapacityIsNotFound")
+    world.settle()
+    held = world.workloads["a"]
+    without_note = {key: value for key, value in held.metadata.annotations.items() if key != RETRY_AT}
+    metadata = msgspec.structs.replace(held.metadata, annotations=without_note)
+    world.workloads["a"] = msgspec.structs.replace(held, metadata=metadata)
+    run(world, 90)
+    assert not world.workloads["a"].spec.active
+    assert TRIES not in world.workloads["a"].metadata.annotations
+
+
+def test_a_request_that_can_never_be_served_is_refused_with_the_reason() -> None:
+    world = World()
+    world.submit("a", PLAIN)
+    world.kueue()
+    world.settle()
+    (request,) = world.requests
+    world.answer(request, "Failed", "InvalidRequest", "only single PodSet per request")
+    world.settle()
+    assert entry_state(world, "a") is State.REJECTED
+    assert not world.requests
+
+
+def test_a_gang_larger_than_its_pool_is_refused_before_anything_is_asked_for() -> None:
+    world = World()
+    world.submit("a", {"main": ("l4", 9)})
+    world.kueue()
+    world.settle()
+    assert entry_state(world, "a") is State.REJECTED
+    assert not world.everything_made
+
+
+def test_retrying_ends_at_the_deadline() -> None:
+    policy = GangPolicy(
+        flavors=POLICY.flavors, retry=RetryPolicy(deadline=timedelta(hours=1)), queue_timeout=10 * MINUTE
+    )
+    world = World(policy=policy, stock={"l4": 0, "h100": 0}, delay={"l4": timedelta(days=1)})
+    world.submit("a", PLAIN)
+    for _ in range(120):
+        world.now += MINUTE
+        world.settle()
+        world.kueue()
+        world.settle()
+    assert world.workloads["a"].status.condition("Evicted") is not None
+    assert not world.workloads["a"].spec.active
+    assert RETRY_AT not in world.workloads["a"].metadata.annotations
+
+
+def test_a_gang_that_asks_for_nothing_of_ours_is_ready_at_once() -> None:
+    world = World()
+    world.submit("a", {"main": ("cpu", 3)})
+    run(world, 2)
+    assert "a" in world.started
+    assert not world.everything_made
+
+
+def test_a_cpu_head_that_fits_nowhere_keeps_the_gang_from_starting() -> None:
+    present = flavor_policy(
+        "cpu", 0, provisioning_class_name="", node_selector_from_details=(), gpus_per_node=0
+    )
+    world = World(policy=GangPolicy(flavors=(*POLICY.flavors, present)))
+    world.submit("a", SPLIT)
+    run(world, 5)
+    assert "a" not in world.started
+    entry = world.workloads["a"].entry(CHECK)
+    assert entry is not None
+    assert "0 of 1 cpu nodes for head" in entry.message
+
+
+def test_a_policy_that_is_gone_takes_nothing_from_a_running_gang() -> None:
+    world = World()
+    world.submit("a", SPLIT)
+    run(world, 4)
+    held = set(world.requests)
+    world.policy = GangPolicy()
+    run(world, 2)
+    assert set(world.requests) == held
+
+
+def test_a_class_that_changes_while_a_gang_waits_is_asked_anew() -> None:
+    world = World(stock={"l4": 0, "h100": 0})
+    world.submit("a", PLAIN)
+    run(world, 2)
+    (old,) = world.requests.values()
+    flavor = flavor_policy("l4", 10, provisioning_class_name="check-capacity.autoscaling.x-k8s.io")
+    world.policy = GangPolicy(flavors=(flavor,))
+    world.settle()
+    (new,) = world.requests.values()
+    assert old.metadata.uid != new.metadata.uid
+    assert new.spec.provisioning_class_name == flavor.provisioning_class_name
+
+
+@pytest.mark.parametrize("condition", ["Evicted", "DeactivationTarget"])
+def test_nothing_but_clean_up_is_done_while_kueue_takes_the_quota_back(condition: str) -> None:
+    world = World(stock={"l4": 0, "h100": 0})
+    world.submit("a", PLAIN)
+    run(world, 1)
+    world.set_condition("a", condition, "True")
+    (request,) = world.requests
+    world.answer(request, "Failed", "CapacityIsNotFound")
+    world.settle()
+    assert entry_state(world, "a") is State.PENDING
+    assert world.workloads["a"].spec.active
+    assert not world.requests
+
+
+# Properties
+
+gangs = st.dictionaries(
+    st.sampled_from(["a", "b", "c", "d"]),
+    st.dictionaries(
+        st.sampled_from(["head", "x", "y", "z"]),
+        st.tuples(st.sampled_from(["cpu", "l4", "h100"]), st.integers(min_value=1, max_value=2)),
+        min_size=1,
+        max_size=3,
+    ),
+    min_size=1,
+    max_size=4,
+)
+steps = st.lists(
+    st.tuples(
+        st.sampled_from(
+            ["tick", "tick", "tick", "fail", "revoke", "preempt", "lose", "slow", "delete", "leap"]
+        ),
+        st.integers(min_value=0, max_value=7),
+    ),
+    max_size=25,
+)
+
+
+def disturb(world: World, kind: str, number: int) -> None:
+    names = sorted(world.requests)
+    request = names[number % len(names)] if names else ""
+    running = sorted(world.started)
+    match kind:
+        case "fail" if request and not world.requests[request].status.holds("Provisioned"):
+            world.answer(request, "Failed", "CapacityIsNotFound")
+        case "revoke" if request:
+            world.answer(request, "CapacityRevoked", "Revoked")
+        case "preempt" if running:
+            world.evict(running[number % len(running)], "Preempted")
+        case "lose" if world.nodes:
+            del world.nodes[sorted(world.nodes)[number % len(world.nodes)]]
+        case "slow":
+            world.delay = {"l4": number * 3 * MINUTE, "h100": number * MINUTE}
+        case "delete" if request:
+            del world.requests[request]
+        case "leap":
+            world.now += number * 5 * MINUTE
+    world.settle()
+    world.tick()
+
+
+def calm(world: World) -> None:
+    """No more disturbance and room for everybody: every gang has to run to its end."""
+    world.delay = {}
+    world.stock = {"l4": 99, "h100": 99}
+    for _ in range(600):
+        world.tick(2 * MINUTE)
+        assert_invariants(world)
+        if len(world.ended) == len(world.workloads):
+            return
+    raise AssertionError(f"only {sorted(world.ended)} of {sorted(world.workloads)} ended")
+
+
+@settings(max_examples=40, deadline=None)
+@given(gangs, steps)
+def test_whatever_happens_nothing_starts_half_nothing_is_left_over_and_everybody_ends(
+    wanted: dict[str, dict[str, tuple[str, int]]], disturbances: list[tuple[str, int]]
+) -> None:
+    world = World(stock={"l4": 2, "h100": 2}, quota=3)
+    for name, pieces in wanted.items():
+        world.submit(name, pieces)
+    for kind, number in disturbances:
+        disturb(world, kind, number)
+        assert_invariants(world)
+        assert len(world.holds_half()) <= 2
+    calm(world)
+    assert not world.requests
+    assert not world.templates
+
+
+@settings(max_examples=40, deadline=None)
+@given(gangs, steps, st.lists(st.integers(min_value=0, max_value=12), min_size=1, max_size=12))
+def test_a_crash_after_any_write_converges_to_the_same_end(
+    wanted: dict[str, dict[str, tuple[str, int]]], disturbances: list[tuple[str, int]], crashes: list[int]
+) -> None:
+    world = World(stock={"l4": 2, "h100": 2}, quota=3)
+    for name, pieces in wanted.items():
+        world.submit(name, pieces)
+    for number, (kind, which) in enumerate(disturbances):
+        world.crash_after = world.writes + crashes[number % len(crashes)]
+        disturb(world, kind, which)
+        world.crash_after = None
+        world.settle()
+        assert_invariants(world)
+    calm(world)
+    assert not world.requests
+
+
+@settings(max_examples=25, deadline=None)
+@given(gangs, steps)
+def test_where_nothing_has_changed_nothing_is_done(
+    wanted: dict[str, dict[str, tuple[str, int]]], disturbances: list[tuple[str, int]]
+) -> None:
+    world = World(stock={"l4": 1, "h100": 1}, quota=3)
+    for name, pieces in wanted.items():
+        world.submit(name, pieces)
+    for kind, number in disturbances:
+        disturb(world, kind, number)
+        world.now += timedelta(seconds=1)
+        for name in world.workloads:
+            situation = world.situation(name)
+            decision = decide(situation)
+            due = decision.wake is not None and decision.wake <= world.now
+            assert decision.is_quiet or due or situation.past.retry_at is not None
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    st.lists(
+        st.dictionaries(
+            st.sampled_from(["x", "y", "z"]),
+            st.tuples(st.sampled_from(["l4", "h100"]), st.just(1)),
+            min_size=2,
+            max_size=3,
+        ),
+        min_size=2,
+        max_size=4,
+    ),
+    st.integers(min_value=0, max_value=4),
+    st.integers(min_value=0, max_value=4),
+)
+def test_split_gangs_over_shared_pools_never_hold_half_each_for_ever(
+    wanted: list[dict[str, tuple[str, int]]], slow_l4: int, slow_h100: int
+) -> None:
+    """Stock for the largest gang alone, so that every pair competes; all of them end."""
+    world = World(
+        stock={
+            pool: max(sum(place[0] == pool for place in gang.values()) for gang in wanted)
+            for pool in ("l4", "h100")
+        },
+        delay={"l4": slow_l4 * MINUTE, "h100": slow_h100 * MINUTE},
+    )
+    for number, pieces in enumerate(wanted):
+        world.submit(f"gang-{number}", pieces)
+    for _ in range(1000):
+        world.tick()
+        held = world.holds_half()
+        pools = [
+            frozenset(request.metadata.annotations["pool"] for request in world.situation(name).requests)
+            for name in held
+        ]
+        assert all(not (one & two) for i, one in enumerate(pools) for two in pools[i + 1 :])
+        if len(world.ended) == len(wanted):
+            return
+    raise AssertionError(f"only {world.ended} ended by {world.now - START}")
