@@ -1,0 +1,30 @@
+"""The program: read the stack's description, then refuse it with all its mistakes or make what it says."""
+
+import sys
+from pathlib import Path
+
+import pulumi
+from pulumi.runtime.config import CONFIG
+
+import stackconfig
+from components.clusters.existing import MissingContext
+from components.platform import Platform, Unsupported
+from stackconfig import artifacts
+
+_OURS = "muster:"
+
+
+def main() -> None:
+    source = Path("stacks") / f"Pulumi.{pulumi.get_stack()}.yaml"
+    values = {key: value for key, value in CONFIG.get().items() if key.startswith(_OURS)}
+    stack = stackconfig.parse(values, source=source)
+    platform = Platform("muster", stack=stack, artifacts=artifacts.load())
+    pulumi.export("queueNames", platform.queue_names)
+
+
+try:
+    main()
+except (stackconfig.ConfigError, artifacts.ArtifactError, MissingContext, Unsupported) as error:
+    # One message, not a stack trace: it is the description that is wrong, not the program.
+    pulumi.log.error(str(error))
+    sys.exit(1)

@@ -1,0 +1,50 @@
+"""The provider `muster` and its resource, as the program sees them.
+
+A Bundle is many Kubernetes objects under one name (docs/decisions/001-resource-grain.md). The provider itself
+is the room `bundle/`, a process of its own; nothing is imported from there.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+
+import pulumi
+
+from model.render.manifest import Manifest
+
+
+class BundleProvider(pulumi.ProviderResource):
+    """Where Bundles go. `kubeconfig` is the text of a kubeconfig, `context` one of its contexts."""
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        kubeconfig: pulumi.Input[str],
+        context: pulumi.Input[str],
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
+        super().__init__("muster", name, {"kubeconfig": kubeconfig, "context": context}, opts)
+
+
+class Bundle(pulumi.CustomResource):
+    """Objects that are applied in order and removed in reverse. `manifests`: a key of our choice -> objects
+    as text.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        manifests: Mapping[str, pulumi.Input[str]],
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
+        super().__init__("muster:k8s:Bundle", name, {"manifests": dict(manifests)}, opts)
+
+
+def text(objects: Iterable[Manifest]) -> str:
+    """Objects as one text, each under its kind and name, so that a preview names the object that changes."""
+    return json.dumps({_label(each): each for each in objects}, sort_keys=True, separators=(",", ":"))
+
+
+def _label(body: Manifest) -> str:
+    return f"{body['kind']}/{body['metadata']['name']}"

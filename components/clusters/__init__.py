@@ -1,0 +1,1 @@
+"""Where the cluster comes from: one module a provider."""

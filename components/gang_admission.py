@@ -1,0 +1,140 @@
+"""The gang-admission controller: namespace, identity, rights, its two Deployments, its policy and
+certificates.
+
+The image is one, `manager` and `webhooks` are its two programs. Certificates are made by the webhook program
+itself: a Secret that it creates and the caBundle that it writes into its own configuration. The
+AdmissionCheck is a queue object (`queues.py`); the GangPolicy that it refers to is here.
+"""
+
+from typing import Any
+
+import pulumi
+import pulumi_kubernetes as kubernetes
+
+from components import gang_authority as authority
+from components import gang_pods as pods
+from components.bundle import Bundle, BundleProvider, text
+from components.footprint import Footprint
+from components.objects import KubernetesObject
+from model import names
+from model.render import gang
+from model.render.manifest import Manifest, manifest
+from model.stack import Stack
+from stackconfig.artifacts import Artifacts
+
+_RBAC = "rbac.authorization.k8s.io"
+
+# Pod Security: what the two programs keep to anyway, so that nothing else slips in beside them.
+_RESTRICTED = {
+    "pod-security.kubernetes.io/enforce": "restricted",
+    "pod-security.kubernetes.io/enforce-version": "latest",
+}
+
+
+class GangAdmission(pulumi.ComponentResource):
+    """`serving`: depend on these and gangs are admitted. Its policy is there before its manager looks for
+    it.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        stack: Stack,
+        artifacts: Artifacts,
+        footprint: Footprint,
+        provider: kubernetes.Provider,
+        bundles: BundleProvider,
+        depends_on: list[pulumi.Resource],
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
+        super().__init__("muster:index:GangAdmission", name, None, opts)
+        self._provider = provider
+        image = artifacts.image("gang-admission")
+        self.policy = Bundle(
+            f"{name}-policy",
+            manifests={names.GANG_POLICY: text([gang.policy(stack)])},
+            opts=pulumi.ResourceOptions(parent=self, provider=bundles, depends_on=depends_on),
+        )
+        self.namespace = self._object(
+            manifest("v1", "Namespace", names.SYSTEM_NAMESPACE, labels=_RESTRICTED), after=depends_on
+        )
+        self.manager = self._program(
+            authority.MANAGER,
+            pods.manager(image, footprint),
+            cluster_rules=authority.manager_cluster_rules(),
+            rules=authority.manager_rules(),
+        )
+        self.configuration = self._webhook_configuration()
+        self.webhooks = self._program(
+            authority.WEBHOOKS,
+            pods.webhooks(image, footprint),
+            cluster_rules=authority.webhook_cluster_rules(),
+            rules=authority.webhook_rules(),
+        )
+        self.serving: list[pulumi.Resource] = [self.policy, self.manager, self.webhooks]
+        self.register_outputs({})
+
+    def _program(
+        self, name: str, spec: Manifest, *, cluster_rules: list[authority.Rule], rules: list[authority.Rule]
+    ) -> KubernetesObject:
+        """One of the two programs: who it is, what it may do, and its pods."""
+        account = self._object(_ours("v1", "ServiceAccount", name), after=[self.namespace])
+        budget = {"maxUnavailable": 1, "selector": {"matchLabels": pods.labels(name)}}
+        self._object(_ours("policy/v1", "PodDisruptionBudget", name, spec=budget), after=[self.namespace])
+        full = f"muster-{name}"
+        cluster_role = manifest(f"{_RBAC}/v1", "ClusterRole", full, rules=cluster_rules)
+        cluster_binding = manifest(
+            f"{_RBAC}/v1", "ClusterRoleBinding", full, **_binding("ClusterRole", full, name)
+        )
+        role = _ours(f"{_RBAC}/v1", "Role", name, rules=rules)
+        binding = _ours(f"{_RBAC}/v1", "RoleBinding", name, **_binding("Role", name, name))
+        rights = [
+            self._object(bind, after=[self._object(grant, after=[self.namespace]), account])
+            for grant, bind in ((cluster_role, cluster_binding), (role, binding))
+        ]
+        return self._object(
+            _ours("apps/v1", "Deployment", name, spec=spec), after=[account, *rights, self.policy]
+        )
+
+    def _webhook_configuration(self) -> KubernetesObject:
+        """The Service that the API server calls, and the configuration that the program puts its authority
+        into.
+
+        It names no webhook as long as the program reviews nothing.
+        """
+        service = _ours(
+            "v1",
+            "Service",
+            authority.WEBHOOKS,
+            spec={
+                "selector": pods.labels(authority.WEBHOOKS),
+                "ports": [{"name": "webhooks", "port": 443, "targetPort": "webhooks", "protocol": "TCP"}],
+            },
+        )
+        # Its pods come after it: there is nothing to wait for.
+        service["metadata"]["annotations"] = {"pulumi.com/skipAwait": "true"}
+        configuration = manifest(
+            "admissionregistration.k8s.io/v1",
+            "ValidatingWebhookConfiguration",
+            authority.PROGRAM,
+            webhooks=[],
+        )
+        return self._object(configuration, after=[self._object(service, after=[self.namespace])])
+
+    def _object(self, body: Manifest, *, after: list[Any]) -> KubernetesObject:
+        """A child named after its object; kinds keep two of one name apart."""
+        name = f"{body['metadata']['name']}-{body['kind'].lower()}"
+        opts = pulumi.ResourceOptions(parent=self, provider=self._provider, depends_on=after)
+        return KubernetesObject(name, body, opts=opts)
+
+
+def _ours(api_version: str, kind: str, name: str, **body: object) -> Manifest:
+    return {**manifest(api_version, kind, name, namespace=names.SYSTEM_NAMESPACE), **body}
+
+
+def _binding(kind: str, role: str, account: str) -> dict[str, Any]:
+    return {
+        "roleRef": {"apiGroup": _RBAC, "kind": kind, "name": role},
+        "subjects": [{"kind": "ServiceAccount", "name": account, "namespace": names.SYSTEM_NAMESPACE}],
+    }

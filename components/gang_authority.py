@@ -1,0 +1,72 @@
+"""What the gang-admission controller may do: the least that its two programs need, as RBAC rules.
+
+The manager reads the whole cluster and writes ProvisioningRequests, PodTemplates, its entry in a Workload's
+status and a Workload's `active`; it never touches pods or Secrets. The webhooks read Workload-side objects
+and keep one Secret and one webhook configuration, both by name.
+"""
+
+from typing import Any
+
+from model import names
+
+PROGRAM = "gang-admission"
+MANAGER = f"{PROGRAM}-manager"
+WEBHOOKS = f"{PROGRAM}-webhooks"
+CERTIFICATES = f"{PROGRAM}-certificates"
+
+Rule = dict[str, Any]
+
+_READ = ["get", "list", "watch"]
+
+
+def _rule(group: str, resources: list[str], verbs: list[str], *, only: list[str] | None = None) -> Rule:
+    named = {"resourceNames": only} if only else {}
+    return {"apiGroups": [group], "resources": resources, "verbs": verbs, **named}
+
+
+def manager_cluster_rules() -> list[Rule]:
+    """Across the cluster: gangs live in the teams' namespaces, and teams come and go."""
+    return [
+        _rule("kueue.x-k8s.io", ["workloads", "admissionchecks", "resourceflavors"], _READ),
+        _rule("kueue.x-k8s.io", ["workloads", "workloads/status", "admissionchecks/status"], ["patch"]),
+        # Owning with blockOwnerDeletion needs this where OwnerReferencesPermissionEnforcement is on.
+        _rule("kueue.x-k8s.io", ["workloads/finalizers"], ["update"]),
+        _rule(names.GROUP, [names.GANG_POLICY_PLURAL], _READ),
+        _rule(names.GROUP, [f"{names.GANG_POLICY_PLURAL}/status"], ["patch"]),
+        _rule("autoscaling.x-k8s.io", ["provisioningrequests"], [*_READ, "create", "patch", "delete"]),
+        _rule("", ["podtemplates"], [*_READ, "create", "patch", "delete"]),
+        _rule("", ["podtemplates/finalizers"], ["update"]),
+        _rule("", ["nodes", "pods"], _READ),
+        _rule("events.k8s.io", ["events"], ["create", "patch"]),
+    ]
+
+
+def manager_rules() -> list[Rule]:
+    """In our own namespace: the lease. Creating cannot be limited by name."""
+    return [
+        _rule("coordination.k8s.io", ["leases"], ["create"]),
+        _rule("coordination.k8s.io", ["leases"], ["get", "update", "patch"], only=[PROGRAM]),
+    ]
+
+
+def webhook_cluster_rules() -> list[Rule]:
+    """What reviews look up, and the one configuration that gets our certificate authority."""
+    return [
+        _rule("kueue.x-k8s.io", ["localqueues", "clusterqueues", "workloadpriorityclasses"], _READ),
+        _rule(names.GROUP, [names.GANG_POLICY_PLURAL], _READ),
+        _rule(
+            "admissionregistration.k8s.io",
+            ["validatingwebhookconfigurations"],
+            ["get", "patch"],
+            only=[PROGRAM],
+        ),
+        _rule("events.k8s.io", ["events"], ["create", "patch"]),
+    ]
+
+
+def webhook_rules() -> list[Rule]:
+    """In our own namespace: the Secret that keeps the certificates."""
+    return [
+        _rule("", ["secrets"], ["create"]),
+        _rule("", ["secrets"], ["get", "update", "patch"], only=[CERTIFICATES]),
+    ]

@@ -1,0 +1,26 @@
+"""One Kubernetes object as one resource of the Kubernetes provider, from a manifest as it stands.
+
+The SDK's own classes register the same resources; they want each field in Python's spelling and cost a second
+of imports in every preview. A manifest is what the model renders, the documentation shows and `kubectl`
+prints.
+"""
+
+from typing import Any
+
+import pulumi
+
+from model.render.manifest import Manifest
+
+
+class KubernetesObject(pulumi.CustomResource):
+    """Applied by the server; a Deployment is there when it is rolled out. The type is the manifest's own."""
+
+    def __init__(self, name: str, manifest: Manifest, *, opts: pulumi.ResourceOptions) -> None:
+        super().__init__(token(manifest), name, dict[str, Any](manifest), opts)
+
+
+def token(manifest: Manifest) -> str:
+    """The provider's name for a kind: `kubernetes:apps/v1:Deployment`; the group without a name is `core`."""
+    api_version = manifest["apiVersion"]
+    full = api_version if "/" in api_version else f"core/{api_version}"
+    return f"kubernetes:{full}:{manifest['kind']}"

@@ -1,0 +1,109 @@
+"""The platform: everything that a stack puts into its cluster. The only place that knows the order.
+
+CRDs stand before the programs that look for them; programs serve before the objects that they judge; teams
+come last and go first, while Kueue, KubeRay and our controller are there to let go of their finalizers.
+"""
+
+import pulumi
+import pulumi_kubernetes as kubernetes
+
+from components.bundle import Bundle, BundleProvider, text
+from components.clusters.existing import ExistingCluster
+from components.footprint import footprint
+from components.gang_admission import GangAdmission
+from components.kuberay import KubeRay
+from components.priorities import Priorities
+from components.queues import Queues
+from components.schedulers.kueue import Kueue
+from model.clusters import Provider
+from model.gangpolicy import crd
+from model.stack import GangMode, Scheduler, Stack
+from stackconfig.artifacts import Artifacts
+
+
+class Unsupported(Exception):
+    """The stack asks for what this program cannot make yet; the message says what it can."""
+
+
+class Platform(pulumi.ComponentResource):
+    """`queue_names`: team -> ClusterQueue."""
+
+    def __init__(
+        self, name: str, *, stack: Stack, artifacts: Artifacts, opts: pulumi.ResourceOptions | None = None
+    ) -> None:
+        super().__init__("muster:index:Platform", name, None, opts)
+        _refuse_unsupported(stack)
+        child = pulumi.ResourceOptions(parent=self)
+        self.cluster = ExistingCluster(stack.cluster.name, cluster=stack.cluster, opts=child)
+        provider, bundles = self.cluster.kubernetes, self.cluster.bundles
+        size = footprint(stack)
+        self.crds = _crds(self, artifacts=artifacts, provider=bundles)
+        self.kueue = Kueue(
+            "kueue",
+            stack=stack,
+            artifacts=artifacts,
+            footprint=size,
+            provider=provider,
+            depends_on=[self.crds],
+            opts=child,
+        )
+        self.kuberay = KubeRay(
+            "kuberay", artifacts=artifacts, footprint=size, provider=provider, depends_on=[], opts=child
+        )
+        serving = [self.kueue.serving, self.kuberay.serving]
+        self.gang_admission = self._gang_admission(stack, artifacts, provider=provider, bundles=bundles)
+        if self.gang_admission is not None:
+            serving += self.gang_admission.serving
+        self.priorities = Priorities(
+            "priorities", stack=stack, provider=bundles, depends_on=[self.kueue.serving], opts=child
+        )
+        self.queues = Queues(
+            "queues",
+            stack=stack,
+            provider=bundles,
+            depends_on=[*serving, self.priorities.classes],
+            opts=child,
+        )
+        self.queue_names = {team: team for team in self.queues.teams}
+        self.register_outputs({"queueNames": self.queue_names})
+
+    def _gang_admission(
+        self, stack: Stack, artifacts: Artifacts, *, provider: kubernetes.Provider, bundles: BundleProvider
+    ) -> GangAdmission | None:
+        if stack.gang_admission.mode is not GangMode.MUSTER:
+            return None
+        return GangAdmission(
+            "gang-admission",
+            stack=stack,
+            artifacts=artifacts,
+            footprint=footprint(stack),
+            provider=provider,
+            bundles=bundles,
+            # Its caches are of Kueue's kinds: it comes up in one go when they are there.
+            depends_on=[self.crds, self.kueue.serving],
+            opts=pulumi.ResourceOptions(parent=self),
+        )
+
+
+def _crds(parent: pulumi.Resource, *, artifacts: Artifacts, provider: BundleProvider) -> Bundle:
+    """What others look for once, when they start: Kueue for ProvisioningRequests, ours for its GangPolicy."""
+    return Bundle(
+        "crds",
+        manifests={
+            "provisioningrequests": artifacts.crd("provisioningrequests").read_text(),
+            "gangpolicies": text([crd()]),
+        },
+        opts=pulumi.ResourceOptions(parent=parent, provider=provider),
+    )
+
+
+def _refuse_unsupported(stack: Stack) -> None:
+    if stack.cluster.provider is not Provider.EXISTING:
+        raise Unsupported(
+            f"muster:cluster.provider: {stack.cluster.provider} is read and checked, but cannot be made yet; "
+            "use `existing` with a context of your kubeconfig."
+        )
+    if stack.scheduler is not Scheduler.KUEUE:
+        raise Unsupported(
+            f"muster:scheduler: {stack.scheduler} is read and checked, but cannot be made yet; use `kueue`."
+        )

@@ -1,0 +1,68 @@
+"""Kueue, from its own chart: the manager, its CRDs, its webhooks, and the configuration that the stack gives
+it.
+
+Decides the chart's values. What Kueue is told is `model.render.kueue.manager_config`; queues are `queues.py`.
+"""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import pulumi
+import pulumi_kubernetes as kubernetes
+
+from components.footprint import Footprint
+from components.objects import KubernetesObject
+from model import names
+from model.render import kueue
+from model.render.manifest import manifest
+from model.stack import Stack
+from stackconfig.artifacts import Artifacts
+
+
+class Kueue(pulumi.ComponentResource):
+    """`serving`: depend on it and Kueue's webhooks answer."""
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        stack: Stack,
+        artifacts: Artifacts,
+        footprint: Footprint,
+        provider: kubernetes.Provider,
+        depends_on: list[pulumi.Resource],
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
+        super().__init__("muster:schedulers:Kueue", name, None, opts)
+        self.namespace = KubernetesObject(
+            f"{name}-namespace",
+            manifest("v1", "Namespace", names.KUEUE_NAMESPACE),
+            opts=pulumi.ResourceOptions(parent=self, provider=provider, depends_on=depends_on),
+        )
+        self.chart = kubernetes.helm.v4.Chart(
+            name,
+            chart=str(artifacts.chart("kueue")),
+            namespace=names.KUEUE_NAMESPACE,
+            values=values(stack, image=artifacts.image("kueue"), footprint=footprint),
+            opts=pulumi.ResourceOptions(parent=self, provider=provider, depends_on=[self.namespace]),
+        )
+        self.serving: pulumi.Resource = self.chart
+        self.register_outputs({})
+
+
+def values(stack: Stack, *, image: str, footprint: Footprint) -> Mapping[str, Any]:
+    """The chart's values. Its image is `repository:tag`, so a digest is split at its last colon."""
+    repository, _, tag = image.rpartition(":")
+    return {
+        "controllerManager": {
+            "manager": {
+                "image": {"repository": repository, "tag": tag, "pullPolicy": "IfNotPresent"},
+                "resources": footprint.kueue.resources(),
+            },
+            "nodeSelector": footprint.node_selector(),
+            # A queue waits on Kueue's webhooks, so its start is in the way of everybody: look often.
+            "readinessProbe": {"initialDelaySeconds": 2, "periodSeconds": 2},
+        },
+        "managerConfig": {"controllerManagerConfigYaml": json.dumps(kueue.manager_config(stack), indent=1)},
+    }
