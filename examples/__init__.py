@@ -1,0 +1,1 @@
+"""What a user of Muster submits, and programs that follow it live."""
