@@ -115,7 +115,7 @@ def _logs(options: argparse.Namespace) -> int:
         "-n",
         str(options.lines),
         *(["-F"] if options.follow else []),
-        plane.logs / f"{options.unit}.log",
+        str(plane.logs / f"{options.unit}.log"),
     ]
     return subprocess.run(command, check=False).returncode
 

@@ -1,0 +1,94 @@
+"""python -m tests.budget SUITE...: runs suites one after another and prints what each took of its budget.
+
+The budget is a number to look at, not an assertion: machines differ. The exit
+code is 0 when every suite passed, 1 when one failed; all of them run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+ROOT: Final = Path(__file__).resolve().parent.parent
+# Rooms that hold code; one that is not there yet is left out.
+_ROOMS: Final = [
+    room
+    for room in (
+        *("model", "stackconfig", "components", "controller", "bundle", "localplane"),
+        *("examples", "policies", "preview", "bench", "tests"),
+    )
+    if (ROOT / room).is_dir()
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Suite:
+    """A named list of commands; `budget` in seconds on two cores with a warm cache."""
+
+    name: str
+    budget: int
+    commands: tuple[tuple[str, ...], ...]
+
+
+def _pytest(folder: str, *extra: str) -> tuple[str, ...]:
+    return (sys.executable, "-m", "pytest", "-q", f"tests/{folder}", *extra)
+
+
+_PYTHON: Final = (sys.executable, "-m")
+SUITES: Final = {
+    suite.name: suite
+    for suite in (
+        Suite(
+            "check",
+            60,
+            (
+                (*_PYTHON, "ruff", "format", "--check", "--quiet", "."),
+                (*_PYTHON, "ruff", "check", "--quiet", "."),
+                (*_PYTHON, "mypy", "__main__.py"),
+                *((*_PYTHON, "mypy", "-p", room) for room in _ROOMS),
+                (str(Path(sys.executable).with_name("lint-imports")), "--no-cache"),
+            ),
+        ),
+        Suite("unit", 120, (_pytest("unit"),)),
+        Suite("mocks", 60, (_pytest("mocks"),)),
+        Suite("build", 2400, ((*_PYTHON, "localplane", "build"),)),
+        Suite("integration", 240, (_pytest("integration"),)),
+        Suite("e2e", 1500, (_pytest("e2e", "-x", "--durations=0"),)),
+    )
+}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.budget", description=__doc__)
+    parser.add_argument("suites", nargs="+", choices=sorted(SUITES), metavar="SUITE")
+    chosen = [SUITES[name] for name in parser.parse_args().suites]
+    results = [(suite, *_run(suite)) for suite in chosen]
+    print(f"\n{'suite':12} {'seconds':>8} {'budget':>8}  result")
+    for suite, seconds, passed in results:
+        print(f"{suite.name:12} {seconds:8.0f} {suite.budget:8}  {'passed' if passed else 'FAILED'}")
+    return 0 if all(passed for _, _, passed in results) else 1
+
+
+def _run(suite: Suite) -> tuple[float, bool]:
+    print(f"\n== {suite.name}", flush=True)
+    begun = time.monotonic()
+    passed = True
+    for command in suite.commands:
+        code = subprocess.run(command, cwd=ROOT, check=False).returncode
+        if code != 0:
+            print(f"{' '.join(command[1:])}: exit code {code}", flush=True)
+            passed = False
+    return time.monotonic() - begun, passed
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        sys.exit(130)

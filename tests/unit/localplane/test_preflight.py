@@ -1,0 +1,70 @@
+"""Each thing that stops a plane is one line with its fix, before any work is done."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections import namedtuple
+from pathlib import Path
+
+import pytest
+
+from localplane import packages, preflight
+from localplane.errors import PlaneError
+from localplane.versions import load
+
+Usage = namedtuple("Usage", "total used free")
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MUSTER_CACHE", str(tmp_path))
+
+
+def refusal() -> str:
+    with pytest.raises(PlaneError) as caught:
+        preflight.check()
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def test_another_system_than_linux(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "platform", "darwin")
+    assert "runs darwin; a plane needs Linux" in refusal()
+
+
+def test_no_root(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    assert "is not root" in refusal()
+    assert "sudo" in refusal()
+
+
+def test_a_full_disk(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: Usage(10**12, 10**12, 10**9))
+    assert f"{tmp_path}: has 0.9 GiB free, 3 GiB are needed" in refusal()
+    assert "MUSTER_CACHE=" in refusal()
+
+
+def test_a_missing_package_that_may_not_be_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.setattr(preflight, "_memory", lambda: None)
+    monkeypatch.setenv("MUSTER_NO_INSTALL", "1")
+    gone = load().packages["buildah"]
+    monkeypatch.setattr(packages, "missing", lambda: [gone])
+    assert refusal() == "this machine: lacks buildah; install them: apt-get install buildah"
+
+
+def test_a_failed_installation_shows_the_package_managers_last_word(monkeypatch: pytest.MonkeyPatch) -> None:
+    def failing(command: list[str], **_: object) -> subprocess.CompletedProcess[str]:
+        return subprocess.CompletedProcess(command, 100, "", "noise\nE: Unable to locate package runc\n")
+
+    monkeypatch.delenv("MUSTER_NO_INSTALL", raising=False)
+    monkeypatch.setattr(shutil, "which", lambda *_, **__: "/usr/bin/apt-get")
+    monkeypatch.setattr(subprocess, "run", failing)
+    with pytest.raises(
+        PlaneError, match="E: Unable to locate package runc; install by hand: apt-get install runc"
+    ):
+        packages.install([load().packages["runc"]])

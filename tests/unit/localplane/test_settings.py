@@ -1,0 +1,31 @@
+"""What `up` writes is what the supervisor reads."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from localplane.node import NodeSpec
+from localplane.plane import Plane
+from localplane.settings import Settings
+from localplane.units import Gate, Unit
+
+
+def test_settings_survive_the_way_into_the_plane(tmp_path: Path) -> None:
+    settings = Settings(
+        units=(
+            Unit("etcd", ("/bin/etcd", "--flag")),
+            Unit(
+                "later",
+                ("/bin/later",),
+                after=Gate(port=1, file=Path("/f"), api_ready=True),
+                environment={"A": "b"},
+            ),
+        ),
+        nodes=(NodeSpec("n", "p", "1", "1Gi", gpus=2, labels={"a": "b"}, taints=("k=v:NoSchedule",)),),
+        kubelet="/bin/kubelet",
+        pause_image="muster.local/pause@sha256:0",
+        stores={"system": Path("/s")},
+    )
+    plane = Plane("t", 0, run=tmp_path, state=tmp_path)
+    settings.write(plane)
+    assert Settings.read(plane) == settings
