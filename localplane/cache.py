@@ -49,6 +49,16 @@ def file_sha256(path: Path) -> str:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
+def census(tree: Path) -> str:
+    """How many files a tree has and their bytes together: far cheaper than reading them all."""
+    count = total = 0
+    for directory, _, names in os.walk(tree):
+        for name in names:
+            count += 1
+            total += os.lstat(os.path.join(directory, name)).st_size  # noqa: PTH118 - half the time of Path
+    return f"{count} files, {total} bytes"
+
+
 @dataclass(frozen=True, slots=True)
 class Entry:
     """One built thing; `path` exists only when it is complete."""
@@ -87,6 +97,14 @@ class Cache:
 
     def entry(self, kind: str, name: str, key: str) -> Entry:
         return Entry(kind=kind, name=name, key=key, path=self.root / kind / name / key)
+
+    def usable(self, entry: Entry, *, what: str) -> None:
+        """Refuse to build on a damaged entry; it is removed, so that the next run makes it again."""
+        if fault := entry.fault():
+            self.discard(entry)
+            raise PlaneError(
+                what, f"was damaged in the cache ({fault}) and has been removed", fix="start again"
+            )
 
     def make(self, *parts: str) -> Path:
         path = self.root.joinpath(*parts)

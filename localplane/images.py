@@ -40,12 +40,17 @@ _RECIPE: Final = "2"
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """A built image: `archive` is an oci-archive, `digest` that of its manifest."""
+    """A built image; `digest` is that of its manifest."""
 
     name: str
     tag: str
     digest: str
-    archive: Path
+    entry: Entry
+
+    @property
+    def archive(self) -> Path:
+        """The image as an oci-archive."""
+        return self.entry.path / "image.tar"
 
     @property
     def tagged(self) -> str:
@@ -66,6 +71,7 @@ class _Plan:
     files: Mapping[str, Path]
     arguments: Mapping[str, str]
     labels: Mapping[str, str]
+    inputs: tuple[Entry, ...] = ()
     layers: bool = False
 
 
@@ -112,6 +118,7 @@ class ImageBuilder:
                 key=key_of(_RECIPE, containerfile.read_bytes(), entry.name, entry.key),
                 containerfile=containerfile,
                 files={"base.tar": entry.path / "base.tar"},
+                inputs=(entry,),
                 arguments={},
                 labels=_labels("python", tag),
             )
@@ -137,6 +144,7 @@ class ImageBuilder:
                 containerfile=containerfile,
                 files={"site": packages.path / "site", "bin": packages.path / "bin"},
                 arguments={"BASE": f"oci-archive:{python.archive}"},
+                inputs=(python.entry, packages),
                 labels=_labels("ray", self._versions.ray),
             )
         )
@@ -165,6 +173,7 @@ class ImageBuilder:
                 containerfile=_CONTROLLER,
                 files={"site": packages.path / "site", "bin": packages.path / "bin", **code},
                 arguments={"BASE": f"oci-archive:{python.archive}"},
+                inputs=(python.entry, packages),
                 labels={
                     **_labels("gang-admission", key[:12]),
                     "dev.muster.packages": " ".join(package_list(packages.path / "site")),
@@ -176,17 +185,15 @@ class ImageBuilder:
     def _ensure(self, plan: _Plan) -> Image:
         entry = self._cache.entry("images", plan.name, plan.key)
         with self._cache.lock(f"image-{plan.name}", stopping=self._children.stopping):
-            if entry.exists and entry.fault() is not None:
-                self._cache.discard(entry)
             if not entry.exists:
                 self._build(plan, entry)
         self._cache.touch(entry)
         recorded = json.loads((entry.path / "image.json").read_text(encoding="utf-8"))
-        return Image(
-            name=plan.name, tag=recorded["tag"], digest=recorded["digest"], archive=entry.path / "image.tar"
-        )
+        return Image(name=plan.name, tag=recorded["tag"], digest=recorded["digest"], entry=entry)
 
     def _build(self, plan: _Plan, entry: Entry) -> None:
+        for part in plan.inputs:
+            self._cache.usable(part, what=f"{part.name}, a part of image {plan.name},")
         with self._cache.scratch(plan.name) as scratch:
             context, tree = scratch / "context", scratch / "tree"
             context.mkdir()

@@ -38,7 +38,7 @@ def ensure_base(cache: Cache, children: Children, *, base: PythonBase, own: Path
     """An entry with base.tar."""
     entry = base_entry(cache, base, own=own)
     with cache.lock(f"base-{entry.name}", stopping=children.stopping):
-        if entry.exists and entry.fault() is None:
+        if entry.exists:
             cache.touch(entry)
             return entry
         with cache.scratch("base") as scratch:

@@ -31,7 +31,7 @@ def ensure_packages(cache: Cache, children: Children, *, name: str, requirements
     text = requirements.read_text(encoding="utf-8")
     entry = cache.entry("python", name, key_of(_RECIPE, text, python, platform.machine()))
     with cache.lock(f"python-{name}", stopping=children.stopping):
-        if entry.exists and entry.fault() is None:
+        if entry.exists:
             cache.touch(entry)
             return entry
         with cache.scratch(name) as scratch:

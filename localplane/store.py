@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from localplane.build_children import Children
-from localplane.cache import Cache, Entry, key_of
+from localplane.cache import Cache, Entry, census, key_of
 from localplane.errors import PlaneError
 from localplane.images import Image
 
@@ -30,7 +30,8 @@ _SNAPSHOTTER: Final = "io.containerd.snapshotter.v1.overlayfs"
 _SNAPSHOTS: Final = f"{_SNAPSHOTTER}/snapshots"
 _LINKED: Final = (f"{_CONTENT}/blobs", _SNAPSHOTS)
 _COPIED: Final = ("io.containerd.metadata.v1.bolt/meta.db", f"{_SNAPSHOTTER}/metadata.db")
-_RECIPE: Final = "1"
+_CENSUS: Final = "layers.txt"
+_RECIPE: Final = "2"
 
 
 def ensure_store(
@@ -43,9 +44,11 @@ def ensure_store(
     """
     entry = _entry(cache, name=name, images=[*onto, *images])
     with cache.lock(f"store-{name}", stopping=children.stopping):
-        if entry.exists and entry.fault() is None:
+        if entry.exists and _fault(entry) is None:
             cache.touch(entry)
             return entry.path / "root"
+        for image in images:
+            cache.usable(image.entry, what=f"image {image.name}")
         with cache.scratch(f"store-{name}") as scratch:
             root = scratch / "tree" / "root"
             root.mkdir(parents=True)
@@ -55,7 +58,8 @@ def ensure_store(
                 for image in images:
                     _import(children, socket, image=image)
             _strip(root)
-            cache.publish(entry, scratch / "tree", unsummed=[f"root/{_SNAPSHOTS}"])
+            (scratch / "tree" / _CENSUS).write_text(census(root / _SNAPSHOTS), encoding="utf-8")
+            cache.publish(entry, scratch / "tree", unsummed=[f"root/{tree}" for tree in _LINKED])
     return entry.path / "root"
 
 
@@ -83,6 +87,15 @@ def seed(store: Path, root: Path) -> None:
         ) from problem
     for directory in (_CONTENT, _SNAPSHOTTER):
         (root / directory).chmod(0o700)
+
+
+def _fault(entry: Entry) -> str | None:
+    """The databases are compared by checksum, the unpacked layers by number and size of their files."""
+    if fault := entry.fault():
+        return fault
+    if (entry.path / _CENSUS).read_text(encoding="utf-8") != census(entry.path / "root" / _SNAPSHOTS):
+        return "files of its layers are missing or changed"
+    return None
 
 
 def _entry(cache: Cache, *, name: str, images: Sequence[Image]) -> Entry:
