@@ -74,8 +74,8 @@ class Cluster:
                 f'kubeconfig: {error}. On the local plane: eval "$(python -m localplane env)"'
             ) from error
 
-    def list(self, kind: str, *, namespace: str | None = None) -> list[Object]:
-        """All objects of a kind; namespace None means everywhere. [] while the kind does not exist."""
+    def all(self, kind: str, *, namespace: str | None = None) -> list[Object]:
+        """Every object of a kind; namespace None means everywhere. [] while the kind does not exist."""
         return self.listed(kind, namespace=namespace)[0]
 
     def listed(self, kind: str, *, namespace: str | None = None) -> tuple[list[Object], str]:

@@ -52,7 +52,7 @@ class Teller:
         self._applied: list[Object] = []
         self._told: set[str] = set()
         self._standing: dict[str, Moment] = {}
-        self._nodes_before = {name_of(node) for node in cluster.list("Node")}
+        self._nodes_before = {name_of(node) for node in cluster.all("Node")}
         self._logs: set[str] = set()
 
     # -- doing ---------------------------------------------------------------------------------
@@ -106,8 +106,8 @@ class Teller:
             time.sleep(_INTERVAL)
 
     def look(self) -> Snapshot:
-        lists = {kind: self.cluster.list(kind, namespace=self.namespace) for kind in _KINDS}
-        now = Snapshot({**lists, "Node": self.cluster.list("Node")})
+        lists = {kind: self.cluster.all(kind, namespace=self.namespace) for kind in _KINDS}
+        now = Snapshot({**lists, "Node": self.cluster.all("Node")})
         for moment in [*self._of_nodes(now), *moments(now, self._jobs)]:
             self._tell(moment)
         self._tell_gone(now)

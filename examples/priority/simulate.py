@@ -50,7 +50,8 @@ class Checkpoint:
             request = urllib.request.Request(self._url, data=data, headers=headers, method=method)  # noqa: S310 - https, see above
             try:
                 with urllib.request.urlopen(request, timeout=10, context=self._trust) as answer:  # noqa: S310
-                    return json.load(answer)
+                    found: dict[str, dict[str, str]] = json.load(answer)
+                    return found
             except OSError:
                 if time.monotonic() > deadline:
                     raise
