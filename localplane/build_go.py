@@ -25,6 +25,7 @@ from localplane.errors import PlaneError
 from localplane.versions import CHECKOUT, Program
 
 _FETCH_TRIES: Final = 4
+_BACKOFF_SECONDS: Final = 2.0  # to the power of the attempt: 2, 4, 8
 _GO_REQUIREMENTS: Final = CHECKOUT / "requirements" / "go.txt"
 # What a registry answers when asking again is of no use.
 _REFUSED: Final = re.compile(r"\b(401 Unauthorized|403 Forbidden|404 Not Found|410 Gone|451 )")
@@ -173,7 +174,7 @@ class GoBuilder:
                     fix="check the network and GOPROXY, then start again: what was downloaded is kept",
                 )
             self._board.note(program.name, f"download failed, try {attempt} of {_FETCH_TRIES}")
-            self._children.stopping.wait(2.0**attempt)
+            self._children.stopping.wait(_BACKOFF_SECONDS**attempt)
 
     def build(self, program: Program) -> Path:
         """Compile into the cache unless another process has done so meanwhile."""

