@@ -89,6 +89,8 @@ def test_borrow_all_has_no_limit_and_lend_none_gives_nothing() -> None:
 
 def test_a_pool_without_quota_or_borrowing_is_no_flavor_of_the_queue() -> None:
     assert set(columns(queue(two_teams(Allowance(quota={"l4": gpus(1)})), "team-a"))) == {"cpu", "l4"}
+    never = Allowance(quota={"l4": gpus(1)}, borrow=Limit(pools={"h100": Bound.NONE}))
+    assert set(columns(queue(two_teams(never), "team-a"))) == {"cpu", "l4"}
 
 
 @given(stacks())
