@@ -2,13 +2,13 @@
 
 from hypothesis import given
 from hypothesis import strategies as st
-from model_stacks import CPU, H100, L4, gpus, stack, stacks, team, two_teams
 
 from model.pools import Pool
 from model.quantities import MIB, Bytes, Gpus, Millicores, parse_cpu, parse_memory
 from model.queues import Allowance, Amount, Department
 from model.quotas import NOTHING, Resources, cpu_share, named_quota, quota, resources, unnamed, whole
 from model.stack import Stack
+from tests.unit.model.model_stacks import CPU, H100, L4, gpus, stack, stacks, team, two_teams
 
 
 def test_a_gpu_brings_its_part_of_its_node() -> None:

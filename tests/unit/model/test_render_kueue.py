@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from model_stacks import CPU, GKE, H100, L4, gpus, stack, stacks, team, two_teams
 
 from model import names
 from model.pools import Pool
@@ -15,6 +14,7 @@ from model.quantities import parse_quantity
 from model.queues import Allowance, Bound, Department, Limit
 from model.render import gang, kueue
 from model.stack import GangAdmission, GangMode, Stack
+from tests.unit.model.model_stacks import CPU, GKE, H100, L4, gpus, stack, stacks, team, two_teams
 
 Columns = dict[str, dict[str, dict[str, str]]]
 

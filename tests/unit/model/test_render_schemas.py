@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 import yaml
-from go_modules import KUEUE, source_of
 from hypothesis import HealthCheck, given, settings
-from model_stacks import stacks, two_teams
-from openapi_check import mistakes
 
 from model import gangpolicy
 from model.queues import Allowance
 from model.render import gang, kueue
 from model.stack import GangAdmission, GangMode, Stack
+from tests.unit.model.go_modules import KUEUE, source_of
+from tests.unit.model.model_stacks import stacks, two_teams
+from tests.unit.model.openapi_check import mistakes
 
 Schema = dict[str, Any]
 

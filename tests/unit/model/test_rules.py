@@ -3,7 +3,6 @@
 from dataclasses import replace
 
 import pytest
-from model_stacks import CPU, GKE, H100, L4, gpus, stack, team, two_teams
 
 from model.clusters import Cluster, Provider
 from model.machines import MACHINES
@@ -13,6 +12,7 @@ from model.quantities import Gpus, parse_cpu, parse_memory
 from model.queues import Allowance, Amount, Bound, Department, Limit
 from model.rules import check
 from model.stack import Stack
+from tests.unit.model.model_stacks import CPU, GKE, H100, L4, gpus, stack, team, two_teams
 
 TEAM_A = "muster:departments.research.teams.team-a"
 
