@@ -1,0 +1,348 @@
+"""The reflector against an API server that misbehaves: whatever happens, the store ends up equal to the
+truth.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from controller.kube.reflector import IDLE_TIMEOUT, Reflector
+from controller.kube.resource import Key, Object, Partial, Resource
+from controller.runtime.store import Store
+from tests.unit.controller_kube.fake_apiserver import FakeApiServer, Fault
+from tests.unit.controller_runtime.virtual import now, virtual
+
+
+class ThingSpec(Partial, frozen=True):
+    size: int = 0
+    text: str = ""
+
+
+class Thing(Object, frozen=True):
+    spec: ThingSpec = ThingSpec()
+
+
+THING = Resource("test.dev", "v1", "things", "Thing", namespaced=True, type=Thing)
+
+
+class Notes:
+    """A watcher that remembers, and a listener that checks that the tellings make one coherent story."""
+
+    def __init__(self) -> None:
+        self.relists: list[str] = []
+        self.failures: list[Exception] = []
+        self.told: dict[Key, Thing] = {}
+        self.dead: set[str] = set()
+        self.count = 0
+
+    def event(self, kind: str) -> None: ...
+
+    def heard(self) -> None: ...
+
+    def relisted(self, reason: str, count: int) -> None:
+        self.relists.append(reason)
+
+    def failed(self, error: Exception) -> None:
+        self.failures.append(error)
+
+    def listen(self, before: Thing | None, after: Thing | None) -> None:
+        self.count += 1
+        some = after or before
+        assert some is not None
+        assert self.told.get(some.key) is before, "a telling does not start where the last one ended"
+        if before is not None and after is not None:
+            assert before.metadata.uid == after.metadata.uid
+            assert int(before.metadata.resource_version) < int(after.metadata.resource_version), (
+                "told backwards"
+            )
+        if after is None:
+            assert before is not None
+            self.dead.add(before.metadata.uid)
+            del self.told[some.key]
+        else:
+            assert after.metadata.uid not in self.dead, "told alive again after its death"
+            self.told[some.key] = after
+
+
+class Rig:
+    """One server, one reflector, one store."""
+
+    def __init__(self, server: FakeApiServer, *, page: int = 3) -> None:
+        self.server, self.notes = server, Notes()
+        self.store: Store[Thing] = Store()
+        self.store.listen(self.notes.listen)
+        self.client = server.client()
+        self.reflector = Reflector(self.client, THING, self.store, watcher=self.notes, page=page)
+
+    def agrees(self) -> bool:
+        truth = {
+            Key(namespace, name): manifest["metadata"]["resourceVersion"]
+            for (_, namespace, name), manifest in self.server.objects.items()
+        }
+        return {obj.key: obj.metadata.resource_version for obj in self.store} == truth
+
+    async def until(self, condition: Callable[[], bool], *, within: float = 1000) -> None:
+        async with asyncio.timeout(within):
+            while not condition():
+                await asyncio.sleep(3)
+
+
+def against(
+    scenario: Callable[[Rig], Awaitable[None]], *, prepare: Callable[[FakeApiServer], None] | None = None
+) -> None:
+    """Run a scenario on virtual time beside a running reflector, which must survive it."""
+
+    async def run() -> None:
+        async with FakeApiServer().running() as server:
+            if prepare:
+                prepare(server)
+            rig = Rig(server)
+            following = asyncio.ensure_future(rig.reflector.run())
+            try:
+                await scenario(rig)
+                assert not following.done(), "the reflector gave up"
+            finally:
+                following.cancel()
+                await asyncio.gather(following, return_exceptions=True)
+                await rig.client.close()
+
+    virtual(run())
+
+
+def thing(name: str, namespace: str = "a", **spec: Any) -> dict[str, Any]:
+    return {"metadata": {"name": name, "namespace": namespace}, "spec": spec}
+
+
+def test_a_collection_of_several_pages_is_read_whole_and_then_followed() -> None:
+    def prepare(server: FakeApiServer) -> None:
+        for number in range(10):
+            server.put("things", thing(f"t{number}"))
+
+    async def scenario(rig: Rig) -> None:
+        await rig.until(rig.agrees)
+        rig.server.put("things", thing("new", size=3))
+        rig.server.drop(("things", "a", "t4"))
+        await rig.until(rig.agrees)
+        assert rig.notes.relists == ["start"]
+        held = rig.store.get(Key("a", "new"))
+        assert held is not None
+        assert held.spec.size == 3
+
+    against(scenario, prepare=prepare)
+
+
+def test_a_watch_that_the_server_ends_is_resumed_without_a_list() -> None:
+    async def scenario(rig: Rig) -> None:
+        await rig.until(rig.agrees)
+        await asyncio.sleep(3600)
+        rig.server.put("things", thing("late"))
+        await rig.until(rig.agrees)
+        assert rig.notes.relists == ["start"]
+        assert rig.notes.failures == []
+
+    against(scenario)
+
+
+def test_bookmarks_carry_a_quiet_watch_over_a_compaction() -> None:
+    async def scenario(rig: Rig) -> None:
+        await rig.until(lambda: bool(rig.notes.relists))
+        for number in range(5):
+            rig.server.put("others", {"metadata": {"name": f"o{number}"}})
+        await asyncio.sleep(130)
+        rig.server.compact()
+        await asyncio.sleep(3600)
+        assert rig.notes.relists == ["start"]
+
+    against(scenario)
+
+
+@pytest.mark.parametrize("fault", ["410", "error"])
+def test_an_expired_watch_is_listed_again_and_missed_deletes_are_told(fault: str) -> None:
+    def prepare(server: FakeApiServer) -> None:
+        server.put("things", thing("stays"))
+        server.put("things", thing("goes"))
+        server.watch_faults.append(Fault("stall"))
+        server.watch_faults.append(Fault(fault))
+
+    async def scenario(rig: Rig) -> None:
+        await rig.until(rig.agrees)
+        rig.server.drop(("things", "a", "goes"))
+        rig.server.put("things", thing("comes"))
+        await rig.until(rig.agrees)
+        assert rig.notes.relists == ["start", "expired"]
+        assert Key("a", "goes") not in rig.notes.told
+
+    against(scenario, prepare=prepare)
+
+
+def test_silence_ends_a_half_open_connection() -> None:
+    def prepare(server: FakeApiServer) -> None:
+        server.watch_faults.append(Fault("stall"))
+
+    async def scenario(rig: Rig) -> None:
+        await rig.until(lambda: rig.server.watches_open > 0)
+        started = now()
+        rig.server.put("things", thing("unheard"))
+        await rig.until(rig.agrees)
+        assert now() - started == pytest.approx(IDLE_TIMEOUT, abs=5)
+
+    against(scenario, prepare=prepare)
+
+
+def test_an_object_of_several_mebibytes_passes() -> None:
+    async def scenario(rig: Rig) -> None:
+        await rig.until(lambda: rig.server.watches_open > 0)
+        rig.server.put("things", thing("big", text="x" * (3 * 1024 * 1024)))
+        await rig.until(rig.agrees)
+
+    against(scenario)
+
+
+def test_an_object_that_does_not_decode_costs_only_itself() -> None:
+    def prepare(server: FakeApiServer) -> None:
+        server.put("things", thing("good"))
+        server.put("things", thing("bad", size="not a number"))
+
+    async def scenario(rig: Rig) -> None:
+        bad = Key("a", "bad")
+        await rig.until(lambda: rig.store.get(Key("a", "good")) is not None)
+        assert "size" in (rig.store.unreadable(bad) or "")
+        rig.server.put("things", thing("bad", size=1))
+        await rig.until(lambda: rig.store.get(bad) is not None)
+        assert rig.store.unreadable(bad) is None
+        rig.server.put("things", thing("bad", size=[]))
+        rig.server.put("things", thing("after"))
+        await rig.until(lambda: rig.store.get(Key("a", "after")) is not None)
+        assert rig.store.unreadable(bad) is not None
+        held = rig.store.get(bad)
+        assert held is not None
+        assert held.spec.size == 1, "the last form that did decode stays"
+        rig.server.drop(("things", "a", "bad"))
+        await rig.until(rig.agrees)
+        assert rig.store.unreadable(bad) is None
+        assert rig.notes.relists == ["start"]
+
+    against(scenario, prepare=prepare)
+
+
+def test_a_relist_does_not_bury_an_object_only_because_it_does_not_decode() -> None:
+    def prepare(server: FakeApiServer) -> None:
+        server.put("things", thing("bad", size=1))
+        server.watch_faults.append(Fault("stall"))
+
+    async def scenario(rig: Rig) -> None:
+        await rig.until(rig.agrees)
+        rig.server.put("things", thing("bad", size="x"))
+        rig.server.compact()
+        await rig.until(lambda: rig.notes.relists == ["start", "expired"])
+        assert rig.store.get(Key("a", "bad")) is not None
+        assert rig.store.unreadable(Key("a", "bad")) is not None
+
+    against(scenario, prepare=prepare)
+
+
+def test_one_stale_list_is_not_believed() -> None:
+    def prepare(server: FakeApiServer) -> None:
+        server.put("things", thing("stays"))
+        server.list_faults.extend([Fault("none"), Fault("stale")])
+        server.watch_faults.append(Fault("410"))
+
+    async def scenario(rig: Rig) -> None:
+        await rig.until(lambda: len(rig.notes.relists) == 2)
+        assert rig.agrees()
+        assert not rig.notes.dead
+
+    against(scenario, prepare=prepare)
+
+
+def test_an_etcd_restored_from_a_backup_is_believed_the_second_time() -> None:
+    def prepare(server: FakeApiServer) -> None:
+        for number in range(5):
+            server.put("things", thing(f"t{number}"))
+        server.watch_faults.append(Fault("end"))
+
+    async def scenario(rig: Rig) -> None:
+        await rig.until(rig.agrees)
+        rig.server.objects.clear()
+        rig.server.history.clear()
+        rig.server.version = 1
+        rig.server.watch_faults.append(Fault("410"))
+        restored = thing("t0", size=7)
+        rig.server.put("things", restored)
+        restored["metadata"]["uid"] = rig.server.objects["things", "a", "t0"]["metadata"]["uid"] = "uid-1"
+        rig.notes.listen = lambda before, after: None  # type: ignore[method-assign]  # history really runs backwards here
+        rig.store._listeners.clear()
+        await rig.until(rig.agrees)
+        rig.server.put("things", thing("t0", size=8))
+        await rig.until(rig.agrees)
+
+    against(scenario, prepare=prepare)
+
+
+def test_retry_after_of_a_busy_server_is_honoured() -> None:
+    def prepare(server: FakeApiServer) -> None:
+        server.put("things", thing("x"))
+        server.list_faults.append(Fault("429"))
+
+    async def scenario(rig: Rig) -> None:
+        await rig.until(rig.agrees)
+        assert now() >= 3
+
+    against(scenario, prepare=prepare)
+
+
+LIST_FAULTS = st.sampled_from([Fault("none"), Fault("500"), Fault("429"), Fault("410"), Fault("stale")])
+WATCH_FAULTS = st.builds(
+    Fault,
+    st.sampled_from(["410", "replay", "replay", "replay", "cut", "error", "end", "stall", "swap", "twice"]),
+    st.integers(0, 6),
+)
+STEPS = st.lists(
+    st.tuples(
+        st.sampled_from(["put", "put", "put", "drop", "drop", "compact", "wait", "wait", "long wait"]),
+        st.sampled_from([("a", "x"), ("a", "y"), ("b", "x"), ("b", "z")]),
+    ),
+    max_size=25,
+)
+
+
+@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    steps=STEPS,
+    list_faults=st.lists(LIST_FAULTS, max_size=5),
+    watch_faults=st.lists(WATCH_FAULTS, max_size=8),
+)
+def test_whatever_happens_the_store_ends_up_equal_to_the_truth(
+    steps: list[tuple[str, tuple[str, str]]], list_faults: list[Fault], watch_faults: list[Fault]
+) -> None:
+    def prepare(server: FakeApiServer) -> None:
+        # Two stale lists in a row would be an etcd restored from a backup, which is another story.
+        server.list_faults.extend(fault for fault in list_faults if fault.name != "stale")
+        if Fault("stale") in list_faults:
+            server.list_faults.insert(
+                min(list_faults.index(Fault("stale")), len(server.list_faults)), Fault("stale")
+            )
+        server.watch_faults.extend(watch_faults)
+
+    async def scenario(rig: Rig) -> None:
+        await asyncio.sleep(1)
+        for step, (namespace, name) in steps:
+            await asyncio.sleep(0.01)
+            address = ("things", namespace, name)
+            if step == "put":
+                rig.server.put("things", thing(name, namespace, size=rig.server.version))
+            elif step == "drop" and address in rig.server.objects:
+                rig.server.drop(address)
+            elif step == "compact":
+                rig.server.compact()
+            elif step == "wait":
+                await asyncio.sleep(1)
+            elif step == "long wait":
+                await asyncio.sleep(20)
+        await rig.until(rig.agrees, within=10_000)
+
+    against(scenario, prepare=prepare)

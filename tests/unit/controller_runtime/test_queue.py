@@ -1,0 +1,231 @@
+"""The work queue's promises, on virtual time."""
+
+import asyncio
+from collections import Counter
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from prometheus_client import CollectorRegistry
+
+from controller.kube.resource import Key
+from controller.runtime.metrics import Metrics
+from controller.runtime.queue import BACKOFF_CAP, EAGER_PAUSE, QueueClosed, WorkQueue
+from tests.unit.controller_runtime.virtual import now, settle, virtual
+
+
+def queue() -> WorkQueue[str]:
+    return WorkQueue("q", metrics=Metrics(CollectorRegistry()), jitter=lambda: 0.5)
+
+
+def test_a_key_added_many_times_is_taken_once() -> None:
+    async def scenario() -> None:
+        keys = queue()
+        for _ in range(5):
+            keys.add("a")
+        assert await keys.take() == "a"
+        assert len(keys) == 0
+
+    virtual(scenario())
+
+
+def test_a_key_added_while_worked_on_comes_back_after_done_and_not_before() -> None:
+    async def scenario() -> None:
+        keys = queue()
+        keys.add("a")
+        await keys.take()
+        keys.add("a")
+        keys.add("a")
+        second = asyncio.ensure_future(keys.take())
+        await settle()
+        assert not second.done()
+        keys.done("a")
+        assert await second == "a"
+        keys.done("a")
+        assert keys.idle
+
+    virtual(scenario())
+
+
+def test_the_earliest_of_several_times_wins() -> None:
+    async def scenario() -> list[float]:
+        keys = queue()
+        keys.add_after("a", 30)
+        keys.add_after("a", 5)
+        keys.add_after("a", 60)
+        await keys.take()
+        first = now()
+        keys.done("a")
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(1000):
+                await keys.take()
+        return [first]
+
+    assert virtual(scenario()) == [5]
+
+
+def test_an_added_key_forgets_the_time_it_waited_for() -> None:
+    async def scenario() -> None:
+        keys = queue()
+        keys.add_after("a", 30)
+        keys.add("a")
+        assert await keys.take() == "a"
+        keys.done("a")
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(100):
+                await keys.take()
+
+    virtual(scenario())
+
+
+def test_backoff_doubles_to_the_cap_and_success_resets_it() -> None:
+    async def scenario() -> tuple[list[float], float]:
+        keys = queue()
+        delays = []
+        for _ in range(15):
+            delays.append(keys.add_failed("a"))
+            assert await keys.take() == "a"
+            keys.done("a")
+        keys.forget("a")
+        return delays, keys.add_failed("a")
+
+    delays, after_success = virtual(scenario())
+    assert delays[:4] == pytest.approx([0.1, 0.2, 0.4, 0.8])
+    assert delays[-1] == BACKOFF_CAP
+    assert after_success == pytest.approx(0.1)
+
+
+def test_a_pause_that_the_server_asked_for_is_the_least_backoff() -> None:
+    async def scenario() -> float:
+        keys = queue()
+        keys.add_failed("a", at_least=7)
+        await keys.take()
+        return now()
+
+    assert virtual(scenario()) == 7
+
+
+def test_news_cannot_turn_a_key_that_keeps_failing_into_a_busy_loop() -> None:
+    async def scenario() -> float:
+        keys = queue()
+        for _ in range(12):
+            keys.add_failed("a")
+            await keys.take()
+            keys.done("a")
+        keys.add_failed("a")
+        started = now()
+        keys.add("a")
+        keys.add("a")
+        await keys.take()
+        return now() - started
+
+    assert virtual(scenario()) == pytest.approx(EAGER_PAUSE)
+
+
+def test_namespaces_take_turns() -> None:
+    async def scenario() -> list[str]:
+        keys: WorkQueue[Key] = WorkQueue("q", metrics=Metrics(CollectorRegistry()))
+        for number in range(100):
+            keys.add(Key("crowd", str(number)))
+        keys.add(Key("lone", "x"))
+        return [(await keys.take()).namespace for _ in range(3)]
+
+    assert "lone" in virtual(scenario())[:2]
+
+
+def test_a_cancelled_taker_swallows_no_wake_up() -> None:
+    async def scenario() -> None:
+        keys = queue()
+        first = asyncio.ensure_future(keys.take())
+        second = asyncio.ensure_future(keys.take())
+        await settle()
+        keys.add("a")
+        first.cancel()
+        assert await asyncio.wait_for(second, 1) == "a"
+
+    virtual(scenario())
+
+
+def test_closing_wakes_every_taker_and_drops_waiting_times() -> None:
+    async def scenario() -> None:
+        keys = queue()
+        takers = [asyncio.ensure_future(keys.take()) for _ in range(3)]
+        keys.add_after("a", 5)
+        await settle()
+        keys.close()
+        results = await asyncio.gather(*takers, return_exceptions=True)
+        assert all(isinstance(result, QueueClosed) for result in results)
+
+    virtual(scenario())
+
+
+def test_stale_deadlines_do_not_pile_up() -> None:
+    async def scenario() -> int:
+        keys = queue()
+        for number in range(5000):
+            keys.add_after("a", 100_000 - number)
+        return len(keys._heap)
+
+    assert virtual(scenario()) < 200
+
+
+OPERATIONS = st.lists(
+    st.tuples(
+        st.sampled_from(["add", "after", "fail", "forget", "sleep"]),
+        st.sampled_from("abc"),
+        st.floats(0.0, 50.0),
+    ),
+    max_size=40,
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(operations=OPERATIONS, workers=st.integers(1, 4), effort=st.floats(0.0, 20.0))
+def test_no_key_is_lost_or_worked_on_twice_at_a_time(
+    operations: list[tuple[str, str, float]], workers: int, effort: float
+) -> None:
+    """After every add, add_after or add_failed the key is worked on at least once more, and always by one
+    worker.
+    """
+
+    async def scenario() -> None:
+        keys = queue()
+        requested: dict[str, float] = {}
+        begun: dict[str, float] = {}
+        busy: Counter[str] = Counter()
+
+        async def work() -> None:
+            while True:
+                try:
+                    key = await keys.take()
+                except QueueClosed:
+                    return
+                busy[key] += 1
+                assert busy[key] == 1, "two workers on one key"
+                begun[key] = now()
+                requested.pop(key, None)
+                await asyncio.sleep(effort)
+                busy[key] -= 1
+                keys.done(key)
+
+        team = [asyncio.ensure_future(work()) for _ in range(workers)]
+        for operation, key, seconds in operations:
+            if operation == "sleep":
+                await asyncio.sleep(seconds)
+            elif operation == "forget":
+                keys.forget(key)
+            else:
+                requested[key] = now()
+                if operation == "add":
+                    keys.add(key)
+                elif operation == "after":
+                    keys.add_after(key, seconds)
+                else:
+                    keys.add_failed(key)
+        await asyncio.sleep(10_000)
+        assert not requested, f"never worked on: {requested}"
+        assert keys.idle
+        keys.close()
+        await asyncio.gather(*team)
+
+    virtual(scenario())

@@ -1,0 +1,143 @@
+"""The store makes one coherent story of what it is told, however often and in whichever order that is
+repeated.
+"""
+
+from collections.abc import Hashable
+
+import msgspec
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from controller.kube.resource import Key, Object, Partial, Resource
+from controller.runtime.store import Store
+
+
+class Spec(Partial, frozen=True):
+    queue: str = ""
+
+
+class Thing(Object, frozen=True):
+    spec: Spec = Spec()
+
+
+THING = Resource(
+    "test.dev", "v1", "things", "Thing", namespaced=True, type=Thing, annotation_prefixes=("muster.dev/",)
+)
+
+
+def thing(name: str, *, uid: str, version: int, queue: str = "") -> Thing:
+    manifest = {
+        "metadata": {"name": name, "namespace": "a", "uid": uid, "resourceVersion": str(version)},
+        "spec": {"queue": queue},
+    }
+    return msgspec.convert(manifest, Thing)
+
+
+def queues(obj: Thing) -> list[Hashable]:
+    return [obj.spec.queue] if obj.spec.queue else []
+
+
+class Story:
+    """A listener that refuses an incoherent story."""
+
+    def __init__(self) -> None:
+        self.alive: dict[Key, Thing] = {}
+        self.dead: set[str] = set()
+
+    def listen(self, before: Thing | None, after: Thing | None) -> None:
+        some = after or before
+        assert some is not None
+        assert self.alive.get(some.key) is before
+        if before is not None and after is not None:
+            assert before.metadata.uid == after.metadata.uid
+            assert int(before.metadata.resource_version) < int(after.metadata.resource_version)
+        if after is None:
+            self.dead.add(some.metadata.uid)
+            del self.alive[some.key]
+        else:
+            assert after.metadata.uid not in self.dead
+            self.alive[some.key] = after
+
+
+def test_an_index_follows_a_change_and_a_deletion() -> None:
+    store: Store[Thing] = Store(indexes={"queue": queues})
+    store.put(thing("x", uid="1", version=1, queue="q"))
+    store.put(thing("y", uid="2", version=2, queue="q"))
+    assert [obj.metadata.name for obj in store.by_index("queue", "q")] == ["x", "y"]
+    store.put(thing("x", uid="1", version=3, queue="r"))
+    store.remove(thing("y", uid="2", version=4))
+    assert store.by_index("queue", "q") == []
+    assert store.index_values("queue") == ["r"]
+    found = store.by_uid("1")
+    assert found is not None
+    assert found.spec.queue == "r"
+    assert store.by_uid("2") is None
+
+
+def test_a_successor_of_the_same_name_is_told_as_a_death_and_a_birth() -> None:
+    store: Store[Thing] = Store()
+    story = Story()
+    store.listen(story.listen)
+    store.put(thing("x", uid="old", version=1))
+    store.put(thing("x", uid="new", version=5))
+    assert story.dead == {"old"}
+    assert store.by_uid("old") is None
+    store.put(thing("x", uid="old", version=3))
+    held = store.get(Key("a", "x"))
+    assert held is not None
+    assert held.metadata.uid == "new"
+
+
+def test_a_late_death_of_a_predecessor_leaves_the_successor_alone() -> None:
+    store: Store[Thing] = Store()
+    store.put(thing("x", uid="new", version=5))
+    store.remove(thing("x", uid="old", version=4))
+    assert store.get(Key("a", "x")) is not None
+
+
+def test_caches_keep_only_the_annotations_that_are_read() -> None:
+    obj = msgspec.convert({"metadata": {"annotations": {"muster.dev/retry-at": "x", "big": "y"}}}, Thing)
+    assert THING.compact(obj).metadata.annotations == {"muster.dev/retry-at": "x"}
+
+
+WRITES = st.lists(
+    st.tuples(st.sampled_from("xyz"), st.sampled_from(["put", "put", "drop"])), min_size=1, max_size=30
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(writes=WRITES, jumps=st.lists(st.integers(1, 12), max_size=10), relists=st.sets(st.integers(0, 30)))
+def test_repeated_and_replayed_tellings_change_nothing(
+    writes: list[tuple[str, str]], jumps: list[int], relists: set[int]
+) -> None:
+    """Deliver a true history with jumps back, each of which replays it from there, and relists in between."""
+    history: list[tuple[str, Thing]] = []
+    truths: list[dict[str, Thing]] = []
+    alive: dict[str, Thing] = {}
+    for version, (name, write) in enumerate(writes, start=1):
+        held = alive.get(name)
+        uid = held.metadata.uid if held else f"uid-{version}"
+        if write == "put":
+            alive[name] = thing(name, uid=uid, version=version)
+            history.append(("put", alive[name]))
+        elif held:
+            del alive[name]
+            history.append(("remove", thing(name, uid=uid, version=version)))
+        truths.append(dict(alive))
+    store: Store[Thing] = Store()
+    story = Story()
+    store.listen(story.listen)
+    position, pending = 0, list(jumps)
+    while position < len(history):
+        kind, obj = history[position]
+        (store.put if kind == "put" else store.remove)(obj)
+        if position in relists:
+            version = int(obj.metadata.resource_version)
+            store.replace(list(truths[version - 1].values()), unreadable={}, new_history=False)
+            relists.discard(position)
+        position += 1
+        if pending and position % 3 == 0:
+            position = max(0, position - pending.pop())
+    assert {obj.metadata.name: obj.metadata.resource_version for obj in store} == {
+        name: obj.metadata.resource_version for name, obj in alive.items()
+    }
