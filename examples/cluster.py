@@ -113,13 +113,12 @@ class Cluster:
             lambda: self._client.patch(_kind(kind), name, change, patch_type=PatchType.MERGE, **scope)
         )
 
-    def delete(self, kind: str, name: str, *, namespace: str | None = None) -> None:
-        """Asks for the deletion; an object that is gone already is fine."""
+    def delete(self, kind: str, name: str, *, namespace: str | None = None, grace: int | None = None) -> None:
+        """Asks for the deletion; an object that is gone already is fine. `grace` in seconds is for pods."""
         scope = {"namespace": namespace} if namespace else {}
+        how = {"cascade": CascadeType.BACKGROUND, "grace_period": grace}
         try:
-            self._tried(
-                lambda: self._client.delete(_kind(kind), name, cascade=CascadeType.BACKGROUND, **scope)
-            )
+            self._tried(lambda: self._client.delete(_kind(kind), name, **how, **scope))
         except ApiError as error:
             if error.response.status_code != 404:
                 raise

@@ -1,0 +1,51 @@
+"""One plane with one `pulumi up` for the whole session; each test begins on an empty cloud."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+
+import pytest
+
+from tests.e2e import plane
+from tests.e2e.explain import explain
+from tests.e2e.light import sleeper
+from tests.e2e.plane import TEAMS, Muster
+
+_MUSTER = pytest.StashKey[Muster]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "last: runs after all the others, because it ends what they share")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: item.get_closest_marker("last") is not None)
+
+
+@pytest.fixture(scope="session")
+def shared(request: pytest.FixtureRequest) -> Iterator[Muster]:
+    muster = plane.bring_up()
+    request.config.stash[_MUSTER] = muster
+    for team in TEAMS:
+        muster.cluster.apply(sleeper(team))
+    yield muster
+    plane.take_down(muster)
+
+
+@pytest.fixture
+def muster(shared: Muster) -> Iterator[Muster]:
+    """The plane, with nothing on it but the stack."""
+    shared.sweep()
+    yield shared
+    shared.heal()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    muster = item.config.stash.get(_MUSTER, None)
+    if report.failed and report.when in ("setup", "call") and muster is not None:
+        report.sections.append(("the plane when it failed", explain(muster)))
+    return report

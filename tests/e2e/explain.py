@@ -1,0 +1,103 @@
+"""What a failed test prints: the objects that explain it, and what the controller said."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import httpx2
+
+from examples.cluster import Object, Unreachable
+from examples.moments import name_of
+from tests.e2e.plane import Muster
+
+_LOG_LINES = 60
+
+
+def explain(muster: Muster) -> str:
+    """Works as far as the API server answers."""
+    parts: list[str] = []
+    for section in (_objects, _events, _logs):
+        try:
+            parts += section(muster)
+        except (httpx2.HTTPError, Unreachable) as error:
+            parts.append(f"{section.__name__}: {error}")
+    return "\n".join(parts)
+
+
+def _objects(muster: Muster) -> Iterator[str]:
+    now = muster.recorder.now()
+    for node in now.of("Node"):
+        yield f"Node {name_of(node)}: {_conditions(node)}"
+    for kind in ("RayJob", "RayCluster", "Job"):
+        for found in now.of(kind):
+            status = found.get("status") or {}
+            told = {
+                key: status[key]
+                for key in ("jobDeploymentStatus", "jobStatus", "state", "message", "reason")
+                if key in status
+            }
+            yield f"{kind} {_path(found)}: suspend={found['spec'].get('suspend')} {told} {_conditions(found)}"
+    for workload in now.of("Workload"):
+        checks = [
+            f"{check['name']}={check['state']}: {check.get('message')}"
+            for check in (workload.get("status") or {}).get("admissionChecks") or ()
+        ]
+        notes = {k: v for k, v in (workload["metadata"].get("annotations") or {}).items() if "muster" in k}
+        active = workload["spec"].get("active")
+        yield f"Workload {_path(workload)}: active={active} {checks} {notes} {_conditions(workload)}"
+    for request in now.of("ProvisioningRequest"):
+        details = (request.get("status") or {}).get("provisioningClassDetails")
+        yield f"ProvisioningRequest {_path(request)}: {_conditions(request)} {details}"
+    for pod in now.of("Pod"):
+        status = pod.get("status") or {}
+        states = [json.dumps(one.get("state")) for one in status.get("containerStatuses") or ()]
+        where = pod["spec"].get("nodeName")
+        yield f"Pod {_path(pod)} on {where}: {status.get('phase')} {states} {_unscheduled(pod)}"
+
+
+def _events(muster: Muster) -> Iterator[str]:
+    found = muster.cluster.all("Event")
+    found.sort(key=lambda event: str(event.get("lastTimestamp") or event.get("eventTime") or ""))
+    for event in found[-80:]:
+        about = event.get("involvedObject") or {}
+        yield (
+            f"Event {event.get('lastTimestamp') or event.get('eventTime')} {about.get('kind')} "
+            f"{about.get('namespace')}/{about.get('name')} {event.get('reason')}: {event.get('message')}"
+        )
+
+
+def _logs(muster: Muster) -> Iterator[str]:
+    for namespace in ("muster-system", "kueue-system", "ray-system"):
+        for pod in muster.cluster.all("Pod", namespace=namespace):
+            try:
+                lines = list(muster.cluster.log(name_of(pod), namespace=namespace))
+            except httpx2.HTTPError as error:
+                lines = [str(error)]
+            yield f"-- log of {namespace}/{name_of(pod)}, the last {_LOG_LINES} lines"
+            yield from lines[-_LOG_LINES:]
+
+
+def _conditions(found: Object) -> str:
+    conditions = (found.get("status") or {}).get("conditions") or ()
+    return "; ".join(
+        f"{one['type']}={one['status']}({one.get('reason')}) "
+        f"{one.get('lastTransitionTime')} {one.get('message', '')[:200]}"
+        for one in conditions
+    )
+
+
+def _unscheduled(pod: Object) -> str:
+    conditions = (pod.get("status") or {}).get("conditions") or ()
+    return next(
+        (
+            one.get("message", "")
+            for one in conditions
+            if one["type"] == "PodScheduled" and one["status"] != "True"
+        ),
+        "",
+    )
+
+
+def _path(found: Object) -> str:
+    return f"{found['metadata'].get('namespace')}/{name_of(found)}"

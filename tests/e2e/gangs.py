@@ -1,0 +1,140 @@
+"""What the record says of one gang: when its capacity stood, when it was held, when its pods came."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from examples.cluster import Object
+from examples.moments import WORKLOAD_UID, condition, holds, owners, pool_of
+from tests.e2e.recorder import Life, Recorder, version
+
+
+def job(record: Recorder, kind: str, name: str) -> Life:
+    """The newest job of that name."""
+    return next(life for life in reversed(record.lives(kind)) if life.name == name)
+
+
+def workload(record: Recorder, name: str) -> Life:
+    """The Workload of the job of that name."""
+    uids = {
+        life.uid
+        for kind in ("RayJob", "RayCluster", "Job")
+        for life in record.lives(kind)
+        if life.name == name
+    }
+    return next(life for life in record.lives("Workload") if owners(life.last) & uids)
+
+
+def has_quota(record: Recorder, name: str) -> bool:
+    return _exists(record, name) and holds(workload(record, name).last, "QuotaReserved")
+
+
+def is_admitted(record: Recorder, name: str) -> bool:
+    return _exists(record, name) and holds(workload(record, name).last, "Admitted")
+
+
+def _exists(record: Recorder, name: str) -> bool:
+    try:
+        return bool(workload(record, name).versions)
+    except StopIteration:
+        return False
+
+
+def requests(record: Recorder, name: str) -> list[Life]:
+    """Every ProvisioningRequest that was ever made for the job, by us or by Kueue."""
+    try:
+        uid = workload(record, name).uid
+    except StopIteration:
+        return []
+    return [
+        life
+        for life in record.lives("ProvisioningRequest")
+        if (life.last["metadata"].get("labels") or {}).get(WORKLOAD_UID) == uid or uid in owners(life.last)
+    ]
+
+
+def pool(record: Recorder, request: Life) -> str:
+    """The pool that it asks for, from its template's record: the template itself may be gone."""
+    templates = {"PodTemplate": [life.last for life in record.lives("PodTemplate")]}
+    return pool_of(type(record.now())(templates), request.last)
+
+
+def provisioned(request: Life) -> int | None:
+    """The version from which its capacity was there."""
+    return request.since(lambda found: holds(found, "Provisioned"))
+
+
+def held(request: Life) -> tuple[int, int] | None:
+    """From which version to which it held capacity; open ends lie in the far future."""
+    begun = provisioned(request)
+    return None if begun is None else (begun, request.gone or 2**62)
+
+
+def pods(record: Recorder, name: str) -> list[Life]:
+    """Every pod that was ever made for the RayJob, RayCluster or Job."""
+    found = []
+    for life in record.lives("Pod"):
+        labels = life.last["metadata"].get("labels") or {}
+        cluster = labels.get("ray.io/cluster", "")
+        if (
+            cluster == name
+            or cluster.rpartition("-")[0] == name
+            or labels.get("batch.kubernetes.io/job-name") == name
+        ):
+            found.append(life)
+    return found
+
+
+def is_ready(record: Recorder, name: str) -> bool:
+    """Whether the RayCluster runs with all of its pods."""
+    clusters = [life for life in record.lives("RayCluster") if life.name == name and life.gone is None]
+    return bool(clusters) and (clusters[-1].last.get("status") or {}).get("state") == "ready"
+
+
+def runs(record: Recorder, name: str) -> bool:
+    """Whether a pod of the Job is ready."""
+    return any(life.gone is None and holds(life.last, "Ready") for life in pods(record, name))
+
+
+def moment(found: Object, kind: str) -> datetime:
+    """When a condition last changed."""
+    one = condition(found, kind)
+    assert one is not None, f"{found['metadata']['name']} has no condition {kind}"
+    return datetime.fromisoformat(one["lastTransitionTime"])
+
+
+def created(found: Object) -> datetime:
+    return datetime.fromisoformat(found["metadata"]["creationTimestamp"])
+
+
+def nodes_of(record: Recorder, pods_of_gang: Sequence[Life]) -> list[Life]:
+    """The records of the nodes on which these pods ran; those that stood before are not among them."""
+    names = {life.last["spec"].get("nodeName") for life in pods_of_gang}
+    return [life for life in record.lives("Node") if life.name in names]
+
+
+def assert_capacity_came_first(record: Recorder, name: str) -> None:
+    """No pod of the gang existed before the last piece of its capacity was there.
+
+    Judged by the API server's order of versions, and again by the objects' own time stamps, which have whole
+    seconds.
+    """
+    gang = pods(record, name)
+    assert gang, f"{name} had no pods"
+    first_pod = min(life.born for life in gang)
+    first_time = min(created(life.last) for life in gang)
+    attempt = [one for one in requests(record, name) if (provisioned(one) or 2**62) < first_pod]
+    assert attempt, f"{name} started its pods without a provisioned request"
+    for request in requests(record, name):
+        late = request.first(lambda found: holds(found, "Provisioned"))
+        assert late is not None, f"{request.name} never was Provisioned"
+        assert version(late) < first_pod, f"a pod of {name} existed before {request.name} was Provisioned"
+        assert moment(late, "Provisioned") <= first_time
+    nodes = nodes_of(record, gang)
+    assert nodes, f"{name} ran on no node that was provisioned for it"
+    for node in nodes:
+        ready = node.first(lambda found: holds(found, "Ready"))
+        assert ready is not None, f"node {node.name} never was Ready"
+        assert version(ready) < first_pod, f"a pod of {name} existed before node {node.name} was Ready"
+        assert moment(ready, "Ready") <= first_time

@@ -1,0 +1,167 @@
+"""A plane with stack `local` on it, as the tests use it: pulumi, the API, faults of the cloud, signals.
+
+Brings up a plane of its own, or takes the standing one that MUSTER_E2E_PLANE
+names and leaves it standing.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from examples.cluster import Cluster, Object
+from localplane import control
+from localplane.plane import existing
+from tests.e2e.recorder import Recorder
+
+ROOT: Final = Path(__file__).resolve().parent.parent.parent
+STANDING: Final = os.environ.get("MUSTER_E2E_PLANE")
+OWN: Final = "e2e"
+TEAMS: Final = ("team-a", "team-b", "team-c")
+GPU_POOLS: Final = ("l4", "h100")
+# Cluster-wide objects that a destroyed stack must not leave behind.
+_CLUSTER_WIDE: Final = (
+    "namespaces,customresourcedefinitions,clusterroles,clusterrolebindings,apiservices,priorityclasses,"
+    "validatingwebhookconfigurations,mutatingwebhookconfigurations,validatingadmissionpolicies,"
+    "validatingadmissionpolicybindings"
+)
+
+
+@dataclass(slots=True)
+class Muster:
+    """One plane and everything that the tests do to it."""
+
+    name: str
+    environment: dict[str, str]
+    cluster: Cluster
+    recorder: Recorder
+    before: frozenset[str]
+    """The cluster-wide objects before the first `pulumi up`; empty on a standing plane."""
+
+    @property
+    def is_own(self) -> bool:
+        return STANDING is None
+
+    def image(self, name: str) -> str:
+        images = json.loads(Path(self.environment["MUSTER_ARTIFACTS"]).read_text())["images"]
+        return str(images[name])
+
+    def pulumi(self, *arguments: str, timeout: float = 300) -> str:
+        """The real CLI on the checkout; AssertionError with its output when it fails."""
+        return run(["pulumi", *arguments, "--non-interactive"], self.environment, timeout=timeout)
+
+    def story(self, *arguments: str, timeout: float = 600) -> list[Object]:
+        """`python -m examples.story`; its JSON lines, which are printed too."""
+        command = [sys.executable, "-m", "examples.story", *arguments, "--json", f"--timeout={timeout:.0f}"]
+        told = run(command, self.environment, timeout=timeout + 60)
+        return [json.loads(line) for line in told.splitlines()]
+
+    def wait(self, what: str, reached: Callable[[], object], *, seconds: float = 120) -> None:
+        assert self.recorder.wait(reached, seconds=seconds), f"after {seconds:.0f} s not yet: {what}"
+
+    def signal(self, unit: str, number: int) -> None:
+        found = existing(self.name)
+        assert found is not None
+        control.call(found[0], "signal", unit=unit, signal=number)
+
+    def fault(self, name: str, **entry: Any) -> None:
+        """Breaks the simulated cloud until the test ends."""
+        self.cluster.patch(
+            "ConfigMap", "faults", {"data": {name: json.dumps(entry)}}, namespace="muster-plane"
+        )
+
+    def capacity(self, **stock: int) -> None:
+        self.cluster.patch(
+            "ConfigMap", "faults", {"data": {"capacity": json.dumps(stock)}}, namespace="muster-plane"
+        )
+
+    def heal(self) -> None:
+        found = self.cluster.get("ConfigMap", "faults", namespace="muster-plane") or {}
+        cleared = dict.fromkeys(found.get("data") or {})
+        if cleared:
+            self.cluster.patch("ConfigMap", "faults", {"data": cleared}, namespace="muster-plane")
+
+    def sweep(self) -> None:
+        """Leaves no job, no request and no GPU node of an earlier test, and begins a new chapter."""
+        self.heal()
+        for kind in ("RayJob", "RayCluster", "Job"):
+            for found in self.cluster.all(kind):
+                meta = found["metadata"]
+                self.cluster.delete(kind, meta["name"], namespace=meta["namespace"])
+        self.wait("no job, Workload, request or GPU node of an earlier test", self._is_swept, seconds=180)
+        self.recorder.mark()
+
+    def _is_swept(self) -> bool:
+        now = self.recorder.now()
+        left = [now.of(kind) for kind in ("RayJob", "RayCluster", "Job", "Workload", "ProvisioningRequest")]
+        return not any(left) and not self.gpu_nodes()
+
+    def gpu_nodes(self) -> list[Object]:
+        nodes = self.recorder.now().of("Node")
+        return [node for node in nodes if node["metadata"]["labels"].get("muster.dev/pool") in GPU_POOLS]
+
+    def cluster_wide(self) -> frozenset[str]:
+        return _cluster_wide(self.environment)
+
+
+def run(command: list[str], environment: dict[str, str], *, timeout: float) -> str:
+    """Standard output; printed, so that a failing test shows it. AssertionError on a failure."""
+    begun = time.monotonic()
+    done = subprocess.run(
+        command,
+        cwd=ROOT,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=timeout,
+        check=False,
+    )
+    print(f"$ {shlex.join(command)}\n{done.stdout}\n[{time.monotonic() - begun:.1f} s]", flush=True)
+    assert done.returncode == 0, (
+        f"{shlex.join(command[:4])}: exit code {done.returncode}\n{done.stdout[-4000:]}"
+    )
+    return done.stdout
+
+
+def bring_up() -> Muster:
+    name = STANDING or OWN
+    here = dict(os.environ)
+    if STANDING is None:
+        run([sys.executable, "-m", "localplane", "--plane", name, "up"], here, timeout=2400)
+    lines = run([sys.executable, "-m", "localplane", "--plane", name, "env"], here, timeout=30)
+    environment = {**here, **_exports(lines)}
+    before = _cluster_wide(environment) if STANDING is None else frozenset()
+    cluster = Cluster(environment["KUBECONFIG"])
+    muster = Muster(name, environment, cluster, Recorder(cluster), before)
+    muster.pulumi("stack", "select", "--create", "local", timeout=60)
+    muster.pulumi("up", "--yes", "--skip-preview", "--stack", "local", timeout=400)
+    muster.recorder.start()
+    return muster
+
+
+def take_down(muster: Muster) -> None:
+    muster.recorder.stop()
+    if muster.is_own:
+        run(
+            [sys.executable, "-m", "localplane", "--plane", muster.name, "down"],
+            dict(os.environ),
+            timeout=120,
+        )
+
+
+def _exports(lines: str) -> dict[str, str]:
+    words = [shlex.split(line) for line in lines.splitlines() if line.startswith("export ")]
+    return dict(word[1].split("=", 1) for word in words)
+
+
+def _cluster_wide(environment: dict[str, str]) -> frozenset[str]:
+    return frozenset(run(["kubectl", "get", _CLUSTER_WIDE, "-o", "name"], environment, timeout=60).split())

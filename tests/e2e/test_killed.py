@@ -1,0 +1,62 @@
+"""Killing the controller or the API server at any moment of a gang delays it and changes nothing else."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable
+from functools import partial
+
+import pytest
+
+from examples.moments import holds
+from tests.e2e import gangs, light
+from tests.e2e.plane import Muster
+
+GANG = "stubborn"
+
+
+def kill_controller(muster: Muster) -> None:
+    """Every replica at once, without a word to say goodbye: none is left to take over the lease."""
+    for pod in muster.cluster.all("Pod", namespace="muster-system"):
+        muster.cluster.delete("Pod", pod["metadata"]["name"], namespace="muster-system", grace=0)
+
+
+def kill_api_server(muster: Muster) -> None:
+    muster.signal("kube-apiserver", signal.SIGKILL)
+
+
+MOMENTS: list[tuple[str, Callable[[Muster], bool]]] = [
+    ("it has quota", lambda muster: gangs.has_quota(muster.recorder, GANG)),
+    ("the first request is accepted", lambda muster: _requests(muster, "Accepted") >= 1),
+    ("the second request is accepted", lambda muster: _requests(muster, "Accepted") >= 2),
+    ("the first is provisioned", lambda muster: _requests(muster, "Provisioned") >= 1),
+    ("all are provisioned", lambda muster: _requests(muster, "Provisioned") >= 2),
+    ("it is admitted", lambda muster: gangs.is_admitted(muster.recorder, GANG)),
+    ("its first pod exists", lambda muster: bool(gangs.pods(muster.recorder, GANG))),
+]
+
+
+@pytest.mark.parametrize("kill", [kill_controller, kill_api_server])
+def test_a_gang_survives_the_death_of(muster: Muster, kill: Callable[[Muster], None]) -> None:
+    record = muster.recorder
+    # Far enough apart that what was killed is back, or not, at the next moment.
+    muster.fault("slow", pool="l4", kind="delay", by="5s")
+    muster.fault("slower", pool="h100", kind="delay", by="12s")
+    image = muster.image("python")
+    muster.cluster.apply(
+        light.ray_cluster(GANG, namespace="team-a", image=image, workers={"l4": 1, "h100": 1})
+    )
+    for what, reached in MOMENTS:
+        muster.wait(what, partial(reached, muster), seconds=180)
+        print(f"{kill.__name__} when {what}", flush=True)
+        kill(muster)
+    muster.wait("it runs", lambda: gangs.is_ready(record, GANG), seconds=180)
+
+    gangs.assert_capacity_came_first(record, GANG)
+    assert sorted(gangs.pool(record, one) for one in gangs.requests(record, GANG)) == ["h100", "l4"]
+    assert len(gangs.pods(record, GANG)) == 3
+    assert not gangs.workload(record, GANG).since(lambda found: holds(found, "Evicted"))
+
+
+def _requests(muster: Muster, kind: str) -> int:
+    return sum(holds(one.last, kind) for one in gangs.requests(muster.recorder, GANG))
