@@ -158,8 +158,9 @@ def _deliver(market: Market, request: Request) -> None:
     if count <= request.delivered or request.is_true(conditions.BOOKING_EXPIRED):
         return
     missing = list(market.missing_ordinals(request, count))
-    if not missing:
-        market.say(request, details={**request.details, names.DETAIL_DELIVERED: str(count)})
+    came = missing[0] if missing else count  # all before the first gap, whatever became of them since
+    if came > request.delivered:
+        market.say(request, details={**request.details, names.DETAIL_DELIVERED: str(came)})
     elif market.faults.hit(FaultKind.STOCK_OUT, [request.pool or ""], request.uid, market.now) is None:
         market.buy(request, missing)
 

@@ -19,8 +19,12 @@ def serve(market: Market) -> None:
     pools = [pool for pool in market.offering.pools.values() if pool.on_demand]
     if not pools:
         return
-    failing = {node.pool for node in market.nodes.values() if node.vm is VmState.FAILED and not node.owner_uid}
-    pools = [pool for pool in pools if pool.name not in failing]  # it backs off while the failed node is there
+    failing = {
+        node.pool for node in market.nodes.values() if node.vm is VmState.FAILED and not node.owner_uid
+    }
+    pools = [
+        pool for pool in pools if pool.name not in failing
+    ]  # it backs off while the failed node is there
     coming = _coming(market)
     for pod in sorted(waiting(market), key=lambda pod: (pod.unschedulable or 0.0, pod.key)):
         if not _covered(coming, pod) and _buy(market, pod, pools):

@@ -44,10 +44,17 @@ def serve(market: Market, node: Node) -> None:
 
 def _give_up(market: Market, node: Node, request: Request | None) -> None:
     """A failed machine's node stays until what it tells has been told: once it is gone nobody knows."""
-    untold = request is not None and not request.ended and request.provisioning_class == names.QUEUED
+    untold = request is not None and not request.ended and not _counted(request, node)
     backing_off = not node.owner_uid and market.now < node.created + market.times.first_backoff
     if not untold and not backing_off:
         _release(market, node, force=True, why="the machine could not be started")
+
+
+def _counted(request: Request, node: Node) -> bool:
+    """Whether the request knows that this node came, so that it will not be bought again."""
+    if request.provisioning_class == names.QUEUED:
+        return False  # its end alone tells
+    return node.ordinal < request.delivered or request.is_true(conditions.BOOKING_EXPIRED)
 
 
 def _start(market: Market, node: Node, request: Request | None) -> None:

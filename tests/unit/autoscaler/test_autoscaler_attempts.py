@@ -64,6 +64,15 @@ def test_best_effort_keeps_to_the_pools_maximum() -> None:
     assert world.state("wide", "Provisioned") == ("False", "CapacityIsNotFound")
 
 
+def test_best_effort_counts_what_others_of_the_pool_have() -> None:
+    world = World(offering(pool(stock=9, max_nodes=2)))
+    world.add(request("pair", count=2, provisioning_class=names.BEST_EFFORT))
+    world.run(10)
+    world.add(request("more", provisioning_class=names.BEST_EFFORT))
+    world.run(10)
+    assert world.state("more", "Provisioned") == ("False", "CapacityIsNotFound")
+
+
 def test_tries_are_spaced_wider_and_wider() -> None:
     world = World(offering(pool(stock=0)))
     world.add(request("gang", provisioning_class=names.BEST_EFFORT))
@@ -98,6 +107,14 @@ def test_a_node_that_was_delivered_and_lost_is_not_replaced() -> None:
     del world.nodes[node.name]
     world.run(60)
     assert not world.nodes_of("gang")
+
+
+def test_a_machine_that_failed_is_not_bought_again() -> None:
+    world = World(offering(pool(stock=1, max_nodes=4, atomic=False)), broken_machines=True)
+    world.add(request("pair", count=2, provisioning_class=names.BEST_EFFORT))
+    world.run(120)
+    assert [bought.ordinal for bought in world.bought] == [0, 1]
+    assert not world.nodes
 
 
 def test_check_capacity_finds_what_exists_and_books_it_against_others() -> None:

@@ -271,6 +271,34 @@ def test_stock_that_goes_after_the_promise_sends_the_request_back() -> None:
     assert world.state("gang", "Provisioned") == ("True", "Provisioned")
 
 
+def test_half_bought_when_it_crashed_and_the_stock_went_a_request_keeps_what_it_has_and_waits() -> None:
+    world = World(offering(pool(stock=2)))
+    world.add(request("pair", count=2))
+    world.run(2)
+    world.now += 5
+    world.step(upto=1)
+    assert len(world.nodes_of("pair")) == 1
+    world.capacity["l4"] = 1
+    world.run(30)
+    assert len(world.nodes_of("pair")) == 1
+    assert world.state("pair", "Provisioned") == ("False", "NotProvisioned")
+    world.capacity["l4"] = 2
+    world.run(5)
+    assert world.state("pair", "Provisioned") == ("True", "Provisioned")
+
+
+def test_a_machine_ends_with_its_run_duration_even_when_its_request_is_gone() -> None:
+    world = World(offering())
+    world.add(request("gang", parameters={names.MAX_RUN_DURATION: "600"}))
+    world.run(10)
+    world.pods["worker"] = consumer(world.get("gang"), "l4-0")
+    world.delete("gang")
+    world.run(560, tick=5)
+    assert world.nodes
+    world.run(60, tick=5)
+    assert not world.nodes
+
+
 def test_a_request_that_has_been_over_for_a_week_is_deleted() -> None:
     world = World(offering())
     world.add(request("gang", shapes=(None,)))
