@@ -1,6 +1,6 @@
 """A cluster on paper: Kueue, an autoscaler and nodes, on virtual time, around the real state machine.
 
-The world holds API objects and nothing else. `Hands` carries out actions as the executor does; Kueue and the cloud
+The world holds API objects and nothing else. It carries out actions as the executor does; Kueue and the cloud
 take their steps between. Nothing here shares code with the programs that it stands for.
 """
 
@@ -219,9 +219,10 @@ class World:
         return decision
 
     def settle(self) -> None:
-        """Reconcile everything until nothing is left to do; a controller that never settles fails the test."""
+        """Reconcile everything until nothing is left to do; one that never settles fails the test."""
         for _ in range(40):
-            if not any([self._quietly(name) for name in sorted(self.workloads)]):
+            busy = [self._quietly(name) for name in sorted(self.workloads)]
+            if not any(busy):
                 return
         raise AssertionError("the controller writes for ever")
 

@@ -5,7 +5,6 @@ from datetime import timedelta
 
 import msgspec
 import pytest
-from gang_world import CHECK, POLICY, START, World, entry_state, flavor_policy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -14,6 +13,7 @@ from controller.admission.actions import State
 from controller.admission.machine import decide
 from controller.admission.retry import RETRY_AT, TRIES
 from model.gangpolicy import GangPolicy, RetryPolicy
+from tests.unit.admission.gang_world import CHECK, POLICY, START, World, entry_state, flavor_policy
 
 SPLIT = {"head": ("cpu", 1), "big": ("h100", 1), "small": ("l4", 1)}
 PLAIN = {"main": ("l4", 1)}

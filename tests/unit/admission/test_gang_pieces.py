@@ -1,0 +1,170 @@
+"""The small parts that the machine relies on: identities, reasons, pauses, deletions, templates."""
+
+from datetime import timedelta
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controller.admission.actions import Delete, StepOut
+from controller.admission.identity import attempt, request_name
+from controller.admission.machine import decide
+from controller.admission.objects import EvictionCount, PodTemplate, SchedulingStats
+from controller.admission.reasons import Outcome, loss
+from controller.admission.retry import History, annotations, next_try, pause
+from controller.admission.split import gang
+from controller.admission.templates import pod_template, provisioning_request
+from controller.kube.resource import ObjectMeta
+from model.gangpolicy import FlavorPolicy, GangPolicy, RetryPolicy
+from tests.unit.admission.gang_world import FLAVORS, POLICY, START, World, assignment, workload
+
+replace = msgspec.structs.replace
+
+
+def one_request(pieces: dict[str, tuple[str, int]]) -> tuple[World, str]:
+    world = World()
+    world.submit("a", pieces)
+    world.kueue()
+    world.settle()
+    return world, next(iter(world.requests))
+
+
+def test_a_reservation_in_the_same_second_as_the_last_one_is_another_attempt() -> None:
+    world, _ = one_request({"main": ("l4", 1)})
+    first = world.workloads["a"]
+    stats = SchedulingStats(evictions=(EvictionCount(count=1),))
+    again = replace(first, status=replace(first.status, scheduling_stats=stats))
+    assert attempt(first) != attempt(again)
+    assert request_name(first, check="gang", shape="x") != request_name(again, check="gang", shape="x")
+
+
+def test_a_reservation_at_another_time_is_another_attempt() -> None:
+    world, _ = one_request({"main": ("l4", 1)})
+    first = attempt(world.workloads["a"])
+    world.set_condition("a", "QuotaReserved", "False")
+    world.now += timedelta(seconds=1)
+    world.set_condition("a", "QuotaReserved", "True")
+    assert attempt(world.workloads["a"]) != first
+
+
+def test_shapes_of_one_attempt_and_checks_have_names_of_their_own() -> None:
+    held = workload("a", {"main": ("l4", 1)})
+    names = {request_name(held, check=check, shape=shape) for check in "ab" for shape in "xy"}
+    assert len(names) == 4
+    assert max(map(len, names)) < 60
+
+
+def test_one_decision_notes_the_retreat_first_and_releases_every_sibling_and_template() -> None:
+    world, _ = one_request({"big": ("h100", 1), "small": ("l4", 1)})
+    world.cloud()
+    world.settle()
+    assert len(world.requests) == 2
+    world.answer(next(iter(world.requests)), "Failed", "CapacityIsNotFound")
+    actions = decide(world.situation("a")).actions
+    assert isinstance(actions[0], StepOut)
+    deleted = {action.name for action in actions if isinstance(action, Delete)}
+    assert deleted == set(world.requests) | set(world.templates)
+
+
+@pytest.mark.parametrize(
+    ("condition", "reason", "message", "admitted", "outcome"),
+    [
+        ("Failed", "CapacityIsNotFound", "", False, Outcome.RETRY),
+        ("Failed", "Whatever", "", False, Outcome.RETRY),
+        ("Failed", "Failed", "quota exceeded in region", False, Outcome.RETRY),
+        ("Failed", "InvalidPodTemplate", "", False, Outcome.REFUSE),
+        ("Failed", "Failed", "supports only single PodSet per request", False, Outcome.REFUSE),
+        ("Failed", "CapacityIsNotFound", "", True, None),
+        ("BookingExpired", "BookingExpired", "", False, Outcome.RETRY),
+        ("BookingExpired", "CapacityBookingConsumed", "", False, None),
+        ("BookingExpired", "BookingExpired", "", True, None),
+        ("CapacityRevoked", "Revoked", "", False, Outcome.RETRY),
+        ("CapacityRevoked", "Revoked", "", True, Outcome.REQUEUE),
+        ("Provisioned", "Provisioned", "", False, None),
+    ],
+)
+def test_the_autoscalers_words_decide_what_follows(
+    condition: str, reason: str, message: str, admitted: bool, outcome: Outcome | None
+) -> None:
+    world, name = one_request({"main": ("l4", 1)})
+    world.answer(name, condition, reason, message)
+    found = loss(world.requests[name], admitted=admitted)
+    assert (found.outcome if found else None) == outcome
+
+
+@given(st.text(max_size=20), st.integers(0, 100))
+def test_a_pause_grows_to_its_maximum_within_its_jitter(uid: str, tries: int) -> None:
+    policy = RetryPolicy()
+    expected = min(policy.max, policy.base * 2 ** min(tries, 20))
+    assert abs(pause(uid, tries, policy) - expected) <= expected * 0.2 + timedelta(milliseconds=1)
+    assert pause(uid, tries, policy) == pause(uid, tries, policy)
+
+
+@given(
+    st.lists(st.dictionaries(st.sampled_from(list(annotations(History()))), st.text(max_size=30)), min_size=1)
+)
+def test_annotations_that_anybody_may_have_written_never_break_anything(notes: list[dict[str, str]]) -> None:
+    for written in notes:
+        world, _ = one_request({"main": ("l4", 1)})
+        held = world.workloads["a"]
+        world.workloads["a"] = replace(held, metadata=replace(held.metadata, annotations=written))
+        decide(world.situation("a"))
+
+
+def test_there_is_no_try_after_the_deadline() -> None:
+    policy = RetryPolicy(deadline=timedelta(minutes=5), jitter_percent=0)
+    past = History(tries=3, first_try=START)
+    arguments = {"uid": "u", "began": START, "failure": "x", "policy": policy}
+    assert next_try(past, now=START + timedelta(minutes=6), **arguments) is None  # type: ignore[arg-type]
+    assert next_try(History(), now=START, **arguments) is not None  # type: ignore[arg-type]
+
+
+def test_a_class_that_takes_several_pod_sets_gets_one_request_a_pool() -> None:
+    flavor = FlavorPolicy(
+        name="l4", provisioning_class_name="check-capacity.x", one_pod_set_per_request=False
+    )
+    pieces = {"x": ("l4", 1), "y": ("l4", 2)}
+    held = workload("a", pieces)
+    held = replace(held, status=replace(held.status, admission=assignment(pieces)))
+    (ask,) = gang(held, GangPolicy(flavors=(flavor,)), FLAVORS).asks
+    assert [demand.pod_set for demand in ask.demands] == ["x", "y"]
+
+
+def test_a_job_changes_the_parameters_that_the_policy_names_and_adds_none() -> None:
+    flavor = FlavorPolicy(name="l4", provisioning_class_name="c", parameters={"maxRunDurationSeconds": "600"})
+    pieces = {"x": ("l4", 1)}
+    notes = {
+        "provreq.kueue.x-k8s.io/maxRunDurationSeconds": "900",
+        "provreq.kueue.x-k8s.io/other": "1",
+    }
+    held = workload("a", pieces)
+    held = replace(
+        held,
+        metadata=replace(held.metadata, annotations=notes),
+        status=replace(held.status, admission=assignment(pieces)),
+    )
+    (ask,) = gang(held, GangPolicy(flavors=(flavor,)), FLAVORS).asks
+    assert ask.parameters == {"maxRunDurationSeconds": "900"}
+
+
+def test_the_workload_owns_the_template_and_the_template_owns_the_request() -> None:
+    pieces = {"x": ("l4", 1)}
+    held = workload("a", pieces)
+    held = replace(held, status=replace(held.status, admission=assignment(pieces)))
+    (ask,) = gang(held, POLICY, FLAVORS).asks
+    original = {"spec": {"containers": [{"name": "c", "resources": {"limits": {"nvidia.com/gpu": "1"}}}]}}
+    template = pod_template(
+        held, name="t", template=original, demand=ask.demands[0], flavors=FLAVORS, labels={}
+    )
+    assert [owner["kind"] for owner in template["metadata"]["ownerReferences"]] == ["Workload"]
+    spec = template["template"]["spec"]
+    assert spec["nodeSelector"] == {"muster.dev/pool": "l4"}
+    assert spec["tolerations"] == [{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}]
+    assert spec["containers"][0]["resources"]["requests"] == {"nvidia.com/gpu": "1"}
+    assert "nodeSelector" not in original["spec"]
+    written = PodTemplate(metadata=ObjectMeta(name="t", uid="u"))
+    request = provisioning_request(held, name="r", ask=ask, templates=[written], labels={})
+    (owner,) = request["metadata"]["ownerReferences"]
+    assert (owner["kind"], owner["uid"]) == ("PodTemplate", "u")
+    assert owner["name"] != held.metadata.name

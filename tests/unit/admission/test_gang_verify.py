@@ -1,0 +1,97 @@
+"""Verification never finds more room than there is."""
+
+from dataclasses import replace as changed
+from fractions import Fraction
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controller.admission.demand import PodNeeds, pod_amounts, pod_needs
+from controller.admission.objects import Container, Pod, PodSpec, PodStatus, ResourceNeeds, Taint
+from controller.admission.verify import Wanted, verify
+from controller.kube.resource import ObjectMeta
+from tests.unit.admission.gang_world import FLAVORS, node, pod_spec
+
+replace = msgspec.structs.replace
+
+
+def needs(gpus: int = 1) -> PodNeeds:
+    spec = pod_spec(gpus)
+    return pod_needs(spec, pod_amounts(spec), ("l4",), FLAVORS)
+
+
+def wanted(count: int, *, name: str = "main") -> Wanted:
+    return Wanted(name=name, pool="l4", count=count, needs=needs())
+
+
+def pod(node_name: str, *, gpus: int = 1, phase: str = "Running") -> Pod:
+    spec = replace(pod_spec(gpus), node_name=node_name)
+    return Pod(metadata=ObjectMeta(name=f"p-{node_name}"), spec=spec, status=PodStatus(phase=phase))
+
+
+def placed(count: int, nodes: list, **rest: object) -> int:  # type: ignore[type-arg]  # nodes of any kind
+    (room,) = verify([wanted(count)], nodes=nodes, pods=rest.pop("pods", ()), **rest)  # type: ignore[arg-type]
+    return room.placed
+
+
+def test_a_node_that_runs_a_gpu_pod_has_no_room_and_one_whose_pod_has_ended_has() -> None:
+    nodes = [node("n0", "l4"), node("n1", "l4")]
+    assert placed(2, nodes, pods=[pod("n0")]) == 1
+    assert placed(2, nodes, pods=[pod("n0", phase="Succeeded")]) == 2
+
+
+def test_what_other_gangs_were_promised_is_not_promised_twice() -> None:
+    nodes = [node(f"n{number}", "l4") for number in range(3)]
+    assert placed(2, nodes, claims=[wanted(2, name="theirs")]) == 1
+
+
+@pytest.mark.parametrize(
+    "unfit",
+    [
+        node("n0", "l4", ready=False),
+        replace(node("n0", "l4"), spec=replace(node("n0", "l4").spec, unschedulable=True)),
+        node("n0", "h100"),
+        replace(
+            node("n0", "l4"),
+            spec=replace(node("n0", "l4").spec, taints=(Taint(key="other", effect="NoExecute"),)),
+        ),
+    ],
+    ids=["not ready", "cordoned", "another pool", "tainted"],
+)
+def test_a_node_that_does_not_fit_is_no_room(unfit: object) -> None:
+    assert placed(1, [unfit]) == 0
+    assert placed(1, [unfit, node("n1", "l4")]) == 1
+
+
+def test_pods_are_pinned_to_their_own_lease() -> None:
+    pinned = wanted(2)
+    selector = {**pinned.needs.node_selector, "autoscaling.gke.io/provisioning-request": "mine"}
+    pinned = changed(pinned, needs=changed(pinned.needs, node_selector=selector))
+    (room,) = verify([pinned], nodes=[node("n0", "l4", "theirs"), node("n1", "l4", "mine")], pods=())
+    assert room.placed == 1
+
+
+def test_sidecars_count_beside_the_containers_and_init_steps_only_at_their_peak() -> None:
+    def container(cpu: str, restart: str = "") -> Container:
+        return Container(resources=ResourceNeeds(limits={"cpu": cpu}), restart_policy=restart)
+
+    spec = PodSpec(
+        init_containers=(container("1", "Always"), container("4")),
+        containers=(container("2"),),
+        overhead={"cpu": "500m"},
+    )
+    assert pod_amounts(spec) == {"cpu": Fraction("5.5")}
+
+
+@given(st.integers(0, 5), st.integers(0, 5), st.integers(0, 5), st.integers(0, 5))
+def test_never_more_pods_are_placed_than_free_nodes_stand(
+    standing: int, occupied: int, claimed: int, asked: int
+) -> None:
+    nodes = [node(f"n{number}", "l4") for number in range(standing)]
+    pods = [pod(f"n{number}") for number in range(min(occupied, standing))]
+    free = standing - len(pods)
+    assert placed(asked, nodes, pods=pods, claims=[wanted(claimed, name="theirs")]) == max(
+        0, min(asked, free - claimed)
+    )

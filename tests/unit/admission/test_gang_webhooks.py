@@ -1,0 +1,114 @@
+"""What is refused at creation is what could never run, and the answer says how to mend it."""
+
+import json
+from typing import Any
+
+import msgspec
+import pytest
+
+from controller.admission.jobs import RayJob
+from controller.admission.webhooks import Reviews
+from controller.runtime.review import Allow, Deny, Operation, Request, User, Verdict, question
+from model.gangpolicy import FlavorPolicy, GangPolicy
+
+POLICY = GangPolicy(
+    flavors=(
+        FlavorPolicy(name="l4", max_nodes=2, gpus_per_node=1),
+        FlavorPolicy(name="h100", max_nodes=4, gpus_per_node=8),
+        FlavorPolicy(name="cpu", max_nodes=9),
+    )
+)
+
+
+def template(gpus: int, pool: str = "") -> dict[str, Any]:
+    spec: dict[str, Any] = {
+        "containers": [{"name": "c", "resources": {"limits": {"nvidia.com/gpu": gpus} if gpus else {}}}]
+    }
+    return {"spec": spec | ({"nodeSelector": {"muster.dev/pool": pool}} if pool else {})}
+
+
+def cluster(*groups: tuple[str, int, int, str]) -> dict[str, Any]:
+    """`groups`: (name, replicas, GPUs a pod, pool)."""
+    return {
+        "headGroupSpec": {"template": template(0)},
+        "workerGroupSpecs": [
+            {"groupName": name, "replicas": replicas, "template": template(gpus, pool)}
+            for name, replicas, gpus, pool in groups
+        ],
+    }
+
+
+def ray_job(name: str = "train", **spec: Any) -> dict[str, Any]:
+    usual = {"shutdownAfterJobFinishes": True, "rayClusterSpec": cluster(("w", 2, 1, ""))}
+    return {"metadata": {"name": name}, "spec": usual | spec}
+
+
+def ask(kind: str, obj: dict[str, Any], *, operation: Operation = "CREATE") -> Verdict:
+    reviews = Reviews(lambda: POLICY)
+    webhook = next(item for item in reviews.listed() if item.path == f"/validate-{kind}")
+    request = Request(uid="u", operation=operation, object=msgspec.Raw(json.dumps(obj).encode()))
+    review: Any = webhook.review
+    return review(question(request, webhook.type))  # type: ignore[no-any-return]
+
+
+def test_an_ordinary_job_passes() -> None:
+    assert ask("rayjob", ray_job()) == Allow()
+    assert isinstance(User(name="", uid="", groups=frozenset()), User)
+    assert RayJob().spec.submission_mode == ""
+
+
+@pytest.mark.parametrize(
+    ("kind", "obj", "words"),
+    [
+        ("rayjob", ray_job(submissionMode="InteractiveMode"), ["InteractiveMode", "HTTPMode"]),
+        ("rayjob", ray_job(shutdownAfterJobFinishes=False), ["shutdownAfterJobFinishes: true"]),
+        ("rayjob", ray_job("x" * 48), ["48 characters", "at most 47"]),
+        ("raycluster", {"metadata": {"name": "x" * 54}, "spec": cluster()}, ["at most 53"]),
+        ("rayservice", {"metadata": {"name": "x" * 48}, "spec": {}}, ["at most 47"]),
+        ("rayjob", ray_job(rayClusterSpec=cluster(("w", 1, 9, ""))), ["9 GPUs", "h100: 8", "more pods"]),
+        ("rayjob", ray_job(rayClusterSpec=cluster(("w", 1, 2, "l4"))), ["2 GPUs", "l4: 1"]),
+        ("rayjob", ray_job(rayClusterSpec=cluster(("w", 33, 1, ""))), ["maxNodes"]),
+        (
+            "rayjob",
+            ray_job(rayClusterSpec=cluster(("a", 1, 1, "l4"), ("b", 2, 1, "l4"))),
+            ["the gang needs 3 nodes", "l4: 2"],
+        ),
+        (
+            "job",
+            {"metadata": {"name": "j"}, "spec": {"parallelism": 40, "template": template(1)}},
+            ["maxNodes"],
+        ),
+        ("rayjob", ray_job(rayClusterSpec=cluster(*((f"g{n}", 1, 0, "") for n in range(18)))), ["19 groups"]),
+    ],
+)
+def test_what_could_never_run_is_refused_with_what_would(
+    kind: str, obj: dict[str, Any], words: list[str]
+) -> None:
+    verdict = ask(kind, obj)
+    assert isinstance(verdict, Deny)
+    for word in words:
+        assert word in verdict.message
+
+
+def test_two_mistakes_are_named_in_one_answer() -> None:
+    verdict = ask("rayjob", ray_job("x" * 48, submissionMode="InteractiveMode"))
+    assert isinstance(verdict, Deny)
+    assert "48 characters" in verdict.message
+    assert "InteractiveMode" in verdict.message
+
+
+def test_what_exists_may_always_be_changed_and_deleted() -> None:
+    broken = ray_job("x" * 48, submissionMode="InteractiveMode")
+    assert ask("rayjob", broken, operation="UPDATE") == Allow()
+
+
+def test_the_cluster_that_kuberay_makes_for_a_reviewed_job_is_not_reviewed_again() -> None:
+    owned = {"metadata": {"name": "x" * 60, "ownerReferences": [{"kind": "RayJob"}]}, "spec": cluster()}
+    assert ask("raycluster", owned) == Allow()
+
+
+def test_without_a_policy_only_the_rules_that_need_none_are_applied() -> None:
+    reviews = Reviews(lambda: None)
+    review: Any = reviews.ray_job
+    raw = msgspec.Raw(json.dumps(ray_job(rayClusterSpec=cluster(("w", 99, 99, "")))).encode())
+    assert review(question(Request(uid="u", operation="CREATE", object=raw), RayJob)) == Allow()
