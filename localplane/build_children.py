@@ -68,6 +68,10 @@ class Children:
                 if on_line:
                     on_line(text)
             code = child.wait()
+        except BaseException:
+            # A Ctrl-C that arrives right here: nobody else would know of this child any more.
+            self._end([child])
+            raise
         finally:
             overdue = not watchdog.is_alive()
             watchdog.cancel()
@@ -98,15 +102,17 @@ class Children:
         self.stopping.set()
         with self._lock:
             running = list(self._running)
+        self._end(running)
+
+    def _end(self, running: Sequence[subprocess.Popen[str]]) -> None:
         for child in running:
             _signal_group(child, signal.SIGTERM)
         for child in running:
-            try:
+            with suppress(subprocess.TimeoutExpired):
                 child.wait(_GRACE_SECONDS)
-            except subprocess.TimeoutExpired:
-                _signal_group(child, signal.SIGKILL)
-            # Grandchildren of a child that has ended may still be there.
+            # Also when it has ended: its own children may still be there.
             _signal_group(child, signal.SIGKILL)
+            child.wait()
 
     def _start(
         self, argv: Sequence[str], *, cwd: Path | None, env: Mapping[str, str] | None

@@ -221,6 +221,8 @@ class GoBuilder:
 
     def _compile(self, program: Program, target: Path) -> None:
         target.mkdir()
+        work = target.with_name("work")  # the go command leaves its work directory behind when it is ended
+        work.mkdir()
         binary = target / program.name
         argv = [
             *(str(self._toolchain.go), "build", "-mod=readonly", "-trimpath", "-v"),
@@ -229,7 +231,7 @@ class GoBuilder:
         failure = self._children.run(
             argv,
             cwd=program.directory,
-            env=self._toolchain.environment(),
+            env={**self._toolchain.environment(), "GOTMPDIR": str(work)},
             timeout=3600,
             on_line=self._counter(program),
         )

@@ -14,6 +14,7 @@ import os
 import shutil
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -25,6 +26,7 @@ from localplane.errors import PlaneError
 SUMS: Final = "SHA256SUMS"
 _KEPT: Final = 3  # a branch switched back and forth should not rebuild; a year of branches should not stay
 _POLL_SECONDS: Final = 0.2
+_STALE_SECONDS: Final = 24 * 3600
 
 
 def default_root() -> Path:
@@ -133,7 +135,9 @@ class Cache:
     @contextmanager
     def scratch(self, name: str) -> Iterator[Path]:
         """A directory on the cache's own disk that is gone afterwards, whatever happens."""
-        path = Path(tempfile.mkdtemp(prefix=f"{name}-", dir=self.make("scratch")))
+        parent = self.make("scratch")
+        _forget_stale(parent)
+        path = Path(tempfile.mkdtemp(prefix=f"{name}-", dir=parent))
         try:
             yield path
         finally:
@@ -183,6 +187,14 @@ class Cache:
         )
         for path in siblings[_KEPT - 1 :]:
             shutil.rmtree(path, ignore_errors=True)
+
+
+def _forget_stale(parent: Path) -> None:
+    """What a build that was killed left behind; no build takes a day."""
+    for path in parent.iterdir():
+        with suppress(OSError):
+            if path.stat().st_mtime < time.time() - _STALE_SECONDS:
+                shutil.rmtree(path, ignore_errors=True)
 
 
 def _try_lock(descriptor: int) -> bool:

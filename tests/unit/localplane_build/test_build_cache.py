@@ -95,6 +95,15 @@ def test_a_scratch_directory_is_gone_after_a_failure(tmp_path: Path) -> None:
     assert list((tmp_path / "scratch").iterdir()) == []
 
 
+def test_what_a_killed_build_left_is_swept_and_a_running_one_is_not(tmp_path: Path) -> None:
+    cache = Cache(tmp_path)
+    killed, running = cache.make("scratch", "killed"), cache.make("scratch", "running")
+    os.utime(killed, (1_000_000, 1_000_000))
+    with cache.scratch("x"):
+        assert not killed.exists()
+        assert running.exists()
+
+
 def test_a_lock_lets_the_second_in_only_after_the_first(tmp_path: Path) -> None:
     cache = Cache(tmp_path)
     order: list[str] = []

@@ -54,6 +54,18 @@ def test_a_stop_ends_the_child_and_its_own_children(tmp_path: Path) -> None:
         assert eventually(lambda pid=pid: gone(int(pid)))
 
 
+def test_an_interrupt_while_reading_ends_the_child() -> None:
+    seen: list[int] = []
+
+    def interrupt(line: str) -> None:
+        seen.append(int(line))
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        Children().run([*SHELL, "echo $$; sleep 600"], on_line=interrupt)
+    assert gone(seen[0])
+
+
 def test_a_child_that_ignores_the_request_is_ended_by_force(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("localplane.build_children._GRACE_SECONDS", 0.1)
     children, started = Children(), threading.Event()
