@@ -10,7 +10,7 @@ transport, resuming and relisting to the reflector, and what to write to the rec
 `client.guarded(lease.check)` is the same client whose writes ask the lease first.
 """
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from types import TracebackType
@@ -116,7 +116,7 @@ class Client:
 
     async def pages(
         self, resource: Resource[T], selection: Selection = EVERYTHING, *, size: int = PAGE
-    ) -> AsyncIterator[RawPage]:
+    ) -> AsyncGenerator[RawPage, None]:
         """The collection page by page, all at the resourceVersion of the first. Raises Gone when that is
         compacted away.
         """

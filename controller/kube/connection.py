@@ -117,7 +117,7 @@ class _UserEntry(msgspec.Struct, rename="kebab"):
     client_certificate_data: str = ""
     client_key: str = ""
     client_key_data: str = ""
-    exec: msgspec.Raw | None = None
+    exec: dict[str, object] | None = None
 
 
 class _ContextEntry(msgspec.Struct):

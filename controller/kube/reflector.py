@@ -20,6 +20,7 @@ more after a
 import asyncio
 import random
 from collections.abc import Callable, Mapping
+from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Generic, Protocol
 
@@ -139,6 +140,8 @@ class Reflector(Generic[T]):
     async def run(self) -> None:
         while True:
             try:
+                if self._failures and not self._relist_reason:
+                    await self._check_history()
                 if self._relist_reason:
                     await self._relist()
                 await self._follow()
@@ -161,6 +164,17 @@ class Reflector(Generic[T]):
     def _pause(self, error: KubeError) -> float:
         ceiling: float = min(BACKOFF_CAP, BACKOFF_BASE * 2.0 ** min(self._failures - 1, 10))
         return max(error.retry_after or 0.0, ceiling * (0.5 + 0.5 * self._jitter()))
+
+    async def _check_history(self) -> None:
+        """Before resuming after a failure: is the server's history at least as long as ours?
+
+        A watch from a future version is accepted and stays silent for ever (kube-apiserver 1.34), so ask with the
+        smallest list there is.
+        """
+        async with aclosing(self._client.pages(self.resource, self._selection, size=1)) as pages:
+            page = await anext(pages)
+        if older(page.metadata.resource_version, self._version):
+            self._relist_reason = "regressed"
 
     async def _relist(self) -> None:
         listed = await self._list()
@@ -230,9 +244,21 @@ class Reflector(Generic[T]):
             case "ADDED" | "MODIFIED" | "DELETED":
                 self._changed(event)
             case "BOOKMARK":
-                self._advance(self._identify(event.object)[1])
+                self._bookmark(self._identify(event.object)[1])
             case "ERROR":
                 raise from_status(_status(event.object), call=f"watch {self.resource}")
+
+    def _bookmark(self, version: str) -> None:
+        """A bookmark from before where we are: the server waits, deaf, for a future that its history may
+        never reach.
+        """
+        if older(version, self._version):
+            self._relist_reason = "regressed"
+            raise TransportError(
+                f"the server is at {version}, before {self._version} which was seen already",
+                call=f"watch {self.resource}",
+            )
+        self._advance(version)
 
     def _changed(self, event: _Event) -> None:
         try:

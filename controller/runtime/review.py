@@ -92,6 +92,9 @@ class _UserInfo(msgspec.Struct, frozen=True):
     groups: list[str] | None = None
 
 
+ABSENT = msgspec.Raw(b"null")
+
+
 class Request(msgspec.Struct, frozen=True, rename="camel"):
     """The part of admission.k8s.io/v1 AdmissionRequest that is used here."""
 
@@ -101,8 +104,8 @@ class Request(msgspec.Struct, frozen=True, rename="camel"):
     namespace: str = ""
     sub_resource: str = ""
     user_info: _UserInfo = _UserInfo()
-    object: msgspec.Raw | None = None
-    old_object: msgspec.Raw | None = None
+    object: msgspec.Raw = ABSENT
+    old_object: msgspec.Raw = ABSENT
     dry_run: bool | None = None
 
 
@@ -119,7 +122,7 @@ def question(request: Request, kind: type[T]) -> Review[T]:
         name=request.name,
         object=_decode(request.object, kind),
         old=_decode(request.old_object, kind),
-        raw=bytes(request.object or b""),
+        raw=bytes(request.object),
         user=User(
             name=request.user_info.username,
             uid=request.user_info.uid,
@@ -130,7 +133,5 @@ def question(request: Request, kind: type[T]) -> Review[T]:
     )
 
 
-def _decode(raw: msgspec.Raw | None, kind: type[T]) -> T | None:
-    if raw is None:
-        return None
+def _decode(raw: msgspec.Raw, kind: type[T]) -> T | None:
     return msgspec.json.decode(raw, type=kind | None)  # null stands for "none"

@@ -189,7 +189,7 @@ class FakeApiServer:
         start = int(request.query["resourceVersion"])
         if fault.name == "410" or start < self.compacted:
             return _refusal(410, "Expired", "too old resource version")
-        if start > self.version:
+        if fault.name == "too large":
             return _too_large()
         if fault.name == "replay":
             start = max(self.compacted, start - fault.after)
@@ -239,8 +239,9 @@ class FakeApiServer:
                     if self.version == scanned:
                         await self._news.wait()
             except TimeoutError:
+                # The real one, too, accepts a watch from the future, and its bookmarks say how far it really is.
                 start = max(start, scanned)
-                bookmark = {"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": str(start)}}}
+                bookmark = {"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": str(scanned)}}}
                 await response.write(json.dumps(bookmark).encode() + b"\n")
 
     async def _break(self, response: web.StreamResponse, fault: Fault, line: bytes) -> None:

@@ -259,26 +259,37 @@ def test_one_stale_list_is_not_believed() -> None:
     against(scenario, prepare=prepare)
 
 
-def test_an_etcd_restored_from_a_backup_is_believed_the_second_time() -> None:
+def test_a_version_that_the_server_calls_too_large_is_listed_again() -> None:
     def prepare(server: FakeApiServer) -> None:
-        for number in range(5):
+        server.watch_faults.append(Fault("too large"))
+
+    async def scenario(rig: Rig) -> None:
+        await rig.until(lambda: rig.notes.relists == ["start", "expired"])
+
+    against(scenario, prepare=prepare)
+
+
+@pytest.mark.parametrize("restored", [Fault("none"), Fault("stall")])
+def test_an_etcd_restored_from_a_backup_is_noticed_and_believed(restored: Fault) -> None:
+    """Our watch is accepted, and then gets bookmarks from before where we are, or nothing at all."""
+
+    def prepare(server: FakeApiServer) -> None:
+        for number in range(50):
             server.put("things", thing(f"t{number}"))
-        server.watch_faults.append(Fault("end"))
+        server.watch_faults.append(restored)
 
     async def scenario(rig: Rig) -> None:
         await rig.until(rig.agrees)
+        rig.store._listeners.clear()  # from here on the history really runs backwards
         rig.server.objects.clear()
         rig.server.history.clear()
         rig.server.version = 1
-        rig.server.watch_faults.append(Fault("410"))
-        restored = thing("t0", size=7)
-        rig.server.put("things", restored)
-        restored["metadata"]["uid"] = rig.server.objects["things", "a", "t0"]["metadata"]["uid"] = "uid-1"
-        rig.notes.listen = lambda before, after: None  # type: ignore[method-assign]  # history really runs backwards here
-        rig.store._listeners.clear()
+        rig.server.put("things", thing("t0", size=7))
+        rig.server.objects["things", "a", "t0"]["metadata"]["uid"] = "uid-1"
         await rig.until(rig.agrees)
         rig.server.put("things", thing("t0", size=8))
         await rig.until(rig.agrees)
+        assert rig.notes.relists == ["start", "regressed"]
 
     against(scenario, prepare=prepare)
 
