@@ -11,7 +11,7 @@ holding nothing. No I/O, no clock, no memory: after a crash the same objects lea
     next try; a lease that is revoked later makes the running gang queue again.
 
 Its promises: never Ready before every request is provisioned and every node verified; never Retry on a
-Workload that is being evicted; never Rejected for what may pass; no write when nothing has changed.
+Workload that is being evicted; no refusal of what may pass; no write when nothing has changed.
 """
 
 from collections.abc import Iterable
@@ -36,7 +36,7 @@ from controller.admission.identity import template_name
 from controller.admission.limits import never_fits
 from controller.admission.line import ahead
 from controller.admission.objects import Belonging, PodSetUpdate, PodTemplate, ProvisioningRequest
-from controller.admission.progress import OUTSIDE, nodes, outside, released, waiting
+from controller.admission.progress import OUTSIDE, nodes, outside, refused, released, waiting
 from controller.admission.promises import Promise, missing_detail, pod_set_updates, promises
 from controller.admission.reasons import Outcome, loss
 from controller.admission.retry import History, next_try
@@ -52,9 +52,10 @@ def decide(now_is: Situation) -> Decision:
         return Decision(actions=_release_all(now_is))
     if not now_is.workload.spec.active:
         return _while_inactive(now_is)
-    if now_is.past.retry_at is not None:
-        # Somebody did not want to wait. Take the note off: a later deactivation by others is not ours.
-        return Decision(actions=(Note(history=replace(now_is.past, retry_at=None)),))
+    if now_is.past.retry_at is not None or now_is.past.refused:
+        # Somebody activated it. Take the note off: a later deactivation by others is not ours.
+        afresh = History() if now_is.past.refused else replace(now_is.past, retry_at=None)
+        return Decision(actions=(Note(history=afresh),))
     if not now_is.may_act:
         return _without_quota(now_is)
     match now_is.entry.state:
@@ -77,6 +78,9 @@ def _while_inactive(now_is: Situation) -> Decision:
     """Ours to activate again when the time has come, unless somebody else deactivated it."""
     past = now_is.past
     everything = _release_all(now_is)
+    if past.refused:
+        is_out = not now_is.workload.status.holds("QuotaReserved")
+        return Decision(actions=(*everything, *(_say(now_is, refused(past)) if is_out else ())))
     if past.retry_at is None:
         forgotten = () if past == History() else (Note(history=History()),)
         return Decision(actions=(*everything, *_cleared(now_is), *forgotten))
@@ -99,6 +103,8 @@ def _cleared(now_is: Situation) -> tuple[Action, ...]:
     start would send its pods to a lease that is gone.
     """
     entry = now_is.entry
+    if entry is not None and entry.state != State.PENDING and not now_is.workload.status.holds("Evicted"):
+        return ()  # Kueue acts on that answer and resets it itself.
     is_outdated = entry is not None and entry.message.startswith(OUTSIDE)
     if entry is None or (entry.state == State.PENDING and not entry.pod_set_updates and not is_outdated):
         return ()
@@ -233,14 +239,14 @@ def _retreat(now_is: Situation, policy: GangPolicy, failure: str) -> Decision:
 
 
 def _refuse(now_is: Situation, reason: str) -> Decision:
-    message = f"{reason}. Fix: change the job, or set spec.active of the Workload to true to try again"
-    return Decision(
-        actions=(
-            *_set(now_is, State.REJECTED, message),
-            *_release_all(now_is),
-            Tell(kind="Warning", reason="GangRefused", message=message),
-        )
-    )
+    """Release everything and deactivate, until a person wants another try.
+
+    Not by the state Rejected: after that, Kueue 0.19.2 never queues a Workload again that a person activates
+    (it looks for the reason `Deactivated` and finds `DeactivatedDueToAdmissionCheck`).
+    """
+    history = History(refused=reason[:1000])
+    told = Tell(kind="Warning", reason="GangRefused", message=refused(history))
+    return Decision(actions=(StepOut(history=history), *_release_all(now_is), told))
 
 
 # Pieces

@@ -43,6 +43,11 @@ def released(past: History) -> str:
     return f"{past.last_failure}. Everything is released and no quota is held; try {past.tries + 1}{when}"
 
 
+def refused(past: History) -> str:
+    """Of a gang that no further try can help."""
+    return f"refused: {past.refused}. Fix: change the job, or set its Workload's spec.active to true to try again"
+
+
 def outside(past: History) -> str:
     """Of a gang that waits outside the quota."""
     when = f" at {clock(past.retry_at)}" if past.retry_at else ""

@@ -22,8 +22,8 @@ away. To stop a gang that waits here for good, remove this annotation.
 TRIES: Final = f"{GROUP}/tries"
 FIRST_TRY: Final = f"{GROUP}/first-try"
 LAST_FAILURE: Final = f"{GROUP}/last-failure"
-
-HISTORY: Final = (TRIES, FIRST_TRY, LAST_FAILURE)
+REFUSED: Final = f"{GROUP}/refused"
+"""On an inactive Workload: why we deactivated it for good. Whoever activates it again starts afresh."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +34,7 @@ class History:
     first_try: datetime | None = None
     retry_at: datetime | None = None
     last_failure: str = ""
+    refused: str = ""
 
 
 def history(workload: Workload) -> History:
@@ -44,6 +45,7 @@ def history(workload: Workload) -> History:
         first_try=_moment(notes.get(FIRST_TRY, "")),
         retry_at=_moment(notes.get(RETRY_AT, "")),
         last_failure=notes.get(LAST_FAILURE, ""),
+        refused=notes.get(REFUSED, ""),
     )
 
 
@@ -54,6 +56,7 @@ def annotations(past: History) -> Mapping[str, str | None]:
         FIRST_TRY: _write(past.first_try),
         RETRY_AT: _write(past.retry_at),
         LAST_FAILURE: past.last_failure or None,
+        REFUSED: past.refused or None,
     }
 
 
@@ -63,7 +66,7 @@ def next_try(
     """The history with one more failed try in it and the time of the next one; None when that is past the
     deadline.
     """
-    first = past.first_try or began
+    first = min(past.first_try or began, now)  # An annotation may say anything, the year 9999 too.
     retry_at = now + pause(uid, past.tries, policy)
     if retry_at > first + policy.deadline:
         return None

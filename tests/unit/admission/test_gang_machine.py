@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from controller.admission import identity
 from controller.admission.actions import State
 from controller.admission.machine import decide
-from controller.admission.retry import RETRY_AT, TRIES
+from controller.admission.retry import FIRST_TRY, REFUSED, RETRY_AT, TRIES
 from model.gangpolicy import GangPolicy, RetryPolicy
 from tests.unit.admission.gang_world import CHECK, POLICY, START, World, entry_state, flavor_policy
 
@@ -36,6 +36,12 @@ def assert_invariants(world: World) -> None:
         if not mine.may_act or not mine.workload.spec.active:
             assert not mine.requests, f"{name} holds requests without quota"
             assert not mine.templates
+
+
+def assert_refused(world: World, why: str) -> None:
+    held = world.workloads["a"]
+    assert not held.spec.active
+    assert why in held.metadata.annotations[REFUSED]
 
 
 # Stories
@@ -198,8 +204,13 @@ def test_a_request_that_can_never_be_served_is_refused_with_the_reason() -> None
     (request,) = world.requests
     world.answer(request, "Failed", "InvalidRequest", "only single PodSet per request")
     world.settle()
-    assert entry_state(world, "a") is State.REJECTED
+    assert_refused(world, "only single PodSet per request")
     assert not world.requests
+    world.kueue()
+    world.settle()
+    entry = world.workloads["a"].entry(CHECK)
+    assert entry is not None
+    assert "only single PodSet per request" in entry.message
 
 
 def test_a_gang_larger_than_its_pool_is_refused_before_anything_is_asked_for() -> None:
@@ -207,8 +218,22 @@ def test_a_gang_larger_than_its_pool_is_refused_before_anything_is_asked_for() -
     world.submit("a", {"main": ("l4", 9)})
     world.kueue()
     world.settle()
-    assert entry_state(world, "a") is State.REJECTED
+    assert_refused(world, "needs 9 nodes")
     assert not world.everything_made
+
+
+def test_a_refused_gang_that_a_person_activates_starts_afresh() -> None:
+    world = World()
+    world.submit("a", {"main": ("l4", 9)})
+    world.kueue()
+    world.settle()
+    run(world, 2)
+    world.pieces["a"] = {"main": ("l4", 1)}
+    held = world.workloads["a"]
+    world.workloads["a"] = msgspec.structs.replace(held, spec=msgspec.structs.replace(held.spec, active=True))
+    run(world, 4)
+    assert "a" in world.started
+    assert not {REFUSED, FIRST_TRY, TRIES} & set(world.workloads["a"].metadata.annotations)
 
 
 def test_retrying_ends_at_the_deadline() -> None:
@@ -222,8 +247,7 @@ def test_retrying_ends_at_the_deadline() -> None:
         world.settle()
         world.kueue()
         world.settle()
-    assert world.workloads["a"].status.condition("Evicted") is not None
-    assert not world.workloads["a"].spec.active
+    assert_refused(world, "gave up after")
     assert RETRY_AT not in world.workloads["a"].metadata.annotations
 
 

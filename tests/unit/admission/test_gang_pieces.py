@@ -1,10 +1,10 @@
 """The small parts that the machine relies on: identities, reasons, pauses, deletions, templates."""
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controller.admission.actions import Delete, StepOut
@@ -93,6 +93,7 @@ def test_the_autoscalers_words_decide_what_follows(
     assert (found.outcome if found else None) == outcome
 
 
+@settings(deadline=None, max_examples=50)
 @given(st.text(max_size=20), st.integers(0, 100))
 def test_a_pause_grows_to_its_maximum_within_its_jitter(uid: str, tries: int) -> None:
     policy = RetryPolicy()
@@ -101,6 +102,7 @@ def test_a_pause_grows_to_its_maximum_within_its_jitter(uid: str, tries: int) ->
     assert pause(uid, tries, policy) == pause(uid, tries, policy)
 
 
+@settings(deadline=None, max_examples=50)
 @given(
     st.lists(st.dictionaries(st.sampled_from(list(annotations(History()))), st.text(max_size=30)), min_size=1)
 )
@@ -110,6 +112,15 @@ def test_annotations_that_anybody_may_have_written_never_break_anything(notes: l
         held = world.workloads["a"]
         world.workloads["a"] = replace(held, metadata=replace(held.metadata, annotations=written))
         decide(world.situation("a"))
+
+
+def test_a_first_try_in_the_far_future_counts_as_now() -> None:
+    far = datetime.max.replace(tzinfo=UTC)
+    future = next_try(
+        History(first_try=far), uid="u", began=START, failure="x", now=START, policy=RetryPolicy()
+    )
+    assert future is not None
+    assert future.first_try == START
 
 
 def test_there_is_no_try_after_the_deadline() -> None:

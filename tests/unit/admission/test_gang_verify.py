@@ -5,7 +5,7 @@ from fractions import Fraction
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controller.admission.demand import PodNeeds, pod_amounts, pod_needs
@@ -85,6 +85,7 @@ def test_sidecars_count_beside_the_containers_and_init_steps_only_at_their_peak(
     assert pod_amounts(spec) == {"cpu": Fraction("5.5")}
 
 
+@settings(deadline=None, max_examples=50)
 @given(st.integers(0, 5), st.integers(0, 5), st.integers(0, 5), st.integers(0, 5))
 def test_never_more_pods_are_placed_than_free_nodes_stand(
     standing: int, occupied: int, claimed: int, asked: int

@@ -4,7 +4,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from model.gangpolicy import (
@@ -32,6 +32,7 @@ flavors = st.builds(
 )
 
 
+@settings(deadline=None, max_examples=50)
 @given(durations)
 def test_every_duration_survives_its_spelling(duration: timedelta) -> None:
     assert parse_duration(format_duration(duration)) == duration
@@ -43,6 +44,7 @@ def test_what_is_not_a_duration_is_refused(text: str) -> None:
         parse_duration(text)
 
 
+@settings(deadline=None, max_examples=50)
 @given(st.lists(flavors, max_size=4, unique_by=lambda flavor: flavor.name), durations)
 def test_the_written_policy_reads_back_equal(listed: list[FlavorPolicy], timeout: timedelta) -> None:
     policy = GangPolicy(flavors=tuple(listed), provision_timeout=timeout)
