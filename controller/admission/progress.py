@@ -45,7 +45,8 @@ def released(past: History) -> str:
 
 def refused(past: History) -> str:
     """Of a gang that no further try can help."""
-    return f"refused: {past.refused}. Fix: change the job, or set its Workload's spec.active to true to try again"
+    fix = "change the job, or set spec.active of its Workload to true to try again"
+    return f"refused: {past.refused}. Fix: {fix}"
 
 
 def outside(past: History) -> str:
