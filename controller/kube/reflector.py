@@ -168,8 +168,8 @@ class Reflector(Generic[T]):
     async def _check_history(self) -> None:
         """Before resuming after a failure: is the server's history at least as long as ours?
 
-        A watch from a future version is accepted and stays silent for ever (kube-apiserver 1.34), so ask with the
-        smallest list there is.
+        A watch from a future version is accepted and stays silent for ever (kube-apiserver 1.34), so ask
+        with the smallest list there is.
         """
         async with aclosing(self._client.pages(self.resource, self._selection, size=1)) as pages:
             page = await anext(pages)

@@ -172,7 +172,8 @@ class LeaderElection:
         return True
 
     def _observe(self, lease: Lease) -> None:
-        if self._observed is None or self._observed.lease.spec != lease.spec:
+        version = lease.metadata.resource_version
+        if self._observed is None or self._observed.lease.metadata.resource_version != version:
             self._observed = _Observed(lease, self._now())
         else:
             self._observed = _Observed(lease, self._observed.at)

@@ -54,6 +54,7 @@ class FakeApiServer:
         self.requests: list[tuple[str, str]] = []
         self.watches_open = 0
         self.port = 0
+        self._clients: list[Client] = []
         self._news = asyncio.Event()
         self._uids = 0
         self._snapshots: dict[str, tuple[int, list[Manifest]]] = {}
@@ -102,10 +103,14 @@ class FakeApiServer:
         try:
             yield self
         finally:
+            for client in self._clients:
+                await client.close()
             await runner.cleanup()
 
     def client(self, **settings: Any) -> Client:
-        return Client(explicit(f"http://127.0.0.1:{self.port}"), field_manager="test", **settings)
+        client = Client(explicit(f"http://127.0.0.1:{self.port}"), field_manager="test", **settings)
+        self._clients.append(client)
+        return client
 
     async def _route(self, request: web.Request) -> web.StreamResponse:
         self.requests.append((request.method, request.path))
@@ -239,7 +244,9 @@ class FakeApiServer:
                     if self.version == scanned:
                         await self._news.wait()
             except TimeoutError:
-                # The real one, too, accepts a watch from the future, and its bookmarks say how far it really is.
+                if fault.name == "stall":
+                    await asyncio.Event().wait()
+                # The real one, too, accepts a watch from the future.
                 start = max(start, scanned)
                 bookmark = {"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": str(scanned)}}}
                 await response.write(json.dumps(bookmark).encode() + b"\n")

@@ -1,0 +1,235 @@
+"""What a call does when the answer is no, late or missing."""
+
+import asyncio
+import json
+from pathlib import Path
+
+import pytest
+from aiohttp import web
+
+from controller.kube.client import Client, Selection
+from controller.kube.connection import (
+    TOKEN_MAX_AGE,
+    Connection,
+    ConnectionSettingsError,
+    TokenFile,
+    in_cluster,
+    kubeconfig,
+)
+from controller.kube.errors import (
+    AlreadyExists,
+    Conflict,
+    Gone,
+    KubeError,
+    NotFound,
+    ServerError,
+    TooManyRequests,
+    TransportError,
+)
+from controller.kube.resource import Key
+from tests.unit.controller_kube.fake_apiserver import FakeApiServer, Fault
+from tests.unit.controller_kube.test_reflector import THING, thing
+from tests.unit.controller_runtime.virtual import now, virtual
+
+
+def _failing(code: int, *, retry_after: str = "") -> web.Response:
+    headers = {"Retry-After": retry_after} if retry_after else None
+    return web.json_response(
+        {"code": code, "reason": "Test", "message": "scripted"}, status=code, headers=headers
+    )
+
+
+def test_typed_errors_carry_the_apis_words() -> None:
+    async def scenario() -> None:
+        async with FakeApiServer().running() as server, server.client() as client:
+            with pytest.raises(
+                NotFound, match=r"get /apis/test\.dev/v1/namespaces/a/things/x: 404 NotFound: x not found"
+            ):
+                await client.get(THING, Key("a", "x"))
+            made = await client.create(THING, thing("x"), namespace="a")
+            with pytest.raises(AlreadyExists):
+                await client.create(THING, thing("x"), namespace="a")
+            with pytest.raises(Conflict):
+                await client.delete(THING, made.key, uid="another")
+            await client.delete(THING, made.key, uid=made.metadata.uid)
+            with pytest.raises(NotFound):
+                await client.delete(THING, made.key)
+
+    virtual(scenario())
+
+
+def test_trouble_is_retried_only_where_twice_is_the_same_as_once() -> None:
+    async def scenario() -> None:
+        async with FakeApiServer().running() as server, server.client() as client:
+            server.put("things", thing("x"))
+            server.write_faults.extend([lambda _: _failing(503), lambda _: _failing(500)])
+            await client.apply(THING, Key("a", "x"), thing("x", size=1))
+            assert [method for method, _ in server.requests] == ["PATCH"] * 3
+            server.requests.clear()
+            server.write_faults.append(lambda _: _failing(503))
+            with pytest.raises(ServerError):
+                await client.create(THING, thing("y"), namespace="a")
+            assert len(server.requests) == 1
+
+    virtual(scenario())
+
+
+def test_a_short_retry_after_is_waited_out_and_a_long_one_is_handed_up() -> None:
+    async def scenario() -> None:
+        async with FakeApiServer().running() as server, server.client() as client:
+            server.write_faults.append(lambda _: _failing(429, retry_after="4"))
+            await client.create(THING, thing("x"), namespace="a")
+            assert now() >= 4
+            server.write_faults.append(lambda _: _failing(429, retry_after="60"))
+            with pytest.raises(TooManyRequests) as caught:
+                await client.create(THING, thing("y"), namespace="a")
+            assert caught.value.retry_after == 60
+
+    virtual(scenario())
+
+
+def test_retries_are_bounded() -> None:
+    async def scenario() -> None:
+        async with FakeApiServer().running() as server, server.client() as client:
+            server.list_faults.extend([Fault("500")] * 20)
+            with pytest.raises(ServerError):
+                await client.list(THING)
+            assert len(server.requests) == 4
+
+    virtual(scenario())
+
+
+def test_an_expired_page_is_gone() -> None:
+    async def scenario() -> None:
+        async with FakeApiServer().running() as server, server.client() as client:
+            for number in range(5):
+                server.put("things", thing(f"t{number}"))
+            server.list_faults.extend([Fault("none"), Fault("410")])
+            with pytest.raises(Gone):
+                async for _ in client.pages(THING, Selection(), size=2):
+                    pass
+
+    virtual(scenario())
+
+
+def test_a_server_that_is_not_there_is_a_transport_error_with_the_call_in_it() -> None:
+    async def scenario() -> None:
+        async with FakeApiServer().running() as server:
+            client = server.client()
+        async with client:
+            with pytest.raises(TransportError, match=r"get /apis/test\.dev/v1/namespaces/a/things/x: "):
+                await client.get(THING, Key("a", "x"))
+
+    virtual(scenario())
+
+
+def test_the_guard_is_asked_before_every_attempt_of_a_write_and_never_for_a_read() -> None:
+    class Lost(Exception):
+        pass
+
+    async def scenario() -> None:
+        answers = [True, False]
+
+        def guard() -> None:
+            if not answers.pop(0):
+                raise Lost
+
+        async with FakeApiServer().running() as server, server.client() as plain:
+            client = plain.guarded(guard)
+            server.put("things", thing("x"))
+            await client.get(THING, Key("a", "x"))
+            server.write_faults.append(lambda _: _failing(503))
+            with pytest.raises(Lost):
+                await client.apply(THING, Key("a", "x"), thing("x", size=1))
+            assert answers == []
+
+    virtual(scenario())
+
+
+def test_a_refused_token_is_read_again_at_once(tmp_path: Path) -> None:
+    token = tmp_path / "token"
+    token.write_text("old")
+    seen: list[str] = []
+
+    async def scenario() -> None:
+        async def answer(request: web.Request) -> web.Response:
+            seen.append(request.headers["Authorization"])
+            token.write_text("new")
+            if seen[-1] == "Bearer old":
+                return _failing(401)
+            return web.json_response({"gitVersion": "v1"})
+
+        app = web.Application()
+        app.router.add_get("/version", answer)
+        runner = web.AppRunner(app)
+        await runner.setup()
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        connection = Connection(f"http://127.0.0.1:{runner.addresses[0][1]}", token=TokenFile(token))
+        async with Client(connection, field_manager="test") as client:
+            assert await client.version() == "v1"
+        await runner.cleanup()
+
+    virtual(scenario())
+    assert seen == ["Bearer old", "Bearer new"]
+
+
+def test_a_token_file_is_read_again_when_it_is_old(tmp_path: Path) -> None:
+    file, clock = tmp_path / "token", [0.0]
+    file.write_text("one\n")
+    token = TokenFile(file, clock=lambda: clock[0])
+    assert token() == "one"
+    file.write_text("two")
+    assert token() == "one"
+    clock[0] = TOKEN_MAX_AGE + 1
+    assert token() == "two"
+
+
+def test_missing_settings_say_what_to_do(tmp_path: Path) -> None:
+    with pytest.raises(ConnectionSettingsError, match="--kubeconfig"):
+        in_cluster({})
+    with pytest.raises(ConnectionSettingsError, match="automountServiceAccountToken"):
+        in_cluster({"KUBERNETES_SERVICE_HOST": "h", "KUBERNETES_SERVICE_PORT": "1"}, directory=tmp_path)
+    yaml = tmp_path / "config"
+    yaml.write_text("apiVersion: v1\n")
+    with pytest.raises(ConnectionSettingsError, match="-o json"):
+        kubeconfig(yaml)
+
+
+def test_a_kubeconfig_in_json_is_understood(tmp_path: Path) -> None:
+    path = tmp_path / "config"
+    user: dict[str, object] = {"token": "secret"}
+    config = {
+        "current-context": "c",
+        "contexts": [{"name": "c", "context": {"cluster": "k", "user": "u"}}],
+        "clusters": [{"name": "k", "cluster": {"server": "http://127.0.0.1:1/"}}],
+        "users": [{"name": "u", "user": user}],
+    }
+    path.write_text(json.dumps(config))
+    connection = kubeconfig(path)
+    assert connection.server == "http://127.0.0.1:1"
+    assert connection.authorization() == "Bearer secret"
+    user["exec"] = {"command": "gke-gcloud-auth-plugin"}
+    path.write_text(json.dumps(config))
+    with pytest.raises(ConnectionSettingsError, match="from a program"):
+        kubeconfig(path)
+
+
+def test_a_call_is_given_up_after_its_timeout() -> None:
+    async def scenario() -> None:
+        async def answer(request: web.Request) -> web.Response:
+            await asyncio.sleep(100_000)
+            return web.Response()
+
+        app = web.Application()
+        app.router.add_route("*", "/{tail:.*}", answer)
+        runner = web.AppRunner(app, shutdown_timeout=0.1, handler_cancellation=True)
+        await runner.setup()
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        connection = Connection(f"http://127.0.0.1:{runner.addresses[0][1]}")
+        async with Client(connection, field_manager="test") as client:
+            with pytest.raises(KubeError, match="no answer in time"):
+                await client.create(THING, thing("x"), namespace="a")
+            assert 25 < now() < 40
+        await runner.cleanup()
+
+    virtual(scenario())

@@ -1,0 +1,139 @@
+"""One leader at a time, on virtual time, against a real HTTP server."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+
+import pytest
+from aiohttp import web
+from prometheus_client import CollectorRegistry
+
+from controller.kube.resource import Key
+from controller.runtime.controller import NotLeading
+from controller.runtime.lease import LEASE_SECONDS, RENEW_DEADLINE, RETRY_PERIOD, LeaderElection, LeaseLost
+from controller.runtime.metrics import Metrics
+from tests.unit.controller_kube.fake_apiserver import FakeApiServer
+from tests.unit.controller_runtime.virtual import now, virtual
+
+KEY = Key("muster-system", "gang-admission")
+ADDRESS = ("leases", KEY.namespace, KEY.name)
+
+
+def candidate(server: FakeApiServer, identity: str, *, year: int = 2026) -> LeaderElection:
+    return LeaderElection(
+        server.client(),
+        KEY,
+        identity=identity,
+        metrics=Metrics(CollectorRegistry()),
+        wall_clock=lambda: datetime(year, 1, 1, tzinfo=UTC),
+    )
+
+
+def with_server(scenario: Callable[[FakeApiServer], Awaitable[None]]) -> None:
+    async def run() -> None:
+        async with FakeApiServer().running() as server:
+            await scenario(server)
+            for task in asyncio.all_tasks() - {asyncio.current_task()}:
+                if task.get_coro().__qualname__.startswith("LeaderElection"):  # type: ignore[union-attr]  # coroutines have it
+                    task.cancel()
+
+    virtual(run())
+
+
+def test_a_second_candidate_waits_and_takes_over_a_dead_holders_lease_after_its_duration() -> None:
+    async def scenario(server: FakeApiServer) -> None:
+        one, two = candidate(server, "one"), candidate(server, "two", year=1999)
+        await one.acquire()
+        one.check()
+        with pytest.raises(NotLeading):
+            two.check()
+        started = now()
+        await two.acquire()
+        assert now() - started >= LEASE_SECONDS, "wall clocks decide nothing"
+        assert not one.leads
+        two.check()
+        assert server.objects[ADDRESS]["spec"]["leaseTransitions"] == 2
+
+    with_server(scenario)
+
+
+def test_a_holder_that_renews_keeps_the_lease() -> None:
+    async def scenario(server: FakeApiServer) -> None:
+        one, two = candidate(server, "one"), candidate(server, "two")
+        await one.acquire()
+        holding = asyncio.ensure_future(one.hold())
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(300):
+                await two.acquire()
+        one.check()
+        assert not holding.done()
+
+    with_server(scenario)
+
+
+def test_a_released_lease_is_taken_at_the_next_try() -> None:
+    async def scenario(server: FakeApiServer) -> None:
+        one, two = candidate(server, "one"), candidate(server, "two")
+        await one.acquire()
+        await one.release()
+        with pytest.raises(NotLeading):
+            one.check()
+        started = now()
+        await two.acquire()
+        assert now() - started < RETRY_PERIOD
+
+    with_server(scenario)
+
+
+def test_a_holder_that_cannot_renew_stops_before_anybody_else_may_start() -> None:
+    async def scenario(server: FakeApiServer) -> None:
+        one = candidate(server, "one")
+        await one.acquire()
+        acquired = now()
+        server.write_faults.extend([lambda _: web.Response(status=403)] * 100)
+        with pytest.raises(LeaseLost, match="could not be renewed"):
+            await one.hold()
+        assert not one.leads
+        assert now() - acquired <= RENEW_DEADLINE + RETRY_PERIOD < LEASE_SECONDS
+
+    with_server(scenario)
+
+
+def test_a_pause_of_the_whole_process_ends_the_leadership_before_the_next_write() -> None:
+    async def scenario(server: FakeApiServer) -> None:
+        one = candidate(server, "one")
+        await one.acquire()
+        one._valid_until -= 60  # as if a minute had passed without this process
+        with pytest.raises(NotLeading):
+            one.check()
+        with pytest.raises(LeaseLost):
+            await one.hold()
+
+    with_server(scenario)
+
+
+def test_a_lease_that_somebody_else_took_is_lost_at_once() -> None:
+    async def scenario(server: FakeApiServer) -> None:
+        one = candidate(server, "one")
+        await one.acquire()
+        stolen = server.objects[ADDRESS]
+        stolen["spec"]["holderIdentity"] = "thief"
+        server.put("leases", stolen)
+        with pytest.raises(LeaseLost, match="'thief'"):
+            await one.hold()
+        assert not one.leads
+
+    with_server(scenario)
+
+
+def test_two_that_ask_at_once_never_both_lead() -> None:
+    async def scenario(server: FakeApiServer) -> None:
+        team = [candidate(server, str(number)) for number in range(5)]
+        asking = [asyncio.ensure_future(one.acquire()) for one in team]
+        for _ in range(100):
+            await asyncio.sleep(0.3)
+            assert sum(one.leads for one in team) <= 1
+        for task in asking:
+            task.cancel()
+
+    with_server(scenario)
