@@ -1,0 +1,210 @@
+"""A plane comes up, is told from a sick one, stands beside another, and leaves nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+
+from localplane import control, control_groups, network
+from localplane.plane import Plane, existing
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="a plane needs root")
+
+Seen = TypeVar("Seen")
+CHECKOUT = Path(__file__).resolve().parents[3]
+BOOT_SECONDS = 300
+GPU_NODE: dict[str, Any] = {
+    "name": "l4-0",
+    "pool": "l4",
+    "cpu": "500m",
+    "memory": "512Mi",
+    "gpus": 1,
+    "labels": {"cloud.google.com/gke-nodepool": "l4"},
+    "taints": ["nvidia.com/gpu=present:NoSchedule"],
+}
+
+
+def localplane(name: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "localplane", "--plane", name, *arguments]
+    return subprocess.run(
+        command, cwd=CHECKOUT, capture_output=True, text=True, timeout=BOOT_SECONDS, check=False
+    )
+
+
+def traces() -> dict[str, object]:
+    """Everything of the host that a plane could leave a mark on."""
+    return {
+        "links": sorted(link["ifname"] for link in json.loads(_output("ip", "-j", "link", "show"))),
+        "addresses": network.host_addresses(),
+        "routes": sorted(_output("ip", "route", "show").splitlines()),
+        "rules": [line for line in _output("iptables-save").splitlines() if line.startswith("-")],
+        "mounts": [line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()],
+        "forwarding": Path("/proc/sys/net/ipv4/ip_forward").read_text(),
+        "run": sorted(str(path) for path in Path("/run").iterdir()),
+        "lib": sorted(str(path) for path in Path("/var/lib").iterdir()),
+    }
+
+
+def groups_of(containers: list[str]) -> list[Path]:
+    """Control groups that still bear the name of one of these containers."""
+    groups = Path("/sys/fs/cgroup").glob("**/k8s.io/*")
+    return [group for group in groups if group.name in containers]
+
+
+def containers_of(plane: Plane) -> list[str]:
+    tasks = plane.run.glob("nodes/*/containerd/io.containerd.runtime.v2.task/k8s.io")
+    return [name for directory in tasks for name in control_groups.containers(directory)]
+
+
+def processes_of(plane: Plane) -> list[str]:
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                line = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+            except OSError:
+                continue
+            if str(plane.run) in line or str(plane.state) in line:
+                found.append(line)
+    return found
+
+
+def until(look: Callable[[], Seen | None], seconds: float = 90) -> Seen:
+    deadline = time.monotonic() + seconds
+    while (seen := look()) is None:
+        assert time.monotonic() < deadline, "the awaited condition never came"
+        time.sleep(0.2)
+    return seen
+
+
+def status(name: str) -> dict[str, Any]:
+    answer: dict[str, Any] = json.loads(localplane(name, "status", "--json").stdout)
+    return answer
+
+
+def healthy(name: str) -> bool | None:
+    return True if status(name)["state"] == "healthy" else None
+
+
+def plane_of(name: str) -> Plane:
+    found = existing(name)
+    assert found is not None
+    return found[0]
+
+
+def node_ready(name: str, node: str) -> bool | None:
+    return True if status(name)["nodes"].get(node) == "Ready" else None
+
+
+@pytest.fixture(scope="module")
+def before() -> dict[str, object]:
+    return traces()
+
+
+@pytest.fixture(scope="module")
+def plane(before: dict[str, object]) -> Iterator[Plane]:
+    assert before
+    booted = localplane("it-one", "up")
+    assert booted.returncode == 0, booted.stdout + booted.stderr
+    yield plane_of("it-one")
+    localplane("it-one", "down")
+
+
+def test_a_plane_that_came_up_is_healthy_and_up_again_is_no_work(plane: Plane) -> None:
+    assert localplane(plane.name, "status").returncode == 0
+    again = localplane(plane.name, "up")
+    assert (again.returncode, again.stdout.strip()) == (0, f"plane {plane.name} is up: {plane.api_url}")
+
+
+def test_a_gpu_node_joins_when_bought_and_leaves_when_released(plane: Plane) -> None:
+    control.call(plane, "node-up", **GPU_NODE)
+    until(lambda: node_ready(plane.name, "l4-0"))
+    gpus = until(lambda: _gpus(plane, "l4-0") or None)
+    assert gpus == "1"
+    control.call(plane, "node-down", name="l4-0")
+    assert not plane.node_run("l4-0").exists()
+    assert not plane.node_state("l4-0").exists()
+    assert [line for line in processes_of(plane) if "l4-0" in line] == []
+    _kubectl(plane, "delete", "node", "l4-0")
+
+
+def test_a_killed_api_server_comes_back_with_everything_in_it(plane: Plane) -> None:
+    _kubectl(plane, "create", "namespace", "kept")
+    control.call(plane, "signal", unit="kube-apiserver", signal=int(signal.SIGKILL))
+    until(lambda: healthy(plane.name))
+    assert "kept" in _kubectl(plane, "get", "namespaces", "-o", "name")
+    assert status(plane.name)["units"]["kube-apiserver"]["restarts"] >= 1
+
+
+def test_a_plane_with_a_hung_api_server_is_told_from_a_healthy_one(plane: Plane) -> None:
+    control.call(plane, "signal", unit="kube-apiserver", signal=int(signal.SIGSTOP))
+    try:
+        sick = localplane(plane.name, "status")
+    finally:
+        control.call(plane, "signal", unit="kube-apiserver", signal=int(signal.SIGCONT))
+    assert sick.returncode == 1
+    assert "the API server is not ready: python -m localplane logs kube-apiserver" in sick.stdout
+    until(lambda: healthy(plane.name))
+
+
+def test_a_second_plane_stands_beside_the_first_and_leaves_alone(plane: Plane) -> None:
+    alone = traces()
+    try:
+        booted = localplane("it-two", "up")
+        assert booted.returncode == 0, booted.stdout + booted.stderr
+        second = plane_of("it-two")
+        assert second.address != plane.address
+        assert healthy(plane.name)
+        assert healthy("it-two")
+        _kubectl(second, "create", "namespace", "only-there")
+        assert "only-there" not in _kubectl(plane, "get", "namespaces", "-o", "name")
+    finally:
+        localplane("it-two", "down")
+    assert traces() == alone
+    assert healthy(plane.name)
+
+
+def test_a_plane_whose_processes_are_gone_is_stale_and_up_starts_anew(plane: Plane) -> None:
+    found = existing(plane.name)
+    assert found is not None
+    os.kill(found[1].init_pid, signal.SIGKILL)
+    stale = until(lambda: report if (report := status(plane.name))["state"] == "stale" else None)
+    assert "python -m localplane down, then up" in stale["faults"][0]
+    booted = localplane(plane.name, "up")
+    assert booted.returncode == 0, booted.stdout + booted.stderr
+
+
+def test_down_leaves_nothing(plane: Plane, before: dict[str, object]) -> None:
+    control.call(plane, "node-up", **GPU_NODE)
+    containers = containers_of(plane)
+    assert groups_of(containers)
+    gone = localplane(plane.name, "down")
+    assert gone.returncode == 0, gone.stderr
+    assert processes_of(plane) == []
+    assert groups_of(containers) == []
+    assert not plane.run.exists()
+    assert not plane.state.exists()
+    assert traces() == before
+    assert localplane(plane.name, "status").returncode == 3
+
+
+def _gpus(plane: Plane, node: str) -> str:
+    return _kubectl(plane, "get", "node", node, "-o", r"jsonpath={.status.allocatable.nvidia\.com/gpu}")
+
+
+def _kubectl(plane: Plane, *arguments: str) -> str:
+    program = json.loads(plane.artifacts.read_text())["programs"]["kubectl"]
+    return _output(program, f"--kubeconfig={plane.kubeconfig}", *arguments)
+
+
+def _output(*command: str) -> str:
+    return subprocess.run(command, check=True, capture_output=True, text=True, timeout=60).stdout
