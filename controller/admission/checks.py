@@ -30,24 +30,12 @@ ACTIVE: Final = "Active"
 ACCEPTED: Final = "Accepted"
 
 
-class Checks:
-    """Which checks are ours and which policy each follows; read from caches, the policy parsed once a
-    version.
-    """
+class Policies:
+    """The GangPolicies of the cluster, each judged once a version."""
 
-    def __init__(self, checks: Informer[AdmissionCheck], policies: Informer[GangPolicyObject]) -> None:
-        self._checks, self._policies = checks, policies
+    def __init__(self, policies: Informer[GangPolicyObject]) -> None:
+        self._policies = policies
         self._read: dict[str, tuple[str, GangPolicy | list[Violation]]] = {}
-
-    def is_ours(self, name: str) -> bool:
-        check = self._checks.get(Key("", name))
-        return check is not None and is_ours(check)
-
-    def policy(self, name: str) -> GangPolicy | None:
-        """The accepted policy of a check; None while there is none."""
-        check = self._checks.get(Key("", name))
-        found = self.judged(policy_name(check)) if check and is_ours(check) else None
-        return found if isinstance(found, GangPolicy) else None
 
     def judged(self, name: str) -> GangPolicy | list[Violation] | None:
         """The policy of this name, or what is wrong with it; None when there is none."""
@@ -60,6 +48,26 @@ class Checks:
             known = from_spec(found.spec)
             self._read[name] = (found.metadata.resource_version, known)
         return known
+
+    def accepted(self, name: str) -> GangPolicy | None:
+        found = self.judged(name)
+        return found if isinstance(found, GangPolicy) else None
+
+
+class Checks:
+    """Which checks are ours and which policy each follows."""
+
+    def __init__(self, checks: Informer[AdmissionCheck], policies: Policies) -> None:
+        self._checks, self._policies = checks, policies
+
+    def is_ours(self, name: str) -> bool:
+        check = self._checks.get(Key("", name))
+        return check is not None and is_ours(check)
+
+    def policy(self, name: str) -> GangPolicy | None:
+        """The accepted policy of a check; None while there is none."""
+        check = self._checks.get(Key("", name))
+        return self._policies.accepted(policy_name(check)) if check and is_ours(check) else None
 
 
 def is_ours(check: AdmissionCheck) -> bool:
@@ -80,7 +88,7 @@ class CheckReconciler:
         self,
         client: Client,
         checks: Informer[AdmissionCheck],
-        known: Checks,
+        known: Policies,
         *,
         clock: Callable[[], datetime],
     ) -> None:
@@ -120,7 +128,7 @@ class PolicyReconciler:
         client: Client,
         policies: Informer[GangPolicyObject],
         flavors: Informer[ResourceFlavor],
-        known: Checks,
+        known: Policies,
         *,
         clock: Callable[[], datetime],
     ) -> None:

@@ -7,7 +7,7 @@ manager.
 from collections.abc import Sequence
 from typing import Any, Final
 
-from controller.admission.checks import CheckReconciler, Checks, PolicyReconciler, policy_name
+from controller.admission.checks import CheckReconciler, Checks, Policies, PolicyReconciler, policy_name
 from controller.admission.executor import Executor
 from controller.admission.identity import WORKLOAD_UID
 from controller.admission.objects import (
@@ -44,7 +44,6 @@ from controller.runtime.informer import Informer
 from controller.runtime.manager import Manager
 from controller.runtime.review import Webhook
 from model import names
-from model.gangpolicy import GangPolicy
 
 WORKERS: Final = 16
 """Reconciles under way at a time: each waits for the API most of its time, and an API server is shared."""
@@ -58,20 +57,15 @@ def setup(manager: Manager) -> None:
     checks = manager.informer(ADMISSION_CHECK)
     policies = manager.informer(GANG_POLICY)
     flavors = manager.informer(RESOURCE_FLAVOR)
-    known = Checks(checks, policies)
-    _gangs(manager, known, flavors, checks, policies)
-    _pair(manager, known, flavors, checks, policies)
+    judged = Policies(policies)
+    _gangs(manager, Checks(checks, judged), flavors, checks, policies)
+    _pair(manager, judged, flavors, checks, policies)
 
 
 def webhooks(manager: Manager) -> Sequence[Webhook[Any]]:
     """The reviews of the webhook server, judged by the policy named `default`."""
-    known = Checks(manager.informer(ADMISSION_CHECK), manager.informer(GANG_POLICY))
-
-    def policy() -> GangPolicy | None:
-        found = known.judged(names.GANG_POLICY)
-        return found if isinstance(found, GangPolicy) else None
-
-    return Reviews(policy).listed()
+    policies = Policies(manager.informer(GANG_POLICY))
+    return Reviews(lambda: policies.accepted(names.GANG_POLICY)).listed()
 
 
 def _gangs(
@@ -120,7 +114,7 @@ def _gangs(
 
 def _pair(
     manager: Manager,
-    known: Checks,
+    known: Policies,
     flavors: Informer[ResourceFlavor],
     checks: Informer[AdmissionCheck],
     policies: Informer[GangPolicyObject],
