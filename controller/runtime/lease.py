@@ -137,19 +137,26 @@ class LeaderElection:
         if self._observed is None or not self.leads:
             return
         self._valid_until = float("-inf")
-        spec = self._observed.lease.spec
-        given_up = LeaseSpec(
-            lease_duration_seconds=1,
-            acquire_time=spec.acquire_time,
-            renew_time=self._wall_clock(),
-            lease_transitions=spec.lease_transitions,
-        )
         try:
-            async with asyncio.timeout(RETRY_PERIOD):
-                await self._write(given_up, self._observed.lease.metadata.resource_version)
+            async with asyncio.timeout(ATTEMPT_TIMEOUT):
+                try:
+                    await self._give_up(self._observed.lease)
+                except Conflict:  # a renewal was under way when it was cut off: its answer is not known here
+                    lease = await self._client.get(LEASE, self._key)
+                    if lease.spec.holder_identity == self.identity:
+                        await self._give_up(lease)
             self._log.info("lease released")
         except (KubeError, TimeoutError) as error:
             self._log.warning("lease not released", error=str(error) or "timeout")
+
+    async def _give_up(self, lease: Lease) -> None:
+        nobody = LeaseSpec(
+            lease_duration_seconds=1,
+            acquire_time=lease.spec.acquire_time,
+            renew_time=self._wall_clock(),
+            lease_transitions=lease.spec.lease_transitions,
+        )
+        await self._write(nobody, lease.metadata.resource_version)
 
     async def _try(self) -> bool:
         """One attempt to get or renew the lease. True when it is ours."""

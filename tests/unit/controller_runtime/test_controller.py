@@ -1,0 +1,258 @@
+"""What the end of a reconcile means for its key, and what a process does from its start to its end."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from controller.kube.errors import Conflict, Status, TooManyRequests
+from controller.kube.resource import Key
+from controller.runtime.controller import Controller, RequeueAfter, Result
+from controller.runtime.events import EventRecorder
+from controller.runtime.health import Health
+from controller.runtime.lease import LeaderElection, LeaseLost
+from controller.runtime.manager import GRACE, Manager, UnexpectedEnd
+from controller.runtime.metrics import Metrics
+from tests.unit.controller_kube.fake_apiserver import FakeApiServer
+from tests.unit.controller_kube.test_reflector import THING, thing
+from tests.unit.controller_runtime.virtual import now, virtual
+
+LEASE = Key("muster-system", "lease")
+
+
+def controller(reconcile: Callable[[str], Awaitable[Result]], *, workers: int = 1) -> Controller[str]:
+    return Controller("c", reconcile, metrics=Metrics(CollectorRegistry()), workers=workers)
+
+
+def process(server: FakeApiServer, *, elect: str = "", lame_duck: float = 0.0) -> Manager:
+    metrics = Metrics(CollectorRegistry())
+    client = server.client()
+    election = LeaderElection(client, LEASE, identity=elect, metrics=metrics) if elect else None
+    return Manager(
+        client,
+        metrics=metrics,
+        health=Health(metrics, host="127.0.0.1"),
+        events=EventRecorder(client, reporter="test", instance="x", metrics=metrics),
+        election=election,
+        lame_duck=lame_duck,
+    )
+
+
+def test_a_key_that_always_fails_delays_nobody_else() -> None:
+    async def scenario() -> None:
+        tries: list[float] = []
+        good: list[float] = []
+
+        async def reconcile(key: str) -> Result:
+            if key == "poison":
+                tries.append(now())
+                raise ValueError("cannot be read")
+            good.append(now())
+            return None
+
+        work = controller(reconcile)
+        running = asyncio.ensure_future(work.run())
+        await asyncio.sleep(0)
+        work.queue.add("poison")
+        for number in range(50):
+            await asyncio.sleep(1)
+            work.queue.add(str(number))
+            await asyncio.sleep(0.01)
+            assert len(good) == number + 1
+        assert 5 < len(tries) < 15
+        work.stop()
+        await running
+
+    virtual(scenario())
+
+
+@pytest.mark.parametrize(
+    ("error", "least"),
+    [
+        (Conflict(Status(code=409)), 0.08),
+        (TooManyRequests(Status(code=429), retry_after=30), 30),
+        (RuntimeError("bug"), 0.08),
+    ],
+)
+def test_a_failed_key_comes_back_after_its_backoff(error: Exception, least: float) -> None:
+    async def scenario() -> None:
+        seen: list[float] = []
+        done = asyncio.Event()
+
+        async def reconcile(key: str) -> Result:
+            seen.append(now())
+            if len(seen) == 1:
+                raise error
+            done.set()
+            return None
+
+        work = controller(reconcile)
+        running = asyncio.ensure_future(work.run())
+        work.queue.add("k")
+        await done.wait()
+        assert least <= seen[1] - seen[0] <= max(least, 0.12)
+        assert work.queue.failures("k") == 0
+        work.stop()
+        await running
+
+    virtual(scenario())
+
+
+def test_a_returned_delay_is_kept_and_a_hung_reconcile_is_cut_off() -> None:
+    async def scenario() -> None:
+        seen: list[float] = []
+
+        async def reconcile(key: str) -> Result:
+            seen.append(now())
+            if key == "hung":
+                await asyncio.sleep(100_000)
+            return RequeueAfter(25)
+
+        work = Controller("c", reconcile, metrics=Metrics(CollectorRegistry()), timeout=5)
+        running = asyncio.ensure_future(work.run())
+        work.queue.add("k")
+        await asyncio.sleep(60)
+        assert seen == [0, 25, 50]
+        work.queue.add("hung")
+        await asyncio.sleep(7)
+        assert work.queue.failures("hung") >= 1
+        work.stop()
+        await running
+
+    virtual(scenario())
+
+
+def test_an_object_whose_keys_cannot_be_told_does_not_stop_the_cache() -> None:
+    async def scenario() -> None:
+        async with FakeApiServer().running() as server:
+            server.put("things", thing("bad"))
+            server.put("things", thing("good", size=1))
+            manager, stop, seen = process(server), asyncio.Event(), []
+
+            async def reconcile(key: Key) -> Result:
+                seen.append(key.name)
+                return None
+
+            things = manager.informer(THING)
+            manager.controller("c", reconcile).watches(
+                things, lambda obj: [obj.key] if 1 // obj.spec.size else []
+            )
+            running = asyncio.ensure_future(manager.run(stop))
+            await asyncio.sleep(5)
+            assert seen == ["good"]
+            stop.set()
+            await running
+
+    virtual(scenario())
+
+
+def test_caches_run_on_every_replica_and_reconcilers_on_the_leader_only() -> None:
+    async def scenario() -> None:
+        async with FakeApiServer().running() as server:
+            server.put("things", thing("x"))
+            acted: list[str] = []
+            stops, tasks, caches = [asyncio.Event(), asyncio.Event()], [], []
+            for number, name in enumerate(["one", "two"]):
+                manager = process(server, elect=name)
+
+                async def reconcile(key: Key, name: str = name, manager: Manager = manager) -> Result:
+                    await manager.client.get(THING, key)
+                    acted.append(name)
+                    return None
+
+                things = manager.informer(THING)
+                manager.controller("c", reconcile).watches(things, lambda obj: [obj.key])
+                tasks.append(asyncio.ensure_future(manager.run(stops[number])))
+                caches.append(things)
+                await asyncio.sleep(5)
+            assert acted == ["one"]
+            assert all(cache.get(Key("a", "x")) for cache in caches)
+            stops[0].set()
+            await tasks[0]
+            await asyncio.sleep(3)
+            assert acted == ["one", "two"], "the released lease is taken and everything is looked at again"
+            stops[1].set()
+            await tasks[1]
+
+    virtual(scenario())
+
+
+def test_losing_the_lease_ends_the_process_with_an_error() -> None:
+    async def scenario() -> None:
+        async with FakeApiServer().running() as server:
+            manager = process(server, elect="one")
+
+            async def reconcile(key: Key) -> Result:
+                return None
+
+            manager.controller("c", reconcile).watches(manager.informer(THING), lambda obj: [obj.key])
+            running = asyncio.ensure_future(manager.run(asyncio.Event()))
+            await asyncio.sleep(5)
+            stolen = server.objects["leases", LEASE.namespace, LEASE.name]
+            stolen["spec"]["holderIdentity"] = "thief"
+            server.put("leases", stolen)
+            with pytest.raises(ExceptionGroup) as caught:
+                await asyncio.wait_for(running, 30)
+            assert caught.group_contains(LeaseLost)
+
+    virtual(scenario())
+
+
+def test_a_service_that_ends_unasked_ends_the_process_with_an_error() -> None:
+    async def scenario() -> None:
+        async with FakeApiServer().running() as server:
+            manager = process(server)
+
+            async def short_lived() -> None:
+                await asyncio.sleep(3)
+
+            manager.service("short", short_lived)
+            with pytest.raises(ExceptionGroup) as caught:
+                await asyncio.wait_for(manager.run(asyncio.Event()), 30)
+            assert caught.group_contains(UnexpectedEnd)
+
+    virtual(scenario())
+
+
+@pytest.mark.parametrize(("effort", "finished"), [(GRACE / 2, True), (GRACE * 3, False)])
+def test_the_reconcile_under_way_may_finish_within_the_grace_period(effort: float, finished: bool) -> None:
+    async def scenario() -> None:
+        async with FakeApiServer().running() as server:
+            server.put("things", thing("x"))
+            manager, stop, ends = process(server, elect="one"), asyncio.Event(), []
+
+            async def reconcile(key: Key) -> Result:
+                await asyncio.sleep(effort)
+                ends.append(now())
+                return None
+
+            manager.controller("c", reconcile).watches(manager.informer(THING), lambda obj: [obj.key])
+            running = asyncio.ensure_future(manager.run(stop))
+            await asyncio.sleep(5)
+            stopped = now()
+            stop.set()
+            await running
+            assert bool(ends) is finished
+            assert now() - stopped <= GRACE + 3
+            assert server.objects["leases", LEASE.namespace, LEASE.name]["spec"]["holderIdentity"] == ""
+
+    virtual(scenario())
+
+
+def test_readiness_waits_for_the_caches_and_ends_with_the_stop() -> None:
+    async def scenario() -> None:
+        async with FakeApiServer().running() as server:
+            manager, stop = process(server, lame_duck=5), asyncio.Event()
+            manager.informer(THING)
+            assert "cache things.test.dev" in manager.health.unready()
+            running = asyncio.ensure_future(manager.run(stop))
+            await asyncio.sleep(5)
+            assert manager.health.unready() == {}
+            stop.set()
+            await asyncio.sleep(1)
+            assert manager.health.unready() == {"process": "stopping"}
+            assert not running.done()
+            await running
+
+    virtual(scenario())

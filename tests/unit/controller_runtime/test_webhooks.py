@@ -1,0 +1,269 @@
+"""Reviews over real TLS, and a rotation of certificate and authority under requests that all succeed."""
+
+import asyncio
+import base64
+import json
+import ssl
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import aiohttp
+import pytest
+from prometheus_client import CollectorRegistry
+
+from controller.kube.resource import Key
+from controller.runtime.authority import Lifetimes
+from controller.runtime.certificates import MUTATING, VALIDATING, CertificateKeeper, Configuration
+from controller.runtime.metrics import Metrics
+from controller.runtime.review import Allow, Deny, Patch, Review, Verdict, Webhook
+from controller.runtime.webhook_server import MAX_BODY, WebhookServer
+from tests.unit.controller_kube.fake_apiserver import FakeApiServer
+from tests.unit.controller_kube.test_reflector import Thing
+
+SECRET = Key("muster-system", "certificates")
+
+
+def judge(review: Review[Thing]) -> Verdict:
+    thing = review.object
+    if thing is None:
+        return Allow()
+    if thing.spec.text == "crash":
+        raise RuntimeError("bug")
+    if thing.spec.size > 8:
+        return Deny(f"size: {thing.spec.size} is more than 8; ask for at most 8")
+    if thing.spec.size == 0:
+        return Patch(({"op": "add", "path": "/spec/size", "value": 1},))
+    return Allow(warnings=(f"{review.user.name} {review.operation}",))
+
+
+class Rig:
+    """A server with its keeper, an API server, and a clock that a test moves."""
+
+    def __init__(self, api: FakeApiServer) -> None:
+        self.api, self.now = api, datetime.now(UTC)
+        self.metrics = Metrics(CollectorRegistry())
+        self.waiting: dict[str, str] = {}
+        self.server = WebhookServer(
+            [
+                Webhook(path="/strict", type=Thing, review=judge),
+                Webhook(path="/lenient", type=Thing, review=judge, on_error="allow"),
+            ],
+            metrics=self.metrics,
+            host="127.0.0.1",
+            unready=lambda: self.waiting,
+        )
+        self.keeper = self.make_keeper(self.server)
+
+    def make_keeper(self, server: WebhookServer, *, lifetimes: Lifetimes | None = None) -> CertificateKeeper:
+        return CertificateKeeper(
+            self.api.client(),
+            secret=SECRET,
+            names=("localhost",),
+            configurations=[Configuration(VALIDATING, "muster"), Configuration(MUTATING, "muster")],
+            server=server,
+            metrics=self.metrics,
+            lifetimes=lifetimes,
+            wall_clock=lambda: self.now,
+        )
+
+    def bundle(self, plural: str = "validatingwebhookconfigurations") -> bytes:
+        (webhook,) = self.api.objects[plural, "", "muster"]["webhooks"]
+        return base64.b64decode(webhook["clientConfig"]["caBundle"])
+
+    async def ask(
+        self,
+        spec: dict[str, Any],
+        *,
+        path: str = "/strict",
+        bundle: bytes | None = None,
+        operation: str = "CREATE",
+    ) -> dict[str, Any]:
+        thing = {"metadata": {"name": "x", "namespace": "a"}, "spec": spec}
+        request = {
+            "uid": "u-1",
+            "operation": operation,
+            "name": "x",
+            "namespace": "a",
+            "userInfo": {"username": "alice", "groups": ["team-a"]},
+            "object": None if operation == "DELETE" else thing,
+            "oldObject": None if operation == "CREATE" else thing,
+        }
+        status, text = await self.post(path, json.dumps({"request": request}).encode(), bundle=bundle)
+        assert status == 200, text
+        answer = json.loads(text)
+        assert answer["response"]["uid"] == "u-1"
+        return dict(answer["response"])
+
+    async def post(self, path: str, body: bytes, *, bundle: bytes | None = None) -> tuple[int, str]:
+        context = ssl.create_default_context(cadata=(bundle or self.bundle()).decode())
+        url = f"https://localhost:{self.server.port}{path}?timeout=3s"
+        connector = aiohttp.TCPConnector(ssl=context)
+        async with (
+            aiohttp.ClientSession(connector=connector) as session,
+            session.post(url, data=body) as response,
+        ):
+            return response.status, await response.text()
+
+
+def with_rig(scenario: Callable[[Rig], Awaitable[None]]) -> None:
+    async def run() -> None:
+        async with FakeApiServer().running() as api:
+            for plural in ("validatingwebhookconfigurations", "mutatingwebhookconfigurations"):
+                service = {"name": "s", "namespace": "n"}
+                webhook = {"name": "a.muster.dev", "clientConfig": {"service": service}}
+                api.put(plural, {"metadata": {"name": "muster"}, "webhooks": [webhook]})
+            rig = Rig(api)
+            serving = asyncio.ensure_future(rig.server.run())
+            assert rig.server.ready() is not None
+            await rig.keeper.sync()
+            await rig.server.listening()
+            assert rig.server.ready() is None
+            await scenario(rig)
+            serving.cancel()
+            await asyncio.gather(serving, return_exceptions=True)
+
+    asyncio.run(run())
+
+
+def test_the_three_verdicts_reach_the_client() -> None:
+    async def scenario(rig: Rig) -> None:
+        assert (await rig.ask({"size": 2}))["warnings"] == ["alice CREATE"]
+        denied = await rig.ask({"size": 9})
+        assert denied["allowed"] is False
+        assert denied["status"]["message"] == "size: 9 is more than 8; ask for at most 8"
+        patched = await rig.ask({})
+        assert patched["allowed"] is True
+        assert json.loads(base64.b64decode(patched["patch"])) == [
+            {"op": "add", "path": "/spec/size", "value": 1}
+        ]
+        assert (await rig.ask({"size": 9}, operation="DELETE"))["allowed"] is True
+
+    with_rig(scenario)
+
+
+@pytest.mark.parametrize("spec", [{"text": "crash"}, {"size": "huge"}, {"size": [1]}])
+def test_a_review_that_fails_answers_as_its_webhook_chose(spec: dict[str, Any]) -> None:
+    async def scenario(rig: Rig) -> None:
+        strict = await rig.ask(spec)
+        assert strict["allowed"] is False
+        assert strict["status"]["message"]
+        lenient = await rig.ask(spec, path="/lenient")
+        assert lenient["allowed"] is True
+        assert lenient["warnings"]
+
+    with_rig(scenario)
+
+
+def test_what_is_not_a_review_is_refused_and_costs_nothing_else() -> None:
+    async def scenario(rig: Rig) -> None:
+        assert (await rig.post("/strict", b"not json"))[0] == 400
+        assert (await rig.post("/unknown", b"{}"))[0] == 404
+        assert (await rig.post("/strict", b"x" * (MAX_BODY + 1)))[0] == 413
+        rig.waiting = {"workloads": "not read yet"}
+        assert (await rig.post("/strict", b"{}"))[0] == 503
+        rig.waiting = {}
+        assert (await rig.ask({"size": 2}))["allowed"] is True
+
+    with_rig(scenario)
+
+
+def test_a_rotation_of_everything_fails_no_client_that_holds_the_bundle_from_before() -> None:
+    """The keeper's clock runs through four years up to now, with lives so long that all of it is still
+    valid now.
+    """
+    lifetimes = Lifetimes(
+        authority=timedelta(days=1800), serving=timedelta(days=1500), overlap=timedelta(days=100)
+    )
+
+    async def scenario(rig: Rig) -> None:
+        rig.api.drop(("secrets", SECRET.namespace, SECRET.name))
+        keeper = rig.make_keeper(rig.server, lifetimes=lifetimes)
+        rig.now -= timedelta(days=1400)
+        await keeper.sync()
+        served, bundles = {keeper._in_use}, {rig.bundle()}
+        for _ in range(28):
+            before = rig.bundle()
+            rig.now += timedelta(days=50)
+            await keeper.sync()
+            assert rig.bundle() == rig.bundle("mutatingwebhookconfigurations")
+            assert (await rig.ask({"size": 2}, bundle=before))["allowed"] is True
+            served.add(keeper._in_use)
+            bundles.add(rig.bundle())
+        assert (len(served), len(bundles)) == (2, 2)
+        secret = rig.api.objects["secrets", SECRET.namespace, SECRET.name]
+        del secret["data"]["tls.crt"]
+        rig.api.put("secrets", secret)
+        await keeper.sync()
+        assert (await rig.ask({"size": 2}))["allowed"] is True
+        with pytest.raises(aiohttp.ClientConnectorCertificateError):
+            await rig.ask(
+                {"size": 2}, bundle=bundles.difference({rig.bundle()}).pop()
+            )  # the new authority signed it
+
+    with_rig(scenario)
+
+
+def test_a_new_certificate_is_served_without_a_restart_and_open_connections_go_on() -> None:
+    async def scenario(rig: Rig) -> None:
+        async def fingerprint() -> bytes:
+            context = ssl.create_default_context(cadata=rig.bundle().decode())
+            _, writer = await asyncio.open_connection("localhost", rig.server.port, ssl=context)
+            certificate = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
+            writer.close()
+            return bytes(certificate)
+
+        context = ssl.create_default_context(cadata=rig.bundle().decode())
+        reader, writer = await asyncio.open_connection("localhost", rig.server.port, ssl=context)
+        first = await fingerprint()
+        secret = rig.api.objects["secrets", SECRET.namespace, SECRET.name]
+        del secret["data"]["tls.crt"]
+        rig.api.put("secrets", secret)
+        await rig.keeper.sync()
+        assert await fingerprint() != first
+        writer.write(b"POST /strict HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}")
+        assert (await reader.readline()).startswith(b"HTTP/1.1 400")
+        writer.close()
+
+    with_rig(scenario)
+
+
+def test_a_pair_that_does_not_fit_changes_nothing() -> None:
+    async def scenario(rig: Rig) -> None:
+        data = rig.api.objects["secrets", SECRET.namespace, SECRET.name]["data"]
+        with pytest.raises(ssl.SSLError):
+            rig.server.use(
+                certificate=base64.b64decode(data["tls.crt"]), key=base64.b64decode(data["ca.key"])
+            )
+        assert (await rig.ask({"size": 2}))["allowed"] is True
+
+    with_rig(scenario)
+
+
+def test_replicas_that_start_together_agree_on_one_authority() -> None:
+    async def scenario(rig: Rig) -> None:
+        rig.api.drop(("secrets", SECRET.namespace, SECRET.name))
+        servers = [WebhookServer([], metrics=rig.metrics) for _ in range(4)]
+        keepers = [rig.make_keeper(server) for server in servers]
+        await asyncio.gather(*(keeper.sync() for keeper in keepers))
+        assert len({keeper._in_use for keeper in keepers}) == 1
+
+    with_rig(scenario)
+
+
+def test_a_bundle_that_somebody_removed_is_put_back_and_a_damaged_secret_is_made_anew() -> None:
+    async def scenario(rig: Rig) -> None:
+        good = rig.bundle()
+        configuration = rig.api.objects["validatingwebhookconfigurations", "", "muster"]
+        del configuration["webhooks"][0]["clientConfig"]["caBundle"]
+        rig.api.put("validatingwebhookconfigurations", configuration)
+        await rig.keeper.sync()
+        assert rig.bundle() == good
+        secret = rig.api.objects["secrets", SECRET.namespace, SECRET.name]
+        secret["data"]["ca.crt"] = "Z2FyYmFnZQ=="
+        rig.api.put("secrets", secret)
+        await rig.keeper.sync()
+        assert rig.bundle() != good
+        assert (await rig.ask({"size": 2}))["allowed"] is True
+
+    with_rig(scenario)
