@@ -48,7 +48,13 @@ class Platform(pulumi.ComponentResource):
             opts=child,
         )
         self.kuberay = KubeRay(
-            "kuberay", artifacts=artifacts, footprint=size, provider=provider, depends_on=[], opts=child
+            "kuberay",
+            artifacts=artifacts,
+            footprint=size,
+            provider=provider,
+            bundles=bundles,
+            depends_on=[],
+            opts=child,
         )
         serving = [self.kueue.serving, self.kuberay.serving]
         self.gang_admission = self._gang_admission(stack, artifacts, provider=provider, bundles=bundles)

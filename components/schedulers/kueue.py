@@ -19,6 +19,8 @@ from model.render.manifest import manifest
 from model.stack import Stack
 from stackconfig.artifacts import Artifacts
 
+_TIMEOUT = 300
+
 
 class Kueue(pulumi.ComponentResource):
     """`serving`: depend on it and Kueue's webhooks answer."""
@@ -40,14 +42,16 @@ class Kueue(pulumi.ComponentResource):
             manifest("v1", "Namespace", names.KUEUE_NAMESPACE),
             opts=pulumi.ResourceOptions(parent=self, provider=provider, depends_on=depends_on),
         )
-        self.chart = kubernetes.helm.v4.Chart(
+        self.release = kubernetes.helm.v3.Release(
             name,
+            name=name,
             chart=str(artifacts.chart("kueue")),
             namespace=names.KUEUE_NAMESPACE,
             values=values(stack, image=artifacts.image("kueue"), footprint=footprint),
+            timeout=_TIMEOUT,
             opts=pulumi.ResourceOptions(parent=self, provider=provider, depends_on=[self.namespace]),
         )
-        self.serving: pulumi.Resource = self.chart
+        self.serving: pulumi.Resource = self.release
         self.register_outputs({})
 
 
