@@ -41,7 +41,16 @@ _SLOWEST_TICK: Final = 0.5
 _FASTEST_TICK: Final = 0.05
 _GATHERING: Final = 0.02  # changes come in swarms; one decision serves them all
 _PUBLISH_EVERY: Final = 5.0
-UNREADABLE: Final = (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError)
+_AFTER_A_MISTAKE: Final = 2.0
+UNREADABLE: Final = (
+    ValueError,
+    OverflowError,
+    KeyError,
+    TypeError,
+    AttributeError,
+    IndexError,
+    RecursionError,
+)
 
 T = TypeVar("T")
 
@@ -133,8 +142,7 @@ class Autoscaler:
         try:
             while True:
                 self._changed.clear()
-                world = await self._step()
-                await self._publish(world)
+                await self._step_safely()
                 try:
                     async with asyncio.timeout(tick):
                         await self._changed.wait()
@@ -143,6 +151,14 @@ class Autoscaler:
                 await asyncio.sleep(_GATHERING)
         finally:
             await self._executor.stop()
+
+    async def _step_safely(self) -> None:
+        """A decision that cannot be made is our mistake: it is told in full, and made again."""
+        try:
+            await self._publish(await self._step())
+        except Exception:
+            log.exception("this decision failed; the next one is made in %.0f s", _AFTER_A_MISTAKE)
+            await asyncio.sleep(_AFTER_A_MISTAKE)
 
     async def _step(self) -> World:
         self._configure()

@@ -203,11 +203,15 @@ class Executor:
         text = (current.get("data") or {}).get(action.fault)
         if text is None:
             return  # the script was cleared in between; the next decision knows
-        entry = yaml.safe_load(text)
-        hits = [str(uid) for uid in entry.get("hits") or ()]
+        try:
+            entry = yaml.safe_load(text)
+            hits = [str(uid) for uid in entry.get("hits") or ()]
+            most = int(entry.get("count") or 0)
+        except (yaml.YAMLError, AttributeError, TypeError, ValueError, OverflowError) as error:
+            raise HitError(f"was rewritten into something unreadable: {error}") from error
         if action.uid in hits:
             return
-        if len(hits) >= int(entry.get("count") or 0):
+        if len(hits) >= most:
             self._config.learn(current)
             raise HitError(f"has hit {len(hits)} requests already; it was read before it said so")
         entry["hits"] = [*hits, action.uid]

@@ -19,6 +19,10 @@ import yaml
 from localplane.autoscaler.quantities import seconds, timestamp
 
 ANY_POOL: Final = "*"
+_UNREADABLE: Final = (
+    *(yaml.YAMLError, AttributeError, LookupError, TypeError),
+    *(ValueError, ArithmeticError, RecursionError),
+)
 
 
 class FaultKind(StrEnum):
@@ -99,7 +103,7 @@ def parse(data: Mapping[str, str], *, scale: float = 1.0) -> tuple[FaultBook, li
                 capacity = {str(pool): max(0, int(stock)) for pool, stock in (entry or {}).items()}
             else:
                 faults.append(_fault(key, entry, scale))
-        except (yaml.YAMLError, AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
+        except _UNREADABLE as error:
             complaints.append(f"fault {key!r} is ignored: {type(error).__name__}: {error}")
     return FaultBook(tuple(faults), capacity, seed), complaints
 

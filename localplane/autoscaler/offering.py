@@ -148,7 +148,7 @@ def parse(text: str, *, source: str, scale: float = 1.0) -> Offering:
         )
     try:
         content = yaml.safe_load(text)
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, ValueError, RecursionError) as error:  # also absurd numbers and depths
         raise OfferingError(f"{source}: is not YAML: {error}") from error
     if not isinstance(content, Mapping) or not isinstance(content.get("pools"), list):
         raise OfferingError(f"{source}: must be a mapping with a list `pools`")
@@ -199,7 +199,7 @@ def _checked_pool(entry: Mapping[str, Any], where: str) -> Pool:
         pool.allocatable  # noqa: B018 - evaluated for its check of cpu and memory
     except OfferingError as error:
         raise OfferingError(f"{where}: {error}") from error
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, OverflowError, AttributeError) as error:
         raise OfferingError(f"{where}: {type(error).__name__}: {error}") from error
     if not 0 <= pool.max_nodes <= MOST_NODES or not 0 <= pool.stock <= MOST_NODES or pool.gpus < 0:
         raise OfferingError(f"{where}: maxNodes and stock must lie in 0..{MOST_NODES}, gpus be 0 or more")

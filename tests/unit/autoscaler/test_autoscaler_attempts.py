@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import pairwise
 
-from autoscaler_world import ONE_GPU, World, consumer, offering, pool, request
-
 from localplane.autoscaler import names
-from localplane.autoscaler.objects import Node
+from localplane.autoscaler.actions import ReleaseNode
+from localplane.autoscaler.objects import Node, VmState
+from tests.unit.autoscaler.autoscaler_world import ONE_GPU, World, consumer, offering, pool, request
 
 
 def _ready(name: str, **changes: object) -> Node:
@@ -114,6 +114,21 @@ def test_a_machine_that_failed_is_not_bought_again() -> None:
     world.add(request("pair", count=2, provisioning_class=names.BEST_EFFORT))
     world.run(120)
     assert [bought.ordinal for bought in world.bought] == [0, 1]
+    assert not world.nodes
+
+
+def test_a_failed_node_stays_until_its_request_has_counted_it() -> None:
+    world = World(offering(), broken_machines=True)
+    world.add(request("gang", provisioning_class=names.BEST_EFFORT))
+    world.run(2)
+    world.now += 2
+    world.step()  # buys
+    world.step(upto=0)  # a crash before anything is written
+    world.nodes["l4-0"] = replace(world.nodes["l4-0"], vm=VmState.FAILED)
+    assert world.get("gang").delivered == 0
+    assert not any(isinstance(action, ReleaseNode) for action in world.decide())
+    world.settle()
+    assert world.get("gang").delivered == 1
     assert not world.nodes
 
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 
-from autoscaler_world import START, World, consumer, offering, pool, request
-
 from localplane.autoscaler import faults, names
 from localplane.autoscaler.faults import Fault, FaultBook, FaultKind
 from localplane.autoscaler.quantities import rfc3339
+from tests.unit.autoscaler.autoscaler_world import START, World, consumer, offering, pool, request
 
 
 def _world(kind: FaultKind, **changes: object) -> World:

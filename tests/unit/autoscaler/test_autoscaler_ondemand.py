@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from autoscaler_world import ONE_GPU, World, offering, pool
-
 from localplane.autoscaler.objects import Pod
+from tests.unit.autoscaler.autoscaler_world import ONE_GPU, World, offering, pool
 
 
 def _pod(name: str, since: float) -> Pod:

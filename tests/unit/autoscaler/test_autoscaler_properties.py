@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from autoscaler_world import ONE_GPU, World, consumer, offering, pool, request
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -12,6 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from localplane.autoscaler import names
 from localplane.autoscaler.faults import Fault, FaultKind
 from localplane.autoscaler.objects import VmState
+from tests.unit.autoscaler.autoscaler_world import ONE_GPU, World, consumer, offering, pool, request
 
 _POOLS = ("l4", "h100")
 # Everything but `partial`, which is there to break the promise that is tested.

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from autoscaler_world import ONE_GPU, START, World, consumer, offering, pool, request
-
 from localplane.autoscaler import names
 from localplane.autoscaler.faults import Fault, FaultKind
 from localplane.autoscaler.fit import PodShape
 from localplane.autoscaler.queued import resize_request_name
+from tests.unit.autoscaler.autoscaler_world import ONE_GPU, START, World, consumer, offering, pool, request
 
 
 def test_a_request_is_queued_then_promised_then_provisioned() -> None:
@@ -66,6 +65,18 @@ def test_without_stock_a_request_waits_accepted_and_gets_the_next_free_machine()
     world.run(30)
     assert world.state("second", "Provisioned") == ("True", "Provisioned")
     assert len(world.nodes) == 1
+
+
+def test_one_machine_is_promised_to_one_request_only() -> None:
+    world = World(offering())
+    world.add(request("first"), request("second"))
+    world.run(2)
+    assert not world.bought, "both are judged before a node exists"
+    promised = [one.name for one in world.requests.values() if names.DETAIL_READY_AT in one.details]
+    assert promised == ["first"]
+    assert world.state("second", "Provisioned") == ("False", "ResourcePoolExhausted")
+    world.settle()
+    assert not world.decide(), "and the promise of one decision binds the next"
 
 
 def test_a_request_comes_whole_or_not_at_all() -> None:
