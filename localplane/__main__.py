@@ -18,6 +18,7 @@ from pathlib import Path
 
 from localplane import boot, build, health, preflight, teardown
 from localplane.autoscaler import cli as cloud
+from localplane.build_children import Stopped
 from localplane.errors import PlaneError
 from localplane.plane import Plane, cache_root, existing, named
 
@@ -31,7 +32,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except PlaneError as error:
         print(f"localplane: {error}", file=sys.stderr)
         return 1
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, Stopped):
         print("localplane: interrupted; what was built so far is kept", file=sys.stderr)
         return 130
 

@@ -83,9 +83,9 @@ _EXISTING: Final = """\
   muster:cluster: {{provider: existing, name: {name}, context: {name}}}
 
   # A pool is nodes of one machine type. Its nodes carry the label `muster.dev/pool: <pool>`, and GPU nodes
-  # the taint `nvidia.com/gpu=present:NoSchedule`. Capacity is one of   queued     an autoscaler answers
-  # ProvisioningRequests: a whole gang's nodes at once   on-demand  nodes stand there, or come as pods ask
-  # for them (the default)
+  # the taint `nvidia.com/gpu=present:NoSchedule`. Capacity is one of
+  #   queued     an autoscaler answers ProvisioningRequests: a whole gang's nodes at once
+  #   on-demand  nodes stand there, or come as pods ask for them (the default)
   muster:pools:
     # Heads of gangs and CPU jobs run on the CPU pool.
     cpu: {{machine: e2-standard-8, maxNodes: 10}}
@@ -102,12 +102,12 @@ _TEAMS: Final = """\
   muster:priorities: {prod: 1000, dev: 100}
 
   # Teams of one department share with each other; departments share nothing unless one holds the others
-  # (`departments:` below a department, to any depth). What a team says:   quota       guaranteed to it:
-  # GPUs of a GPU pool, CPUs of a CPU pool (without one: its share by weight)   borrow      the most it may
-  # take of what others leave unused: {pool: amount}, `all`, or `none` (the default for GPUs)   lend
-  # the most that others may take of its quota: {pool: amount}, `none`, or `all` (the default)   weight
-  # its part when what is free is divided; 1 if nothing is said   priorities  those it may use; all if
-  # nothing is said
+  # (`departments:` below a department, to any depth). What a team says:
+  #   quota       guaranteed to it: GPUs of a GPU pool, CPUs of a CPU pool (unsaid: its share by weight)
+  #   borrow      the most it may take of what others leave unused: {pool: amount}, `all` or `none`
+  #   lend        the most that others may take of its quota: {pool: amount}, `none` or `all` (the default)
+  #   weight      its part when what is free is divided; 1 if nothing is said
+  #   priorities  those it may use; all if nothing is said
   muster:departments:
     research:
       teams:

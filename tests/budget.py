@@ -54,7 +54,7 @@ SUITES: Final = {
                 (str(Path(sys.executable).with_name("lint-imports")), "--no-cache"),
             ),
         ),
-        Suite("unit", 120, (_pytest("unit"),)),
+        Suite("unit", 120, (_pytest("unit", "-n", "2"),)),
         Suite("mocks", 60, (_pytest("mocks"),)),
         Suite("build", 2400, ((*_PYTHON, "localplane", "build"),)),
         Suite("integration", 240, (_pytest("integration"),)),
