@@ -276,7 +276,7 @@ def test_an_etcd_restored_from_a_backup_is_noticed_and_believed(restored: Fault)
     def prepare(server: FakeApiServer) -> None:
         for number in range(50):
             server.put("things", thing(f"t{number}"))
-        server.watch_faults.append(restored)
+        server.watch_faults.extend([restored] * 20)
 
     async def scenario(rig: Rig) -> None:
         await rig.until(rig.agrees)

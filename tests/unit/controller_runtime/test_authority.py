@@ -59,6 +59,17 @@ def test_other_names_get_another_certificate_from_the_same_authority() -> None:
     assert renamed.authorities == material.authorities
 
 
+def test_a_new_authority_signs_nothing_before_clients_have_heard_of_it() -> None:
+    material = grown(Material(), days=0)
+    rotated = grown(material, days=245, names=(*NAMES, "else.svc"))
+    assert len(rotated.authorities) == 2
+    assert accepts(material.bundle, rotated, days=245)
+    later = grown(rotated, days=247)
+    signed_by_new = grown(later, days=247, names=NAMES)
+    assert not accepts(material.bundle, signed_by_new, days=247)
+    assert accepts(rotated.bundle, signed_by_new, days=247)
+
+
 def test_a_certificate_of_an_authority_that_is_not_published_is_replaced() -> None:
     stranger = grown(Material(), days=0)
     material = grown(Material(), days=0)

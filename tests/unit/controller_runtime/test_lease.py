@@ -25,6 +25,7 @@ def candidate(server: FakeApiServer, identity: str, *, year: int = 2026) -> Lead
         KEY,
         identity=identity,
         metrics=Metrics(CollectorRegistry()),
+        jitter=lambda: 0.0,
         wall_clock=lambda: datetime(year, 1, 1, tzinfo=UTC),
     )
 
@@ -126,13 +127,17 @@ def test_a_lease_that_somebody_else_took_is_lost_at_once() -> None:
     with_server(scenario)
 
 
-def test_two_that_ask_at_once_never_both_lead() -> None:
+@pytest.mark.parametrize("held_before", [False, True])
+def test_those_that_ask_at_once_never_lead_together(held_before: bool) -> None:
     async def scenario(server: FakeApiServer) -> None:
+        if held_before:
+            await candidate(server, "dead").acquire()
         team = [candidate(server, str(number)) for number in range(5)]
         asking = [asyncio.ensure_future(one.acquire()) for one in team]
         for _ in range(100):
             await asyncio.sleep(0.3)
             assert sum(one.leads for one in team) <= 1
+        assert any(task.done() for task in asking)
         for task in asking:
             task.cancel()
 
