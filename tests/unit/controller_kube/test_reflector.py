@@ -287,6 +287,7 @@ def test_an_etcd_restored_from_a_backup_is_noticed_and_believed(restored: Fault)
         rig.server.put("things", thing("t0", size=7))
         rig.server.objects["things", "a", "t0"]["metadata"]["uid"] = "uid-1"
         await rig.until(rig.agrees)
+        rig.server.watch_faults.clear()
         rig.server.put("things", thing("t0", size=8))
         await rig.until(rig.agrees)
         assert rig.notes.relists == ["start", "regressed"]
