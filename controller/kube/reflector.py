@@ -52,6 +52,11 @@ BURST = 200
 class Sink(Protocol[T]):
     """Where a reflector puts what it learns."""
 
+    def known(self, obj: T) -> T:
+        """The object already held in this very version, or `obj`: a list of 50,000 must not be in memory
+        twice.
+        """
+
     def replace(self, objects: list[T], *, unreadable: Mapping[Key, str], new_history: bool) -> None:
         """The whole collection as listed. What is missing from it is deleted. `new_history`: versions may
         run backwards.
@@ -201,7 +206,7 @@ class Reflector(Generic[T]):
 
     def _take(self, raw: msgspec.Raw, listed: _Listed[T]) -> None:
         try:
-            listed.objects.append(self.resource.compact(self._decode(raw)))
+            listed.objects.append(self._sink.known(self.resource.compact(self._decode(raw))))
         except msgspec.MsgspecError as error:
             key, _ = self._identify(raw)
             listed.unreadable[key] = str(error)

@@ -69,6 +69,12 @@ class Store(Generic[T]):
     def listen(self, listener: Listener[T]) -> None:
         self._listeners.append(listener)
 
+    def known(self, obj: T) -> T:
+        held = self._objects.get(obj.key)
+        if held is None or held.metadata.resource_version != obj.metadata.resource_version:
+            return obj
+        return held if held.metadata.uid == obj.metadata.uid else obj
+
     def replace(self, objects: list[T], *, unreadable: Mapping[Key, str], new_history: bool) -> None:
         if new_history:
             self._graves.clear()

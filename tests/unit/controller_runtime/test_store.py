@@ -95,6 +95,16 @@ def test_a_late_death_of_a_predecessor_leaves_the_successor_alone() -> None:
     assert store.get(Key("a", "x")) is not None
 
 
+def test_an_object_listed_again_in_the_version_held_is_not_held_twice() -> None:
+    store: Store[Thing] = Store()
+    held = thing("x", uid="1", version=1)
+    store.put(held)
+    assert store.known(thing("x", uid="1", version=1)) is held
+    changed, successor = thing("x", uid="1", version=2), thing("x", uid="2", version=1)
+    assert store.known(changed) is changed
+    assert store.known(successor) is successor
+
+
 def test_caches_keep_only_the_annotations_that_are_read() -> None:
     obj = msgspec.convert({"metadata": {"annotations": {"muster.dev/retry-at": "x", "big": "y"}}}, Thing)
     assert THING.compact(obj).metadata.annotations == {"muster.dev/retry-at": "x"}
