@@ -22,6 +22,7 @@ from examples.moments import (
     Moment,
     Mood,
     Snapshot,
+    condition,
     holds,
     is_on_hold,
     moments,
@@ -185,11 +186,7 @@ class Teller:
             status = (job or {}).get("status") or {}
             state = status.get("jobDeploymentStatus") or status.get("state") or "no state yet"
             workload = now.workload_of(job) if job else None
-            checks = ((workload or {}).get("status") or {}).get("admissionChecks") or ()
-            said.append(
-                f"{kind} {name}: {state}"
-                + "".join(f"; check {c['name']} {c['state']}: {c.get('message')}" for c in checks)
-            )
+            said.append("; ".join([f"{kind} {name}: {state}", *_waits_for(workload or {})]))
         return ". ".join(said)
 
     # -- the jobs' own words -------------------------------------------------------------------
@@ -216,6 +213,14 @@ class Teller:
                     self._tell(Moment(f"{uid}/log/{number}", who, "| " + line.removeprefix("[train] ")))
         except httpx2.HTTPError:
             return  # the pod is gone, or the API server is away: a story needs none of these lines
+
+
+def _waits_for(workload: Object) -> list[str]:
+    """What Kueue and the checks say of a Workload that is not running."""
+    reserved = condition(workload, "QuotaReserved")
+    quota = [f"quota: {reserved.get('message')}"] if reserved and reserved["status"] != "True" else []
+    checks = (workload.get("status") or {}).get("admissionChecks") or ()
+    return [*quota, *(f"check {one['name']} {one['state']}: {one.get('message')}" for one in checks)]
 
 
 def _config_map(name: str, namespace: str, path: Path) -> Object:

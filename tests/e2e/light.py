@@ -18,6 +18,7 @@ from examples.cluster import Object
 
 _EXAMPLES: Final = Path(__file__).resolve().parent.parent.parent / "examples"
 _SCRIPT: Final = '#!/bin/sh\ncase "$1" in start) exec sleep infinity ;; esac\n'
+_GPU_TAINT: Final = {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}
 _FINE: Final = {"exec": {"command": ["true"]}, "periodSeconds": 2}
 
 
@@ -108,7 +109,7 @@ def _template(container: str, image: str, *, pool: str | None = None) -> dict[st
     return {
         "spec": {
             "terminationGracePeriodSeconds": 1,
-            **({"nodeSelector": {"muster.dev/pool": pool}} if pool else {}),
+            **({"nodeSelector": {"muster.dev/pool": pool}, "tolerations": [_GPU_TAINT]} if pool else {}),
             "containers": [
                 {
                     "name": container,
