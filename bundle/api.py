@@ -143,6 +143,22 @@ class Cluster:
                 return None
             raise
 
+    async def find(
+        self, api_version: str, kind: str, selector: str, deadline: Deadline
+    ) -> list[dict[str, Any]]:
+        """The live objects of a kind with these labels, in all namespaces; none where the kind is not
+        served.
+        """
+        ref = Ref(api_version, kind, "", "")
+        try:
+            plural, _ = await self._resource(ref, deadline, patience=0)
+        except UnknownKind:
+            return []
+        root = "/apis" if ref.group else "/api"
+        query = {"labelSelector": selector, "limit": "500"}
+        listed = await self._call("GET", f"{root}/{api_version}/{plural}", deadline, query=query)
+        return list(listed.get("items") or ())
+
     async def apply(
         self, ref: Ref, body: Mapping[str, Any], deadline: Deadline, *, manager: str, force: bool
     ) -> dict[str, Any]:

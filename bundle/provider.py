@@ -6,6 +6,7 @@ Nothing is decided about Kubernetes here.
 import asyncio
 import functools
 import hashlib
+import json
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeVar
 
@@ -21,7 +22,7 @@ from bundle.engine import Engine
 from bundle.kubeconfig import KubeconfigError
 from bundle.manifests import ManifestError, read
 from bundle.resource import Written, erase, inventory, look, write
-from bundle.schema import BUNDLE, SCHEMA
+from bundle.schema import BUNDLE, FIND, SCHEMA
 from bundle.wire import from_struct, init_failure, known, to_struct
 
 # Overridden by the resource option custom_timeouts. Deleting is shorter, so that a destroy with one hanging
@@ -117,6 +118,23 @@ class MusterProvider(provider_pb2_grpc.ResourceProviderServicer):
                 # A preview has to work without a cluster; whatever needs one says this.
                 self._why_not = str(error)
         return provider_pb2.ConfigureResponse(supportsPreview=True)
+
+    @_explained
+    async def Invoke(self, request: Any, context: Any) -> provider_pb2.InvokeResponse:
+        """`muster:k8s:find`: live objects by kind and labels. Without a cluster to ask, a preview finds
+        none.
+        """
+        if request.tok != FIND:
+            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, f"the provider muster serves {FIND} alone")
+        arguments = from_struct(request.args)
+        objects: list[dict[str, Any]] = []
+        if self._cluster is not None and await self._glanced() is not None:
+            deadline = Deadline(_READ_TIMEOUT, cancelled=self._cancelled)
+            objects = await self._cluster.find(
+                str(arguments["apiVersion"]), str(arguments["kind"]), str(arguments["selector"]), deadline
+            )
+        texts = [json.dumps(each) for each in objects]
+        return provider_pb2.InvokeResponse(**{"return": to_struct({"objects": texts})})
 
     # Bundles
 
@@ -218,7 +236,9 @@ class MusterProvider(provider_pb2_grpc.ResourceProviderServicer):
             )
             return empty_pb2.Empty()
         erased = await erase(cluster, state, deadline=deadline, say=self._say(request.urn))
-        await self._complain(context, erased, id_=request.id, inputs=from_struct(request.old_inputs))
+        if erased.failures:
+            # The state stays as it was: deleting what has gone meanwhile costs one request each.
+            await context.abort(grpc.StatusCode.UNKNOWN, "\n".join(erased.failures))
         return empty_pb2.Empty()
 
     # What they share
@@ -253,12 +273,18 @@ class MusterProvider(provider_pb2_grpc.ResourceProviderServicer):
 
         Asked once for all Bundles.
         """
-        if self._cluster is None or not state.get("cluster"):
+        if not state.get("cluster"):
             return False
+        uid = await self._glanced()
+        return uid is not None and uid != state["cluster"]
+
+    async def _glanced(self) -> str | None:
+        """The UID of the cluster that is there now, None when it cannot be asked."""
+        if self._cluster is None:
+            return None
         if self._target is None:
             self._target = asyncio.ensure_future(self._glance(self._cluster))
-        uid = await self._target
-        return uid is not None and uid != state["cluster"]
+        return await self._target
 
     async def _glance(self, cluster: Cluster) -> str | None:
         try:

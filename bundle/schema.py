@@ -5,6 +5,7 @@ import json
 from bundle import VERSION
 
 BUNDLE = "muster:k8s:Bundle"
+FIND = "muster:k8s:find"
 
 _KUBECONFIG = {
     "kubeconfig": {
@@ -32,6 +33,19 @@ SCHEMA = json.dumps(
         "description": "Many Kubernetes objects as one Pulumi resource.",
         "config": {"variables": _KUBECONFIG},
         "provider": {"inputProperties": _KUBECONFIG},
+        "functions": {
+            FIND: {
+                "description": "Live objects of a kind with these labels, in all namespaces.",
+                "inputs": {
+                    "properties": {name: {"type": "string"} for name in ("apiVersion", "kind", "selector")},
+                    "required": ["apiVersion", "kind", "selector"],
+                },
+                "outputs": {
+                    "properties": {"objects": {"type": "array", "items": {"type": "string"}}},
+                    "required": ["objects"],
+                },
+            }
+        },
         "resources": {
             BUNDLE: {
                 "description": "Kubernetes objects that are applied in order and removed in reverse.",

@@ -41,6 +41,18 @@ class Bundle(pulumi.CustomResource):
         super().__init__("muster:k8s:Bundle", name, {"manifests": dict(manifests)}, opts)
 
 
+def find(
+    api_version: str, kind: str, selector: str, *, provider: BundleProvider
+) -> pulumi.Output[list[Manifest]]:
+    """What a cluster has already, in all namespaces. A preview that cannot reach it finds nothing."""
+    found = pulumi.runtime.invoke_output(
+        "muster:k8s:find",
+        {"apiVersion": api_version, "kind": kind, "selector": selector},
+        pulumi.InvokeOutputOptions(provider=provider),
+    )
+    return found.apply(lambda answer: [json.loads(each) for each in answer["objects"]])
+
+
 def text(objects: Iterable[Manifest]) -> str:
     """Objects as one text, each under its kind and name, so that a preview names the object that changes."""
     return json.dumps({_label(each): each for each in objects}, sort_keys=True, separators=(",", ":"))

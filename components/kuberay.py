@@ -1,9 +1,8 @@
 """KubeRay, from its own kustomize tree: its CRDs as they are, its operator with what is ours laid over it.
 
-Decides the overlay: namespace, image, concurrency, resources, nodes. The CRDs are four megabytes; as
-resources
-of the Kubernetes provider they made a preview twenty times slower, so they go as one Bundle, which applies them
-by server-side apply and waits until they are served.
+Decides the overlay: namespace, image, concurrency, resources, nodes. The CRDs are four megabytes: as
+resources of the Kubernetes provider they made a preview twenty times slower, so they go as one Bundle, which
+applies them by server-side apply and waits until they are served.
 """
 
 import atexit

@@ -44,6 +44,7 @@ class Platform(pulumi.ComponentResource):
             artifacts=artifacts,
             footprint=size,
             provider=provider,
+            bundles=bundles,
             depends_on=[self.crds],
             opts=child,
         )

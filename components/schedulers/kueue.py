@@ -1,7 +1,8 @@
-"""Kueue, from its own chart: the manager, its CRDs, its webhooks, and the configuration that the stack gives
-it.
+"""Kueue, from its own chart as one Helm release.
 
-Decides the chart's values. What Kueue is told is `model.render.kueue.manager_config`; queues are `queues.py`.
+Decides the chart's values: image, sizes, nodes, configuration. One release, not a resource for each of the
+chart's eighty objects: docs/decisions/001-resource-grain.md says why. What Kueue is told is the model's
+`manager_config`.
 """
 
 import json
@@ -11,11 +12,13 @@ from typing import Any
 import pulumi
 import pulumi_kubernetes as kubernetes
 
+from components.bundle import BundleProvider, find
 from components.footprint import Footprint
 from components.objects import KubernetesObject
+from components.schedulers.kueue_found import SELECTOR, refuse
 from model import names
 from model.render import kueue
-from model.render.manifest import manifest
+from model.render.manifest import Manifest, manifest
 from model.stack import Stack
 from stackconfig.artifacts import Artifacts
 
@@ -33,6 +36,7 @@ class Kueue(pulumi.ComponentResource):
         artifacts: Artifacts,
         footprint: Footprint,
         provider: kubernetes.Provider,
+        bundles: BundleProvider,
         depends_on: list[pulumi.Resource],
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
@@ -42,17 +46,25 @@ class Kueue(pulumi.ComponentResource):
             manifest("v1", "Namespace", names.KUEUE_NAMESPACE),
             opts=pulumi.ResourceOptions(parent=self, provider=provider, depends_on=depends_on),
         )
+        found = find("apps/v1", "Deployment", SELECTOR, provider=bundles)
+        chart_values = values(stack, image=artifacts.image("kueue"), footprint=footprint)
         self.release = kubernetes.helm.v3.Release(
             name,
             name=name,
             chart=str(artifacts.chart("kueue")),
             namespace=names.KUEUE_NAMESPACE,
-            values=values(stack, image=artifacts.image("kueue"), footprint=footprint),
+            # The values come out of the look at the cluster: without it nothing is installed.
+            values=found.apply(lambda others: _unless_refused(others, chart_values)),
             timeout=_TIMEOUT,
             opts=pulumi.ResourceOptions(parent=self, provider=provider, depends_on=[self.namespace]),
         )
         self.serving: pulumi.Resource = self.release
         self.register_outputs({})
+
+
+def _unless_refused(others: list[Manifest], chart_values: Mapping[str, Any]) -> Mapping[str, Any]:
+    refuse(others)
+    return chart_values
 
 
 def values(stack: Stack, *, image: str, footprint: Footprint) -> Mapping[str, Any]:

@@ -1,0 +1,126 @@
+"""What a program registers with the engine, as the engine would get it.
+
+Assertions are made on registered inputs: one inside an `apply` can pass without ever having run.
+"""
+
+import asyncio
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pulumi
+from pulumi.runtime import mocks, rpc
+from pulumi.runtime.settings import SETTINGS
+from pulumi.runtime.stack import run_pulumi_func
+
+
+@dataclass(frozen=True, slots=True)
+class Registered:
+    """One resource. `parent` and `depends_on` are URNs; `provider` is `urn::id` of its provider."""
+
+    type: str
+    name: str
+    urn: str
+    inputs: Mapping[str, Any]
+    parent: str
+    depends_on: frozenset[str]
+    provider: str
+    is_custom: bool
+
+
+class Program:
+    """Everything that one run registered, in the order of its arrival."""
+
+    def __init__(self, resources: list[Registered]) -> None:
+        self.resources = resources
+        self._by_urn = {each.urn: each for each in resources}
+
+    def one(self, type_: str, name: str) -> Registered:
+        found = [each for each in self.resources if (each.type, each.name) == (type_, name)]
+        assert len(found) == 1, f"{type_} {name}: {[(each.type, each.name) for each in self.resources]}"
+        return found[0]
+
+    def of(self, type_: str) -> list[Registered]:
+        return [each for each in self.resources if each.type == type_]
+
+    def comes_after(self, later: Registered, earlier: Registered) -> bool:
+        """Whether `later` waits for `earlier`, over any number of steps; a component means its children."""
+        seen: set[str] = set()
+        todo = list(later.depends_on)
+        while todo:
+            urn = todo.pop()
+            if urn == earlier.urn:
+                return True
+            if urn in seen or urn not in self._by_urn:
+                continue
+            seen.add(urn)
+            todo += self._by_urn[urn].depends_on
+            todo += [each.urn for each in self.resources if each.parent == urn]
+        return False
+
+
+@dataclass(slots=True)
+class _Cluster(pulumi.runtime.Mocks):
+    """A cluster that has `existing` and takes everything as it comes."""
+
+    existing: list[dict[str, Any]]
+
+    def new_resource(self, args: pulumi.runtime.MockResourceArgs) -> tuple[str | None, dict[Any, Any]]:
+        return f"{args.name}-id", dict(args.inputs)
+
+    def call(self, args: pulumi.runtime.MockCallArgs) -> dict[Any, Any]:
+        assert args.token == "muster:k8s:find"
+        return {"objects": [json.dumps(each) for each in self.existing]}
+
+
+@dataclass(slots=True)
+class _Log:
+    resources: list[Registered] = field(default_factory=list)
+
+
+class _Monitor(mocks.MockMonitor):
+    """The SDK's monitor forgets parents and dependencies; this one writes them down first."""
+
+    def __init__(self, cluster: _Cluster, log: _Log) -> None:
+        super().__init__(cluster)
+        self._log = log
+
+    def RegisterResource(self, request: Any) -> Any:
+        if request.type != "pulumi:pulumi:Stack":
+            self._log.resources.append(
+                Registered(
+                    type=request.type,
+                    name=request.name,
+                    urn=self.make_urn(request.parent, request.type, request.name),
+                    inputs=rpc.deserialize_properties(request.object, keep_unknowns=False),
+                    parent=request.parent,
+                    depends_on=frozenset(request.dependencies),
+                    provider=request.provider,
+                    is_custom=request.custom,
+                )
+            )
+        return super().RegisterResource(request)
+
+
+def run(program: Callable[[], object], *, existing: list[dict[str, Any]] | None = None) -> Program:
+    """Run a program to its end against the recorder. What the program raises comes out."""
+    log = _Log()
+    cluster = _Cluster(existing or [])
+    loop = asyncio.new_event_loop()
+    asyncio.set_event_loop(loop)
+    try:
+        mocks.set_mocks(
+            cluster, project="muster", stack="test", preview=False, monitor=_Monitor(cluster, log)
+        )
+        SETTINGS.rpc_manager.clear()
+        SETTINGS.outputs.clear()
+        loop.run_until_complete(run_pulumi_func(lambda: _nothing(program())))
+    finally:
+        loop.close()
+        asyncio.set_event_loop(None)
+    return Program(log.resources)
+
+
+def _nothing(_: object) -> None:
+    return None

@@ -1,0 +1,261 @@
+"""The platform as the engine is told it: what stands under what, waits for what, runs what, and where."""
+
+import itertools
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from components.clusters.existing import MissingContext, kubeconfig_of
+from components.footprint import footprint
+from components.platform import Platform, Unsupported
+from components.schedulers.kueue_found import OtherKueue
+from model.stack import Stack
+from stackconfig import load
+from stackconfig.artifacts import Artifacts
+from tests.mocks.recorder import Program, Registered, run
+
+BUNDLE = "muster:k8s:Bundle"
+DEPLOYMENT = "kubernetes:apps/v1:Deployment"
+RELEASE = "kubernetes:helm.sh/v3:Release"
+DIRECTORY = "kubernetes:kustomize/v2:Directory"
+IMAGES = {name: f"registry.test/{name}@sha256:{'ab' * 32}" for name in ("kueue", "kuberay", "gang-admission")}
+LOCAL = Path(__file__).parents[2] / "stacks" / "Pulumi.local.yaml"
+
+
+@pytest.fixture(scope="module")
+def artifacts(tmp_path_factory: pytest.TempPathFactory) -> Artifacts:
+    folder = tmp_path_factory.mktemp("artifacts")
+    for name in ("kueue", "kuberay/default", "kuberay/rbac", "kuberay/manager", "kuberay/crd/bases"):
+        (folder / name).mkdir(parents=True)
+    (folder / "kuberay/crd/bases/ray.io_rayjobs.yaml").write_text("kind: CustomResourceDefinition\n")
+    (folder / "provisioningrequests.yaml").write_text("kind: CustomResourceDefinition\n")
+    return Artifacts(
+        source="test",
+        charts={"kueue": folder / "kueue"},
+        kustomize={"kuberay": folder / "kuberay/default"},
+        crds={"provisioningrequests": folder / "provisioningrequests.yaml"},
+        images=IMAGES,
+        programs={},
+    )
+
+
+@pytest.fixture(scope="module")
+def stack() -> Stack:
+    return load(LOCAL)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _kubeconfig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    path = tmp_path_factory.mktemp("kube") / "config"
+    path.write_text(
+        json.dumps(
+            {
+                "contexts": [
+                    {"name": "muster", "context": {"cluster": "k", "user": "u"}},
+                    {"name": "other", "context": {}},
+                ],
+                "clusters": [
+                    {"name": "k", "cluster": {"server": "https://k", "certificate-authority": "ca.pem"}}
+                ],
+                "users": [
+                    {"name": "u", "user": {"token": "t"}},
+                    {"name": "stranger", "user": {"token": "x"}},
+                ],
+            }
+        )
+    )
+    (path.parent / "ca.pem").write_text("PEM")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("KUBECONFIG", str(path))
+        yield
+
+
+@pytest.fixture(scope="module")
+def program(stack: Stack, artifacts: Artifacts, _kubeconfig: None) -> Program:
+    return run(lambda: Platform("muster", stack=stack, artifacts=artifacts))
+
+
+def test_everything_has_a_parent_and_the_root_is_the_platform(program: Program) -> None:
+    roots = [each for each in program.resources if each.parent.split("::")[2] == "pulumi:pulumi:Stack"]
+    assert [each.type for each in roots] == ["muster:index:Platform"]
+
+
+def test_nothing_goes_to_a_cluster_that_the_stack_does_not_name(program: Program) -> None:
+    for each in program.resources:
+        if each.is_custom and not each.type.startswith("pulumi:providers:"):
+            assert "::local-" in each.provider, each.name
+
+
+def test_a_team_s_urn_holds_no_department(program: Program, stack: Stack) -> None:
+    teams = {team.name for _, team in stack.teams()}
+    found = {each.name: each.urn for each in program.of(BUNDLE) if each.name in teams}
+    assert found.keys() == teams
+    assert not any(department.name in urn for _, department in stack.walk() for urn in found.values())
+
+
+def chain(program: Program) -> list[Registered]:
+    return [
+        program.one(BUNDLE, "crds"),
+        program.one(RELEASE, "kueue"),
+        program.one(DEPLOYMENT, "gang-admission-manager-deployment"),
+        program.one(BUNDLE, "queues-flavors"),
+        program.one(BUNDLE, "queues-cohorts"),
+        program.one(BUNDLE, "team-a"),
+    ]
+
+
+def test_crds_then_programs_then_queues_then_teams(program: Program) -> None:
+    links = chain(program)
+    for earlier, later in itertools.pairwise(links):
+        assert program.comes_after(later, earlier), f"{later.name} does not wait for {earlier.name}"
+        assert not program.comes_after(earlier, later)
+
+
+@pytest.mark.parametrize(
+    ("type_", "name"),
+    [
+        (DIRECTORY, "kuberay"),
+        (DEPLOYMENT, "gang-admission-webhooks-deployment"),
+        (BUNDLE, "gang-admission-policy"),
+        (BUNDLE, "priorities-classes"),
+        (BUNDLE, "kuberay-crds"),
+    ],
+)
+def test_a_team_leaves_before_whatever_its_finalizers_need(program: Program, type_: str, name: str) -> None:
+    assert program.comes_after(program.one(BUNDLE, "team-a"), program.one(type_, name))
+
+
+def test_the_ray_operator_starts_when_its_kinds_exist(program: Program) -> None:
+    assert program.comes_after(program.one(DIRECTORY, "kuberay"), program.one(BUNDLE, "kuberay-crds"))
+
+
+def test_every_image_is_given_by_digest_and_never_pulled_again(program: Program) -> None:
+    manager = program.one(RELEASE, "kueue").inputs["values"]["controllerManager"]["manager"]
+    image = manager["image"]
+    assert f"{image['repository']}:{image['tag']}" == IMAGES["kueue"]
+    assert image["pullPolicy"] == "IfNotPresent"
+    for container in containers(program):
+        assert container["image"] == IMAGES["gang-admission"]
+        assert container["imagePullPolicy"] == "IfNotPresent"
+
+
+def test_control_pods_stay_on_the_system_pool(program: Program, artifacts: Artifacts, stack: Stack) -> None:
+    from components.kuberay import overlay
+
+    selector = {"muster.dev/pool": "system"}
+    assert program.one(RELEASE, "kueue").inputs["values"]["controllerManager"]["nodeSelector"] == selector
+    patch = json.loads(overlay("i", footprint=footprint(stack))["patches"][0]["patch"])
+    assert patch["spec"]["template"]["spec"]["nodeSelector"] == selector
+    for deployment in program.of(DEPLOYMENT):
+        assert deployment.inputs["spec"]["template"]["spec"]["nodeSelector"] == selector
+
+
+def test_our_pods_can_do_nothing_but_their_work(program: Program) -> None:
+    for deployment in program.of(DEPLOYMENT):
+        pod = deployment.inputs["spec"]["template"]["spec"]
+        assert pod["securityContext"]["runAsNonRoot"] is True
+        assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    for container in containers(program):
+        context = container["securityContext"]
+        assert context["readOnlyRootFilesystem"] is True
+        assert context["allowPrivilegeEscalation"] is False
+        assert context["capabilities"] == {"drop": ["ALL"]}
+        assert {"startupProbe", "livenessProbe", "readinessProbe"} <= container.keys()
+
+
+def test_no_role_of_ours_has_a_wildcard_and_secrets_are_reached_by_name(program: Program) -> None:
+    rules = [
+        rule
+        for kind in ("Role", "ClusterRole")
+        for each in program.of(f"kubernetes:rbac.authorization.k8s.io/v1:{kind}")
+        for rule in each.inputs["rules"]
+    ]
+    assert rules
+    for rule in rules:
+        assert "*" not in [*rule["apiGroups"], *rule["resources"], *rule["verbs"]]
+        if {"secrets", "validatingwebhookconfigurations", "leases"} & set(rule["resources"]):
+            assert rule["verbs"] == ["create"] or rule["resourceNames"]
+
+
+def test_kueue_s_configuration_is_the_model_s_and_nobody_else_s(program: Program, stack: Stack) -> None:
+    from model.render import kueue
+
+    config = program.one(RELEASE, "kueue").inputs["values"]["managerConfig"]["controllerManagerConfigYaml"]
+    assert yaml.safe_load(config) == kueue.manager_config(stack)
+
+
+def test_all_requests_of_the_local_control_plane_fit_its_nodes(stack: Stack) -> None:
+    size = footprint(stack)
+    cpu = [int(each.cpu.removesuffix("m")) for each in (size.kueue, size.kuberay)]
+    cpu += [int(size.manager.cpu.removesuffix("m"))] * size.manager_replicas
+    cpu += [int(size.webhooks.cpu.removesuffix("m"))] * size.webhook_replicas
+    assert sum(cpu) <= 300
+
+
+def deployment(namespace: str, image: str) -> dict[str, Any]:
+    containers = [{"image": image}]
+    return {"metadata": {"namespace": namespace}, "spec": {"template": {"spec": {"containers": containers}}}}
+
+
+@pytest.mark.parametrize(
+    ("found", "told"),
+    [
+        (deployment("kueue-system", "x/kueue:v0.15.2"), "0.15 in namespace kueue-system; Muster needs 0.19"),
+        (deployment("kueue-system", "x/kueue:latest"), "of unknown version"),
+        (deployment("elsewhere", "x/kueue:v0.19.2"), "another Kueue"),
+    ],
+)
+def test_a_kueue_that_is_in_the_way_is_refused_and_none_is_installed(
+    stack: Stack, artifacts: Artifacts, found: dict[str, Any], told: str
+) -> None:
+    with pytest.raises(OtherKueue, match=told):
+        run(lambda: Platform("muster", stack=stack, artifacts=artifacts), existing=[found])
+
+
+def test_our_own_kueue_is_upgraded(stack: Stack, artifacts: Artifacts) -> None:
+    ours = deployment("kueue-system", "x/kueue:release-0.19")
+    ours["metadata"]["labels"] = {"app.kubernetes.io/version": "v0.19.2"}
+    assert run(lambda: Platform("muster", stack=stack, artifacts=artifacts), existing=[ours]).of(RELEASE)
+
+
+def test_a_context_that_is_not_there_is_refused_with_those_that_are() -> None:
+    with pytest.raises(
+        MissingContext, match=r"muster:cluster.context: there is no context 'prod' .* has muster, other"
+    ):
+        kubeconfig_of("prod", stack_path="muster:cluster.context")
+
+
+def test_only_the_named_context_is_handed_on_and_no_path_of_this_machine() -> None:
+    config = json.loads(kubeconfig_of("muster", stack_path="x"))
+    assert [len(config[section]) for section in ("contexts", "clusters", "users")] == [1, 1, 1]
+    assert config["clusters"][0]["cluster"] == {"server": "https://k", "certificate-authority-data": "UEVN"}
+    assert "stranger" not in json.dumps(config)
+
+
+def test_the_kubeconfig_is_a_secret(program: Program) -> None:
+    for each in program.resources:
+        if each.type.startswith("pulumi:providers:"):
+            assert set(each.inputs["kubeconfig"]) >= {"value"}, "the engine would write the credentials down"
+
+
+def test_what_cannot_be_made_yet_is_said_before_anything_is_registered(
+    stack: Stack, artifacts: Artifacts
+) -> None:
+    from dataclasses import replace
+
+    from model.stack import Scheduler
+
+    with pytest.raises(Unsupported, match="muster:scheduler"):
+        run(lambda: Platform("muster", stack=replace(stack, scheduler=Scheduler.KAI), artifacts=artifacts))
+
+
+def containers(program: Program) -> list[dict[str, Any]]:
+    return [
+        container
+        for each in program.of(DEPLOYMENT)
+        for container in each.inputs["spec"]["template"]["spec"]["containers"]
+    ]

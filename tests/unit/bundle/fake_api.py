@@ -1,0 +1,101 @@
+"""As much of an API server as a Bundle can tell from the real one."""
+
+import copy
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+from aiohttp import web
+from aiohttp.test_utils import TestServer
+
+from bundle.kubeconfig import Access
+
+KINDS = {
+    "v1": [
+        ("namespaces", "Namespace", False),
+        ("configmaps", "ConfigMap", True),
+        ("secrets", "Secret", True),
+    ],
+    "apiextensions.k8s.io/v1": [("customresourcedefinitions", "CustomResourceDefinition", False)],
+    "kueue.x-k8s.io/v1beta2": [
+        ("clusterqueues", "ClusterQueue", False),
+        ("localqueues", "LocalQueue", True),
+    ],
+}
+
+
+@dataclass(slots=True)
+class FakeApi:
+    """`log` is every write in order; `refusals` answers the next writes to a path unseen."""
+
+    objects: dict[str, dict[str, Any]] = field(default_factory=dict)
+    log: list[str] = field(default_factory=list)
+    refusals: dict[str, list[tuple[int, dict[str, Any]]]] = field(default_factory=dict)
+    holders: dict[str, tuple[str, str]] = field(default_factory=dict)
+    unserved: set[str] = field(default_factory=set)
+    uids: int = 0
+
+    async def start(self) -> tuple[TestServer, Access]:
+        app = web.Application()
+        app.router.add_route("*", "/{path:.*}", self.handle)
+        server = TestServer(app)
+        await server.start_server()
+        return server, Access(server=str(server.make_url("")).rstrip("/"), context="fake")
+
+    async def handle(self, request: web.Request) -> web.Response:
+        path = request.path
+        version = path.removeprefix("/apis/").removeprefix("/api/")
+        if version in KINDS:
+            return self._discovery(version)
+        if request.method != "GET":
+            self.log.append(f"{request.method} {path.rsplit('/', 2)[-2]}/{path.rsplit('/', 1)[-1]}")
+            if self.refusals.get(path):
+                status, body = self.refusals[path].pop(0)
+                return web.json_response(body, status=status)
+        if request.method == "PATCH":
+            return self._apply(path, json.loads(await request.read()), force=request.query["force"] == "true")
+        live = self.objects.get(path)
+        if live is None:
+            return web.json_response({"reason": "NotFound", "message": f"{path} not found"}, status=404)
+        if request.method == "DELETE":
+            self._delete(path, live)
+        return web.json_response(live)
+
+    def _discovery(self, version: str) -> web.Response:
+        resources = [
+            {"name": plural, "kind": kind, "namespaced": namespaced}
+            for plural, kind, namespaced in KINDS[version]
+            if kind not in self.unserved
+        ]
+        return web.json_response({"resources": resources})
+
+    def _apply(self, path: str, body: dict[str, Any], *, force: bool) -> web.Response:
+        if path in self.holders and not force:
+            manager, where = self.holders[path]
+            cause = {
+                "reason": "FieldManagerConflict",
+                "message": f'conflict with "{manager}" using v1',
+                "field": where,
+            }
+            return web.json_response(
+                {"reason": "Conflict", "message": "conflict", "details": {"causes": [cause]}}, status=409
+            )
+        self.uids += 1
+        old = self.objects.get(path, {}).get("metadata", {})
+        live = copy.deepcopy(body)
+        live["metadata"] |= {
+            key: old[key] for key in ("uid", "finalizers", "deletionTimestamp") if key in old
+        }
+        live["metadata"].setdefault("uid", f"uid-{self.uids}")
+        if body["kind"] == "CustomResourceDefinition":
+            live["status"] = {"conditions": [{"type": "Established", "status": "True"}]}
+        self.objects[path] = live
+        return web.json_response(live)
+
+    def _delete(self, path: str, live: dict[str, Any]) -> None:
+        if live["metadata"].get("finalizers"):
+            live["metadata"]["deletionTimestamp"] = "now"
+            return
+        inside = f"{path}/" if "/namespaces/" in path else path
+        for gone in [each for each in self.objects if each == path or each.startswith(inside)]:
+            del self.objects[gone]

@@ -1,0 +1,213 @@
+"""Bringing a cluster to what a Bundle says, through everything that goes wrong on the way."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from bundle.api import Cluster
+from bundle.deadline import Deadline
+from bundle.resource import Written, erase, inventory, look, write
+from tests.unit.bundle.fake_api import FakeApi
+
+SYSTEM = "/api/v1/namespaces/kube-system"
+QUEUE = "/apis/kueue.x-k8s.io/v1beta2/clusterqueues/team"
+
+
+@pytest.fixture
+async def api() -> FakeApi:
+    fake = FakeApi()
+    fake.objects[SYSTEM] = {"kind": "Namespace", "metadata": {"name": "kube-system", "uid": "the-cluster"}}
+    return fake
+
+
+@pytest.fixture
+async def cluster(api: FakeApi) -> AsyncIterator[Cluster]:
+    server, access = await api.start()
+    async with Cluster(access) as cluster:
+        yield cluster
+    await server.close()
+
+
+def body(kind: str, name: str, *, version: str = "v1", namespace: str = "", **rest: Any) -> dict[str, Any]:
+    metadata = {"name": name} | ({"namespace": namespace} if namespace else {})
+    return {"apiVersion": version, "kind": kind, "metadata": metadata, **rest}
+
+
+def team(**spec: Any) -> str:
+    kueue = "kueue.x-k8s.io/v1beta2"
+    return json.dumps(
+        [
+            body("LocalQueue", "default", version=kueue, namespace="team"),
+            body("ClusterQueue", "team", version=kueue, spec=spec),
+            body("Namespace", "team"),
+        ]
+    )
+
+
+async def put(
+    cluster: Cluster,
+    manifests: dict[str, str],
+    before: dict[str, str] | None = None,
+    state: Any = None,
+    *,
+    seconds: float = 20,
+) -> Written:
+    return await write(
+        cluster,
+        manifests,
+        before=before or {},
+        state=state or {},
+        deadline=Deadline(seconds),
+        say=lambda _: None,
+    )
+
+
+async def drop(cluster: Cluster, state: dict[str, Any], *, seconds: float = 20) -> Written:
+    return await erase(cluster, state, deadline=Deadline(seconds), say=lambda _: None)
+
+
+async def test_a_team_is_applied_in_order_and_goes_in_its_own(api: FakeApi, cluster: Cluster) -> None:
+    written = await put(cluster, {"team": team()})
+    assert written.failures == ()
+    assert written.state["cluster"] == "the-cluster"
+    assert api.log == ["PATCH namespaces/team", "PATCH clusterqueues/team", "PATCH localqueues/default"]
+    api.log.clear()
+    erased = await drop(cluster, written.state)
+    assert (erased.failures, inventory(erased.state)) == ((), [])
+    # The LocalQueue goes with its namespace.
+    assert api.log == ["DELETE namespaces/team", "DELETE clusterqueues/team"]
+
+
+async def test_an_object_that_left_the_bundle_leaves_the_cluster(api: FakeApi, cluster: Cluster) -> None:
+    first = await put(
+        cluster, {"a": json.dumps(body("Namespace", "a")), "b": json.dumps(body("Namespace", "b"))}
+    )
+    second = await put(cluster, {"a": json.dumps(body("Namespace", "a"))}, state=first.state)
+    assert "/api/v1/namespaces/b" not in api.objects
+    assert second.state["objects"] == ["v1 Namespace a"]
+
+
+async def test_a_key_that_fails_stops_alone_and_the_next_run_finishes_it(
+    api: FakeApi, cluster: Cluster
+) -> None:
+    api.refusals[QUEUE] = [(422, {"reason": "Invalid", "message": "spec.cohortName: Invalid value"})]
+    other = json.dumps([body("Namespace", "other"), body("ConfigMap", "c", namespace="other")])
+    first = await put(cluster, {"team": team(), "other": other})
+    assert first.failures == ("[team] ClusterQueue team: spec.cohortName: Invalid value",)
+    assert "PATCH localqueues/default" not in api.log
+    assert "/api/v1/namespaces/other/configmaps/c" in api.objects
+    second = await put(cluster, {"team": team(), "other": other}, state=first.state)
+    assert second.failures == ()
+    assert QUEUE in api.objects
+
+
+async def test_a_field_that_others_hold_is_reported_with_their_name(api: FakeApi, cluster: Cluster) -> None:
+    api.holders[QUEUE] = ("kubectl-edit", ".spec.cohortName")
+    written = await put(cluster, {"team": team(cohortName="mine")})
+    assert len(written.failures) == 1
+    assert "kubectl-edit holds .spec.cohortName" in written.failures[0]
+    assert "muster.dev/force-conflicts" in written.failures[0]
+
+
+async def test_a_field_that_was_ours_is_taken_back(api: FakeApi, cluster: Cluster) -> None:
+    before = {"team": team(cohortName="mine")}
+    first = await put(cluster, before)
+    api.holders[QUEUE] = ("kubectl-edit", ".spec.cohortName")
+    assert (await put(cluster, {"team": team(cohortName="new")}, before, first.state)).failures == ()
+    assert api.objects[QUEUE]["spec"] == {"cohortName": "new"}
+
+
+async def test_force_is_given_only_by_the_author_of_the_object(api: FakeApi, cluster: Cluster) -> None:
+    api.holders["/api/v1/namespaces/n"] = ("other", ".metadata.labels.x")
+    plain = body("Namespace", "n")
+    forced = body("Namespace", "n")
+    forced["metadata"]["annotations"] = {"muster.dev/force-conflicts": "true"}
+    assert (await put(cluster, {"n": json.dumps(plain)})).failures
+    assert not (await put(cluster, {"n": json.dumps(forced)})).failures
+
+
+async def test_a_webhook_that_is_not_up_yet_is_waited_for(api: FakeApi, cluster: Cluster) -> None:
+    down = (500, {"message": 'Internal error: failed calling webhook "vclusterqueue": connection refused'})
+    api.refusals[QUEUE] = [down, down]
+    assert (await put(cluster, {"team": team()})).failures == ()
+
+
+async def test_a_kind_whose_crd_came_a_moment_ago_is_waited_for(api: FakeApi, cluster: Cluster) -> None:
+    api.unserved.add("ClusterQueue")
+    applying = asyncio.create_task(put(cluster, {"team": team()}))
+    while "PATCH namespaces/team" not in api.log:
+        await asyncio.sleep(0)
+    api.unserved.clear()
+    assert (await applying).failures == ()
+
+
+async def test_a_finalizer_that_hangs_is_named_and_what_waits_for_it_stays(
+    api: FakeApi, cluster: Cluster
+) -> None:
+    written = await put(cluster, {"team": team()})
+    api.objects["/api/v1/namespaces/team"]["metadata"]["finalizers"] = ["example.com/hang"]
+    erased = await drop(cluster, written.state, seconds=0.6)
+    assert len(erased.failures) == 1
+    assert "example.com/hang" in erased.failures[0]
+    assert QUEUE in api.objects
+    assert len(inventory(erased.state)) == 3
+    del api.objects["/api/v1/namespaces/team"]
+    assert (await drop(cluster, erased.state)).failures == ()
+
+
+async def test_an_object_on_its_way_out_is_made_anew_when_it_is_gone(api: FakeApi, cluster: Cluster) -> None:
+    api.objects[QUEUE] = body("ClusterQueue", "team") | {
+        "metadata": {"uid": "old", "deletionTimestamp": "now", "name": "team"}
+    }
+    applying = asyncio.create_task(put(cluster, {"team": team()}))
+    while "PATCH clusterqueues/team" not in api.log:
+        await asyncio.sleep(0)
+    del api.objects[QUEUE]
+    assert (await applying).failures == ()
+    assert api.objects[QUEUE]["metadata"]["uid"] != "old"
+
+
+async def test_a_refused_secret_is_not_quoted(api: FakeApi, cluster: Cluster) -> None:
+    path = "/api/v1/namespaces/default/secrets/s"
+    details = {"causes": [{"field": "data.password", "message": "hunter2"}]}
+    api.refusals[path] = [
+        (422, {"reason": "Invalid", "message": "Invalid value: hunter2", "details": details})
+    ]
+    written = await put(cluster, {"s": json.dumps(body("Secret", "s", data={"password": "aHVudGVyMg=="}))})
+    assert "hunter2" not in "".join(written.failures)
+    assert "data.password" in written.failures[0]
+
+
+async def test_looking_finds_drift_under_its_key_alone(api: FakeApi, cluster: Cluster) -> None:
+    manifests = {"team": team(cohortName="mine"), "n": json.dumps(body("Namespace", "n"))}
+    await put(cluster, manifests)
+    assert (await look(cluster, manifests, deadline=Deadline(20))).manifests == manifests
+    api.objects[QUEUE]["spec"]["cohortName"] = "stolen"
+    seen = await look(cluster, manifests, deadline=Deadline(20))
+    assert seen.manifests["n"] == manifests["n"]
+    assert "stolen" in seen.manifests["team"]
+    del api.objects[QUEUE]
+    gone = await look(cluster, manifests, deadline=Deadline(20))
+    assert "ClusterQueue" not in gone.manifests["team"]
+    assert gone.missing == 1
+
+
+async def test_cancelling_ends_a_wait_at_once_and_keeps_what_was_done(api: FakeApi) -> None:
+    server, access = await api.start()
+    cancelled = asyncio.Event()
+    api.unserved.add("ClusterQueue")
+    async with Cluster(access) as cluster:
+        deadline = Deadline(60, cancelled=cancelled)
+        writing = asyncio.create_task(
+            write(cluster, {"team": team()}, before={}, state={}, deadline=deadline, say=lambda _: None)
+        )
+        while "PATCH namespaces/team" not in api.log:
+            await asyncio.sleep(0)
+        cancelled.set()
+        written = await writing
+    await server.close()
+    assert "cancelled" in written.failures[0]
+    assert "v1 Namespace team" in written.state["objects"]

@@ -1,0 +1,113 @@
+"""Finding the cluster, and proving who we are to it."""
+
+import base64
+import json
+import stat
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bundle.credentials import Credentials
+from bundle.kubeconfig import KubeconfigError, load
+
+
+def config(user: dict[str, Any], **cluster: Any) -> str:
+    return json.dumps(
+        {
+            "current-context": "c",
+            "contexts": [{"name": "c", "context": {"cluster": "k", "user": "u"}}],
+            "clusters": [{"name": "k", "cluster": {"server": "http://127.0.0.1:1/", **cluster}}],
+            "users": [{"name": "u", "user": user}],
+        }
+    )
+
+
+def plugin(folder: Path, script: str) -> dict[str, Any]:
+    program = folder / "plugin"
+    program.write_text(f"#!/bin/sh\n{script}\n")
+    program.chmod(program.stat().st_mode | stat.S_IXUSR)
+    return {"exec": {"apiVersion": "client.authentication.k8s.io/v1", "command": str(program), "args": ["x"]}}
+
+
+def test_a_missing_context_is_told_with_those_that_there_are() -> None:
+    with pytest.raises(KubeconfigError, match="no context 'prod'; it has c"):
+        load(config({}), "prod")
+
+
+def test_no_credential_is_in_a_repr_or_an_error() -> None:
+    access = load(config({"token": "s3cret"}), None)
+    assert "s3cret" not in repr(access)
+    with pytest.raises(KubeconfigError) as caught:
+        load("users: [{token: s3cret\n: :", None)
+    assert "s3cret" not in str(caught.value)
+
+
+def test_paths_in_a_kubeconfig_are_beside_it(tmp_path: Path) -> None:
+    (tmp_path / "ca.pem").write_bytes(b"PEM")
+    (tmp_path / "config").write_text(config({}, **{"certificate-authority": "ca.pem"}))
+    assert load(str(tmp_path / "config"), None).ca == b"PEM"
+
+
+def test_the_first_of_several_files_to_name_a_thing_wins(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, server in (("one", "http://one"), ("two", "http://two")):
+        (tmp_path / name).write_text(config({}, server=server))
+    monkeypatch.setenv("KUBECONFIG", f"{tmp_path / 'one'}:{tmp_path / 'two'}")
+    assert load(None, None).server == "http://one"
+
+
+def test_data_that_is_not_base64_is_refused_by_name() -> None:
+    with pytest.raises(KubeconfigError, match="certificate-authority-data is not base64"):
+        load(config({}, **{"certificate-authority-data": "%%%"}), None)
+
+
+async def test_a_plugin_is_asked_once_until_its_token_is_refused(tmp_path: Path) -> None:
+    script = f"""echo asked >> {tmp_path}/log
+test -n "$KUBERNETES_EXEC_INFO" || exit 3
+echo '{{"kind": "ExecCredential", "status": {{"token": "from-plugin"}}}}'"""
+    credentials = Credentials(load(config(plugin(tmp_path, script)), None))
+    for _ in range(3):
+        assert await credentials.headers() == {"Authorization": "Bearer from-plugin"}
+    assert (tmp_path / "log").read_text().count("asked") == 1
+    credentials.forget()
+    await credentials.headers()
+    assert (tmp_path / "log").read_text().count("asked") == 2
+
+
+async def test_an_expired_token_is_asked_for_again(tmp_path: Path) -> None:
+    script = f"""echo asked >> {tmp_path}/log
+echo '{{"status": {{"token": "t", "expirationTimestamp": "2001-01-01T00:00:00Z"}}}}'"""
+    credentials = Credentials(load(config(plugin(tmp_path, script)), None))
+    await credentials.headers()
+    await credentials.headers()
+    assert (tmp_path / "log").read_text().count("asked") == 2
+
+
+@pytest.mark.parametrize(
+    ("script", "told"),
+    [
+        ("echo sign in first >&2; exit 7", r"failed \(7\): sign in first"),
+        ("echo 's3cret-not-json'", "did not print an ExecCredential"),
+        ("""echo '{"status": {}}'""", "neither a token nor a client certificate"),
+    ],
+)
+async def test_a_plugin_that_fails_says_so_and_its_output_stays_private(
+    tmp_path: Path, script: str, told: str
+) -> None:
+    with pytest.raises(KubeconfigError, match=told) as caught:
+        await Credentials(load(config(plugin(tmp_path, script)), None)).headers()
+    assert "s3cret" not in str(caught.value)
+
+
+async def test_a_plugin_that_is_not_there_is_told_with_its_own_hint() -> None:
+    user = {"exec": {"command": "/nowhere/gke-auth", "installHint": "apt install gke-auth"}}
+    with pytest.raises(KubeconfigError, match="apt install gke-auth"):
+        await Credentials(load(config(user), None)).headers()
+
+
+async def test_basic_and_plain_tokens_become_headers() -> None:
+    assert await Credentials(load(config({"token": "t"}), None)).headers() == {"Authorization": "Bearer t"}
+    basic = await Credentials(load(config({"username": "u", "password": "p"}), None)).headers()
+    assert base64.b64decode(basic["Authorization"].split()[1]) == b"u:p"

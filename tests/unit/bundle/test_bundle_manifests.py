@@ -1,0 +1,95 @@
+"""What a Bundle's texts hold, in every shape that they may have."""
+
+import json
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bundle.manifests import ManifestError, Ref, documents, read, rewrite, same
+
+NAMES = st.text("abcdefghij-", min_size=1, max_size=8)
+
+
+def config_map(name: str, value: str = "x") -> dict[str, object]:
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": name, "namespace": "n"},
+        "data": {"k": value},
+    }
+
+
+BODIES = st.lists(st.builds(config_map, NAMES, st.text(max_size=5)), min_size=1, max_size=4, unique_by=str)
+
+
+@given(BODIES)
+def test_every_shape_of_text_holds_the_same_objects(bodies: list[dict[str, object]]) -> None:
+    labelled = {str(position): body for position, body in enumerate(bodies)}
+    shapes = [
+        json.dumps(bodies),
+        json.dumps({"apiVersion": "v1", "kind": "List", "items": bodies}),
+        json.dumps(labelled),
+        yaml.safe_dump_all(bodies),
+        yaml.safe_dump(labelled, sort_keys=False),
+    ]
+    for shape in shapes:
+        assert documents(shape) == bodies
+
+
+@given(NAMES, NAMES)
+def test_a_ref_survives_being_written_into_the_state(namespace: str, name: str) -> None:
+    for ref in (
+        Ref("kueue.x-k8s.io/v1beta2", "LocalQueue", namespace, name),
+        Ref("v1", "Namespace", "", name),
+    ):
+        assert Ref.decode(ref.encode()) == ref
+
+
+def test_one_object_in_two_versions_of_its_api_is_one_object() -> None:
+    old, new = (Ref(f"kueue.x-k8s.io/{version}", "Cohort", "", "c") for version in ("v1beta1", "v1beta2"))
+    assert old.identity == new.identity
+
+
+def test_all_problems_are_told_at_once_each_with_its_key() -> None:
+    status = config_map("s") | {"status": {}}
+    with pytest.raises(ManifestError) as caught:
+        read(
+            {
+                "no-name": json.dumps(
+                    {"apiVersion": "v1", "kind": "Secret", "metadata": {"generateName": "x"}}
+                ),
+                "status": json.dumps(status),
+                "scalar": "just a word",
+                "first": json.dumps(config_map("twice")),
+                "second": json.dumps(config_map("twice")),
+            }
+        )
+    problems = {problem.key: problem.message for problem in caught.value.problems}
+    assert problems.keys() == {"no-name", "status", "scalar", "second"}
+    assert "metadata.name" in problems["no-name"]
+    assert "'first'" in problems["second"]
+
+
+def test_a_text_that_cannot_be_read_is_not_quoted() -> None:
+    with pytest.raises(ManifestError) as caught:
+        read({"k": "data: {password: hunter2\n  - ["})
+    assert "hunter2" not in str(caught.value)
+    assert "line" in str(caught.value)
+
+
+def test_another_spelling_of_the_same_objects_is_the_same() -> None:
+    one, other = config_map("a"), config_map("b")
+    assert same(json.dumps([one, other]), yaml.safe_dump_all([other, one]))
+    assert not same(json.dumps([one]), json.dumps([one, other]))
+    assert not same(json.dumps([one]), "not: [readable")
+
+
+@given(BODIES)
+def test_rewriting_nothing_keeps_the_objects_and_dropping_all_leaves_none(
+    bodies: list[dict[str, object]],
+) -> None:
+    for text in (json.dumps(bodies), json.dumps({str(i): body for i, body in enumerate(bodies)})):
+        assert documents(rewrite(text, lambda body: body)) == bodies
+        assert documents(rewrite(text, lambda _: None)) in ([], [{}])
