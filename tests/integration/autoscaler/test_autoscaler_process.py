@@ -268,7 +268,7 @@ async def test_a_queued_gang_gets_its_real_node_and_gives_it_back(plane: Plane) 
     await _kubelet_registers(plane, "l4-0")
 
     async def advertised() -> bool:
-        return (await plane.nodes())[0]["status"]["capacity"].get(names.GPU) == "1"
+        return bool((await plane.nodes())[0]["status"]["capacity"].get(names.GPU) == "1")
 
     await plane.eventually(advertised, "the node advertises its GPU")
     await plane.withdraw("gang")
@@ -279,7 +279,7 @@ async def test_a_queued_gang_gets_its_real_node_and_gives_it_back(plane: Plane) 
         path = f"{_KINDS['ConfigMap']}/{names.STATUS_CONFIG}"
         line = json.loads((await plane.call("GET", path))["data"]["l4"])
         charged = line["nodeSeconds"] > 1 and abs(line["cost"] - line["nodeSeconds"]) < 0.1
-        return line["nodes"] == 0 and charged  # at 3600 an hour
+        return bool(line["nodes"] == 0 and charged)  # at 3600 an hour
 
     await plane.eventually(billed, "the bill shows the lease")
 

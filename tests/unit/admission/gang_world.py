@@ -4,6 +4,7 @@ The world holds API objects and nothing else. It carries out actions as the exec
 take their steps between. Nothing here shares code with the programs that it stands for.
 """
 
+import dataclasses
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -102,7 +103,9 @@ FLAVORS = {
 
 
 def pod_spec(gpus: int) -> PodSpec:
-    requests = {"cpu": "1", "memory": "1Gi"} | ({"nvidia.com/gpu": str(gpus)} if gpus else {})
+    requests: dict[str, str | int | float] = {"cpu": "1", "memory": "1Gi"} | (
+        {"nvidia.com/gpu": str(gpus)} if gpus else {}
+    )
     return PodSpec(containers=(Container(resources=ResourceNeeds(requests=requests)),))
 
 
@@ -193,7 +196,7 @@ class World:
     def situation(self, name: str) -> Situation:
         mine = self._plain(name)
         others = tuple(place for other in self.workloads if other != name and (place := self._place(other)))
-        return Situation(**{**_fields(mine), "others": others, "nodes": tuple(self.nodes.values())})
+        return dataclasses.replace(mine, others=others, nodes=tuple(self.nodes.values()))
 
     def _plain(self, name: str) -> Situation:
         uid = self.workloads[name].metadata.uid
@@ -455,10 +458,6 @@ def _uid(item: ProvisioningRequest | PodTemplate) -> str:
 
 def _owner(world: World, request: ProvisioningRequest) -> str:
     return _uid(request).removeprefix("uid-")
-
-
-def _fields(situation: Situation) -> dict[str, object]:
-    return {name: getattr(situation, name) for name in Situation.__dataclass_fields__}
 
 
 def entry_state(world: World, name: str) -> State:

@@ -202,7 +202,7 @@ class World:
             lease=action.lease,
             ordinal=action.ordinal,
             expires=action.expires,
-            labels=own.labels | ({names.LEASE_LABEL: action.lease} if action.lease else {}),
+            labels={**own.labels, **({names.LEASE_LABEL: action.lease} if action.lease else {})},
             taints=own.taints,
         )
 

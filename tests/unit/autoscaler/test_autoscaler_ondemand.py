@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from localplane.autoscaler.objects import Pod
 from tests.unit.autoscaler.autoscaler_world import ONE_GPU, World, offering, pool
@@ -13,9 +14,8 @@ def _pod(name: str, since: float) -> Pod:
 
 
 def _world(**changes: object) -> World:
-    world = World(
-        offering(pool(**{"on_demand": True, "stock": 3, "max_nodes": 3, "classes": frozenset(), **changes}))
-    )
+    offered: dict[str, Any] = {"on_demand": True, "stock": 3, "max_nodes": 3, "classes": frozenset()}
+    world = World(offering(pool(**{**offered, **changes})))
     for index in range(2):
         world.pods[f"pod-{index}"] = _pod(f"pod-{index}", world.now + index)
     return world

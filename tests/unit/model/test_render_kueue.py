@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from model import names
-from model.pools import Pool
+from model.pools import Capacity, Pool
 from model.quantities import parse_quantity
 from model.queues import Allowance, Bound, Department, Limit
 from model.render import gang, kueue
@@ -106,7 +106,7 @@ def test_no_queue_lends_more_than_it_has(some: Stack) -> None:
 
 
 def test_the_check_stands_on_queued_pools_of_the_queue_alone() -> None:
-    fixed = replace(L4, name="fixed", capacity="on-demand", provisioning_class=None)
+    fixed = replace(L4, name="fixed", capacity=Capacity.ON_DEMAND, provisioning_class=None)
     some = stack(
         Department(
             name="research",
