@@ -102,11 +102,12 @@ def pods_of(now: Snapshot, job: Object) -> list[Object]:
 def requests_of(now: Snapshot, workload: Object) -> list[Object]:
     """ProvisioningRequests of a Workload, whoever made them: by our label or by Kueue's owner reference."""
     uid = workload["metadata"]["uid"]
-    return [
+    found = [
         request
         for request in now.of("ProvisioningRequest")
         if (request["metadata"].get("labels") or {}).get(WORKLOAD_UID) == uid or uid in owners(request)
     ]
+    return sorted(found, key=lambda request: int(request["metadata"].get("resourceVersion", 0)))
 
 
 def pool_of(now: Snapshot, request: Object) -> str:
@@ -212,13 +213,14 @@ def _of_admission(workload: Object, who: str) -> Iterator[Moment]:
 def _of_pod(pod: Object, who: str) -> Iterator[Moment]:
     uid, status = pod["metadata"]["uid"], pod.get("status") or {}
     where = f"pod {name_of(pod)}"
-    yield Moment(f"{uid}/created", who, f"{where} created", pod["metadata"].get("creationTimestamp"))
     node = pod["spec"].get("nodeName")
     if node:
-        yield Moment(f"{uid}/bound", who, f"{where} goes to node {node}")
+        yield Moment(f"{uid}/bound", who, f"{where} starts on node {node}")
+    else:
+        yield Moment(f"{uid}/created", who, f"{where} created", pod["metadata"].get("creationTimestamp"))
     if holds(pod, "Ready"):
         yield Moment(f"{uid}/ready", who, f"{where} is ready", None, Mood.GOOD)
-    if status.get("phase") == "Failed":
+    if status.get("phase") == "Failed" and not pod["metadata"].get("deletionTimestamp"):
         yield Moment(
             f"{uid}/failed",
             who,

@@ -75,7 +75,7 @@ def _logs(muster: Muster) -> Iterator[str]:
             except httpx2.HTTPError as error:
                 lines = [str(error)]
             yield f"-- log of {namespace}/{name_of(pod)}, the last {_LOG_LINES} lines"
-            yield from lines[-_LOG_LINES:]
+            yield from (line[:300] for line in lines[-_LOG_LINES:])
 
 
 def _conditions(found: Object) -> str:

@@ -141,7 +141,7 @@ def bring_up() -> Muster:
     environment = {**here, **_exports(lines)}
     before = _cluster_wide(environment) if STANDING is None else frozenset()
     cluster = Cluster(environment["KUBECONFIG"])
-    muster = Muster(name, environment, cluster, Recorder(cluster), before)
+    muster = Muster(name, environment, cluster, Recorder(environment["KUBECONFIG"]), before)
     muster.pulumi("stack", "select", "--create", "local", timeout=60)
     muster.pulumi("up", "--yes", "--skip-preview", "--stack", "local", timeout=400)
     muster.recorder.start()

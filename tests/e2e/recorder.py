@@ -73,8 +73,8 @@ def version(found: Object) -> int:
 class Recorder:
     """Start it once; `mark` begins a new chapter, and `lives` tells of objects born in it."""
 
-    def __init__(self, cluster: Cluster) -> None:
-        self._cluster = cluster
+    def __init__(self, kubeconfig: str) -> None:
+        self._kubeconfig = kubeconfig
         self._lives: dict[tuple[str, str], Life] = {}
         self._changed = threading.Condition()
         self._mark = 0
@@ -129,9 +129,10 @@ class Recorder:
     # -- threads -------------------------------------------------------------------------------
 
     def _follow(self, kind: str) -> None:
+        cluster = Cluster(self._kubeconfig)  # one for each thread: TLS connections are not shared
         while not self._stopped.is_set():
             try:
-                for change, found in self._changes(kind):
+                for change, found in self._changes(cluster, kind):
                     if self._stopped.is_set():
                         return
                     if change == "ERROR":
@@ -141,8 +142,8 @@ class Recorder:
                 pass  # the API server is away, or the version is too old: list again
             time.sleep(_PAUSE)
 
-    def _changes(self, kind: str) -> Iterator[tuple[str, Object]]:
-        found, since = self._cluster.listed(kind)
+    def _changes(self, cluster: Cluster, kind: str) -> Iterator[tuple[str, Object]]:
+        found, since = cluster.listed(kind)
         present = {one["metadata"]["uid"] for one in found}
         for one in found:
             yield "LISTED", one
@@ -157,7 +158,7 @@ class Recorder:
             self._synced.add(kind)
             self._changed.notify_all()
         if since != "0":  # 0 is the answer while the kind does not exist
-            yield from self._cluster.watch(kind, since=since)
+            yield from cluster.watch(kind, since=since)
 
     def _note(self, kind: str, change: str, found: Object) -> None:
         with self._changed:
