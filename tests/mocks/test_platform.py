@@ -97,6 +97,12 @@ def test_a_team_s_urn_holds_no_department(program: Program, stack: Stack) -> Non
     assert not any(department.name in urn for _, department in stack.walk() for urn in found.values())
 
 
+def test_a_team_is_shown_under_its_department(program: Program, stack: Stack) -> None:
+    headings = {each.urn: each.name for each in program.of("muster:index:Department")}
+    shown = {each.name: headings[each.parent] for each in program.of(BUNDLE) if each.parent in headings}
+    assert shown == {team.name: above[-1].name for above, team in stack.teams()}
+
+
 def chain(program: Program) -> list[Registered]:
     return [
         program.one(BUNDLE, "crds"),

@@ -26,13 +26,16 @@ KINDS = {
 
 @dataclass(slots=True)
 class FakeApi:
-    """`log` is every write in order; `refusals` answers the next writes to a path unseen."""
+    """`log` is every write in order; `refusals` answers the next writes to a path unseen; `asked` is
+    which APIs were looked through for their kinds.
+    """
 
     objects: dict[str, dict[str, Any]] = field(default_factory=dict)
     log: list[str] = field(default_factory=list)
     refusals: dict[str, list[tuple[int, dict[str, Any]]]] = field(default_factory=dict)
     holders: dict[str, tuple[str, str]] = field(default_factory=dict)
     unserved: set[str] = field(default_factory=set)
+    asked: list[str] = field(default_factory=list)
     uids: int = 0
 
     async def start(self) -> tuple[TestServer, Access]:
@@ -62,6 +65,7 @@ class FakeApi:
         return web.json_response(live)
 
     def _discovery(self, version: str) -> web.Response:
+        self.asked.append(version)
         resources = [
             {"name": plural, "kind": kind, "namespaced": namespaced}
             for plural, kind, namespaced in KINDS[version]

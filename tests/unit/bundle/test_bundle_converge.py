@@ -138,7 +138,7 @@ async def test_a_webhook_that_is_not_up_yet_is_waited_for(api: FakeApi, cluster:
 async def test_a_kind_whose_crd_came_a_moment_ago_is_waited_for(api: FakeApi, cluster: Cluster) -> None:
     api.unserved.add("ClusterQueue")
     applying = asyncio.create_task(put(cluster, {"team": team()}))
-    while "PATCH namespaces/team" not in api.log:
+    while "kueue.x-k8s.io/v1beta2" not in api.asked:
         await asyncio.sleep(0)
     api.unserved.clear()
     assert (await applying).failures == ()

@@ -1,0 +1,1 @@
+"""Reproducible load runs and their results."""

@@ -1,0 +1,66 @@
+"""The same teams in resources of different grain; `bench/preview.py` times the previews of this program."""
+
+import os
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+import pulumi
+import pulumi_kubernetes as kubernetes
+
+from bench.teams import Grain, stack_of, team_objects
+from components.bundle import Bundle, BundleProvider, text
+from components.clusters.existing import kubeconfig_of
+from components.objects import KubernetesObject
+
+GRAIN = Grain(os.environ["BENCH_GRAIN"])
+CONTEXT = os.environ["BENCH_CONTEXT"]
+STACK = stack_of(int(os.environ["BENCH_TEAMS"]))
+
+
+def custom_resources(provider: kubernetes.Provider, *, only: frozenset[str] | None = None) -> None:
+    """A resource for each object, as a plain program has it."""
+    opts = pulumi.ResourceOptions(provider=provider)
+    for teams in team_objects(STACK).values():
+        for team, objects in teams.items():
+            for body in objects:
+                if only is None or body["kind"] in only:
+                    KubernetesObject(f"{team}-{body['kind']}", body, opts=opts)
+
+
+def bundles(provider: BundleProvider, grain: Grain) -> None:
+    opts = pulumi.ResourceOptions(provider=provider)
+    tree = team_objects(STACK)
+    if grain is Grain.BUNDLE_PER_TEAM:
+        for teams in tree.values():
+            for team, objects in teams.items():
+                Bundle(team, manifests={team: text(objects)}, opts=opts)
+        return
+    texts = {
+        department: {team: text(objects) for team, objects in teams.items()}
+        for department, teams in tree.items()
+    }
+    if grain is Grain.BUNDLE_PER_DEPARTMENT:
+        for department, manifests in texts.items():
+            Bundle(department, manifests=manifests, opts=opts)
+        return
+    Bundle(
+        "teams",
+        manifests={team: each for manifests in texts.values() for team, each in manifests.items()},
+        opts=opts,
+    )
+
+
+config = kubeconfig_of(CONTEXT, stack_path="BENCH_CONTEXT")
+match GRAIN:
+    case Grain.NOTHING:
+        pass
+    case Grain.RESOURCE_PER_QUEUE:
+        custom_resources(
+            kubernetes.Provider("k", kubeconfig=config), only=frozenset({"ClusterQueue", "LocalQueue"})
+        )
+    case Grain.RESOURCE_PER_OBJECT:
+        custom_resources(kubernetes.Provider("k", kubeconfig=config))
+    case _:
+        bundles(BundleProvider("b", kubeconfig=config, context=CONTEXT), GRAIN)

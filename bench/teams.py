@@ -1,0 +1,91 @@
+"""Many teams, each with everything that a team owns: what the model renders today and what tenancy will
+add.
+"""
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Any
+
+from model.render import kueue
+from model.render.manifest import Manifest, manifest
+from model.stack import Stack
+from stackconfig import parse
+
+_DEPARTMENTS = 10
+
+
+class Grain(StrEnum):
+    """How many objects become one Pulumi resource."""
+
+    NOTHING = "nothing"
+    RESOURCE_PER_QUEUE = "resource-per-queue"
+    RESOURCE_PER_OBJECT = "resource-per-object"
+    BUNDLE_PER_TEAM = "bundle-per-team"
+    BUNDLE_PER_DEPARTMENT = "bundle-per-department"
+    ONE_BUNDLE = "one-bundle"
+
+
+def config_of(teams: int) -> dict[str, Any]:
+    """The description of a stack with this many teams in ten departments, or fewer: nobody borrows alone."""
+    count = max(1, min(_DEPARTMENTS, teams // 2))
+    departments: dict[str, Any] = {}
+    for number in range(teams):
+        department = departments.setdefault(f"department-{number % count}", {"teams": {}})
+        quota = {"l4": 1, "h100": 1}
+        department["teams"][f"team-{number:04d}"] = {
+            "quota": quota,
+            "borrow": quota,
+            "weight": 1 + number % 3,
+        }
+    gpu = {"capacity": "queued", "provisioningClass": "queued-provisioning.gke.io", "maxNodes": 4000}
+    return {
+        "muster:artifacts": "local",
+        "muster:cluster": {"provider": "existing", "name": "bench", "context": "muster"},
+        "muster:pools": {
+            "cpu": {"machine": "local-cpu", "minNodes": 1, "maxNodes": 4000},
+            "l4": {"accelerator": "nvidia-l4", "machine": "local-l4", **gpu},
+            "h100": {"accelerator": "nvidia-h100-80gb", "machine": "local-h100", **gpu},
+        },
+        "muster:priorities": {"prod": 1000, "dev": 100},
+        "muster:departments": departments,
+    }
+
+
+def stack_of(teams: int) -> Stack:
+    return parse(config_of(teams), source="bench")
+
+
+def team_objects(stack: Stack) -> Mapping[str, Mapping[str, list[Manifest]]]:
+    """department -> team -> nine objects: the model's three, and six as tenancy will have them."""
+    return {
+        department: {team: [*objects, *_tenancy(team)] for team, objects in teams.items() if team}
+        for department, teams in kueue.by_department(stack).items()
+    }
+
+
+def _tenancy(team: str) -> list[Manifest]:
+    rbac = "rbac.authorization.k8s.io"
+    role = {"apiGroup": rbac, "kind": "Role", "name": "team"}
+    rules = [
+        {"apiGroups": ["ray.io", "batch"], "resources": ["rayjobs", "rayclusters", "jobs"], "verbs": ["*"]}
+    ]
+    group = {"apiGroup": rbac, "kind": "Group", "name": team}
+    limit = {"type": "Container", "defaultRequest": {"cpu": "100m", "memory": "128Mi"}}
+    return [
+        manifest("v1", "ServiceAccount", "jobs", namespace=team),
+        manifest(f"{rbac}/v1", "Role", "team", namespace=team, rules=rules),
+        manifest(f"{rbac}/v1", "RoleBinding", "team", namespace=team, roleRef=role, subjects=[group]),
+        manifest("v1", "ResourceQuota", "objects", namespace=team, spec={"hard": {"pods": "1000"}}),
+        manifest("v1", "LimitRange", "defaults", namespace=team, spec={"limits": [limit]}),
+        manifest(
+            "networking.k8s.io/v1",
+            "NetworkPolicy",
+            "own-namespace",
+            namespace=team,
+            spec={
+                "podSelector": {},
+                "policyTypes": ["Ingress"],
+                "ingress": [{"from": [{"podSelector": {}}]}],
+            },
+        ),
+    ]
