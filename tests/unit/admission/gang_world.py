@@ -103,9 +103,9 @@ FLAVORS = {
 
 
 def pod_spec(gpus: int) -> PodSpec:
-    requests: dict[str, str | int | float] = {"cpu": "1", "memory": "1Gi"} | (
-        {"nvidia.com/gpu": str(gpus)} if gpus else {}
-    )
+    requests: dict[str, str | int | float] = {"cpu": "1", "memory": "1Gi"}
+    if gpus:
+        requests["nvidia.com/gpu"] = str(gpus)
     return PodSpec(containers=(Container(resources=ResourceNeeds(requests=requests)),))
 
 
