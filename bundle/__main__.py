@@ -24,7 +24,8 @@ async def serve(address: str | None) -> None:
             ("grpc.max_send_message_length", _LARGEST_MESSAGE),
         ]
     )
-    provider_pb2_grpc.add_ResourceProviderServicer_to_server(MusterProvider(engine), server)
+    provider = MusterProvider(engine)
+    provider_pb2_grpc.add_ResourceProviderServicer_to_server(provider, server)
     port = server.add_insecure_port("127.0.0.1:0")
     await server.start()
     # The engine interrupts its plugins when it is done and waits for them: go at once.
@@ -34,6 +35,7 @@ async def serve(address: str | None) -> None:
         )
     print(port, flush=True)
     await server.wait_for_termination()
+    await provider.close()
 
 
 def main() -> None:

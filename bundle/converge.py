@@ -15,7 +15,7 @@ from bundle.deadline import Deadline, TimeUp
 from bundle.fields import holds
 from bundle.kubeconfig import KubeconfigError
 from bundle.manifests import Item, Ref
-from bundle.order import apply_waves, delete_waves
+from bundle.order import SHARED, apply_waves, delete_waves
 
 MANAGER = "muster"
 
@@ -78,7 +78,7 @@ async def converge(
         if identity not in {item.ref.identity for item in wanted}
     ]
     if gone:
-        removed = await remove(cluster, gone, deadline=deadline, say=say)
+        removed = await remove(cluster, gone, deadline=deadline, say=say, wait_for_shared=False)
         outcome.failures += removed.failures
         for ref in gone:
             if ref.identity not in removed.present:
@@ -86,18 +86,28 @@ async def converge(
     return outcome
 
 
-async def remove(cluster: Cluster, refs: Iterable[Ref], *, deadline: Deadline, say: Say) -> Outcome:
-    """Delete and wait until each is gone. What hangs is named with the finalizers that hold it."""
+async def remove(
+    cluster: Cluster, refs: Iterable[Ref], *, deadline: Deadline, say: Say, wait_for_shared: bool = True
+) -> Outcome:
+    """Delete and wait until each is gone. What hangs is named with the finalizers that hold it.
+
+    With `wait_for_shared` off, what other bundles' queues still use (the flavor of a pool that left the stack)
+    is only asked to go: those queues are updated after this bundle, and the last one lets it go. It stays in
+    `present`, so that it is looked after until it is gone.
+    """
     outcome = Outcome(present={ref.identity: ref for ref in refs})
     spaces = {ref.name for ref in outcome.present.values() if ref.kind == "Namespace"}
     for wave in delete_waves(outcome.present.values()):
         # What lives in a namespace that goes as well goes with it: one request a team, not one an object.
         own = [ref for ref in wave if ref.namespace not in spaces]
-        failures = await asyncio.gather(*(_remove(cluster, ref, deadline) for ref in own))
-        for ref, failure in zip(own, failures, strict=True):
+        waiting = [wait_for_shared or ref.kind not in SHARED for ref in own]
+        failures = await asyncio.gather(
+            *(_remove(cluster, ref, deadline, wait=wait) for ref, wait in zip(own, waiting, strict=True))
+        )
+        for ref, failure, wait in zip(own, failures, waiting, strict=True):
             if failure:
                 outcome.failures.append(f"{ref}: {failure}")
-            else:
+            elif wait:
                 del outcome.present[ref.identity]
         if any(failures):
             # What comes later may need what is still here (a Kueue that lets go of its finalizers, a
@@ -187,12 +197,12 @@ def _condition(live: Mapping[str, Any] | None, kind: str, status: str = "True") 
     return any(each.get("type") == kind and each.get("status") == status for each in conditions)
 
 
-async def _remove(cluster: Cluster, ref: Ref, deadline: Deadline) -> str | None:
+async def _remove(cluster: Cluster, ref: Ref, deadline: Deadline, *, wait: bool) -> str | None:
     try:
         going = await cluster.delete(
             ref, deadline, propagation="Foreground" if _has_children(ref) else "Background"
         )
-        if going is not None:
+        if going is not None and wait:
             await _gone(cluster, ref, _uid(going), deadline)
     except _FAULTS as error:
         return str(error)

@@ -48,6 +48,9 @@ _DELETE: tuple[tuple[str, ...], ...] = (
     *reversed(_APPLY[2:5]),
     ("CustomResourceDefinition",),
 )
+# Kueue holds these with a finalizer for as long as a ClusterQueue names them, in whatever bundle that stands.
+SHARED = frozenset({"Topology", "ResourceFlavor", "AdmissionCheck", "Cohort"})
+
 _APPLY_RANK = {kind: rank for rank, wave in enumerate(_APPLY) for kind in wave}
 _DELETE_RANK = {kind: rank for rank, wave in enumerate(_DELETE) for kind in wave}
 

@@ -65,6 +65,12 @@ class MusterProvider(provider_pb2_grpc.ResourceProviderServicer):
         self._cancelled = asyncio.Event()
         self._target: asyncio.Task[str | None] | None = None
 
+    async def close(self) -> None:
+        """Lets go of the cluster."""
+        if self._cluster is not None:
+            await self._cluster.close()
+        self._cluster = self._target = None
+
     # What the provider is
 
     async def Handshake(self, request: Any, context: Any) -> provider_pb2.ProviderHandshakeResponse:
@@ -109,6 +115,7 @@ class MusterProvider(provider_pb2_grpc.ResourceProviderServicer):
     async def Configure(self, request: Any, context: Any) -> provider_pb2.ConfigureResponse:
         config = from_struct(request.args)
         source, name = config.get("kubeconfig"), config.get("context")
+        await self.close()
         if not known(source) or not known(name):
             self._why_not = "the kubeconfig is not known before the cluster exists"
         else:

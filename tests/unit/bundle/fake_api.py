@@ -19,6 +19,7 @@ KINDS = {
     "apiextensions.k8s.io/v1": [("customresourcedefinitions", "CustomResourceDefinition", False)],
     "kueue.x-k8s.io/v1beta2": [
         ("clusterqueues", "ClusterQueue", False),
+        ("resourceflavors", "ResourceFlavor", False),
         ("localqueues", "LocalQueue", True),
     ],
 }

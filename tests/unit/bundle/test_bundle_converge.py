@@ -158,6 +158,24 @@ async def test_a_finalizer_that_hangs_is_named_and_what_waits_for_it_stays(
     assert (await drop(cluster, erased.state)).failures == ()
 
 
+async def test_a_flavor_that_queues_still_use_is_asked_to_go_and_not_waited_for(
+    api: FakeApi, cluster: Cluster
+) -> None:
+    def flavors(*names: str) -> dict[str, str]:
+        kueue = "kueue.x-k8s.io/v1beta2"
+        return {"flavors": json.dumps([body("ResourceFlavor", name, version=kueue) for name in names])}
+
+    first = await put(cluster, flavors("l4", "h100"))
+    path = "/apis/kueue.x-k8s.io/v1beta2/resourceflavors/h100"
+    api.objects[path]["metadata"]["finalizers"] = ["kueue.x-k8s.io/resource-in-use"]
+    second = await put(cluster, flavors("l4"), flavors("l4", "h100"), first.state)
+    assert second.failures == ()
+    assert api.objects[path]["metadata"]["deletionTimestamp"]
+    assert "kueue.x-k8s.io/v1beta2 ResourceFlavor h100" in second.state["objects"]
+    del api.objects[path]
+    assert (await drop(cluster, second.state)).failures == ()
+
+
 async def test_an_object_on_its_way_out_is_made_anew_when_it_is_gone(api: FakeApi, cluster: Cluster) -> None:
     api.objects[QUEUE] = body("ClusterQueue", "team") | {
         "metadata": {"uid": "old", "deletionTimestamp": "now", "name": "team"}

@@ -1,0 +1,188 @@
+"""The plugin as the engine meets it: its own process, its port on stdout, and gRPC from there on."""
+
+import asyncio
+import json
+import signal
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+from google.protobuf import empty_pb2
+from pulumi.runtime.proto import provider_pb2, provider_pb2_grpc, status_pb2
+
+from bundle.wire import UNKNOWN, from_struct, to_struct
+from tests.unit.bundle.fake_api import FakeApi
+
+PLUGIN = Path(__file__).parents[3] / "bundle" / "bin" / "pulumi-resource-muster"
+URN = "urn:pulumi:local::muster::muster:index:Queues$muster:k8s:Bundle::team-a"
+NAMESPACE = json.dumps({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team-a"}})
+
+
+@pytest.fixture
+async def api() -> FakeApi:
+    fake = FakeApi()
+    fake.objects["/api/v1/namespaces/kube-system"] = {
+        "metadata": {"name": "kube-system", "uid": "the-cluster"}
+    }
+    return fake
+
+
+@pytest.fixture
+async def plugin(api: FakeApi) -> AsyncIterator[Any]:
+    """A configured stub; the process is ended as the engine ends it, and has to go at once."""
+    server, access = await api.start()
+    process = await asyncio.create_subprocess_exec(str(PLUGIN), stdout=asyncio.subprocess.PIPE)
+    assert process.stdout is not None
+    port = int(await process.stdout.readline())
+    async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
+        stub = provider_pb2_grpc.ResourceProviderStub(channel)
+        await stub.Configure(
+            provider_pb2.ConfigureRequest(args=to_struct({"kubeconfig": kubeconfig(access.server)}))
+        )
+        yield stub
+    process.send_signal(signal.SIGINT)
+    assert await asyncio.wait_for(process.wait(), 10) == 0
+    await server.close()
+
+
+def kubeconfig(server: str) -> str:
+    return json.dumps(
+        {
+            "current-context": "c",
+            "contexts": [{"name": "c", "context": {"cluster": "k"}}],
+            "clusters": [{"name": "k", "cluster": {"server": server}}],
+        }
+    )
+
+
+def inputs(**manifests: str) -> Any:
+    return to_struct({"manifests": {key.replace("_", "-"): text for key, text in manifests.items()}})
+
+
+async def create(plugin: Any, **manifests: str) -> Any:
+    return await plugin.Create(provider_pb2.CreateRequest(urn=URN, properties=inputs(**manifests)))
+
+
+async def test_a_bundle_lives_from_check_to_delete(plugin: Any, api: FakeApi) -> None:
+    checked = await plugin.Check(provider_pb2.CheckRequest(urn=URN, news=inputs(team_a=NAMESPACE)))
+    assert not checked.failures
+    created = await create(plugin, team_a=NAMESPACE)
+    assert from_struct(created.properties)["objects"] == ["v1 Namespace team-a"]
+    read = await plugin.Read(
+        provider_pb2.ReadRequest(id=created.id, urn=URN, properties=created.properties, inputs=checked.inputs)
+    )
+    assert (read.id, read.inputs, read.properties) == (created.id, checked.inputs, created.properties)
+    await plugin.Delete(provider_pb2.DeleteRequest(id=created.id, urn=URN, properties=created.properties))
+    assert "/api/v1/namespaces/team-a" not in api.objects
+
+
+async def test_a_preview_writes_nothing(plugin: Any, api: FakeApi) -> None:
+    await plugin.Create(provider_pb2.CreateRequest(urn=URN, properties=inputs(a=NAMESPACE), preview=True))
+    assert api.log == []
+
+
+async def test_only_the_changed_key_is_in_the_diff(plugin: Any) -> None:
+    other = json.dumps({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "x"}})
+    diff = await plugin.Diff(
+        provider_pb2.DiffRequest(
+            urn=URN,
+            old_inputs=inputs(a=NAMESPACE, b=other, c=other),
+            news=inputs(a=NAMESPACE, b=NAMESPACE, d=other),
+        )
+    )
+    kinds = {path: change.kind for path, change in diff.detailedDiff.items()}
+    assert kinds == {
+        'manifests["b"]': provider_pb2.PropertyDiff.UPDATE,
+        'manifests["c"]': provider_pb2.PropertyDiff.DELETE,
+        'manifests["d"]': provider_pb2.PropertyDiff.ADD,
+    }
+    assert not diff.replaces
+
+
+async def test_another_spelling_or_nothing_new_is_no_change(plugin: Any) -> None:
+    spelled = json.dumps(json.loads(NAMESPACE), indent=4)
+    diff = await plugin.Diff(
+        provider_pb2.DiffRequest(urn=URN, old_inputs=inputs(a=NAMESPACE), news=inputs(a=spelled))
+    )
+    assert diff.changes == provider_pb2.DiffResponse.DIFF_NONE
+
+
+async def test_a_text_that_is_not_known_yet_is_a_change_and_no_error(plugin: Any) -> None:
+    checked = await plugin.Check(provider_pb2.CheckRequest(urn=URN, news=inputs(a=UNKNOWN)))
+    assert not checked.failures
+    diff = await plugin.Diff(
+        provider_pb2.DiffRequest(urn=URN, old_inputs=inputs(a=NAMESPACE), news=inputs(a=UNKNOWN))
+    )
+    assert diff.changes == provider_pb2.DiffResponse.DIFF_SOME
+
+
+async def test_a_mistake_in_a_text_is_told_under_its_key(plugin: Any) -> None:
+    checked = await plugin.Check(
+        provider_pb2.CheckRequest(urn=URN, news=inputs(good=NAMESPACE, bad="kind: ["))
+    )
+    assert [failure.property for failure in checked.failures] == ['manifests["bad"]']
+
+
+async def test_another_cluster_is_a_replacement_and_its_objects_are_left_alone(
+    plugin: Any, api: FakeApi
+) -> None:
+    created = await create(plugin, a=NAMESPACE)
+    elsewhere = to_struct(from_struct(created.properties) | {"cluster": "another"})
+    diff = await plugin.Diff(
+        provider_pb2.DiffRequest(
+            urn=URN, olds=elsewhere, old_inputs=inputs(a=NAMESPACE), news=inputs(a=NAMESPACE)
+        )
+    )
+    assert list(diff.replaces) == ["cluster"]
+    await plugin.Delete(provider_pb2.DeleteRequest(id=created.id, urn=URN, properties=elsewhere))
+    assert "/api/v1/namespaces/team-a" in api.objects
+    read = await plugin.Read(
+        provider_pb2.ReadRequest(id=created.id, urn=URN, properties=elsewhere, inputs=inputs(a=NAMESPACE))
+    )
+    assert read.id == ""
+
+
+async def test_what_failed_in_part_is_kept_with_what_was_done(plugin: Any, api: FakeApi) -> None:
+    path = "/api/v1/namespaces/team-a/configmaps/c"
+    api.refusals[path] = [(422, {"reason": "Invalid", "message": "data: Invalid value"})]
+    body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c", "namespace": "team-a"}}
+    with pytest.raises(grpc.aio.AioRpcError) as caught:
+        await create(plugin, team_a=json.dumps([json.loads(NAMESPACE), body]))
+    details = dict(caught.value.trailing_metadata() or ())["grpc-status-details-bin"]
+    failed = provider_pb2.ErrorResourceInitFailed()
+    assert status_pb2.Status.FromString(details).details[0].Unpack(failed)
+    assert list(failed.reasons) == ["[team-a] ConfigMap team-a/c: data: Invalid value"]
+    assert from_struct(failed.properties)["objects"] == ["v1 Namespace team-a"]
+    assert failed.id
+
+
+async def test_everything_gone_reads_as_gone(plugin: Any, api: FakeApi) -> None:
+    created = await create(plugin, a=NAMESPACE)
+    del api.objects["/api/v1/namespaces/team-a"]
+    read = await plugin.Read(
+        provider_pb2.ReadRequest(
+            id=created.id, urn=URN, properties=created.properties, inputs=inputs(a=NAMESPACE)
+        )
+    )
+    assert read.id == ""
+
+
+async def test_a_preview_before_the_cluster_exists_needs_none(plugin: Any) -> None:
+    await plugin.Configure(provider_pb2.ConfigureRequest(args=to_struct({"kubeconfig": UNKNOWN})))
+    await plugin.Check(provider_pb2.CheckRequest(urn=URN, news=inputs(a=NAMESPACE)))
+    await plugin.Create(provider_pb2.CreateRequest(urn=URN, properties=inputs(a=NAMESPACE), preview=True))
+    with pytest.raises(grpc.aio.AioRpcError, match="not known before the cluster exists"):
+        await create(plugin, a=NAMESPACE)
+
+
+async def test_cancelling_answers_what_is_under_way(plugin: Any, api: FakeApi) -> None:
+    api.unserved.add("ConfigMap")
+    body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c", "namespace": "n"}}
+    creating = asyncio.ensure_future(create(plugin, a=json.dumps(body)))
+    while "v1" not in api.asked:
+        await asyncio.sleep(0.01)
+    await plugin.Cancel(empty_pb2.Empty())
+    with pytest.raises(grpc.aio.AioRpcError, match="cancelled"):
+        await creating
