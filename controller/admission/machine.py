@@ -34,7 +34,7 @@ from controller.admission.actions import (
 from controller.admission.deadlines import Deadline, deadline
 from controller.admission.identity import template_name
 from controller.admission.limits import never_fits
-from controller.admission.line import ahead
+from controller.admission.line import Place, ahead, crossed
 from controller.admission.objects import Belonging, PodSetUpdate, PodTemplate, ProvisioningRequest
 from controller.admission.progress import OUTSIDE, nodes, outside, refused, released, waiting
 from controller.admission.promises import Promise, missing_detail, pod_set_updates, promises
@@ -136,6 +136,9 @@ def _assemble(now_is: Situation, policy: GangPolicy) -> Decision:
 
 
 def _next_step(now_is: Situation, limit: Deadline) -> Decision:
+    place = now_is.place()
+    if place and not now_is.is_provisioned and (older := crossed(place, now_is.others)):
+        return _give_way(now_is, older, limit)
     for ask in now_is.gang.asks:
         request = now_is.current.get(ask.shape)
         if request is None:
@@ -171,6 +174,14 @@ def _ask(now_is: Situation, ask: Ask, limit: Deadline) -> Decision:
         ),
         wake=limit.at,
     )
+
+
+def _give_way(now_is: Situation, older: Place, limit: Deadline) -> Decision:
+    """Take back what was asked, keep the quota, and stand in line: no failure, so no note and no backoff."""
+    told = _wait(now_is, f"{older.name} asked first", limit, waits_for="turn")
+    surplus = _release_surplus(now_is)
+    asked = tuple(action for action in _release_all(now_is) if action not in surplus)
+    return replace(told, actions=(*asked, *told.actions))
 
 
 def _verify(now_is: Situation, limit: Deadline) -> Decision:

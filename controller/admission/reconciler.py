@@ -4,6 +4,7 @@ Decides only when to look again. What is looked at is view.py's, the decision ma
 executor.py's. Nothing is remembered here but who waits for whose news, and losing that costs seconds.
 """
 
+import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Final
@@ -39,6 +40,9 @@ class GangReconciler:
     ) -> None:
         self._view, self._executor, self._wake, self._clock = view, executor, wake, clock
         self._waiting: dict[str, set[Key]] = {"nodes": set(), "turn": set()}
+        # Whose turn it is may be asked by one split gang at a time: between its look and its write, the
+        # cache does not show that it has asked. (Two leaders can still cross; line.py mends that.)
+        self._line = asyncio.Lock()
 
     def waiting_for_nodes(self) -> Iterable[Key]:
         """The Workloads that news of any node may concern."""
@@ -56,6 +60,12 @@ class GangReconciler:
         return self._again([await self._once(workload, check) for check in self._view.checks_of(workload)])
 
     async def _once(self, workload: Workload, check: str) -> Decision:
+        if not self._view.stands_in_line(workload, check, now=self._clock()):
+            return await self._look_and_act(workload, check)
+        async with self._line:
+            return await self._look_and_act(self._view.workloads.get(workload.key) or workload, check)
+
+    async def _look_and_act(self, workload: Workload, check: str) -> Decision:
         situation = self._view.situation(workload, check, now=self._clock())
         decision = decide(situation)
         if decision.waits_for:

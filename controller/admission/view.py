@@ -102,6 +102,10 @@ class View:
         except ValueError:
             return plain  # A quantity that is none: the machine meets it too, and says so.
 
+    def stands_in_line(self, workload: Workload, check: str, *, now: datetime) -> bool:
+        """Whether this may be a split gang that asks, or waits to ask, for its next piece."""
+        return _place(self._plain(workload, check, now)) is not None
+
     def checks_of(self, workload: Workload) -> tuple[str, ...]:
         """Our checks on this Workload, and those that it has left something of."""
         entries = {

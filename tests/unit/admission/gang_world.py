@@ -221,6 +221,15 @@ class World:
             self._carry_out(name, action)
         return decision
 
+    def reconcile_blind(self) -> None:
+        """Everybody decides before the cache shows that there is anybody else."""
+        decisions = {
+            name: decide(dataclasses.replace(self.situation(name), others=())) for name in self.workloads
+        }
+        for name, decision in decisions.items():
+            for action in decision.actions:
+                self._carry_out(name, action)
+
     def settle(self) -> None:
         """Reconcile everything until nothing is left to do; one that never settles fails the test."""
         for _ in range(40):
