@@ -102,21 +102,6 @@ def test_split_gangs_whose_asking_crossed_part_again_and_both_run() -> None:
     assert not any(TRIES in workload.metadata.annotations for workload in world.workloads.values())
 
 
-def test_two_gangs_that_hold_each_others_half_do_not_wait_for_each_other() -> None:
-    """What a crossing comes to when nobody looks in time."""
-    world = World()
-    for name in ("a", "b"):
-        world.submit(name, SPLIT)
-    world.kueue()
-    world.reconcile_blind()
-    world.cloud()
-    world.reconcile_blind()
-    world.cloud()
-    for _ in range(180):
-        world.tick()
-    assert sorted(world.ended) == ["a", "b"]
-
-
 def test_a_stock_out_frees_the_quota_at_once_and_lets_another_gang_run_meanwhile() -> None:
     world = World(stock={"l4": 1, "h100": 0}, quota=1)
     world.submit("a", {"big": ("h100", 1)})
