@@ -69,7 +69,8 @@ class _Cluster(pulumi.runtime.Mocks):
     def new_resource(self, args: pulumi.runtime.MockResourceArgs) -> tuple[str | None, dict[Any, Any]]:
         return f"{args.name}-id", dict(args.inputs)
 
-    def call(self, args: pulumi.runtime.MockCallArgs) -> dict[Any, Any]:
+    # The SDK takes a plain dictionary as well as the pair that it declares.
+    def call(self, args: pulumi.runtime.MockCallArgs) -> Any:
         assert args.token == "muster:k8s:find"
         return {"objects": [json.dumps(each) for each in self.existing]}
 
@@ -100,7 +101,8 @@ class _Monitor(mocks.MockMonitor):
                     is_custom=request.custom,
                 )
             )
-        return super().RegisterResource(request)
+        register: Callable[[Any], Any] = super().RegisterResource
+        return register(request)
 
 
 def run(program: Callable[[], object], *, existing: list[dict[str, Any]] | None = None) -> Program:

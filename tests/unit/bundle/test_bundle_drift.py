@@ -58,7 +58,7 @@ def test_a_list_merged_by_keys_ignores_order_and_items_of_others() -> None:
     live = body(
         {"containers": [{"name": "sidecar"}, {"name": "b", "image": "2"}, {"name": "a", "image": "9"}]}
     )
-    owned = {
+    owned: dict[str, Any] = {
         "f:spec": {
             "f:containers": {
                 'k:{"name":"a"}': {"f:name": {}, "f:image": {}},
@@ -72,7 +72,11 @@ def test_a_list_merged_by_keys_ignores_order_and_items_of_others() -> None:
 
 
 def test_a_set_that_others_add_to_is_no_drift_and_one_that_lost_ours_is() -> None:
-    applied = {"apiVersion": "v1", "kind": "T", "metadata": {"name": "t", "finalizers": ["ours"]}}
+    applied: dict[str, Any] = {
+        "apiVersion": "v1",
+        "kind": "T",
+        "metadata": {"name": "t", "finalizers": ["ours"]},
+    }
     live = copy.deepcopy(applied)
     live["metadata"]["managedFields"] = [
         {
