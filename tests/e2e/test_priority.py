@@ -72,7 +72,7 @@ def _assert_preempted_and_back(muster: Muster, name: str) -> None:
     second = next(
         version(found)
         for found in workload.versions
-        if holds(found, "Admitted") and version(found) > version(evicted)
+        if holds(found, "Admitted") and gangs.moment(found, "Admitted") == max(admissions)
     )
     before = [life for life in gangs.pods(muster.recorder, name) if life.born < second]
     assert before
