@@ -13,6 +13,7 @@ import pulumi_kubernetes as kubernetes
 
 from components import gang_authority as authority
 from components import gang_pods as pods
+from components import gang_webhooks
 from components.bundle import Bundle, BundleProvider, text
 from components.footprint import Footprint
 from components.objects import KubernetesObject
@@ -64,6 +65,7 @@ class GangAdmission(pulumi.ComponentResource):
             pods.manager(image, footprint),
             cluster_rules=authority.manager_cluster_rules(),
             rules=authority.manager_rules(),
+            after=[self.policy],
         )
         self.configuration = self._webhook_configuration()
         self.webhooks = self._program(
@@ -71,12 +73,20 @@ class GangAdmission(pulumi.ComponentResource):
             pods.webhooks(image, footprint),
             cluster_rules=authority.webhook_cluster_rules(),
             rules=authority.webhook_rules(),
+            # Ready means that its authority stands in the configuration: reviews work from then on.
+            after=[self.policy, self.configuration],
         )
         self.serving: list[pulumi.Resource] = [self.policy, self.manager, self.webhooks]
         self.register_outputs({})
 
     def _program(
-        self, name: str, spec: Manifest, *, cluster_rules: list[authority.Rule], rules: list[authority.Rule]
+        self,
+        name: str,
+        spec: Manifest,
+        *,
+        cluster_rules: list[authority.Rule],
+        rules: list[authority.Rule],
+        after: list[pulumi.Resource],
     ) -> KubernetesObject:
         """One of the two programs: who it is, what it may do, and its pods."""
         account = self._object(_ours("v1", "ServiceAccount", name), after=[self.namespace])
@@ -93,15 +103,11 @@ class GangAdmission(pulumi.ComponentResource):
             self._object(bind, after=[self._object(grant, after=[self.namespace]), account])
             for grant, bind in ((cluster_role, cluster_binding), (role, binding))
         ]
-        return self._object(
-            _ours("apps/v1", "Deployment", name, spec=spec), after=[account, *rights, self.policy]
-        )
+        return self._object(_ours("apps/v1", "Deployment", name, spec=spec), after=[account, *rights, *after])
 
     def _webhook_configuration(self) -> KubernetesObject:
         """The Service that the API server calls, and the configuration that the program puts its authority
         into.
-
-        It names no webhook as long as the program reviews nothing.
         """
         service = _ours(
             "v1",
@@ -118,7 +124,7 @@ class GangAdmission(pulumi.ComponentResource):
             "admissionregistration.k8s.io/v1",
             "ValidatingWebhookConfiguration",
             authority.PROGRAM,
-            webhooks=[],
+            webhooks=gang_webhooks.validating(),
         )
         return self._object(configuration, after=[self._object(service, after=[self.namespace])])
 

@@ -1,8 +1,8 @@
 """What the gang-admission controller may do: the least that its two programs need, as RBAC rules.
 
 The manager reads the whole cluster and writes ProvisioningRequests, PodTemplates, its entry in a Workload's
-status and a Workload's `active`; it never touches pods or Secrets. The webhooks read Workload-side objects
-and keep one Secret and one webhook configuration, both by name.
+status and a Workload's `active`; it never touches pods or Secrets. The webhooks read the policy and keep one
+Secret and one webhook configuration, both by name.
 """
 
 from typing import Any
@@ -33,8 +33,8 @@ def manager_cluster_rules() -> list[Rule]:
         _rule("kueue.x-k8s.io", ["workloads/finalizers"], ["update"]),
         _rule(names.GROUP, [names.GANG_POLICY_PLURAL], _READ),
         _rule(names.GROUP, [f"{names.GANG_POLICY_PLURAL}/status"], ["patch"]),
-        _rule("autoscaling.x-k8s.io", ["provisioningrequests"], [*_READ, "create", "patch", "delete"]),
-        _rule("", ["podtemplates"], [*_READ, "create", "patch", "delete"]),
+        _rule("autoscaling.x-k8s.io", ["provisioningrequests"], [*_READ, "create", "delete"]),
+        _rule("", ["podtemplates"], [*_READ, "create", "delete"]),
         _rule("", ["podtemplates/finalizers"], ["update"]),
         _rule("", ["nodes", "pods"], _READ),
         _rule("events.k8s.io", ["events"], ["create", "patch"]),
@@ -45,14 +45,13 @@ def manager_rules() -> list[Rule]:
     """In our own namespace: the lease. Creating cannot be limited by name."""
     return [
         _rule("coordination.k8s.io", ["leases"], ["create"]),
-        _rule("coordination.k8s.io", ["leases"], ["get", "update", "patch"], only=[PROGRAM]),
+        _rule("coordination.k8s.io", ["leases"], ["get", "update"], only=[PROGRAM]),
     ]
 
 
 def webhook_cluster_rules() -> list[Rule]:
-    """What reviews look up, and the one configuration that gets our certificate authority."""
+    """What reviews are judged by, and the one configuration that gets our certificate authority."""
     return [
-        _rule("kueue.x-k8s.io", ["localqueues", "clusterqueues", "workloadpriorityclasses"], _READ),
         _rule(names.GROUP, [names.GANG_POLICY_PLURAL], _READ),
         _rule(
             "admissionregistration.k8s.io",
@@ -60,7 +59,6 @@ def webhook_cluster_rules() -> list[Rule]:
             ["get", "patch"],
             only=[PROGRAM],
         ),
-        _rule("events.k8s.io", ["events"], ["create", "patch"]),
     ]
 
 
@@ -68,5 +66,5 @@ def webhook_rules() -> list[Rule]:
     """In our own namespace: the Secret that keeps the certificates."""
     return [
         _rule("", ["secrets"], ["create"]),
-        _rule("", ["secrets"], ["get", "update", "patch"], only=[CERTIFICATES]),
+        _rule("", ["secrets"], ["get", "patch"], only=[CERTIFICATES]),
     ]

@@ -92,7 +92,7 @@ def _deployment(
                 "labelSelector": {"matchLabels": labels(name)},
             }
         ],
-        "terminationGracePeriodSeconds": 20,
+        "terminationGracePeriodSeconds": 30,
         "containers": [container],
         # Python's ssl reads a certificate from a file only: it passes through here, never through a disk.
         "volumes": [{"name": "tmp", "emptyDir": {"medium": "Memory", "sizeLimit": "8Mi"}}],

@@ -48,10 +48,12 @@ from model.gangpolicy import GangPolicy, format_duration
 
 def decide(now_is: Situation) -> Decision:
     """The decision for this situation. Deterministic, and quiet where everything is as it should be."""
-    if now_is.entry is None or now_is.is_over:
+    if now_is.is_over:
         return Decision(actions=_release_all(now_is))
     if not now_is.workload.spec.active:
         return _while_inactive(now_is)
+    if now_is.entry is None:
+        return Decision(actions=_release_all(now_is))
     if now_is.past.retry_at is not None or now_is.past.refused:
         # Somebody activated it. Take the note off: a later deactivation by others is not ours.
         afresh = History() if now_is.past.refused else replace(now_is.past, retry_at=None)
@@ -75,7 +77,11 @@ def decide(now_is: Situation) -> Decision:
 
 
 def _while_inactive(now_is: Situation) -> Decision:
-    """Ours to activate again when the time has come, unless somebody else deactivated it."""
+    """Ours to activate again when the time has come, unless somebody else deactivated it.
+
+    Kueue takes our entry off an inactive Workload that has lost its quota: the annotations are what is left
+    to act on and, with the Event, to read.
+    """
     past = now_is.past
     everything = _release_all(now_is)
     if past.refused:
@@ -272,7 +278,7 @@ def _wait(
 
 
 def _say(now_is: Situation, message: str) -> tuple[Action, ...]:
-    return _set(now_is, State.PENDING, message)
+    return _set(now_is, State.PENDING, message) if now_is.entry else ()
 
 
 def _set(

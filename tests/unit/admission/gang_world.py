@@ -311,8 +311,10 @@ class World:
         status = held.status
         if status.holds("Finished"):
             return
-        entry = held.entry(CHECK)
-        assert entry is not None
+        if not held.spec.active and not status.holds("QuotaReserved"):
+            self._status(name, admission_checks=())  # 0.19.2 takes them off; adds them with the next quota
+            return
+        entry = held.entry(CHECK) or CheckEntry(name=CHECK)
         if status.holds("QuotaReserved") and not held.spec.active:
             self.evict(name, "Deactivated")
         elif status.holds("QuotaReserved") and entry.state == "Retry":
@@ -325,7 +327,7 @@ class World:
             self.set_condition(name, "Admitted", "True")
             self.started[name] = self.now
         elif held.spec.active and not status.holds("QuotaReserved") and self._used() < self.quota:
-            self._status(name, admission=assignment(self.pieces[name]))
+            self._status(name, admission=assignment(self.pieces[name]), admission_checks=(entry,))
             self.set_condition(name, "QuotaReserved", "True")
             self.set_condition(name, "Evicted", "False")
 

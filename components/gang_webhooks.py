@@ -1,0 +1,56 @@
+"""Which new objects the API server shows to the controller before it stores them.
+
+Decides what is reviewed and what happens while nobody answers. Only namespaces of teams, only creation: no
+webhook of ours stands in the way of the cluster itself. The rules are the controller's.
+"""
+
+from typing import Final
+
+from components import gang_authority as authority
+from model import names
+from model.render.manifest import Manifest
+
+_TIMEOUT_SECONDS: Final = 5
+
+# (kind, group, version, resource, while nobody answers). A RayJob that Kueue cannot suspend would run beside
+# its queue: better none than that. The others would only wait for what never comes, and say so.
+_REVIEWED: Final = (
+    ("rayjob", "ray.io", "v1", "rayjobs", "Fail"),
+    ("raycluster", "ray.io", "v1", "rayclusters", "Ignore"),
+    ("rayservice", "ray.io", "v1", "rayservices", "Ignore"),
+    ("job", "batch", "v1", "jobs", "Ignore"),
+)
+
+
+def validating() -> list[Manifest]:
+    """The webhooks of our ValidatingWebhookConfiguration; the controller adds its own caBundle to each."""
+    return [_webhook(*reviewed) for reviewed in _REVIEWED]
+
+
+def _webhook(kind: str, group: str, version: str, resource: str, failure_policy: str) -> Manifest:
+    service = {
+        "name": authority.WEBHOOKS,
+        "namespace": names.SYSTEM_NAMESPACE,
+        "path": f"/validate-{kind}",
+        "port": 443,
+    }
+    return {
+        "name": f"{kind}.{names.GROUP}",
+        "clientConfig": {"service": service},
+        "rules": [
+            {
+                "apiGroups": [group],
+                "apiVersions": [version],
+                "resources": [resource],
+                "operations": ["CREATE"],
+                "scope": "Namespaced",
+            }
+        ],
+        "namespaceSelector": {"matchExpressions": [{"key": names.TEAM_LABEL, "operator": "Exists"}]},
+        "objectSelector": {},
+        "matchPolicy": "Equivalent",
+        "failurePolicy": failure_policy,
+        "sideEffects": "None",
+        "timeoutSeconds": _TIMEOUT_SECONDS,
+        "admissionReviewVersions": ["v1"],
+    }
