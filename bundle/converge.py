@@ -91,7 +91,7 @@ async def remove(
 ) -> Outcome:
     """Delete and wait until each is gone. What hangs is named with the finalizers that hold it.
 
-    With `wait_for_shared` off, what other bundles' queues still use (the flavor of a pool that left the stack)
+    With `wait_for_shared` off, what other queues still use (the flavor of a pool that left the stack)
     is only asked to go: those queues are updated after this bundle, and the last one lets it go. It stays in
     `present`, so that it is looked after until it is gone.
     """

@@ -135,6 +135,20 @@ def test_a_team_leaves_before_whatever_its_finalizers_need(program: Program, typ
     assert program.comes_after(program.one(BUNDLE, "team-a"), program.one(type_, name))
 
 
+def test_the_webhook_program_finds_its_configuration_and_serves_what_that_calls(program: Program) -> None:
+    configuration = program.of("kubernetes:admissionregistration.k8s.io/v1:ValidatingWebhookConfiguration")[0]
+    webhooks = program.one(DEPLOYMENT, "gang-admission-webhooks-deployment")
+    assert program.comes_after(webhooks, configuration)
+    service = program.one("kubernetes:core/v1:Service", "gang-admission-webhooks-service").inputs
+    for each in configuration.inputs["webhooks"]:
+        called = each["clientConfig"]["service"]
+        assert (called["namespace"], called["name"]) == (
+            service["metadata"]["namespace"],
+            service["metadata"]["name"],
+        )
+        assert called["port"] == service["spec"]["ports"][0]["port"]
+
+
 def test_the_ray_operator_starts_when_its_kinds_exist(program: Program) -> None:
     assert program.comes_after(program.one(DIRECTORY, "kuberay"), program.one(BUNDLE, "kuberay-crds"))
 
