@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from datetime import datetime
 
 from examples.cluster import Object
@@ -108,33 +108,32 @@ def created(found: Object) -> datetime:
     return datetime.fromisoformat(found["metadata"]["creationTimestamp"])
 
 
-def nodes_of(record: Recorder, pods_of_gang: Sequence[Life]) -> list[Life]:
-    """The records of the nodes on which these pods ran; those that stood before are not among them."""
-    names = {life.last["spec"].get("nodeName") for life in pods_of_gang}
-    return [life for life in record.lives("Node") if life.name in names]
-
-
-def assert_capacity_came_first(record: Recorder, name: str) -> None:
-    """No pod of the gang existed before the last piece of its capacity was there.
+def assert_capacity_came_first(record: Recorder, name: str, *, pools: Iterable[str]) -> None:
+    """No pod of the gang existed before the last piece of its capacity was there: a request in each of these
+    pools, and every node that its pods ran on.
 
     Judged by the API server's order of versions, and again by the objects' own time stamps, which have whole
-    seconds.
+    seconds. Requests that were given up before are another attempt's.
     """
     gang = pods(record, name)
     assert gang, f"{name} had no pods"
-    first_pod = min(life.born for life in gang)
-    first_time = min(created(life.last) for life in gang)
-    attempt = [one for one in requests(record, name) if (provisioned(one) or 2**62) < first_pod]
-    assert attempt, f"{name} started its pods without a provisioned request"
-    for request in requests(record, name):
+    first_pod, first_time = min(life.born for life in gang), min(created(life.last) for life in gang)
+    attempt = [one for one in requests(record, name) if one.gone is None or one.gone > first_pod]
+    assert sorted(pool(record, one) for one in attempt) == sorted(pools)
+    for request in attempt:
         late = request.first(lambda found: holds(found, "Provisioned"))
         assert late is not None, f"{request.name} never was Provisioned"
         assert version(late) < first_pod, f"a pod of {name} existed before {request.name} was Provisioned"
         assert moment(late, "Provisioned") <= first_time
-    nodes = nodes_of(record, gang)
-    assert nodes, f"{name} ran on no node that was provisioned for it"
-    for node in nodes:
-        ready = node.first(lambda found: holds(found, "Ready"))
-        assert ready is not None, f"node {node.name} never was Ready"
-        assert version(ready) < first_pod, f"a pod of {name} existed before node {node.name} was Ready"
+    for pod in gang:
+        ready = _node_of(record, pod).first(lambda found: holds(found, "Ready"))
+        assert ready is not None, f"the node of {pod.name} never was Ready"
+        assert version(ready) < first_pod, f"a pod of {name} existed before the node of {pod.name} was Ready"
         assert moment(ready, "Ready") <= first_time
+
+
+def _node_of(record: Recorder, pod: Life) -> Life:
+    """Names come back with every node of a pool; this is the one that stood when the pod was there."""
+    node = pod.last["spec"].get("nodeName")
+    found = [life for life in record.lives("Node", ever=True) if life.name == node]
+    return next(life for life in found if life.gone is None or life.gone > pod.born)

@@ -93,10 +93,11 @@ class Recorder:
         with self._changed:
             self._mark = max((version(life.last) for life in self._lives.values()), default=0)
 
-    def lives(self, kind: str) -> list[Life]:
-        """Objects that were born since the mark, the dead included, the oldest first."""
+    def lives(self, kind: str, *, ever: bool = False) -> list[Life]:
+        """Objects that were born since the mark, or ever; the dead included, the oldest first."""
+        since = 0 if ever else self._mark
         with self._changed:
-            found = [life for (of, _), life in self._lives.items() if of == kind and life.born > self._mark]
+            found = [life for (of, _), life in self._lives.items() if of == kind and life.born > since]
         return sorted(found, key=lambda life: life.born)
 
     def now(self, namespace: str | None = None) -> Snapshot:

@@ -32,7 +32,7 @@ def test_a_gang_gets_all_of_its_capacity_before_any_of_its_pods_and_ends_succeed
     assert sorted(gangs.pool(record, one) for one in requests) == ["h100", "l4"]
     assert all(len(one.last["spec"]["podSets"]) == 1 for one in requests)
 
-    gangs.assert_capacity_came_first(record, "gang")
+    gangs.assert_capacity_came_first(record, "gang", pools=BOTH)
     assert _pools_of_pods(muster, "gang") == {"headgroup": "cpu", "l4": "l4", "h100": "h100"}
 
     assert not muster.gpu_nodes()
@@ -53,7 +53,7 @@ def test_two_split_gangs_never_hold_half_each(muster: Muster) -> None:
     muster.wait("the other gang runs", lambda: gangs.is_ready(record, loser), seconds=180)
 
     for name in names:
-        gangs.assert_capacity_came_first(record, name)
+        gangs.assert_capacity_came_first(record, name, pools=BOTH)
     for mine in _holdings(muster, winner):
         for theirs in _holdings(muster, loser):
             assert mine[1] <= theirs[0] or theirs[1] <= mine[0], "both gangs held capacity at one time"

@@ -52,7 +52,7 @@ def test_a_gang_survives_the_death_of(muster: Muster, kill: Callable[[Muster], N
         kill(muster)
     muster.wait("it runs", lambda: gangs.is_ready(record, GANG), seconds=180)
 
-    gangs.assert_capacity_came_first(record, GANG)
+    gangs.assert_capacity_came_first(record, GANG, pools=["h100", "l4"])
     assert sorted(gangs.pool(record, one) for one in gangs.requests(record, GANG)) == ["h100", "l4"]
     assert len(gangs.pods(record, GANG)) == 3
     assert not gangs.workload(record, GANG).since(lambda found: holds(found, "Evicted"))

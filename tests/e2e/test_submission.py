@@ -26,7 +26,7 @@ def test_a_rayjob_with_a_submitter_pod_is_one_gang_with_it(muster: Muster) -> No
     assert gangs.job(record, "RayJob", "submitted").last["status"]["jobStatus"] == "SUCCEEDED"
     pod_sets = gangs.workload(record, "submitted").last["spec"]["podSets"]
     assert [one["name"] for one in pod_sets] == ["head", "l4", "submitter"]
-    gangs.assert_capacity_came_first(record, "submitted")
+    gangs.assert_capacity_came_first(record, "submitted", pools=["l4"])
 
 
 def test_a_rayjob_that_cannot_be_suspended_is_refused_with_the_reason(muster: Muster) -> None:
