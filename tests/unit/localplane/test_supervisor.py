@@ -1,0 +1,119 @@
+"""The supervisor keeps what it was given running, and answers whoever asks."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from localplane import control
+from localplane.errors import PlaneError
+from localplane.plane import Plane
+from localplane.settings import Settings
+from localplane.units import Gate, Unit
+
+# The part of it that needs no namespace and no root, as a process: it reaps every child of its own.
+PROGRAM = """
+import asyncio, pathlib, sys
+from localplane.plane import Plane
+from localplane.settings import Settings
+from localplane.supervisor import Supervisor
+where = pathlib.Path(sys.argv[1])
+plane = Plane("t", 0, run=where, state=where)
+asyncio.run(Supervisor(plane, Settings.read(plane)).run())
+"""
+
+
+@pytest.fixture
+def plane(tmp_path: Path) -> Iterator[Plane]:
+    plane = Plane("t", 0, run=tmp_path, state=tmp_path)
+    plane.logs.mkdir()
+    units = (
+        Unit("steady", ("sleep", "1000")),
+        Unit("crashing", ("sh", "-c", "echo again; exit 7")),
+        Unit("waiting", ("sleep", "1000"), after=Gate(file=tmp_path / "gate")),
+    )
+    Settings(units, nodes=(), kubelet="", pause_image="", stores={}).write(plane)
+    process = subprocess.Popen([sys.executable, "-c", PROGRAM, str(tmp_path)])
+    until(lambda: plane.control_socket.exists())
+    yield plane
+    left = [unit["pid"] for unit in units_of(plane).values() if unit["pid"]]
+    process.kill()  # in a plane the kernel would take its children along
+    process.wait(timeout=10)
+    for pid in left:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+
+def until(true: Callable[[], object], seconds: float = 30) -> None:
+    deadline = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < deadline, "the awaited condition never came"
+        time.sleep(0.02)
+
+
+def units_of(plane: Plane) -> dict[str, Any]:
+    units: dict[str, Any] = control.call(plane, "status")["units"]
+    return units
+
+
+def test_a_crashing_process_is_started_again_and_its_last_exit_is_told(plane: Plane) -> None:
+    until(lambda: units_of(plane)["crashing"]["restarts"] >= 2)
+    assert units_of(plane)["crashing"]["lastExit"] == 7
+    assert (plane.logs / "crashing.log").read_text().startswith("again\nagain\n")
+
+
+def test_a_killed_process_comes_back_and_its_neighbours_run_on(plane: Plane) -> None:
+    until(lambda: units_of(plane)["steady"]["pid"])
+    first = units_of(plane)["steady"]["pid"]
+    control.call(plane, "signal", unit="steady", signal=int(signal.SIGKILL))
+    until(lambda: units_of(plane)["steady"]["pid"] not in (None, first))
+    assert units_of(plane)["steady"]["restarts"] == 1
+
+
+def test_a_process_waits_for_its_gate(plane: Plane) -> None:
+    until(lambda: units_of(plane)["steady"]["pid"])
+    assert units_of(plane)["waiting"]["pid"] is None
+    (plane.run / "gate").touch()
+    until(lambda: units_of(plane)["waiting"]["pid"])
+
+
+@pytest.mark.parametrize(
+    ("operation", "arguments", "says"),
+    [
+        ("dance", {}, "knows no operation 'dance'; status, node-up, node-down, signal"),
+        ("signal", {"unit": "absent", "signal": 9}, "unit absent: does not run; one of crashing, steady"),
+        ("node-up", {"name": "n"}, "node n: is not described whole"),
+    ],
+)
+def test_what_it_cannot_do_is_refused_with_what_it_can(
+    plane: Plane, operation: str, arguments: dict[str, Any], says: str
+) -> None:
+    with pytest.raises(PlaneError, match=says):
+        control.call(plane, operation, timeout=10, **arguments)
+
+
+def test_a_line_that_is_no_request_costs_nobody_anything(plane: Plane) -> None:
+    refused = subprocess.run(
+        [sys.executable, "-c", _SEND, str(plane.control_socket)], capture_output=True, text=True, check=True
+    )
+    assert json.loads(refused.stdout)["ok"] is False
+    assert control.call(plane, "status")["ok"]
+
+
+_SEND = """
+import socket, sys
+line = socket.socket(socket.AF_UNIX)
+line.connect(sys.argv[1])
+line.sendall(b"{not json\\n")
+print(line.makefile().readline())
+"""
