@@ -10,6 +10,7 @@ VENV := .venv
 PY := $(VENV)/bin/python
 STAMP := $(VENV)/.installed
 PLANE ?= default
+BASE ?= HEAD
 ROOMS := model stackconfig components controller bundle localplane examples bench tests
 
 .PHONY: help
@@ -49,6 +50,16 @@ check: $(STAMP) ## ruff, mypy --strict, import-linter
 .PHONY: build
 build: $(STAMP) ## Build programs and images of the local plane, boot nothing
 	@$(PY) -m localplane build
+
+.PHONY: preview
+preview: $(STAMP) ## What a change means: make preview STACK=local BASE=origin/main [PLAN=json HTML=page]
+	@: "$${STACK:?name a stack: make preview STACK=local}"
+	@git rev-parse --quiet --verify "$(BASE)^{commit}" >/dev/null || { echo "BASE=$(BASE) is no commit" >&2; exit 2; }
+	@folder=$$(mktemp -d); trap 'rm -rf "$$folder"' EXIT; file=stacks/Pulumi.$$STACK.yaml; base=none; head=none; \
+	  if git cat-file -e "$(BASE):$$file" 2>/dev/null; then base=$$folder/base.yaml; git show "$(BASE):$$file" >"$$base"; fi; \
+	  if [ -f "$$file" ]; then head=$$file; fi; \
+	  $(PY) -m preview report --base "$$STACK=$$base" --head "$$STACK=$$head" $(if $(PLAN),--head-plan "$(PLAN)") \
+	    $(if $(HTML),--html "$(HTML)") --markdown -
 
 .PHONY: stack
 stack: $(STAMP) ## Write a stack file: make stack NAME=gke-dev PROVIDER=gke

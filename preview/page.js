@@ -1,0 +1,28 @@
+
+"use strict";
+// Sorts a table by the column of the button that is pressed: by what stands after the last arrow, numbers as numbers.
+const scales = { m: 0.001, k: 1000, M: 1e6 };
+function key(cell) {
+  const text = cell.textContent.split("→").pop().trim();
+  const found = /^(?:up to )?([+−±-]?)(\d+(?:\.\d+)?)([mkM]?)(?![\w.])/.exec(text);
+  if (!found) return text;
+  const size = Number(found[2]) * (scales[found[3]] || 1);
+  return found[1] === "−" || found[1] === "-" ? -size : size;
+}
+function order(one, two) {
+  if (typeof one === "number" && typeof two === "number") return one - two;
+  if (typeof one !== typeof two) return typeof one === "number" ? 1 : -1;
+  return one < two ? -1 : one > two ? 1 : 0;
+}
+for (const button of document.querySelectorAll("th button")) {
+  button.addEventListener("click", () => {
+    const head = button.parentElement;
+    const body = head.closest("table").tBodies[0];
+    const down = head.getAttribute("aria-sort") === "ascending";
+    for (const other of head.parentElement.children) other.removeAttribute("aria-sort");
+    head.setAttribute("aria-sort", down ? "descending" : "ascending");
+    const rows = Array.from(body.rows, (row) => [key(row.cells[head.cellIndex]), row]);
+    rows.sort((one, two) => (down ? order(two[0], one[0]) : order(one[0], two[0])));
+    body.append(...rows.map((pair) => pair[1]));
+  });
+}

@@ -1,0 +1,46 @@
+"""Plans as the engine prints them, and reports of two stacks."""
+
+import json
+from pathlib import Path
+
+from model.stack import Stack
+from preview.changes import compare
+from preview.parts import Report
+from preview.plan import Plan, parse
+from preview.report import Told, write
+
+HERE = Path(__file__).parent
+ROOT = HERE.parents[2]
+LOCAL = ROOT / "stacks" / "Pulumi.local.yaml"
+# What `pulumi preview --json` (3.200) printed for stack `local` with one team changed, one new, one gone and
+# one priority of another value; stack traces and unchanged inputs are left out.
+PLAN = HERE / "plan.json"
+
+
+def step(
+    op: str, name: str = "thing", *, kind: str = "kubernetes:core/v1:Secret", **more: object
+) -> dict[str, object]:
+    urn = f"urn:pulumi:dev::muster::muster:index:Platform${kind}::{name}"
+    return {"op": op, "urn": urn, **more}
+
+
+def bundle(op: str, name: str, old: dict[str, str] | None, new: dict[str, str] | None) -> dict[str, object]:
+    """A step of a Bundle; None is a side that is not there."""
+    states = {"oldState": old, "newState": new}
+    written = {
+        key: {"inputs": {"manifests": manifests}}
+        for key, manifests in states.items()
+        if manifests is not None
+    }
+    return step(op, name, kind="muster:k8s:Bundle", **written)
+
+
+def plan(*steps: dict[str, object], errors: tuple[str, ...] = ()) -> Plan:
+    diagnostics = [{"message": f"error: {message}\n", "severity": "error"} for message in errors]
+    return parse(json.dumps({"config": {}, "steps": steps, "diagnostics": diagnostics}), source="plan.json")
+
+
+def report(
+    base: Stack | None, head: Stack | None, head_plan: Plan | None = None, *, name: str = "dev"
+) -> Report:
+    return Report((write(Told(name=name, changes=compare(base, head), head_plan=head_plan)),))

@@ -1,0 +1,191 @@
+"""A comparison finds every difference, counts none twice, and is its own mirror image."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from model.pools import Pool
+from model.priorities import Priority
+from model.quantities import Bytes
+from model.queues import Allowance, Bound, Department, Limit
+from model.quotas import NOTHING
+from model.stack import PodsReady, Scheduler, Stack
+from preview.changes import PreemptionChange, compare
+from preview.figures import difference
+from preview.preemption import may, may_within, profiles
+from preview.tree import count, own, read
+from tests.unit.model.model_stacks import CPU, H100, L4, gpus, stack, stacks, team, two_teams
+
+_FEW = settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
+
+def _total(found: Stack, pool: Pool) -> int:
+    total = NOTHING
+    for node in read(found).nodes.values():
+        total += own(node, pool.name)
+    return count(pool, total)
+
+
+@_FEW
+@given(stacks())
+def test_a_stack_does_not_differ_from_itself(one: Stack) -> None:
+    assert compare(one, one).is_empty
+
+
+@_FEW
+@given(stacks(), stacks())
+def test_what_teams_and_departments_gain_is_what_the_pools_guarantee_more(one: Stack, two: Stack) -> None:
+    found = compare(one, two)
+    for pool in (L4, H100):
+        gained = sum(difference(change) for change in found.quotas if change.pool.name == pool.name)
+        assert gained == _total(two, pool) - _total(one, pool)
+        told = [each for each in found.sums if each.name == pool.name]
+        assert sum(count(pool, each.after) - count(pool, each.before) for each in told) == gained
+
+
+@_FEW
+@given(stacks(), stacks())
+def test_the_way_back_is_the_mirror_image(one: Stack, two: Stack) -> None:
+    there, back = compare(one, two), compare(two, one)
+    assert {(row.name, row.pool.name, row.before, row.after) for row in there.quotas} == {
+        (row.name, row.pool.name, row.after, row.before) for row in back.quotas
+    }
+    flipped = [replace(row, is_new=not row.is_new) for row in back.preemption]
+    assert _pairs(there.preemption) == _pairs(tuple(flipped))
+
+
+@_FEW
+@given(stacks(), stacks())
+def test_groups_of_like_teams_say_what_each_pair_of_teams_would(one: Stack, two: Stack) -> None:
+    before, after = profiles(read(one)), profiles(read(two))
+    expected = set()
+    for first in {*before, *after}:
+        for second in {*before, *after} - {first}:
+            had = may(before[first], before[second]) if {first, second} <= set(before) else {}
+            has = may(after[first], after[second]) if {first, second} <= set(after) else {}
+            expected |= {(first, second, pool, True) for pool in has if pool not in had}
+            expected |= {(first, second, pool, False) for pool in had if pool not in has}
+    found = compare(one, two)
+    assert _pairs(found.preemption) == expected
+    inside = {name: name in before and may_within(before[name]) for name in {*before, *after}}
+    for row in found.preemption:
+        if row.right is None:
+            assert all(inside[name] is not row.is_new for name in row.preemptors)
+
+
+def _pairs(rows: tuple[PreemptionChange, ...]) -> set[tuple[str, str, str, bool]]:
+    return {
+        (one, two, pool, row.is_new)
+        for row in rows
+        if row.right is not None
+        for one in row.preemptors
+        for two in row.victims
+        for pool in row.pools
+        if one != two
+    }
+
+
+@_FEW
+@given(stacks())
+def test_no_queue_reaches_more_than_its_tree_guarantees_nor_less_than_its_own(one: Stack) -> None:
+    tree = read(one)
+    for name, pool in tree.pools.items():
+        reach = tree.reach(name)
+        for team_node in tree.teams():
+            root = tree.chain(team_node.name)[-1].name
+            everything = sum(
+                count(pool, own(node, name))
+                for node in tree.nodes.values()
+                if tree.chain(node.name)[-1].name == root
+            )
+            assert count(pool, own(team_node, name)) <= reach[team_node.name].most <= everything
+
+
+def test_a_department_sums_all_below_it() -> None:
+    def nested(quota: int) -> Stack:
+        inner = Department(name="vision", teams=(team("team-a", Allowance(quota={"l4": gpus(quota)})),))
+        pot = Allowance(quota={"l4": gpus(1)})
+        return stack(Department(name="research", allowance=pot, departments=(inner,)))
+
+    rows = {row.path: row for row in compare(nested(2), nested(5)).quotas if row.pool.name == "l4"}
+    top = rows[("research",)]
+    assert top.before is not None
+    assert top.after is not None
+    assert (top.before.own.gpus, top.before.sums.gpus, top.after.own.gpus, top.after.sums.gpus) == (
+        1,
+        3,
+        1,
+        6,
+    )
+    assert set(rows) == {("research",), ("research", "vision"), ("research", "vision", "team-a")}
+
+
+def test_a_neighbour_that_lends_no_more_is_told_as_reach_and_as_borrowing_that_ended() -> None:
+    first = Allowance(quota={"l4": gpus(1)}, borrow=Limit(pools={"l4": Bound.ALL}))
+    lends, keeps = (
+        Allowance(quota={"l4": gpus(2)}, lend=Limit(pools=limit)) for limit in ({}, {"l4": Bound.NONE})
+    )
+    found = compare(two_teams(first, lends), two_teams(first, keeps))
+    rows = {(row.name, row.pool.name): row.is_indirect for row in found.quotas if row.is_team}
+    assert rows == {("team-a", "l4"): True, ("team-b", "l4"): False}
+    assert [(row.name, before, after) for row, before, after in found.borrowing()] == [("team-a", 2, 0)]
+
+
+def test_a_change_of_memory_alone_is_a_change() -> None:
+    before = Allowance(quota={"l4": gpus(1)})
+    after = Allowance(quota={"l4": replace(gpus(1), memory=Bytes(3 * 2**30))})
+    found = compare(two_teams(before), two_teams(after))
+    assert [(row.name, row.pool.name, row.is_indirect) for row in found.quotas if row.is_team] == [
+        ("team-a", "l4", False)
+    ]
+
+
+def test_settings_of_every_room_of_the_stack_are_compared() -> None:
+    base = two_teams(Allowance())
+    moved = stack(
+        Department(name="research", teams=(team("team-a", Allowance(weight=3), priorities=("dev",)),)),
+        Department(name="product", teams=(team("team-b"),)),
+    )
+    head = replace(
+        moved, priorities=(Priority(7, "dev"), Priority(9, "prod")), pods_ready=PodsReady(timeout=60)
+    )
+    told = {each.place: (each.before, each.after) for each in compare(base, head).settings}
+    assert told == {
+        "priorities": ("1000 prod, 100 dev", "9 prod, 7 dev"),
+        "pods ready: timeout": ("900", "60"),
+        "team team-a: priorities": (None, "dev"),
+        "team team-a: weight": (None, "3"),
+        "team team-b: within": ("research", "product"),
+    }
+
+
+def test_pools_that_come_go_and_grow_are_told() -> None:
+    base = stack(Department(name="research", teams=(team("team-a"),)), pools=(CPU, L4))
+    grown = replace(CPU, max_nodes=9)
+    head = stack(Department(name="research", teams=(team("team-a"),)), pools=(grown, H100))
+    found = {each.name: (each.before, each.after) for each in compare(base, head).pools}
+    assert found == {"cpu": (CPU, grown), "h100": (None, H100), "l4": (L4, None)}
+
+
+def test_a_stack_that_was_not_there_is_new_in_all_its_parts() -> None:
+    found = compare(None, two_teams(Allowance(quota={"l4": gpus(1)})))
+    assert {row.before for row in found.quotas} == {None}
+    assert all(row.is_new for row in found.preemption)
+    assert not found.settings
+
+
+def test_kai_is_not_told_what_kueue_would_do() -> None:
+    base, head = two_teams(Allowance()), two_teams(Allowance(quota={"l4": gpus(1)}))
+    found = compare(base, replace(head, scheduler=Scheduler.KAI))
+    assert not found.preemption
+    assert "KAI" in found.unsaid[0]
+
+
+def test_too_many_kinds_of_teams_to_compare_are_said_and_not_guessed(monkeypatch: pytest.MonkeyPatch) -> None:
+    base = two_teams(Allowance(quota={"l4": gpus(1)}, borrow=Limit(otherwise=Bound.ALL)))
+    head = two_teams(Allowance(), Allowance(quota={"l4": gpus(1)}))
+    monkeypatch.setattr("preview.changes._MOST_PAIRS", 1)
+    found = compare(base, head)
+    assert not found.preemption
+    assert "too many to compare" in found.unsaid[0]

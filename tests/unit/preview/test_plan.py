@@ -1,0 +1,158 @@
+"""A plan tells what happens to which resource, never a value, and what is no plan says so."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from preview.bundles import ObjectChange, objects
+from preview.plan import PlanError, parse, read
+from tests.unit.preview.preview_world import PLAN, bundle, plan, step
+
+
+def test_a_real_plan_names_the_objects_and_fields_that_change() -> None:
+    found = read(PLAN)
+    assert found.stack == "local"
+    assert [(each.verb, each.name) for each in found.resources] == [
+        ("deleted", "team-b"),
+        ("created", "team-d"),
+        ("updated", "priorities-classes"),
+        ("updated", "team-a"),
+    ]
+    assert found.resources[2].fields == ('manifests["dev"]',)
+    assert found.resources[2].objects == (
+        ObjectChange(
+            key="dev", name="WorkloadPriorityClass/dev", verb="updated", places=("description", "value")
+        ),
+    )
+    assert {each.name for each in found.resources[0].objects} == {
+        "ClusterQueue/team-b",
+        "LocalQueue/default",
+        "Namespace/team-b",
+    }
+    assert "spec.resourceGroups[0].flavors[l4].resources[nvidia.com/gpu].nominalQuota" in (
+        found.resources[3].objects[0].places
+    )
+    assert json.loads(str(found.config["muster:priorities"])) == {"dev": 200, "prod": 1000}
+
+
+def test_the_steps_of_one_replacement_are_one_replaced_resource_and_stand_first() -> None:
+    steps = [
+        step("create", "b"),
+        step("create-replacement", "a", replaceReasons=["name"]),
+        step("replace", "a", replaceReasons=["name"], detailedDiff={"name": {"kind": "update-replace"}}),
+        step("delete-replaced", "a"),
+        step("same", "c"),
+    ]
+    found = plan(*steps).resources
+    assert [(each.verb, each.name, each.replaced_for) for each in found] == [
+        ("replaced", "a", ("name",)),
+        ("created", "b", ()),
+    ]
+
+
+def test_an_operation_that_is_not_known_is_told_and_not_dropped() -> None:
+    assert [each.verb for each in plan(step("transmogrify")).resources] == ["updated"]
+
+
+def test_values_are_not_even_read() -> None:
+    hidden = "hunter2-hunter2"
+    state = {"inputs": {"data": {"password": hidden}, "stringData": {"a": hidden}}, "outputs": {"x": hidden}}
+    manifest = json.dumps({"Secret/s": {"stringData": {"token": hidden}}})
+    other = json.dumps({"Secret/s": {"stringData": {"token": hidden + "2"}}})
+    found = plan(
+        step("update", oldState=state, newState=state, detailedDiff={"data.password": {}}),
+        bundle("update", "team", {"team": manifest}, {"team": other}),
+    )
+    assert hidden not in repr(found)
+    assert found.resources[1].objects[0].places == ("stringData.token",)
+
+
+def test_a_secret_that_stands_open_in_the_plan_is_cut_from_the_engines_messages() -> None:
+    opened = {
+        "inputs": {
+            "password": {
+                "4dabf18193072939515e22adb298388d": "1b47061264138c4ac30d75fd1eb44270",
+                "plaintext": '"open-sesame"',
+            }
+        }
+    }
+    found = plan(step("create", newState=opened), errors=("cannot log in with open-sesame",))
+    assert found.errors == ("cannot log in with [secret]",)
+
+
+def test_a_bundle_key_that_is_hidden_or_foreign_is_told_as_changed_without_a_look_inside() -> None:
+    for hidden in ("[secret]", "not: json", "[1, 2]", "[" * 100_000):
+        assert list(objects({"team-a": hidden}, {"team-a": "{}"})) == [
+            ObjectChange(key="team-a", name="", verb="updated")
+        ]
+
+
+def test_lists_of_one_length_are_compared_by_place_and_others_as_a_whole() -> None:
+    def text(value: object) -> dict[str, str]:
+        return {"k": json.dumps({"Kind/n": {"spec": {"list": value}}})}
+
+    def places(old: object, new: object) -> tuple[str, ...]:
+        return next(objects(text(old), text(new))).places
+
+    assert places([1, 2], [1, 3]) == ("spec.list[1]",)
+    assert places([1], [1, 3]) == ("spec.list",)
+    assert places([{"name": "a", "x": 1}], [{"name": "b"}, {"name": "a", "x": 2}]) == (
+        "spec.list[a].x",
+        "spec.list[b]",
+    )
+
+
+_WHOLE = PLAN.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("share", [0.1, 0.5, 0.9, 0.999])
+def test_a_truncated_plan_is_told_to_be_cut_off(share: float) -> None:
+    with pytest.raises(
+        PlanError, match=r"plan\.json: (ends in the middle|is not JSON).*pulumi preview --json"
+    ):
+        parse(_WHOLE[: int(len(_WHOLE) * share)], source="plan.json")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "is empty"),
+        ("[]", "no output of `pulumi preview --json`"),
+        ('"text"', "no output of"),
+        ('{"resources": []}', "neither steps nor diagnostics"),
+        ('{"steps": {}}', "no output of"),
+        ("Previewing update (dev)", "is not JSON in line 1"),
+        ('{"steps": []}\n{"steps": []}', "goes on after the plan's end"),
+        ("[" * 200_000, "is no plan"),
+    ],
+)
+def test_what_is_no_plan_says_what_it_is_and_how_to_get_one(text: str, said: str) -> None:
+    with pytest.raises(PlanError, match=said):
+        parse(text, source="plan.json")
+
+
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    with pytest.raises(PlanError, match=r"gone\.json: cannot be read: No such file"):
+        read(tmp_path / "gone.json")
+    (tmp_path / "bytes").write_bytes(b"\xff\xfe")
+    with pytest.raises(PlanError, match="not UTF-8"):
+        read(tmp_path / "bytes")
+
+
+def test_steps_of_a_strange_shape_are_survived() -> None:
+    strange = {
+        "config": [],
+        "steps": [
+            1,
+            None,
+            {},
+            {"urn": 5},
+            {"urn": "no-urn", "op": None, "detailedDiff": [], "oldState": "x"},
+            {"urn": "urn:pulumi:s::p::t::n", "op": "update", "newState": {"inputs": {"manifests": [1]}}},
+        ],
+        "diagnostics": [None, {"severity": "error"}, {"severity": "error", "message": 7}],
+    }
+    found = parse(json.dumps(strange), source="plan.json")
+    assert [each.name for each in found.resources] == ["no-urn", "n"]
+    assert (found.stack, found.errors, found.config) == ("s", (), {})

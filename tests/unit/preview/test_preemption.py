@@ -1,0 +1,123 @@
+"""Who may preempt whom follows what the queues are told, step by step."""
+
+from dataclasses import replace
+
+import pytest
+
+from model.queues import Allowance, Bound, Department, Limit, Preemption, Reclaim, Share, Within
+from model.stack import Stack
+from preview.preemption import Right, may, may_within, profiles
+from preview.tree import read
+from tests.unit.model.model_stacks import gpus, stack, team, two_teams
+
+_ALL: dict[str, Share] = {"l4": Bound.ALL}
+_NOTHING_SAID = Allowance()
+_OWNER = Allowance(quota={"l4": gpus(2)})
+_BORROWER = Allowance(borrow=Limit(pools=_ALL))
+
+
+def _may(found: Stack, one: str = "team-a", two: str = "team-b") -> dict[str, Right]:
+    known = profiles(read(found))
+    return {pool: right for pool, right in may(known[one], known[two]).items() if pool != "cpu"}
+
+
+def _policy(found: Stack, name: str, preemption: Preemption, priorities: tuple[str, ...] = ()) -> Stack:
+    """The stack with another policy, and other priorities, of one team of its first department."""
+    first = found.departments[0]
+    teams = tuple(
+        replace(each, preemption=preemption, priorities=priorities) if each.name == name else each
+        for each in first.teams
+    )
+    return replace(found, departments=(replace(first, teams=teams), *found.departments[1:]))
+
+
+def test_an_owner_reclaims_from_whoever_may_borrow_and_not_the_other_way_round() -> None:
+    found = two_teams(_OWNER, _BORROWER)
+    assert _may(found) == {"l4": Right.RECLAIM}
+    assert _may(found, "team-b", "team-a") == {}
+
+
+def test_who_may_not_borrow_holds_nothing_that_could_be_reclaimed() -> None:
+    assert _may(two_teams(_OWNER, Allowance(quota={"l4": gpus(1)}))) == {}
+
+
+def test_what_is_not_lent_need_not_be_reclaimed() -> None:
+    keeps = replace(_OWNER, lend=Limit(pools={"l4": Bound.NONE}))
+    lends = Allowance(quota={"l4": gpus(1)}, borrow=Limit(pools=_ALL))
+    assert _may(two_teams(keeps, lends)) == {}
+
+
+def test_never_means_never() -> None:
+    found = _policy(two_teams(_OWNER, _BORROWER), "team-a", Preemption(reclaim=Reclaim.NEVER))
+    assert _may(found) == {}
+
+
+@pytest.mark.parametrize(("theirs", "expected"), [(("prod",), {}), (("dev",), {"l4": Right.RECLAIM})])
+def test_reclaiming_from_lower_priority_needs_a_lower_one(
+    theirs: tuple[str, ...], expected: dict[str, Right]
+) -> None:
+    found = _policy(two_teams(_OWNER, _BORROWER), "team-a", Preemption(reclaim=Reclaim.LOWER_PRIORITY))
+    assert _may(_policy(found, "team-b", Preemption(), theirs)) == expected
+
+
+def test_departments_beside_each_other_share_nothing() -> None:
+    found = stack(
+        Department(name="research", teams=(team("team-a", _OWNER),)),
+        Department(name="product", teams=(team("team-b", _BORROWER), team("team-c", _OWNER))),
+    )
+    assert _may(found) == {}
+    assert _may(found, "team-c", "team-b") == {"l4": Right.RECLAIM}
+
+
+def _nested(allowance: Allowance = _NOTHING_SAID) -> Stack:
+    vision = Department(
+        name="vision", allowance=allowance, teams=(team("team-a", _OWNER), team("mate", _BORROWER))
+    )
+    speech = Department(name="speech", teams=(team("team-b", _BORROWER),))
+    return stack(Department(name="research", departments=(vision, speech)))
+
+
+def test_a_mate_gets_back_what_its_department_lends_to_others() -> None:
+    assert _may(_nested(), "mate", "team-b") == {"l4": Right.RECLAIM}
+    assert _may(_nested(), "mate", "team-a") == {}
+
+
+def test_a_department_that_lends_nothing_has_nothing_outside_to_reclaim() -> None:
+    closed = Allowance(lend=Limit(pools={"l4": Bound.NONE}))
+    assert _may(_nested(closed), "team-a", "team-b") == {}
+    assert _may(_nested(closed), "team-a", "mate") == {"l4": Right.RECLAIM}
+
+
+def test_a_department_that_borrows_nothing_shields_its_teams_outside() -> None:
+    inner = Department(
+        name="speech",
+        allowance=Allowance(borrow=Limit(pools={"l4": Bound.NONE})),
+        teams=(team("team-b", _BORROWER),),
+    )
+    owners = Department(name="vision", teams=(team("team-a", _OWNER),))
+    assert _may(stack(Department(name="research", departments=(owners, inner)))) == {}
+
+
+def test_fair_sharing_lets_borrowers_preempt_each_other_and_nothing_else_does() -> None:
+    def three(weight: int | None) -> Stack:
+        borrowers = [team(name, replace(_BORROWER, weight=weight)) for name in ("team-a", "team-b")]
+        return stack(Department(name="research", teams=(*borrowers, team("owner", _OWNER))))
+
+    assert _may(three(None)) == {}
+    assert _may(three(2)) == {"l4": Right.FAIR}
+    assert _may(three(2), "owner", "team-a") == {"l4": Right.RECLAIM}
+    assert _may(three(2), "team-a", "owner") == {}
+
+
+@pytest.mark.parametrize(
+    ("within", "priorities", "expected"),
+    [
+        (Within.NEVER, (), False),
+        (Within.LOWER_PRIORITY, (), True),
+        (Within.LOWER_PRIORITY, ("dev",), False),
+        (Within.LOWER_OR_NEWER, ("dev",), True),
+    ],
+)
+def test_inside_a_team_priorities_decide(within: Within, priorities: tuple[str, ...], expected: bool) -> None:
+    found = _policy(two_teams(_OWNER), "team-a", Preemption(within=within), priorities)
+    assert may_within(profiles(read(found))["team-a"]) is expected

@@ -1,0 +1,179 @@
+"""The command pairs what belongs together, writes what it is asked for, and refuses what it cannot use."""
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from preview.__main__ import main
+from tests.unit.preview.preview_world import LOCAL, PLAN, ROOT
+
+
+@pytest.fixture
+def changed(tmp_path: Path) -> Path:
+    path = tmp_path / "Pulumi.local.yaml"
+    text = LOCAL.read_text(encoding="utf-8")
+    path.write_text(
+        text.replace("quota: {l4: 1, h100: 1}, borrow", "quota: {h100: 1}, borrow"), encoding="utf-8"
+    )
+    assert path.read_text(encoding="utf-8") != text
+    return path
+
+
+def _run(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> str:
+    assert main(["report", *map(str, arguments)]) == 0
+    return capsys.readouterr().out
+
+
+def _refused(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> str:
+    assert main(["report", *map(str, arguments)]) == 2
+    found = capsys.readouterr()
+    assert found.out == ""
+    return found.err
+
+
+def test_two_files_give_a_comment_on_standard_output(
+    changed: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = _run(capsys, "--base", LOCAL, "--head", changed)
+    assert said.startswith("## Muster preview: `local`\n\n**Guaranteed `l4` GPU in sum: 2 → 1.**\n")
+    assert "1 team loses quota: `team-a`." in said
+
+
+def test_one_base_and_one_head_are_one_stack_whatever_they_are_called(
+    changed: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    base = changed.with_name("base-from-main.yaml")
+    base.write_text(LOCAL.read_text(encoding="utf-8"), encoding="utf-8")
+    assert "loses quota" in _run(capsys, "--base", base, "--head", changed)
+
+
+def test_plans_alone_are_enough(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    document = json.loads(PLAN.read_text(encoding="utf-8"))
+    document["steps"], document["config"]["muster:priorities"] = (
+        document["steps"][:1],
+        '{"dev":100,"prod":1000}',
+    )
+    base = tmp_path / "base.json"
+    base.write_text(json.dumps(document), encoding="utf-8")
+    said = _run(capsys, "--base-plan", base, "--head-plan", PLAN)
+    assert "| `priorities` | `1000 prod, 100 dev` | `1000 prod, 200 dev` |" in said
+    assert "### Resources replaced or deleted" in said
+
+
+def test_what_base_would_change_just_the_same_is_told_apart(capsys: pytest.CaptureFixture[str]) -> None:
+    said = _run(capsys, "--base", LOCAL, "--head", LOCAL, "--base-plan", PLAN, "--head-plan", PLAN)
+    assert "**Nothing changes.**" in said
+    assert "<summary>Resources that change without this pull request</summary>" in said
+    assert "### Resources replaced" not in said
+
+
+def test_several_stacks_are_paired_by_name_and_told_in_order(
+    changed: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = _run(
+        capsys,
+        "--base",
+        f"b={LOCAL}",
+        f"gone={LOCAL}",
+        "--head",
+        f"new={LOCAL}",
+        f"b={changed}",
+        "--head-plan",
+        f"b={PLAN}",
+    )
+    assert re.findall(r"^## .*`(.*)`$", said, re.MULTILINE) == ["b", "gone", "new"]
+    assert said.index("### Resources replaced") < said.index("## Muster preview: `gone`")
+    assert said.count("removed, with namespace") == 1
+
+
+def test_a_new_stack_is_told_against_nothing_when_that_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "2 teams gain quota" not in _refused(capsys, "--head", LOCAL)
+    assert "3 teams gain quota" in _run(capsys, "--base", "none", "--head", LOCAL)
+
+
+def test_a_head_that_is_no_stack_is_reported_with_its_lines(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "Pulumi.local.yaml"
+    path.write_text(LOCAL.read_text(encoding="utf-8").replace("weight: 2", "weight: two"), encoding="utf-8")
+    said = _run(capsys, "--base", LOCAL, "--head", path)
+    assert "**Refused: 1 mistake in the stack's description.**" in said
+    assert re.search(r"- `line \d+: muster:departments\.research\.teams\.team-a\.weight: ", said)
+
+
+def test_an_engine_error_in_the_middle_is_reported_with_what_was_reached(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    document = json.loads(PLAN.read_text(encoding="utf-8"))
+    document["diagnostics"] = [
+        {"severity": "error", "message": "error: \x1b[31mcannot reach the cluster\x1b[0m"}
+    ]
+    path = tmp_path / "plan.json"
+    path.write_text(json.dumps(document), encoding="utf-8")
+    said = _run(capsys, "--base", LOCAL, "--head", LOCAL, "--head-plan", path)
+    assert "**The preview failed: the engine stopped" in said
+    assert "- `cannot reach the cluster`\n" in said
+    assert "### Resources replaced or deleted" in said
+
+
+def test_all_three_outputs_are_written_at_once(changed: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    outs = {key: changed.with_suffix(f".{key}") for key in ("markdown", "html", "json")}
+    named = [part for key, path in outs.items() for part in (f"--{key}", path)]
+    assert _run(capsys, "--base", LOCAL, "--head", changed, "--head-plan", PLAN, *named) == ""
+    assert outs["markdown"].read_text(encoding="utf-8").startswith("## Muster preview")
+    assert outs["html"].read_text(encoding="utf-8").startswith("<!doctype html>")
+    stack = json.loads(outs["json"].read_text(encoding="utf-8"))["stacks"][0]
+    assert (stack["stack"], stack["changed"]) == ("local", True)
+    row = next(each for each in stack["quotas"] if (each["name"], each["pool"]) == ("team-a", "l4"))
+    assert row["before"]["quota"] == {"gpus": 1, "cpu": "1", "memory": "2Gi"}
+    assert row["after"]["quota"] == {"gpus": 0, "cpu": "0", "memory": "0"}
+    assert [each["verb"] for each in stack["resources"]] == ["deleted", "created", "updated", "updated"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--head", str(LOCAL)], "no base is named"),
+        (["--base", str(LOCAL)], "no head is named"),
+        (["--base", "none", "--head", "none"], "nothing to compare"),
+        (["--base", str(LOCAL), "--head", "gone.yaml"], "gone.yaml: there is no such file"),
+        (["--base", str(LOCAL), "--head", str(LOCAL), str(LOCAL)], "names stack 'local' twice"),
+        (["--base", str(LOCAL), "--head", str(LOCAL), "--head-plan", str(LOCAL)], "is not JSON"),
+        (
+            ["--base", str(LOCAL), "--head", str(LOCAL), "--markdown", "-", "--json"],
+            "standard output takes one",
+        ),
+        (["--base", str(LOCAL), "--head", str(LOCAL), "--html", "/dev/null/x"], "/dev/null/x: "),
+    ],
+)
+def test_bad_input_is_refused_with_its_fix_and_nothing_is_written(
+    arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert said in _refused(capsys, *arguments)
+
+
+def test_a_plan_of_another_program_is_no_description(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "foreign.json"
+    path.write_text('{"config": {"aws:region": "x"}, "steps": []}', encoding="utf-8")
+    assert "holds no configuration of Muster" in _refused(capsys, "--base", "none", "--head-plan", path)
+
+
+def test_help_says_how(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["report", "--help"])
+    assert ended.value.code == 0
+    assert "git show origin/main:stacks/Pulumi.dev.yaml" in capsys.readouterr().out
+
+
+def test_the_command_loads_no_pulumi() -> None:
+    code = "import sys, preview.__main__; print(any(name.startswith('pulumi') for name in sys.modules))"
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60, check=True
+    )
+    assert done.stdout.strip() == "False"

@@ -1,0 +1,134 @@
+"""A mistake is told on its line, in the words and escapes of whoever shows it."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from preview.__main__ import main
+from preview.validate import Format, check, write
+from tests.unit.preview.preview_world import LOCAL
+
+# Two errors, in lines 4 and 7, and a warning in line 8; the team's name is an attack on each format.
+_WRONG = """\
+config:
+  muster:cluster: {provider: gke, name: ml, region: us-central1, project: p}
+  muster:pools:
+    cpu: {machine: e2-standard-9, maxNodes: 20}
+    h100: {accelerator: nvidia-h100-80gb, machine: a3-highgpu-8g, capacity: queued, maxNodes: 2}
+  muster:departments:
+    "x%0A::error::x, y\\e[31m\\n|": {teams: {a: {}}}
+"""
+_WARNED = """\
+config:
+  muster:cluster: {provider: gke, name: ml, region: us-central1, project: p}
+  muster:pools:
+    cpu: {machine: e2-standard-4, maxNodes: 20}
+    h100: {accelerator: nvidia-h100-80gb, machine: a3-highgpu-8g, capacity: queued, maxNodes: 2}
+  muster:departments:
+    research:
+      teams:
+        a: {quota: {h100: 3}}
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "stacks").mkdir()
+    (tmp_path / "stacks" / "Pulumi.wrong.yaml").write_text(_WRONG, encoding="utf-8")
+    (tmp_path / "stacks" / "Pulumi.warned.yaml").write_text(_WARNED, encoding="utf-8")
+    return tmp_path
+
+
+def test_every_stack_file_is_checked_by_default(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["validate"]) == 1
+    said = capsys.readouterr().out
+    assert "stacks/Pulumi.warned.yaml: is a stack\n" in said
+    assert re.search(
+        r"^warning: stacks/Pulumi.warned.yaml:9: .*3 GPUs are not whole nodes", said, re.MULTILINE
+    )
+    assert re.search(r"^stacks/Pulumi.wrong.yaml:4: muster:pools.cpu.machine: ", said, re.MULTILINE)
+    assert re.search(r"^stacks/Pulumi.wrong.yaml:7: ", said, re.MULTILINE)
+    assert "\x1b" not in said
+
+
+def test_warnings_alone_pass(folder: Path) -> None:
+    assert main(["validate", "stacks/Pulumi.warned.yaml"]) == 0
+
+
+def test_without_a_stack_file_there_is_nothing_to_check(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["validate"]) == 2
+    assert "name the stack files" in capsys.readouterr().err
+
+
+def test_the_stacks_of_this_repository_hold() -> None:
+    assert main(["validate", str(LOCAL)]) == 0
+
+
+def test_json_tells_the_line_of_each(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["validate", "--json"]) == 1
+    files = {each["file"]: each for each in json.loads(capsys.readouterr().out)["files"]}
+    assert files["stacks/Pulumi.warned.yaml"]["valid"] is True
+    assert [each["line"] for each in files["stacks/Pulumi.warned.yaml"]["violations"]] == [9]
+    assert files["stacks/Pulumi.wrong.yaml"]["valid"] is False
+    assert {each["line"] for each in files["stacks/Pulumi.wrong.yaml"]["violations"]} == {4, 7}
+
+
+def test_github_sees_one_command_a_mistake_and_no_other(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["validate", "--format", "github"]) == 1
+    lines = capsys.readouterr().out.splitlines()
+    pattern = r"::(error|warning) file=([^:,]+),line=(\d+),title=([^:,]+)::.+%0AFix%?3?A?:? .+"
+    found = [match for line in lines if (match := re.fullmatch(pattern, line))]
+    assert len(found) == len(lines) >= 3
+    assert {(match[1], match[2], int(match[3])) for match in found} == {
+        ("warning", "stacks/Pulumi.warned.yaml", 9),
+        ("error", "stacks/Pulumi.wrong.yaml", 4),
+        ("error", "stacks/Pulumi.wrong.yaml", 7),
+    }
+
+
+def test_gitlab_gets_a_code_quality_report_with_a_fingerprint_each(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["validate", "--format", "gitlab"]) == 1
+    found = json.loads(capsys.readouterr().out)
+    assert len({each["fingerprint"] for each in found}) == len(found) >= 3
+    for each in found:
+        assert set(each) == {"description", "check_name", "fingerprint", "severity", "location"}
+        assert each["severity"] in ("info", "minor", "major", "critical", "blocker")
+        assert isinstance(each["location"]["lines"]["begin"], int)
+        assert not each["location"]["path"].startswith(("/", "./"))
+
+
+def test_a_fingerprint_stays_when_the_line_moves(folder: Path) -> None:
+    def fingerprints() -> list[str]:
+        checked = check(Path("stacks/Pulumi.warned.yaml"))
+        return [each["fingerprint"] for each in json.loads(write([checked], Format.GITLAB))]
+
+    before = fingerprints()
+    path = folder / "stacks" / "Pulumi.warned.yaml"
+    path.write_text("# a comment\n\n" + path.read_text(encoding="utf-8"), encoding="utf-8")
+    assert fingerprints() == before
+
+
+@pytest.mark.parametrize("how", list(Format))
+def test_a_file_that_is_no_yaml_and_one_that_is_gone_are_told_in_every_format(
+    folder: Path, how: Format, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "broken.yaml").write_text("config:\n  a: [1,\n", encoding="utf-8")
+    assert main(["validate", "--format", how.value, "broken.yaml", "gone.yaml"]) == 1
+    said = capsys.readouterr().out
+    assert "broken.yaml" in said
+    assert "gone.yaml" in said
+    assert "cannot be read" in said
+
+
+def test_a_path_below_here_is_told_from_here(folder: Path) -> None:
+    assert check(folder / "stacks" / "Pulumi.warned.yaml").file == "stacks/Pulumi.warned.yaml"
