@@ -16,11 +16,13 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from localplane import boot, build, health, preflight, teardown
+from localplane import boot, health, preflight, teardown
 from localplane.autoscaler import cli as cloud
-from localplane.build_children import Stopped
+from localplane.build import everything
+from localplane.build.cache import cache_root
+from localplane.build.children import Stopped
 from localplane.errors import PlaneError
-from localplane.plane import Plane, cache_root, existing, named
+from localplane.plane import Plane, existing, named
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -42,7 +44,7 @@ def _up(options: argparse.Namespace) -> int:
     if found is not None and teardown.is_alive(found[1]):
         return _already_up(found[0])
     preflight.check()
-    artifacts = build.ensure_all()
+    artifacts = everything.ensure_all()
     begun = time.monotonic()
 
     def step(name: str) -> None:
@@ -66,7 +68,7 @@ def _already_up(plane: Plane) -> int:
 
 def _build(_: argparse.Namespace) -> int:
     preflight.check()
-    build.ensure_all()
+    everything.ensure_all()
     return 0
 
 

@@ -17,14 +17,15 @@ from pathlib import Path
 from typing import Final
 
 from localplane import certificates, control, coredns, gates, network, sandbox, teardown, units
-from localplane.artifacts import Artifacts
 from localplane.autoscaler import manifests as autoscaler_manifests
 from localplane.autoscaler import names as autoscaler_names
+from localplane.build.artifacts import Artifacts
+from localplane.build.cache import cache_root
 from localplane.certificates import Authority
 from localplane.errors import PlaneError
 from localplane.kubectl import Kubectl
 from localplane.node import NodeSpec
-from localplane.plane import API_PORT, Plane, Record, all_names, cache_root, existing, free_index, named
+from localplane.plane import API_PORT, Plane, Record, all_names, existing, free_index, named
 from localplane.settings import Settings
 from localplane.units import Unit
 

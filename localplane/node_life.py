@@ -18,8 +18,9 @@ from http.client import HTTPException, HTTPSConnection
 from pathlib import Path
 from typing import Final
 
-from localplane import certificates, control_groups, network, node, store
-from localplane.build import RAY_STORE, SYSTEM_STORE
+from localplane import certificates, control_groups, network, node
+from localplane.build import store
+from localplane.build.everything import RAY_STORE, SYSTEM_STORE
 from localplane.node import NodeSpec
 from localplane.plane import API_PORT, Plane
 from localplane.settings import Settings

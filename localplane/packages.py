@@ -12,8 +12,8 @@ import subprocess
 from pathlib import Path
 
 from localplane import node
+from localplane.build.versions import Package, load
 from localplane.errors import PlaneError
-from localplane.versions import Package, load
 
 
 def missing() -> list[Package]:

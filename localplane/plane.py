@@ -8,13 +8,13 @@ network namespace of its own; only the uplink to the host differs.
 from __future__ import annotations
 
 import json
-import os
 import re
 from dataclasses import asdict, dataclass
 from ipaddress import IPv4Address, IPv4Network
 from pathlib import Path
 from typing import Final
 
+from localplane.build.cache import cache_root
 from localplane.errors import PlaneError
 
 CONTEXT: Final = "muster"
@@ -112,15 +112,6 @@ class Record:
             return Record(**json.loads(path.read_text()))
         except (FileNotFoundError, ValueError, TypeError):
             return None
-
-
-def cache_root() -> Path:
-    """The one directory outside the checkout: builds, images and the disks of planes."""
-    chosen = os.environ.get("MUSTER_CACHE")
-    if chosen:
-        return Path(chosen).absolute()
-    base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    return Path(base).absolute() / "muster"
 
 
 def named(name: str, *, index: int) -> Plane:

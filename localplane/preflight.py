@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Final
 
 from localplane import packages
+from localplane.build.cache import cache_root
 from localplane.errors import PlaneError
-from localplane.plane import cache_root
 
 _GIB: Final = 2**30
 # What the nodes of a plane with a Ray gang write; the builder asks for its own share before it builds.

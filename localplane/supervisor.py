@@ -20,9 +20,10 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from localplane import gates, network, node_life, sandbox
+from localplane.build.cache import cache_root
 from localplane.errors import PlaneError
 from localplane.node import NodeSpec
-from localplane.plane import Plane, cache_root, named
+from localplane.plane import Plane, named
 from localplane.settings import Settings
 from localplane.units import Unit
 

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from localplane import packages, preflight
+from localplane.build.versions import load
 from localplane.errors import PlaneError
-from localplane.versions import load
 
 Usage = namedtuple("Usage", "total used free")
 

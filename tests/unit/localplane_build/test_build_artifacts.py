@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from localplane.artifacts import Artifacts, link_programs
-from localplane.cache import Cache
-from localplane.images import Image
+from localplane.build.artifacts import Artifacts, link_programs
+from localplane.build.cache import Cache
+from localplane.build.images import Image
 
 
 def artifacts(tmp_path: Path) -> Artifacts:

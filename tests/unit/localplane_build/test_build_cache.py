@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from localplane.cache import SUMS, Cache, Entry, census, default_root, key_of
+from localplane.build.cache import SUMS, Cache, Entry, cache_root, census, key_of
 from localplane.errors import PlaneError
 
 
@@ -143,9 +143,9 @@ def test_a_root_that_cannot_be_made_is_one_clear_error(tmp_path: Path) -> None:
 def test_the_root_follows_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv("MUSTER_CACHE", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
-    assert default_root() == tmp_path / "xdg" / "muster"
+    assert cache_root() == tmp_path / "xdg" / "muster"
     monkeypatch.setenv("MUSTER_CACHE", str(tmp_path / "own"))
-    assert default_root() == tmp_path / "own"
+    assert cache_root() == tmp_path / "own"
 
 
 def test_a_census_notices_a_missing_and_a_grown_file(tmp_path: Path) -> None:

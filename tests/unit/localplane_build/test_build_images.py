@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
-from localplane.cache import Cache
+from localplane.build.base_image import base_entry
+from localplane.build.buildah import manifest_digest
+from localplane.build.cache import Cache
+from localplane.build.images import Image, _sources, package_list
+from localplane.build.python_packages import for_image, with_interpreter
+from localplane.build.versions import CHECKOUT, load
 from localplane.errors import PlaneError
-from localplane.images import Image, _sources, package_list
-from localplane.images_base import base_entry
-from localplane.images_buildah import manifest_digest
-from localplane.images_python import for_image, with_interpreter
-from localplane.versions import CHECKOUT, load
 
 PINS = """# a comment
 plain==1.0 \\

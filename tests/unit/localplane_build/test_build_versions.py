@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from localplane.build.versions import CHECKOUT, VERSIONS_FILE, Program, load
 from localplane.errors import PlaneError
-from localplane.versions import CHECKOUT, VERSIONS_FILE, Program, load
 
 VERSIONS = load()
 FOREIGN = [program for program in VERSIONS.programs.values() if program.name != "pause"]

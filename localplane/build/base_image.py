@@ -11,10 +11,10 @@ import platform
 from pathlib import Path
 from typing import Final
 
-from localplane.build_children import Children
-from localplane.cache import Cache, Entry, file_sha256, key_of
+from localplane.build.cache import Cache, Entry, file_sha256, key_of
+from localplane.build.children import Children
+from localplane.build.versions import PythonBase
 from localplane.errors import PlaneError
-from localplane.versions import PythonBase
 
 _MADE_AT: Final = "1735689600"  # 2025-01-01: a fixed time, so that the same packages give the same bytes
 _TRIES: Final = 3

@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from localplane.cache import Cache, key_of
-from localplane.images import Image
+from localplane.build.cache import Cache, key_of
+from localplane.build.images import Image
 
 
 @dataclass(frozen=True, slots=True)

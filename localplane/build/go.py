@@ -18,11 +18,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from localplane.build_children import Children, Failure, explain
-from localplane.build_progress import Board
-from localplane.cache import Cache, Entry, key_of
+from localplane.build.cache import Cache, Entry, key_of
+from localplane.build.children import Children, Failure, explain
+from localplane.build.progress import Board
+from localplane.build.versions import CHECKOUT, Program
 from localplane.errors import PlaneError
-from localplane.versions import CHECKOUT, Program
 
 _FETCH_TRIES: Final = 4
 _BACKOFF_SECONDS: Final = 2.0  # to the power of the attempt: 2, 4, 8

@@ -14,18 +14,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from localplane.build_children import Children
-from localplane.cache import Cache, Entry, file_sha256, key_of
+from localplane.build.base_image import ensure_base
+from localplane.build.buildah import MADE_AT, Job, build, manifest_digest
+from localplane.build.cache import Cache, Entry, file_sha256, key_of
+from localplane.build.children import Children
+from localplane.build.python_packages import ensure_packages
+from localplane.build.versions import CHECKOUT, Versions
 from localplane.errors import PlaneError
-from localplane.images_base import ensure_base
-from localplane.images_buildah import MADE_AT, Job, build, manifest_digest
-from localplane.images_python import ensure_packages
-from localplane.versions import CHECKOUT, Versions
 
 REGISTRY: Final = "muster.local"
 # Charts run as this user; it is the "nonroot" of the distroless images that they usually name.
 _NONROOT: Final = "65532:65532"
-_CONTAINERFILES: Final = Path(__file__).resolve().parent / "containerfiles"
+_CONTAINERFILES: Final = CHECKOUT / "localplane" / "containerfiles"
 _CONTROLLER: Final = CHECKOUT / "controller" / "Containerfile"
 # Image -> path of the program in it: the charts' commands name these paths.
 BINARY_IMAGES: Final[Mapping[str, str]] = {

@@ -17,17 +17,17 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from localplane.artifacts import Artifacts, link_programs
-from localplane.build_accept import accepted
-from localplane.build_assets import ensure_asset
-from localplane.build_children import Children, Stopped
-from localplane.build_go import GoBuilder, find_toolchain
-from localplane.build_progress import Board, clock_text, shown
-from localplane.cache import Cache
+from localplane.build.accept import accepted
+from localplane.build.artifacts import Artifacts, link_programs
+from localplane.build.assets import ensure_asset
+from localplane.build.cache import Cache
+from localplane.build.children import Children, Stopped
+from localplane.build.go import GoBuilder, find_toolchain
+from localplane.build.images import BINARY_IMAGES, Image, ImageBuilder
+from localplane.build.progress import Board, clock_text, shown
+from localplane.build.store import ensure_store
+from localplane.build.versions import Program, Versions, load
 from localplane.errors import PlaneError
-from localplane.images import BINARY_IMAGES, Image, ImageBuilder
-from localplane.store import ensure_store
-from localplane.versions import Program, Versions, load
 
 # Seconds that each step besides the Go programs took on two cores, for the progress display.
 _STEPS: Final = {
@@ -253,7 +253,3 @@ def _report(artifacts: Artifacts, *, target: Path | None) -> None:
     for kind, store in artifacts.stores.items():
         print(f"store {kind}: {store}")
     print(f"PATH: {artifacts.path}")
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -10,10 +10,10 @@ import json
 import shutil
 from pathlib import Path
 
-from localplane.build_go import GoBuilder
-from localplane.cache import Cache, Entry, key_of
+from localplane.build.cache import Cache, Entry, key_of
+from localplane.build.go import GoBuilder
+from localplane.build.versions import Asset
 from localplane.errors import PlaneError
-from localplane.versions import Asset
 
 
 def asset_entry(cache: Cache, asset: Asset) -> Entry:

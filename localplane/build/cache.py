@@ -29,11 +29,11 @@ _POLL_SECONDS: Final = 0.2
 _STALE_SECONDS: Final = 24 * 3600
 
 
-def default_root() -> Path:
+def cache_root() -> Path:
     """$MUSTER_CACHE, else muster/ under $XDG_CACHE_HOME, else ~/.cache/muster."""
     if own := os.environ.get("MUSTER_CACHE"):
-        return Path(own)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "muster"
+        return Path(own).absolute()
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache").absolute() / "muster"
 
 
 def key_of(*parts: bytes | str) -> str:
@@ -95,7 +95,7 @@ class Cache:
     """The cache root and what is common to everything in it."""
 
     def __init__(self, root: Path | None = None) -> None:
-        self.root = root or default_root()
+        self.root = root or cache_root()
 
     def entry(self, kind: str, name: str, key: str) -> Entry:
         return Entry(kind=kind, name=name, key=key, path=self.root / kind / name / key)

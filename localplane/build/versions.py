@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from localplane.errors import PlaneError
 
-CHECKOUT: Final = Path(__file__).resolve().parent.parent
+CHECKOUT: Final = Path(__file__).resolve().parents[2]
 VERSIONS_FILE: Final = CHECKOUT / "manifests" / "versions.toml"
 
 

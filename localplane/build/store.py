@@ -17,10 +17,10 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
-from localplane.build_children import Children
-from localplane.cache import Cache, Entry, census, key_of
+from localplane.build.cache import Cache, Entry, census, key_of
+from localplane.build.children import Children
+from localplane.build.images import Image
 from localplane.errors import PlaneError
-from localplane.images import Image
 
 _NAMESPACE: Final = "k8s.io"  # where the kubelet's containerd keeps everything
 _START_SECONDS: Final = 30.0

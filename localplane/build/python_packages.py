@@ -16,8 +16,8 @@ from typing import Final
 
 from packaging.requirements import InvalidRequirement, Requirement
 
-from localplane.build_children import Children
-from localplane.cache import Cache, Entry, key_of
+from localplane.build.cache import Cache, Entry, key_of
+from localplane.build.children import Children
 
 # glibc of Debian 12; a wheel for an older one runs on a newer one.
 _GLIBC_MINORS: Final = range(36, 4, -1)

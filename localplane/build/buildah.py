@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from localplane.build_children import Children
+from localplane.build.children import Children
 from localplane.errors import PlaneError
 
 MADE_AT: Final = 1735689600  # 2025-01-01, for every file: the digest depends on content alone

@@ -15,7 +15,7 @@ from contextlib import closing, suppress
 from pathlib import Path
 from typing import Final
 
-from localplane.versions import Program
+from localplane.build.versions import Program
 
 _SECONDS: Final = 20
 # The first CLI that reads `stackConfigDir` and every option that Pulumi.yaml uses; 4 may change them.
