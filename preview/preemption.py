@@ -29,14 +29,11 @@ class Right(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A node of a profile's chain, for one pool. `others`: quota that the node holds beside the child's
-    below.
-    """
+    """A node of a profile's chain, for one pool. `has`: there is quota in it or below it."""
 
     has: bool
     lends: bool
     borrows: bool
-    others: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +68,7 @@ def may(preemptor: Profile, victim: Profile) -> dict[str, Right]:
     for pool, steps in preemptor.steps:
         if pool not in victim.borrowing or pool not in theirs:
             continue
-        right = _right(steps[:p_depth], theirs[pool][:v_depth], theirs[pool][v_depth - 1])
+        right = _right(steps[:p_depth], theirs[pool][:v_depth])
         if right is Right.FAIR and not (preemptor.is_weighted and pool in preemptor.borrowing):
             right = None
         if right is not None:
@@ -86,16 +83,18 @@ def may_within(team: Profile) -> bool:
     return team.within == "LowerPriority" and team.highest > team.lowest
 
 
-def _right(ours: Sequence[Step], theirs: Sequence[Step], last: Step) -> Right | None:
-    """`ours` and `theirs` go from each team to the last node below the one where both meet."""
-    victim_reaches = all(step.borrows for step in theirs)
-    if victim_reaches and _owns(ours):
+def _right(ours: Sequence[Step], theirs: Sequence[Step]) -> Right | None:
+    """`ours` and `theirs` go from each team to the last node below the one where both meet.
+
+    A victim behind a department that borrows nothing has borrowed inside of it, and what it gives back comes
+    out when that department and all above it lend.
+    """
+    closed = next((index for index, step in enumerate(theirs) if not step.borrows), None)
+    if closed is None and _owns(ours):
         return Right.RECLAIM
     if not all(step.borrows for step in ours):
         return None
-    if victim_reaches or (len(theirs) > 1 and last.lends and last.others):
-        return Right.FAIR
-    return None
+    return Right.FAIR if closed is None or all(step.lends for step in theirs[closed:]) else None
 
 
 def _owns(ours: Sequence[Step]) -> bool:
@@ -144,7 +143,7 @@ def _profile(tree: Tree, chain: tuple[Node, ...], reaches: Mapping[str, Mapping[
 
 
 def _steps(tree: Tree, chain: tuple[Node, ...], pool: str, reach: Mapping[str, Reach]) -> tuple[Step, ...]:
-    steps, below = [], 0
+    steps = []
     for node in chain:
         holding, here = node.holdings.get(pool), reach[node.name]
         borrow, lend = (None, None) if holding is None else (holding.borrow, holding.lend)
@@ -153,8 +152,6 @@ def _steps(tree: Tree, chain: tuple[Node, ...], pool: str, reach: Mapping[str, R
                 has=here.subtree > 0,
                 lends=not is_closed(tree.pools[pool], lend),
                 borrows=not is_closed(tree.pools[pool], borrow),
-                others=here.subtree > below,
             )
         )
-        below = here.lent
     return tuple(steps)

@@ -132,6 +132,15 @@ def test_a_neighbour_that_lends_no_more_is_told_as_reach_and_as_borrowing_that_e
     assert [(row.name, before, after) for row, before, after in found.borrowing()] == [("team-a", 2, 0)]
 
 
+def test_a_team_that_does_not_change_gains_a_victim_and_keeps_the_one_it_had() -> None:
+    owner = Allowance(quota={"l4": gpus(2), "h100": gpus(8)})
+    before = Allowance(borrow=Limit(pools={"l4": gpus(1)}))
+    after = Allowance(borrow=Limit(pools={"l4": gpus(2), "h100": Bound.ALL}))
+    found = compare(two_teams(owner, before), two_teams(owner, after))
+    assert _pairs(found.preemption) == {("team-a", "team-b", "h100", True)}
+    assert [(row.name, row.pool.name) for row, _, _ in found.borrowing()] == [("team-b", "h100")]
+
+
 def test_a_change_of_memory_alone_is_a_change() -> None:
     before = Allowance(quota={"l4": gpus(1)})
     after = Allowance(quota={"l4": replace(gpus(1), memory=Bytes(3 * 2**30))})

@@ -121,3 +121,41 @@ def test_fair_sharing_lets_borrowers_preempt_each_other_and_nothing_else_does() 
 def test_inside_a_team_priorities_decide(within: Within, priorities: tuple[str, ...], expected: bool) -> None:
     found = _policy(two_teams(_OWNER), "team-a", Preemption(within=within), priorities)
     assert may_within(profiles(read(found))["team-a"]) is expected
+
+
+def _behind(allowance: Allowance, *, outside: Allowance = _BORROWER, weight: int | None = None) -> Stack:
+    """team-a beside two departments: in one team-b and an owner behind `allowance`, in the other an owner."""
+    inner = Department(
+        name="inner", allowance=allowance, teams=(team("team-b", _BORROWER), team("inner-owner", _OWNER))
+    )
+    other = Department(name="other", teams=(team("other-owner", _OWNER),))
+    teams = (team("team-a", replace(outside, weight=weight)),)
+    return stack(Department(name="research", departments=(inner, other), teams=teams))
+
+
+def test_a_victim_behind_a_closed_department_has_borrowed_inside_and_owes_nobody_outside() -> None:
+    closed = Allowance(borrow=Limit(pools={"l4": Bound.NONE}))
+    assert _may(_behind(closed, outside=_OWNER)) == {}
+    assert _may(_behind(_NOTHING_SAID, outside=_OWNER)) == {"l4": Right.RECLAIM}
+    assert _may(_behind(closed), "inner-owner", "team-b") == {"l4": Right.RECLAIM}
+
+
+def test_fair_sharing_reaches_behind_a_closed_department_as_far_as_it_lends() -> None:
+    borrows_nothing, shut = Limit(pools={"l4": Bound.NONE}), Limit(pools={"l4": Bound.NONE})
+    assert _may(_behind(Allowance(borrow=borrows_nothing), weight=1)) == {"l4": Right.FAIR}
+    assert _may(_behind(Allowance(borrow=borrows_nothing, lend=shut), weight=1)) == {}
+
+
+def test_quota_that_stays_in_its_department_is_not_reclaimed_from_outside() -> None:
+    closed = Allowance(lend=Limit(pools={"l4": Bound.NONE}))
+    found = _behind(closed)
+    assert _may(found, "inner-owner", "team-a") == {}
+    assert _may(found, "other-owner", "team-a") == {"l4": Right.RECLAIM}
+
+
+def test_who_neither_lends_nor_borrows_reclaims_nothing_of_its_department() -> None:
+    none = Limit(pools={"l4": Bound.NONE})
+    alone = Allowance(quota={"l4": gpus(1)}, borrow=none, lend=none)
+    vision = Department(name="vision", teams=(team("team-a", alone), team("owner", _OWNER)))
+    outside = (team("team-b", _BORROWER),)
+    assert _may(stack(Department(name="research", departments=(vision,), teams=outside))) == {}

@@ -10,7 +10,7 @@ from preview.__main__ import main
 from preview.validate import Format, check, write
 from tests.unit.preview.preview_world import LOCAL
 
-# Two errors, in lines 4 and 7, and a warning in line 8; the team's name is an attack on each format.
+# Mistakes in lines 4 and 7; the department's name is an attack on each format.
 _WRONG = """\
 config:
   muster:cluster: {provider: gke, name: ml, region: us-central1, project: p}
@@ -83,8 +83,11 @@ def test_github_sees_one_command_a_mistake_and_no_other(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["validate", "--format", "github"]) == 1
-    lines = capsys.readouterr().out.splitlines()
-    pattern = r"::(error|warning) file=([^:,]+),line=(\d+),title=([^:,]+)::.+%0AFix%?3?A?:? .+"
+    said = capsys.readouterr().out
+    assert "x%250A" in said
+    assert "x%0A" not in said
+    lines = said.splitlines()
+    pattern = r"::(error|warning) file=([^:,]+),line=(\d+),title=([^:,]+)::.+%0AFix: .+"
     found = [match for line in lines if (match := re.fullmatch(pattern, line))]
     assert len(found) == len(lines) >= 3
     assert {(match[1], match[2], int(match[3])) for match in found} == {
