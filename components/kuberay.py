@@ -27,6 +27,10 @@ from stackconfig.artifacts import Artifacts
 # One reconcile at a time, the operator's default, makes a hundred clusters wait for each other.
 _CONCURRENCY = 10
 
+# A create whose answer is lost is sent again: with a generated name that makes a second head, and KubeRay then
+# waits for ever for somebody to delete one. (Seen when the API server was killed at that moment.)
+_ENVIRONMENT = [{"name": "ENABLE_DETERMINISTIC_HEAD_POD_NAME", "value": "true"}]
+
 # libyaml's loader where PyYAML was built with it: ten times faster, and these are megabytes.
 _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -75,6 +79,7 @@ def overlay(image: str, *, footprint: Footprint) -> dict[str, Any]:
         "name": "kuberay-operator",
         "image": image,
         "args": [f"--reconcile-concurrency={_CONCURRENCY}"],
+        "env": _ENVIRONMENT,
         "resources": footprint.kuberay.resources(),
     }
     deployment = {
