@@ -27,6 +27,10 @@ from stackconfig.artifacts import Artifacts
 # One reconcile at a time, the operator's default, makes a hundred clusters wait for each other.
 _CONCURRENCY = 10
 
+# With generated names, KubeRay makes a second head when the API server dies before it has answered for the
+# first, and then gives up on the cluster: "2 head pods found". With a fixed name the second try finds it there.
+_ONE_HEAD = {"name": "ENABLE_DETERMINISTIC_HEAD_POD_NAME", "value": "true"}
+
 # A create whose answer is lost is sent again: with a generated name that makes a second head, and KubeRay then
 # waits for ever for somebody to delete one. (Seen when the API server was killed at that moment.)
 _ENVIRONMENT = [{"name": "ENABLE_DETERMINISTIC_HEAD_POD_NAME", "value": "true"}]
@@ -79,6 +83,7 @@ def overlay(image: str, *, footprint: Footprint) -> dict[str, Any]:
         "name": "kuberay-operator",
         "image": image,
         "args": [f"--reconcile-concurrency={_CONCURRENCY}"],
+        "env": [_ONE_HEAD],
         "env": _ENVIRONMENT,
         "resources": footprint.kuberay.resources(),
     }

@@ -15,6 +15,13 @@ def job(record: Recorder, kind: str, name: str) -> Life:
     return next(life for life in reversed(record.lives(kind)) if life.name == name)
 
 
+def status(record: Recorder, kind: str, name: str) -> Object:
+    """Of the newest job of that name; {} before the record has it."""
+    lives = [life for life in record.lives(kind) if life.name == name]
+    found: Object = (lives[-1].last.get("status") or {}) if lives else {}
+    return found
+
+
 def workload(record: Recorder, name: str) -> Life:
     """The Workload of the job of that name."""
     uids = {

@@ -35,7 +35,7 @@ def test_prod_preempts_a_dev_raycluster_which_comes_back(muster: Muster) -> None
     muster.cluster.apply(light.gpu_job("prod", namespace="team-b", image=image, pool="l4", seconds=5))
     muster.wait("notebook is suspended", lambda: _state(notebook) == "suspended")
     assert all(life.gone is not None for life in gangs.pods(record, "notebook"))
-    muster.wait("prod is complete", lambda: holds(gangs.job(record, "Job", "prod").last, "Complete"))
+    muster.wait("prod is complete", lambda: gangs.status(record, "Job", "prod").get("succeeded") == 1)
     muster.wait("notebook runs again", lambda: gangs.is_ready(record, "notebook"), seconds=180)
 
     _assert_preempted_and_back(muster, "notebook")

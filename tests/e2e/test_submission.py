@@ -51,5 +51,5 @@ def test_a_batch_job_goes_through_the_same_queue_without_asking_for_nodes(muster
 
 
 def _is_over(muster: Muster, name: str) -> bool:
-    status = gangs.job(muster.recorder, "RayJob", name).last.get("status") or {}
+    status = gangs.status(muster.recorder, "RayJob", name)
     return status.get("jobDeploymentStatus") in ("Complete", "Failed")
