@@ -159,3 +159,21 @@ def test_who_neither_lends_nor_borrows_reclaims_nothing_of_its_department() -> N
     vision = Department(name="vision", teams=(team("team-a", alone), team("owner", _OWNER)))
     outside = (team("team-b", _BORROWER),)
     assert _may(stack(Department(name="research", departments=(vision,), teams=outside))) == {}
+
+
+def test_every_department_on_the_way_out_has_to_lend() -> None:
+    none = Limit(pools={"l4": Bound.NONE})
+    inner = Department(
+        name="inner",
+        allowance=Allowance(borrow=none),
+        teams=(team("team-b", _BORROWER), team("owner", _OWNER)),
+    )
+
+    def found(lend: Limit) -> Stack:
+        outer = Department(name="outer", allowance=Allowance(lend=lend), departments=(inner,))
+        other = Department(name="other", teams=(team("other-owner", _OWNER),))
+        teams = (team("team-a", replace(_BORROWER, weight=1)),)
+        return stack(Department(name="research", departments=(outer, other), teams=teams))
+
+    assert _may(found(Limit())) == {"l4": Right.FAIR}
+    assert _may(found(none)) == {}
