@@ -31,10 +31,6 @@ _CONCURRENCY = 10
 # first, and then gives up on the cluster: "2 head pods found". With a fixed name the second try finds it there.
 _ONE_HEAD = {"name": "ENABLE_DETERMINISTIC_HEAD_POD_NAME", "value": "true"}
 
-# A create whose answer is lost is sent again: with a generated name that makes a second head, and KubeRay then
-# waits for ever for somebody to delete one. (Seen when the API server was killed at that moment.)
-_ENVIRONMENT = [{"name": "ENABLE_DETERMINISTIC_HEAD_POD_NAME", "value": "true"}]
-
 # libyaml's loader where PyYAML was built with it: ten times faster, and these are megabytes.
 _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -84,7 +80,6 @@ def overlay(image: str, *, footprint: Footprint) -> dict[str, Any]:
         "image": image,
         "args": [f"--reconcile-concurrency={_CONCURRENCY}"],
         "env": [_ONE_HEAD],
-        "env": _ENVIRONMENT,
         "resources": footprint.kuberay.resources(),
     }
     deployment = {
