@@ -28,7 +28,7 @@ from stackconfig.artifacts import Artifacts
 _CONCURRENCY = 10
 
 # With generated names, KubeRay makes a second head when the API server dies before it has answered for the
-# first, and then gives up on the cluster: "2 head pods found". With a fixed name the second try finds it there.
+# first, and then gives up on the cluster: "2 head pods found". With a fixed name the second try finds it.
 _ONE_HEAD = {"name": "ENABLE_DETERMINISTIC_HEAD_POD_NAME", "value": "true"}
 
 # libyaml's loader where PyYAML was built with it: ten times faster, and these are megabytes.
