@@ -40,7 +40,8 @@ def nodes(rooms: Sequence[Room]) -> str:
 def released(past: History) -> str:
     """What a user is told when a gang is released."""
     when = f" at {clock(past.retry_at)}" if past.retry_at else ""
-    return f"{past.last_failure.rstrip('.')}. Everything is released and no quota is held; try {past.tries + 1}{when}"
+    why = past.last_failure.rstrip(".")
+    return f"{why}. Everything is released and no quota is held; try {past.tries + 1}{when}"
 
 
 def refused(past: History) -> str:
