@@ -17,6 +17,7 @@ from examples.cluster import Object
 POOL: Final = "muster.dev/pool"
 WORKLOAD_UID: Final = "muster.dev/workload-uid"
 RETRY_AT: Final = "muster.dev/retry-at"
+LAST_FAILURE: Final = "muster.dev/last-failure"
 JOB_KINDS: Final = ("RayJob", "RayCluster", "Job")
 
 
@@ -206,8 +207,19 @@ def _of_admission(workload: Object, who: str) -> Iterator[Moment]:
     if admitted is not None and admitted["status"] == "True":
         since = admitted["lastTransitionTime"]
         yield Moment(f"{uid}/admitted/{since}", who, "admitted: its pods may start", since, Mood.GOOD)
+    yield from _of_waiting(workload, who)
     if is_on_hold(workload):
         yield Moment(f"{uid}/on-hold", who, "deactivated: it will not be tried again", None, Mood.BAD)
+
+
+def _of_waiting(workload: Object, who: str) -> Iterator[Moment]:
+    """A released gang: Kueue has taken its check off the Workload, the annotations say why and until when."""
+    notes = workload["metadata"].get("annotations") or {}
+    until = notes.get(RETRY_AT)
+    if until and workload["spec"].get("active") is False:
+        why = notes.get(LAST_FAILURE, "no reason given")
+        text = f"released everything, holds no quota, tries again at {until}: {why}"
+        yield Moment(f"{workload['metadata']['uid']}/released/{until}", who, text, None, Mood.BAD)
 
 
 def _of_pod(pod: Object, who: str) -> Iterator[Moment]:

@@ -1,0 +1,116 @@
+"""A story tells each fact once, in the words that a user needs, and a second attempt like the first."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+from examples.moments import Mood, Snapshot, moments
+
+Object = dict[str, Any]
+FIRST, LATER = "2026-01-01T10:00:00Z", "2026-01-01T10:30:00Z"
+
+
+def condition(kind: str, status: str, *, at: str = FIRST, **more: str) -> Object:
+    return {"type": kind, "status": status, "lastTransitionTime": at, "reason": "R", "message": "m", **more}
+
+
+def job() -> Object:
+    return {
+        "kind": "RayJob",
+        "metadata": {"name": "gang", "uid": "j", "creationTimestamp": FIRST},
+        "status": {},
+    }
+
+
+def workload(*conditions: Object, annotations: dict[str, str] | None = None, active: bool = True) -> Object:
+    assigned = [
+        {"name": "head", "flavors": {"cpu": "cpu", "memory": "cpu"}},
+        {"name": "w", "flavors": {"cpu": "l4"}},
+    ]
+    return {
+        "metadata": {
+            "name": "rayjob-gang",
+            "uid": "w",
+            "creationTimestamp": FIRST,
+            "ownerReferences": [{"uid": "j"}],
+            "annotations": annotations or {},
+        },
+        "spec": {"queueName": "default", "active": active},
+        "status": {"conditions": list(conditions), "admission": {"podSetAssignments": assigned}},
+    }
+
+
+def told(held: Object, **others: list[Object]) -> list[str]:
+    snapshot = Snapshot({"RayJob": [job()], "Workload": [held], **others})
+    return [moment.text for moment in moments(snapshot, ["gang"])]
+
+
+def test_a_job_is_told_from_its_queue_to_its_flavors() -> None:
+    assert told(workload(condition("QuotaReserved", "True"))) == [
+        "RayJob created",
+        "suspended, waits in queue default",
+        "quota reserved: head on cpu, w on l4",
+    ]
+
+
+def test_a_released_gang_is_told_why_and_until_when() -> None:
+    notes = {"muster.dev/retry-at": LATER, "muster.dev/last-failure": "no stock of h100"}
+    found = told(workload(annotations=notes, active=False))
+    assert f"released everything, holds no quota, tries again at {LATER}: no stock of h100" in found
+    assert not any("not be tried again" in text for text in found)
+
+
+def test_what_somebody_else_deactivated_is_told_as_the_end() -> None:
+    assert "deactivated: it will not be tried again" in told(workload(active=False))
+
+
+def test_the_same_snapshot_twice_tells_nothing_new_and_a_second_attempt_is_told_again() -> None:
+    def keys(held: Object) -> set[str]:
+        snapshot = Snapshot({"RayJob": [job()], "Workload": [held]})
+        return {moment.key for moment in moments(snapshot, ["gang"])}
+
+    first = workload(condition("QuotaReserved", "True"))
+    assert keys(first) == keys(copy.deepcopy(first))
+    assert len(keys(workload(condition("QuotaReserved", "True", at=LATER))) - keys(first)) == 1
+
+
+def test_a_failed_request_is_told_with_the_clouds_words() -> None:
+    request = {
+        "metadata": {
+            "name": "r",
+            "uid": "r",
+            "labels": {"muster.dev/workload-uid": "w"},
+            "resourceVersion": "1",
+        },
+        "spec": {"podSets": [{"count": 2, "podTemplateRef": {"name": "t"}}]},
+        "status": {"conditions": [condition("Failed", "True", reason="OutOfResources", message="no stock")]},
+    }
+    template = {
+        "metadata": {"name": "t"},
+        "template": {"spec": {"nodeSelector": {"muster.dev/pool": "h100"}}},
+    }
+    snapshot = Snapshot(
+        {
+            "RayJob": [job()],
+            "Workload": [workload()],
+            "ProvisioningRequest": [request],
+            "PodTemplate": [template],
+        }
+    )
+    found = {moment.text: moment.mood for moment in moments(snapshot, ["gang"])}
+    assert "h100: asked for 2 nodes (r)" in found
+    assert found["h100: Failed: OutOfResources: no stock"] is Mood.BAD
+
+
+def test_another_jobs_pods_are_not_told() -> None:
+    pods = [
+        {
+            "metadata": {"name": name, "uid": name, "labels": {"ray.io/cluster": cluster}},
+            "spec": {"nodeName": "n"},
+        }
+        for name, cluster in (("ours", "gang-ab1cd"), ("theirs", "gang-two-ab1cd"))
+    ]
+    found = told(workload(), Pod=pods)
+    assert "pod ours starts on node n" in found
+    assert not any("theirs" in text for text in found)
