@@ -33,7 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return cloud.run(options, _living(options.plane).kubeconfig)
     except PlaneError as error:
         print(f"localplane: {error}", file=sys.stderr)
-        return 1
+        return error.code
     except (KeyboardInterrupt, Stopped):
         print("localplane: interrupted; what was built so far is kept", file=sys.stderr)
         return 130
@@ -154,7 +154,7 @@ def environment(plane: Plane) -> dict[str, str]:
 def _living(name: str) -> Plane:
     found = existing(name)
     if found is None:
-        raise PlaneError(f"plane {name}", "is not up", fix="python -m localplane up")
+        raise PlaneError(f"plane {name}", "is not up", fix="python -m localplane up", code=3)
     return found[0]
 
 

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 
 class PlaneError(Exception):
-    """A failure with its remedy; printed as one line, never as a traceback."""
+    """A failure with its remedy; printed as one line, never as a traceback.
 
-    def __init__(self, where: str, what: str, *, fix: str) -> None:
+    `code` is the exit code of the command: 1 failed, 2 wrong use, 3 no such plane.
+    """
+
+    def __init__(self, where: str, what: str, *, fix: str, code: int = 1) -> None:
         super().__init__(f"{where}: {what}; {fix}")
         self.where = where
         self.what = what
         self.fix = fix
+        self.code = code

@@ -120,6 +120,7 @@ def named(name: str, *, index: int) -> Plane:
             f"plane name {name!r}",
             "is not a name",
             fix="use 1 to 12 lower-case letters, digits and dashes, such as `default`",
+            code=2,
         )
     return Plane(name=name, index=index, run=RUN_ROOT / name, state=cache_root() / "planes" / name)
 

@@ -1,0 +1,33 @@
+"""Exit codes and messages of the command line, without a plane."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from localplane import plane
+from localplane.__main__ import main
+
+
+@pytest.fixture(autouse=True)
+def _no_planes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plane, "RUN_ROOT", tmp_path / "run")
+    monkeypatch.setenv("MUSTER_CACHE", str(tmp_path / "cache"))
+
+
+@pytest.mark.parametrize("command", ["status", "logs", "kubeconfig", "env"])
+def test_a_plane_that_is_not_there_is_exit_code_3(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--plane", "absent", command]) == 3
+    said = capsys.readouterr()
+    assert "python -m localplane up" in said.out + said.err
+
+
+def test_taking_down_what_is_not_there_is_done_already(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--plane", "absent", "down"]) == 0
+    assert "there is no plane absent" in capsys.readouterr().out
+
+
+def test_a_name_that_is_none_is_wrong_use(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--plane", "Bad!", "status"]) == 2
+    assert "lower-case letters" in capsys.readouterr().err
