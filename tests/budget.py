@@ -40,6 +40,8 @@ def _pytest(folder: str, *extra: str) -> tuple[str, ...]:
 
 
 _PYTHON: Final = (sys.executable, "-m")
+# Suites without property tests: they need not load the plugin, and with it all of hypothesis.
+_PLAIN: Final = ("-p", "no:hypothesispytest")
 SUITES: Final = {
     suite.name: suite
     for suite in (
@@ -55,10 +57,10 @@ SUITES: Final = {
             ),
         ),
         Suite("unit", 120, (_pytest("unit", "-n", "2"),)),
-        Suite("mocks", 60, (_pytest("mocks"),)),
+        Suite("mocks", 60, (_pytest("mocks", *_PLAIN),)),
         Suite("build", 2400, ((*_PYTHON, "localplane", "build"),)),
-        Suite("integration", 240, (_pytest("integration"),)),
-        Suite("e2e", 1500, (_pytest("e2e", "-x", "--durations=0"),)),
+        Suite("integration", 240, (_pytest("integration", *_PLAIN),)),
+        Suite("e2e", 1500, (_pytest("e2e", "-x", "--durations=0", *_PLAIN),)),
     )
 }
 
