@@ -119,9 +119,18 @@ def run(program: Callable[[], object], *, existing: list[dict[str, Any]] | None 
         SETTINGS.outputs.clear()
         loop.run_until_complete(run_pulumi_func(lambda: _nothing(program())))
     finally:
-        loop.close()
+        _end(loop)
         asyncio.set_event_loop(None)
     return Program(log.resources)
+
+
+def _end(loop: asyncio.AbstractEventLoop) -> None:
+    """What a refused program has left half registered ends here, not in the garbage collector."""
+    left = asyncio.all_tasks(loop)
+    for task in left:
+        task.cancel()
+    loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
+    loop.close()
 
 
 def _nothing(_: object) -> None:
