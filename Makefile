@@ -11,7 +11,6 @@ PY := $(VENV)/bin/python
 STAMP := $(VENV)/.installed
 PLANE ?= default
 BASE ?= HEAD
-ROOMS := model stackconfig components controller bundle localplane examples bench tests
 
 .PHONY: help
 help: ## List the commands

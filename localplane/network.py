@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from localplane.errors import PlaneError
-from localplane.plane import POD_CIDR, SERVICE_CIDR, Plane
+from localplane.plane import Plane
 
 _INSIDE: Final = "uplink"
 
@@ -38,7 +38,7 @@ def unplug(plane: Plane) -> None:
 
 def is_plugged_in() -> bool:
     """Inside: whether the host has laid the cable."""
-    return Path("/sys/class/net", _INSIDE).exists() or _INSIDE in _ip("-br", "link", "show")
+    return _INSIDE in _ip("-br", "link", "show")
 
 
 def configure_inside(plane: Plane) -> None:
@@ -54,10 +54,6 @@ def configure_inside(plane: Plane) -> None:
 
 def delete_bridge(name: str) -> None:
     subprocess.run(["ip", "link", "delete", name], capture_output=True, timeout=10, check=False)
-
-
-def cluster_networks() -> tuple[str, str]:
-    return POD_CIDR, SERVICE_CIDR
 
 
 def _ip(*arguments: str) -> str:

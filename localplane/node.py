@@ -15,12 +15,12 @@ from typing import Any, Final
 
 from localplane.errors import PlaneError
 from localplane.plane import DNS_SERVICE, Plane
+from localplane.quantities import milli
 from localplane.units import Gate, Unit
 
 _KUBELET_PORT: Final = 10350
 _HEALTH_PORT: Final = 10450
 _CNI_PROGRAMS: Final = (Path("/usr/lib/cni"), Path("/opt/cni/bin"), Path("/usr/libexec/cni"))
-_SUFFIXES: Final = {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30}
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,14 +131,11 @@ def cni_programs() -> Path | None:
 
 
 def parse_bytes(quantity: str) -> int:
-    for suffix, factor in _SUFFIXES.items():
-        if quantity.endswith(suffix):
-            return int(float(quantity.removesuffix(suffix)) * factor)
-    return int(quantity)
+    return milli(quantity) // 1000
 
 
 def parse_millicores(quantity: str) -> int:
-    return int(quantity.removesuffix("m")) if quantity.endswith("m") else int(float(quantity) * 1000)
+    return milli(quantity)
 
 
 def _kubelet(plane: Plane, spec: NodeSpec, number: int) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 A plane is one tree of processes in a network, mount and process namespace of
 its own. Killing the tree's init ends everything in it: the kernel takes the
 processes, then the mounts, links and firewall rules with the namespaces. What
-can outlive them (control groups and files) is removed by `plane_remains`.
+can outlive them (control groups and files) is removed by teardown.py.
 """
 
 from __future__ import annotations
@@ -46,11 +46,6 @@ def spawn(plane: Plane, argv: list[str], *, log: Path) -> subprocess.Popen[bytes
             cwd="/",
             env={**os.environ, "PYTHONPATH": str(_CHECKOUT)},
         )
-
-
-def enter(init_pid: int, argv: list[str]) -> list[str]:
-    """The command that runs `argv` inside the plane whose init has that process id."""
-    return ["nsenter", f"--target={init_pid}", "--net", "--mount", "--pid", "--", *argv]
 
 
 def hide_host_state(plane: Plane, kept: tuple[Path, ...]) -> None:

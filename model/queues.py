@@ -131,6 +131,3 @@ class Department:
         yield above, self
         for child in self.departments:
             yield from child.walk((*above, self))
-
-    def all_teams(self) -> tuple[Team, ...]:
-        return tuple(team for _, department in self.walk() for team in department.teams)

@@ -83,10 +83,6 @@ class Stack:
         return tuple(pool for pool in self.pools if not pool.is_gpu)
 
     @property
-    def gpu_pools(self) -> tuple[Pool, ...]:
-        return tuple(pool for pool in self.pools if pool.is_gpu)
-
-    @property
     def queued_pools(self) -> tuple[Pool, ...]:
         return tuple(pool for pool in self.pools if pool.capacity is Capacity.QUEUED)
 

@@ -60,7 +60,6 @@ class Manager:
         self._informers: list[Informer[Any]] = []
         self._controllers: list[Controller[Any]] = []
         self._services: dict[str, Run] = {"events": events.run}
-        self._cleanups: list[Callable[[], Awaitable[None]]] = []
         self._log = structlog.get_logger("manager")
 
     def informer(
@@ -96,10 +95,6 @@ class Manager:
         """Something that runs for ever on every replica, such as a webhook server. Cancelled at the end."""
         self._services[name] = run
 
-    def on_stop(self, cleanup: Callable[[], Awaitable[None]]) -> None:
-        """Called after everything has stopped, last registered first."""
-        self._cleanups.append(cleanup)
-
     async def run(self, stop: asyncio.Event) -> None:
         """Run until `stop` is set, then end in order. Raises what ended the process when nobody asked for
         it.
@@ -123,8 +118,6 @@ class Manager:
                 for task in background:
                     task.cancel()
         finally:
-            for cleanup in reversed(self._cleanups):
-                await cleanup()
             await self.health.stop()
 
     async def _lead(self, stop: asyncio.Event) -> None:

@@ -18,7 +18,7 @@ from localplane.autoscaler.free import free_capacity, place
 from localplane.autoscaler.market import Market
 from localplane.autoscaler.objects import Request
 from localplane.autoscaler.offering import Pool
-from localplane.autoscaler.quantities import rfc3339_micro
+from localplane.quantities import rfc3339_micro
 
 _DEFAULT_DELAY: Final = 60.0
 

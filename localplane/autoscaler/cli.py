@@ -21,7 +21,7 @@ import yaml
 from localplane.autoscaler import names
 from localplane.autoscaler.api import MERGE, Access, Api, ApiError
 from localplane.autoscaler.faults import ANY_POOL, FaultKind
-from localplane.autoscaler.quantities import rfc3339_micro, seconds
+from localplane.quantities import rfc3339_micro, seconds
 
 _SPACE: Final = f"/api/v1/namespaces/{names.NAMESPACE}/configmaps"
 _KEPT: Final = ("seed", "capacity")

@@ -83,9 +83,6 @@ class Executor:
                     return
         await asyncio.gather(*(self._try(action) for action in actions if not isinstance(action, RecordHit)))
 
-    def busy(self, node: str) -> bool:
-        return node in self._tasks
-
     async def stop(self) -> None:
         tasks = list(self._tasks.values())
         for task in tasks:

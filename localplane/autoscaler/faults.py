@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import yaml
 
-from localplane.autoscaler.quantities import seconds, timestamp
+from localplane.quantities import seconds, timestamp
 
 ANY_POOL: Final = "*"
 _UNREADABLE: Final = (

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from localplane.autoscaler.offering import Taint
-from localplane.autoscaler.quantities import milli
+from localplane.quantities import milli
 
 # Asking for nothing, a pod still takes one of the node's pod slots.
 _ONE_POD: Final = 1000

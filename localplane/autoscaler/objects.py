@@ -14,7 +14,7 @@ from typing import Any, Final
 from localplane.autoscaler import names
 from localplane.autoscaler.fit import PodShape, pod_shape
 from localplane.autoscaler.offering import MOST_NODES, Taint
-from localplane.autoscaler.quantities import milli, timestamp
+from localplane.quantities import milli, timestamp
 
 Raw = Mapping[str, Any]
 # More of anything than this is an attack on the memory of whoever reads it.

@@ -17,7 +17,7 @@ from typing import Any, Final
 import yaml
 
 from localplane.autoscaler import names
-from localplane.autoscaler.quantities import milli, seconds
+from localplane.quantities import milli, seconds
 
 DEFAULT_FILE: Final = Path(__file__).resolve().parent.parent / "pools.yaml"
 # A pool that no machine could hold is a slip of the keyboard, and would be a loop without end.

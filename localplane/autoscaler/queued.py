@@ -17,7 +17,7 @@ from localplane.autoscaler.faults import FaultKind
 from localplane.autoscaler.market import Market
 from localplane.autoscaler.objects import Request, VmState
 from localplane.autoscaler.offering import Pool
-from localplane.autoscaler.quantities import rfc3339, rfc3339_micro
+from localplane.quantities import rfc3339, rfc3339_micro
 
 # What a fault adds when it does not say: a minute of the cloud's time.
 _DEFAULT_DELAY: Final = 60.0

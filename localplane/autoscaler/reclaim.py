@@ -15,7 +15,7 @@ from localplane.autoscaler.faults import FaultKind
 from localplane.autoscaler.market import Market
 from localplane.autoscaler.objects import Node, Request, VmState
 from localplane.autoscaler.offering import Kind
-from localplane.autoscaler.quantities import rfc3339_micro
+from localplane.quantities import rfc3339_micro
 
 # cluster-autoscaler gives a node this long to become ready (--max-node-provision-time).
 _MAX_PROVISION_TIME: Final = 15 * 60.0

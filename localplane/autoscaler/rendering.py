@@ -8,7 +8,7 @@ from localplane.autoscaler import names
 from localplane.autoscaler.actions import CreateNode, SetStatus
 from localplane.autoscaler.objects import VmState
 from localplane.autoscaler.offering import Kind, Pool
-from localplane.autoscaler.quantities import rfc3339, rfc3339_micro
+from localplane.quantities import rfc3339, rfc3339_micro
 
 
 def node(action: CreateNode, pool: Pool) -> dict[str, Any]:

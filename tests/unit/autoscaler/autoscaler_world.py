@@ -22,7 +22,7 @@ from localplane.autoscaler.faults import Fault, FaultBook
 from localplane.autoscaler.fit import PodShape, Toleration
 from localplane.autoscaler.objects import Condition, Node, Pod, PodSet, Request, VmState
 from localplane.autoscaler.offering import Kind, Offering, Pool, Taint, Times
-from localplane.autoscaler.quantities import timestamp
+from localplane.quantities import timestamp
 
 START = 1_800_000_000.0
 GPU_TAINT = Taint(names.GPU, "present", "NoSchedule")

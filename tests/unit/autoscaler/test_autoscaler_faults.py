@@ -6,7 +6,7 @@ import json
 
 from localplane.autoscaler import faults, names
 from localplane.autoscaler.faults import Fault, FaultBook, FaultKind
-from localplane.autoscaler.quantities import rfc3339
+from localplane.quantities import rfc3339
 from tests.unit.autoscaler.autoscaler_world import START, World, consumer, offering, pool, request
 
 

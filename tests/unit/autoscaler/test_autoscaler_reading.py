@@ -16,7 +16,7 @@ from localplane.autoscaler.app import UNREADABLE
 from localplane.autoscaler.fit import PodShape, nodes_needed, pod_shape
 from localplane.autoscaler.objects import VmState, parse_node, parse_pod, parse_request
 from localplane.autoscaler.offering import Kind, OfferingError
-from localplane.autoscaler.quantities import milli, rfc3339_micro, seconds, timestamp
+from localplane.quantities import milli, rfc3339_micro, seconds, timestamp
 from tests.unit.autoscaler.autoscaler_world import ONE_GPU, offering, pool
 
 _JSON = st.recursive(
