@@ -20,6 +20,9 @@ GANG_POLICY: Final = "default"
 CONTROLLER_NAME: Final = "muster.dev/gang-admission"
 FIELD_MANAGER: Final = CONTROLLER_NAME
 ADMISSION_CHECK: Final = "gang"
+# The scheduling gate behind which every GPU pod of a KAI stack is born: the webhook and the policies put it
+# there, the controller alone takes it away. (Kueue stacks need none: Kueue gates its own pods.)
+GANG_GATE: Final = f"{GROUP}/gang"
 BUILTIN_CONTROLLER_NAME: Final = "kueue.x-k8s.io/provisioning-request"
 
 SYSTEM_NAMESPACE: Final = "muster-system"
