@@ -9,16 +9,17 @@ from pulumi.runtime.config import CONFIG
 import stackconfig
 from components.clusters.existing import MissingContext
 from components.platform import Platform, Unsupported
-from stackconfig import artifacts
+from stackconfig import artifacts, upstream
 
 _OURS = "muster:"
 
 
 def main() -> None:
-    source = Path("stacks") / f"Pulumi.{pulumi.get_stack()}.yaml"
+    name = pulumi.get_stack()
+    source = Path("stacks") / f"Pulumi.{name}.yaml"
     values = {key: value for key, value in CONFIG.get().items() if key.startswith(_OURS)}
     stack = stackconfig.parse(values, source=source)
-    platform = Platform("muster", stack=stack, artifacts=artifacts.load())
+    platform = Platform("muster", stack=stack, artifacts=upstream.of(stack, name=name))
     pulumi.export("queueNames", platform.queue_names)
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from model.charts import ChartSource, ImageSource
 from model.clusters import Cluster
 from model.gangpolicy import GangPolicy
 from model.pools import Capacity, Pool
@@ -73,6 +74,8 @@ class Stack:
     gang_admission: GangAdmission = GangAdmission()
     pods_ready: PodsReady = PodsReady()
     artifacts: ArtifactSource = ArtifactSource.UPSTREAM
+    charts: ChartSource = field(default_factory=ChartSource)
+    images: ImageSource = field(default_factory=ImageSource)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "pools", tuple(sorted(self.pools, key=lambda pool: pool.order)))

@@ -1,7 +1,7 @@
-"""Reads artifacts.json: the charts, manifests, images and programs that were built on this machine.
+"""The charts, manifests and images of a stack: built on this machine, or published by their projects.
 
-Decides what a missing or broken file says. Leaves building to the local plane, and what is needed to the
-components.
+Decides what a missing or broken artifacts.json says. Leaves building to the local plane, what is published to
+upstream.py, and what is needed to the components.
 """
 
 import json
@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+from model.charts import OCI, Chart
 
 VARIABLE: Final = "MUSTER_ARTIFACTS"
 _MAKE: Final = "`make up` builds them; then export the path that it prints"
@@ -22,18 +24,30 @@ class ArtifactError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Artifacts:
-    """Directories of charts and kustomize trees, files of CRDs, image references with digest, paths of
-    programs, by name. `source` is the file they were read from."""
+    """Charts, directories of kustomize trees, files of CRDs, image references, paths of programs, by name.
+    `source` is what they were read from, `fix` how to get one that is missing."""
 
     source: str
-    charts: Mapping[str, Path]
+    charts: Mapping[str, Chart]
     kustomize: Mapping[str, Path]
     crds: Mapping[str, Path]
     images: Mapping[str, str]
     programs: Mapping[str, Path]
+    fix: str = _MAKE
 
-    def chart(self, name: str) -> Path:
-        return self._path("charts", self.charts, name)
+    def chart(self, name: str) -> Chart:
+        """The chart; ArtifactError when it should lie here and does not."""
+        if name not in self.charts:
+            raise self._missing("charts", name, self.charts)
+        found = self.charts[name]
+        lies_here = found.repository is None and not found.reference.startswith(OCI)
+        if lies_here and not Path(found.reference).exists():
+            raise self._gone("charts", name, found.reference)
+        return found
+
+    def has_kustomization(self, name: str) -> bool:
+        """Whether there is a kustomize tree: what was built here has one, what is published has a chart."""
+        return name in self.kustomize
 
     def kustomization(self, name: str) -> Path:
         return self._path("kustomize", self.kustomize, name)
@@ -45,7 +59,7 @@ class Artifacts:
         return self._path("programs", self.programs, name)
 
     def image(self, name: str) -> str:
-        """The image's reference, `name@sha256:...`."""
+        """The image's reference, `name@sha256:...`; a published one that nobody pinned has a tag instead."""
         if name not in self.images:
             raise self._missing("images", name, self.images)
         return self.images[name]
@@ -54,14 +68,15 @@ class Artifacts:
         if name not in entries:
             raise self._missing(section, name, entries)
         if not entries[name].exists():
-            raise ArtifactError(
-                f"{self.source}: {section}.{name}: {entries[name]} does not exist any more; {_MAKE}."
-            )
+            raise self._gone(section, name, entries[name])
         return entries[name]
+
+    def _gone(self, section: str, name: str, path: object) -> ArtifactError:
+        return ArtifactError(f"{self.source}: {section}.{name}: {path} does not exist any more; {self.fix}.")
 
     def _missing(self, section: str, name: str, entries: Mapping[str, object]) -> ArtifactError:
         held = ", ".join(sorted(entries)) or "nothing"
-        return ArtifactError(f"{self.source}: {section}.{name} is missing (it holds {held}); {_MAKE}.")
+        return ArtifactError(f"{self.source}: {section}.{name} is missing (it holds {held}); {self.fix}.")
 
 
 def load(path: str | Path | None = None) -> Artifacts:
@@ -96,7 +111,7 @@ def _artifacts(document: object, source: str) -> Artifacts:
             )
     return Artifacts(
         source=source,
-        charts=_paths(sections["charts"]),
+        charts={name: Chart(name=name, reference=path) for name, path in sections["charts"].items()},
         kustomize=_paths(sections["kustomize"]),
         crds=_paths(sections["crds"]),
         images=sections["images"],

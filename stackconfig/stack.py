@@ -15,6 +15,7 @@ from model.rules import check, identity_rules, priority_rules
 from model.stack import ArtifactSource, PodsReady, Scheduler, Stack
 from model.violations import Violation, at
 from stackconfig.allowances import Pools
+from stackconfig.charts import read_charts, read_images
 from stackconfig.clusters import read_cluster
 from stackconfig.departments import read_department
 from stackconfig.document import NAMESPACE, Document, decoded, read
@@ -84,6 +85,8 @@ def _read(root: Section) -> tuple[Stack, bool]:
         pods_ready=_pods_ready(root.section("podsReady")),
         artifacts=root.choice("artifacts", ArtifactSource, ArtifactSource.UPSTREAM)
         or ArtifactSource.UPSTREAM,
+        charts=read_charts(root.section("charts")),
+        images=read_images(root),
     )
     root.close()
     return stack, cluster is not None and len(sound) == len(pools)

@@ -13,6 +13,7 @@ import pulumi
 import pulumi_kubernetes as kubernetes
 
 from components.bundle import BundleProvider, find
+from components.charts import release
 from components.footprint import Footprint
 from components.objects import KubernetesObject
 from components.schedulers.kueue_found import SELECTOR, refuse
@@ -48,10 +49,9 @@ class Kueue(pulumi.ComponentResource):
         )
         found = find("apps/v1", "Deployment", SELECTOR, provider=bundles)
         chart_values = values(stack, image=artifacts.image("kueue"), footprint=footprint)
-        self.release = kubernetes.helm.v3.Release(
+        self.release = release(
             name,
-            name=name,
-            chart=str(artifacts.chart("kueue")),
+            artifacts.chart("kueue"),
             namespace=names.KUEUE_NAMESPACE,
             # The values come out of the look at the cluster: without it nothing is installed.
             values=found.apply(lambda others: _unless_refused(others, chart_values)),

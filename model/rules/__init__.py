@@ -7,15 +7,22 @@ paths.
 """
 
 from model.rules.amounts import amount_rules
+from model.rules.charts import chart_rules
 from model.rules.identity import identity_rules
 from model.rules.pools import pool_rules
 from model.rules.priorities import priority_rules
 from model.stack import Stack
 from model.violations import Violation
 
-__all__ = ["amount_rules", "check", "identity_rules", "pool_rules", "priority_rules"]
+__all__ = ["amount_rules", "chart_rules", "check", "identity_rules", "pool_rules", "priority_rules"]
 
 
 def check(stack: Stack) -> list[Violation]:
     """Every violation of the stack, in the order of its sections."""
-    return [*pool_rules(stack), *priority_rules(stack), *identity_rules(stack), *amount_rules(stack)]
+    return [
+        *pool_rules(stack),
+        *priority_rules(stack),
+        *identity_rules(stack),
+        *amount_rules(stack),
+        *chart_rules(stack),
+    ]

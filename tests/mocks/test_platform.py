@@ -13,6 +13,7 @@ from components.clusters.existing import MissingContext, kubeconfig_of
 from components.footprint import footprint
 from components.platform import Platform, Unsupported
 from components.schedulers.kueue_found import OtherKueue
+from model.charts import Chart
 from model.stack import Stack
 from stackconfig import load
 from stackconfig.artifacts import Artifacts
@@ -35,7 +36,7 @@ def artifacts(tmp_path_factory: pytest.TempPathFactory) -> Artifacts:
     (folder / "provisioningrequests.yaml").write_text("kind: CustomResourceDefinition\n")
     return Artifacts(
         source="test",
-        charts={"kueue": folder / "kueue"},
+        charts={"kueue": Chart(name="kueue", reference=str(folder / "kueue"))},
         kustomize={"kuberay": folder / "kuberay/default"},
         crds={"provisioningrequests": folder / "provisioningrequests.yaml"},
         images=IMAGES,

@@ -28,7 +28,7 @@ def test_artifacts_come_from_the_file_that_the_environment_names(
 ) -> None:
     monkeypatch.setenv("MUSTER_ARTIFACTS", str(file))
     found = artifacts.load()
-    assert found.chart("kueue") == file.parent / "chart"
+    assert found.chart("kueue").reference == str(file.parent / "chart")
     assert found.image("kueue").startswith("muster.local/kueue@sha256:")
 
 

@@ -263,7 +263,19 @@ _VALUES = st.recursive(
     max_leaves=6,
 )
 _KEYS = st.sampled_from(
-    ["cluster", "pools", "departments", "priorities", "gangAdmission", "podsReady", "scheduler", "artifacts"]
+    [
+        "cluster",
+        "pools",
+        "departments",
+        "priorities",
+        "gangAdmission",
+        "podsReady",
+        "scheduler",
+        "artifacts",
+        "charts",
+        "image",
+        "images",
+    ]
 )
 
 

@@ -1,0 +1,42 @@
+"""A chart as one Helm release.
+
+Decides how a release is asked for, wherever its chart lies. One release, not a resource for each of a chart's
+objects: docs/decisions/001-resource-grain.md says why.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pulumi
+import pulumi_kubernetes as kubernetes
+
+from model.charts import Chart
+
+# A release waits for its pods: with images of gigabytes on fresh nodes that takes minutes.
+_TIMEOUT = 600
+
+
+def release(
+    name: str,
+    chart: Chart,
+    *,
+    namespace: str,
+    values: pulumi.Input[Mapping[str, Any]],
+    opts: pulumi.ResourceOptions,
+    timeout: int = _TIMEOUT,
+    skip_crds: bool = False,
+) -> kubernetes.helm.v3.Release:
+    """The release `name`; there when its pods are ready."""
+    home = chart.repository
+    return kubernetes.helm.v3.Release(
+        name,
+        name=name,
+        chart=chart.reference,
+        version=chart.version,
+        repository_opts=kubernetes.helm.v3.RepositoryOptsArgs(repo=home) if home else None,
+        namespace=namespace,
+        values=values,
+        timeout=timeout,
+        skip_crds=skip_crds,
+        opts=opts,
+    )

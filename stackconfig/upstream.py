@@ -1,0 +1,70 @@
+"""The charts and images that their projects publish, from where a stack says.
+
+Decides which reference each has: in its project's repository, in a mirror, or in a folder. Leaves the table
+to versions.toml and fetching to Helm and the kubelets.
+"""
+
+import hashlib
+from pathlib import Path
+from typing import Final
+
+from model.charts import OCI, Chart, ChartOrigin, ChartSource
+from model.stack import ArtifactSource, Stack
+from stackconfig import artifacts
+from stackconfig.artifacts import ArtifactError, Artifacts
+from stackconfig.catalogue import VERSIONS_FILE, ChartEntry, catalogue
+
+GANG_IMAGE: Final = "gang-admission"
+_CHECKOUT: Final = VERSIONS_FILE.parents[1]
+
+
+def of(stack: Stack, *, name: str) -> Artifacts:
+    """The artifacts of the stack called `name`: `muster:artifacts` decides between both kinds."""
+    if stack.artifacts is ArtifactSource.LOCAL:
+        return artifacts.load()
+    return _published(stack, name=name)
+
+
+def _published(stack: Stack, *, name: str) -> Artifacts:
+    known = catalogue()
+    images = {each: stack.images.reference(each, reference) for each, reference in known.images.items()}
+    if stack.images.gang_admission is not None:
+        images[GANG_IMAGE] = stack.images.gang_admission
+    return Artifacts(
+        source=f"stack {name}",
+        charts={each: chart_of(entry, stack.charts) for each, entry in known.charts.items()},
+        kustomize={},
+        crds=dict(known.files),
+        images=images,
+        programs={},
+        fix=f"`make image push STACK={name}` publishes ours; manifests/versions.toml lists the others",
+    )
+
+
+def chart_of(entry: ChartEntry, source: ChartSource) -> Chart:
+    """The chart of an entry in a source. A file is compared with its digest where one is known."""
+    if source.origin is ChartOrigin.FOLDER:
+        return Chart(name=entry.name, reference=str(_in_folder(entry, source)))
+    home = source.location if source.origin is ChartOrigin.MIRROR else entry.repository
+    if home.startswith(OCI):
+        return Chart(name=entry.name, reference=f"{home.rstrip('/')}/{entry.chart}", version=entry.version)
+    return Chart(name=entry.name, reference=entry.chart, version=entry.version, repository=home)
+
+
+def archive_name(entry: ChartEntry) -> str:
+    """As `helm pull` writes it."""
+    return f"{entry.chart}-{entry.version}.tgz"
+
+
+def _in_folder(entry: ChartEntry, source: ChartSource) -> Path:
+    folder = Path(source.location)
+    path = (folder if folder.is_absolute() else _CHECKOUT / folder) / archive_name(entry)
+    wanted = source.digests.get(entry.name, entry.digest)
+    if wanted and path.is_file():
+        found = f"sha256:{hashlib.sha256(path.read_bytes()).hexdigest()}"
+        if found != wanted:
+            raise ArtifactError(
+                f"{path} is {found}, but should be {wanted}: fetch it again, or correct "
+                f"`muster:charts.digests.{entry.name}` if you know why it differs."
+            )
+    return path

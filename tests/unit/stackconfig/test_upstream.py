@@ -1,0 +1,140 @@
+"""Charts and images come from the source that the stack names, and only as what the table says they are."""
+
+import hashlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+import stackconfig
+from model.charts import mirrored
+from model.clusters import Provider
+from model.stack import Stack
+from stackconfig import upstream
+from stackconfig.artifacts import ArtifactError
+from stackconfig.catalogue import VERSIONS_FILE, CatalogueError, catalogue
+from stackconfig.errors import ConfigError
+from stackconfig.scaffold import template
+
+DIGEST = "sha256:" + "ab" * 32
+OURS = f"us-central1-docker.pkg.dev/p/muster/gang-admission@{DIGEST}"
+KUBERAY = catalogue().charts["kuberay"]
+
+
+def stack(**more: object) -> Stack:
+    values: dict[str, Any] = yaml.safe_load(template("here", Provider.GKE))["config"]
+    return stackconfig.parse(values | {f"muster:{key}": value for key, value in more.items()}, source="x")
+
+
+def mistakes(**more: object) -> Mapping[str, str]:
+    with pytest.raises(ConfigError) as caught:
+        stack(**more)
+    return {violation.path: f"{violation.message} {violation.fix}" for violation in caught.value.violations}
+
+
+def test_without_a_word_each_chart_comes_from_its_own_project() -> None:
+    found = upstream.of(stack(), name="here")
+    kueue, kuberay = found.chart("kueue"), found.chart("kuberay")
+    assert (kueue.reference, kueue.version, kueue.repository) == (
+        "oci://registry.k8s.io/kueue/charts/kueue",
+        "0.19.2",
+        None,
+    )
+    assert (kuberay.reference, kuberay.version, kuberay.repository) == (
+        "kuberay-operator",
+        "1.6.0",
+        "https://ray-project.github.io/kuberay-helm",
+    )
+
+
+def test_a_mirror_holds_every_chart_under_its_name() -> None:
+    found = upstream.of(stack(charts={"mirror": "oci://registry.example/charts/"}), name="here")
+    for name, entry in catalogue().charts.items():
+        chart = found.chart(name)
+        assert chart.reference == f"oci://registry.example/charts/{entry.chart}"
+        assert (chart.version, chart.repository) == (entry.version, None)
+
+
+def test_a_folder_holds_archives_and_a_missing_one_is_told(tmp_path: Path) -> None:
+    (tmp_path / upstream.archive_name(KUBERAY)).write_bytes(b"chart")
+    found = upstream.of(stack(charts={"path": str(tmp_path)}), name="here")
+    assert found.chart("kuberay").reference == str(tmp_path / "kuberay-operator-1.6.0.tgz")
+    with pytest.raises(ArtifactError, match=r"kueue-0\.19\.2\.tgz does not exist"):
+        found.chart("kueue")
+
+
+def test_an_archive_that_is_not_what_was_pinned_is_refused(tmp_path: Path) -> None:
+    archive = tmp_path / upstream.archive_name(KUBERAY)
+    archive.write_bytes(b"chart")
+    known = "sha256:" + hashlib.sha256(b"chart").hexdigest()
+    upstream.of(stack(charts={"path": str(tmp_path), "digests": {"kuberay": known}}), name="here")
+    archive.write_bytes(b"something else")
+    with pytest.raises(ArtifactError, match="but should be"):
+        upstream.of(stack(charts={"path": str(tmp_path), "digests": {"kuberay": known}}), name="here")
+
+
+def test_our_image_is_asked_for_with_the_command_that_publishes_it() -> None:
+    with pytest.raises(ArtifactError, match="make image push STACK=here"):
+        upstream.of(stack(), name="here").image(upstream.GANG_IMAGE)
+    assert upstream.of(stack(image=OURS), name="here").image(upstream.GANG_IMAGE) == OURS
+
+
+def test_images_come_from_their_projects_a_mirror_or_a_pin() -> None:
+    assert upstream.of(stack(), name="here").image("kueue") == "registry.k8s.io/kueue/kueue:v0.19.2"
+    found = upstream.of(
+        stack(images={"mirror": "m.example/x", "kuberay": f"m.example/y@{DIGEST}"}), name="here"
+    )
+    assert found.image("kueue") == "m.example/x/kueue/kueue:v0.19.2"
+    assert found.image("kuberay") == f"m.example/y@{DIGEST}"
+
+
+@pytest.mark.parametrize(
+    ("reference", "expected"),
+    [
+        ("quay.io/a/b:1", "m/a/b:1"),
+        ("localhost:5000/b:1", "m/b:1"),
+        ("library/b:1", "m/library/b:1"),
+    ],
+)
+def test_a_mirror_takes_the_place_of_the_registry(reference: str, expected: str) -> None:
+    assert mirrored(reference, "m") == expected
+
+
+@pytest.mark.parametrize(
+    ("more", "path", "told"),
+    [
+        ({"charts": {"mirror": "https://a"}}, "muster:charts.mirror", "oci://"),
+        ({"charts": {"mirror": "oci://a", "path": "b"}}, "muster:charts.path", "neither"),
+        ({"charts": {"digests": {"kuberay": "1"}}}, "muster:charts.digests.kuberay", "hexadecimal"),
+        (
+            {"charts": {"digests": {"kubera": DIGEST}}},
+            "muster:charts.digests.kubera",
+            "did you mean 'kuberay'",
+        ),
+        ({"image": "a/b:latest"}, "muster:image", "make image push"),
+        ({"images": {"kueue": "a/b:1"}}, "muster:images.kueue", "name@sha256"),
+        ({"images": {"kueu": f"a@{DIGEST}"}}, "muster:images.kueu", "did you mean 'kueue'"),
+        ({"images": {"mirror": "https://a"}}, "muster:images.mirror", "scheme"),
+    ],
+)
+def test_a_source_that_cannot_be_used_is_refused_where_it_stands(
+    more: dict[str, object], path: str, told: str
+) -> None:
+    assert told in mistakes(**more)[path]
+
+
+def test_every_chart_has_a_digest_or_says_why_it_has_none() -> None:
+    for entry in catalogue().charts.values():
+        assert entry.digest or entry.unread, entry.name
+        assert entry.licence
+
+
+def test_a_kept_file_is_the_one_that_was_published(tmp_path: Path) -> None:
+    copy = tmp_path / "versions.toml"
+    copy.write_text(VERSIONS_FILE.read_text())
+    (tmp_path / "crds").mkdir()
+    (tmp_path / "crds" / catalogue().files["provisioningrequests"].name).write_text("changed")
+    with pytest.raises(CatalogueError, match="restore it"):
+        catalogue(copy)
