@@ -39,7 +39,7 @@ class ChartEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Catalogue:
-    """`images`: name -> the reference that its project publishes. `files`: name -> a file that is kept here."""
+    """`images`: name -> the reference that its project publishes. `files`: name -> a file kept here."""
 
     charts: Mapping[str, ChartEntry]
     images: Mapping[str, str]
