@@ -9,7 +9,7 @@ hundred clusters on, so the limit is raised.
 from dataclasses import dataclass
 
 from model import names
-from model.clusters import Provider
+from model.providers import Provider
 from model.stack import ArtifactSource, Stack
 
 

@@ -15,7 +15,7 @@ from components.kuberay import KubeRay
 from components.priorities import Priorities
 from components.queues import Queues
 from components.schedulers.kueue import Kueue
-from model.clusters import Provider
+from model import clusters
 from model.gangpolicy import crd
 from model.stack import GangMode, Scheduler, Stack
 from stackconfig.artifacts import Artifacts
@@ -34,7 +34,7 @@ class Platform(pulumi.ComponentResource):
         super().__init__("muster:index:Platform", name, None, opts)
         _refuse_unsupported(stack)
         child = pulumi.ResourceOptions(parent=self)
-        self.cluster = ExistingCluster(stack.cluster.name, cluster=stack.cluster, opts=child)
+        self.cluster = ExistingCluster(stack.cluster.name, cluster=_existing(stack), opts=child)
         provider, bundles = self.cluster.kubernetes, self.cluster.bundles
         size = footprint(stack)
         self.crds = _crds(self, artifacts=artifacts, provider=bundles)
@@ -104,12 +104,16 @@ def _crds(parent: pulumi.Resource, *, artifacts: Artifacts, provider: BundleProv
     )
 
 
-def _refuse_unsupported(stack: Stack) -> None:
-    if stack.cluster.provider is not Provider.EXISTING:
+def _existing(stack: Stack) -> clusters.ExistingCluster:
+    if not isinstance(stack.cluster, clusters.ExistingCluster):
         raise Unsupported(
             f"muster:cluster.provider: {stack.cluster.provider} is read and checked, but cannot be made yet; "
             "use `existing` with a context of your kubeconfig."
         )
+    return stack.cluster
+
+
+def _refuse_unsupported(stack: Stack) -> None:
     if stack.scheduler is not Scheduler.KUEUE:
         raise Unsupported(
             f"muster:scheduler: {stack.scheduler} is read and checked, but cannot be made yet; use `kueue`."

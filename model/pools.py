@@ -1,71 +1,41 @@
 """Pools: nodes of one machine type, bought in one way.
 
-Decides which capacity kinds exist, which provider has which, and what a pool's nodes can hold. Leaves how a
-cloud makes the nodes to the components.
+Decides what can be said about a pool and what its nodes can hold. Leaves how a cloud makes the nodes to the
+components, and what is legal together to rules/pools.py.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
 from types import MappingProxyType
 from typing import Final
 
-from model import names
 from model.accelerators import ACCELERATORS, Accelerator
-from model.clusters import Provider
+from model.capacity import LEGAL_CAPACITY, PROVISIONING_CLASSES, Capacity, Reservation
 from model.machines import Machine
+from model.nodes import Image, LocalDisks, NodeNetwork, Placement
 from model.quantities import Bytes, Gpus, Millicores
 
+__all__ = ["LEGAL_CAPACITY", "MOST_RUN", "PROVISIONING_CLASSES", "Capacity", "Pool", "Reservation"]
 
-class Capacity(StrEnum):
-    """How a pool's nodes are bought.
-
-    queued: a whole gang's nodes at once, after a ProvisioningRequest. on-demand: nodes as pods ask. spot:
-    the same, cheaper, and they may be taken away. reservation: from capacity already paid for.
-    capacity-block: from a block reserved for a span of time.
-    """
-
-    QUEUED = "queued"
-    ON_DEMAND = "on-demand"
-    SPOT = "spot"
-    RESERVATION = "reservation"
-    CAPACITY_BLOCK = "capacity-block"
-
-
-# GKE has no capacity blocks. In an existing cluster Muster makes no nodes, so the ways to buy them mean
-# nothing there.
-LEGAL_CAPACITY: Final[Mapping[Provider, tuple[Capacity, ...]]] = MappingProxyType(
-    {
-        Provider.GKE: (Capacity.QUEUED, Capacity.ON_DEMAND, Capacity.SPOT, Capacity.RESERVATION),
-        Provider.EKS: tuple(Capacity),
-        Provider.EXISTING: (Capacity.QUEUED, Capacity.ON_DEMAND),
-    }
-)
-
-# The first class of a provider is its default. GKE serves its own queued class and, from 1.35, the open
-# autoscaler's (kubernetes/autoscaler issue 9805); on EKS the open autoscaler is all there is. `existing`
-# may be either.
-PROVISIONING_CLASSES: Final[Mapping[Provider, tuple[str, ...]]] = MappingProxyType(
-    {
-        Provider.GKE: (names.GKE_QUEUED_CLASS, names.BEST_EFFORT_ATOMIC_CLASS, names.CHECK_CAPACITY_CLASS),
-        Provider.EKS: (names.BEST_EFFORT_ATOMIC_CLASS, names.CHECK_CAPACITY_CLASS),
-        Provider.EXISTING: (
-            names.BEST_EFFORT_ATOMIC_CLASS,
-            names.CHECK_CAPACITY_CLASS,
-            names.GKE_QUEUED_CLASS,
-        ),
-    }
-)
+# Flex-start nodes live at most seven days:
+# https://cloud.google.com/kubernetes-engine/docs/concepts/dws
+MOST_RUN: Final = 7 * 24 * 3600
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pool:
     """One pool. `gpus_per_node` is 0 for a CPU pool; `provisioning_class` is set exactly for queued pools.
 
-    `min_nodes` are always there: a pool of fixed size has as many as `max_nodes`.
+    `min_nodes` are always there: a pool of fixed size has as many as `max_nodes`. Both count the whole pool,
+    whatever its zones. `zones`: where its nodes may stand; empty: wherever the cluster's do.
 
     `parameters` go into every ProvisioningRequest of the pool (for GKE `maxRunDurationSeconds`).
-    `reservation` names the reservation (GKE) or its id (EKS, `cr-...`).
+
+    `max_run`: seconds after which a node is taken away, work or not; None: never, except on a queued GKE
+    pool, where it is seven days.
+
+    `image` is None exactly in an existing cluster. `boot_disk_gib` holds images where no local disk does.
+    `efa`: the machine's EFA interfaces are attached (EKS). `networks`: further networks of GKE nodes.
     """
 
     name: str
@@ -76,7 +46,16 @@ class Pool:
     min_nodes: int = 0
     provisioning_class: str | None = None
     parameters: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
-    reservation: str | None = None
+    reservation: Reservation | None = None
+    zones: tuple[str, ...] = ()
+    max_run: int | None = None
+    image: Image | None = None
+    boot_disk_gib: int = 200
+    local_disks: LocalDisks = LocalDisks.NONE
+    placement: Placement = Placement.ANY
+    efa: bool = False
+    networks: tuple[NodeNetwork, ...] = ()
+    labels: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
 
     @property
     def accelerator(self) -> Accelerator | None:

@@ -9,7 +9,7 @@ import json
 import sys
 from pathlib import Path
 
-from model.clusters import Provider
+from model.providers import Provider
 from model.violations import Violation
 from stackconfig.document import Document, read
 from stackconfig.errors import describe, nearest_line

@@ -1,16 +1,19 @@
 """Reads `muster:pools`.
 
-Decides what a pool's words mean and what is filled in: the accelerator and GPU count from the machine
-table, the provisioning class from the provider. Leaves what is legal where to the model's rules.
+Decides what a pool's words mean and what is filled in: the accelerator, GPU count, disks and EFA from the
+machine table, image and provisioning class from the provider. Leaves what is legal where to the model's
+rules.
 """
 
 from types import MappingProxyType
 
 from model.accelerators import ACCELERATORS
+from model.capacity import PROVISIONING_CLASSES, Capacity
 from model.clusters import Cluster, Provider
 from model.machines import Machine, machines_of
-from model.pools import PROVISIONING_CLASSES, Capacity, Pool
+from model.pools import Pool
 from model.violations import suggestion
+from stackconfig.nodes import read_nodes, read_reservation
 from stackconfig.section import Section, told
 
 
@@ -24,7 +27,8 @@ def read_pool(section: Section, name: str, cluster: Cluster | None) -> Pool | No
     least = section.integer("minNodes", 0, least=0, most=15_000)
     parameters = _parameters(section.section("parameters"))
     provisioning_class = section.text("provisioningClass")
-    reservation = section.text("reservation")
+    reservation = read_reservation(section)
+    nodes = read_nodes(section, machine, cluster)
     section.close()
     if machine is None or capacity is None or most is None:
         return None
@@ -43,6 +47,15 @@ def read_pool(section: Section, name: str, cluster: Cluster | None) -> Pool | No
         provisioning_class=provisioning_class,
         parameters=MappingProxyType(parameters),
         reservation=reservation,
+        zones=nodes.zones,
+        max_run=nodes.max_run,
+        image=nodes.image,
+        boot_disk_gib=nodes.boot_disk_gib,
+        local_disks=nodes.local_disks,
+        placement=nodes.placement,
+        efa=nodes.efa,
+        networks=nodes.networks,
+        labels=nodes.labels,
     )
 
 

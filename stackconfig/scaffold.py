@@ -7,7 +7,7 @@ can do. Leaves an existing file alone.
 from pathlib import Path
 from typing import Final
 
-from model.clusters import Provider
+from model.providers import Provider
 from model.rules.identity import is_dns_label
 
 
@@ -64,6 +64,7 @@ _EKS: Final = """\
     provider: eks
     name: {name}
     region: us-east-1
+    zones: [us-east-1a, us-east-1b]
 
   # A pool is nodes of one machine type, bought in one way (capacity):
   #   queued          a gang waits until all its nodes stand

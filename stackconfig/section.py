@@ -7,6 +7,7 @@ is noted and reading goes on, so that one look shows them all. Leaves what the k
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from enum import StrEnum
+from types import MappingProxyType
 from typing import TypeVar
 
 from model.gangpolicy import parse_duration
@@ -98,6 +99,25 @@ class Section:
             f"write one, such as {least if default is None else max(default, least)}.",
         )
         return default
+
+    def flag(self, key: str, default: bool) -> bool:
+        """`true` or `false`."""
+        value = self.get(key)
+        if value is None or isinstance(value, bool):
+            return default if value is None else value
+        self.note(key, f"must be true or false, is {told(value)}.", "write it without quotes: true.")
+        return default
+
+    def texts(self, key: str) -> Mapping[str, str]:
+        """A mapping from names to texts."""
+        entries = self.section(key)
+        found: dict[str, str] = {}
+        for name, value in entries.items():
+            if isinstance(value, str) and value:
+                found[name] = value
+            else:
+                entries.note(name, f"must be a text, is {told(value)}.", "put the value in quotes.")
+        return MappingProxyType(found)
 
     def duration(self, key: str, default: int) -> int:
         """A duration such as `30m` in seconds."""

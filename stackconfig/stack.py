@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
 
-from model.clusters import Cluster, Provider
+from model.clusters import Cluster, ExistingCluster
 from model.pools import Pool
 from model.priorities import Priority
 from model.queues import Department
@@ -76,7 +76,7 @@ def _read(root: Section) -> tuple[Stack, bool]:
     sound = MappingProxyType({name: pool for name, pool in pools.items() if pool is not None})
     _required(root, "departments")
     stack = Stack(
-        cluster=cluster or Cluster(provider=Provider.EXISTING, name=""),
+        cluster=cluster or ExistingCluster(name=""),
         pools=tuple(sound.values()),
         departments=tuple(sorted(_departments(root, sound), key=lambda department: department.name)),
         priorities=_priorities(root.section("priorities")),

@@ -52,7 +52,7 @@ def bundles(provider: BundleProvider, grain: Grain) -> None:
     )
 
 
-config = kubeconfig_of(CONTEXT, stack_path="BENCH_CONTEXT")
+config, _ = kubeconfig_of(CONTEXT, stack_path="BENCH_CONTEXT")
 match GRAIN:
     case Grain.NOTHING:
         pass

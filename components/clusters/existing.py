@@ -16,7 +16,7 @@ import pulumi_kubernetes as kubernetes
 import yaml
 
 from components.bundle import BundleProvider
-from model.clusters import Cluster
+from model import clusters
 
 _FILES = ("certificate-authority", "client-certificate", "client-key")
 
@@ -28,10 +28,14 @@ class MissingContext(Exception):
 class ExistingCluster(pulumi.ComponentResource):
     """`kubernetes` and `bundles` are the providers of everything that is installed into the cluster."""
 
-    def __init__(self, name: str, *, cluster: Cluster, opts: pulumi.ResourceOptions | None = None) -> None:
+    def __init__(
+        self, name: str, *, cluster: clusters.ExistingCluster, opts: pulumi.ResourceOptions | None = None
+    ) -> None:
         super().__init__("muster:clusters:Existing", name, None, opts)
-        context = cluster.context or ""
-        kubeconfig = pulumi.Output.secret(kubeconfig_of(context, stack_path="muster:cluster.context"))
+        config, context = kubeconfig_of(
+            cluster.context, file=cluster.kubeconfig, stack_path="muster:cluster.context"
+        )
+        kubeconfig = pulumi.Output.secret(config)
         child = pulumi.ResourceOptions(parent=self)
         self.kubernetes = kubernetes.Provider(
             f"{name}-kubernetes", kubeconfig=kubeconfig, context=context, opts=child
@@ -40,21 +44,22 @@ class ExistingCluster(pulumi.ComponentResource):
         self.register_outputs({"context": context})
 
 
-def kubeconfig_of(context: str, *, stack_path: str) -> str:
+def kubeconfig_of(context: str | None, *, file: str | None = None, stack_path: str) -> tuple[str, str]:
     """A kubeconfig with this one context and nothing beside it, so that another context's change is no change
-    here.
+    here; and the context's name. Without a name it is the current one of `file`.
     """
-    files = _files()
+    files = _files(file)
     found: dict[str, dict[str, Any]] = {"contexts": {}, "clusters": {}, "users": {}}
     folders: dict[int, Path] = {}
     for path in files:
         config = yaml.safe_load(path.read_text()) or {}
+        context = context or (config.get("current-context") if file else None)
         for section, known in found.items():
             for entry in config.get(section) or ():
                 # As kubectl merges: the first file to name a thing wins.
                 folders.setdefault(id(known.setdefault(entry["name"], entry)), path.parent)
-    if context not in found["contexts"]:
-        raise MissingContext(_missing(context, found["contexts"], files, stack_path))
+    if context is None or context not in found["contexts"]:
+        raise MissingContext(_missing(context or "", found["contexts"], files, stack_path))
     chosen = found["contexts"][context]
     parts = {
         "contexts": chosen,
@@ -66,10 +71,13 @@ def kubeconfig_of(context: str, *, stack_path: str) -> str:
         for section, entry in parts.items()
         if entry is not None
     }
-    return json.dumps({"apiVersion": "v1", "kind": "Config", "current-context": context, **entries})
+    config = {"apiVersion": "v1", "kind": "Config", "current-context": context, **entries}
+    return json.dumps(config), context
 
 
-def _files() -> list[Path]:
+def _files(file: str | None) -> list[Path]:
+    if file is not None:
+        return [path for path in [Path(file).expanduser()] if path.is_file()]
     named = [Path(each) for each in os.environ.get("KUBECONFIG", "").split(os.pathsep) if each]
     return [path for path in named or [Path("~/.kube/config").expanduser()] if path.is_file()]
 

@@ -4,14 +4,14 @@ from collections.abc import Iterator
 from typing import Final
 
 from model import names
-from model.clusters import Provider
-from model.pools import LEGAL_CAPACITY, PROVISIONING_CLASSES, Capacity, Pool
+from model.capacity import LEGAL_CAPACITY, PROVISIONING_CLASSES, Capacity
+from model.pools import Pool
+from model.providers import Provider
 from model.stack import Stack
 from model.violations import Violation, suggestion
 
 # Kueue takes at most 64 flavors in a resource group, and all pools share one.
 MOST_POOLS: Final = 64
-_RESERVING: Final = (Capacity.RESERVATION, Capacity.CAPACITY_BLOCK)
 
 
 def pool_rules(stack: Stack) -> list[Violation]:
@@ -74,10 +74,10 @@ def _class(pool: Pool, provider: Provider, path: str) -> Iterator[Violation]:
 
 
 def _reservation(pool: Pool, path: str) -> Iterator[Violation]:
-    if pool.capacity in _RESERVING and pool.reservation is None:
+    if pool.capacity.is_reserved and pool.reservation is None:
         message = f"capacity {pool.capacity} needs the reservation to take from."
         yield Violation(f"{path}.reservation", message, "write its name (GKE) or id (EKS, cr-...).")
-    if pool.capacity not in _RESERVING and pool.reservation is not None:
+    if not pool.capacity.is_reserved and pool.reservation is not None:
         # Queued nodes never come out of a reservation: GKE requires NO_RESERVATION of such a pool.
         message = f"capacity {pool.capacity} takes nothing from a reservation."
         yield Violation(f"{path}.reservation", message, "remove it, or write `capacity: reservation`.")

@@ -251,7 +251,7 @@ def test_a_context_that_is_not_there_is_refused_with_those_that_are() -> None:
 
 
 def test_only_the_named_context_is_handed_on_and_no_path_of_this_machine() -> None:
-    config = json.loads(kubeconfig_of("muster", stack_path="x"))
+    config = json.loads(kubeconfig_of("muster", stack_path="x")[0])
     assert [len(config[section]) for section in ("contexts", "clusters", "users")] == [1, 1, 1]
     assert config["clusters"][0]["cluster"] == {"server": "https://k", "certificate-authority-data": "UEVN"}
     assert "stranger" not in json.dumps(config)

@@ -4,7 +4,7 @@ from itertools import count
 
 from hypothesis import strategies as st
 
-from model.clusters import Cluster, Provider
+from model.clusters import GkeCluster
 from model.machines import MACHINES
 from model.pools import Capacity, Pool
 from model.priorities import Priority
@@ -31,7 +31,7 @@ H100 = Pool(
     max_nodes=4,
     provisioning_class="queued-provisioning.gke.io",
 )
-GKE = Cluster(provider=Provider.GKE, name="ml", region="us-central1", project="p")
+GKE = GkeCluster(name="ml", region="us-central1", project="p")
 
 
 def gpus(number: int) -> Amount:

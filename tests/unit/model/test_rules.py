@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from model.clusters import Cluster, Provider
+from model.clusters import Cluster, EksCluster, ExistingCluster, Provider
 from model.machines import MACHINES
-from model.pools import Capacity, Pool
+from model.pools import Capacity, Pool, Reservation
 from model.priorities import Priority
 from model.quantities import Gpus, parse_cpu, parse_memory
 from model.queues import Allowance, Amount, Bound, Department, Limit
@@ -135,9 +135,15 @@ def test_priorities_that_teams_name_exist_and_differ() -> None:
     assert paths(twins) == ["muster:priorities.other"]
 
 
+_CLUSTERS: dict[Provider, Cluster] = {
+    Provider.GKE: GKE,
+    Provider.EKS: EksCluster(name="ml", region="us-east-1", zones=("us-east-1a", "us-east-1b")),
+    Provider.EXISTING: ExistingCluster(name="ml", context="ml"),
+}
+
+
 def _pools(*pools: Pool, provider: Provider = Provider.GKE) -> list[str]:
-    cluster = replace(GKE, provider=provider)
-    return paths(Stack(cluster=cluster, pools=(CPU, *pools), departments=()))
+    return paths(Stack(cluster=_CLUSTERS[provider], pools=(CPU, *pools), departments=()))
 
 
 @pytest.mark.parametrize(
@@ -154,7 +160,9 @@ def _pools(*pools: Pool, provider: Provider = Provider.GKE) -> list[str]:
 def test_a_capacity_kind_is_legal_only_where_its_cloud_has_it(
     provider: Provider, capacity: Capacity, legal: bool
 ) -> None:
-    reservation = "r" if capacity in (Capacity.RESERVATION, Capacity.CAPACITY_BLOCK) else None
+    reservation = (
+        Reservation(name="r") if capacity in (Capacity.RESERVATION, Capacity.CAPACITY_BLOCK) else None
+    )
     pool = replace(L4, capacity=capacity, provisioning_class=None, reservation=reservation)
     assert ("muster:pools.l4.capacity" not in _pools(pool, provider=provider)) is legal
 
@@ -162,7 +170,7 @@ def test_a_capacity_kind_is_legal_only_where_its_cloud_has_it(
 def test_a_reservation_is_named_exactly_where_one_is_used() -> None:
     bare = replace(L4, capacity=Capacity.RESERVATION, provisioning_class=None)
     assert _pools(bare) == ["muster:pools.l4.reservation"]
-    assert _pools(replace(L4, reservation="r")) == ["muster:pools.l4.reservation"]
+    assert _pools(replace(L4, reservation=Reservation(name="r"))) == ["muster:pools.l4.reservation"]
 
 
 def test_the_gke_class_is_not_served_on_eks() -> None:
@@ -185,7 +193,4 @@ def test_the_system_pool_is_not_a_users() -> None:
 
 
 def test_the_cluster_of_the_tests_is_sound() -> None:
-    assert (
-        check(Stack(cluster=Cluster(provider=Provider.GKE, name="x"), pools=(CPU, L4, H100), departments=()))
-        == []
-    )
+    assert check(Stack(cluster=GKE, pools=(CPU, L4, H100), departments=())) == []

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import stackconfig
-from model.clusters import Provider
+from model.clusters import ExistingCluster
 from model.pools import Capacity
 from model.priorities import Priority
 from model.render import gang, kueue
@@ -56,8 +56,7 @@ def mistakes(text: str) -> dict[str, str]:
 
 def test_stack_local_is_the_local_plane() -> None:
     stack = stackconfig.load(LOCAL)
-    assert stack.cluster.provider is Provider.EXISTING
-    assert stack.cluster.context == "muster"
+    assert stack.cluster == ExistingCluster(name="local", context="muster")
     assert [(pool.name, pool.max_nodes, pool.capacity) for pool in stack.pools] == [
         ("cpu", 1, Capacity.ON_DEMAND),
         ("l4", 2, Capacity.QUEUED),
