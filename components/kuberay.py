@@ -1,8 +1,8 @@
-"""KubeRay, from its own kustomize tree: its CRDs as they are, its operator with what is ours laid over it.
+"""KubeRay: from its published chart, or from its own kustomize tree where that was built here.
 
-Decides the overlay: namespace, image, concurrency, resources, nodes. The CRDs are four megabytes: as
-resources of the Kubernetes provider they made a preview twenty times slower, so they go as one Bundle, which
-applies them by server-side apply and waits until they are served.
+Decides how its CRDs and operator are installed, and installs what guards Ray's kinds. The tree's CRDs are
+four megabytes: as resources of the Kubernetes provider they made a preview twenty times slower, so they go as
+one Bundle, which applies them by server-side apply and waits until they are served.
 """
 
 import atexit
@@ -17,31 +17,28 @@ import pulumi
 import pulumi_kubernetes as kubernetes
 import yaml
 
-from components.bundle import Bundle, BundleProvider
+from components.bundle import Bundle, BundleProvider, text
+from components.charts import release
 from components.footprint import Footprint
 from components.objects import KubernetesObject
-from model import names
+from model import kuberay, names
+from model.render import ray
 from model.render.manifest import manifest
+from model.stack import Stack
 from stackconfig.artifacts import Artifacts
-
-# One reconcile at a time, the operator's default, makes a hundred clusters wait for each other.
-_CONCURRENCY = 10
-
-# With generated names, KubeRay makes a second head when the API server dies before it has answered for the
-# first, and then gives up on the cluster: "2 head pods found". With a fixed name the second try finds it.
-_ONE_HEAD = {"name": "ENABLE_DETERMINISTIC_HEAD_POD_NAME", "value": "true"}
 
 # libyaml's loader where PyYAML was built with it: ten times faster, and these are megabytes.
 _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class KubeRay(pulumi.ComponentResource):
-    """`serving`: depend on it and the Ray kinds exist and are reconciled."""
+    """`serving`: depend on it and the Ray kinds exist, are guarded, and are reconciled."""
 
     def __init__(
         self,
         name: str,
         *,
+        stack: Stack,
         artifacts: Artifacts,
         footprint: Footprint,
         provider: kubernetes.Provider,
@@ -50,44 +47,75 @@ class KubeRay(pulumi.ComponentResource):
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         super().__init__("muster:index:KubeRay", name, None, opts)
+        self._provider, self._bundles = provider, bundles
+        operator = kuberay.Operator(
+            image=artifacts.image("kuberay"),
+            scheduler=stack.scheduler,
+            resources=footprint.kuberay.resources(),
+            node_selector=footprint.node_selector(),
+        )
         self.namespace = KubernetesObject(
             f"{name}-namespace",
             manifest("v1", "Namespace", names.RAY_NAMESPACE),
             opts=pulumi.ResourceOptions(parent=self, provider=provider, depends_on=depends_on),
         )
-        tree = artifacts.kustomization("kuberay").resolve().parent
-        self.crds = Bundle(
-            f"{name}-crds",
-            manifests={file.stem: _compact(file) for file in sorted((tree / "crd" / "bases").glob("*.yaml"))},
+        # In force before the first Ray object can be made.
+        self.admission = Bundle(
+            f"{name}-admission",
+            manifests={"policies": text(ray.admission(stack.ray))},
             opts=pulumi.ResourceOptions(parent=self, provider=bundles, depends_on=depends_on),
         )
-        overlaid = overlay(artifacts.image("kuberay"), footprint=footprint)
-        self.operator = kubernetes.kustomize.v2.Directory(
-            name,
-            directory=_written(overlaid, bases=[tree / "rbac", tree / "manager"]),
-            opts=pulumi.ResourceOptions(
-                parent=self, provider=provider, depends_on=[self.namespace, self.crds]
-            ),
-        )
-        self.serving: pulumi.Resource = self.operator
+        if artifacts.has_kustomization("kuberay"):
+            self.serving = self._from_tree(name, artifacts.kustomization("kuberay"), operator, depends_on)
+        else:
+            self.serving = self._from_chart(name, artifacts, operator)
         self.register_outputs({})
 
+    def _from_chart(self, name: str, artifacts: Artifacts, operator: kuberay.Operator) -> pulumi.Resource:
+        """Its CRDs stand in the chart's own folder for them: Helm makes them once, and never deletes them."""
+        return release(
+            name,
+            artifacts.chart("kuberay"),
+            namespace=names.RAY_NAMESPACE,
+            values=operator.chart_values(),
+            opts=pulumi.ResourceOptions(
+                parent=self, provider=self._provider, depends_on=[self.namespace, self.admission]
+            ),
+        )
 
-def overlay(image: str, *, footprint: Footprint) -> dict[str, Any]:
+    def _from_tree(
+        self, name: str, default: Path, operator: kuberay.Operator, depends_on: list[pulumi.Resource]
+    ) -> pulumi.Resource:
+        tree = default.resolve().parent
+        crds = Bundle(
+            f"{name}-crds",
+            manifests={file.stem: _compact(file) for file in sorted((tree / "crd" / "bases").glob("*.yaml"))},
+            opts=pulumi.ResourceOptions(parent=self, provider=self._bundles, depends_on=depends_on),
+        )
+        return kubernetes.kustomize.v2.Directory(
+            name,
+            directory=_written(overlay(operator), bases=[tree / "rbac", tree / "manager"]),
+            opts=pulumi.ResourceOptions(
+                parent=self, provider=self._provider, depends_on=[self.namespace, self.admission, crds]
+            ),
+        )
+
+
+def overlay(operator: kuberay.Operator) -> dict[str, Any]:
     """The kustomization over KubeRay's own; `resources` is added where it is written."""
     container = {
         "name": "kuberay-operator",
-        "image": image,
-        "args": [f"--reconcile-concurrency={_CONCURRENCY}"],
-        "env": [_ONE_HEAD],
-        "resources": footprint.kuberay.resources(),
+        "image": operator.image,
+        "args": operator.arguments(),
+        "env": [dict(kuberay.ONE_HEAD)],
+        "resources": dict(operator.resources),
     }
     deployment = {
         "apiVersion": "apps/v1",
         "kind": "Deployment",
         "metadata": {"name": "kuberay-operator"},
         "spec": {
-            "template": {"spec": {"nodeSelector": footprint.node_selector(), "containers": [container]}}
+            "template": {"spec": {"nodeSelector": dict(operator.node_selector), "containers": [container]}}
         },
     }
     return {

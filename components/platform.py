@@ -50,6 +50,7 @@ class Platform(pulumi.ComponentResource):
         )
         self.kuberay = KubeRay(
             "kuberay",
+            stack=stack,
             artifacts=artifacts,
             footprint=size,
             provider=provider,

@@ -32,6 +32,8 @@ RAY_NAMESPACE: Final = "ray-system"
 POOL_LABEL: Final = "muster.dev/pool"
 TEAM_LABEL: Final = "muster.dev/team"
 DEPARTMENT_LABEL: Final = "muster.dev/department"
+# A namespace with this label at "true" holds what scrapes metrics, and may reach metrics ports alone.
+MONITORING_LABEL: Final = "muster.dev/monitoring"
 SYSTEM_POOL: Final = "system"
 
 GPU_RESOURCE: Final = "nvidia.com/gpu"

@@ -14,6 +14,7 @@ from model.gangpolicy import GangPolicy
 from model.pools import Capacity, Pool
 from model.priorities import Priority
 from model.queues import Department, Team
+from model.ray import Ray
 
 
 class Scheduler(StrEnum):
@@ -74,6 +75,7 @@ class Stack:
     gang_admission: GangAdmission = GangAdmission()
     pods_ready: PodsReady = PodsReady()
     artifacts: ArtifactSource = ArtifactSource.UPSTREAM
+    ray: Ray = field(default_factory=Ray)
     charts: ChartSource = field(default_factory=ChartSource)
     images: ImageSource = field(default_factory=ImageSource)
 

@@ -11,6 +11,7 @@ from model.clusters import Cluster, ExistingCluster
 from model.pools import Pool
 from model.priorities import Priority
 from model.queues import Department
+from model.ray import Ray, RayAuth
 from model.rules import check, identity_rules, priority_rules
 from model.stack import ArtifactSource, PodsReady, Scheduler, Stack
 from model.violations import Violation, at
@@ -85,6 +86,7 @@ def _read(root: Section) -> tuple[Stack, bool]:
         pods_ready=_pods_ready(root.section("podsReady")),
         artifacts=root.choice("artifacts", ArtifactSource, ArtifactSource.UPSTREAM)
         or ArtifactSource.UPSTREAM,
+        ray=_ray(root.section("ray")),
         charts=read_charts(root.section("charts")),
         images=read_images(root),
     )
@@ -113,6 +115,12 @@ def _departments(root: Section, pools: Pools) -> tuple[Department, ...]:
 def _priorities(section: Section) -> tuple[Priority, ...]:
     read = {name: section.integer(name, least=-(2**31), most=2**31 - 1) for name, _ in section.items()}
     return tuple(Priority(value, name) for name, value in read.items() if value is not None)
+
+
+def _ray(section: Section) -> Ray:
+    auth = section.choice("auth", RayAuth, RayAuth.TOKEN) or RayAuth.TOKEN
+    section.close()
+    return Ray(auth=auth)
 
 
 def _pods_ready(section: Section) -> PodsReady:

@@ -42,6 +42,7 @@ def ray_cluster(
         "metadata": {"name": name, "namespace": namespace, "labels": _labels(priority)},
         "spec": {
             "rayVersion": "2.54.0",
+            "authOptions": {"mode": "token"},
             "headGroupSpec": {"rayStartParams": {}, "template": _template("ray-head", image)},
             "workerGroupSpecs": [
                 {

@@ -13,6 +13,7 @@ from components.clusters.existing import MissingContext, kubeconfig_of
 from components.footprint import footprint
 from components.platform import Platform, Unsupported
 from components.schedulers.kueue_found import OtherKueue
+from model import kuberay
 from model.charts import Chart
 from model.stack import Stack
 from stackconfig import load
@@ -164,12 +165,22 @@ def test_every_image_is_given_by_digest_and_never_pulled_again(program: Program)
         assert container["imagePullPolicy"] == "IfNotPresent"
 
 
+def operator(stack: Stack) -> kuberay.Operator:
+    size = footprint(stack)
+    return kuberay.Operator(
+        image="i",
+        scheduler=stack.scheduler,
+        resources=size.kuberay.resources(),
+        node_selector=size.node_selector(),
+    )
+
+
 def test_control_pods_stay_on_the_system_pool(program: Program, artifacts: Artifacts, stack: Stack) -> None:
     from components.kuberay import overlay
 
     selector = {"muster.dev/pool": "system"}
     assert program.one(RELEASE, "kueue").inputs["values"]["controllerManager"]["nodeSelector"] == selector
-    patch = json.loads(overlay("i", footprint=footprint(stack))["patches"][0]["patch"])
+    patch = json.loads(overlay(operator(stack))["patches"][0]["patch"])
     assert patch["spec"]["template"]["spec"]["nodeSelector"] == selector
     for deployment in program.of(DEPLOYMENT):
         assert deployment.inputs["spec"]["template"]["spec"]["nodeSelector"] == selector
