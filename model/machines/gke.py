@@ -25,8 +25,8 @@ _Row = tuple[int, int, tuple[int, ...], int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Series:
-    """Machines that are sold alike. Flex-start, and with it `queued`, takes all accelerator-optimized machines
-    of the table: https://cloud.google.com/compute/docs/instances/about-flex-start-vms
+    """Machines that are sold alike. Flex-start, and with it `queued`, takes every accelerator-optimized
+    machine of the table: https://cloud.google.com/compute/docs/instances/about-flex-start-vms
     """
 
     rows: dict[str, _Row]

@@ -160,9 +160,7 @@ def _pools(*pools: Pool, provider: Provider = Provider.GKE) -> list[str]:
 def test_a_capacity_kind_is_legal_only_where_its_cloud_has_it(
     provider: Provider, capacity: Capacity, legal: bool
 ) -> None:
-    reservation = (
-        Reservation(name="r") if capacity in (Capacity.RESERVATION, Capacity.CAPACITY_BLOCK) else None
-    )
+    reservation = Reservation(name="r") if capacity.is_reserved else None
     pool = replace(L4, capacity=capacity, provisioning_class=None, reservation=reservation)
     assert ("muster:pools.l4.capacity" not in _pools(pool, provider=provider)) is legal
 
