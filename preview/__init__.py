@@ -4,5 +4,7 @@
     plan.read(path)              the JSON of `pulumi preview --json` -> Plan: resources, errors
     report.write(...)            both -> Report, which markdown.py and page.py turn into bytes
 
-`python -m preview validate FILES...` and `python -m preview report --base FILE --head FILE`.
+    snapshot.take(api)           what stands in the queues of a live cluster
+
+`python -m preview --help` lists the commands.
 """

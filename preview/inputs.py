@@ -14,6 +14,7 @@ from model.stack import Stack
 from model.violations import Violation
 from preview import plan
 from preview.changes import compare
+from preview.errors import PreviewError
 from preview.plan import Plan
 from preview.report import Told
 from stackconfig.document import Document, read
@@ -25,7 +26,7 @@ Read = TypeVar("Read")
 NONE: Final = "none"
 
 
-class InputError(Exception):
+class InputError(PreviewError):
     """The command line names what cannot be used: what, and how to name it."""
 
 

@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import Final
 
 from preview.bundles import ObjectChange, objects
+from preview.errors import PreviewError
 from preview.foreign import plain
 
 # A thousand teams are about 30 MB of steps.
@@ -37,7 +38,7 @@ _VERB_OF: Final = {op: verb for ops, verb in _VERBS for op in ops}
 _UNCHANGED: Final = ("same", "read", "refresh")
 
 
-class PlanError(Exception):
+class PlanError(PreviewError):
     """A file that is no plan: what it is, and how to get one."""
 
 

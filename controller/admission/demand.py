@@ -6,7 +6,6 @@ split.py how that becomes ProvisioningRequests, and to verify.py whether nodes h
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from fractions import Fraction
 
 from controller.admission.objects import (
     Flavors,
@@ -14,14 +13,13 @@ from controller.admission.objects import (
     PodSet,
     PodSetAssignment,
     PodSpec,
-    Quantities,
+    ResourceNeeds,
     Toleration,
     Workload,
 )
+from model import pods
 from model.gangpolicy import FlavorPolicy, GangPolicy
-from model.quantities import parse_quantity
-
-Amounts = Mapping[str, Fraction]
+from model.pods import Amounts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,37 +105,17 @@ def pod_needs(spec: PodSpec, amounts: Amounts, assigned: Iterable[str], flavors:
 
 
 def pod_amounts(spec: PodSpec) -> Amounts:
-    """What the scheduler counts for one pod: containers and sidecars together, or the largest init step,
-    plus overhead.
-
-    A limit stands in for a missing request, as the API server fills it in. Raises ValueError for a bad
-    quantity.
-    """
-    running: dict[str, Fraction] = {}
-    peak: dict[str, Fraction] = {}
-    for container in spec.init_containers:
-        amounts = _amounts({**container.resources.limits, **container.resources.requests})
-        if container.restart_policy == "Always":
-            _add(running, amounts)
-            _raise(peak, running)
-        else:
-            _raise(peak, {name: running.get(name, Fraction(0)) + amount for name, amount in amounts.items()})
-    for container in spec.containers:
-        _add(running, _amounts({**container.resources.limits, **container.resources.requests}))
-    _raise(peak, running)
-    _add(peak, _amounts(spec.overhead))
-    return peak
+    """What the scheduler counts for one pod. Raises ValueError for a bad quantity."""
+    initials = (
+        pods.Initial(_needs(container.resources), container.restart_policy == "Always")
+        for container in spec.init_containers
+    )
+    return pods.total(
+        initials,
+        (_needs(container.resources) for container in spec.containers),
+        pods.read({}, spec.overhead),
+    )
 
 
-def _amounts(quantities: Quantities) -> dict[str, Fraction]:
-    return {name: parse_quantity(str(quantity)) for name, quantity in quantities.items()}
-
-
-def _add(total: dict[str, Fraction], more: Amounts) -> None:
-    for name, amount in more.items():
-        total[name] = total.get(name, Fraction(0)) + amount
-
-
-def _raise(peak: dict[str, Fraction], level: Amounts) -> None:
-    for name, amount in level.items():
-        peak[name] = max(peak.get(name, Fraction(0)), amount)
+def _needs(needs: ResourceNeeds) -> Amounts:
+    return pods.read(needs.limits, needs.requests)

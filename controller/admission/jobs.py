@@ -9,10 +9,11 @@ from dataclasses import dataclass
 
 from msgspec import field
 
-from controller.admission.demand import Amounts, pod_amounts
+from controller.admission.demand import pod_amounts
 from controller.admission.objects import PodTemplateSpec
 from controller.kube.resource import Object, Partial
 from model.names import POOL_LABEL
+from model.pods import Amounts
 
 
 class HeadGroup(Partial, frozen=True):

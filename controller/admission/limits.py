@@ -9,11 +9,11 @@ from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from math import ceil
 
-from controller.admission.demand import Amounts
 from controller.admission.jobs import Piece
 from controller.admission.split import Gang
 from model.gangpolicy import FlavorPolicy, GangPolicy
 from model.names import GPU_RESOURCE
+from model.pods import Amounts
 
 
 def never_fits(gang: Gang) -> str | None:

@@ -1,0 +1,34 @@
+"""Queues as they stand: names, and what is used.
+
+Leaves quotas out: those come from the stack that is compared.
+"""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What a queue's Workloads hold of one flavor and resource: `cpu` in millicores, others whole.
+
+    `flavor` is "" where the scheduler counts without flavors (KAI).
+    """
+
+    flavor: str
+    resource: str
+    amount: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Queue:
+    """A ClusterQueue of Kueue, or a Queue of KAI. `parent` is its Cohort or parent queue, "" at the top."""
+
+    name: str
+    parent: str
+    usage: tuple[Usage, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LocalQueue:
+    namespace: str
+    name: str
+    cluster_queue: str

@@ -1,0 +1,92 @@
+"""A kubeconfig is read as kubectl reads it, and what it keeps secret stays so."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from preview.cluster.kubeconfig import KubeconfigError, connect
+
+
+def _write(folder: Path, user: dict[str, Any], **cluster: Any) -> Path:
+    path = folder / "config"
+    content = {
+        "current-context": "here",
+        "contexts": [{"name": "here", "context": {"cluster": "c", "user": "u"}}],
+        "clusters": [{"name": "c", "cluster": {"server": "https://k8s.example:6443/", **cluster}}],
+        "users": [{"name": "u", "user": user}],
+    }
+    path.write_text(yaml.safe_dump(content), encoding="utf-8")
+    return path
+
+
+def test_a_token_goes_into_the_header_and_into_no_text(tmp_path: Path) -> None:
+    found = connect(_write(tmp_path, {"token": "s3cr3t"}))
+    assert found.base == "https://k8s.example:6443"
+    assert found.headers["Authorization"] == "Bearer s3cr3t"
+    assert "s3cr3t" not in repr(found)
+
+
+def test_a_token_file_is_found_beside_the_kubeconfig(tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("abc\n", encoding="utf-8")
+    assert connect(_write(tmp_path, {"tokenFile": "token"})).headers["Authorization"] == "Bearer abc"
+
+
+def test_a_program_prints_the_credential(tmp_path: Path) -> None:
+    script = "import os, json; print(json.dumps({'status': {'token': os.environ['A'] + 'bc'}}))"
+    wanted = {
+        "apiVersion": "client.authentication.k8s.io/v1",
+        "command": sys.executable,
+        "args": ["-c", script],
+        "env": [{"name": "A", "value": "a"}],
+    }
+    assert connect(_write(tmp_path, {"exec": wanted})).headers["Authorization"] == "Bearer abc"
+
+
+@pytest.mark.parametrize(
+    ("script", "said"),
+    [
+        ("import sys; sys.exit('please log in')", "please log in"),
+        ("print('no json')", "printed no credential"),
+    ],
+)
+def test_a_program_that_fails_is_named(tmp_path: Path, script: str, said: str) -> None:
+    path = _write(tmp_path, {"exec": {"command": sys.executable, "args": ["-c", script]}})
+    with pytest.raises(KubeconfigError, match=said):
+        connect(path)
+
+
+def test_a_program_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(KubeconfigError, match="cannot be started"):
+        connect(_write(tmp_path, {"exec": {"command": "no-such-program-here"}}))
+
+
+@pytest.mark.parametrize(
+    ("cluster", "said"),
+    [
+        ({"server": "http://plain.example"}, "names no https"),
+        ({"certificate-authority": "gone.crt"}, "gone.crt"),
+        ({"certificate-authority-data": "%%%"}, "not base64"),
+        ({"certificate-authority-data": "bm90IGEgY2VydA=="}, "cannot be read"),
+        ({"tls-server-name": "x"}, "not supported"),
+    ],
+)
+def test_what_cannot_be_used_is_said_to_be_so(tmp_path: Path, cluster: dict[str, str], said: str) -> None:
+    with pytest.raises(KubeconfigError, match=said):
+        connect(_write(tmp_path, {}, **cluster))
+
+
+def test_a_context_that_is_not_there_is_told_with_those_that_are(tmp_path: Path) -> None:
+    with pytest.raises(KubeconfigError, match="Contexts in it: here"):
+        connect(_write(tmp_path, {}), context="elsewhere")
+
+
+@pytest.mark.parametrize("text", ["[", "a: b", "", json.dumps([1])])
+def test_what_is_no_kubeconfig_is_refused(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "config"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(KubeconfigError):
+        connect(path)

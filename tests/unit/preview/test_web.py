@@ -1,0 +1,103 @@
+"""A call is tried again when that can help, never for ever, and its credential goes nowhere else."""
+
+import time
+from email.utils import formatdate
+
+import pytest
+
+from preview.web import Web, WebError
+from tests.unit.preview.http_world import Asked, Reply, Server, serving
+
+TOKEN = "s3cr3t-token"
+
+
+def _web(server: Server, waits: list[float]) -> Web:
+    return Web(base=server.url, headers={"Authorization": f"Bearer {TOKEN}"}, wait=waits.append)
+
+
+def _in_turn(*replies: Reply) -> list[Reply]:
+    return list(replies)
+
+
+@pytest.mark.parametrize(
+    ("first", "pause"),
+    [
+        (Reply(503), 2.0),
+        (Reply(429, headers={"Retry-After": "7"}), 7.0),
+        (Reply(403, headers={"Retry-After": "1"}), 1.0),
+        (Reply(is_cut=True), 2.0),
+    ],
+)
+def test_what_says_to_try_again_is_tried_again_after_as_long_as_it_says(first: Reply, pause: float) -> None:
+    replies, waits = _in_turn(first, Reply(body={"fine": True})), list[float]()
+    with serving(lambda _: replies.pop(0)) as server:
+        assert _web(server, waits).call("GET", "/x").json("x") == {"fine": True}
+    assert waits == [pause]
+
+
+def test_a_date_and_a_reset_time_are_understood() -> None:
+    soon = time.time() + 20
+    replies = _in_turn(
+        Reply(429, headers={"Retry-After": formatdate(soon, usegmt=True)}),
+        Reply(403, headers={"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": str(int(soon))}),
+        Reply(body=1),
+    )
+    waits = list[float]()
+    with serving(lambda _: replies.pop(0)) as server:
+        _web(server, waits).call("GET", "/x")
+    assert all(0 < wait <= 20 for wait in waits)
+    assert len(waits) == 2
+
+
+def test_a_server_that_stays_silent_is_given_up_with_its_name() -> None:
+    with serving(lambda _: Reply(is_cut=True)) as server, pytest.raises(WebError, match="no answer") as told:
+        _web(server, []).call("GET", "/some/thing?token=abc")
+    assert len(server.asked) == 4
+    assert "/some/thing" in str(told.value)
+    assert "abc" not in str(told.value)
+
+
+def test_more_patience_than_is_bearable_is_told_and_not_waited_for() -> None:
+    waits = list[float]()
+    busy = Reply(429, {"message": "slow down"}, {"Retry-After": "3600"})
+    with serving(lambda _: busy) as server, pytest.raises(WebError, match="answered 429: slow down"):
+        _web(server, waits).call("GET", "/x")
+    assert waits == []
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 404, 422])
+def test_a_refusal_is_not_tried_again(status: int) -> None:
+    with serving(lambda _: Reply(status, {"message": "no"})) as server, pytest.raises(WebError) as told:
+        _web(server, []).call("GET", "/x")
+    assert told.value.status == status
+    assert len(server.asked) == 1
+
+
+@pytest.mark.parametrize("first", [Reply(is_cut=True), Reply(502), Reply(504)])
+def test_what_may_have_been_done_already_is_not_done_again(first: Reply) -> None:
+    with serving(lambda _: first) as server, pytest.raises(WebError):
+        _web(server, []).call("POST", "/x", {"a": 1})
+    assert len(server.asked) == 1
+
+
+def test_no_redirect_is_followed() -> None:
+    with serving(lambda _: Reply(body="taken")) as thief:
+        away = Reply(302, headers={"Location": f"{thief.url}/x"})
+        with serving(lambda _: away) as server, pytest.raises(WebError, match="answered 302"):
+            _web(server, []).call("GET", "/x")
+    assert thief.asked == []
+
+
+def test_the_credential_is_sent_and_never_told() -> None:
+    def echo(asked: Asked) -> Reply:
+        return Reply(400, {"message": "bad"}, {"X-Echo": asked.headers["authorization"]})
+
+    with serving(echo) as server, pytest.raises(WebError) as told:
+        _web(server, []).call("GET", "/x")
+    assert server.asked[0].headers["authorization"] == f"Bearer {TOKEN}"
+    assert TOKEN not in f"{told.value} {told.value!r} {_web(server, [])!r}"
+
+
+def test_what_is_no_json_is_said_to_be_none() -> None:
+    with serving(lambda _: Reply(body=b"<html>")) as server, pytest.raises(WebError, match="is no JSON"):
+        _web(server, []).call("GET", "/x").json("the answer of x")
