@@ -1,18 +1,16 @@
-"""What the state machine can ask its executor to do.
+"""What the state machine can ask its executor to do with a Workload, beside what all gangs share.
 
 Decides the vocabulary between machine.py and reconciler.py: each action is one write, is safe to do twice,
 and names its object so exactly that a stale decision hits nothing else.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import Literal
 
-from controller.admission.objects import Belonging, PodSetUpdate, ProvisioningRequest
-from controller.admission.retry import History
-from controller.admission.split import Ask
+from controller.admission.objects import PodSetUpdate
+from controller.gangs.actions import CreateRequest, CreateTemplates, Delete, Tell, WaitsFor
+from controller.gangs.retry import History
 
 
 class State(StrEnum):
@@ -22,42 +20,6 @@ class State(StrEnum):
     READY = "Ready"
     RETRY = "Retry"
     REJECTED = "Rejected"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CreateTemplates:
-    """Write the PodTemplates of a request, one a PodSet. They come first: autoscalers fail requests
-    without.
-    """
-
-    request: str
-    ask: Ask
-    labels: Mapping[str, str]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CreateRequest:
-    name: str
-    ask: Ask
-    labels: Mapping[str, str]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Delete:
-    """Delete exactly this object, by uid; it may be gone already."""
-
-    kind: Literal["ProvisioningRequest", "PodTemplate"]
-    namespace: str
-    name: str
-    uid: str
-
-
-def delete(item: Belonging) -> Delete:
-    """The deletion of exactly this object."""
-    meta = item.metadata
-    if isinstance(item, ProvisioningRequest):
-        return Delete(kind="ProvisioningRequest", namespace=meta.namespace, name=meta.name, uid=meta.uid)
-    return Delete(kind="PodTemplate", namespace=meta.namespace, name=meta.name, uid=meta.uid)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,15 +52,6 @@ class Note:
     history: History
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tell:
-    """An Event on the Workload and on the job that owns it."""
-
-    kind: Literal["Normal", "Warning"]
-    reason: str
-    message: str
-
-
 Action = CreateTemplates | CreateRequest | Delete | SetEntry | StepOut | StepIn | Note | Tell
 
 
@@ -108,8 +61,7 @@ class Decision:
 
     actions: tuple[Action, ...] = ()
     wake: datetime | None = None
-    waits_for: Literal["", "nodes", "turn"] = ""
-    """Whose news should bring this Workload back: the nodes', or the gang's that goes before it."""
+    waits_for: WaitsFor = ""
 
     @property
     def is_quiet(self) -> bool:

@@ -1,57 +1,24 @@
-"""The other half of the pair: our AdmissionChecks and the GangPolicies that they name.
+"""The other half of the pair: our AdmissionChecks.
 
-Decides whether a check is Active, so that Kueue sends Workloads to it only when we know what to do with them,
-and tells on every GangPolicy whether it is obeyed and what is wrong with it. Leaves Workloads to the
-reconciler.
+Decides whether a check is Active, so that Kueue sends Workloads to it only when we know what to do with them.
+Leaves Workloads to the reconciler and the policies to controller.gangs.
 """
 
 from collections.abc import Callable
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 
-from controller.admission.objects import (
-    ADMISSION_CHECK,
-    GANG_POLICY,
-    AdmissionCheck,
-    Condition,
-    Conditioned,
-    GangPolicyObject,
-    ResourceFlavor,
-)
+from controller.admission.objects import ADMISSION_CHECK, AdmissionCheck
+from controller.gangs.objects import Condition
+from controller.gangs.policies import Policies, tell
 from controller.kube.client import Client
-from controller.kube.resource import Key, Object, Resource, T
+from controller.kube.resource import Key
 from controller.runtime.controller import Result
 from controller.runtime.informer import Informer
-from model.gangpolicy import GangPolicy, from_spec
+from model.gangpolicy import GangPolicy
 from model.names import CONTROLLER_NAME, GANG_POLICY_KIND, GROUP
-from model.violations import Violation
 
 ACTIVE: Final = "Active"
-ACCEPTED: Final = "Accepted"
-
-
-class Policies:
-    """The GangPolicies of the cluster, each judged once a version."""
-
-    def __init__(self, policies: Informer[GangPolicyObject]) -> None:
-        self._policies = policies
-        self._read: dict[str, tuple[str, GangPolicy | list[Violation]]] = {}
-
-    def judged(self, name: str) -> GangPolicy | list[Violation] | None:
-        """The policy of this name, or what is wrong with it; None when there is none."""
-        found = self._policies.get(Key("", name))
-        if found is None:
-            self._read.pop(name, None)
-            return None
-        version, known = self._read.get(name, ("", []))
-        if version != found.metadata.resource_version:
-            known = from_spec(found.spec)
-            self._read[name] = (found.metadata.resource_version, known)
-        return known
-
-    def accepted(self, name: str) -> GangPolicy | None:
-        found = self.judged(name)
-        return found if isinstance(found, GangPolicy) else None
 
 
 class Checks:
@@ -118,76 +85,3 @@ class CheckReconciler:
         if isinstance(found, list):
             return "False", "BadParametersRef", f"GangPolicy {name} is refused: {found[0]}"
         return "True", "Active", "The admission check is active"
-
-
-class PolicyReconciler:
-    """Keeps the Accepted condition of GangPolicies."""
-
-    def __init__(
-        self,
-        client: Client,
-        policies: Informer[GangPolicyObject],
-        flavors: Informer[ResourceFlavor],
-        known: Policies,
-        *,
-        clock: Callable[[], datetime],
-    ) -> None:
-        self._client, self._policies, self._flavors = client, policies, flavors
-        self._known, self._clock = known, clock
-
-    async def reconcile(self, key: Key) -> Result:
-        policy = self._policies.get(key)
-        found = self._known.judged(key.name)
-        if policy is None or found is None or policy.metadata.deletion_timestamp:
-            return None
-        status, reason, message = self._verdict(found)
-        condition = Condition(type=ACCEPTED, status=status, reason=reason, message=message)
-        await tell(self._client, GANG_POLICY, policy, policy.status, condition, now=self._clock())
-        return None
-
-    def _verdict(self, found: GangPolicy | list[Violation]) -> tuple[str, str, str]:
-        if isinstance(found, list):
-            return "False", "Invalid", " ".join(str(violation) for violation in found)
-        missing = [flavor.name for flavor in found.flavors if self._flavors.get(Key("", flavor.name)) is None]
-        if missing:
-            return (
-                "True",
-                "FlavorsMissing",
-                f"Obeyed; these ResourceFlavors do not exist: {', '.join(missing)}",
-            )
-        return "True", "Accepted", f"Obeyed for {len(found.flavors)} flavors"
-
-
-async def tell(
-    client: Client,
-    resource: Resource[T],
-    obj: Object,
-    status: Conditioned,
-    condition: Condition,
-    *,
-    now: datetime,
-) -> None:
-    """Apply one condition of ours, if it says something new."""
-    before = status.condition(condition.type)
-    generation = obj.metadata.generation
-    if before is not None and _said(before) == (*_said(condition)[:3], generation):
-        return
-    same = before is not None and before.status == condition.status and before.last_transition_time
-    since = before.last_transition_time if before is not None and same else now
-    entry: dict[str, Any] = {
-        "type": condition.type,
-        "status": condition.status,
-        "reason": condition.reason,
-        "message": condition.message[:32_000],
-        "observedGeneration": generation,
-        "lastTransitionTime": (since or now).strftime("%Y-%m-%dT%H:%M:%SZ"),
-    }
-    body = {
-        "metadata": {"name": obj.metadata.name, "uid": obj.metadata.uid},
-        "status": {"conditions": [entry]},
-    }
-    await client.apply(resource, obj.key, body, subresource="status", force=True)
-
-
-def _said(condition: Condition) -> tuple[str, str, str, int]:
-    return condition.status, condition.reason, condition.message, condition.observed_generation

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 from msgspec import field
 
-from controller.admission.demand import pod_amounts
-from controller.admission.objects import PodTemplateSpec
+from controller.gangs.demand import pod_amounts
+from controller.gangs.objects import PodTemplateSpec
 from controller.kube.resource import Object, Partial
 from model.names import POOL_LABEL
 from model.pods import Amounts

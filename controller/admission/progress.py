@@ -1,47 +1,14 @@
-"""What a user reads while a gang waits.
+"""What a user reads on a Workload that waits outside the quota or has been refused.
 
-Decides the words on the Workload's check, and that they change only when something has: the minutes that
-passed are those at the last change, so a gang that waits costs no writes.
+Decides those words; what a gathering gang says is controller.gangs.progress.
 """
 
-from collections.abc import Sequence
-from datetime import datetime, timedelta
 from typing import Final
 
-from controller.admission.deadlines import Deadline
-from controller.admission.retry import History
-from controller.admission.verify import Room
-from model.gangpolicy import format_duration
+from controller.gangs.progress import clock
+from controller.gangs.retry import History
 
-_AFTER: Final = " after "
 OUTSIDE: Final = "released everything"
-_FAR: Final = timedelta(hours=12)
-
-
-def waiting(what: str, limit: Deadline, now: datetime, *, told: str) -> str:
-    """`2 of 4 l4 nodes after 12m of 30m; releases at 10:42 UTC`, or what was told before when only time has
-    passed.
-    """
-    end = f" of {format_duration(limit.limit)}; releases at {clock(limit.at, far=limit.limit >= _FAR)}"
-    before, after, _ = told.partition(_AFTER)
-    if after and before == what and told.endswith(end):
-        return told
-    return f"{what}{_AFTER}{rounded(now - limit.began)}{end}"
-
-
-def nodes(rooms: Sequence[Room]) -> str:
-    """The first pool that is short, and how many are."""
-    short = [room for room in rooms if not room.is_enough]
-    first = short[0]
-    more = f", {len(short) - 1} more PodSets short" if len(short) > 1 else ""
-    return f"{first.placed} of {first.wanted.count} {first.wanted.pool} nodes for {first.wanted.name}{more}"
-
-
-def released(past: History) -> str:
-    """What a user is told when a gang is released."""
-    when = f" at {clock(past.retry_at)}" if past.retry_at else ""
-    why = past.last_failure.rstrip(".")
-    return f"{why}. Everything is released and no quota is held; try {past.tries + 1}{when}"
 
 
 def refused(past: History) -> str:
@@ -55,15 +22,3 @@ def outside(past: History) -> str:
     when = f" at {clock(past.retry_at)}" if past.retry_at else ""
     why = f" ({past.last_failure})" if past.last_failure else ""
     return f"{OUTSIDE}{why}; holds no quota; try {past.tries + 1}{when}"
-
-
-def clock(moment: datetime, *, far: bool = False) -> str:
-    """The time of day, with the date where the next such time of day may not be meant."""
-    day = f"{moment:%Y-%m-%d} " if far else ""
-    return f"{day}{moment:%H:%M} UTC" if moment.second == 0 else f"{day}{moment:%H:%M:%S} UTC"
-
-
-def rounded(duration: timedelta) -> str:
-    """Whole minutes, or seconds below one."""
-    seconds = max(0, int(duration.total_seconds()))
-    return format_duration(timedelta(seconds=seconds - seconds % 60 if seconds >= 60 else seconds))

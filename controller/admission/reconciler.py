@@ -9,11 +9,12 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from controller.admission.actions import CreateRequest, CreateTemplates, Decision, Tell
+from controller.admission.actions import Decision
 from controller.admission.executor import Executor
 from controller.admission.machine import decide
 from controller.admission.objects import Workload
 from controller.admission.view import View
+from controller.gangs.actions import CreateRequest, CreateTemplates, Tell
 from controller.kube.resource import Key
 from controller.runtime.controller import RequeueAfter, Result
 

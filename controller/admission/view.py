@@ -12,21 +12,15 @@ from datetime import datetime
 from controller.admission import identity
 from controller.admission.actions import State
 from controller.admission.checks import Checks
-from controller.admission.line import Place
-from controller.admission.objects import (
-    Belonging,
-    Node,
-    Pod,
-    PodTemplate,
-    ProvisioningRequest,
-    ResourceFlavor,
-    Workload,
-)
-from controller.admission.promises import outstanding
-from controller.admission.retry import RETRY_AT
+from controller.admission.objects import ResourceFlavor, Workload
 from controller.admission.situation import Situation
-from controller.admission.templates import OWNING_WORKLOAD, POOL
-from controller.admission.verify import Wanted
+from controller.admission.templates import OWNING_WORKLOAD
+from controller.gangs.line import Place
+from controller.gangs.objects import Belonging, Node, Pod, PodTemplate, ProvisioningRequest
+from controller.gangs.promises import outstanding
+from controller.gangs.retry import RETRY_AT
+from controller.gangs.templates import POOL
+from controller.gangs.verify import Wanted
 from controller.kube.resource import Key
 from controller.runtime.informer import Informer
 from model.names import CONSUME_ANNOTATION, POOL_LABEL

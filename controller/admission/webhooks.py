@@ -9,15 +9,7 @@ ValidatingAdmissionPolicy's and needs no process of ours.
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
-from controller.admission.jobs import (
-    Job,
-    Piece,
-    RayCluster,
-    RayJob,
-    RayService,
-    job_pieces,
-    ray_pieces,
-)
+from controller.admission.jobs import Job, Piece, RayCluster, RayJob, RayService, job_pieces, ray_pieces
 from controller.admission.limits import never_fits_anywhere
 from controller.kube.resource import Object, T
 from controller.runtime.review import Allow, Deny, Review, Verdict, Webhook

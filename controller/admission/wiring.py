@@ -7,20 +7,14 @@ manager.
 from collections.abc import Sequence
 from typing import Any, Final
 
-from controller.admission.checks import CheckReconciler, Checks, Policies, PolicyReconciler, policy_name
+from controller.admission.checks import CheckReconciler, Checks, policy_name
 from controller.admission.executor import Executor
 from controller.admission.identity import WORKLOAD_UID
 from controller.admission.objects import (
     ADMISSION_CHECK,
-    GANG_POLICY,
-    NODE,
-    POD,
-    POD_TEMPLATE,
-    PROVISIONING_REQUEST,
     RESOURCE_FLAVOR,
     WORKLOAD,
     AdmissionCheck,
-    GangPolicyObject,
     ResourceFlavor,
 )
 from controller.admission.reconciler import GangReconciler, utc_now
@@ -38,6 +32,16 @@ from controller.admission.view import (
     workload_key,
 )
 from controller.admission.webhooks import Reviews
+from controller.gangs.objects import (
+    GANG_POLICY,
+    NODE,
+    POD,
+    POD_TEMPLATE,
+    PROVISIONING_REQUEST,
+    GangPolicyObject,
+)
+from controller.gangs.policies import Policies, PolicyReconciler
+from controller.gangs.requests import Requests
 from controller.kube.client import Selection
 from controller.kube.resource import Key
 from controller.runtime.informer import Informer
@@ -93,7 +97,14 @@ def _gangs(
     executor = Executor(
         manager.client,
         events=manager.events,
-        caches={WORKLOAD: view.workloads, PROVISIONING_REQUEST: view.requests, POD_TEMPLATE: view.templates},
+        requests=Requests(
+            manager.client,
+            caches={
+                WORKLOAD: view.workloads,
+                PROVISIONING_REQUEST: view.requests,
+                POD_TEMPLATE: view.templates,
+            },
+        ),
         clock=utc_now,
     )
     gangs = GangReconciler(view, executor, wake=lambda key: queue.add(key))
@@ -124,7 +135,15 @@ def _pair(
         policies,
         lambda policy: [item.key for item in checks.store if policy_name(item) == policy.metadata.name],
     )
-    policy = PolicyReconciler(manager.client, policies, flavors, known, clock=utc_now)
+    policy = PolicyReconciler(
+        manager.client,
+        policies,
+        known,
+        missing=lambda found: [
+            flavor.name for flavor in found.flavors if flavors.get(Key("", flavor.name)) is None
+        ],
+        clock=utc_now,
+    )
     manager.controller("gangpolicies", policy.reconcile).watches(policies, lambda item: [item.key]).watches(
         flavors, lambda _: [item.key for item in policies.store]
     )

@@ -1,7 +1,7 @@
 """The policy as plain data: how gangs get their capacity, in which order, for how long.
 
 Decides fields, units and defaults. Leaves alone what the numbers should be for a cloud (the stack's business)
-and what the controller does with them (controller/admission).
+and what the controller does with them (controller/gangs).
 """
 
 from collections.abc import Mapping

@@ -12,34 +12,31 @@ from datetime import UTC, datetime, timedelta
 
 import msgspec
 
-from controller.admission.actions import (
-    Action,
-    CreateRequest,
-    CreateTemplates,
-    Decision,
-    Delete,
-    Note,
-    SetEntry,
-    State,
-    StepIn,
-    StepOut,
-    Tell,
-)
-from controller.admission.identity import template_name
-from controller.admission.line import Place
+from controller.admission.actions import Action, Decision, Note, SetEntry, State, StepIn, StepOut
 from controller.admission.machine import decide
 from controller.admission.objects import (
     Admission,
     CheckEntry,
-    Condition,
-    Container,
     EvictionCount,
     FlavorSpec,
+    PodSet,
+    PodSetAssignment,
+    ResourceFlavor,
+    SchedulingStats,
+    Workload,
+    WorkloadSpec,
+    WorkloadStatus,
+)
+from controller.admission.situation import Situation
+from controller.gangs.actions import CreateRequest, CreateTemplates, Delete, Tell
+from controller.gangs.identity import template_name
+from controller.gangs.line import Place
+from controller.gangs.objects import (
+    Condition,
+    Container,
     Node,
     NodeSpec,
     NodeStatus,
-    PodSet,
-    PodSetAssignment,
     PodSpec,
     PodTemplate,
     PodTemplateSpec,
@@ -47,18 +44,12 @@ from controller.admission.objects import (
     ProvisioningRequestSpec,
     ProvisioningRequestStatus,
     RequestedPodSet,
-    ResourceFlavor,
     ResourceNeeds,
-    SchedulingStats,
     Taint,
     TemplateReference,
     Toleration,
-    Workload,
-    WorkloadSpec,
-    WorkloadStatus,
 )
-from controller.admission.retry import annotations
-from controller.admission.situation import Situation
+from controller.gangs.retry import annotations
 from controller.kube.resource import ObjectMeta
 from model.gangpolicy import DetailSelector, FlavorPolicy, GangPolicy, RetryPolicy
 from model.names import GKE_LEASE_DETAIL, GKE_LEASE_LABEL, GKE_QUEUED_CLASS, POOL_LABEL

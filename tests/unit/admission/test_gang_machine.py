@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controller.admission import identity
 from controller.admission.actions import State
 from controller.admission.machine import decide
-from controller.admission.retry import FIRST_TRY, REFUSED, RETRY_AT, TRIES
+from controller.gangs.identity import ATTEMPT
+from controller.gangs.retry import FIRST_TRY, REFUSED, RETRY_AT, TRIES
 from model.gangpolicy import GangPolicy, RetryPolicy
 from tests.unit.admission.gang_world import CHECK, POLICY, START, World, entry_state, flavor_policy
 
@@ -29,9 +29,9 @@ def run(world: World, minutes: int) -> None:
 def assert_invariants(world: World) -> None:
     for name in world.workloads:
         mine = world.situation(name)
-        live = Counter((item.metadata.labels[identity.ATTEMPT], key) for key, item in world.requests.items())
+        live = Counter((item.metadata.labels[ATTEMPT], key) for key, item in world.requests.items())
         assert max(live.values(), default=0) <= 1
-        attempts = {item.metadata.labels[identity.ATTEMPT] for item in mine.requests}
+        attempts = {item.metadata.labels[ATTEMPT] for item in mine.requests}
         assert len(attempts) <= 1, f"{name} holds requests of two attempts"
         if not mine.may_act or not mine.workload.spec.active:
             assert not mine.requests, f"{name} holds requests without quota"

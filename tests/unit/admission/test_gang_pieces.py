@@ -7,14 +7,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controller.admission.actions import Delete, StepOut
-from controller.admission.identity import attempt, request_name
+from controller.admission.actions import StepOut
+from controller.admission.identity import attempt
 from controller.admission.machine import decide
-from controller.admission.objects import EvictionCount, PodTemplate, SchedulingStats
-from controller.admission.reasons import Outcome, loss
-from controller.admission.retry import History, annotations, next_try, pause
-from controller.admission.split import gang
-from controller.admission.templates import pod_template, provisioning_request
+from controller.admission.objects import EvictionCount, SchedulingStats
+from controller.admission.podsets import gang
+from controller.admission.templates import merged, owner_of
+from controller.gangs.actions import Delete
+from controller.gangs.identity import request_name
+from controller.gangs.objects import PodTemplate
+from controller.gangs.reasons import Outcome, loss
+from controller.gangs.retry import History, annotations, next_try, pause
+from controller.gangs.templates import pod_template, provisioning_request
 from controller.kube.resource import ObjectMeta
 from model.gangpolicy import FlavorPolicy, GangPolicy, RetryPolicy
 from tests.unit.admission.gang_world import FLAVORS, POLICY, START, World, assignment, workload
@@ -36,7 +40,6 @@ def test_a_reservation_in_the_same_second_as_the_last_one_is_another_attempt() -
     stats = SchedulingStats(evictions=(EvictionCount(count=1),))
     again = replace(first, status=replace(first.status, scheduling_stats=stats))
     assert attempt(first) != attempt(again)
-    assert request_name(first, check="gang", shape="x") != request_name(again, check="gang", shape="x")
 
 
 def test_a_reservation_at_another_time_is_another_attempt() -> None:
@@ -49,8 +52,7 @@ def test_a_reservation_at_another_time_is_another_attempt() -> None:
 
 
 def test_shapes_of_one_attempt_and_checks_have_names_of_their_own() -> None:
-    held = workload("a", {"main": ("l4", 1)})
-    names = {request_name(held, check=check, shape=shape) for check in "ab" for shape in "xy"}
+    names = {request_name("uid", check, "attempt", shape) for check in "ab" for shape in "xy"}
     assert len(names) == 4
     assert max(map(len, names)) < 60
 
@@ -165,9 +167,9 @@ def test_the_workload_owns_the_template_and_the_template_owns_the_request() -> N
     held = replace(held, status=replace(held.status, admission=assignment(pieces)))
     (ask,) = gang(held, POLICY, FLAVORS).asks
     original = {"spec": {"containers": [{"name": "c", "resources": {"limits": {"nvidia.com/gpu": "1"}}}]}}
-    template = pod_template(
-        held, name="t", template=original, demand=ask.demands[0], flavors=FLAVORS, labels={}
-    )
+    pod = merged(original, ask.demands[0], FLAVORS)
+    workload_owner = owner_of(held)
+    template = pod_template(workload_owner, name="t", template=pod, pool="l4", labels={})
     assert [owner["kind"] for owner in template["metadata"]["ownerReferences"]] == ["Workload"]
     spec = template["template"]["spec"]
     assert spec["nodeSelector"] == {"muster.dev/pool": "l4"}
@@ -175,7 +177,7 @@ def test_the_workload_owns_the_template_and_the_template_owns_the_request() -> N
     assert spec["containers"][0]["resources"]["requests"] == {"nvidia.com/gpu": "1"}
     assert "nodeSelector" not in original["spec"]
     written = PodTemplate(metadata=ObjectMeta(name="t", uid="u"))
-    request = provisioning_request(held, name="r", ask=ask, templates=[written], labels={})
+    request = provisioning_request(workload_owner, name="r", ask=ask, templates=[written], labels={})
     (owner,) = request["metadata"]["ownerReferences"]
     assert (owner["kind"], owner["uid"]) == ("PodTemplate", "u")
     assert owner["name"] != held.metadata.name

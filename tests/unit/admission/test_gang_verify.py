@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controller.admission.demand import PodNeeds, pod_amounts, pod_needs
-from controller.admission.objects import Container, Pod, PodSpec, PodStatus, ResourceNeeds, Taint
-from controller.admission.verify import Wanted, verify
+from controller.admission.podsets import flavored
+from controller.gangs.demand import PodNeeds, pod_amounts
+from controller.gangs.objects import Container, Pod, PodSpec, PodStatus, ResourceNeeds, Taint
+from controller.gangs.verify import Wanted, verify
 from controller.kube.resource import ObjectMeta
 from tests.unit.admission.gang_world import FLAVORS, node, pod_spec
 
@@ -19,7 +20,7 @@ replace = msgspec.structs.replace
 
 def needs(gpus: int = 1) -> PodNeeds:
     spec = pod_spec(gpus)
-    return pod_needs(spec, pod_amounts(spec), ("l4",), FLAVORS)
+    return flavored(spec, pod_amounts(spec), ("l4",), FLAVORS)
 
 
 def wanted(count: int, *, name: str = "main") -> Wanted:

@@ -1,8 +1,8 @@
 """The pause between two attempts, and when there is no further one.
 
-Decides how long a gang waits outside the quota and what its Workload carries meanwhile. The pause follows
-from the Workload's uid and the number of its tries alone: a crash half way decides the same again, and gangs
-that failed together still come back apart.
+Decides how long a gang waits outside the quota and what its object (a Workload, a gated pod) carries
+meanwhile. The pause follows from a uid and the number of tries alone: a crash half way decides the same
+again, and gangs that failed together still come back apart.
 """
 
 import hashlib
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
-from controller.admission.objects import Workload
+from controller.kube.resource import Object
 from model.gangpolicy import RetryPolicy
 from model.names import GROUP
 
@@ -28,7 +28,7 @@ REFUSED: Final = f"{GROUP}/refused"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class History:
-    """What earlier attempts of the gang left on its Workload."""
+    """What earlier attempts of the gang left on its object."""
 
     tries: int = 0
     first_try: datetime | None = None
@@ -37,9 +37,9 @@ class History:
     refused: str = ""
 
 
-def history(workload: Workload) -> History:
+def history(held: Object) -> History:
     """Read from annotations. Anybody may edit those, so what cannot be read counts as not there."""
-    notes = workload.metadata.annotations
+    notes = held.metadata.annotations
     return History(
         tries=_count(notes.get(TRIES, "")),
         first_try=_moment(notes.get(FIRST_TRY, "")),

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from controller.admission.objects import ProvisioningRequest
-from controller.admission.split import Gang
+from controller.gangs.objects import ProvisioningRequest
+from controller.gangs.split import Gang
 from model.gangpolicy import GangPolicy
 
 

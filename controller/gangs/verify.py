@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from controller.admission.demand import PodNeeds, pod_amounts
-from controller.admission.objects import Node, Pod, Requirement, Taint, Toleration
+from controller.gangs.demand import PodNeeds, pod_amounts
+from controller.gangs.objects import Node, Pod, Requirement, Taint, Toleration
 from model.pods import Amounts
 from model.quantities import parse_quantity
 

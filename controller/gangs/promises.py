@@ -1,6 +1,6 @@
 """What a provisioned request promises, and what the gang's pods must carry to claim it.
 
-Decides the update of each PodSet (the consume annotation, the pin to its lease) and the room that its pods
+Decides the claim of each PodSet (the consume annotation, the pin to its lease) and the room that its pods
 will look for with it. Also what other gangs were promised and have not used: room that must not be promised
 twice.
 """
@@ -8,26 +8,35 @@ twice.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from controller.admission.demand import Demand
-from controller.admission.objects import Pod, PodSetUpdate, ProvisioningRequest
-from controller.admission.split import Ask, Gang
-from controller.admission.verify import Wanted
+from controller.gangs.demand import Demand
+from controller.gangs.objects import Pod, ProvisioningRequest
+from controller.gangs.split import Ask, Gang
+from controller.gangs.verify import Wanted
 from model.names import CLASS_ANNOTATION, CONSUME_ANNOTATION
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """What the pods of one PodSet must carry to use what was promised to them."""
+
+    pod_set: str
+    annotations: Mapping[str, str]
+    node_selector: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Promise:
-    """One PodSet and where its pods will go. `update` is None where nothing was asked for."""
+    """One PodSet and where its pods will go. `claim` is None where nothing was asked for."""
 
     wanted: Wanted
-    update: PodSetUpdate | None
+    claim: Claim | None
     is_verified: bool
 
 
 def promises(gang: Gang, requests: Mapping[str, ProvisioningRequest]) -> tuple[Promise, ...]:
     """One for each PodSet of the gang. Every request must be there."""
     asked = [_promise(demand, ask, requests[ask.shape]) for ask in gang.asks for demand in ask.demands]
-    present = [Promise(wanted=_wanted(demand), update=None, is_verified=True) for demand in gang.present]
+    present = [Promise(wanted=_wanted(demand), claim=None, is_verified=True) for demand in gang.present]
     return (*asked, *present)
 
 
@@ -41,7 +50,7 @@ def _promise(demand: Demand, ask: Ask, request: ProvisioningRequest) -> Promise:
     }
     return Promise(
         wanted=replace(wanted, needs=needs),
-        update=PodSetUpdate(name=demand.pod_set, annotations=annotations, node_selector=pins),
+        claim=Claim(pod_set=demand.pod_set, annotations=annotations, node_selector=pins),
         is_verified=ask.flavor.verify_nodes,
     )
 
@@ -65,10 +74,6 @@ def missing_detail(ask: Ask, request: ProvisioningRequest) -> str:
     details = request.status.provisioning_class_details
     wanted = (selector.detail for selector in ask.flavor.node_selector_from_details)
     return next((detail for detail in wanted if not details.get(detail)), "")
-
-
-def pod_set_updates(promised: Iterable[Promise]) -> tuple[PodSetUpdate, ...]:
-    return tuple(promise.update for promise in promised if promise.update is not None)
 
 
 def outstanding(

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from controller.admission.objects import Condition, ProvisioningRequest
+from controller.gangs.objects import Condition, ProvisioningRequest
 
 
 class Outcome(StrEnum):

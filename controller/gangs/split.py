@@ -4,17 +4,16 @@ Decides how PodSets are grouped into requests and which comes first. One global 
 every gang, is one half of what keeps two gangs from holding half each for ever; line.py is the other.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import groupby
 
-from controller.admission.demand import Demand, demands
-from controller.admission.objects import Flavors, Workload
-from model.gangpolicy import FlavorPolicy, GangPolicy
+from controller.gangs.demand import Demand
+from model.gangpolicy import FlavorPolicy
 
 JOB_PARAMETER = "provreq.kueue.x-k8s.io/"
-"""Kueue copies a job's annotations of this prefix onto its Workload; the rest of the key names a
-parameter.
+"""An annotation of a job; the rest of the key names a parameter. The prefix is Kueue's, which copies a job's
+annotations of it onto its Workload.
 """
 
 
@@ -38,7 +37,7 @@ class Ask:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gang:
-    """What has to stand before any pod of the Workload may start."""
+    """What has to stand before any pod of it may start."""
 
     asks: tuple[Ask, ...]
     """Scarcest first."""
@@ -50,15 +49,13 @@ class Gang:
         return len(self.asks) > 1
 
 
-def gang(workload: Workload, policy: GangPolicy, flavors: Flavors) -> Gang:
-    """The gang that an admitted-quota Workload makes under the policy. Raises ValueError for a bad
-    quantity.
-    """
-    found = demands(workload, policy, flavors)
-    asked = sorted((demand for demand in found if _asks(demand)), key=_order)
+def split(found: Iterable[Demand], *, wishes: Mapping[str, str]) -> Gang:
+    """The gang that these demands make. `wishes`: annotations of the job, some of which name parameters."""
+    listed = tuple(found)
+    asked = sorted((demand for demand in listed if _asks(demand)), key=_order)
     return Gang(
-        asks=tuple(ask for ask in _asked(asked, workload)),
-        present=tuple(demand for demand in found if not _asks(demand) and demand.flavor.verify_nodes),
+        asks=tuple(_asked(asked, wishes)),
+        present=tuple(demand for demand in listed if not _asks(demand) and demand.flavor.verify_nodes),
     )
 
 
@@ -70,7 +67,7 @@ def _order(demand: Demand) -> tuple[int, str, str]:
     return -demand.flavor.scarcity, demand.flavor.name, demand.pod_set
 
 
-def _asked(ordered: list[Demand], workload: Workload) -> Iterator[Ask]:
+def _asked(ordered: list[Demand], wishes: Mapping[str, str]) -> Iterator[Ask]:
     """One request a PodSet where the class takes no more, else one a pool.
 
     Identical PodSets are not merged into one larger set: each needs its own consume annotation, and some
@@ -79,7 +76,7 @@ def _asked(ordered: list[Demand], workload: Workload) -> Iterator[Ask]:
     for pool, together in groupby(ordered, key=lambda demand: demand.flavor.name):
         group = tuple(together)
         flavor = group[0].flavor
-        parameters = _parameters(workload, flavor)
+        parameters = _parameters(wishes, flavor)
         if flavor.one_pod_set_per_request:
             for demand in group:
                 yield Ask(shape=demand.pod_set, demands=(demand,), flavor=flavor, parameters=parameters)
@@ -87,7 +84,6 @@ def _asked(ordered: list[Demand], workload: Workload) -> Iterator[Ask]:
             yield Ask(shape=f"pool/{pool}", demands=group, flavor=flavor, parameters=parameters)
 
 
-def _parameters(workload: Workload, flavor: FlavorPolicy) -> Mapping[str, str]:
+def _parameters(wishes: Mapping[str, str], flavor: FlavorPolicy) -> Mapping[str, str]:
     """The policy's parameters; a job may change the value of those that the policy names, and add none."""
-    asked = workload.metadata.annotations
-    return {name: asked.get(JOB_PARAMETER + name, value)[:255] for name, value in flavor.parameters.items()}
+    return {name: wishes.get(JOB_PARAMETER + name, value)[:255] for name, value in flavor.parameters.items()}

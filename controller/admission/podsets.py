@@ -1,0 +1,72 @@
+"""The PodSets of a Workload as the pieces of a gang.
+
+Decides which PodSets ask for capacity of ours and what one of their pods needs from a node, in the flavors
+that Kueue assigned. Leaves the rest of a gang's way to controller.gangs.
+"""
+
+from collections.abc import Iterable
+
+from controller.admission.objects import Flavors, PodSet, PodSetAssignment, Workload
+from controller.gangs.demand import Demand, PodNeeds, pod_amounts, pod_needs
+from controller.gangs.objects import PodSpec, Toleration
+from controller.gangs.split import Gang, split
+from model.gangpolicy import GangPolicy
+from model.pods import Amounts
+
+
+def gang(workload: Workload, policy: GangPolicy, flavors: Flavors) -> Gang:
+    """The gang that an admitted-quota Workload makes under the policy. Raises ValueError for a bad
+    quantity.
+    """
+    return split(demands(workload, policy, flavors), wishes=workload.metadata.annotations)
+
+
+def demands(workload: Workload, policy: GangPolicy, flavors: Flavors) -> tuple[Demand, ...]:
+    """The PodSets whose assigned flavor the policy speaks of, in the Workload's order; empty without an
+    admission.
+    """
+    admission = workload.status.admission
+    if admission is None:
+        return ()
+    assignments = {assignment.name: assignment for assignment in admission.pod_set_assignments}
+    found = []
+    for pod_set in workload.spec.pod_sets:
+        assignment = assignments.get(pod_set.name)
+        demand = _demand(pod_set, assignment, policy, flavors) if assignment else None
+        if demand is not None:
+            found.append(demand)
+    return tuple(found)
+
+
+def _demand(
+    pod_set: PodSet, assignment: PodSetAssignment, policy: GangPolicy, flavors: Flavors
+) -> Demand | None:
+    count = pod_set.count if assignment.count is None else assignment.count
+    amounts = pod_amounts(pod_set.template.spec)
+    resource = next((name for name in policy.managed_resources if amounts.get(name)), "")
+    assigned = assignment.flavors.get(resource) or next(iter(sorted(assignment.flavors.values())), "")
+    flavor = policy.flavor(assigned)
+    if flavor is None or count == 0:
+        return None
+    names = tuple(dict.fromkeys(assignment.flavors.values()))
+    return Demand(
+        pod_set=pod_set.name,
+        count=count,
+        needs=flavored(pod_set.template.spec, amounts, names, flavors),
+        flavor=flavor,
+        assigned=names,
+        managed=bool(resource),
+    )
+
+
+def flavored(spec: PodSpec, amounts: Amounts, assigned: Iterable[str], flavors: Flavors) -> PodNeeds:
+    """The template's own demands and those of its flavors, merged as Kueue merges them when it starts the
+    job.
+    """
+    selector: dict[str, str] = {}
+    tolerations: list[Toleration] = []
+    for name in assigned:
+        if name in flavors:
+            selector |= flavors[name].spec.node_labels
+            tolerations += flavors[name].spec.tolerations
+    return pod_needs(spec, amounts, node_selector=selector, tolerations=tolerations)

@@ -1,0 +1,69 @@
+"""What a state machine of gangs can ask its executor to do with requests and words.
+
+Decides the vocabulary that all gangs share; each scheduler adds what it writes on its own objects. Each
+action is one write, is safe to do twice, and names its object so exactly that a stale decision hits nothing
+else.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from controller.gangs.objects import Belonging, PodTemplate, ProvisioningRequest
+from controller.gangs.split import Ask
+
+WaitsFor = Literal["", "nodes", "turn", "room"]
+"""Whose news should bring a gang back: the nodes', the gang's that goes before it, or its queue's."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateTemplates:
+    """Write the PodTemplates of a request, one a PodSet. They come first: autoscalers fail requests
+    without.
+    """
+
+    request: str
+    ask: Ask
+    labels: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateRequest:
+    name: str
+    ask: Ask
+    labels: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delete:
+    """Delete exactly this object, by uid; it may be gone already."""
+
+    kind: Literal["ProvisioningRequest", "PodTemplate"]
+    namespace: str
+    name: str
+    uid: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tell:
+    """An Event on the gang's object and on the job that owns it."""
+
+    kind: Literal["Normal", "Warning"]
+    reason: str
+    message: str
+
+
+def deletions(
+    requests: Iterable[ProvisioningRequest], templates: Iterable[PodTemplate]
+) -> tuple[Delete, ...]:
+    """Requests first: an autoscaler must not meet a request whose template is gone."""
+    items: tuple[Belonging, ...] = (*requests, *templates)
+    return tuple(delete(item) for item in items if not item.metadata.deletion_timestamp)
+
+
+def delete(item: Belonging) -> Delete:
+    """The deletion of exactly this object."""
+    meta = item.metadata
+    if isinstance(item, ProvisioningRequest):
+        return Delete(kind="ProvisioningRequest", namespace=meta.namespace, name=meta.name, uid=meta.uid)
+    return Delete(kind="PodTemplate", namespace=meta.namespace, name=meta.name, uid=meta.uid)

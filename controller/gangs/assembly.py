@@ -1,0 +1,178 @@
+"""One step of a gang towards standing whole.
+
+Decides, for a gang that may have its capacity, what comes next: the scarcest pool is asked first, the next
+when that is Accepted (line.py: whose turn); when all are Provisioned the nodes are verified (verify.py); a
+failure or a passed deadline ends the attempt. Leaves whether it may have capacity at all, and what a step
+means for the gang's own object, to each scheduler's machine.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from controller.gangs.actions import CreateRequest, CreateTemplates, Delete, Tell, WaitsFor, deletions
+from controller.gangs.attempt import Attempt
+from controller.gangs.deadlines import Deadline, deadline
+from controller.gangs.identity import template_name
+from controller.gangs.limits import never_fits
+from controller.gangs.line import Place, ahead, crossed
+from controller.gangs.objects import ProvisioningRequest
+from controller.gangs.progress import nodes
+from controller.gangs.promises import Promise, missing_detail, promises
+from controller.gangs.reasons import Outcome, loss
+from controller.gangs.split import Ask
+from controller.gangs.verify import verify
+from model.gangpolicy import GangPolicy, format_duration
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Never:
+    """No try can help."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lost:
+    """This attempt is over: release everything, try again later."""
+
+    failure: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Waiting:
+    """Nothing to do but to wait for `what`, once `releases` are given back."""
+
+    what: str
+    limit: Deadline
+    waits_for: WaitsFor = ""
+    releases: tuple[Delete, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asking:
+    actions: tuple[CreateTemplates | CreateRequest | Tell, ...]
+    limit: Deadline
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """Every request is Provisioned and every node stands."""
+
+    promised: tuple[Promise, ...]
+    limit: Deadline
+
+
+Step = Never | Lost | Waiting | Asking | Standing
+
+
+def next_step(attempt: Attempt, policy: GangPolicy, *, since: datetime) -> Step:
+    """The next step of a gang with at least one ask. `since`: when it was first allowed to ask. Raises
+    ValueError for a quantity that cannot be read.
+    """
+    if (reason := never_fits(attempt.gang)) is not None:
+        return Never(reason=reason)
+    lost = [found for request in attempt.attempted if (found := loss(request, admitted=False))]
+    if lost:
+        worst = next((found for found in lost if found.outcome is Outcome.REFUSE), lost[0])
+        what = f"{worst.summary}: {worst.detail}"
+        return Never(reason=what) if worst.outcome is Outcome.REFUSE else Lost(failure=what)
+    limit = deadline(attempt.gang, attempt.current, quota_since=since, policy=policy, now=attempt.now)
+    step = _gather(attempt, limit)
+    if limit.at <= attempt.now and not isinstance(step, Standing):
+        return passed(limit)
+    return step
+
+
+def passed(limit: Deadline) -> Lost:
+    """The end of an attempt whose time is over."""
+    return Lost(failure=f"{limit.clock} of {format_duration(limit.limit)} has passed")
+
+
+def surplus(attempt: Attempt) -> tuple[Delete, ...]:
+    """Deletes requests of earlier attempts, and of this one that the policy no longer makes."""
+    kept = {request.metadata.name for request in attempt.current.values()}
+    templates = {
+        template_name(attempt.request_name(ask), number)
+        for ask in attempt.gang.asks
+        for number in range(len(ask.demands))
+    }
+    requests = [request for request in attempt.requests if request.metadata.name not in kept]
+    outdated = [template for template in attempt.templates if template.metadata.name not in templates]
+    return deletions(requests, outdated)
+
+
+def everything(attempt: Attempt) -> tuple[Delete, ...]:
+    return deletions(attempt.requests, attempt.templates)
+
+
+def pod_sets(ask: Ask) -> str:
+    return ", ".join(demand.pod_set for demand in ask.demands)
+
+
+def _gather(attempt: Attempt, limit: Deadline) -> Step:
+    place = attempt.place()
+    if place and not attempt.is_provisioned and (older := crossed(place, attempt.others)):
+        return _give_way(attempt, older, limit)
+    for ask in attempt.gang.asks:
+        request = attempt.current.get(ask.shape)
+        if request is None:
+            return _ask(attempt, ask, limit)
+        if not (request.status.holds("Accepted") or request.status.holds("Provisioned")):
+            return Waiting(what=f"asked for {ask.count} {ask.pool} nodes", limit=limit)
+    for ask in attempt.gang.asks:
+        request = attempt.current[ask.shape]
+        if not request.status.holds("Provisioned"):
+            return Waiting(what=_accepted(ask, request), limit=limit)
+        if detail := missing_detail(ask, request):
+            return Waiting(what=f"{ask.pool} is provisioned and does not say its {detail} yet", limit=limit)
+    return _verify(attempt, limit)
+
+
+def _ask(attempt: Attempt, ask: Ask, limit: Deadline) -> Step:
+    place = attempt.place()
+    first = ahead(place, attempt.others) if place else None
+    if first is not None:
+        return Waiting(what=f"{first.name} asks for {ask.pool} first", limit=limit, waits_for="turn")
+    name = attempt.request_name(ask)
+    if any(request.metadata.name == name for request in attempt.requests):
+        return Waiting(what=f"an outdated request for {ask.pool} is being deleted", limit=limit)
+    present = {template.metadata.name for template in attempt.templates}
+    wanted = {template_name(name, number) for number in range(len(ask.demands))}
+    templates = () if wanted <= present else (CreateTemplates(request=name, ask=ask, labels=attempt.labels),)
+    note = f"Asked for {ask.count} {ask.pool} nodes for {pod_sets(ask)}"
+    return Asking(
+        actions=(
+            *templates,
+            CreateRequest(name=name, ask=ask, labels=attempt.labels),
+            Tell(kind="Normal", reason="ProvisioningRequestCreated", message=f"{note} with {name}"),
+        ),
+        limit=limit,
+    )
+
+
+def _give_way(attempt: Attempt, older: Place, limit: Deadline) -> Step:
+    """Take back what was asked, keep the quota, and stand in line: no failure, so no note and no backoff."""
+    outdated = surplus(attempt)
+    asked = tuple(action for action in everything(attempt) if action not in outdated)
+    return Waiting(what=f"{older.name} asked first", limit=limit, waits_for="turn", releases=asked)
+
+
+def _verify(attempt: Attempt, limit: Deadline) -> Step:
+    """Every request is Provisioned. Believe it when the nodes stand."""
+    promised = promises(attempt.gang, attempt.current)
+    rooms = verify(
+        [promise.wanted for promise in promised if promise.is_verified],
+        nodes=attempt.nodes,
+        pods=attempt.pods,
+        claims=attempt.claims,
+    )
+    if not all(room.is_enough for room in rooms):
+        return Waiting(what=nodes(rooms), limit=limit, waits_for="nodes")
+    return Standing(promised=promised, limit=limit)
+
+
+def _accepted(ask: Ask, request: ProvisioningRequest) -> str:
+    """The autoscaler's own estimate, where it gives one."""
+    promised = request.status.condition("Provisioned")
+    estimate = f" ({promised.message[:200]})" if promised and promised.message else ""
+    return f"0 of {ask.count} {ask.pool} nodes for {pod_sets(ask)}{estimate}"

@@ -1,0 +1,102 @@
+"""One attempt of a gang to stand whole, at one moment.
+
+Decides which of the requests that lie in the API belong to it and are what the policy asks for. Plain data
+and plain questions about it; each scheduler says what its gang is and what an attempt is, the caches are
+read by its view, and assembly.py decides.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+
+from controller.gangs.identity import ATTEMPT
+from controller.gangs.line import Place
+from controller.gangs.objects import Node, Pod, PodTemplate, ProvisioningRequest
+from controller.gangs.split import Ask, Gang
+from controller.gangs.verify import Wanted
+from model.gangpolicy import GangPolicy
+
+
+@dataclass(frozen=True, kw_only=True)
+class Attempt(ABC):
+    """`requests` and `templates` are all that carry the owner's uid, of whatever attempt."""
+
+    now: datetime
+    policy: GangPolicy | None
+    requests: tuple[ProvisioningRequest, ...] = ()
+    templates: tuple[PodTemplate, ...] = ()
+    nodes: tuple[Node, ...] = ()
+    pods: tuple[Pod, ...] = ()
+    """What runs on those nodes."""
+    claims: tuple[Wanted, ...] = ()
+    """Room promised to other gangs whose pods are not there yet."""
+    others: tuple[Place, ...] = ()
+    """Other split gangs that are not whole yet."""
+
+    @cached_property
+    @abstractmethod
+    def gang(self) -> Gang:
+        """Raises ValueError where a quantity cannot be read."""
+
+    @cached_property
+    @abstractmethod
+    def labels(self) -> Mapping[str, str]:
+        """What everything of this attempt carries, `ATTEMPT` among it."""
+
+    @abstractmethod
+    def request_name(self, ask: Ask) -> str:
+        """The name of the ask's request in this attempt."""
+
+    @abstractmethod
+    def place(self) -> Place | None:
+        """Where a split gang stands in line; None when it is not one, or has nothing left to wait for."""
+
+    @cached_property
+    def attempted(self) -> tuple[ProvisioningRequest, ...]:
+        """The requests of this attempt, also those that the policy would no longer make."""
+        attempt = self.labels[ATTEMPT]
+        return tuple(r for r in self.requests if r.metadata.labels.get(ATTEMPT) == attempt)
+
+    @cached_property
+    def current(self) -> Mapping[str, ProvisioningRequest]:
+        """The live requests of this attempt that are what the policy asks for, by shape."""
+        named = {request.metadata.name: request for request in self.attempted if not _is_going(request)}
+        found = {ask.shape: (ask, named.get(self.request_name(ask))) for ask in self.gang.asks}
+        return {
+            shape: request for shape, (ask, request) in found.items() if request and _is_for(ask, request)
+        }
+
+    @property
+    def is_provisioned(self) -> bool:
+        """Every request says Provisioned; whether the nodes stand is another question."""
+        asked = [self.current.get(ask.shape) for ask in self.gang.asks]
+        return all(request is not None and request.status.holds("Provisioned") for request in asked)
+
+    def _place(self, *, uid: str, name: str, since: datetime | None) -> Place | None:
+        if since is None or not self.gang.is_split:
+            return None
+        unasked = [ask for ask in self.gang.asks if ask.shape not in self.current]
+        return Place(
+            uid=uid,
+            name=name,
+            since=since,
+            asked=frozenset(ask.pool for ask in self.gang.asks if ask.shape in self.current),
+            next_pool=unasked[0].pool if unasked else "",
+        )
+
+
+def _is_going(request: ProvisioningRequest) -> bool:
+    return request.metadata.deletion_timestamp is not None
+
+
+def _is_for(ask: Ask, request: ProvisioningRequest) -> bool:
+    """A request cannot be changed: when the policy has changed meanwhile, it is another one's."""
+    wanted = (ask.flavor.provisioning_class_name, dict(ask.parameters), ask.count)
+    spec = request.spec
+    return wanted == (
+        spec.provisioning_class_name,
+        spec.parameters,
+        sum(pod_set.count for pod_set in spec.pod_sets),
+    )

@@ -1,0 +1,72 @@
+"""What the pods of a gang need, as amounts, selectors and tolerations.
+
+Decides what one pod needs from a node. Leaves to each scheduler's room which pods a gang has and which pool
+each goes to, to split.py how that becomes ProvisioningRequests, and to verify.py whether nodes have it.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from controller.gangs.objects import NodeSelectorTerm, PodSpec, ResourceNeeds, Toleration
+from model import pods
+from model.gangpolicy import FlavorPolicy
+from model.pods import Amounts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodNeeds:
+    """What one pod demands of its node."""
+
+    amounts: Amounts
+    node_selector: Mapping[str, str]
+    tolerations: tuple[Toleration, ...]
+    terms: tuple[NodeSelectorTerm, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Demand:
+    """Equal pods of a gang and the pool that they go to."""
+
+    pod_set: str
+    count: int
+    needs: PodNeeds
+    flavor: FlavorPolicy
+    managed: bool
+    """Asks for a managed resource, so it gets a request where its flavor has a provisioning class."""
+    assigned: tuple[str, ...] = ()
+    """All flavors that Kueue assigned to the PodSet, each once."""
+
+
+def pod_needs(
+    spec: PodSpec,
+    amounts: Amounts,
+    *,
+    node_selector: Mapping[str, str],
+    tolerations: Sequence[Toleration] = (),
+) -> PodNeeds:
+    """The pod's own demands and those that its pool adds."""
+    affinity = spec.affinity.node_affinity if spec.affinity else None
+    required = affinity.required_during_scheduling_ignored_during_execution if affinity else None
+    return PodNeeds(
+        amounts=amounts,
+        node_selector={**spec.node_selector, **node_selector},
+        tolerations=(*spec.tolerations, *tolerations),
+        terms=required.node_selector_terms if required else (),
+    )
+
+
+def pod_amounts(spec: PodSpec) -> Amounts:
+    """What the scheduler counts for one pod. Raises ValueError for a bad quantity."""
+    initials = (
+        pods.Initial(_needs(container.resources), container.restart_policy == "Always")
+        for container in spec.init_containers
+    )
+    return pods.total(
+        initials,
+        (_needs(container.resources) for container in spec.containers),
+        pods.read({}, spec.overhead),
+    )
+
+
+def _needs(needs: ResourceNeeds) -> Amounts:
+    return pods.read(needs.limits, needs.requests)

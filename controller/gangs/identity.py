@@ -1,0 +1,32 @@
+"""What the objects of a gang's attempt are called.
+
+Decides names that follow from what is in the API alone, so a crash before the answer of a create finds its
+object again, and a second replica makes the same one. Which attempt is which is each scheduler's question.
+"""
+
+import hashlib
+from typing import Final
+
+from model.names import GROUP
+
+ATTEMPT: Final = f"{GROUP}/attempt"
+"""Label of everything that one attempt has made."""
+
+_DIGEST_LENGTH: Final = 24
+"""96 bits: a collision among a million live requests is no concern, and names stay legible."""
+
+
+def request_name(*parts: str) -> str:
+    """`muster-<hash>` of owner, attempt and shape: valid as an object name, a label value and an annotation
+    value.
+    """
+    return f"muster-{digest(*parts)}"
+
+
+def template_name(request: str, pod_set: int) -> str:
+    """The template of the request's n-th PodSet; never a Workload's name, by which Kueue deletes requests."""
+    return f"{request}-{pod_set}"
+
+
+def digest(*parts: str) -> str:
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:_DIGEST_LENGTH]

@@ -1,0 +1,109 @@
+"""The hands that make and delete the requests of gangs.
+
+Decides how a stale or repeated decision is kept from doing harm: every deletion carries the uid, and a
+create that finds its name taken believes it only when the owner's uid fits. What is written goes into the
+caches at once: the next decision must not be made from before this write. Leaves the gang's own object to
+its scheduler.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from controller.gangs.actions import CreateRequest, CreateTemplates, Delete, delete
+from controller.gangs.identity import template_name
+from controller.gangs.objects import POD_TEMPLATE, PROVISIONING_REQUEST, Belonging, PodTemplate
+from controller.gangs.owner import Owner
+from controller.gangs.templates import Json, is_ours, pod_template, provisioning_request
+from controller.kube.client import Client
+from controller.kube.errors import AlreadyExists, NotFound
+from controller.kube.resource import Key, Resource, T
+from controller.runtime.informer import Informer
+
+
+class StaleDecision(Exception):
+    """The object is not any more what the decision was made from. Nothing was done; decide again."""
+
+
+class NameTaken(Exception):
+    """An object with the name of ours belongs to somebody else; a person has to look."""
+
+
+class Requests:
+    """Creates and deletes PodTemplates and ProvisioningRequests."""
+
+    def __init__(self, client: Client, *, caches: Mapping[Resource[Any], Informer[Any]]) -> None:
+        self._client, self._caches = client, caches
+
+    async def create_templates(
+        self, owner: Owner, action: CreateTemplates, templates: Mapping[str, Json]
+    ) -> None:
+        """`templates`: the pod of each of the ask's PodSets, as nodes are to be asked for it."""
+        for number, demand in enumerate(action.ask.demands):
+            body = pod_template(
+                owner,
+                name=template_name(action.request, number),
+                template=templates[demand.pod_set],
+                pool=demand.flavor.name,
+                labels=action.labels,
+            )
+            await self._create(POD_TEMPLATE, body, owner)
+
+    async def create_request(self, owner: Owner, action: CreateRequest) -> None:
+        names = [template_name(action.name, number) for number in range(len(action.ask.demands))]
+        templates = [await self._template(Key(owner.key.namespace, name)) for name in names]
+        body = provisioning_request(
+            owner, name=action.name, ask=action.ask, templates=templates, labels=action.labels
+        )
+        await self._create(PROVISIONING_REQUEST, body, owner)
+
+    async def delete(self, action: Delete) -> None:
+        resource: Resource[Any] = (
+            PROVISIONING_REQUEST if action.kind == PROVISIONING_REQUEST.kind else POD_TEMPLATE
+        )
+        try:
+            await self._client.delete(resource, Key(action.namespace, action.name), uid=action.uid)
+        except NotFound:
+            return
+
+    async def release_orphan(
+        self, item: Belonging, *, of: Key, owners: Resource[Any], uid_label: str
+    ) -> None:
+        """Delete what was made for an owner that is gone; looks live whether it is."""
+        try:
+            live = await self._client.get(owners, of)
+        except NotFound:
+            pass
+        else:
+            if live.metadata.uid == item.metadata.labels.get(uid_label, ""):
+                return
+        await self.delete(delete(item))
+
+    def remember(self, resource: Resource[T], obj: T) -> T:
+        """Into the cache at once."""
+        self._caches[resource].store.put(obj)
+        return obj
+
+    async def _template(self, key: Key) -> PodTemplate:
+        cached: PodTemplate | None = self._caches[POD_TEMPLATE].get(key)
+        return cached or await self._client.get(POD_TEMPLATE, key)
+
+    async def _create(self, resource: Resource[T], body: Json, owner: Owner) -> None:
+        key = Key(body["metadata"]["namespace"], body["metadata"]["name"])
+        try:
+            created = await self._client.create(resource, body, namespace=key.namespace)
+        except AlreadyExists:
+            created = await self._client.get(resource, key)
+            _check_owner(resource, created, body, owner)
+        self.remember(resource, created)
+
+
+def _check_owner(resource: Resource[T], found: T, body: Json, owner: Owner) -> None:
+    uids = {reference.uid for reference in found.metadata.owner_references}
+    if isinstance(found, PodTemplate) and is_ours(found, owner):
+        return
+    if uids == {reference["uid"] for reference in body["metadata"]["ownerReferences"]}:
+        return
+    raise NameTaken(
+        f"{resource.kind} {found.key} has our name for {owner} and another owner. "
+        f"Fix: delete it, and see who may create such objects in namespace {found.metadata.namespace}"
+    )
