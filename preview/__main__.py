@@ -8,11 +8,11 @@ import sys
 from collections.abc import Sequence
 from typing import Final
 
-from preview.commands import report, snapshot, validate
+from preview.commands import comment, report, snapshot, validate
 from preview.errors import PreviewError
 from preview.foreign import plain
 
-_COMMANDS: Final = (validate, report, snapshot)
+_COMMANDS: Final = (validate, report, comment, snapshot)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -7,6 +7,8 @@ ones, make a snapshot poorer and never break it.
 from collections.abc import Mapping
 from datetime import datetime
 
+Json = Mapping[str, object]
+
 
 def mapping(value: object, *path: str) -> Mapping[str, object]:
     """The mapping at a path below a value; empty where there is none."""

@@ -56,6 +56,10 @@ class Answer:
             raise WebError(f"{what}: the answer is no JSON.", status=self.status) from None
 
 
+def _rest(seconds: float) -> None:
+    time.sleep(seconds)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Web:
     """One server. `headers` go with every call."""
@@ -65,7 +69,7 @@ class Web:
     context: ssl.SSLContext | None = None
     proxy: str | None = None
     timeout: float = _TIMEOUT
-    wait: Callable[[float], None] = time.sleep
+    wait: Callable[[float], None] = _rest
 
     def call(self, method: str, path: str, body: object = None) -> Answer:
         """The answer of a call that succeeded; WebError otherwise."""
