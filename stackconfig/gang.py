@@ -5,7 +5,7 @@ settings.
 from collections.abc import Mapping
 from typing import Final
 
-from model.gangpolicy import GangPolicy, from_spec, to_manifest
+from model.gangpolicy import GangPolicy, KaiPolicy, from_spec, to_manifest
 from model.stack import GangAdmission, GangMode
 from stackconfig.section import Section
 
@@ -21,7 +21,7 @@ def read_gang(root: Section) -> GangAdmission:
         return GangAdmission(mode=root.choice(_KEY, GangMode, GangMode.MUSTER) or GangMode.MUSTER)
     section = root.section(_KEY)
     mode = section.choice("mode", GangMode, GangMode.MUSTER) or GangMode.MUSTER
-    default = to_manifest(GangPolicy())["spec"]
+    default = to_manifest(GangPolicy(kai=KaiPolicy()))["spec"]
     written = {key: section.get(key) for key in default if key != "flavors"}
     settings = {key: value for key, value in written.items() if value is not None}
     if isinstance(settings.get("retry"), Mapping):

@@ -3,7 +3,15 @@
 from model.gangpolicy.crd import crd
 from model.gangpolicy.durations import DURATION_PATTERN, format_duration, parse_duration
 from model.gangpolicy.manifest import to_manifest
-from model.gangpolicy.policy import DetailSelector, FlavorPolicy, GangPolicy, OnStaggered, RetryPolicy
+from model.gangpolicy.policy import (
+    DetailSelector,
+    FlavorPolicy,
+    GangPolicy,
+    KaiPolicy,
+    OnStaggered,
+    OverQuota,
+    RetryPolicy,
+)
 from model.gangpolicy.reader import from_spec
 from model.gangpolicy.rules import violations
 
@@ -12,7 +20,9 @@ __all__ = [
     "DetailSelector",
     "FlavorPolicy",
     "GangPolicy",
+    "KaiPolicy",
     "OnStaggered",
+    "OverQuota",
     "RetryPolicy",
     "crd",
     "format_duration",

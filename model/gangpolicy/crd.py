@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import Any, Final
 
 from model.gangpolicy.durations import DURATION_PATTERN, format_duration
-from model.gangpolicy.policy import FlavorPolicy, GangPolicy, OnStaggered
+from model.gangpolicy.policy import FlavorPolicy, GangPolicy, KaiPolicy, OnStaggered, OverQuota
 from model.names import GANG_POLICY_KIND, GANG_POLICY_PLURAL, GANG_POLICY_SHORT, GROUP, VERSION
 
 Schema = dict[str, Any]
@@ -107,6 +107,22 @@ def _spec() -> Schema:
                 "x-kubernetes-list-map-keys": ["name"],
                 "default": [],
             },
+            "kai": _kai(),
+        },
+    }
+
+
+def _kai() -> Schema:
+    return {
+        "type": "object",
+        "description": "Present where KAI schedules: gated Ray clusters are released, and no Workloads.",
+        "properties": {
+            "overQuota": {
+                "type": "string",
+                "description": "Whether preemptible gangs pass above their queue's quota, up to its limit.",
+                "enum": [choice.value for choice in OverQuota],
+                "default": KaiPolicy().over_quota.value,
+            }
         },
     }
 
@@ -160,6 +176,7 @@ def _flavor() -> Schema:
             "verifyNodes": {"type": "boolean", "default": default.verify_nodes},
             "maxNodes": _integer(default.max_nodes, "Most nodes of the pool; 0: not known."),
             "gpusPerNode": _integer(default.gpus_per_node, "GPUs of one node; 0: not known."),
+            "gpuMemory": _integer(default.gpu_memory, "MiB of one GPU; 0: not known."),
             "scarcity": {
                 "type": "integer",
                 "format": "int32",

@@ -29,6 +29,7 @@ def to_manifest(policy: GangPolicy, *, name: str = GANG_POLICY) -> Manifest:
                 "jitterPercent": policy.retry.jitter_percent,
             },
             "flavors": [_flavor_to_spec(flavor) for flavor in policy.flavors],
+            **({"kai": {"overQuota": policy.kai.over_quota.value}} if policy.kai else {}),
         },
     }
 
@@ -45,5 +46,6 @@ def _flavor_to_spec(flavor: FlavorPolicy) -> Manifest:
         "verifyNodes": flavor.verify_nodes,
         "maxNodes": flavor.max_nodes,
         "gpusPerNode": flavor.gpus_per_node,
+        "gpuMemory": flavor.gpu_memory,
         "scarcity": flavor.scarcity,
     }

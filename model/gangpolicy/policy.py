@@ -19,6 +19,22 @@ class OnStaggered(StrEnum):
     HOLD = "hold"
 
 
+class OverQuota(StrEnum):
+    """Whether a gang may ask for capacity above its queue's quota, which KAI can take back at any time."""
+
+    DENY = "deny"
+    ALLOW = "allow"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KaiPolicy:
+    """How gangs of KAI's queues are let through. Over quota there is no promise: with `allow`, preemptible
+    gangs pass up to their queue's limit and may lose their nodes again to whoever has quota.
+    """
+
+    over_quota: OverQuota = OverQuota.DENY
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DetailSelector:
     """Pins pods to their own lease: node label `key` = the request's provisioning-class detail `detail`."""
@@ -44,6 +60,8 @@ class FlavorPolicy:
     max_nodes: int = 0
     """Most nodes that the pool can have; 0 = not known, no gang is refused for its size."""
     gpus_per_node: int = 0
+    gpu_memory: int = 0
+    """MiB of one GPU, of which a pod's `gpu-memory` is a part; 0 = not known, such a pod gets a whole one."""
     scarcity: int = 0
     """Higher is asked for first: what is hardest to get must not wait for what is easy."""
 
@@ -71,6 +89,8 @@ class GangPolicy:
     on_staggered: OnStaggered = OnStaggered.RELEASE
     retry: RetryPolicy = RetryPolicy()
     flavors: tuple[FlavorPolicy, ...] = ()
+    kai: KaiPolicy | None = None
+    """Set where KAI schedules: the controller then releases gated Ray clusters instead of Workloads."""
 
     def flavor(self, name: str) -> FlavorPolicy | None:
         return next((flavor for flavor in self.flavors if flavor.name == name), None)

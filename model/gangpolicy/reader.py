@@ -8,7 +8,15 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 
 from model.gangpolicy.durations import parse_duration
-from model.gangpolicy.policy import DetailSelector, FlavorPolicy, GangPolicy, OnStaggered, RetryPolicy
+from model.gangpolicy.policy import (
+    DetailSelector,
+    FlavorPolicy,
+    GangPolicy,
+    KaiPolicy,
+    OnStaggered,
+    OverQuota,
+    RetryPolicy,
+)
 from model.gangpolicy.rules import violations
 from model.violations import Violation
 
@@ -41,7 +49,17 @@ class _Reader:
                 self._flavor(item, f"{path}.flavors[{index}]")
                 for index, item in enumerate(self._list(values.get("flavors", ()), f"{path}.flavors"))
             ),
+            kai=self._kai(values["kai"], f"{path}.kai") if values.get("kai") is not None else None,
         )
+
+    def _kai(self, spec: object, path: str) -> KaiPolicy:
+        values = self._mapping(spec, path, allowed=("overQuota",))
+        value = values.get("overQuota", KaiPolicy().over_quota.value)
+        try:
+            return KaiPolicy(over_quota=OverQuota(str(value)))
+        except ValueError:
+            self._note(f"{path}.overQuota", f"{value!r} is unknown", "write deny or allow")
+            return KaiPolicy()
 
     def _retry(self, spec: object, path: str) -> RetryPolicy:
         known = RetryPolicy()
@@ -68,6 +86,7 @@ class _Reader:
             verify_nodes=self._boolean(values, "verifyNodes", path),
             max_nodes=self._integer(values, "maxNodes", path, 0),
             gpus_per_node=self._integer(values, "gpusPerNode", path, 0),
+            gpu_memory=self._integer(values, "gpuMemory", path, 0),
             scarcity=self._integer(values, "scarcity", path, 0),
         )
 
@@ -169,6 +188,7 @@ _SPEC_FIELDS = (
     "onStaggered",
     "retry",
     "flavors",
+    "kai",
 )
 _FLAVOR_FIELDS = (
     "name",
@@ -179,5 +199,6 @@ _FLAVOR_FIELDS = (
     "verifyNodes",
     "maxNodes",
     "gpusPerNode",
+    "gpuMemory",
     "scarcity",
 )

@@ -62,8 +62,10 @@ def _flavor_violations(policy: GangPolicy, path: str) -> Iterator[Violation]:
         if flavor.name in seen:
             yield Violation(f"{where}.name", f"{flavor.name} is listed twice.", "merge the two entries.")
         seen.add(flavor.name)
-        if flavor.max_nodes < 0 or flavor.gpus_per_node < 0:
-            yield Violation(where, "maxNodes and gpusPerNode cannot be negative.", "0 means: not known.")
+        if min(flavor.max_nodes, flavor.gpus_per_node, flavor.gpu_memory) < 0:
+            yield Violation(
+                where, "maxNodes, gpusPerNode and gpuMemory cannot be negative.", "0 means: not known."
+            )
         one_each = flavor.one_pod_set_per_request
         if flavor.provisioning_class_name == GKE_QUEUED_CLASS and not one_each:
             yield Violation(

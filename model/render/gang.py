@@ -7,10 +7,10 @@ meaning of each field to gangpolicy.
 from dataclasses import replace
 
 from model import names
-from model.gangpolicy import DetailSelector, FlavorPolicy, GangPolicy, to_manifest
+from model.gangpolicy import DetailSelector, FlavorPolicy, GangPolicy, KaiPolicy, to_manifest
 from model.pools import Capacity, Pool
 from model.render.manifest import Manifest
-from model.stack import Stack
+from model.stack import Scheduler, Stack
 
 
 def policy(stack: Stack) -> Manifest:
@@ -20,7 +20,9 @@ def policy(stack: Stack) -> Manifest:
 
 def gang_policy(stack: Stack) -> GangPolicy:
     """The stack's settings with one flavor a pool."""
-    return replace(stack.gang_admission.policy, flavors=tuple(_flavor(pool) for pool in stack.pools))
+    settings = stack.gang_admission.policy
+    kai = (settings.kai or KaiPolicy()) if stack.scheduler is Scheduler.KAI else None
+    return replace(settings, flavors=tuple(_flavor(pool) for pool in stack.pools), kai=kai)
 
 
 def _flavor(pool: Pool) -> FlavorPolicy:
@@ -33,7 +35,12 @@ def _flavor(pool: Pool) -> FlavorPolicy:
         verify_nodes=pool.min_nodes == pool.max_nodes,
         max_nodes=pool.max_nodes,
         gpus_per_node=pool.gpus_per_node,
+        gpu_memory=_gpu_memory(pool),
     )
+
+
+def _gpu_memory(pool: Pool) -> int:
+    return pool.accelerator.memory_gib * 1024 if pool.accelerator else 0
 
 
 def _queued(pool: Pool) -> FlavorPolicy:
@@ -48,5 +55,6 @@ def _queued(pool: Pool) -> FlavorPolicy:
         verify_nodes=True,
         max_nodes=pool.max_nodes,
         gpus_per_node=pool.gpus_per_node,
+        gpu_memory=_gpu_memory(pool),
         scarcity=pool.accelerator.rank if pool.accelerator else 0,
     )

@@ -11,6 +11,8 @@ from model.gangpolicy import (
     DetailSelector,
     FlavorPolicy,
     GangPolicy,
+    KaiPolicy,
+    OverQuota,
     crd,
     format_duration,
     from_spec,
@@ -28,8 +30,10 @@ flavors = st.builds(
     node_selector_from_details=st.just((DetailSelector(key="k", detail="d"),)),
     max_nodes=st.integers(min_value=0, max_value=9),
     gpus_per_node=st.integers(min_value=0, max_value=8),
+    gpu_memory=st.integers(min_value=0, max_value=81_920),
     scarcity=st.integers(min_value=0, max_value=9),
 )
+kai_policies = st.none() | st.builds(KaiPolicy, over_quota=st.sampled_from(OverQuota))
 
 
 @settings(deadline=None, max_examples=50)
@@ -45,9 +49,11 @@ def test_what_is_not_a_duration_is_refused(text: str) -> None:
 
 
 @settings(deadline=None, max_examples=50)
-@given(st.lists(flavors, max_size=4, unique_by=lambda flavor: flavor.name), durations)
-def test_the_written_policy_reads_back_equal(listed: list[FlavorPolicy], timeout: timedelta) -> None:
-    policy = GangPolicy(flavors=tuple(listed), provision_timeout=timeout)
+@given(st.lists(flavors, max_size=4, unique_by=lambda flavor: flavor.name), durations, kai_policies)
+def test_the_written_policy_reads_back_equal(
+    listed: list[FlavorPolicy], timeout: timedelta, kai: KaiPolicy | None
+) -> None:
+    policy = GangPolicy(flavors=tuple(listed), provision_timeout=timeout, kai=kai)
     assert from_spec(to_manifest(policy)["spec"]) == policy
 
 
@@ -57,6 +63,8 @@ def test_the_written_policy_reads_back_equal(listed: list[FlavorPolicy], timeout
         ([], "spec"),
         ({"queueTimeuot": "1h"}, "spec.queueTimeuot"),
         ({"queueTimeout": 30}, "spec.queueTimeout"),
+        ({"kai": {"overQuota": "perhaps"}}, "spec.kai.overQuota"),
+        ({"kai": "yes"}, "spec.kai"),
         ({"provisionTimeout": "0s"}, "spec.provisionTimeout"),
         ({"bookingMargin": "10m"}, "spec.bookingMargin"),
         ({"onStaggered": "hold"}, "spec.onStaggered"),
@@ -97,7 +105,8 @@ def test_every_mistake_is_named_in_one_look() -> None:
 
 def test_the_definition_defaults_to_what_the_reader_defaults_to() -> None:
     spec = crd()["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
-    assert from_spec(_defaults(spec)) == GangPolicy()
+    assert from_spec({**_defaults(spec), "kai": None}) == GangPolicy()
+    assert from_spec({"kai": _defaults(spec["properties"]["kai"])}) == GangPolicy(kai=KaiPolicy())
 
 
 def _defaults(schema: dict[str, Any]) -> Any:
