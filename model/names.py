@@ -28,6 +28,7 @@ BUILTIN_CONTROLLER_NAME: Final = "kueue.x-k8s.io/provisioning-request"
 SYSTEM_NAMESPACE: Final = "muster-system"
 KUEUE_NAMESPACE: Final = "kueue-system"
 RAY_NAMESPACE: Final = "ray-system"
+KAI_NAMESPACE: Final = "kai-scheduler"
 
 POOL_LABEL: Final = "muster.dev/pool"
 TEAM_LABEL: Final = "muster.dev/team"
@@ -58,3 +59,12 @@ CHECK_CAPACITY_CLASS: Final = "check-capacity.autoscaling.x-k8s.io"
 # detail.
 GKE_LEASE_LABEL: Final = "autoscaling.gke.io/provisioning-request"
 GKE_LEASE_DETAIL: Final = "ResizeRequestName"
+
+# KAI's words (pkg/common/constants of KAI 0.17.0). Its gangs are of the queue and the pool that the labels of
+# the topmost owner say; the label of the priority class has no prefix.
+KAI_QUEUE_API_VERSION: Final = "scheduling.run.ai/v2"
+KAI_SHARD_API_VERSION: Final = "kai.scheduler/v1"
+KAI_TOPOLOGY_API_VERSION: Final = "kai.scheduler/v1alpha1"
+KAI_SCHEDULER: Final = "kai-scheduler"
+KAI_QUEUE_LABEL: Final = "kai.scheduler/queue"
+KAI_PRIORITY_LABEL: Final = "priorityClassName"

@@ -10,6 +10,7 @@ from enum import StrEnum
 from types import MappingProxyType
 
 from model import names
+from model.kai import QueueSettings
 from model.quantities import Bytes, Gpus, Millicores
 
 
@@ -104,6 +105,7 @@ class Team:
     local_queue: str = names.DEFAULT_LOCAL_QUEUE
     preemption: Preemption = Preemption()
     queueing: Queueing = Queueing.BEST_EFFORT
+    kai: QueueSettings = field(default_factory=QueueSettings)
 
     @property
     def weight(self) -> int:
@@ -123,6 +125,7 @@ class Department:
     allowance: Allowance = Allowance()
     departments: tuple["Department", ...] = ()
     teams: tuple[Team, ...] = ()
+    kai: QueueSettings = field(default_factory=QueueSettings)
 
     def walk(
         self, above: tuple["Department", ...] = ()

@@ -11,6 +11,7 @@ from enum import StrEnum
 from model.charts import ChartSource, ImageSource
 from model.clusters import Cluster
 from model.gangpolicy import GangPolicy
+from model.kai import KaiSettings
 from model.pools import Capacity, Pool
 from model.priorities import Priority
 from model.queues import Department, Team
@@ -78,6 +79,7 @@ class Stack:
     ray: Ray = field(default_factory=Ray)
     charts: ChartSource = field(default_factory=ChartSource)
     images: ImageSource = field(default_factory=ImageSource)
+    kai: KaiSettings = field(default_factory=KaiSettings)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "pools", tuple(sorted(self.pools, key=lambda pool: pool.order)))

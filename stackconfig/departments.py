@@ -3,6 +3,7 @@
 from model import names
 from model.queues import Department, Preemption, Queueing, Reclaim, Team, Within
 from stackconfig.allowances import Pools, read_allowance
+from stackconfig.kai_queues import read_queue
 from stackconfig.section import Section
 
 
@@ -11,12 +12,14 @@ def read_department(section: Section, name: str, pools: Pools) -> Department:
     allowance = read_allowance(section, pools)
     departments = section.each("departments", lambda child, key: read_department(child, key, pools))
     teams = section.each("teams", lambda child, key: read_team(child, key, pools))
+    kai = read_queue(section.section("kai"))
     section.close()
     return Department(
         name=name,
         allowance=allowance,
         departments=tuple(sorted(departments, key=lambda department: department.name)),
         teams=tuple(sorted(teams, key=lambda team: team.name)),
+        kai=kai,
     )
 
 
@@ -30,6 +33,7 @@ def read_team(section: Section, name: str, pools: Pools) -> Team:
         local_queue=section.text("localQueue") or names.DEFAULT_LOCAL_QUEUE,
         preemption=_preemption(section.section("preemption")),
         queueing=section.choice("queueing", Queueing, Queueing.BEST_EFFORT) or Queueing.BEST_EFFORT,
+        kai=read_queue(section.section("kai")),
     )
     section.close()
     return team

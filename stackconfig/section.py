@@ -119,6 +119,21 @@ class Section:
                 entries.note(name, f"must be a text, is {told(value)}.", "put the value in quotes.")
         return MappingProxyType(found)
 
+    def number(self, key: str, *, least: float = 0, most: float = 1e9) -> float | None:
+        """A number from `least` to `most`, parts of one included; None when absent."""
+        value = self.get(key)
+        if value is None:
+            return None
+        if isinstance(value, int | float) and not isinstance(value, bool) and least <= value <= most:
+            return float(value)
+        fix = f"write one, such as {max(least, min(most, 1)):g}."
+        self.note(key, f"must be a number from {least:g} to {most:g}, is {told(value)}.", fix)
+        return None
+
+    def seconds(self, key: str) -> int | None:
+        """A duration such as `30m` in seconds; None when absent."""
+        return None if self.get(key) is None else self.duration(key, 0)
+
     def duration(self, key: str, default: int) -> int:
         """A duration such as `30m` in seconds."""
         value = self.get(key)

@@ -22,6 +22,7 @@ from stackconfig.departments import read_department
 from stackconfig.document import NAMESPACE, Document, decoded, read
 from stackconfig.errors import ConfigError
 from stackconfig.gang import read_gang
+from stackconfig.kai import read_kai
 from stackconfig.pools import read_pool
 from stackconfig.section import Section
 
@@ -89,6 +90,7 @@ def _read(root: Section) -> tuple[Stack, bool]:
         ray=_ray(root.section("ray")),
         charts=read_charts(root.section("charts")),
         images=read_images(root),
+        kai=read_kai(root.section("kai")),
     )
     root.close()
     return stack, cluster is not None and len(sound) == len(pools)

@@ -9,8 +9,10 @@ paths.
 from model.rules.amounts import amount_rules
 from model.rules.charts import chart_rules
 from model.rules.identity import identity_rules
+from model.rules.kai import kai_rules
 from model.rules.pools import pool_rules
 from model.rules.priorities import priority_rules
+from model.rules.switch import switch_rules
 from model.stack import Stack
 from model.violations import Violation
 
@@ -25,4 +27,6 @@ def check(stack: Stack) -> list[Violation]:
         *identity_rules(stack),
         *amount_rules(stack),
         *chart_rules(stack),
+        *kai_rules(stack),
+        *switch_rules(stack),
     ]

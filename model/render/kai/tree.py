@@ -1,0 +1,95 @@
+"""The queue tree: departments and teams as Queues, and a Namespace a team.
+
+Decides that every figure is written: what a Queue leaves out, KAI reads as nothing. Leaves the figures to
+model/kai/tree.py and access to a namespace to tenancy.
+"""
+
+from typing import Final
+
+from model import names
+from model.kai import DEFAULT_QUEUE_PRIORITY, Figure, Unlimited
+from model.kai.tree import RESOURCES, Figures, Node, nodes
+from model.queues import Team
+from model.render.kai.shards import duration
+from model.render.manifest import Manifest, manifest
+from model.stack import Stack
+
+# KAI counts memory in these.
+_MEGABYTE: Final = 10**6
+
+Tree = dict[str, dict[str, list[Manifest]]]
+
+
+def queues(stack: Stack) -> list[Manifest]:
+    """Every Queue, each behind its parent."""
+    return [_queue(node) for node in nodes(stack)]
+
+
+def team_objects(stack: Stack, team: Team) -> list[Manifest]:
+    """Everything that one team owns, in the order in which it can be created."""
+    department = next(chain[-1] for chain, member in stack.teams() if member.name == team.name)
+    return by_department(stack)[department.name][team.name]
+
+
+def leaf_queues(stack: Stack) -> dict[str, dict[str | None, str]]:
+    """team -> pool of the work -> the Queue that the work names. The pool None: any pool of the stack."""
+    found: dict[str, dict[str | None, str]] = {team.name: {} for _, team in stack.teams()}
+    for node in nodes(stack):
+        if node.team is not None:
+            found[node.team.name][node.part.pool] = node.name
+    return found
+
+
+def by_department(stack: Stack) -> Tree:
+    """department -> team -> objects, parents first; a department's own Queues stand under the team ""."""
+    found: Tree = {department.name: {"": []} for _, department in stack.walk()}
+    for chain, team in stack.teams():
+        labels = {names.TEAM_LABEL: team.name, names.DEPARTMENT_LABEL: chain[-1].name}
+        found[chain[-1].name][team.name] = [manifest("v1", "Namespace", team.namespace, labels=labels)]
+    for node in nodes(stack):
+        found[node.above[-1].name][node.team.name if node.team else ""].append(_queue(node))
+    return found
+
+
+def _queue(node: Node) -> Manifest:
+    settings = node.owner.kai
+    spec: Manifest = {"displayName": settings.display_name or node.owner.name}
+    if node.parent is not None:
+        spec["parentQueue"] = node.parent
+    spec["priority"] = DEFAULT_QUEUE_PRIORITY if settings.priority is None else settings.priority
+    runtimes = {
+        "preemptMinRuntime": duration(settings.preempt_min_runtime),
+        "reclaimMinRuntime": duration(settings.reclaim_min_runtime),
+    }
+    spec |= {key: written for key, written in runtimes.items() if written is not None}
+    spec["resources"] = {key: _share(key, node.figures[key]) for key in RESOURCES}
+    return manifest(names.KAI_QUEUE_API_VERSION, "Queue", node.name, labels=_labels(node), spec=spec)
+
+
+def _labels(node: Node) -> dict[str, str]:
+    """A shard sees the queues that carry its pool."""
+    labels = {names.DEPARTMENT_LABEL: node.above[-1].name}
+    if node.team is not None:
+        labels[names.TEAM_LABEL] = node.team.name
+    if node.part.pool is not None:
+        labels[names.POOL_LABEL] = node.part.pool
+    return labels
+
+
+def _share(key: str, figures: Figures) -> Manifest:
+    return {
+        "quota": number(key, figures.quota),
+        "limit": number(key, figures.limit),
+        "overQuotaWeight": figures.weight,
+    }
+
+
+def number(key: str, figure: Figure[int]) -> int | float:
+    """In KAI's units: GPUs, thousandths of a CPU, millions of bytes; -1 without bound."""
+    if isinstance(figure, Unlimited):
+        return -1
+    if key == "memory":
+        return figure // _MEGABYTE
+    if key == "gpu":
+        return figure / 1000 if figure % 1000 else figure // 1000
+    return figure

@@ -1,0 +1,36 @@
+"""Which keys of a section say something.
+
+Decides how a field of the model is called in a stack file: as its metadata's `key` says, else in camel case.
+An empty key stands for a field whose own fields stand in the section itself.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import fields, is_dataclass
+from typing import Any, Final
+
+_KEY: Final = "key"
+
+
+def written(section: Any, default: Any) -> Iterator[str]:
+    """The keys, dotted, of everything in `section` that differs from `default`."""
+    for each in fields(section):
+        value, other = getattr(section, each.name), getattr(default, each.name)
+        if value == other:
+            continue
+        prefix = each.metadata.get(_KEY, _camel(each.name))
+        for below in _below(value, other):
+            yield ".".join(part for part in (prefix, below) if part)
+
+
+def _below(value: Any, default: Any) -> Iterator[str]:
+    if is_dataclass(value) and type(value) is type(default):
+        yield from written(value, default)
+    elif isinstance(value, Mapping):
+        yield from value
+    else:
+        yield ""
+
+
+def _camel(name: str) -> str:
+    first, *rest = name.split("_")
+    return first + "".join(word.capitalize() for word in rest)

@@ -1,0 +1,191 @@
+"""What a KAI stack is refused for, and what a switch of schedulers tells."""
+
+from pathlib import Path
+
+import pytest
+
+from model.violations import Violation
+from stackconfig import load
+from stackconfig.document import parse_text
+from stackconfig.errors import ConfigError
+from stackconfig.stack import examine
+
+_STACK = """
+config:
+  muster:cluster: {{provider: existing, name: c, context: c}}
+  muster:pools:
+    cpu: {{machine: e2-standard-4, maxNodes: 5}}
+    l4: {{machine: g2-standard-8, maxNodes: 10}}
+{pools}
+  muster:scheduler: {scheduler}
+  muster:priorities: {priorities}
+{top}
+  muster:departments:
+    research:
+{department}
+      teams:
+        team-a: {team}
+        team-b: {{quota: {{l4: 1}}}}
+"""
+
+
+def _found(
+    *,
+    scheduler: str = "kai",
+    team: str = "{}",
+    department: str = "",
+    top: str = "",
+    pools: str = "",
+    priorities: str = "{train: 50}",
+) -> dict[str, Violation]:
+    """path -> violation, of a stack with one team."""
+    text = _STACK.format(
+        scheduler=scheduler, team=team, department=department, top=top, pools=pools, priorities=priorities
+    )
+    _, found = examine(parse_text(text, source="test"))
+    return {violation.path: violation for violation in found}
+
+
+_TEAM = "muster:departments.research.teams.team-a"
+
+
+@pytest.mark.parametrize(
+    ("said", "path", "word"),
+    [
+        ("{lend: none}", "lend", "idle"),
+        ("{quota: {l4: 4}, lend: {l4: 2}}", "lend.l4", "idle"),
+        ("{queueing: strict}", "queueing", "order"),
+        ("{localQueue: user-queue}", "localQueue", "LocalQueue"),
+        ("{preemption: {within: never}}", "preemption.within", "preempt"),
+        ("{preemption: {within: lower-or-newer-equal-priority}}", "preemption.within", "newer"),
+        ("{preemption: {reclaim: never}}", "preemption.reclaim", "reclaims"),
+        ("{preemption: {reclaim: lower-priority}}", "preemption.reclaim", "reclaims"),
+    ],
+)
+def test_what_kai_has_no_word_for_is_told_where_it_stands(said: str, path: str, word: str) -> None:
+    violation = _found(team=said)[f"{_TEAM}.{path}"]
+    assert word in violation.message
+    assert violation.fix
+    assert f"{_TEAM}.{path}" not in _found(team=said, scheduler="kueue")
+
+
+def test_the_short_form_is_good_for_both_schedulers() -> None:
+    short = "{quota: {l4: 4}, borrow: {l4: 2}, weight: 2, priorities: [train]}"
+    assert _found(team=short) == {} == _found(team=short, scheduler="kueue")
+    # All of a quota is what KAI lends anyway.
+    assert _found(team="{quota: {l4: 4}, lend: {l4: 4}}") == {}
+
+
+def test_what_is_said_to_kai_alone_is_told_key_by_key_under_kueue() -> None:
+    found = _found(
+        scheduler="kueue",
+        team="{kai: {priority: 200, gpu: {quota: 1}, pools: {l4: {cpu: {limit: 1}}}}}",
+        department="      kai: {displayName: Research}",
+        top="  muster:kai: {gpuSharing: true, shard: {placementStrategy: {gpu: spread}}}",
+    )
+    assert found.keys() == {
+        f"{_TEAM}.kai.priority",
+        f"{_TEAM}.kai.gpu.quota",
+        f"{_TEAM}.kai.pools.l4",
+        "muster:departments.research.kai.displayName",
+        "muster:kai.gpuSharing",
+        "muster:kai.shard.placementStrategy.gpu",
+    }
+    assert all("muster:scheduler: kai" in violation.fix for violation in found.values())
+
+
+def test_kueues_own_check_and_readiness_are_told_under_kai() -> None:
+    assert "muster:gangAdmission" in _found(top="  muster:gangAdmission: builtin")
+    assert "muster:podsReady" in _found(top="  muster:podsReady: {timeout: 10m}")
+
+
+def test_priorities_that_kai_never_preempts_are_a_warning() -> None:
+    found = _found(priorities="{prod: 1000, dev: 100}", team="{quota: {l4: 2}, borrow: {l4: 2}}")
+    assert {path: violation.level for path, violation in found.items()} == {
+        "muster:priorities.dev": "warning",
+        f"{_TEAM}.borrow.l4": "warning",
+    }
+    assert "prod" in found["muster:priorities.dev"].message
+    own = "{train: 50, build-preemptible: 75, build: 100, inference: 125}"
+    assert _found(priorities=own, team="{quota: {l4: 2}, borrow: {l4: 2}}") == {}
+
+
+def test_two_gpu_pools_in_one_shard_are_refused_with_the_reason() -> None:
+    pools = "    a10g: {machine: g5.2xlarge, maxNodes: 2}"
+    found = _found(pools=pools, top="  muster:kai: {sharding: one}")
+    assert "one GPU figure" in found["muster:kai.sharding"].message
+    assert "muster:kai.sharding" not in _found(pools=pools)
+
+
+def test_two_cpu_pools_are_not_told_apart_by_one_queue() -> None:
+    pools = "    large: {machine: e2-standard-8, maxNodes: 2}"
+    assert f"{_TEAM}.quota.large" in _found(pools=pools, team="{quota: {large: 1}}")
+    per_pool = "  muster:kai: {sharding: per-pool}"
+    assert _found(pools=pools, team="{quota: {large: 1}}", top=per_pool) == {}
+
+
+@pytest.mark.parametrize(
+    ("team", "department", "path"),
+    [
+        ("{quota: {l4: 4}, kai: {gpu: {limit: 2}}}", "", f"{_TEAM}.kai.gpu.limit"),
+        ("{kai: {gpu: {quota: unlimited, limit: 4}}}", "", f"{_TEAM}.kai.gpu.limit"),
+        ("{quota: {l4: 4}}", "      kai: {gpu: {quota: 2}}", "muster:departments.research.kai.gpu.quota"),
+        ("{kai: {gpu: {quota: 11}}}", "", "muster:departments"),
+        ("{kai: {pools: {l4: {gpu: {quota: 1}}}}}", "", f"{_TEAM}.kai.pools.l4"),
+    ],
+)
+def test_figures_that_contradict_each_other_are_refused(team: str, department: str, path: str) -> None:
+    assert _found(team=team, department=department)[path].level == "error"
+
+
+def test_with_a_shard_a_pool_a_figure_says_which_pool_it_means() -> None:
+    top = "  muster:kai: {sharding: per-pool, pools: {l5: {}}}"
+    found = _found(top=top, team="{kai: {gpu: {quota: 1}, pools: {l4: {gpu: {quota: 2}}}}}")
+    assert found.keys() == {f"{_TEAM}.kai.gpu", "muster:kai.pools.l5"}
+
+
+def test_two_queues_of_one_name_are_refused() -> None:
+    pools = "    b-c: {machine: g2-standard-8, maxNodes: 1}\n    c: {machine: g2-standard-8, maxNodes: 1}"
+    text = _STACK.format(
+        scheduler="kai", team="{}", department="", top="", pools=pools, priorities="{train: 50}"
+    )
+    text = text.replace("team-a: {}", "a: {quota: {b-c: 1}}\n        a-b: {quota: {c: 1}}")
+    _, found = examine(parse_text(text, source="test"))
+    assert any("'a-b-c'" in violation.message for violation in found)
+
+
+def test_what_the_api_server_refuses_of_priorities_and_topologies_is_told_before() -> None:
+    found = _found(priorities="{system-mine: 5, huge: 2000000000}")
+    assert found.keys() >= {"muster:priorities.system-mine", "muster:priorities.huge"}
+    levels = "[{nodeLabel: kubernetes.io/hostname}, {nodeLabel: x/rack, alias: x/rack}, {nodeLabel: -}]"
+    found = _found(top=f"  muster:kai: {{topologies: {{t: {{levels: {levels}}}}}}}")
+    assert {path.rpartition("levels")[2] for path in found} == {"[0]", "[1]", "[2]"}
+
+
+def test_minus_one_is_told_what_to_write() -> None:
+    found = _found(team="{kai: {gpu: {limit: -1}}}")
+    assert "unlimited" in found[f"{_TEAM}.kai.gpu.limit"].fix
+
+
+def test_a_password_has_no_place_in_a_stack_file() -> None:
+    shard = "{usageDBConfig: {clientType: prometheus, connectionString: 'http://u:p@h'}}"
+    found = _found(top=f"  muster:kai: {{shard: {shard}}}")
+    assert "muster:kai.shard.usageDBConfig.connectionString" in found
+
+
+def test_mistakes_have_their_line(tmp_path: Path) -> None:
+    path = tmp_path / "Pulumi.x.yaml"
+    path.write_text(
+        "config:\n"
+        "  muster:cluster: {provider: existing, name: c, context: c}\n"
+        "  muster:pools: {cpu: {machine: e2-standard-4, maxNodes: 5}}\n"
+        "  muster:scheduler: kai\n"
+        "  muster:departments:\n"
+        "    r:\n"
+        "      teams:\n"
+        "        a:\n"
+        "          kai:\n"
+        "            prority: 5\n"
+    )
+    with pytest.raises(ConfigError, match=r"Pulumi.x.yaml:10: muster:departments.r.teams.a.kai.prority"):
+        load(path)
