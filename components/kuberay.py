@@ -24,7 +24,7 @@ from components.objects import KubernetesObject
 from model import kuberay, names
 from model.render import ray
 from model.render.manifest import manifest
-from model.stack import Stack
+from model.stack import Stack, keeps_kinds
 from stackconfig.artifacts import Artifacts
 
 # libyaml's loader where PyYAML was built with it: ten times faster, and these are megabytes.
@@ -47,7 +47,7 @@ class KubeRay(pulumi.ComponentResource):
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         super().__init__("muster:index:KubeRay", name, None, opts)
-        self._provider, self._bundles = provider, bundles
+        self._stack, self._provider, self._bundles = stack, provider, bundles
         operator = kuberay.Operator(
             image=artifacts.image("kuberay"),
             scheduler=stack.scheduler,
@@ -90,7 +90,12 @@ class KubeRay(pulumi.ComponentResource):
         crds = Bundle(
             f"{name}-crds",
             manifests={file.stem: _compact(file) for file in sorted((tree / "crd" / "bases").glob("*.yaml"))},
-            opts=pulumi.ResourceOptions(parent=self, provider=self._bundles, depends_on=depends_on),
+            opts=pulumi.ResourceOptions(
+                parent=self,
+                provider=self._bundles,
+                depends_on=depends_on,
+                retain_on_delete=keeps_kinds(self._stack.artifacts),
+            ),
         )
         return kubernetes.kustomize.v2.Directory(
             name,

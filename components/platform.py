@@ -11,13 +11,16 @@ from components.bundle import Bundle, BundleProvider, text
 from components.clusters.existing import ExistingCluster
 from components.footprint import footprint
 from components.gang_admission import GangAdmission
+from components.gpu_operator import GpuOperator
 from components.kuberay import KubeRay
 from components.priorities import Priorities
 from components.queues import Queues
 from components.schedulers.kueue import Kueue
 from model import clusters
+from model.clusters import Provider
 from model.gangpolicy import crd
-from model.stack import GangMode, Scheduler, Stack
+from model.gpu_operator import cloud_of, installation
+from model.stack import GangMode, Scheduler, Stack, keeps_kinds
 from stackconfig.artifacts import Artifacts
 
 
@@ -37,7 +40,7 @@ class Platform(pulumi.ComponentResource):
         self.cluster = ExistingCluster(stack.cluster.name, cluster=_existing(stack), opts=child)
         provider, bundles = self.cluster.kubernetes, self.cluster.bundles
         size = footprint(stack)
-        self.crds = _crds(self, artifacts=artifacts, provider=bundles)
+        self.crds = _crds(self, stack=stack, artifacts=artifacts, provider=bundles)
         self.kueue = Kueue(
             "kueue",
             stack=stack,
@@ -58,6 +61,7 @@ class Platform(pulumi.ComponentResource):
             depends_on=[],
             opts=child,
         )
+        self.gpu_operator = self._gpu_operator(stack, artifacts, provider=provider, bundles=bundles)
         serving = [self.kueue.serving, self.kuberay.serving]
         self.gang_admission = self._gang_admission(stack, artifacts, provider=provider, bundles=bundles)
         if self.gang_admission is not None:
@@ -74,6 +78,22 @@ class Platform(pulumi.ComponentResource):
         )
         self.queue_names = {team: team for team in self.queues.teams}
         self.register_outputs({"queueNames": self.queue_names})
+
+    def _gpu_operator(
+        self, stack: Stack, artifacts: Artifacts, *, provider: kubernetes.Provider, bundles: BundleProvider
+    ) -> GpuOperator | None:
+        wanted = installation(stack)
+        if wanted is None:
+            return None
+        return GpuOperator(
+            "gpu-operator",
+            wanted=wanted,
+            artifacts=artifacts,
+            footprint=footprint(stack),
+            provider=provider,
+            bundles=bundles,
+            opts=pulumi.ResourceOptions(parent=self),
+        )
 
     def _gang_admission(
         self, stack: Stack, artifacts: Artifacts, *, provider: kubernetes.Provider, bundles: BundleProvider
@@ -93,15 +113,20 @@ class Platform(pulumi.ComponentResource):
         )
 
 
-def _crds(parent: pulumi.Resource, *, artifacts: Artifacts, provider: BundleProvider) -> Bundle:
-    """What others look for once, when they start: Kueue for ProvisioningRequests, ours for its GangPolicy."""
+def _crds(parent: pulumi.Resource, *, stack: Stack, artifacts: Artifacts, provider: BundleProvider) -> Bundle:
+    """What others look for once, when they start: Kueue for ProvisioningRequests, ours for its GangPolicy.
+
+    GKE serves ProvisioningRequests itself. Kinds outlive their stack: with one, every object of it would go.
+    """
+    manifests = {"gangpolicies": text([crd()])}
+    if cloud_of(stack.cluster) is not Provider.GKE:
+        manifests["provisioningrequests"] = artifacts.crd("provisioningrequests").read_text()
     return Bundle(
         "crds",
-        manifests={
-            "provisioningrequests": artifacts.crd("provisioningrequests").read_text(),
-            "gangpolicies": text([crd()]),
-        },
-        opts=pulumi.ResourceOptions(parent=parent, provider=provider),
+        manifests=manifests,
+        opts=pulumi.ResourceOptions(
+            parent=parent, provider=provider, retain_on_delete=keeps_kinds(stack.artifacts)
+        ),
     )
 
 

@@ -52,6 +52,8 @@ KUEUE_CONFIG_API_VERSION: Final = "config.kueue.x-k8s.io/v1beta2"
 PROVISIONING_API_VERSION: Final = "autoscaling.x-k8s.io/v1"
 CONSUME_ANNOTATION: Final = "autoscaling.x-k8s.io/consume-provisioning-request"
 CLASS_ANNOTATION: Final = "autoscaling.x-k8s.io/provisioning-class-name"
+# GKE puts this taint on queued nodes by itself (not the label of the same name).
+GKE_QUEUED_TAINT_KEY: Final = "cloud.google.com/gke-queued"
 GKE_QUEUED_CLASS: Final = "queued-provisioning.gke.io"
 BEST_EFFORT_ATOMIC_CLASS: Final = "best-effort-atomic-scale-up.autoscaling.x-k8s.io"
 CHECK_CAPACITY_CLASS: Final = "check-capacity.autoscaling.x-k8s.io"

@@ -14,6 +14,7 @@ from model.capacity import LEGAL_CAPACITY, PROVISIONING_CLASSES, Capacity, Reser
 from model.machines import Machine
 from model.nodes import Image, LocalDisks, NodeNetwork, Placement
 from model.quantities import Bytes, Gpus, Millicores
+from model.sharing import GpuSharing
 
 __all__ = ["LEGAL_CAPACITY", "MOST_RUN", "PROVISIONING_CLASSES", "Capacity", "Pool", "Reservation"]
 
@@ -36,6 +37,7 @@ class Pool:
 
     `image` is None exactly in an existing cluster. `boot_disk_gib` holds images where no local disk does.
     `efa`: the machine's EFA interfaces are attached (EKS). `networks`: further networks of GKE nodes.
+    `sharing`: how many pods one GPU serves, and how.
     """
 
     name: str
@@ -56,6 +58,7 @@ class Pool:
     efa: bool = False
     networks: tuple[NodeNetwork, ...] = ()
     labels: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    sharing: GpuSharing = field(default_factory=GpuSharing)
 
     @property
     def accelerator(self) -> Accelerator | None:
@@ -68,8 +71,14 @@ class Pool:
         return self.gpus_per_node > 0
 
     @property
+    def slots_per_node(self) -> int:
+        """GPUs as pods ask for them: a node advertises a shared GPU once for each of its shares."""
+        return self.gpus_per_node * self.sharing.shares
+
+    @property
     def max_gpus(self) -> Gpus:
-        return Gpus(self.max_nodes * self.gpus_per_node)
+        """What quotas divide: GPUs as pods ask for them."""
+        return Gpus(self.max_nodes * self.slots_per_node)
 
     @property
     def max_cpu(self) -> Millicores:

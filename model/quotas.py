@@ -46,7 +46,7 @@ def resources(pool: Pool, amount: Amount) -> Resources:
     """
     gpus = amount.gpus or Gpus(0)
     if pool.is_gpu:
-        parts, of = int(gpus), pool.gpus_per_node
+        parts, of = int(gpus), pool.slots_per_node
     else:
         parts, of = int(amount.cpu or 0), int(pool.machine.allocatable_cpu)
     cpu = amount.cpu if amount.cpu is not None else Millicores(pool.machine.allocatable_cpu * parts // of)

@@ -32,6 +32,13 @@ class ArtifactSource(StrEnum):
     UPSTREAM = "upstream"
 
 
+def keeps_kinds(artifacts: ArtifactSource) -> bool:
+    """Whether CRDs stay when a stack is destroyed: with a CRD go all objects of its kind, whoever made them.
+    On the local plane nothing is to stay, and the plane is the stack's own.
+    """
+    return artifacts is ArtifactSource.UPSTREAM
+
+
 class GangMode(StrEnum):
     """Who gets a gang its capacity: Muster's controller, Kueue's own provisioning check, or nobody."""
 

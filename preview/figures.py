@@ -71,7 +71,7 @@ def gpu_hours(pool: Pool | None) -> str:
     if pool is None or not pool.is_gpu:
         return "–" if pool is None else "0"
     least = pool.min_nodes * pool.gpus_per_node * HOURS_A_DAY
-    return f"{least} to {pool.max_gpus * HOURS_A_DAY}"
+    return f"{least} to {pool.max_nodes * pool.gpus_per_node * HOURS_A_DAY}"
 
 
 def _limit(pool: Pool, side: Quota | None, key: str) -> str:

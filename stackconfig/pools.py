@@ -12,6 +12,7 @@ from model.capacity import PROVISIONING_CLASSES, Capacity
 from model.clusters import Cluster, Provider
 from model.machines import Machine, machines_of
 from model.pools import Pool
+from model.sharing import MIG_PROFILES, GpuSharing, Sharing
 from model.violations import suggestion
 from stackconfig.nodes import read_nodes, read_reservation
 from stackconfig.section import Section, told
@@ -29,6 +30,7 @@ def read_pool(section: Section, name: str, cluster: Cluster | None) -> Pool | No
     provisioning_class = section.text("provisioningClass")
     reservation = read_reservation(section)
     nodes = read_nodes(section, machine, cluster)
+    sharing = _sharing(section, machine)
     section.close()
     if machine is None or capacity is None or most is None:
         return None
@@ -56,7 +58,21 @@ def read_pool(section: Section, name: str, cluster: Cluster | None) -> Pool | No
         efa=nodes.efa,
         networks=nodes.networks,
         labels=nodes.labels,
+        sharing=sharing,
     )
+
+
+def _sharing(section: Section, machine: Machine | None) -> GpuSharing:
+    """How a GPU is shared; the number of MIG instances follows from the profile."""
+    kind = section.choice("sharing", Sharing, Sharing.NONE) or Sharing.NONE
+    shares = section.integer("shares", 1, least=1)
+    profile = section.text("migProfile")
+    if kind is Sharing.MIG:
+        if section.has("shares"):
+            section.note("shares", "follows from the MIG profile.", "remove it.")
+        profiles = MIG_PROFILES.get((machine.accelerator if machine else None) or "", {})
+        shares = profiles.get(profile or "", 1)
+    return GpuSharing(kind=kind, shares=shares or 1, profile=profile)
 
 
 def _machine(section: Section, cluster: Cluster | None) -> Machine | None:

@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import Final
 
 from model.charts import OCI, Chart, ChartOrigin, ChartSource
+from model.gpu_operator import floor_rules
+from model.kuberay import operator_rules
 from model.stack import ArtifactSource, Stack
 from stackconfig import artifacts
 from stackconfig.artifacts import ArtifactError, Artifacts
-from stackconfig.catalogue import VERSIONS_FILE, ChartEntry, catalogue
+from stackconfig.catalogue import VERSIONS_FILE, Catalogue, ChartEntry, catalogue
 
 GANG_IMAGE: Final = "gang-admission"
 _CHECKOUT: Final = VERSIONS_FILE.parents[1]
@@ -27,6 +29,7 @@ def of(stack: Stack, *, name: str) -> Artifacts:
 
 def _published(stack: Stack, *, name: str) -> Artifacts:
     known = catalogue()
+    _refuse_unsafe(stack, known)
     images = {each: stack.images.reference(each, reference) for each, reference in known.images.items()}
     if stack.images.gang_admission is not None:
         images[GANG_IMAGE] = stack.images.gang_admission
@@ -39,6 +42,18 @@ def _published(stack: Stack, *, name: str) -> Artifacts:
         programs={},
         fix=f"`make image push STACK={name}` publishes ours; manifests/versions.toml lists the others",
     )
+
+
+def _refuse_unsafe(stack: Stack, known: Catalogue) -> None:
+    """Versions that may not be installed, whoever wrote them into the table."""
+    gpu = known.charts["gpu-operator"]
+    found = [
+        *floor_rules(chart=gpu.version, toolkit=gpu.toolkit),
+        *operator_rules(stack.scheduler, known.charts["kuberay"].version),
+    ]
+    if found:
+        told = "\n".join(str(violation) for violation in found)
+        raise ArtifactError(f"{VERSIONS_FILE.name} names versions that may not be installed:\n{told}")
 
 
 def chart_of(entry: ChartEntry, source: ChartSource) -> Chart:

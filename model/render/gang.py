@@ -34,7 +34,7 @@ def _flavor(pool: Pool) -> FlavorPolicy:
         name=pool.name,
         verify_nodes=pool.min_nodes == pool.max_nodes,
         max_nodes=pool.max_nodes,
-        gpus_per_node=pool.gpus_per_node,
+        gpus_per_node=pool.slots_per_node,
         gpu_memory=_gpu_memory(pool),
     )
 
@@ -54,7 +54,7 @@ def _queued(pool: Pool) -> FlavorPolicy:
         one_pod_set_per_request=is_gke,
         verify_nodes=True,
         max_nodes=pool.max_nodes,
-        gpus_per_node=pool.gpus_per_node,
+        gpus_per_node=pool.slots_per_node,
         gpu_memory=_gpu_memory(pool),
         scarcity=pool.accelerator.rank if pool.accelerator else 0,
     )

@@ -12,6 +12,7 @@ from model.rules.identity import identity_rules
 from model.rules.kai import kai_rules
 from model.rules.pools import pool_rules
 from model.rules.priorities import priority_rules
+from model.rules.sharing import sharing_rules
 from model.rules.switch import switch_rules
 from model.stack import Stack
 from model.violations import Violation
@@ -23,6 +24,7 @@ def check(stack: Stack) -> list[Violation]:
     """Every violation of the stack, in the order of its sections."""
     return [
         *pool_rules(stack),
+        *sharing_rules(stack),
         *priority_rules(stack),
         *identity_rules(stack),
         *amount_rules(stack),

@@ -96,10 +96,11 @@ def _amount(path: str, pool: Pool, amount: Amount) -> Iterator[Violation]:
         yield Violation(path, f"pool {pool.name} is counted in GPUs.", _IN_GPUS)
     elif not pool.is_gpu and amount.cpu is None:
         yield Violation(path, f"pool {pool.name} is counted in CPU.", _IN_CPU)
-    elif amount.gpus and amount.gpus % pool.gpus_per_node:
-        below = amount.gpus // pool.gpus_per_node * pool.gpus_per_node
-        above = below + pool.gpus_per_node
-        message = f"{amount.gpus} GPUs are not whole nodes: pool {pool.name} has {pool.gpus_per_node} a node."
+    elif amount.gpus and amount.gpus % pool.slots_per_node:
+        each = pool.slots_per_node
+        below = amount.gpus // each * each
+        above = below + each
+        message = f"{amount.gpus} GPUs are not whole nodes: pool {pool.name} has {each} a node."
         fix = f"use {f'{below} or ' if below else ''}{above} unless teams share nodes."
         yield Violation(path, message, fix, level="warning")
 

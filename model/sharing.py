@@ -1,0 +1,76 @@
+"""Several pods on one GPU: which ways there are, what each isolates, and how a GPU is divided.
+
+Decides the ways and the tables. Leaves which image and cloud can do which to rules/sharing.py, and the device
+plugin's configuration to gpu_operator.py.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Final
+
+
+class Sharing(StrEnum):
+    """none: a GPU is one pod's. time-slicing: pods take turns; each can use all of the GPU's memory and end
+    the others by doing so. mps: pods run at once, each with its part of the memory, and a fault of one ends
+    all. mig: the GPU is cut into instances with memory and faults of their own.
+    """
+
+    NONE = "none"
+    TIME_SLICING = "time-slicing"
+    MPS = "mps"
+    MIG = "mig"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuSharing:
+    """`shares`: how many pods one GPU serves; `profile`: the MIG profile that says so."""
+
+    kind: Sharing = Sharing.NONE
+    shares: int = 1
+    profile: str | None = None
+
+    @property
+    def name(self) -> str:
+        """As configurations and labels name it: `time-slicing-4`, `mig-1g.10gb`, `none`."""
+        if self.kind is Sharing.NONE:
+            return self.kind.value
+        return f"{self.kind}-{self.profile or self.shares}"
+
+
+# GKE's limit of clients of one GPU, and MPS's own since Volta:
+# https://cloud.google.com/kubernetes-engine/docs/concepts/timesharing-gpus,
+# https://docs.nvidia.com/deploy/mps/
+MOST_SHARES: Final = 48
+
+# What is not isolated, in a person's words; MIG isolates.
+NOT_ISOLATED: Final[Mapping[Sharing, str]] = MappingProxyType(
+    {
+        Sharing.TIME_SLICING: "time-slicing does not isolate memory: one pod can take all, and others fail.",
+        Sharing.MPS: "MPS does not isolate faults: an error of one pod ends every pod on that GPU.",
+    }
+)
+
+# accelerator -> profile -> instances of one GPU, all equal.
+# https://docs.nvidia.com/datacenter/tesla/mig-user-guide/supported-mig-profiles.html
+MIG_PROFILES: Final[Mapping[str, Mapping[str, int]]] = MappingProxyType(
+    {
+        "nvidia-tesla-a100": MappingProxyType({"1g.5gb": 7, "2g.10gb": 3, "3g.20gb": 2, "7g.40gb": 1}),
+        "nvidia-a100-80gb": MappingProxyType(
+            {"1g.10gb": 7, "1g.20gb": 4, "2g.20gb": 3, "3g.40gb": 2, "7g.80gb": 1}
+        ),
+        "nvidia-h100-80gb": MappingProxyType(
+            {"1g.10gb": 7, "1g.20gb": 4, "2g.20gb": 3, "3g.40gb": 2, "7g.80gb": 1}
+        ),
+        "nvidia-h100-mega-80gb": MappingProxyType(
+            {"1g.10gb": 7, "1g.20gb": 4, "2g.20gb": 3, "3g.40gb": 2, "7g.80gb": 1}
+        ),
+        "nvidia-h200-141gb": MappingProxyType(
+            {"1g.18gb": 7, "1g.35gb": 4, "2g.35gb": 3, "3g.71gb": 2, "7g.141gb": 1}
+        ),
+        "nvidia-b200": MappingProxyType(
+            {"1g.23gb": 7, "1g.45gb": 4, "2g.45gb": 3, "3g.90gb": 2, "7g.180gb": 1}
+        ),
+    }
+)

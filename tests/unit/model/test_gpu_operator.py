@@ -1,0 +1,251 @@
+"""The GPU Operator's values on each cloud and image: one advertiser, one driver, and safe versions."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+import stackconfig
+from model.clusters import Provider
+from model.gpu_operator import (
+    GpuStack,
+    Installation,
+    floor_rules,
+    gke_sharing,
+    installation,
+    node_labels,
+    values,
+)
+from model.render import gpu
+from model.sharing import MIG_PROFILES, Sharing
+from model.stack import Stack
+from model.violations import Violation
+from stackconfig.catalogue import catalogue
+from stackconfig.document import parse_text
+from stackconfig.scaffold import template
+from stackconfig.stack import examine
+
+SYSTEM = {"muster.dev/pool": "system"}
+
+
+def config(provider: Provider) -> dict[str, Any]:
+    found: dict[str, Any] = yaml.safe_load(template("here", provider))["config"]
+    return found
+
+
+def stack(provider: Provider, *, cluster: dict[str, Any] | None = None, **pool: Any) -> Stack:
+    written = config(provider)
+    written["muster:cluster"] |= cluster or {}
+    written["muster:pools"]["l4"] |= pool
+    return stackconfig.parse(written, source="x")
+
+
+def told(provider: Provider, *, cluster: dict[str, Any] | None = None, **pool: Any) -> list[Violation]:
+    written = config(provider)
+    written["muster:cluster"] |= cluster or {}
+    written["muster:pools"]["l4"] |= pool
+    return examine(parse_text(yaml.safe_dump({"config": written}), source="x"))[1]
+
+
+def wanted(provider: Provider, **more: Any) -> Installation:
+    found = installation(stack(provider, **more))
+    assert found is not None
+    return found
+
+
+def render(provider: Provider, **more: Any) -> dict[str, Any]:
+    return values(wanted(provider, **more), control_nodes=SYSTEM)
+
+
+INSTALLER = {"gpuDriver": "installer"}
+
+
+def test_gke_installs_the_driver_and_advertises_alone() -> None:
+    found = render(Provider.GKE)
+    assert found["driver"]["enabled"] is False
+    assert found["devicePlugin"] == {"enabled": False}
+    assert (
+        found["hostPaths"]["driverInstallDir"]
+        == found["toolkit"]["installDir"]
+        == "/home/kubernetes/bin/nvidia"
+    )
+    assert [each["kind"] for each in gpu.objects(wanted(Provider.GKE), pause_image="p")] == ["ResourceQuota"]
+
+
+def test_with_the_installer_the_operator_advertises_and_the_installer_is_there() -> None:
+    found = render(Provider.GKE, cluster=INSTALLER)
+    assert found["driver"]["enabled"] is False
+    assert found["devicePlugin"] == {"enabled": True}
+    around = gpu.objects(wanted(Provider.GKE, cluster=INSTALLER), pause_image="p")
+    assert [each["kind"] for each in around] == ["ResourceQuota", "DaemonSet"]
+
+
+@pytest.mark.parametrize(("image", "advertises"), [("al2023", True), ("bottlerocket", False)])
+def test_on_eks_driver_and_toolkit_are_the_images(image: str, advertises: bool) -> None:
+    found = render(Provider.EKS, image=image)
+    assert found["driver"] == {"enabled": False}
+    assert found["toolkit"] == {"enabled": False}
+    assert found["devicePlugin"]["enabled"] is advertises
+    assert "hostPaths" not in found
+    assert gpu.objects(wanted(Provider.EKS, image=image), pause_image="p") == []
+
+
+def test_with_both_images_the_plugin_stays_off_bottlerocket_nodes() -> None:
+    written = config(Provider.EKS)
+    l4 = written["muster:pools"]["l4"]
+    written["muster:pools"]["own"] = {**l4, "image": "bottlerocket"}
+    both = stackconfig.parse(written, source="x")
+    found = installation(both)
+    assert found is not None
+    assert found.has_plugin
+    labels = {pool.name: node_labels(pool, both.cluster) for pool in both.pools if pool.is_gpu}
+    assert labels == {"l4": {}, "own": {"nvidia.com/gpu.deploy.device-plugin": "false"}}
+
+
+@pytest.mark.parametrize("provider", [Provider.GKE, Provider.EKS])
+def test_metrics_are_on_and_controllers_stay_off_gpu_nodes(provider: Provider) -> None:
+    found = render(provider)
+    assert found["dcgmExporter"]["enabled"] is True
+    assert found["operator"]["nodeSelector"]["muster.dev/pool"] == "system"
+    discovery = found["node-feature-discovery"]
+    assert discovery["master"]["nodeSelector"] == discovery["gc"]["nodeSelector"] == SYSTEM
+
+
+def test_operands_run_on_queued_nodes_too() -> None:
+    keys = {each["key"] for each in render(Provider.GKE)["daemonsets"]["tolerations"]}
+    assert keys == {"nvidia.com/gpu", "cloud.google.com/gke-queued"}
+
+
+def test_the_quota_holds_every_operand_of_every_gpu_node() -> None:
+    small, big = (gpu.quota(wanted(Provider.GKE, maxNodes=nodes)) for nodes in (8, 1000))
+    assert int(small["spec"]["hard"]["pods"]) >= 80
+    assert int(big["spec"]["hard"]["pods"]) >= 10_000
+    (scope,) = big["spec"]["scopeSelector"]["matchExpressions"]
+    assert scope["values"] == ["system-node-critical", "system-cluster-critical"]
+
+
+def test_nothing_is_installed_where_nobody_said_whose_nodes_they_are() -> None:
+    assert installation(stack(Provider.EXISTING)) is None
+    theirs = installation(stack(Provider.EXISTING, cluster={"cloud": "gke"}))
+    assert theirs is not None
+    assert theirs.kind is GpuStack.GKE_MANAGED
+
+
+# ---- sharing -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("kind", "key"), [("time-slicing", "timeSlicing"), ("mps", "mps")])
+def test_shares_reach_the_plugin_and_its_node_asks_for_them(kind: str, key: str) -> None:
+    shared = stack(Provider.EKS, sharing=kind, shares=4)
+    found = installation(shared)
+    assert found is not None
+    plugin = values(found, control_nodes={})["devicePlugin"]["config"]
+    pool = shared.pool("l4")
+    assert pool is not None
+    name = node_labels(pool, shared.cluster)["nvidia.com/device-plugin.config"]
+    entry = yaml.safe_load(plugin["data"][name])
+    assert entry["sharing"][key]["resources"] == [{"name": "nvidia.com/gpu", "replicas": 4}]
+    assert yaml.safe_load(plugin["data"][plugin["default"]]) == {"version": "v1"}
+
+
+def test_quotas_count_shares() -> None:
+    plain, shared = stack(Provider.EKS).pool("l4"), stack(Provider.EKS, sharing="mps", shares=4).pool("l4")
+    assert plain is not None
+    assert shared is not None
+    assert (plain.max_gpus, shared.max_gpus) == (8, 32)
+
+
+@pytest.mark.parametrize("accelerator", MIG_PROFILES)
+def test_every_profile_cuts_a_gpu_into_what_its_memory_holds(accelerator: str) -> None:
+    from model.accelerators import ACCELERATORS
+
+    for profile, instances in MIG_PROFILES[accelerator].items():
+        slices, _, memory = profile.partition("g.")
+        assert int(slices) * instances <= 7
+        assert int(memory.removesuffix("gb")) * instances <= ACCELERATORS[accelerator].memory_gib * 1.05
+
+
+def test_mig_is_told_to_its_manager_by_the_nodes_label() -> None:
+    cut = stack(
+        Provider.EKS,
+        accelerator="nvidia-h100-80gb",
+        machine="p5.48xlarge",
+        capacity="on-demand",
+        sharing="mig",
+        migProfile="1g.10gb",
+    )
+    pool, found = cut.pool("l4"), installation(cut)
+    assert pool is not None
+    assert found is not None
+    assert pool.slots_per_node == 56
+    assert node_labels(pool, cut.cluster)["nvidia.com/mig.config"] == "all-1g.10gb"
+    rendered = values(found, control_nodes={})
+    assert rendered["mig"] == {"strategy": "single"}
+    assert rendered["migManager"]["enabled"] is True
+
+
+def test_on_gke_its_own_plugin_is_told_through_the_node_pool() -> None:
+    shared = stack(Provider.GKE, sharing="time-slicing", shares=4)
+    pool = shared.pool("l4")
+    assert pool is not None
+    assert node_labels(pool, shared.cluster) == {}
+    asked = gke_sharing(pool, shared.cluster)
+    assert asked is not None
+    assert (asked.strategy, asked.clients) == ("TIME_SHARING", 4)
+    installer = stack(Provider.GKE, cluster=INSTALLER, sharing="time-slicing", shares=4)
+    assert gke_sharing(pool, installer.cluster) is None
+    assert node_labels(pool, installer.cluster) != {}
+
+
+@pytest.mark.parametrize("kind", [Sharing.TIME_SLICING, Sharing.MPS])
+def test_sharing_that_does_not_isolate_says_so_and_stops_nothing(kind: Sharing) -> None:
+    (warning,) = told(Provider.EKS, sharing=kind.value, shares=2)
+    assert warning.level == "warning"
+    assert "does not isolate" in warning.message
+
+
+@pytest.mark.parametrize(
+    ("provider", "more", "path", "words"),
+    [
+        (Provider.EKS, {"sharing": "mps"}, "shares", "2 to 48"),
+        (Provider.EKS, {"shares": 3}, "sharing", "is missing"),
+        (Provider.EKS, {"sharing": "mig", "migProfile": "1g.5gb"}, "sharing", "cannot be cut"),
+        (
+            Provider.EKS,
+            {"sharing": "mps", "shares": 2, "migProfile": "1g.5gb"},
+            "migProfile",
+            "means nothing",
+        ),
+        (Provider.EKS, {"sharing": "mps", "shares": 2, "image": "bottlerocket"}, "sharing", "Bottlerocket"),
+        (Provider.EKS, {"sharing": "mig", "shares": 2}, "shares", "follows from"),
+    ],
+)
+def test_sharing_that_cannot_be_is_refused(
+    provider: Provider, more: dict[str, Any], path: str, words: str
+) -> None:
+    found = {each.path: each.message for each in told(provider, **more) if each.level == "error"}
+    assert words in found[f"muster:pools.l4.{path}"]
+
+
+# ---- versions ------------------------------------------------------------------
+
+
+def test_the_table_holds_versions_without_known_ways_out() -> None:
+    entry = catalogue().charts["gpu-operator"]
+    assert floor_rules(chart=entry.version, toolkit=entry.toolkit) == []
+
+
+@pytest.mark.parametrize(
+    ("chart", "toolkit"), [("v25.3.0", "1.17.8"), ("v25.3.1", "1.17.7"), ("v24.6.1", "v1.16.1")]
+)
+def test_a_version_with_a_known_way_out_is_refused(chart: str, toolkit: str) -> None:
+    assert "CVE-2025-23266" in str(floor_rules(chart=chart, toolkit=toolkit)[0])
+
+
+def test_the_table_says_the_toolkit_that_the_chart_deploys() -> None:
+    published = Path(__file__).parents[3].parent / "shared" / "data" / "chart-values"
+    entry = catalogue().charts["gpu-operator"]
+    file = published / entry.values
+    if file.is_file():
+        assert yaml.safe_load(file.read_text())["toolkit"]["version"] == f"v{entry.toolkit}"
