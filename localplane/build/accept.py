@@ -68,8 +68,8 @@ def _pulumi_bundle(program: Program, path: Path) -> bool:
     cli = path.parent / "pulumi"
     if shutil.which("pulumi") != str(cli):
         return False
-    executor = path.parent / "pulumi-language-python-exec"
-    return cli.is_file() and executor.is_file() and cli_fits(_answer(cli, "version"))
+    scripts = [path.parent / Path(each).name for each in program.beside]
+    return cli.is_file() and all(each.is_file() for each in scripts) and cli_fits(_answer(cli, "version"))
 
 
 def _kubectl(program: Program, path: Path) -> bool:

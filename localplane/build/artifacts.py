@@ -11,9 +11,15 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from localplane.build.cache import Cache, key_of
 from localplane.build.images import Image
+
+# Scripts that the engine or the program starts by name, and that come with it.
+_COMPANIONS: Final[Mapping[str, tuple[str, ...]]] = {
+    "pulumi-language-python": ("pulumi-language-python-exec", "pulumi-analyzer-policy-python"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +58,12 @@ class Artifacts:
 
 
 def link_programs(cache: Cache, programs: Mapping[str, Path]) -> Path:
-    """A directory with links to exactly these programs, and to what lies beside them by their name."""
+    """A directory with links to exactly these programs, and to the scripts that come with them."""
     wanted = dict(sorted(programs.items()))
     for path in list(wanted.values()):
-        for companion in path.parent.glob(f"{path.name}-exec*"):
-            wanted[companion.name] = companion
+        for name in _COMPANIONS.get(path.name, ()):
+            if (companion := path.parent / name).exists():
+                wanted[name] = companion
     described = json.dumps({name: str(path) for name, path in wanted.items()}, sort_keys=True)
     entry = cache.entry("path", "programs", key_of(described))
     with cache.lock("path-programs"):

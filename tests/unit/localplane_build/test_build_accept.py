@@ -75,7 +75,8 @@ def test_a_language_host_is_taken_only_with_the_cli_that_is_used(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     host = executable(tmp_path / "b" / "pulumi-language-python", "")
-    executable(tmp_path / "b" / "pulumi-language-python-exec", "")
+    for script in ("pulumi-language-python-exec", "pulumi-analyzer-policy-python"):
+        executable(tmp_path / "b" / script, "")
     executable(tmp_path / "b" / "pulumi", "v3.210.0")
     program = PROGRAMS["pulumi-language-python"]
     monkeypatch.setenv("PATH", f"{tmp_path}/b:/bin:/usr/bin")

@@ -9,6 +9,8 @@ from localplane.build.artifacts import Artifacts, link_programs
 from localplane.build.cache import Cache
 from localplane.build.images import Image
 
+_HOST = {"pulumi-language-python", "pulumi-language-python-exec", "pulumi-analyzer-policy-python"}
+
 
 def artifacts(tmp_path: Path) -> Artifacts:
     crd = tmp_path / "crd"
@@ -50,10 +52,10 @@ def test_writing_replaces_the_file_and_leaves_nothing_else(tmp_path: Path) -> No
 def test_the_directory_for_path_holds_the_programs_and_their_companions(tmp_path: Path) -> None:
     source = tmp_path / "host"
     source.mkdir()
-    for name in ("pulumi-language-python", "pulumi-language-python-exec", "unrelated"):
+    for name in (*_HOST, "unrelated"):
         (source / name).write_text("")
     directory = link_programs(
         Cache(tmp_path / "cache"), {"pulumi-language-python": source / "pulumi-language-python"}
     )
     links = {path.name for path in directory.iterdir() if path.is_symlink()}
-    assert links == {"pulumi-language-python", "pulumi-language-python-exec"}
+    assert links == _HOST
