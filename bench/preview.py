@@ -75,6 +75,7 @@ def _environment(folder: Path) -> dict[str, str]:
         "PULUMI_HOME": str(folder / "home"),
         "PULUMI_CONFIG_PASSPHRASE": "",
         "PULUMI_SKIP_UPDATE_CHECK": "true",
+        "PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION": "true",
     }
 
 

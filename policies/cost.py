@@ -1,0 +1,73 @@
+"""Cost: a ceiling for what a stack could spend, were all its pools full.
+
+Counts what the stack's description lets the autoscaler buy, not what runs. Prices are the caller's: the
+pack's config names them by machine, since no price list that Muster could ship stays true.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import Final
+
+from pulumi_policy import Severity
+
+from policies.rule import Case, Finding, Rule, Threshold
+
+_NUMBER: Final = {"type": "number", "minimum": 0}
+_BY_NAME: Final = {"type": "object", "additionalProperties": _NUMBER}
+
+
+def gpus(case: Case) -> Iterator[Finding]:
+    """The GPUs of each accelerator that all pools together may have."""
+    if case.stack is None:
+        return
+    most: dict[str, int] = defaultdict(int)
+    for pool in case.stack.pools:
+        if pool.accelerator is not None:
+            most[pool.accelerator.name] += pool.max_gpus
+    for accelerator, ceiling in sorted(case.settings["maxGpus"].items()):
+        if most[accelerator] > ceiling:
+            yield Finding(
+                f"pools may grow to {most[accelerator]} {accelerator}; this stack may have {ceiling:g}."
+            )
+
+
+def hourly(case: Case) -> Iterator[Finding]:
+    """The price of an hour with every pool full. A machine without a price is said, not guessed."""
+    ceiling = case.settings["maxHourly"]
+    if case.stack is None or ceiling is None:
+        return
+    prices, total = case.settings["prices"], 0.0
+    for pool in case.stack.pools:
+        machine = pool.machine.name
+        if machine not in prices:
+            yield Finding(
+                f"pool {pool.name}: {machine} has no price, so the ceiling of {ceiling:g} says nothing of it."
+            )
+        total += pool.max_nodes * prices.get(machine, 0)
+    if total > ceiling:
+        yield Finding(f"with every pool full an hour costs {total:,.2f}; this stack may cost {ceiling:,.2f}.")
+
+
+RULES: Final = (
+    Rule(
+        name="gpu-ceiling",
+        description="A stack can grow to no more GPUs of a kind than it may have.",
+        judge=gpus,
+        severity=Severity.HIGH,
+        remediation="lower maxNodes of the pools, or raise maxGpus in the pack's config.",
+        url="https://cloud.google.com/compute/resource-usage#gpu_quota",
+        thresholds={"maxGpus": Threshold({}, _BY_NAME)},
+    ),
+    Rule(
+        name="cost-ceiling",
+        description="An hour with every pool full costs no more than the ceiling.",
+        judge=hourly,
+        severity=Severity.HIGH,
+        remediation="lower maxNodes of the pools, or raise maxHourly in the pack's config.",
+        url="https://cloud.google.com/products/calculator",
+        thresholds={
+            "maxHourly": Threshold(None, {"type": ["number", "null"], "minimum": 0}),
+            "prices": Threshold({}, _BY_NAME),
+        },
+    ),
+)

@@ -1,0 +1,86 @@
+"""Secrets: none in plain config, none in Bundles, whose text is plain in state.
+
+The engine hands every value to a pack in clear, so what is marked secret is read from the stack's file,
+where a secret stands as `secure:`.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+from pulumi_policy import Severity
+
+from policies.registered import BUNDLE
+from policies.rule import Case, Finding, Rule, Threshold
+
+_ROOT: Final = Path(__file__).resolve().parent.parent
+# The forms in which credentials come: private keys, AWS key ids, tokens of GitHub, GitLab and Slack, JWTs.
+_CREDENTIAL: Final = re.compile(
+    r"-----BEGIN [A-Z ]*PRIVATE KEY-----|\b(AKIA|ASIA)[0-9A-Z]{16}\b|\bgh[pousr]_[A-Za-z0-9]{36}"
+    r"|\bglpat-[A-Za-z0-9_-]{20}|\bxox[abpr]-[A-Za-z0-9-]{10}|\beyJ[A-Za-z0-9_-]{10,}\.eyJ[A-Za-z0-9_-]{10,}\."
+)
+_NAME: Final = re.compile(
+    r"(password|passwd|secret|token|apikey|api_key|credential|privatekey)$", re.IGNORECASE
+)
+
+
+def plain_config(case: Case) -> Iterator[Finding]:
+    """Values of the stack's file that look like credentials or stand under such a name, and are not
+    `secure:`.
+    """
+    file = _ROOT / case.settings["folder"] / f"Pulumi.{case.stack_name}.yaml"
+    if not file.is_file():
+        return
+    config = (yaml.safe_load(file.read_text(encoding="utf-8")) or {}).get("config") or {}
+    for path in _plain(config, ""):
+        yield Finding(f"{file.name}: {path} looks like a credential and stands there in clear.")
+
+
+def _plain(value: Any, path: str) -> Iterator[str]:
+    """The paths of suspicious plain values; a value is never said."""
+    if isinstance(value, Mapping):
+        if set(value) == {"secure"}:
+            return
+        for key, inner in value.items():
+            yield from _plain(inner, f"{path}.{key}" if path else str(key))
+    elif isinstance(value, list):
+        for index, inner in enumerate(value):
+            yield from _plain(inner, f"{path}[{index}]")
+    elif isinstance(value, str) and value and (_CREDENTIAL.search(value) or _NAME.search(path)):
+        yield path
+
+
+def in_bundles(case: Case) -> Iterator[Finding]:
+    """A Secret with content in a Bundle, or a credential in a ConfigMap."""
+    bundles = {resource.urn for resource in case.registered.of(BUNDLE)}
+    for item in case.registered.items("Secret", "ConfigMap"):
+        values = {**(item.body.get("data") or {}), **(item.body.get("stringData") or {})}
+        if item.kind == "Secret" and values and item.urn in bundles:
+            yield Finding(
+                f"{item.label} has its content in a Bundle, whose text is plain in state.", item.urn
+            )
+        elif item.kind == "ConfigMap" and any(_CREDENTIAL.search(str(value)) for value in values.values()):
+            yield Finding(f"{item.label} holds a credential.", item.urn)
+
+
+RULES: Final = (
+    Rule(
+        name="secrets-in-config",
+        description="No credential stands in clear in a stack's file.",
+        judge=plain_config,
+        severity=Severity.CRITICAL,
+        remediation="`pulumi config set --secret`, and give the credential up: it is in the history.",
+        url="https://www.pulumi.com/docs/iac/concepts/secrets/",
+        thresholds={"folder": Threshold("stacks", {"type": "string"})},
+    ),
+    Rule(
+        name="secrets-in-bundles",
+        description="No credential goes into the cluster by way of a Bundle or a ConfigMap.",
+        judge=in_bundles,
+        severity=Severity.CRITICAL,
+        remediation="make the Secret with kubernetes.core.v1.Secret, whose data is encrypted in state.",
+        url="https://www.pulumi.com/docs/iac/concepts/secrets/",
+    ),
+)

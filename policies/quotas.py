@@ -1,0 +1,126 @@
+"""Quotas: guarantees that hardware can keep, and no team that owns a pool.
+
+Judges the queues that are registered, so that a hand-written ClusterQueue counts as well as one of ours.
+What a pool holds comes from the stack's description.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from pulumi_policy import EnforcementLevel, Severity
+
+from model import names
+from model.quantities import parse_quantity
+from policies.registered import Item
+from policies.rule import Case, Finding, Rule, Threshold
+
+_DOCS: Final = "https://kueue.sigs.k8s.io/docs/concepts/cluster_queue/"
+_SHARE: Final = {"type": "number", "minimum": 0, "maximum": 1}
+
+
+def sums(case: Case) -> Iterator[Finding]:
+    """The GPUs guaranteed of a pool, over all queues, against what the pool can have."""
+    if case.stack is None:
+        return
+    guaranteed: dict[str, float] = defaultdict(float)
+    for item in case.registered.items("ClusterQueue", "Cohort"):
+        for flavor, gpus in _gpus(item).items():
+            guaranteed[flavor] += gpus.get("nominalQuota", 0)
+    for pool in case.stack.pools:
+        most = pool.max_gpus * case.settings["overcommit"]
+        if pool.is_gpu and guaranteed[pool.name] > most:
+            had = f"{guaranteed[pool.name]:g} GPUs, it has {pool.max_gpus} (allowed {most:g})"
+            yield Finding(f"pool {pool.name}: queues are guaranteed {had}.")
+
+
+def kai_sums(case: Case) -> Iterator[Finding]:
+    """The same for KAI's Queues: those without a parent hold what their subtrees may count on."""
+    top = [item for item in case.registered.items("Queue") if not item.spec.get("parentQueue")]
+    if case.stack is None or not top:
+        return
+    has = sum(pool.max_gpus for pool in case.stack.pools)
+    quotas = [float((item.spec.get("resources") or {}).get("gpu", {}).get("quota", 0)) for item in top]
+    guaranteed = sum(quota for quota in quotas if quota > 0)
+    most = has * case.settings["overcommit"]
+    if guaranteed > most:
+        yield Finding(
+            f"top-level Queues are guaranteed {guaranteed:g} GPUs, the pools have {has} (allowed {most:g})."
+        )
+
+
+def _both_sums(case: Case) -> Iterator[Finding]:
+    yield from sums(case)
+    yield from kai_sums(case)
+
+
+def share(case: Case) -> Iterator[Finding]:
+    """How much of a pool one queue is guaranteed."""
+    pools = {pool.name: pool for pool in case.stack.pools} if case.stack else {}
+    for item in case.registered.items("ClusterQueue"):
+        for flavor, gpus in _gpus(item).items():
+            pool, nominal = pools.get(flavor), gpus.get("nominalQuota", 0)
+            if pool is not None and nominal > pool.max_gpus * case.settings["maxShare"]:
+                yield Finding(
+                    f"{item.label} is guaranteed {nominal:g} of the {pool.max_gpus} GPUs "
+                    f"of {flavor}; one queue may have {case.settings['maxShare']:.0%}.",
+                    item.urn,
+                )
+
+
+def borrowing(case: Case) -> Iterator[Finding]:
+    """A queue in a cohort that may borrow GPUs without limit takes all that is idle, and others wait to
+    reclaim.
+    """
+    for item in case.registered.items("ClusterQueue"):
+        if not item.spec.get("cohortName"):
+            continue
+        for flavor, gpus in _gpus(item).items():
+            if "borrowingLimit" not in gpus:
+                yield Finding(f"{item.label} borrows GPUs of {flavor} without limit.", item.urn)
+
+
+def _gpus(item: Item) -> dict[str, Mapping[str, float]]:
+    """The figures of the GPU resource by flavor."""
+    groups = item.spec.get("resourceGroups") or []
+    flavors = [flavor for group in groups for flavor in group.get("flavors") or []]
+    return {flavor["name"]: found for flavor in flavors if (found := _figures(flavor)) is not None}
+
+
+def _figures(flavor: Mapping[str, Any]) -> dict[str, float] | None:
+    for resource in flavor.get("resources") or []:
+        if resource.get("name") == names.GPU_RESOURCE:
+            return {key: float(parse_quantity(str(resource[key]))) for key in resource if key != "name"}
+    return None
+
+
+RULES: Final = (
+    Rule(
+        name="quota-sums",
+        description="The quotas of a GPU pool sum to no more than the pool can have.",
+        judge=_both_sums,
+        severity=Severity.HIGH,
+        remediation="lower quotas under muster:departments, or raise the pool's maxNodes.",
+        url=_DOCS,
+        thresholds={"overcommit": Threshold(1.0, {"type": "number", "minimum": 0.1, "maximum": 10})},
+    ),
+    Rule(
+        name="quota-share",
+        description="No single queue is guaranteed more than a share of a GPU pool.",
+        judge=share,
+        severity=Severity.MEDIUM,
+        level=EnforcementLevel.ADVISORY,
+        remediation="lower the team's quota and let it borrow, or raise maxShare in the pack's config.",
+        url=_DOCS,
+        thresholds={"maxShare": Threshold(0.8, _SHARE)},
+    ),
+    Rule(
+        name="quota-limits",
+        description="Borrowing of GPUs has a limit.",
+        judge=borrowing,
+        severity=Severity.MEDIUM,
+        level=EnforcementLevel.ADVISORY,
+        remediation="write how much the team may borrow of each GPU pool.",
+        url="https://kueue.sigs.k8s.io/docs/concepts/cluster_queue/#borrowinglimit",
+    ),
+)

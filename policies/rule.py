@@ -1,0 +1,92 @@
+"""One policy, and how the engine is told of it.
+
+Decides what a policy of the pack has to say of itself: what it holds, how bad a breach is, what to do about
+it and where to read on. Its judge is a pure function, so that it is tested without an engine.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
+
+from pulumi_policy import (
+    EnforcementLevel,
+    PolicyConfigSchema,
+    ReportViolation,
+    Severity,
+    StackValidationArgs,
+    StackValidationPolicy,
+)
+
+from model.stack import Stack
+from policies.registered import Registered, read
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A breach. `urn` is the resource at fault, None for the stack as a whole."""
+
+    message: str
+    urn: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Threshold:
+    """A number or list that an organisation sets: its default and its JSON schema."""
+
+    default: Any
+    schema: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """What a judge sees. `stack` is None where the program is not Muster's: then only what is registered
+    counts.
+
+    `settings` have every threshold of the rule, set or default. `stack_name` is the Pulumi stack.
+    """
+
+    registered: Registered
+    settings: Mapping[str, Any]
+    stack: Stack | None = None
+    stack_name: str = ""
+
+
+Judge = Callable[[Case], Iterable[Finding]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """A policy of the pack; `name` is its id in `--policy-pack-config`."""
+
+    name: str
+    description: str
+    judge: Judge
+    severity: Severity
+    remediation: str
+    url: str
+    level: EnforcementLevel = EnforcementLevel.MANDATORY
+    thresholds: Mapping[str, Threshold] = field(default_factory=lambda: MappingProxyType({}))
+
+    def settings(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        return {name: given.get(name, known.default) for name, known in self.thresholds.items()}
+
+    def policy(self, *, stack: Callable[[], Stack | None], stack_name: str) -> StackValidationPolicy:
+        """For the engine. `stack` is asked when the first policy runs, and may say that there is none."""
+
+        def validate(args: StackValidationArgs, report: ReportViolation) -> None:
+            case = Case(read(args.resources), self.settings(args.get_config()), stack(), stack_name)
+            for finding in self.judge(case):
+                report(f"{finding.message} Fix: {self.remediation}", finding.urn)
+
+        schema = {name: {**known.schema, "default": known.default} for name, known in self.thresholds.items()}
+        return StackValidationPolicy(
+            name=self.name,
+            description=self.description,
+            validate=validate,
+            enforcement_level=self.level,
+            config_schema=PolicyConfigSchema(properties=schema) if schema else None,
+            severity=self.severity,
+            remediation_steps=self.remediation,
+            url=self.url,
+        )

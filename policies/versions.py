@@ -1,0 +1,105 @@
+"""Versions: nothing below the floor that a known hole or a missing promise sets.
+
+The floors are `model.floors`; an organisation may raise one, and a lower one in its config is not taken.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+from pulumi_policy import Severity
+
+from model.floors import FLOORS
+from model.versions import Version
+from policies.images import images_of
+from policies.registered import RELEASES, Resource, Unknown
+from policies.rule import Case, Finding, Rule, Threshold
+
+_RAY_KINDS: Final = ("RayCluster", "RayJob", "RayService")
+_TAG: Final = re.compile(r":v?(\d+(?:\.\d+)+[^@/]*)(?:@|$)")
+
+
+def floors(case: Case) -> Iterator[Finding]:
+    """Charts, images and Ray versions that are registered, each against the floor of its component."""
+    raised: Mapping[str, str] = case.settings["floors"]
+    for component, said, urn in _found(case):
+        floor, version = FLOORS.get(component), _version(said)
+        if floor is None or version is None:
+            continue
+        least = max(floor.version, Version.of(raised.get(component, "0.0")))
+        if version < least:
+            reason = floor.reason if least == floor.version else "the pack's config asks for it"
+            yield Finding(f"{component} {version} is below {least}: {reason}.", urn)
+
+
+def _version(said: str) -> Version | None:
+    """None for what is no version (`latest`): other policies have a word on that."""
+    with suppress(ValueError):
+        return Version.of(said)
+    return None
+
+
+def _found(case: Case) -> Iterator[tuple[str, str, str]]:
+    """Component, version and resource of whatever says its version."""
+    for resource in case.registered.of(*RELEASES):
+        yield from ((component, version, resource.urn) for component, version in _release(resource))
+    for item in case.registered.items(*_RAY_KINDS):
+        for version in _ray_versions(item.spec):
+            yield "ray", version, item.urn
+    for item in case.registered.items():
+        for image in images_of(item.body):
+            name = image.split("@")[0].rsplit("/", 1)[-1].split(":")[0]
+            if tag := _TAG.search(image):
+                yield _COMPONENTS.get(name, name), tag[1], item.urn
+
+
+# What images and charts are called where that is not the component's name.
+_COMPONENTS: Final = {
+    "kuberay-operator": "kuberay",
+    "kuberay": "kuberay",
+    "container-toolkit": "nvidia-container-toolkit",
+    "kai-scheduler": "kai",
+}
+
+
+def _release(resource: Resource) -> Iterator[tuple[str, str]]:
+    chart, version = resource.at("chart"), resource.at("version")
+    if not isinstance(chart, str):
+        return
+    folder = Path(chart)
+    if (folder / "Chart.yaml").is_file():
+        said = yaml.safe_load((folder / "Chart.yaml").read_text(encoding="utf-8"))
+        chart, version = str(said.get("name")), version or str(said.get("version"))
+    name = chart.rsplit("/", 1)[-1]
+    if isinstance(version, str):
+        yield _COMPONENTS.get(name, name), version
+    toolkit = resource.at("values", "toolkit", "version")
+    if isinstance(toolkit, str) and not isinstance(toolkit, Unknown):
+        yield "nvidia-container-toolkit", toolkit
+
+
+def _ray_versions(value: Any) -> Iterator[str]:
+    if isinstance(value, Mapping):
+        said = value.get("rayVersion")
+        if isinstance(said, str):
+            yield said
+        for each in value.values():
+            yield from _ray_versions(each)
+
+
+RULES: Final = (
+    Rule(
+        name="version-floors",
+        description="No component runs in a version with a known hole.",
+        judge=floors,
+        severity=Severity.CRITICAL,
+        remediation="raise the version; `manifests/versions.toml` has those that Muster was tested with.",
+        url="https://nvd.nist.gov/vuln/detail/CVE-2025-23266",
+        thresholds={
+            "floors": Threshold({}, {"type": "object", "additionalProperties": {"type": "string"}}),
+        },
+    ),
+)

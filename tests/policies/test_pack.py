@@ -1,0 +1,145 @@
+"""The pack under the real engine: `pulumi preview --policy-pack policies` on a passing and a failing stack a
+topic.
+
+A case file says what is registered and what the pack has to find; nothing else may be found.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+import yaml
+
+from localplane.build import everything
+from policies.pack import RULES
+
+ROOT: Final = Path(__file__).resolve().parent.parent.parent
+PROGRAM: Final = Path(__file__).parent / "program"
+CASES: Final = {
+    path.stem: yaml.safe_load(path.read_text()) for path in sorted(Path(__file__).parent.glob("cases/*.yaml"))
+}
+
+
+# "    - [mandatory]  gke-private  (gcp:container/cluster:Cluster: ml)", and below it what is said.
+_HEADING: Final = re.compile(r"\s*- \[\w+\]\s+(\S+)")
+
+
+@dataclass(frozen=True)
+class Verdict:
+    code: int
+    text: str
+    found: dict[str, list[str]]
+
+
+@dataclass
+class Engine:
+    """The CLI with a file backend of its own."""
+
+    folder: Path
+    environment: dict[str, str]
+
+    def preview(self, side: dict[str, Any], settings: dict[str, Any]) -> Verdict:
+        case = self._write("resources.json", [_resource(each) for each in side["resources"]])
+        stacks = self.folder / "stacks"
+        stacks.mkdir(exist_ok=True)
+        file = side.get("file") or {"config": side.get("config", {})}
+        (stacks / "Pulumi.case.yaml").write_text(yaml.safe_dump({"config": side.get("config", {})}))
+        given = {**settings, "secrets-in-config": {"folder": str(self.folder / "told")}}
+        (self.folder / "told").mkdir(exist_ok=True)
+        (self.folder / "told" / "Pulumi.case.yaml").write_text(yaml.safe_dump(file))
+        command = ["pulumi", "preview", "--stack", "case", "--non-interactive", "--color", "never"]
+        command += ["--policy-pack", str(ROOT / "policies")]
+        command += ["--policy-pack-config", str(self._write("settings.json", given))]
+        command += ["--config-file", str(stacks / "Pulumi.case.yaml")]
+        environment = {**self.environment, "POLICY_CASE": str(case)}
+        done = subprocess.run(
+            command, cwd=PROGRAM, env=environment, capture_output=True, text=True, timeout=120, check=False
+        )
+        return Verdict(done.returncode, done.stdout + done.stderr, _found(done.stdout))
+
+    def _write(self, name: str, content: object) -> Path:
+        path = self.folder / name
+        path.write_text(json.dumps(content))
+        return path
+
+
+def _resource(described: dict[str, Any]) -> dict[str, Any]:
+    inputs = dict(described.get("inputs", {}))
+    if "manifests" in described:
+        inputs["manifests"] = {
+            "case": json.dumps({f"{i}": each for i, each in enumerate(described["manifests"])})
+        }
+    return {**described, "inputs": inputs}
+
+
+def _found(output: str) -> dict[str, list[str]]:
+    """Policy -> its messages, from what the engine prints after a preview."""
+    found: dict[str, list[str]] = {}
+    current: list[str] | None = None
+    for line in output.splitlines():
+        if heading := _HEADING.match(line):
+            current = found.setdefault(heading[1], [])
+        elif current is not None and line.strip():
+            current.append(line.strip())
+    return found
+
+
+@pytest.fixture(scope="module")
+def engine(tmp_path_factory: pytest.TempPathFactory) -> Engine:
+    folder = tmp_path_factory.mktemp("policies")
+    (folder / "state").mkdir()
+    environment = {
+        **os.environ,
+        "PATH": f"{everything.ensure_all().path}:{os.environ['PATH']}",
+        "PULUMI_BACKEND_URL": f"file://{folder}/state",
+        "PULUMI_CONFIG_PASSPHRASE": "",
+        "PULUMI_SKIP_UPDATE_CHECK": "true",
+        "PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION": "true",
+        "PULUMI_HOME": str(folder / "home"),
+    }
+    subprocess.run(
+        ["pulumi", "stack", "init", "case", "--non-interactive"],
+        cwd=PROGRAM,
+        env=environment,
+        check=True,
+        timeout=60,
+    )
+    return Engine(folder, environment)
+
+
+@pytest.mark.parametrize("topic", CASES)
+def test_a_sound_stack_passes(engine: Engine, topic: str) -> None:
+    side = CASES[topic]["passing"]
+    verdict = engine.preview(side, CASES[topic].get("settings", {}))
+    unexpected = {
+        policy: said for policy, said in verdict.found.items() if policy not in side.get("ignores", ())
+    }
+    assert not unexpected, verdict.text
+    assert "muster@v" in verdict.text
+
+
+@pytest.mark.parametrize("topic", CASES)
+def test_a_stack_that_breaks_a_policy_is_told_which_and_how_to_mend_it(engine: Engine, topic: str) -> None:
+    side = CASES[topic]["failing"]
+    verdict = engine.preview(side, CASES[topic].get("settings", {}))
+    expected = {policy: [said] if isinstance(said, str) else said for policy, said in side["expects"].items()}
+    assert set(verdict.found) - set(side.get("ignores", ())) == set(expected), verdict.text
+    for policy, messages in expected.items():
+        told = " ".join(verdict.found[policy])
+        assert all(message in told for message in messages), f"{policy}: {verdict.text}"
+        assert "Fix: " in told
+    mandatory = {rule.name for rule in RULES if rule.level.value == "mandatory"} & set(expected)
+    assert (verdict.code != 0) == bool(mandatory)
+    assert not [secret for secret in side.get("never", ()) if secret in verdict.text]
+
+
+def test_every_policy_has_a_case_that_breaks_it() -> None:
+    broken = {policy for case in CASES.values() for policy in case["failing"]["expects"]}
+    assert broken == {rule.name for rule in RULES}
