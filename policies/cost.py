@@ -1,15 +1,17 @@
 """Cost: a ceiling for what a stack could spend, were all its pools full.
 
-Counts what the stack's description lets the autoscaler buy, not what runs. Prices are the caller's: the
-pack's config names them by machine, since no price list that Muster could ship stays true.
+Counts what the stack's description lets the autoscaler buy, not what runs. Prices are those of
+`model.prices`, after the caller's own, which stand in the pack's config.
 """
 
 from collections import defaultdict
 from collections.abc import Iterator
+from decimal import Decimal
 from typing import Final
 
 from pulumi_policy import Severity
 
+from model import prices
 from policies.rule import Case, Finding, Rule, Threshold
 
 _NUMBER: Final = {"type": "number", "minimum": 0}
@@ -36,15 +38,18 @@ def hourly(case: Case) -> Iterator[Finding]:
     ceiling = case.settings["maxHourly"]
     if case.stack is None or ceiling is None:
         return
-    prices, total = case.settings["prices"], 0.0
+    own = prices.read({"prices": case.settings["prices"]})
+    if isinstance(own, list):
+        yield from (Finding(f"the pack's config: {violation}") for violation in own)
+        return
+    table, total = own.before(prices.BUILT_IN), Decimal(0)
     for pool in case.stack.pools:
-        machine = pool.machine.name
-        if machine not in prices:
-            yield Finding(
-                f"pool {pool.name}: {machine} has no price, so the ceiling of {ceiling:g} says nothing of it."
-            )
-        total += pool.max_nodes * prices.get(machine, 0)
-    if total > ceiling:
+        price = table.of(pool, case.stack.cluster)
+        if price is None:
+            yield Finding(f"pool {pool.name}: {pool.machine.name} has no price, so it is not in the sum.")
+        else:
+            total += pool.max_nodes * price.hourly
+    if total > Decimal(str(ceiling)):
         yield Finding(f"with every pool full an hour costs {total:,.2f}; this stack may cost {ceiling:,.2f}.")
 
 
@@ -67,7 +72,7 @@ RULES: Final = (
         url="https://cloud.google.com/products/calculator",
         thresholds={
             "maxHourly": Threshold(None, {"type": ["number", "null"], "minimum": 0}),
-            "prices": Threshold({}, _BY_NAME),
+            "prices": Threshold([], {"type": "array", "items": {"type": "object"}}),
         },
     ),
 )

@@ -5,16 +5,27 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
-import pulumi.runtime
+from pulumi.runtime import get_config_env
 from pulumi_policy import StackValidationPolicy
 
-from model.stack import Stack
-from policies import cost, credentials, eks, gke, images, priorities, protection, quotas, versions
-from policies.rule import Rule
+from policies import (
+    cost,
+    credentials,
+    description,
+    eks,
+    gke,
+    images,
+    priorities,
+    protection,
+    quotas,
+    versions,
+)
+from policies.rule import Described, Rule
 from stackconfig import ConfigError, parse
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 RULES: Final[tuple[Rule, ...]] = (
+    *description.RULES,
     *quotas.RULES,
     *priorities.RULES,
     *cost.RULES,
@@ -29,18 +40,17 @@ RULES: Final[tuple[Rule, ...]] = (
 
 def policies() -> list[StackValidationPolicy]:
     """What the engine runs, for the stack that it runs on (environment: PULUMI_STACK, PULUMI_CONFIG)."""
-    name = os.environ.get("PULUMI_STACK", "")
-    return [rule.policy(stack=_stack, stack_name=name) for rule in RULES]
+    return [rule.policy(_described) for rule in RULES]
 
 
 @lru_cache(maxsize=1)
-def _stack() -> Stack | None:
-    """The description that this run was given. A broken one was refused by the program already, with its
-    lines.
-    """
-    values = pulumi.runtime.get_config_env()
-    ours = {key: value for key, value in values.items() if key.startswith("muster:")}
+def _described() -> Described:
+    """The description that this run was given, or what is wrong with it."""
+    name = os.environ.get("PULUMI_STACK", "")
+    ours = {key: value for key, value in get_config_env().items() if key.startswith("muster:")}
+    if not ours:
+        return Described(name)
     try:
-        return parse(ours, source=ROOT / "stacks" / f"Pulumi.{os.environ.get('PULUMI_STACK', '')}.yaml")
-    except ConfigError:
-        return None
+        return Described(name, parse(ours, source=ROOT / "stacks" / f"Pulumi.{name}.yaml"))
+    except ConfigError as error:
+        return Described(name, broken=tuple(error.violations))

@@ -19,6 +19,7 @@ from pulumi_policy import (
 )
 
 from model.stack import Stack
+from model.violations import Violation
 from policies.registered import Registered, read
 
 
@@ -43,13 +44,26 @@ class Case:
     """What a judge sees. `stack` is None where the program is not Muster's: then only what is registered
     counts.
 
-    `settings` have every threshold of the rule, set or default. `stack_name` is the Pulumi stack.
+    `settings` have every threshold of the rule, set or default. `stack_name` is the Pulumi stack. `broken` is
+    what keeps a description of Muster's from being read.
     """
 
     registered: Registered
     settings: Mapping[str, Any]
     stack: Stack | None = None
     stack_name: str = ""
+    broken: tuple[Violation, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Described:
+    """The stack's name and its description: neither `stack` nor `broken` where the program is not
+    Muster's.
+    """
+
+    name: str
+    stack: Stack | None = None
+    broken: tuple[Violation, ...] = ()
 
 
 Judge = Callable[[Case], Iterable[Finding]]
@@ -71,11 +85,13 @@ class Rule:
     def settings(self, given: Mapping[str, Any]) -> dict[str, Any]:
         return {name: given.get(name, known.default) for name, known in self.thresholds.items()}
 
-    def policy(self, *, stack: Callable[[], Stack | None], stack_name: str) -> StackValidationPolicy:
-        """For the engine. `stack` is asked when the first policy runs, and may say that there is none."""
+    def policy(self, described: Callable[[], Described]) -> StackValidationPolicy:
+        """For the engine, which lets no policy read its stack before the policies run."""
 
         def validate(args: StackValidationArgs, report: ReportViolation) -> None:
-            case = Case(read(args.resources), self.settings(args.get_config()), stack(), stack_name)
+            known = described()
+            settings = self.settings(args.get_config())
+            case = Case(read(args.resources), settings, known.stack, known.name, known.broken)
             for finding in self.judge(case):
                 report(f"{finding.message} Fix: {self.remediation}", finding.urn)
 

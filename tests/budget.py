@@ -52,7 +52,7 @@ SUITES: Final = {
                 (*_PYTHON, "ruff", "format", "--check", "--quiet", "."),
                 (*_PYTHON, "ruff", "check", "--quiet", "."),
                 (*_PYTHON, "mypy", "__main__.py"),
-                *((*_PYTHON, "mypy", "-p", room) for room in _ROOMS),
+                (*_PYTHON, "mypy", *(word for room in _ROOMS for word in ("-p", room))),
                 (str(Path(sys.executable).with_name("lint-imports")), "--no-cache"),
             ),
         ),

@@ -1,0 +1,25 @@
+"""The description itself: where it breaks a rule of the model, no other policy can judge it."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from pulumi_policy import Severity
+
+from policies.rule import Case, Finding, Rule
+
+
+def valid(case: Case) -> Iterator[Finding]:
+    """Every broken rule of a description that Muster's program would have refused."""
+    yield from (Finding(str(violation)) for violation in case.broken)
+
+
+RULES: Final = (
+    Rule(
+        name="description-valid",
+        description="The stack's description keeps the rules of the model.",
+        judge=valid,
+        severity=Severity.CRITICAL,
+        remediation="`python -m stackconfig validate FILE` names the lines.",
+        url="https://www.pulumi.com/docs/iac/concepts/config/",
+    ),
+)
