@@ -56,7 +56,7 @@ SUITES: Final = {
                 (str(Path(sys.executable).with_name("lint-imports")), "--no-cache"),
             ),
         ),
-        Suite("unit", 120, (_pytest("unit", "-n", "2"),)),
+        Suite("unit", 120, (_pytest("unit", "tests/kai", "-n", "2"),)),
         Suite("mocks", 60, (_pytest("mocks", *_PLAIN),)),
         # Each preview waits for processes to start more than it computes.
         Suite("policies", 90, (_pytest("policies", "-n", "4", *_PLAIN),)),
