@@ -13,8 +13,6 @@ from preview.changes import Quota, QuotaChange
 from preview.tree import count
 
 HOURS_A_DAY: Final = 24
-# No list of prices has been read; a number without a source would be believed.
-NOT_PRICED: Final = "not priced"
 
 
 def amount(pool: Pool, value: int) -> str:

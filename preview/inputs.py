@@ -5,18 +5,20 @@ description that the plan's engine was given. Leaves reading to stackconfig and 
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, TypeVar
 
 import stackconfig
+from model.prices import BUILT_IN, PriceTable
 from model.stack import Stack
 from model.violations import Violation
 from preview import plan
 from preview.changes import compare
 from preview.errors import PreviewError
 from preview.plan import Plan
-from preview.report import Told
+from preview.snapshot import Snapshot
+from preview.told import Told
 from stackconfig.document import Document, read
 from stackconfig.errors import nearest_line
 from stackconfig.stack import examine
@@ -54,7 +56,18 @@ class Named:
         return bool(self.files or self.plans)
 
 
-def gather(base: Named, head: Named) -> list[Told]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Beside:
+    """What is held against the change: prices, and what stands in each stack's cluster, by stack.
+
+    A snapshot under "" is the only stack's.
+    """
+
+    prices: PriceTable = BUILT_IN
+    snapshots: Mapping[str, Snapshot] = field(default_factory=dict)
+
+
+def gather(base: Named, head: Named, beside: Beside = Beside()) -> list[Told]:
     """Everything about every stack, in the order of their names; InputError or PlanError when that fails."""
     for named in (base, head):
         if not named.is_given:
@@ -67,10 +80,25 @@ def gather(base: Named, head: Named) -> list[Told]:
     if not befores and not afters:
         raise InputError("neither side has a stack: there is nothing to compare. Fix: name a stack file.")
     absent = Side()
-    return [
+    told = [
         _told(name, befores.get(name, absent), afters.get(name, absent))
         for name in sorted({*befores, *afters})
     ]
+    snapshots = _owned(beside.snapshots, [each.name for each in told])
+    return [replace(each, prices=beside.prices, snapshot=snapshots.get(each.name)) for each in told]
+
+
+def _owned(snapshots: Mapping[str, Snapshot], stacks: list[str]) -> Mapping[str, Snapshot]:
+    """Each snapshot with the stack that it belongs to."""
+    if list(snapshots) == [""] and len(stacks) == 1:
+        return {stacks[0]: snapshots[""]}
+    for name in snapshots:
+        if name not in stacks:
+            raise InputError(
+                f"a snapshot or kubeconfig is of stack {name!r}, which is not compared. "
+                f"Fix: write STACK=FILE with one of: {', '.join(stacks)}."
+            )
+    return snapshots
 
 
 def _told(name: str, before: Side, after: Side) -> Told:
@@ -82,6 +110,8 @@ def _told(name: str, before: Side, after: Side) -> Told:
         warnings=after.warnings,
         base_plan=before.plan,
         head_plan=after.plan,
+        base=before.stack,
+        head=after.stack,
     )
 
 
@@ -106,9 +136,8 @@ def _by_stack(
 ) -> dict[str, Read]:
     found: dict[str, Read] = {}
     for value in values:
-        name, equals, rest = value.partition("=")
-        is_named = bool(equals) and "/" not in name
-        path = Path(rest if is_named else value)
+        name, path = of_stack(value)
+        is_named = bool(name)
         if str(path) == NONE:
             continue
         read_value = reader(path)
@@ -119,6 +148,12 @@ def _by_stack(
             )
         found[name] = read_value
     return found
+
+
+def of_stack(value: str) -> tuple[str, Path]:
+    """`STACK=FILE` in its parts; the stack is "" where it is not named."""
+    name, equals, rest = value.partition("=")
+    return (name, Path(rest)) if equals and "/" not in name else ("", Path(value))
 
 
 def _named_by_file(path: Path, side: Side) -> str:

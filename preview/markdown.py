@@ -53,7 +53,7 @@ def _at(report: Report, at: tuple[int, int]) -> Section:
 
 
 def _write(report: Report, kept: set[tuple[int, int]]) -> str:
-    lines: list[str] = []
+    lines: list[str] = [f"**{_text(report.headline)}**", ""] if report.headline else []
     for index, stack in enumerate(report.stacks):
         lines += [f"## Muster preview: {_span(stack.name)}", "", *_verdict(stack), ""]
         lost = [section.title for place, section in enumerate(stack.sections) if (index, place) not in kept]

@@ -16,7 +16,13 @@ from preview.parts import Block, Items, Mark, Picture, Report, Section, Span, St
 from preview.svg import draw
 
 _HERE: Final = Path(__file__).parent
-_WORDS: Final = {"new": Mark.NEW, "no longer": Mark.GONE, "replaced": Mark.GONE, "deleted": Mark.GONE}
+_WORDS: Final = {
+    "new": Mark.NEW,
+    "no longer": Mark.GONE,
+    "replaced": Mark.GONE,
+    "deleted": Mark.GONE,
+    "gone": Mark.GONE,
+}
 
 
 def page(report: Report) -> str:
@@ -37,13 +43,17 @@ def page(report: Report) -> str:
 </head>
 <body>
 <main>
-<h1>Muster preview</h1>
+<h1>Muster preview</h1>{_headline(report)}
 {body}
 </main>
 <script>{script}</script>
 </body>
 </html>
 """
+
+
+def _headline(report: Report) -> str:
+    return f"\n<p class=headline>{_text(report.headline)}</p>" if report.headline else ""
 
 
 def _hash(text: str) -> str:

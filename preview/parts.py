@@ -99,9 +99,10 @@ class StackReport:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """All stacks, in the order of their names."""
+    """All stacks, in the order of their names; `headline` stands above several."""
 
     stacks: tuple[StackReport, ...]
+    headline: Text = ()
 
 
 def names(found: tuple[str, ...], *, most: int = 5) -> Text:

@@ -7,13 +7,14 @@ cannot be shown. Leaves our Bundles' contents to bundles.py.
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
 from preview.bundles import ObjectChange, objects
 from preview.errors import PreviewError
+from preview.events import Breach, breaches, digest
 from preview.foreign import plain
 
 # A thousand teams are about 30 MB of steps.
@@ -67,6 +68,7 @@ class Plan:
     stack: str
     resources: tuple[Resource, ...]
     errors: tuple[str, ...]
+    breaches: tuple[Breach, ...] = ()
     config: Mapping[str, object] = field(default_factory=lambda: MappingProxyType({}))
 
 
@@ -93,11 +95,16 @@ def parse(text: str, *, source: str) -> Plan:
     try:
         found = json.loads(text)
     except json.JSONDecodeError as error:
+        streamed = digest(text)
+        if streamed is not None:
+            return _plan(streamed, source)
         raise PlanError(f"{source}: {_why(text, error)} Fix: {_HOW}") from None
     except (RecursionError, ValueError) as error:
         raise PlanError(f"{source}: is no plan: {plain(str(error))}. Fix: {_HOW}") from None
     if not isinstance(found, dict) or not isinstance(found.get("steps", []), list):
         raise PlanError(f"{source}: is JSON, but no output of `pulumi preview --json`. Fix: {_HOW}")
+    if isinstance(found.get("sequence"), int) and (streamed := digest(text)) is not None:
+        return _plan(streamed, source)
     if "steps" not in found and "diagnostics" not in found:
         raise PlanError(f"{source}: has neither steps nor diagnostics. Fix: {_HOW}")
     return _plan(found, source)
@@ -125,6 +132,9 @@ def _plan(found: Mapping[str, object], source: str) -> Plan:
         stack=_stack(by_urn),
         resources=tuple(sorted(resources, key=lambda each: (ORDER.index(each.verb), each.urn))),
         errors=tuple(_errors(found, secrets)),
+        breaches=tuple(
+            sorted(set(_breaches(found, secrets)), key=lambda each: (not each.is_mandatory, each))
+        ),
         config={
             key: value for key, value in _mapping(found.get("config")).items() if key.startswith(_NAMESPACE)
         },
@@ -182,10 +192,19 @@ def _errors(found: Mapping[str, object], secrets: list[str]) -> Iterator[str]:
     for each in _list(found.get("diagnostics")):
         said = _mapping(each)
         if said.get("severity") == "error" and isinstance(said.get("message"), str):
-            message = _text(said["message"])
-            for secret in secrets:
-                message = message.replace(secret, "[secret]")
+            message = _without(_text(said["message"]), secrets)
             yield plain(message.removeprefix("error: "), longest=600)
+
+
+def _breaches(found: Mapping[str, object], secrets: list[str]) -> Iterator[Breach]:
+    for each in breaches(found.get("policies")):
+        yield replace(each, message=_without(each.message, secrets))
+
+
+def _without(message: str, secrets: list[str]) -> str:
+    for secret in secrets:
+        message = message.replace(secret, "[secret]")
+    return message
 
 
 def _secrets(value: object) -> Iterator[str]:

@@ -12,7 +12,7 @@ from model.quantities import format_cpu, format_memory
 from model.quotas import Resources
 from preview.changes import Changes, Quota, QuotaChange
 from preview.plan import Resource
-from preview.report import Told
+from preview.told import Told
 from preview.tree import Holding
 
 Record = dict[str, Any]

@@ -2,17 +2,22 @@
 
 import argparse
 import json
+from pathlib import Path
 from typing import Final
 
 from preview import markdown
+from preview.cluster.api import Api
+from preview.cluster.kubeconfig import connect
 from preview.commands.declare import Commands, command
 from preview.commands.outputs import STDOUT, put
-from preview.inputs import InputError, Named, gather
+from preview.commands.snapshot import progress
+from preview.inputs import Beside, InputError, Named, gather, of_stack
 from preview.page import page
-from preview.parts import Report
+from preview.pricing import prices
 from preview.record import record
-from preview.report import Told
-from preview.report import write as report_of
+from preview.report import report as report_of
+from preview.snapshot import Snapshot, load, take
+from preview.told import Told
 
 _REPORT: Final = """\
 Compares two descriptions of a stack and says what changes, for whom: quota, borrowing, preemption, pools.
@@ -27,6 +32,10 @@ examples:
   python -m preview report --base /tmp/base.yaml --head stacks/Pulumi.dev.yaml --html preview.html
   python -m preview report --base-plan base.json --head-plan head.json --markdown comment.md
   python -m preview report --base none --head stacks/Pulumi.new.yaml
+  python -m preview report --base base.yaml --head stacks/Pulumi.dev.yaml --kubeconfig ~/.kube/config
+  python -m preview report --base a=a0.yaml b=b0.yaml --head a=a1.yaml b=b1.yaml --prices prices.yaml
+
+Exit code 0 when the report was written, whatever it says; 2 when its input cannot be used.
 """
 
 
@@ -55,6 +64,28 @@ def add(commands: Commands) -> None:
             metavar="[STACK=]JSON",
             help=f"output of `pulumi preview --json` {what}; without a file, its description counts",
         )
+    parser.add_argument(
+        "--snapshot",
+        nargs="+",
+        action="extend",
+        default=[],
+        metavar="[STACK=]FILE",
+        help="what `preview snapshot` recorded: who uses more than the new quota now",
+    )
+    parser.add_argument(
+        "--kubeconfig",
+        nargs="+",
+        action="extend",
+        default=[],
+        metavar="[STACK=]FILE",
+        help="the same, read from the live cluster; nothing is written to it",
+    )
+    parser.add_argument(
+        "--context", default="", metavar="NAME", help="of the kubeconfig; default: its current"
+    )
+    parser.add_argument(
+        "--prices", type=Path, metavar="FILE", help="your prices, YAML; see docs/pull-requests.md"
+    )
     parser.add_argument("--markdown", metavar="OUT", help="the comment; - is standard output, the default")
     parser.add_argument("--html", metavar="OUT", help="one page that needs nothing else")
     parser.add_argument("--json", metavar="OUT", nargs="?", const=STDOUT, help="for programs")
@@ -68,13 +99,35 @@ def run(options: argparse.Namespace) -> int:
     stacks = gather(
         Named(side="base", files=options.base, plans=options.base_plan),
         Named(side="head", files=options.head, plans=options.head_plan),
+        Beside(prices=prices(options.prices), snapshots=_snapshots(options)),
     )
     _write(stacks, options)
     return 0
 
 
+def _snapshots(options: argparse.Namespace) -> dict[str, Snapshot]:
+    found: dict[str, Snapshot] = {}
+    for value in options.snapshot:
+        name, path = of_stack(value)
+        _once(found, name)
+        found[name] = load(path)
+    for value in options.kubeconfig:
+        name, path = of_stack(value)
+        _once(found, name)
+        found[name] = take(Api(connect(path, context=options.context), progress))
+    return found
+
+
+def _once(found: dict[str, Snapshot], name: str) -> None:
+    if name in found:
+        what = f"stack {name!r}" if name else "the only stack"
+        raise InputError(
+            f"{what} has two snapshots. Fix: name --snapshot or --kubeconfig once for each stack."
+        )
+
+
 def _write(stacks: list[Told], options: argparse.Namespace) -> None:
-    report = Report(tuple(report_of(each) for each in stacks))
+    report = report_of(stacks)
     is_silent = not (options.markdown or options.html or options.json)
     if options.markdown or is_silent:
         put(options.markdown or STDOUT, markdown.comment(report))

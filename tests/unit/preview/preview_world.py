@@ -7,7 +7,8 @@ from model.stack import Stack
 from preview.changes import compare
 from preview.parts import Report
 from preview.plan import Plan, parse
-from preview.report import Told, write
+from preview.report import write
+from preview.told import Told
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[2]
@@ -43,4 +44,5 @@ def plan(*steps: dict[str, object], errors: tuple[str, ...] = ()) -> Plan:
 def report(
     base: Stack | None, head: Stack | None, head_plan: Plan | None = None, *, name: str = "dev"
 ) -> Report:
-    return Report((write(Told(name=name, changes=compare(base, head), head_plan=head_plan)),))
+    told = Told(name=name, changes=compare(base, head), head_plan=head_plan, base=base, head=head)
+    return Report((write(told),))

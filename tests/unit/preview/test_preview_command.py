@@ -39,7 +39,8 @@ def test_two_files_give_a_comment_on_standard_output(
     changed: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     said = _run(capsys, "--base", LOCAL, "--head", changed)
-    assert said.startswith("## Muster preview: `local`\n\n**Guaranteed `l4` GPU in sum: 2 → 1.**\n")
+    assert said.startswith("## Muster preview: `local`\n\n**Look closely: 1 team loses quota.**\n")
+    assert "\n- Guaranteed `l4` GPU in sum: 2 → 1.\n" in said
     assert "1 team loses quota: `team-a`." in said
 
 

@@ -19,7 +19,8 @@ from preview.markdown import LONGEST, comment
 from preview.page import page
 from preview.parts import Name, Report
 from preview.plan import parse, read
-from preview.report import Told, write
+from preview.report import write
+from preview.told import Told
 from tests.unit.model.model_stacks import CPU, L4, gpus, stack, team, two_teams
 from tests.unit.preview.preview_world import LOCAL, PLAN, plan, report, step
 
@@ -222,7 +223,8 @@ def test_the_comment_says_quota_before_resources_and_grave_resources_first() -> 
     head = stackconfig.parse(read(PLAN).config, source="stacks/none.yaml")
     text = comment(report(stackconfig.load(LOCAL), head, read(PLAN), name="local"))
     order = [
-        "**`team-b` removed, with namespace and all that is in it.**",
+        "**Look closely: 1 team removed, 1 team loses quota, new preemption, 1 resource deleted.**",
+        "- `team-b` removed, with namespace and all that is in it.\n",
         "| `team-a` | `research` | `l4` GPU | 1 → 2 | +1 | 1 → 0 | all | 2 |",
         "| new | `team-d` | `team-a` | `cpu`, `h100` | reclaims its quota |",
         "| `team-a` | `l4` GPU | up to 1 | nothing |",

@@ -1,0 +1,121 @@
+"""Quota, borrowing and preemption: who gains, who loses, who may now do what to whom."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from preview import figures
+from preview.changes import Changes, PreemptionChange, QuotaChange
+from preview.parts import Items, Name, Section, Table, Text, names
+from preview.picture import draw
+
+# A Markdown picture with more nodes is no picture any more; GitHub stops drawing a graph at 500 edges.
+_MOST_DRAWN: Final = 60
+
+
+def sections(changes: Changes) -> Iterator[Section]:
+    departments = tuple(_department(each) for each in changes.quotas if not each.is_team)
+    teams = tuple(_team(each) for each in changes.quotas if each.is_team and not each.is_indirect)
+    reached = tuple(_reached(each) for each in changes.quotas if each.is_team and each.is_indirect)
+    if teams:
+        yield Section("Quota of teams", 80, (Table(_TEAM, teams),))
+    if departments:
+        yield Section("Quota of departments, with all below them", 85, (Table(_DEPARTMENT, departments),))
+    if changes.preemption or changes.unsaid:
+        blocks = [Table(_PREEMPTION, tuple(_preemption(row) for row in changes.preemption))]
+        said = [Items(tuple((each,) for each in changes.unsaid))]
+        shown = (*(blocks if changes.preemption else ()), *(said if changes.unsaid else ()))
+        yield Section("Who can preempt whom", 75, shown)
+    borrowing = tuple(_borrowing(*each) for each in changes.borrowing())
+    if borrowing:
+        yield Section("Borrowing that became possible or impossible", 70, (Table(_BORROWING, borrowing),))
+    if reached:
+        title = "Teams that others' changes reach: the most that each could use"
+        yield Section(title, 55, (Table(("Team", "Pool", "Could use at most"), reached),), is_folded=True)
+    picture = None if changes.is_empty else draw(changes, most=_MOST_DRAWN)
+    if picture is not None:
+        yield Section("The queue tree", 60, (picture,))
+    if changes.settings:
+        settings = tuple(
+            ((Name(each.place),), _value(each.before), _value(each.after)) for each in changes.settings
+        )
+        yield Section("Other settings", 50, (Table(("Setting", "Before", "After"), settings),))
+
+
+_TEAM: Final = (
+    "Team",
+    "Department",
+    "Pool",
+    "Quota",
+    "Change",
+    "May borrow",
+    "May lend",
+    "Could use at most",
+)
+_DEPARTMENT: Final = ("Department", "Pool", "Own", "With all below", "Could use at most")
+_PREEMPTION: Final = ("", "Who", "Can preempt", "On pools", "Why")
+_BORROWING: Final = ("Team", "Pool", "Could borrow", "Now")
+
+
+def _team(change: QuotaChange) -> tuple[Text, ...]:
+    before, after = (None if side is None else side.own for side in (change.before, change.after))
+    return (
+        (Name(change.name),),
+        (Name(" / ".join(change.path[:-1])),),
+        _of(change),
+        (figures.resources(change.pool, before, after),),
+        (figures.signed(change.pool, figures.difference(change)),),
+        (figures.limits(change, "borrow"),),
+        (figures.limits(change, "lend"),),
+        (figures.reach(change),),
+    )
+
+
+def _of(change: QuotaChange) -> Text:
+    return (Name(change.pool.name), f" {figures.unit(change.pool)}")
+
+
+def _reached(change: QuotaChange) -> tuple[Text, ...]:
+    return ((Name(change.name),), _of(change), (figures.reach(change),))
+
+
+def _department(change: QuotaChange) -> tuple[Text, ...]:
+    own = [None if side is None else side.own for side in (change.before, change.after)]
+    sums = [None if side is None else side.sums for side in (change.before, change.after)]
+    return (
+        (Name(" / ".join(change.path)),),
+        _of(change),
+        (figures.resources(change.pool, own[0], own[1]),),
+        (figures.resources(change.pool, sums[0], sums[1]),),
+        (figures.reach(change),),
+    )
+
+
+def _preemption(row: PreemptionChange) -> tuple[Text, ...]:
+    word = "new" if row.is_new else "no longer"
+    if row.right is None:
+        return (
+            (word,),
+            names(row.preemptors, most=20),
+            ("its own work of lower rank",),
+            ("all",),
+            ("priority",),
+        )
+    victims: Text = names(row.victims, most=20)
+    if row.preemptors == row.victims:
+        victims = ("each other",)
+    return ((word,), names(row.preemptors, most=20), victims, names(row.pools, most=20), (str(row.right),))
+
+
+def _borrowing(change: QuotaChange, before: int, after: int) -> tuple[Text, ...]:
+    sides = (f"up to {figures.amount(change.pool, most)}" if most else "nothing" for most in (before, after))
+    first, second = sides
+    return (
+        (Name(change.name),),
+        _of(change),
+        (first,),
+        (second,),
+    )
+
+
+def _value(text: str | None) -> Text:
+    return ("–",) if text is None else (Name(text),)

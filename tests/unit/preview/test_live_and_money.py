@@ -1,0 +1,171 @@
+"""Who is caught at work by a change, and what it costs: only what is known is told."""
+
+from dataclasses import replace
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+
+from model.capacity import Capacity
+from model.clusters import EksCluster
+from model.machines import MACHINES
+from model.prices import Price, PriceTable
+from model.queues import Allowance, Bound, Department, Limit
+from model.stack import Scheduler, Stack
+from preview.__main__ import main
+from preview.changes import compare
+from preview.live import over, waiting
+from preview.markdown import comment
+from preview.report import report as report_of
+from preview.snapshot import Queue, Snapshot, Usage, dump, kueue
+from preview.told import Told
+from tests.unit.model.model_stacks import CPU, H100, L4, gpus, stack, team, two_teams
+from tests.unit.preview.preview_world import LOCAL
+from tests.unit.preview.snapshot_world import local_queue, workload
+
+NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
+
+
+def _quota(first: int, second: int = 0) -> Stack:
+    one, two = (
+        Allowance(quota={"l4": gpus(number)}, borrow=Limit(otherwise=Bound.ALL)) for number in (first, second)
+    )
+    return two_teams(one, two)
+
+
+def _snapshot(**used: int) -> Snapshot:
+    queues = (
+        Queue(name=name.replace("_", "-"), parent="", usage=(Usage("l4", "nvidia.com/gpu", amount),))
+        for name, amount in used.items()
+    )
+    workloads = tuple(
+        found for state in ("pending", "admitted") if (found := kueue.workload(workload(state, state=state)))
+    )
+    return Snapshot(
+        taken=NOW,
+        scheduler=Scheduler.KUEUE,
+        queues=tuple(queues),
+        local_queues=(kueue.local_queue(local_queue()),),
+        workloads=workloads,
+    )
+
+
+def _told(base: Stack | None, head: Stack | None, snapshot: Snapshot | None = None) -> Told:
+    return Told(name="dev", changes=compare(base, head), base=base, head=head, snapshot=snapshot)
+
+
+def test_who_uses_more_than_the_new_quota_is_told_and_whether_the_change_makes_it_so() -> None:
+    changes = compare(_quota(4, 2), _quota(2, 1))
+    found = over(changes, _snapshot(team_a=3, team_b=3))
+    assert [(each.team, each.used, each.before, each.after, each.is_new) for each in found] == [
+        ("team-a", 3, 4, 2, True),
+        ("team-b", 3, 2, 1, False),
+    ]
+    assert over(changes, _snapshot(team_a=2, team_b=1)) == ()
+
+
+def test_a_team_that_goes_while_it_works_is_told() -> None:
+    head = stack(Department(name="research", teams=(team("team-b", Allowance(quota={"l4": gpus(2)})),)))
+    found = over(compare(_quota(2, 2), head), _snapshot(team_a=2))
+    assert [(each.team, each.is_gone, each.after) for each in found] == [("team-a", True, 0)]
+
+
+def test_who_does_not_change_is_not_told() -> None:
+    assert over(compare(_quota(4, 1), _quota(2, 1)), _snapshot(team_b=9)) == ()
+
+
+def test_the_work_of_the_teams_that_change_is_counted() -> None:
+    found = waiting(compare(_quota(4, 1), _quota(2, 1)), _snapshot())
+    assert [(each.team, each.pending, each.holding) for each in found] == [("team-a", 1, 1)]
+
+
+def test_the_report_says_it_before_any_resource() -> None:
+    text = comment(report_of([_told(_quota(4), _quota(2), _snapshot(team_a=3))]))
+    assert "- 1 team uses more than the new quota now: `team-a`." in text
+    assert "| new | `team-a` | `l4` GPU | 3 | 4 | 2 | 1 | 2 |" in text
+    assert "As of 2026-11-21 12:00 UTC." in text
+
+
+def test_kai_is_told_honestly() -> None:
+    found = replace(_snapshot(), scheduler=Scheduler.KAI)
+    assert "KAI counts use without pools" in comment(report_of([_told(_quota(4), _quota(2), found)]))
+
+
+def test_a_recorded_snapshot_is_named_on_the_command_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, head = tmp_path / "snapshot.json", tmp_path / "Pulumi.local.yaml"
+    path.write_text(dump(_snapshot(team_a=1)), encoding="utf-8")
+    text = LOCAL.read_text(encoding="utf-8").replace(
+        "quota: {l4: 1, h100: 1}, borrow", "quota: {h100: 1}, borrow"
+    )
+    head.write_text(text, encoding="utf-8")
+    compared = ["report", "--base", str(LOCAL), "--head", str(head)]
+    assert main([*compared, "--snapshot", str(path)]) == 0
+    assert "1 team uses more than the new quota now: `team-a`" in capsys.readouterr().out
+    assert main([*compared, "--snapshot", f"other={path}"]) == 2
+    assert "which is not compared" in capsys.readouterr().err
+    assert main([*compared, "--snapshot", str(path), str(path)]) == 2
+    assert "two snapshots" in capsys.readouterr().err
+
+
+# Money
+
+EKS = EksCluster(name="ml", region="us-east-1", zones=("us-east-1a", "us-east-1b"))
+G5 = replace(L4, machine=MACHINES["g5.xlarge"], capacity=Capacity.ON_DEMAND, provisioning_class=None)
+
+
+def _eks(most: int) -> Stack:
+    pools = (CPU, replace(G5, max_nodes=most, min_nodes=1), replace(H100, max_nodes=most))
+    return replace(stack(Department(name="research", teams=(team("team-a"),)), pools=pools), cluster=EKS)
+
+
+def test_money_is_told_with_its_source_and_what_has_none_is_not_priced() -> None:
+    text = comment(report_of([_told(_eks(10), _eks(20))]))
+    assert "| USD 1.01 to 10.06 → 1.01 to 20.12 |" in text
+    assert "- Money an hour at most: USD 10.06 → 20.12; not priced: `h100`." in text
+    assert "on-demand: USD 1.006 a node and hour, read 2026-06-17 in `https://" in text
+    assert "- GPU-hours a day at most, of the pools that change: 2160 → 4320." in text
+
+
+def test_currencies_are_not_added() -> None:
+    def price(machine: str, capacity: Capacity, currency: str) -> Price:
+        return Price(
+            machine=machine,
+            region="us-east-1",
+            capacity=capacity,
+            hourly=Decimal(2),
+            currency=currency,
+            read=date(2026, 11, 1),
+            source="x",
+        )
+
+    both = (
+        price("g5.xlarge", Capacity.ON_DEMAND, "USD"),
+        price(H100.machine.name, Capacity.ON_DEMAND, "EUR"),
+    )
+    told = replace(_told(_eks(10), _eks(20)), prices=PriceTable(both))
+    assert "Money an hour at most" not in comment(report_of([told]))
+
+
+def test_a_users_prices_are_read_or_refused_with_every_mistake(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "prices.yaml"
+    compared = ["report", "--base", str(LOCAL), "--head", str(LOCAL), "--prices", str(path)]
+    for text, said in (
+        ("prices: []", ""),
+        ("prices: [{machine: x}]", "needs exactly machine, region"),
+        ("[", "is not YAML"),
+    ):
+        path.write_text(text, encoding="utf-8")
+        assert main(compared) == (2 if said else 0)
+        assert said in capsys.readouterr().err
+
+
+def test_several_stacks_have_one_line_above_them() -> None:
+    same = _told(_quota(1), _quota(1))
+    refused = replace(same, name="b", changes=None, mistakes=("line 3: wrong",))
+    text = comment(report_of([same, refused, replace(_told(_quota(1), _quota(2)), name="c")]))
+    assert text.startswith("**3 stacks: 1 refused or failed, 1 change, 1 do not change.**\n\n## ")
