@@ -22,6 +22,9 @@ MANAGER = "muster"
 # On an object, this hands us the fields that others hold. It is for the author to write, never for us.
 FORCE = "muster.dev/force-conflicts"
 
+# Namespaces that a cluster cannot be without: the API server refuses to delete them.
+STANDING = frozenset({"default"})
+
 _FAULTS = (ApiError, UnknownKind, Unreachable, TimeUp, KubeconfigError)
 _POLL = 0.25
 _SLOW_POLL = 2.0
@@ -96,7 +99,7 @@ async def remove(
     `present`, so that it is looked after until it is gone.
     """
     outcome = Outcome(present={ref.identity: ref for ref in refs})
-    spaces = {ref.name for ref in outcome.present.values() if ref.kind == "Namespace"}
+    spaces = {ref.name for ref in outcome.present.values() if ref.kind == "Namespace"} - STANDING
     for wave in delete_waves(outcome.present.values()):
         # What lives in a namespace that goes as well goes with it: one request a team, not one an object.
         own = [ref for ref in wave if ref.namespace not in spaces]
@@ -113,7 +116,7 @@ async def remove(
             # What comes later may need what is still here (a Kueue that lets go of its finalizers, a
             # namespace).
             break
-        _drop_contents(outcome, {ref.name for ref in own if ref.kind == "Namespace"})
+        _drop_contents(outcome, {ref.name for ref in own if ref.kind == "Namespace"} - STANDING)
         say(f"{len(outcome.present)} still to go")
     return outcome
 
@@ -199,6 +202,9 @@ def _condition(live: Mapping[str, Any] | None, kind: str, status: str = "True") 
 
 async def _remove(cluster: Cluster, ref: Ref, deadline: Deadline, *, wait: bool) -> str | None:
     try:
+        if ref.kind == "Namespace" and ref.name in STANDING:
+            await _let_go(cluster, ref, deadline)
+            return None
         going = await cluster.delete(
             ref, deadline, propagation="Foreground" if _has_children(ref) else "Background"
         )
@@ -207,6 +213,12 @@ async def _remove(cluster: Cluster, ref: Ref, deadline: Deadline, *, wait: bool)
     except _FAULTS as error:
         return str(error)
     return None
+
+
+async def _let_go(cluster: Cluster, ref: Ref, deadline: Deadline) -> None:
+    """An apply that says nothing takes our labels off and leaves the object."""
+    body = {"apiVersion": "v1", "kind": ref.kind, "metadata": {"name": ref.name}}
+    await cluster.apply(ref, body, deadline, manager=MANAGER, force=False)
 
 
 def _has_children(ref: Ref) -> bool:

@@ -76,7 +76,7 @@ class Platform(pulumi.ComponentResource):
             depends_on=[*serving, self.priorities.classes],
             opts=child,
         )
-        self.queue_names = {team: team for team in self.queues.teams}
+        self.queue_names = {team.name: team.kueue.cluster_queue or team.name for _, team in stack.teams()}
         self.register_outputs({"queueNames": self.queue_names})
 
     def _gpu_operator(

@@ -33,6 +33,9 @@ class Queues(pulumi.ComponentResource):
     ) -> None:
         super().__init__("muster:index:Queues", name, None, opts)
         flavors = {"flavors": text(kueue.flavors(stack))}
+        topologies = kueue.topologies(stack)
+        if topologies:
+            flavors["topologies"] = text(topologies)
         checks = kueue.admission_check(stack)
         if checks:
             flavors["admission-checks"] = text(checks)
@@ -44,7 +47,7 @@ class Queues(pulumi.ComponentResource):
         tree = kueue.by_department(stack)
         self.cohorts = Bundle(
             f"{name}-cohorts",
-            manifests={department: text(teams[""]) for department, teams in tree.items()},
+            manifests={department: text(teams[""]) for department, teams in tree.items() if teams[""]},
             opts=pulumi.ResourceOptions(parent=self, provider=provider, depends_on=[self.flavors]),
         )
         self.teams: dict[str, Bundle] = {}

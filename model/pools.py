@@ -11,6 +11,7 @@ from typing import Final
 
 from model.accelerators import ACCELERATORS, Accelerator
 from model.capacity import LEGAL_CAPACITY, PROVISIONING_CLASSES, Capacity, Reservation
+from model.kueue import PoolOptions
 from model.machines import Machine
 from model.nodes import Image, LocalDisks, NodeNetwork, Placement
 from model.quantities import Bytes, Gpus, Millicores
@@ -59,6 +60,12 @@ class Pool:
     networks: tuple[NodeNetwork, ...] = ()
     labels: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     sharing: GpuSharing = field(default_factory=GpuSharing)
+    kueue: PoolOptions = field(default_factory=PoolOptions)
+
+    @property
+    def flavor(self) -> str:
+        """The name of its ResourceFlavor."""
+        return self.kueue.flavor or self.name
 
     @property
     def accelerator(self) -> Accelerator | None:

@@ -6,6 +6,7 @@ reads an object and writes it back canonicalises every quantity in it (`1000m` b
 """
 
 import re
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final, NewType
 
@@ -35,6 +36,36 @@ def parse_quantity(text: str) -> Fraction:
         return number * Fraction(KIB) ** (_BINARY.index(suffix) + 1)
     exponent = _DECIMAL[suffix] if suffix in _DECIMAL else int(suffix[1:])
     return number * Fraction(10) ** exponent
+
+
+@dataclass(frozen=True, slots=True)
+class Quantity:
+    """An amount of any resource. `is_binary`: it was said in Ki, Mi, Gi, and is written so again."""
+
+    value: Fraction
+    is_binary: bool = False
+
+    @staticmethod
+    def parse(value: str | int | float) -> "Quantity":
+        """What a user writes (`8`, `1.5`, `100Gi`); ValueError for what is finer than a thousandth."""
+        amount = parse_quantity(str(value))
+        if (amount * 1000).denominator != 1:
+            raise ValueError(f"{value!r} is finer than a thousandth")
+        return Quantity(amount, str(value).endswith("i"))
+
+    def __add__(self, other: "Quantity") -> "Quantity":
+        return Quantity(self.value + other.value, self.is_binary or other.is_binary)
+
+    def __str__(self) -> str:
+        """In canonical form."""
+        if self.value.denominator != 1:
+            return f"{int(self.value * 1000)}m"
+        whole, steps = int(self.value), 0
+        while self.is_binary and whole and whole % KIB == 0 and steps < len(_BINARY):
+            whole, steps = whole // KIB, steps + 1
+        if steps:
+            return f"{whole}{_BINARY[steps - 1]}"
+        return str(whole) if self.is_binary else format_count(whole)
 
 
 def parse_cpu(value: str | int | float) -> Millicores:

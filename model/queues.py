@@ -11,18 +11,21 @@ from types import MappingProxyType
 
 from model import names
 from model.kai import QueueSettings
-from model.quantities import Bytes, Gpus, Millicores
+from model.kueue import CohortOptions, QueueOptions
+from model.quantities import Bytes, Gpus, Millicores, Quantity
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Amount:
     """A part of a pool. GPU pools are counted in `gpus`, CPU pools in `cpu`; what is None derives from the
-    machine.
+    machine. `others` are resources that no machine table knows (`rdma/hca`, `ephemeral-storage`): of what is
+    not named here there is none.
     """
 
     gpus: Gpus | None = None
     cpu: Millicores | None = None
     memory: Bytes | None = None
+    others: Mapping[str, Quantity] = field(default_factory=lambda: MappingProxyType({}))
 
 
 class Bound(StrEnum):
@@ -106,6 +109,7 @@ class Team:
     preemption: Preemption = Preemption()
     queueing: Queueing = Queueing.BEST_EFFORT
     kai: QueueSettings = field(default_factory=QueueSettings)
+    kueue: QueueOptions = field(default_factory=QueueOptions)
 
     @property
     def weight(self) -> int:
@@ -126,6 +130,7 @@ class Department:
     departments: tuple["Department", ...] = ()
     teams: tuple[Team, ...] = ()
     kai: QueueSettings = field(default_factory=QueueSettings)
+    kueue: CohortOptions = field(default_factory=CohortOptions)
 
     def walk(
         self, above: tuple["Department", ...] = ()

@@ -6,9 +6,11 @@ when it names none. Leaves who may use which part to the renderers, and whether 
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from fractions import Fraction
+from typing import Final
 
 from model.pools import Pool
-from model.quantities import MIB, Bytes, Gpus, Millicores
+from model.quantities import MIB, Bytes, Gpus, Millicores, Quantity
 from model.queues import Allowance, Amount, Bound, Share
 from model.stack import Stack
 
@@ -20,16 +22,31 @@ class Resources:
     cpu: Millicores
     memory: Bytes
     gpus: Gpus
+    others: tuple[tuple[str, Quantity], ...] = ()
 
     def __add__(self, other: "Resources") -> "Resources":
+        both = {*dict(self.others), *dict(other.others)}
         return Resources(
-            Millicores(self.cpu + other.cpu), Bytes(self.memory + other.memory), Gpus(self.gpus + other.gpus)
+            Millicores(self.cpu + other.cpu),
+            Bytes(self.memory + other.memory),
+            Gpus(self.gpus + other.gpus),
+            tuple((name, self.other(name) + other.other(name)) for name in sorted(both)),
         )
 
+    def other(self, name: str) -> Quantity:
+        """The amount of a resource that is neither CPU, memory nor GPU."""
+        return dict(self.others).get(name, _ZERO)
+
     def within(self, other: "Resources") -> bool:
+        """Judges CPU, memory and GPUs: what a machine has of anything else no table knows."""
         return self.cpu <= other.cpu and self.memory <= other.memory and self.gpus <= other.gpus
 
+    def beyond(self, other: "Resources") -> list[str]:
+        """The other resources of which there is more than `other` has."""
+        return [name for name, amount in self.others if amount.value > other.other(name).value]
 
+
+_ZERO: Final = Quantity(Fraction(0))
 NOTHING = Resources(Millicores(0), Bytes(0), Gpus(0))
 
 
@@ -53,7 +70,7 @@ def resources(pool: Pool, amount: Amount) -> Resources:
     memory = (
         amount.memory if amount.memory is not None else Bytes(pool.machine.allocatable_memory * parts // of)
     )
-    return Resources(cpu, _mebibytes(memory), gpus)
+    return Resources(cpu, _mebibytes(memory), gpus, tuple(sorted(amount.others.items())))
 
 
 @dataclass(frozen=True, slots=True)

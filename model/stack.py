@@ -12,6 +12,7 @@ from model.charts import ChartSource, ImageSource
 from model.clusters import Cluster
 from model.gangpolicy import GangPolicy
 from model.kai import KaiSettings
+from model.kueue import KueueOptions
 from model.pools import Capacity, Pool
 from model.priorities import Priority
 from model.queues import Department, Team
@@ -84,6 +85,7 @@ class Stack:
     pods_ready: PodsReady = PodsReady()
     artifacts: ArtifactSource = ArtifactSource.UPSTREAM
     ray: Ray = field(default_factory=Ray)
+    kueue: KueueOptions = field(default_factory=KueueOptions)
     charts: ChartSource = field(default_factory=ChartSource)
     images: ImageSource = field(default_factory=ImageSource)
     kai: KaiSettings = field(default_factory=KaiSettings)

@@ -61,7 +61,9 @@ def profiles(tree: Tree) -> dict[str, Profile]:
 
 def may(preemptor: Profile, victim: Profile) -> dict[str, Right]:
     """By which right on which pools one team may preempt another team."""
-    if preemptor.above[-1] != victim.above[-1] or not _outranks(preemptor, victim):
+    if not (preemptor.above and victim.above) or preemptor.above[-1] != victim.above[-1]:
+        return {}
+    if not _outranks(preemptor, victim):
         return {}
     theirs, found = dict(victim.steps), {}
     p_depth, v_depth = _meeting(preemptor.above, victim.above)

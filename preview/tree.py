@@ -110,11 +110,16 @@ def read(stack: Stack) -> Tree:
     """The tree of a stack."""
     values = {priority.name: priority.value for priority in stack.priorities}
     allowed = {team.name: [values[name] for name in team.priorities or values] for _, team in stack.teams()}
-    nodes: dict[str, Node] = {}
-    for department, teams in kueue.by_department(stack).items():
-        for team, objects in teams.items():
-            node = _team(objects, allowed[team]) if team else _department(department, objects[0])
-            nodes[node.name] = node
+    tree, nodes = kueue.by_department(stack), dict[str, Node]()
+    pools = {pool.flavor: pool.name for pool in stack.pools}
+    for above, department in stack.walk():
+        objects = tree[department.name]
+        if objects[""]:
+            parent = above[-1].name if above else None
+            nodes[department.name] = _department(department.name, parent, objects[""][0], pools)
+        for team in department.teams:
+            parent = department.name if objects[""] else None
+            nodes[team.name] = _team(team.name, parent, objects[team.name], allowed[team.name], pools)
     return Tree({pool.name: pool for pool in stack.pools}, nodes, stack.is_weighted)
 
 
@@ -139,19 +144,20 @@ def _limit(pool: Pool, node: Node, name: str, key: str) -> int | None:
     return None if limit is None else count(pool, limit)
 
 
-def _department(name: str, cohort: Manifest) -> Node:
-    spec = cohort["spec"]
-    return Node(name=name, parent=spec.get("parentName"), is_team=False, holdings=_holdings(spec))
+def _department(name: str, parent: str | None, cohort: Manifest, pools: Mapping[str, str]) -> Node:
+    return Node(name=name, parent=parent, is_team=False, holdings=_holdings(cohort["spec"], pools))
 
 
-def _team(objects: list[Manifest], priorities: list[int]) -> Node:
+def _team(
+    name: str, parent: str | None, objects: list[Manifest], priorities: list[int], pools: Mapping[str, str]
+) -> Node:
     queue = next(each for each in objects if each["kind"] == "ClusterQueue")
     spec = queue["spec"]
     return Node(
-        name=queue["metadata"]["name"],
-        parent=spec["cohortName"],
+        name=name,
+        parent=parent,
         is_team=True,
-        holdings=_holdings(spec),
+        holdings=_holdings(spec, pools),
         within=spec["preemption"]["withinClusterQueue"],
         reclaim=spec["preemption"]["reclaimWithinCohort"],
         highest=max(priorities, default=0),
@@ -159,9 +165,12 @@ def _team(objects: list[Manifest], priorities: list[int]) -> Node:
     )
 
 
-def _holdings(spec: Manifest) -> dict[str, Holding]:
+def _holdings(spec: Manifest, pools: Mapping[str, str]) -> dict[str, Holding]:
+    """By pool; quotas of flavors that are no pool's are not told here."""
     flavors = [flavor for group in spec.get("resourceGroups", []) for flavor in group["flavors"]]
-    return {flavor["name"]: _holding(flavor["resources"]) for flavor in flavors}
+    return {
+        pools[flavor["name"]]: _holding(flavor["resources"]) for flavor in flavors if flavor["name"] in pools
+    }
 
 
 def _holding(resources: list[Manifest]) -> Holding:

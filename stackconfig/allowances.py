@@ -1,7 +1,8 @@
 """Reads what a team or a department has, takes and gives: quota, borrow, lend, weight.
 
 Decides how an amount is written: a number of GPUs on a GPU pool, CPUs on a CPU pool, or a mapping with
-`gpus`, `cpu`, `memory`. Leaves to the rules whether the pool exists and the amount fits.
+`gpus`, `cpu`, `memory` and `resources` of any other name. Leaves to the rules whether the pool exists and the
+amount fits.
 """
 
 from collections.abc import Mapping
@@ -11,6 +12,7 @@ from model.pools import Pool
 from model.quantities import Gpus, Millicores, parse_cpu, parse_memory
 from model.queues import Allowance, Amount, Bound, Limit, Share
 from model.violations import at
+from stackconfig.kueue.groups import read_quantity
 from stackconfig.section import Section, told
 
 Pools = Mapping[str, Pool]
@@ -85,8 +87,15 @@ def _detailed(section: Section) -> Amount:
         memory = None if (value := section.get("memory")) is None else parse_memory(_scalar(value))
     except ValueError as error:
         section.note("memory", f"must be an amount of memory: {error}.", "write it like 512Mi or 16Gi.")
+    others = section.section("resources")
+    named = {name: read_quantity(others, name) for name, _ in others.items()}
     section.close()
-    return Amount(gpus=None if gpus in (None, -1) else Gpus(gpus), cpu=cpu, memory=memory)
+    return Amount(
+        gpus=None if gpus in (None, -1) else Gpus(gpus),
+        cpu=cpu,
+        memory=memory,
+        others=MappingProxyType({name: amount for name, amount in named.items() if amount is not None}),
+    )
 
 
 def _cpu(value: object) -> Millicores:

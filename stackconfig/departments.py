@@ -3,7 +3,8 @@
 from model import names
 from model.queues import Department, Preemption, Queueing, Reclaim, Team, Within
 from stackconfig.allowances import Pools, read_allowance
-from stackconfig.kai_queues import read_queue
+from stackconfig.kai_queues import read_queue as read_kai_queue
+from stackconfig.kueue import read_cohort, read_queue
 from stackconfig.section import Section
 
 
@@ -12,7 +13,8 @@ def read_department(section: Section, name: str, pools: Pools) -> Department:
     allowance = read_allowance(section, pools)
     departments = section.each("departments", lambda child, key: read_department(child, key, pools))
     teams = section.each("teams", lambda child, key: read_team(child, key, pools))
-    kai = read_queue(section.section("kai"))
+    kai = read_kai_queue(section.section("kai"))
+    kueue = read_cohort(section.section("kueue"))
     section.close()
     return Department(
         name=name,
@@ -20,6 +22,7 @@ def read_department(section: Section, name: str, pools: Pools) -> Department:
         departments=tuple(sorted(departments, key=lambda department: department.name)),
         teams=tuple(sorted(teams, key=lambda team: team.name)),
         kai=kai,
+        kueue=kueue,
     )
 
 
@@ -33,7 +36,8 @@ def read_team(section: Section, name: str, pools: Pools) -> Team:
         local_queue=section.text("localQueue") or names.DEFAULT_LOCAL_QUEUE,
         preemption=_preemption(section.section("preemption")),
         queueing=section.choice("queueing", Queueing, Queueing.BEST_EFFORT) or Queueing.BEST_EFFORT,
-        kai=read_queue(section.section("kai")),
+        kai=read_kai_queue(section.section("kai")),
+        kueue=read_queue(section.section("kueue")),
     )
     section.close()
     return team

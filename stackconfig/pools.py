@@ -14,6 +14,7 @@ from model.machines import Machine, machines_of
 from model.pools import Pool
 from model.sharing import MIG_PROFILES, GpuSharing, Sharing
 from model.violations import suggestion
+from stackconfig.kueue import read_pool_kueue
 from stackconfig.nodes import read_nodes, read_reservation
 from stackconfig.section import Section, told
 
@@ -31,6 +32,7 @@ def read_pool(section: Section, name: str, cluster: Cluster | None) -> Pool | No
     reservation = read_reservation(section)
     nodes = read_nodes(section, machine, cluster)
     sharing = _sharing(section, machine)
+    kueue = read_pool_kueue(section.section("kueue"))
     section.close()
     if machine is None or capacity is None or most is None:
         return None
@@ -59,6 +61,7 @@ def read_pool(section: Section, name: str, cluster: Cluster | None) -> Pool | No
         networks=nodes.networks,
         labels=nodes.labels,
         sharing=sharing,
+        kueue=kueue,
     )
 
 

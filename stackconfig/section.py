@@ -171,6 +171,18 @@ class Section:
         ]
         return tuple(item for item in found if item is not None)
 
+    def list(self, key: str, read: Callable[["Section"], Item | None]) -> tuple[Item, ...]:
+        """`read` on every entry of a list of sections; entries that could not be read are left out."""
+        value = self.get(key)
+        if value is None:
+            return ()
+        if not isinstance(value, Sequence) or isinstance(value, str):
+            self.note(key, f"must be a list, is {told(value)}.", "write `- key: value` lines below it.")
+            return ()
+        place = at(self.path, key)
+        found = [read(Section(item, at(place, index), self.found)) for index, item in enumerate(value)]
+        return tuple(item for item in found if item is not None)
+
     def close(self) -> None:
         """Tells every key that was not asked for, with the nearest that would be."""
         for key in self._values:

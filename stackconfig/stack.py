@@ -23,6 +23,7 @@ from stackconfig.document import NAMESPACE, Document, decoded, read
 from stackconfig.errors import ConfigError
 from stackconfig.gang import read_gang
 from stackconfig.kai import read_kai
+from stackconfig.kueue import read_kueue
 from stackconfig.pools import read_pool
 from stackconfig.section import Section
 
@@ -91,6 +92,7 @@ def _read(root: Section) -> tuple[Stack, bool]:
         charts=read_charts(root.section("charts")),
         images=read_images(root),
         kai=read_kai(root.section("kai")),
+        kueue=read_kueue(root.section("kueue")),
     )
     root.close()
     return stack, cluster is not None and len(sound) == len(pools)

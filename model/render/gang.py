@@ -31,7 +31,7 @@ def _flavor(pool: Pool) -> FlavorPolicy:
     # Nodes that come as pods ask cannot be there before the pods; those of a pool of fixed size can, and
     # must.
     return FlavorPolicy(
-        name=pool.name,
+        name=pool.flavor,
         verify_nodes=pool.min_nodes == pool.max_nodes,
         max_nodes=pool.max_nodes,
         gpus_per_node=pool.slots_per_node,
@@ -47,7 +47,7 @@ def _queued(pool: Pool) -> FlavorPolicy:
     lease = DetailSelector(key=names.GKE_LEASE_LABEL, detail=names.GKE_LEASE_DETAIL)
     is_gke = pool.provisioning_class == names.GKE_QUEUED_CLASS
     return FlavorPolicy(
-        name=pool.name,
+        name=pool.flavor,
         provisioning_class_name=pool.provisioning_class or "",
         parameters=dict(sorted(pool.parameters.items())),
         node_selector_from_details=(lease,) if is_gke else (),

@@ -10,6 +10,7 @@ from model.rules.amounts import amount_rules
 from model.rules.charts import chart_rules
 from model.rules.identity import identity_rules
 from model.rules.kai import kai_rules
+from model.rules.kueue import kueue_rules
 from model.rules.pools import pool_rules
 from model.rules.priorities import priority_rules
 from model.rules.sharing import sharing_rules
@@ -17,7 +18,15 @@ from model.rules.switch import switch_rules
 from model.stack import Stack
 from model.violations import Violation
 
-__all__ = ["amount_rules", "chart_rules", "check", "identity_rules", "pool_rules", "priority_rules"]
+__all__ = [
+    "amount_rules",
+    "chart_rules",
+    "check",
+    "identity_rules",
+    "kueue_rules",
+    "pool_rules",
+    "priority_rules",
+]
 
 
 def check(stack: Stack) -> list[Violation]:
@@ -28,6 +37,7 @@ def check(stack: Stack) -> list[Violation]:
         *priority_rules(stack),
         *identity_rules(stack),
         *amount_rules(stack),
+        *kueue_rules(stack),
         *chart_rules(stack),
         *kai_rules(stack),
         *switch_rules(stack),

@@ -118,6 +118,9 @@ def _lending(book: _Book, holder: _Holder) -> Iterator[Violation]:
         if not lent.within(owned):
             message = f"lends {told(pool, lent)} of a quota of {told(pool, owned)}."
             yield Violation(at(holder.path, "lend", name), message, "lend at most the quota, or write `all`.")
+        for resource in lent.beyond(owned):
+            message = f"lends {lent.other(resource)} {resource} of a quota of {owned.other(resource)}."
+            yield Violation(at(holder.path, "lend", name), message, "lend at most the quota, or write `all`.")
 
 
 def _cohort(holder: _Holder) -> Iterator[Violation]:

@@ -12,10 +12,10 @@ from model.violations import Violation
 _DNS_1123: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?\Z")
 _LONGEST: Final = 63
 
-# Namespaces that a cluster, or this program, already uses for something else.
+# Namespaces that a cluster, or this program, already uses for something else. `default` is nobody's: a team
+# may have it, and its jobs there are queued like any other team's.
 RESERVED_NAMESPACES: Final = frozenset(
     {
-        "default",
         "kube-node-lease",
         "kube-public",
         "kube-system",

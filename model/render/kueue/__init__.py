@@ -1,20 +1,21 @@
 """The stack as Kueue objects, API v1beta2.
 
-    flavors(stack)           ResourceFlavor of every pool priority_classes(stack)  WorkloadPriorityClass of
-    every priority admission_check(stack)   AdmissionCheck objects and, for Kueue's own check, their
-    ProvisioningRequestConfig; a list,
-                             empty when nothing is queued or gang admission is off
-    manager_config(stack)    Kueue's own Configuration, the document of the chart's
-    controllerManagerConfigYaml cohorts(stack)           Cohort of every department team_objects(stack, t)
-    Namespace, ClusterQueue, LocalQueue of one team by_department(stack)     department -> team (or "" for
-    its Cohort) -> objects
+    topologies(stack)        Topology of every one that the stack names
+    flavors(stack)           ResourceFlavor of every pool, and of every flavor beside them
+    priority_classes(stack)  WorkloadPriorityClass of every priority
+    admission_check(stack)   AdmissionChecks and, for Kueue's own, their ProvisioningRequestConfigs; empty
+                             when nothing is queued, gang admission is off and the stack names no check
+    manager_config(stack)    Kueue's Configuration, the document of the chart's controllerManagerConfigYaml
+    cohorts(stack)           Cohort of every department
+    team_objects(stack, t)   Namespace, ClusterQueue, LocalQueues of one team
+    by_department(stack)     department -> team (or "" for its Cohort) -> objects
 
 Everything comes in an order that can be applied as it stands and is the same for the same stack, whatever
 the order of its file.
 """
 
 from model.render.kueue.checks import admission_check
-from model.render.kueue.flavors import flavors
+from model.render.kueue.flavors import flavors, topologies
 from model.render.kueue.manager import manager_config
 from model.render.kueue.priorities import priority_classes
 from model.render.kueue.tree import by_department, cohorts, team_objects
@@ -27,4 +28,5 @@ __all__ = [
     "manager_config",
     "priority_classes",
     "team_objects",
+    "topologies",
 ]

@@ -1,4 +1,4 @@
-"""ResourceFlavor of every pool.
+"""ResourceFlavor of every pool, and those that belong to no pool; the Topologies that they refer to.
 
 Decides how Kueue tells pools apart: by the pool label, and GPU pools by their taint too. Leaves quotas to
 groups.py.
@@ -11,22 +11,85 @@ node that nobody asks for. So a flavor brings none, and a GPU pod says in its te
 `nvidia.com/gpu`.
 """
 
+from collections.abc import Iterable, Mapping
+
 from model import names
+from model.kueue import Flavor, Taint, Toleration
 from model.pools import Pool
 from model.render.manifest import Manifest, kueue
 from model.stack import Stack
 
 
+def topologies(stack: Stack) -> list[Manifest]:
+    return [
+        kueue("Topology", each.name, spec={"levels": [{"nodeLabel": label} for label in each.levels]})
+        for each in stack.kueue.topologies
+    ]
+
+
 def flavors(stack: Stack) -> list[Manifest]:
-    return [kueue("ResourceFlavor", pool.name, spec=_spec(pool)) for pool in stack.pools]
+    ours = [kueue("ResourceFlavor", pool.flavor, spec=_pool(pool)) for pool in stack.pools]
+    return [*ours, *(kueue("ResourceFlavor", each.name, spec=_other(each)) for each in stack.kueue.flavors)]
 
 
 def gpu_taint() -> dict[str, str]:
     return {"key": names.GPU_TAINT_KEY, "value": names.GPU_TAINT_VALUE, "effect": names.GPU_TAINT_EFFECT}
 
 
-def _spec(pool: Pool) -> Manifest:
-    spec: Manifest = {"nodeLabels": {names.POOL_LABEL: pool.name}}
-    if pool.is_gpu:
-        spec["nodeTaints"] = [gpu_taint()]
+def _pool(pool: Pool) -> Manifest:
+    said = pool.kueue
+    taints = [gpu_taint()] if pool.is_gpu else []
+    return _spec(
+        labels={names.POOL_LABEL: pool.name, **said.node_labels},
+        taints=[*taints, *(_taint(taint) for taint in said.node_taints)],
+        tolerations=said.tolerations,
+        topology=said.topology,
+    )
+
+
+def _other(flavor: Flavor) -> Manifest:
+    return _spec(
+        labels=flavor.node_labels,
+        taints=[_taint(taint) for taint in flavor.node_taints],
+        tolerations=flavor.tolerations,
+        topology=flavor.topology,
+    )
+
+
+def _spec(
+    *,
+    labels: Mapping[str, str],
+    taints: list[dict[str, str]],
+    tolerations: Iterable[Toleration],
+    topology: str | None,
+) -> Manifest:
+    spec: Manifest = {}
+    if labels:
+        spec["nodeLabels"] = dict(sorted(labels.items()))
+    if taints:
+        spec["nodeTaints"] = taints
+    tolerated = [_toleration(each) for each in tolerations]
+    if tolerated:
+        spec["tolerations"] = tolerated
+    if topology is not None:
+        spec["topologyName"] = topology
     return spec
+
+
+def _taint(taint: Taint) -> dict[str, str]:
+    value = {"value": taint.value} if taint.value else {}
+    return {"key": taint.key, **value, "effect": taint.effect.value}
+
+
+def _toleration(toleration: Toleration) -> Manifest:
+    found: Manifest = {"operator": toleration.operator.value}
+    for key, value in (
+        ("key", toleration.key),
+        ("value", toleration.value),
+        ("effect", toleration.effect.value if toleration.effect else ""),
+    ):
+        if value:
+            found[key] = value
+    if toleration.seconds is not None:
+        found["tolerationSeconds"] = toleration.seconds
+    return found

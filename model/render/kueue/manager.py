@@ -8,6 +8,7 @@ takes this as one string in place of its own, so what the chart sets and Kueue's
 from typing import Final
 
 from model import names
+from model.kueue import UsageSharing
 from model.render.manifest import Manifest
 from model.stack import PodsReady, Stack
 
@@ -31,9 +32,10 @@ _CONCURRENCY: Final = {
 # next time. A gang's head stops at the CPU flavor, so a gang that waits for GPUs is next told that its
 # *head* fits no flavor; measured with 0.19.2. Without the gate every attempt looks at all flavors, takes
 # the first that fits, and says what is short; that is what the gate's own defaults come to over several
-# attempts. No `flavorFungibility` is rendered that it would drop. (Kueue refuses to start when gates come
-# both from here and from the chart's `controllerManager.featureGates`.)
-_GATES: Final = {"FlavorFungibility": False}
+# attempts. The gate is on where a team says `flavorFungibility`, which has no meaning without it. (Kueue
+# refuses to start when gates come both from here and from the chart's `controllerManager.featureGates`.)
+_FUNGIBILITY: Final = "FlavorFungibility"
+_CONCURRENT: Final = "ConcurrentAdmission"
 
 
 def manager_config(stack: Stack) -> Manifest:
@@ -57,14 +59,33 @@ def manager_config(stack: Stack) -> Manifest:
             "matchExpressions": [{"key": names.TEAM_LABEL, "operator": "Exists"}]
         },
         "waitForPodsReady": _pods_ready(stack.pods_ready),
-        "featureGates": dict(_GATES),
+        "featureGates": _gates(stack),
     }
+    said = stack.kueue
     if stack.is_weighted:
         # Weights count only with fair sharing, and its presence alone switches it on.
-        config["fairSharing"] = {
-            "preemptionStrategies": ["LessThanOrEqualToFinalShare", "LessThanInitialShare"]
-        }
+        config["fairSharing"] = {"preemptionStrategies": [each.value for each in said.strategies]}
+    if said.usage_sharing is not None:
+        config["admissionFairSharing"] = _usage(said.usage_sharing)
+    if said.exclude_resources:
+        config["resources"] = {"excludeResourcePrefixes": list(said.exclude_resources)}
     return config
+
+
+def _gates(stack: Stack) -> dict[str, bool]:
+    said = [team.kueue for _, team in stack.teams()]
+    gates = {_FUNGIBILITY: any(each.fungibility is not None for each in said)}
+    if any(each.concurrent_admission is not None for each in said):
+        gates[_CONCURRENT] = True
+    return gates
+
+
+def _usage(sharing: UsageSharing) -> Manifest:
+    return {
+        "usageHalfLifeTime": f"{sharing.half_life}s",
+        "usageSamplingInterval": f"{sharing.sampling}s",
+        "resourceWeights": {name: weight / 1000 for name, weight in sorted(sharing.weights.items())},
+    }
 
 
 def _pods_ready(bounds: PodsReady) -> Manifest:

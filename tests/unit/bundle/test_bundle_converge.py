@@ -229,3 +229,19 @@ async def test_cancelling_ends_a_wait_at_once_and_keeps_what_was_done(api: FakeA
     await server.close()
     assert "cancelled" in written.failures[0]
     assert "v1 Namespace team" in written.state["objects"]
+
+
+async def test_a_namespace_that_the_cluster_needs_is_let_go_of_and_what_we_put_there_is_removed(
+    api: FakeApi, cluster: Cluster
+) -> None:
+    default = "/api/v1/namespaces/default"
+    ours = [body("Namespace", "default"), body("ConfigMap", "ours", namespace="default")]
+    ours[0]["metadata"]["labels"] = {"muster.dev/team": "team"}
+    written = await put(cluster, {"team": json.dumps(ours)})
+    assert api.objects[default]["metadata"]["labels"] == {"muster.dev/team": "team"}
+
+    assert (await drop(cluster, written.state)).failures == ()
+
+    assert "labels" not in api.objects[default]["metadata"]
+    assert f"{default}/configmaps/ours" not in api.objects
+    assert "DELETE namespaces/default" not in api.log

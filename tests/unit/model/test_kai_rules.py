@@ -70,7 +70,7 @@ def test_what_kai_has_no_word_for_is_told_where_it_stands(said: str, path: str, 
 
 
 def test_the_short_form_is_good_for_both_schedulers() -> None:
-    short = "{quota: {l4: 4}, borrow: {l4: 2}, weight: 2, priorities: [train]}"
+    short = "{quota: {l4: 4}, borrow: {l4: 1}, weight: 2, priorities: [train]}"
     assert _found(team=short) == {} == _found(team=short, scheduler="kueue")
     # All of a quota is what KAI lends anyway.
     assert _found(team="{quota: {l4: 4}, lend: {l4: 4}}") == {}

@@ -15,6 +15,7 @@ from model.queues import Allowance
 from model.render import gang, kueue
 from model.stack import GangAdmission, GangMode, Stack
 from tests.unit.model.go_modules import KUEUE, source_of
+from tests.unit.model.kueue_files import rendered
 from tests.unit.model.model_stacks import stacks, two_teams
 from tests.unit.model.openapi_check import mistakes
 
@@ -39,18 +40,11 @@ def schemas() -> dict[str, Schema]:
     return _schemas(source_of(KUEUE, "config/components/crd/bases"))
 
 
-def _everything(some: Stack) -> list[dict[str, Any]]:
-    objects = [*kueue.flavors(some), *kueue.priority_classes(some), *kueue.admission_check(some)]
-    for group in kueue.by_department(some).values():
-        objects += [item for items in group.values() for item in items]
-    return objects
-
-
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
 @given(some=stacks())
 def test_every_object_of_every_stack_fits_its_definition(schemas: dict[str, Schema], some: Stack) -> None:
     for mode in GangMode:
-        for item in _everything(replace(some, gang_admission=GangAdmission(mode=mode))):
+        for item in rendered(replace(some, gang_admission=GangAdmission(mode=mode))):
             if item["kind"] == "Namespace":
                 continue
             assert item["apiVersion"] == "kueue.x-k8s.io/v1beta2"

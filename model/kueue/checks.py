@@ -1,0 +1,55 @@
+"""AdmissionCheck and ProvisioningRequestConfig: what stands between quota and admission.
+
+Decides what may be said of checks of others, and of Kueue's own provisioning check where a stack uses it
+(`gangAdmission: builtin`). Muster's own check has its settings in GangPolicy.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Final
+
+# Kueue's own figure; it counts retries, after which the workload is deactivated.
+RETRIES: Final = 3
+
+
+class PodSetMerge(StrEnum):
+    """Which PodSets Kueue puts into one of a request. A PodSet that was merged away gets no consume
+    annotation (kueue pull request 14408, open with 0.19.2).
+    """
+
+    IDENTICAL_TEMPLATES = "IdenticalPodTemplates"
+    IDENTICAL_REQUIREMENTS = "IdenticalWorkloadSchedulingRequirements"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Provisioning:
+    """Kueue's own check for a queued pool: the names of its two objects, and what they say.
+
+    Names are those of the provisioning class when None. `node_selector` maps node labels to the details of a
+    finished request; None is what the class needs (GKE's pins pods to their lease).
+    """
+
+    check: str | None = None
+    config: str | None = None
+    retries: int = RETRIES
+    merge: PodSetMerge | None = field(default=None, metadata={"key": "podSetMergePolicy"})
+    node_selector: Mapping[str, str] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parameters:
+    """The object that a check's controller reads."""
+
+    api_group: str
+    kind: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdmissionCheck:
+    """A check that another controller answers."""
+
+    name: str
+    controller_name: str
+    parameters: Parameters | None = None

@@ -1,0 +1,26 @@
+"""Stack files that say much to Kueue, for tests that hold what is rendered against Kueue's definitions."""
+
+from pathlib import Path
+from typing import Any
+
+from model.render import kueue
+from model.stack import Stack
+from stackconfig import load
+
+_HERE = Path(__file__).parent
+EVERYTHING = _HERE / "everything.yaml"
+PREEMPTING = _HERE / "preempting.yaml"
+
+
+def everything() -> tuple[Stack, ...]:
+    """Stacks that together use every field."""
+    return load(EVERYTHING), load(PREEMPTING)
+
+
+def rendered(some: Stack) -> list[dict[str, Any]]:
+    """Every object of a stack that is Kueue's, and the teams' namespaces, in an order that can be applied."""
+    objects = [*kueue.topologies(some), *kueue.flavors(some), *kueue.priority_classes(some)]
+    objects += kueue.admission_check(some)
+    for group in kueue.by_department(some).values():
+        objects += [item for items in group.values() for item in items]
+    return objects

@@ -1,0 +1,113 @@
+"""The whole of Kueue's API can be said: every field of a spec is rendered by some stack, or left out for a
+reason that is written down.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from model.kueue.defaults import DEFAULTED
+from model.kueue.exclusions import EXCLUDED
+from tests.unit.model.go_modules import KUEUE, source_of
+from tests.unit.model.kueue_files import everything, rendered
+from tests.unit.model.openapi_check import mistakes
+
+Schema = dict[str, Any]
+_FRAME = {"apiVersion", "kind", "metadata", "status"}
+
+
+@pytest.fixture(scope="module")
+def schemas() -> dict[str, Schema]:
+    """Kind -> schema of v1beta2; Workload, whose definition takes seconds to read, by its frame alone."""
+    folder, found = source_of(KUEUE, "config/components/crd/bases"), {}
+    for path in sorted(folder.glob("*.yaml")):
+        if path.stem.endswith("_workloads"):
+            found["Workload"] = {"properties": {"spec": {"properties": {"podSets": {"type": "array"}}}}}
+            continue
+        definition = _definition(path)
+        (version,) = (each for each in definition["versions"] if each["name"] == "v1beta2")
+        found[definition["names"]["kind"]] = version["schema"]["openAPIV3Schema"]
+    return found
+
+
+def _definition(path: Path) -> dict[str, Any]:
+    read: dict[str, Any] = yaml.load(path.read_text(encoding="utf-8"), Loader=yaml.CSafeLoader)
+    definition: dict[str, Any] = read["spec"]
+    return definition
+
+
+def _leaves(schema: Schema, path: str) -> Iterator[str]:
+    """Every field that holds a value, lists by `[]`, maps as one."""
+    below = schema.get("items", schema).get("properties")
+    path = f"{path}[]" if "items" in schema and below else path
+    if not below:
+        yield path
+    for name, field in (below or {}).items():
+        yield from _leaves(field, f"{path}.{name}")
+
+
+def _said(value: Any, path: str) -> Iterator[str]:
+    yield path
+    if isinstance(value, dict):
+        for key, item in value.items():
+            yield from _said(item, f"{path}.{key}")
+    elif isinstance(value, list):
+        for item in value:
+            yield from _said(item, f"{path}[]")
+
+
+def _fields(schemas: dict[str, Schema]) -> set[str]:
+    found: set[str] = set()
+    for kind, schema in schemas.items():
+        for name, field in schema["properties"].items():
+            if name not in _FRAME:
+                found.update(_leaves(field, f"{kind}.{name}"))
+    return found
+
+
+def _rendered() -> set[str]:
+    return {
+        path
+        for some in everything()
+        for item in rendered(some)
+        for key, value in item.items()
+        if key not in _FRAME
+        for path in _said(value, f"{item['kind']}.{key}")
+    }
+
+
+def _is_excluded(path: str) -> bool:
+    return any(path == left or path.startswith((f"{left}.", f"{left}[")) for left in EXCLUDED)
+
+
+def test_every_field_of_every_spec_is_rendered_or_left_out_for_a_reason(schemas: dict[str, Schema]) -> None:
+    rendered_fields = _rendered()
+    missing = {path for path in _fields(schemas) if path not in rendered_fields and not _is_excluded(path)}
+    assert missing == set()
+
+
+def test_what_is_left_out_exists_and_is_not_rendered(schemas: dict[str, Schema]) -> None:
+    fields, said = _fields(schemas), _rendered()
+    for left, reason in EXCLUDED.items():
+        assert any(path == left or path.startswith((f"{left}.", f"{left}[")) for path in fields), left
+        assert not any(path == left or path.startswith(f"{left}.") for path in said), left
+        assert reason
+
+
+def test_defaults_that_are_listed_are_the_definitions_own(schemas: dict[str, Schema]) -> None:
+    for kind, values in DEFAULTED.items():
+        for path, value in values.items():
+            field = schemas[kind]
+            for name in path.split("."):
+                field = field["properties"][name]
+            assert field["default"] == value, f"{kind}.{path}"
+
+
+def test_every_object_that_says_everything_fits_its_definition(schemas: dict[str, Schema]) -> None:
+    for some in everything():
+        for item in rendered(some):
+            if item["kind"] != "Namespace":
+                assert mistakes(item, schemas[item["kind"]]) == [], item["metadata"]["name"]
