@@ -1,0 +1,66 @@
+"""Google's discovery documents, as google-api-python-client ships them.
+
+Format: https://developers.google.com/discovery/v1/reference/apis
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+from importlib import resources
+from typing import Any, Final
+
+from tests.clouds.standin.definition import ApiField, Kind, NoSuchField
+
+# A google-duration in JSON: https://protobuf.dev/programming-guides/json/#field-representation
+_FORMATS: Final = {"google-duration": r"^-?\d+(\.\d{1,9})?s$", "int64": r"^-?\d+$"}
+_KINDS: Final[dict[str, Kind]] = {
+    "string": "string",
+    "integer": "integer",
+    "number": "number",
+    "boolean": "boolean",
+    "any": "any",
+}
+
+
+@functools.cache
+def document(api: str) -> dict[str, Any]:
+    """`container.v1` -> the document."""
+    folder = resources.files("googleapiclient") / "discovery_cache" / "documents"
+    found: dict[str, Any] = json.loads((folder / f"{api}.json").read_text())
+    return found
+
+
+def field(api: str, schema: str, path: str) -> ApiField:
+    """The field at a dotted path of a schema; lists are stepped through."""
+    schemas = document(api)["schemas"]
+    if schema not in schemas:
+        raise NoSuchField(f"{api} has no schema {schema}")
+    here: dict[str, Any] = schemas[schema]
+    for step in path.split("."):
+        here = _resolved(schemas, here)
+        if step not in here.get("properties", {}):
+            raise NoSuchField(f"{api} {here.get('id', schema)} has no field {step} ({path})")
+        here = here["properties"][step]
+    return _field(f"{api} {schema}.{path}", _resolved(schemas, here))
+
+
+def _resolved(schemas: dict[str, Any], node: dict[str, Any]) -> dict[str, Any]:
+    while "$ref" in node or node.get("type") == "array":
+        node = schemas[node["$ref"]] if "$ref" in node else node["items"]
+    return node
+
+
+def _field(source: str, node: dict[str, Any]) -> ApiField:
+    if node.get("type") == "object":
+        return ApiField(source=source, kind="map" if "additionalProperties" in node else "object")
+    kind = _KINDS[node["type"]]
+    if node.get("format") in ("int64", "uint64"):
+        kind = "integer"
+    pattern = node.get("pattern") or _FORMATS.get(node.get("format", ""))
+    return ApiField(
+        source=source,
+        kind=kind,
+        choices=frozenset(node.get("enum", ())),
+        pattern=pattern if kind == "string" else None,
+    )

@@ -1,0 +1,58 @@
+"""What a cloud adds to a resource's inputs: its id, its links and ARNs, its defaults."""
+
+from __future__ import annotations
+
+import string
+from collections.abc import Mapping
+from typing import Any
+
+from tests.clouds.standin.table import Table
+from tests.clouds.standin.values import Inputs
+
+
+def rendered(table: Table, inputs: Inputs, *, hex: str, handed: Mapping[str, str]) -> tuple[str, dict[str, Any]]:
+    """(id, outputs): the table's templates over the inputs, what is handed out, and a random `hex`."""
+    words = _Words({**handed, "hex": hex, "email": _email(inputs, handed), **_texts(inputs)})
+    id_ = _filled(table.id, words)
+    words["id"] = id_
+    added = {name: _filled(template, words) for name, template in table.outputs.items()}
+    # An input is the output too, and a nested one is completed, not replaced.
+    return id_, {**{name: value for name, value in _defaults(inputs, handed).items()}, **_merged(added, inputs)}
+
+
+def _merged(added: Mapping[str, Any], inputs: Inputs) -> dict[str, Any]:
+    merged = dict(inputs)
+    for name, value in added.items():
+        mine = merged.get(name)
+        merged[name] = {**value, **mine} if isinstance(value, dict) and isinstance(mine, dict) else value
+    return merged
+
+
+def _defaults(inputs: Inputs, handed: Mapping[str, str]) -> dict[str, str]:
+    return {name: handed[name] for name in ("project", "region") if name in handed and name not in inputs}
+
+
+def _filled(template: Any, words: _Words) -> Any:
+    if isinstance(template, str):
+        return string.Formatter().vformat(template, (), words)
+    if isinstance(template, list):
+        return [_filled(each, words) for each in template]
+    if isinstance(template, dict):
+        return {name: _filled(each, words) for name, each in template.items()}
+    return template
+
+
+def _texts(inputs: Inputs) -> dict[str, str]:
+    return {name: str(value) for name, value in inputs.items() if isinstance(value, str | int)}
+
+
+def _email(inputs: Inputs, handed: Mapping[str, str]) -> str:
+    project = inputs.get("project") or handed.get("project", "")
+    return f"{inputs.get('accountId', '')}@{project}.iam.gserviceaccount.com"
+
+
+class _Words(dict[str, str]):
+    """A word that nobody gave is empty, as an absent part of a path is."""
+
+    def __missing__(self, key: str) -> str:
+        return ""

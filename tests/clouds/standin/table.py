@@ -1,0 +1,107 @@
+"""Which field of which API each input of a resource is, and what a change of it means.
+
+The tables are explicit on purpose: an input that nobody has looked up is refused, not passed through.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from tests.clouds.standin import amazon, google
+from tests.clouds.standin.definition import ApiField, Kind
+
+
+@dataclass(frozen=True, slots=True)
+class Own:
+    """An input of the provider alone that reaches no API; `why` says what it does."""
+
+    why: str
+    kind: Kind = "string"
+    choices: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Pairs:
+    """A mapping of the SDK that the API takes as a list of pairs at `path`."""
+
+    path: str
+    key: str = "Key"
+    value: str = "Value"
+
+
+Place = str | Own | Pairs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """One resource type.
+
+    `api` is a discovery document and schema (`container.v1:NodePool`) or a botocore service and operation
+    (`eks:CreateNodegroup`); a place may name another (`compute.v1:Router/nats.name`). Inputs are dotted
+    paths, lists stepped through. `updates` change in place, `replaces` make a new resource: as the
+    provider's schema has it (ForceNew).
+
+    `refers` are inputs that must name something that stands: input -> resource types. `unique` are the
+    inputs that no two resources of the type may share. `autonamed` is the input that the provider fills
+    with the resource's name and a random suffix. `outputs` are templates (outputs.py). `seconds` is
+    how long the original takes, roughly; `timeout` how long the provider waits. `protects`: the provider
+    refuses to delete unless its input deletionProtection says false.
+    """
+
+    token: str
+    sdk: str
+    api: str
+    id: str
+    replaces: Mapping[str, Place]
+    updates: Mapping[str, Place] = field(default_factory=dict)
+    refers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    unique: tuple[str, ...] = ()
+    autonamed: str | None = None
+    outputs: Mapping[str, Any] = field(default_factory=dict)
+    seconds: float = 5.0
+    timeout: float = 1800.0
+    protects: bool = False
+
+    @property
+    def inputs(self) -> Mapping[str, Place]:
+        return {**self.replaces, **self.updates}
+
+    def place(self, path: str) -> Place | None:
+        """Where the input goes; a mapping's entries go where the mapping goes."""
+        inputs = self.inputs
+        while path:
+            if path in inputs:
+                return inputs[path]
+            path = path.rpartition(".")[0]
+        return None
+
+    def is_replaced_by(self, path: str) -> bool:
+        while path:
+            if path in self.replaces:
+                return True
+            if path in self.updates:
+                return False
+            path = path.rpartition(".")[0]
+        return False
+
+
+def api_fields(table: Table, place: Place) -> list[ApiField]:
+    """What the API says of the value (or of the value's keys and values); NoSuchField where the table is
+    wrong.
+    """
+    if isinstance(place, Own):
+        return [ApiField(source=place.why, kind=place.kind, choices=place.choices)]
+    if isinstance(place, Pairs):
+        return [_field(table.api, f"{place.path}.{name}") for name in (place.key, place.value)]
+    return [_field(table.api, place)]
+
+
+def _field(api: str, path: str) -> ApiField:
+    if "/" in path:
+        api, _, path = path.partition("/")
+    document, _, schema = api.partition(":")
+    if "." in document:
+        return google.field(document, schema, path)
+    return amazon.field(document, schema, path)

@@ -1,0 +1,164 @@
+"""Google's networks and placement policies, API compute.v1."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.clouds.standin.table import Own, Table
+
+NETWORK_TYPE: Final = "gcp:compute/network:Network"
+SUBNETWORK_TYPE: Final = "gcp:compute/subnetwork:Subnetwork"
+ROUTER_TYPE: Final = "gcp:compute/router:Router"
+
+_PROJECT: Final = Own("the path's project")
+_LINK: Final = {"selfLink": "https://www.googleapis.com/compute/v1/{id}"}
+
+NETWORK: Final = Table(
+    token=NETWORK_TYPE,
+    sdk="pulumi_gcp.compute:NetworkArgs",
+    api="compute.v1:Network",
+    id="projects/{project}/global/networks/{name}",
+    unique=("project", "name"),
+    autonamed="name",
+    seconds=20,
+    timeout=1200,
+    replaces={
+        "name": "name",
+        "project": _PROJECT,
+        "description": "description",
+        "autoCreateSubnetworks": "autoCreateSubnetworks",
+    },
+    updates={
+        "mtu": "mtu",
+        "routingMode": "routingConfig.routingMode",
+        "deleteDefaultRoutesOnCreate": Own("deletes the default route once the network is there", kind="boolean"),
+    },
+    outputs=_LINK,
+)
+
+SUBNETWORK: Final = Table(
+    token=SUBNETWORK_TYPE,
+    sdk="pulumi_gcp.compute:SubnetworkArgs",
+    api="compute.v1:Subnetwork",
+    id="projects/{project}/regions/{region}/subnetworks/{name}",
+    unique=("project", "region", "name"),
+    autonamed="name",
+    seconds=15,
+    timeout=1200,
+    replaces={
+        "name": "name",
+        "project": _PROJECT,
+        "region": "region",
+        "network": "network",
+        "description": "description",
+        "purpose": "purpose",
+    },
+    updates={
+        # It may grow in place; to shrink it is a replacement, which nothing here asks for.
+        "ipCidrRange": "ipCidrRange",
+        "privateIpGoogleAccess": "privateIpGoogleAccess",
+        "stackType": "stackType",
+        "secondaryIpRanges.rangeName": "secondaryIpRanges.rangeName",
+        "secondaryIpRanges.ipCidrRange": "secondaryIpRanges.ipCidrRange",
+        "logConfig.aggregationInterval": "logConfig.aggregationInterval",
+        "logConfig.flowSampling": "logConfig.flowSampling",
+        "logConfig.metadata": "logConfig.metadata",
+    },
+    refers={"network": (NETWORK_TYPE,)},
+    outputs=_LINK,
+)
+
+ROUTER: Final = Table(
+    token=ROUTER_TYPE,
+    sdk="pulumi_gcp.compute:RouterArgs",
+    api="compute.v1:Router",
+    id="projects/{project}/regions/{region}/routers/{name}",
+    unique=("project", "region", "name"),
+    autonamed="name",
+    timeout=1200,
+    replaces={"name": "name", "project": _PROJECT, "region": "region", "network": "network"},
+    updates={"description": "description", "bgp.asn": "bgp.asn"},
+    refers={"network": (NETWORK_TYPE,)},
+    outputs=_LINK,
+)
+
+NAT: Final = Table(
+    token="gcp:compute/routerNat:RouterNat",
+    sdk="pulumi_gcp.compute:RouterNatArgs",
+    api="compute.v1:RouterNat",
+    id="{project}/{region}/{router}/{name}",
+    unique=("project", "region", "router", "name"),
+    autonamed="name",
+    timeout=1200,
+    replaces={
+        "name": "name",
+        "project": _PROJECT,
+        "region": Own("the path's region"),
+        "router": Own("the router that holds it"),
+        "type": "type",
+    },
+    updates={
+        "natIpAllocateOption": "natIpAllocateOption",
+        "sourceSubnetworkIpRangesToNat": "sourceSubnetworkIpRangesToNat",
+        "natIps": "natIps",
+        "minPortsPerVm": "minPortsPerVm",
+        "maxPortsPerVm": "maxPortsPerVm",
+        "enableDynamicPortAllocation": "enableDynamicPortAllocation",
+        "enableEndpointIndependentMapping": "enableEndpointIndependentMapping",
+        "logConfig.enable": "logConfig.enable",
+        "logConfig.filter": "logConfig.filter",
+        "subnetworks.name": "subnetworks.name",
+        "subnetworks.sourceIpRangesToNats": "subnetworks.sourceIpRangesToNat",
+        "subnetworks.secondaryIpRangeNames": "subnetworks.secondaryIpRangeNames",
+    },
+    refers={"router": (ROUTER_TYPE,), "subnetworks.name": (SUBNETWORK_TYPE,)},
+)
+
+FIREWALL: Final = Table(
+    token="gcp:compute/firewall:Firewall",
+    sdk="pulumi_gcp.compute:FirewallArgs",
+    api="compute.v1:Firewall",
+    id="projects/{project}/global/firewalls/{name}",
+    unique=("project", "name"),
+    autonamed="name",
+    timeout=1200,
+    replaces={"name": "name", "project": _PROJECT, "network": "network"},
+    updates={
+        "description": "description",
+        "direction": "direction",
+        "priority": "priority",
+        "sourceRanges": "sourceRanges",
+        "destinationRanges": "destinationRanges",
+        "sourceTags": "sourceTags",
+        "targetTags": "targetTags",
+        "targetServiceAccounts": "targetServiceAccounts",
+        "allows.protocol": "allowed.IPProtocol",
+        "allows.ports": "allowed.ports",
+        "denies.protocol": "denied.IPProtocol",
+        "denies.ports": "denied.ports",
+    },
+    refers={"network": (NETWORK_TYPE,)},
+    outputs=_LINK,
+)
+
+PLACEMENT: Final = Table(
+    token="gcp:compute/resourcePolicy:ResourcePolicy",
+    sdk="pulumi_gcp.compute:ResourcePolicyArgs",
+    api="compute.v1:ResourcePolicy",
+    id="projects/{project}/regions/{region}/resourcePolicies/{name}",
+    unique=("project", "region", "name"),
+    autonamed="name",
+    timeout=1200,
+    replaces={
+        "name": "name",
+        "project": _PROJECT,
+        "region": "region",
+        "description": "description",
+        "groupPlacementPolicy.collocation": "groupPlacementPolicy.collocation",
+        "groupPlacementPolicy.vmCount": "groupPlacementPolicy.vmCount",
+        "groupPlacementPolicy.availabilityDomainCount": "groupPlacementPolicy.availabilityDomainCount",
+    },
+    outputs=_LINK,
+)
+
+TABLES: Final = (NETWORK, SUBNETWORK, ROUTER, NAT, FIREWALL, PLACEMENT)
