@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import secrets
 import socket
 import ssl
@@ -24,6 +23,8 @@ import pytest
 import yaml
 from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+
+from tests import built
 
 _BOOT_SECONDS = 90.0
 _PAUSE = 0.1
@@ -122,8 +123,8 @@ class ApiServer:
 @pytest.fixture(scope="session")
 def api_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
     """One server for all tests of the session; whoever makes cluster-scoped objects removes them again."""
-    programs = {name: _program(name) for name in ("etcd", "kube-apiserver")}
-    crd = _crd()
+    programs = {name: built.program(name) for name in ("etcd", "kube-apiserver")}
+    crd = built.provisioning_requests()
     missing = [name for name, path in programs.items() if path is None]
     missing += [] if crd else ["ProvisioningRequest CRD"]
     if missing:
@@ -189,30 +190,6 @@ def _etcd(program: str, folder: Path, log: IO[bytes]) -> Iterator[str]:
     finally:
         process.kill()
         process.wait(20)
-
-
-def _program(name: str) -> Path | None:
-    named = _artifacts().get("programs", {}).get(name)
-    if named:
-        return Path(named)
-    return _newest(f"bin/{name}/*/{name}")
-
-
-def _crd() -> Path | None:
-    named = _artifacts().get("crds", {}).get("provisioningrequests")
-    return Path(named) if named else _newest("assets/provisioningrequest-crd*/*/*provisioningrequests.yaml")
-
-
-def _artifacts() -> dict[str, Any]:
-    path = os.environ.get("MUSTER_ARTIFACTS")
-    return dict(json.loads(Path(path).read_text())) if path else {}
-
-
-def _newest(pattern: str) -> Path | None:
-    base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    root = Path(os.environ.get("MUSTER_CACHE") or Path(base) / "muster")
-    found = sorted(root.glob(pattern), key=lambda path: path.stat().st_mtime)
-    return found[-1] if found else None
 
 
 def _free_port() -> int:

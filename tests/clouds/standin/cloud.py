@@ -39,7 +39,7 @@ class Unfinished(Exception):
 
 @dataclass(slots=True)
 class Standing:
-    """A resource in the cloud. `ready` is set when its operation is over; `wrong` says what it suffers from."""
+    """A resource in the cloud. `ready`: its operation is over; `wrong`: what it suffers from."""
 
     table: Table
     id: str
@@ -90,8 +90,8 @@ class Cloud:
                 return ordered.fault
         return None
 
-    async def create(self, table: Table, inputs: Inputs, *, urn: str, timeout: float) -> Standing:
-        """Begins the operation and waits for its end, `timeout` of the cloud's seconds at most."""
+    async def create(self, table: Table, inputs: Inputs, *, urn: str, patience: float) -> Standing:
+        """Begins the operation and waits for its end, `patience` of the cloud's seconds at most."""
         label = label_of(table, inputs, urn)
         fault = self.fault(table, label)
         if fault in (Fault.QUOTA, Fault.DENIED):
@@ -107,11 +107,11 @@ class Cloud:
         self.standing[table.token, id_] = made
         self.log.append(("create", table.token, label))
         self._begin(self._operate(made, fault, label))
-        await self._wait(made, timeout, fault)
+        await self._wait(made, patience, fault)
         return made
 
-    async def update(self, made: Standing, inputs: Inputs, *, timeout: float) -> Standing:
-        await self.settle(made, timeout=timeout)
+    async def update(self, made: Standing, inputs: Inputs, *, patience: float) -> Standing:
+        await self.settle(made, patience=patience)
         self._refuse_dangling(made.table, inputs)
         label = label_of(made.table, inputs, "")
         fault = self.fault(made.table, label)
@@ -119,13 +119,13 @@ class Cloud:
             raise Refused(said(self.name, fault, label))
         self.log.append(("update", made.table.token, label))
         made.inputs = dict(inputs)
-        made.outputs |= {name: value for name, value in inputs.items()}
+        made.outputs |= dict(inputs)
         return made
 
-    async def settle(self, made: Standing, *, timeout: float) -> None:
+    async def settle(self, made: Standing, *, patience: float) -> None:
         """Waits for an operation that an earlier run began, and says what is wrong with the resource."""
         if not made.ready.is_set():
-            await self._wait(made, timeout, None)
+            await self._wait(made, patience, None)
         if made.wrong:
             fault = self.fault(made.table, label_of(made.table, made.inputs, ""))
             if fault is not Fault.BROKEN:
@@ -164,8 +164,8 @@ class Cloud:
                 return
             await asyncio.sleep(0.05)
 
-    async def _wait(self, made: Standing, timeout: float, fault: Fault | None) -> None:
-        seconds = _HANG if fault is Fault.HANG else timeout / self.pace
+    async def _wait(self, made: Standing, patience: float, fault: Fault | None) -> None:
+        seconds = _HANG if fault is Fault.HANG else patience / self.pace
         try:
             await asyncio.wait_for(made.ready.wait(), seconds)
         except TimeoutError:

@@ -43,7 +43,7 @@ _SAID: Final = {
     ),
     ("gcp", Fault.STALL): "timeout while waiting for state to become 'DONE' (last state: 'RUNNING')",
     ("gcp", Fault.BROKEN): (
-        "{name} was created in the error state \"RUNNING_WITH_ERROR\": ZONE_RESOURCE_POOL_EXHAUSTED"
+        '{name} was created in the error state "RUNNING_WITH_ERROR": ZONE_RESOURCE_POOL_EXHAUSTED'
     ),
     ("gcp", Fault.DENIED): "googleapi: Error 403: Required permission is missing, forbidden",
     ("aws", Fault.QUOTA): (

@@ -33,7 +33,12 @@ def _region(arguments: Mapping[str, Any], cloud: Cloud) -> Answer:
 def _zones(arguments: Mapping[str, Any], cloud: Cloud) -> Answer:
     region = cloud.handed.get("region", "us-east-1")
     names = [f"{region}{letter}" for letter in "abc"]
-    return {"id": region, "names": names, "zoneIds": [f"use1-az{n}" for n in (1, 2, 3)], "groupNames": [region]}
+    return {
+        "id": region,
+        "names": names,
+        "zoneIds": [f"use1-az{n}" for n in (1, 2, 3)],
+        "groupNames": [region],
+    }
 
 
 def _client(arguments: Mapping[str, Any], cloud: Cloud) -> Answer:

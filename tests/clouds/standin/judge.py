@@ -61,8 +61,8 @@ def _table_path(table: Table, path: str) -> str:
     """Steps down to the mapping that holds the leaf: a mapping's keys are the user's, not inputs."""
     kind: Any = sdk.arguments(table.sdk)
     taken: list[str] = []
-    for step in _INDEX.sub("", path).split("."):
-        taken.append(_KEY.sub("", step))
+    for step in _KEY.sub("", _INDEX.sub("", path)).split("."):
+        taken.append(step)
         kind = sdk.at(sdk.arguments(table.sdk), ".".join(taken))
         if sdk.is_mapping(kind):
             break

@@ -10,14 +10,18 @@ from tests.clouds.standin.table import Table
 from tests.clouds.standin.values import Inputs
 
 
-def rendered(table: Table, inputs: Inputs, *, hex: str, handed: Mapping[str, str]) -> tuple[str, dict[str, Any]]:
+def rendered(
+    table: Table, inputs: Inputs, *, hex: str, handed: Mapping[str, str]
+) -> tuple[str, dict[str, Any]]:
     """(id, outputs): the table's templates over the inputs, what is handed out, and a random `hex`."""
     words = _Words({**handed, "hex": hex, "email": _email(inputs, handed), **_texts(inputs)})
+    # A pool may name its cluster by its whole id.
+    words["cluster"] = words["cluster"].rpartition("/")[2]
     id_ = _filled(table.id, words)
     words["id"] = id_
     added = {name: _filled(template, words) for name, template in table.outputs.items()}
     # An input is the output too, and a nested one is completed, not replaced.
-    return id_, {**{name: value for name, value in _defaults(inputs, handed).items()}, **_merged(added, inputs)}
+    return id_, {**_defaults(inputs, handed), **_merged(added, inputs)}
 
 
 def _merged(added: Mapping[str, Any], inputs: Inputs) -> dict[str, Any]:

@@ -7,6 +7,7 @@ Check, replacements are announced in Diff, and a creation that did not end well 
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -110,7 +111,7 @@ class StandIn(provider_pb2_grpc.ResourceProviderServicer):
             for path, change in found.items()
         }
         replaces = sorted({_top(path) for path, change in found.items() if change.replaces})
-        keeps_name = bool(replaces) and _same_name(table, old, new)
+        keeps_name = bool(replaces) and _same_name(request.urn, old, new)
         return provider_pb2.DiffResponse(
             changes=provider_pb2.DiffResponse.DIFF_SOME if found else provider_pb2.DiffResponse.DIFF_NONE,
             diffs=sorted({_top(path) for path in found}),
@@ -127,9 +128,9 @@ class StandIn(provider_pb2_grpc.ResourceProviderServicer):
         if request.preview:
             return provider_pb2.CreateResponse(properties=request.properties)
         await self._refuse(context, self._among(table, inputs))
-        timeout = request.timeout or table.timeout
+        patience = request.timeout or table.timeout
         try:
-            made = await self._cloud.create(table, inputs, urn=request.urn, timeout=timeout)
+            made = await self._cloud.create(table, inputs, urn=request.urn, patience=patience)
         except Refused as error:
             await context.abort(grpc.StatusCode.UNKNOWN, f"creating {_name(request.urn)}: {error}")
             raise
@@ -149,7 +150,7 @@ class StandIn(provider_pb2_grpc.ResourceProviderServicer):
             await context.abort(grpc.StatusCode.NOT_FOUND, f"updating {request.id}: it does not exist")
             raise AssertionError
         try:
-            await self._cloud.update(made, inputs, timeout=request.timeout or table.timeout)
+            await self._cloud.update(made, inputs, patience=request.timeout or table.timeout)
         except Refused as error:
             await context.abort(grpc.StatusCode.UNKNOWN, f"updating {_name(request.urn)}: {error}")
         except Unfinished as error:
@@ -216,8 +217,8 @@ def _top(path: str) -> str:
     return path.partition(".")[0].partition("[")[0]
 
 
-def _same_name(table: Table, old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
-    names = [name for name in ("name", "nodeGroupName") if name in new]
-    return any(old.get(name) == new[name] and name != table.autonamed for name in names)
-
-
+def _same_name(urn: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
+    """Whether the program chose the name and keeps it. A name with our suffix was made in Check."""
+    made = re.compile(re.escape(_name(urn)) + "-[0-9a-f]{7}")
+    names = [new[name] for name in ("name", "nodeGroupName") if name in new and old.get(name) == new[name]]
+    return any(not made.fullmatch(str(name)) for name in names)

@@ -117,8 +117,9 @@ def bare(kind: Any) -> Any:
     """`Input[Optional[T]]` -> T: the wire carries neither promises nor nothing."""
     if typing.get_origin(kind) in (typing.Union, types.UnionType):
         members = [each for each in typing.get_args(kind) if not _is_plumbing(each)]
-        classes = [each for each in members if is_object(each)]
-        return (classes or members or [Any])[0]
+        scalars = [each for each in members if each in _SCALARS]
+        # Where an object and its text are taken (policy documents), the text is what this project sends.
+        return (scalars or members or [Any])[0]
     return kind
 
 

@@ -1,4 +1,4 @@
-"""Both stand-ins on ports of this machine, in a thread beside the tests, which look into the clouds directly."""
+"""Both stand-ins on ports of this machine, in a thread beside the tests, which look into them directly."""
 
 from __future__ import annotations
 

@@ -105,3 +105,13 @@ def _field(api: str, path: str) -> ApiField:
     if "." in document:
         return google.field(document, schema, path)
     return amazon.field(document, schema, path)
+
+
+def same(*paths: str) -> dict[str, Place]:
+    """Inputs that have the API's own names."""
+    return {path: path for path in paths}
+
+
+def under(mine: str, its: str, *paths: str) -> dict[str, Place]:
+    """Inputs below `mine` that have the API's own names below `its`."""
+    return {f"{mine}.{path}": f"{its}.{path}" for path in paths}

@@ -7,6 +7,7 @@ made. tests/clouds/test_rules.py breaks every one of them.
 
 from __future__ import annotations
 
+import importlib
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
@@ -50,7 +51,16 @@ def rules_among(token: str) -> Mapping[str, Among]:
     return _AMONG[token]
 
 
+def load() -> None:
+    """Enters the rules of all clouds."""
+    for module in ("gke", "gke_pools", "google_network", "eks", "node_groups", "aws_network", "aws_policies"):
+        importlib.import_module(f"{__name__}.{module}")
+
+
 def every() -> dict[str, Alone | Among]:
     """All rules by name."""
     both: tuple[Mapping[str, Mapping[str, Alone | Among]], ...] = (_ALONE, _AMONG)
     return {name: rule for group in both for rules in group.values() for name, rule in rules.items()}
+
+
+load()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tests.clouds.standin.table import Own, Table
+from tests.clouds.standin.table import Own, Table, same
 
 NETWORK_TYPE: Final = "gcp:compute/network:Network"
 SUBNETWORK_TYPE: Final = "gcp:compute/subnetwork:Subnetwork"
@@ -25,13 +25,17 @@ NETWORK: Final = Table(
     replaces={
         "name": "name",
         "project": _PROJECT,
-        "description": "description",
-        "autoCreateSubnetworks": "autoCreateSubnetworks",
+        **same(
+            "description",
+            "autoCreateSubnetworks",
+        ),
     },
     updates={
         "mtu": "mtu",
         "routingMode": "routingConfig.routingMode",
-        "deleteDefaultRoutesOnCreate": Own("deletes the default route once the network is there", kind="boolean"),
+        "deleteDefaultRoutesOnCreate": Own(
+            "deletes the default route once the network is there", kind="boolean"
+        ),
     },
     outputs=_LINK,
 )
@@ -48,21 +52,25 @@ SUBNETWORK: Final = Table(
     replaces={
         "name": "name",
         "project": _PROJECT,
-        "region": "region",
-        "network": "network",
-        "description": "description",
-        "purpose": "purpose",
+        **same(
+            "region",
+            "network",
+            "description",
+            "purpose",
+        ),
     },
     updates={
         # It may grow in place; to shrink it is a replacement, which nothing here asks for.
-        "ipCidrRange": "ipCidrRange",
-        "privateIpGoogleAccess": "privateIpGoogleAccess",
-        "stackType": "stackType",
-        "secondaryIpRanges.rangeName": "secondaryIpRanges.rangeName",
-        "secondaryIpRanges.ipCidrRange": "secondaryIpRanges.ipCidrRange",
-        "logConfig.aggregationInterval": "logConfig.aggregationInterval",
-        "logConfig.flowSampling": "logConfig.flowSampling",
-        "logConfig.metadata": "logConfig.metadata",
+        **same(
+            "ipCidrRange",
+            "privateIpGoogleAccess",
+            "stackType",
+            "secondaryIpRanges.rangeName",
+            "secondaryIpRanges.ipCidrRange",
+            "logConfig.aggregationInterval",
+            "logConfig.flowSampling",
+            "logConfig.metadata",
+        ),
     },
     refers={"network": (NETWORK_TYPE,)},
     outputs=_LINK,
@@ -98,16 +106,18 @@ NAT: Final = Table(
         "type": "type",
     },
     updates={
-        "natIpAllocateOption": "natIpAllocateOption",
-        "sourceSubnetworkIpRangesToNat": "sourceSubnetworkIpRangesToNat",
-        "natIps": "natIps",
-        "minPortsPerVm": "minPortsPerVm",
-        "maxPortsPerVm": "maxPortsPerVm",
-        "enableDynamicPortAllocation": "enableDynamicPortAllocation",
-        "enableEndpointIndependentMapping": "enableEndpointIndependentMapping",
-        "logConfig.enable": "logConfig.enable",
-        "logConfig.filter": "logConfig.filter",
-        "subnetworks.name": "subnetworks.name",
+        **same(
+            "natIpAllocateOption",
+            "sourceSubnetworkIpRangesToNat",
+            "natIps",
+            "minPortsPerVm",
+            "maxPortsPerVm",
+            "enableDynamicPortAllocation",
+            "enableEndpointIndependentMapping",
+            "logConfig.enable",
+            "logConfig.filter",
+            "subnetworks.name",
+        ),
         "subnetworks.sourceIpRangesToNats": "subnetworks.sourceIpRangesToNat",
         "subnetworks.secondaryIpRangeNames": "subnetworks.secondaryIpRangeNames",
     },
@@ -124,14 +134,16 @@ FIREWALL: Final = Table(
     timeout=1200,
     replaces={"name": "name", "project": _PROJECT, "network": "network"},
     updates={
-        "description": "description",
-        "direction": "direction",
-        "priority": "priority",
-        "sourceRanges": "sourceRanges",
-        "destinationRanges": "destinationRanges",
-        "sourceTags": "sourceTags",
-        "targetTags": "targetTags",
-        "targetServiceAccounts": "targetServiceAccounts",
+        **same(
+            "description",
+            "direction",
+            "priority",
+            "sourceRanges",
+            "destinationRanges",
+            "sourceTags",
+            "targetTags",
+            "targetServiceAccounts",
+        ),
         "allows.protocol": "allowed.IPProtocol",
         "allows.ports": "allowed.ports",
         "denies.protocol": "denied.IPProtocol",
@@ -152,11 +164,13 @@ PLACEMENT: Final = Table(
     replaces={
         "name": "name",
         "project": _PROJECT,
-        "region": "region",
-        "description": "description",
-        "groupPlacementPolicy.collocation": "groupPlacementPolicy.collocation",
-        "groupPlacementPolicy.vmCount": "groupPlacementPolicy.vmCount",
-        "groupPlacementPolicy.availabilityDomainCount": "groupPlacementPolicy.availabilityDomainCount",
+        **same(
+            "region",
+            "description",
+            "groupPlacementPolicy.collocation",
+            "groupPlacementPolicy.vmCount",
+            "groupPlacementPolicy.availabilityDomainCount",
+        ),
     },
     outputs=_LINK,
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tests.clouds.standin.table import Own, Pairs, Table
+from tests.clouds.standin.table import Own, Pairs, Place, Table
 from tests.clouds.standin.tables.eks import REGION, SUBNET_TYPE
 
 VPC_TYPE: Final = "aws:ec2/vpc:Vpc"
@@ -136,6 +136,20 @@ ROUTE_ASSOCIATION: Final = Table(
 
 _RULE: Final = "ec2:AuthorizeSecurityGroupIngress/IpPermissions"
 
+
+def _rules_of_a_group(way: str) -> dict[str, Place]:
+    return {
+        f"{way}.protocol": f"{_RULE}.IpProtocol",
+        f"{way}.fromPort": f"{_RULE}.FromPort",
+        f"{way}.toPort": f"{_RULE}.ToPort",
+        f"{way}.cidrBlocks": f"{_RULE}.IpRanges.CidrIp",
+        f"{way}.ipv6CidrBlocks": f"{_RULE}.Ipv6Ranges.CidrIpv6",
+        f"{way}.description": f"{_RULE}.IpRanges.Description",
+        f"{way}.securityGroups": f"{_RULE}.UserIdGroupPairs.GroupId",
+        f"{way}.self": Own("the group itself as the other side", kind="boolean"),
+    }
+
+
 GROUP: Final = Table(
     token=GROUP_TYPE,
     sdk="pulumi_aws.ec2:SecurityGroupArgs",
@@ -144,20 +158,8 @@ GROUP: Final = Table(
     autonamed="name",
     replaces={"name": "GroupName", "description": "Description", "vpcId": "VpcId", "region": REGION},
     updates={
-        **{
-            f"{way}.{name}": place
-            for way in ("ingress", "egress")
-            for name, place in {
-                "protocol": f"{_RULE}.IpProtocol",
-                "fromPort": f"{_RULE}.FromPort",
-                "toPort": f"{_RULE}.ToPort",
-                "cidrBlocks": f"{_RULE}.IpRanges.CidrIp",
-                "ipv6CidrBlocks": f"{_RULE}.Ipv6Ranges.CidrIpv6",
-                "description": f"{_RULE}.IpRanges.Description",
-                "securityGroups": f"{_RULE}.UserIdGroupPairs.GroupId",
-                "self": Own("the group itself as the other side", kind="boolean"),
-            }.items()
-        },
+        **_rules_of_a_group("ingress"),
+        **_rules_of_a_group("egress"),
         "revokeRulesOnDelete": Own("drops rules that point at each other first", kind="boolean"),
         "tags": TAGS,
     },

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tests.clouds.standin.table import Own, Table
+from tests.clouds.standin.table import Own, Table, same
 
 CLUSTER_TYPE: Final = "aws:eks/cluster:Cluster"
 NODE_GROUP_TYPE: Final = "aws:eks/nodeGroup:NodeGroup"
@@ -29,27 +29,33 @@ CLUSTER: Final = Table(
     replaces={
         "name": "name",
         "region": REGION,
-        "roleArn": "roleArn",
-        "bootstrapSelfManagedAddons": "bootstrapSelfManagedAddons",
-        "accessConfig.bootstrapClusterCreatorAdminPermissions": "accessConfig.bootstrapClusterCreatorAdminPermissions",
-        "kubernetesNetworkConfig.ipFamily": "kubernetesNetworkConfig.ipFamily",
-        "kubernetesNetworkConfig.serviceIpv4Cidr": "kubernetesNetworkConfig.serviceIpv4Cidr",
+        **same(
+            "roleArn",
+            "bootstrapSelfManagedAddons",
+            "accessConfig.bootstrapClusterCreatorAdminPermissions",
+            "kubernetesNetworkConfig.ipFamily",
+            "kubernetesNetworkConfig.serviceIpv4Cidr",
+        ),
     },
     updates={
-        "version": "version",
-        "accessConfig.authenticationMode": "accessConfig.authenticationMode",
+        **same(
+            "version",
+            "accessConfig.authenticationMode",
+        ),
         "vpcConfig.subnetIds": "resourcesVpcConfig.subnetIds",
         "vpcConfig.securityGroupIds": "resourcesVpcConfig.securityGroupIds",
         "vpcConfig.endpointPrivateAccess": "resourcesVpcConfig.endpointPrivateAccess",
         "vpcConfig.endpointPublicAccess": "resourcesVpcConfig.endpointPublicAccess",
         "vpcConfig.publicAccessCidrs": "resourcesVpcConfig.publicAccessCidrs",
         "enabledClusterLogTypes": "logging.clusterLogging.types",
-        "encryptionConfig.provider.keyArn": "encryptionConfig.provider.keyArn",
-        "encryptionConfig.resources": "encryptionConfig.resources",
-        "upgradePolicy.supportType": "upgradePolicy.supportType",
-        "zonalShiftConfig.enabled": "zonalShiftConfig.enabled",
-        "deletionProtection": "deletionProtection",
-        "tags": "tags",
+        **same(
+            "encryptionConfig.provider.keyArn",
+            "encryptionConfig.resources",
+            "upgradePolicy.supportType",
+            "zonalShiftConfig.enabled",
+            "deletionProtection",
+            "tags",
+        ),
     },
     refers={
         "roleArn": (ROLE_TYPE,),
@@ -84,27 +90,31 @@ NODE_GROUP: Final = Table(
         "region": REGION,
         "nodeRoleArn": "nodeRole",
         "subnetIds": "subnets",
-        "amiType": "amiType",
-        "capacityType": "capacityType",
-        "instanceTypes": "instanceTypes",
-        "diskSize": "diskSize",
-        "launchTemplate.id": "launchTemplate.id",
-        "launchTemplate.name": "launchTemplate.name",
+        **same(
+            "amiType",
+            "capacityType",
+            "instanceTypes",
+            "diskSize",
+            "launchTemplate.id",
+            "launchTemplate.name",
+        ),
     },
     updates={
-        "scalingConfig.minSize": "scalingConfig.minSize",
-        "scalingConfig.maxSize": "scalingConfig.maxSize",
-        "scalingConfig.desiredSize": "scalingConfig.desiredSize",
-        "launchTemplate.version": "launchTemplate.version",
-        "labels": "labels",
-        "taints.key": "taints.key",
-        "taints.value": "taints.value",
-        "taints.effect": "taints.effect",
-        "updateConfig.maxUnavailable": "updateConfig.maxUnavailable",
-        "updateConfig.maxUnavailablePercentage": "updateConfig.maxUnavailablePercentage",
-        "nodeRepairConfig.enabled": "nodeRepairConfig.enabled",
-        "version": "version",
-        "releaseVersion": "releaseVersion",
+        **same(
+            "scalingConfig.minSize",
+            "scalingConfig.maxSize",
+            "scalingConfig.desiredSize",
+            "launchTemplate.version",
+            "labels",
+            "taints.key",
+            "taints.value",
+            "taints.effect",
+            "updateConfig.maxUnavailable",
+            "updateConfig.maxUnavailablePercentage",
+            "nodeRepairConfig.enabled",
+            "version",
+            "releaseVersion",
+        ),
         "forceUpdateVersion": "eks:UpdateNodegroupVersion/force",
         "tags": "tags",
     },
@@ -117,7 +127,9 @@ NODE_GROUP: Final = Table(
     },
     outputs={
         "arn": "arn:aws:eks:{region}:{account}:nodegroup/{clusterName}/{nodeGroupName}/{hex}",
-        "resources": [{"autoscalingGroups": [{"name": "eks-{nodeGroupName}-{hex}"}], "remoteAccessSecurityGroupId": ""}],
+        "resources": [
+            {"autoscalingGroups": [{"name": "eks-{nodeGroupName}-{hex}"}], "remoteAccessSecurityGroupId": ""}
+        ],
         "status": "ACTIVE",
     },
 )
@@ -141,11 +153,13 @@ ACCESS_POLICY: Final = Table(
     id="{clusterName}#{principalArn}#{policyArn}",
     unique=("clusterName", "principalArn", "policyArn"),
     replaces={
-        "clusterName": "clusterName",
-        "principalArn": "principalArn",
-        "policyArn": "policyArn",
-        "accessScope.type": "accessScope.type",
-        "accessScope.namespaces": "accessScope.namespaces",
+        **same(
+            "clusterName",
+            "principalArn",
+            "policyArn",
+            "accessScope.type",
+            "accessScope.namespaces",
+        ),
         "region": REGION,
     },
     refers={"clusterName": (CLUSTER_TYPE,)},
@@ -161,15 +175,19 @@ ADDON: Final = Table(
     timeout=1200,
     replaces={"clusterName": "clusterName", "addonName": "addonName", "region": REGION},
     updates={
-        "addonVersion": "addonVersion",
-        "configurationValues": "configurationValues",
+        **same(
+            "addonVersion",
+            "configurationValues",
+        ),
         "resolveConflictsOnCreate": "resolveConflicts",
         "resolveConflictsOnUpdate": "eks:UpdateAddon/resolveConflicts",
         "serviceAccountRoleArn": "serviceAccountRoleArn",
         "preserve": "eks:DeleteAddon/preserve",
-        "podIdentityAssociations.roleArn": "podIdentityAssociations.roleArn",
-        "podIdentityAssociations.serviceAccount": "podIdentityAssociations.serviceAccount",
-        "tags": "tags",
+        **same(
+            "podIdentityAssociations.roleArn",
+            "podIdentityAssociations.serviceAccount",
+            "tags",
+        ),
     },
     refers={
         "clusterName": (CLUSTER_TYPE,),
@@ -186,9 +204,11 @@ POD_IDENTITY: Final = Table(
     id="a-{hex}",
     unique=("clusterName", "namespace", "serviceAccount"),
     replaces={
-        "clusterName": "clusterName",
-        "namespace": "namespace",
-        "serviceAccount": "serviceAccount",
+        **same(
+            "clusterName",
+            "namespace",
+            "serviceAccount",
+        ),
         "region": REGION,
     },
     updates={"roleArn": "roleArn", "disableSessionTags": "disableSessionTags", "tags": "tags"},

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tests.clouds.standin.table import Own, Table
+from tests.clouds.standin.table import Own, Table, same
 
 ACCOUNT_TYPE: Final = "gcp:serviceaccount/account:Account"
 KEY_TYPE: Final = "gcp:kms/cryptoKey:CryptoKey"
@@ -61,6 +61,8 @@ SERVICE: Final = Table(
     },
 )
 
+_CLEANUP: Final = "artifactregistry.v1:CleanupPolicy"
+
 REPOSITORY: Final = Table(
     token=REPOSITORY_TYPE,
     sdk="pulumi_gcp.artifactregistry:RepositoryArgs",
@@ -71,22 +73,24 @@ REPOSITORY: Final = Table(
         "repositoryId": Own("the path's repository"),
         "project": _PROJECT,
         "location": Own("the path's location"),
-        "format": "format",
-        "kmsKeyName": "kmsKeyName",
-        "mode": "mode",
+        **same(
+            "format",
+            "kmsKeyName",
+            "mode",
+        ),
     },
     updates={
-        "description": "description",
-        "labels": "labels",
-        "cleanupPolicyDryRun": "cleanupPolicyDryRun",
-        "dockerConfig.immutableTags": "dockerConfig.immutableTags",
+        **same(
+            "description",
+            "labels",
+            "cleanupPolicyDryRun",
+            "dockerConfig.immutableTags",
+        ),
         "cleanupPolicies.id": Own("the key of cleanupPolicies"),
         "cleanupPolicies.action": "artifactregistry.v1:CleanupPolicy/action",
         "cleanupPolicies.condition.tagState": "artifactregistry.v1:CleanupPolicy/condition.tagState",
         "cleanupPolicies.condition.olderThan": "artifactregistry.v1:CleanupPolicy/condition.olderThan",
-        "cleanupPolicies.mostRecentVersions.keepCount": (
-            "artifactregistry.v1:CleanupPolicy/mostRecentVersions.keepCount"
-        ),
+        "cleanupPolicies.mostRecentVersions.keepCount": f"{_CLEANUP}/mostRecentVersions.keepCount",
         "vulnerabilityScanningConfig.enablementConfig": "vulnerabilityScanningConfig.enablementConfig",
     },
     outputs={
@@ -129,8 +133,10 @@ KEY: Final = Table(
     replaces={
         "name": Own("cryptoKeyId"),
         "keyRing": Own("the path's key ring"),
-        "purpose": "purpose",
-        "destroyScheduledDuration": "destroyScheduledDuration",
+        **same(
+            "purpose",
+            "destroyScheduledDuration",
+        ),
     },
     updates={"rotationPeriod": "rotationPeriod", "labels": "labels"},
     refers={"keyRing": ("gcp:kms/keyRing:KeyRing",)},

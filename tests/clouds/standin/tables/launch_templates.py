@@ -54,8 +54,7 @@ _DATA: Final[dict[str, str]] = {
     "tagSpecifications.resourceType": "TagSpecifications.ResourceType",
 }
 _UPDATES: Final[dict[str, Place]] = {
-    path: f"LaunchTemplateData.{place}" for path, place in _DATA.items()
-} | {
+    **{path: f"LaunchTemplateData.{place}" for path, place in _DATA.items()},
     "tagSpecifications.tags": Pairs("LaunchTemplateData.TagSpecifications.Tags"),
     "description": "VersionDescription",
     "updateDefaultVersion": Own("makes the newest version the default one", kind="boolean"),

@@ -1,0 +1,128 @@
+"""What EKS says of clusters and access beyond its service model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from tests.clouds.standin.refusal import Refusal
+from tests.clouds.standin.rules import alone, among
+from tests.clouds.standin.rules.trust import trusts
+from tests.clouds.standin.tables.eks import (
+    ACCESS_ENTRY_TYPE,
+    ACCESS_POLICY_TYPE,
+    CLUSTER_TYPE,
+    POD_IDENTITY_TYPE,
+    ROLE_TYPE,
+    SUBNET_TYPE,
+)
+from tests.clouds.standin.values import Inputs, each, get
+
+Find = Callable[[str, Any], Inputs | None]
+
+
+@alone(CLUSTER_TYPE)
+def an_endpoint_answers_somewhere(inputs: Inputs) -> Iterator[Refusal]:
+    """https://docs.aws.amazon.com/eks/latest/userguide/cluster-endpoint.html: private and public access
+    cannot both be off; public is on and private off where nothing is said.
+    """
+    private = get(inputs, "vpcConfig.endpointPrivateAccess")
+    if get(inputs, "vpcConfig.endpointPublicAccess") is False and not private:
+        yield Refusal("vpcConfig.endpointPrivateAccess", "private and public access cannot both be disabled")
+
+
+@alone(CLUSTER_TYPE)
+def public_ranges_need_a_public_endpoint(inputs: Inputs) -> Iterator[Refusal]:
+    """https://docs.aws.amazon.com/eks/latest/APIReference/API_VpcConfigRequest.html, publicAccessCidrs."""
+    if get(inputs, "vpcConfig.endpointPublicAccess") is False and each(inputs, "vpcConfig.publicAccessCidrs"):
+        yield Refusal(
+            "vpcConfig.publicAccessCidrs", "mean nothing without a public endpoint, and are refused"
+        )
+
+
+@alone(CLUSTER_TYPE)
+def secrets_alone_are_encrypted(inputs: Inputs) -> Iterator[Refusal]:
+    """https://docs.aws.amazon.com/eks/latest/APIReference/API_EncryptionConfig.html: "the only supported
+    value is secrets".
+    """
+    resources = each(inputs, "encryptionConfig.resources")
+    if inputs.get("encryptionConfig") and resources != ["secrets"]:
+        yield Refusal("encryptionConfig.resources", f"is [secrets], not {resources}")
+
+
+@among(CLUSTER_TYPE)
+def control_planes_stand_in_two_zones(inputs: Inputs, find: Find) -> Iterator[Refusal]:
+    """https://docs.aws.amazon.com/eks/latest/userguide/network-reqs.html: subnets in at least two zones."""
+    zones = {
+        (find(SUBNET_TYPE, subnet) or {}).get("availabilityZone")
+        for subnet in each(inputs, "vpcConfig.subnetIds")
+    }
+    if len(zones - {None}) < 2:
+        yield Refusal(
+            "vpcConfig.subnetIds", f"lie in at least two availability zones, not in {sorted(map(str, zones))}"
+        )
+
+
+@among(CLUSTER_TYPE)
+def the_cluster_role_trusts_eks(inputs: Inputs, find: Find) -> Iterator[Refusal]:
+    """CreateCluster: "Role could not be assumed because the trusted entity is not correct"."""
+    role = find(ROLE_TYPE, inputs.get("roleArn"))
+    if role is not None and not trusts(role, "eks.amazonaws.com", "sts:AssumeRole"):
+        yield Refusal("roleArn", "the role does not trust eks.amazonaws.com")
+
+
+@among(ACCESS_ENTRY_TYPE)
+def entries_need_a_mode_that_has_them(inputs: Inputs, find: Find) -> Iterator[Refusal]:
+    """https://docs.aws.amazon.com/eks/latest/userguide/setting-up-access-entries.html: API or
+    API_AND_CONFIG_MAP.
+    """
+    cluster = find(CLUSTER_TYPE, inputs.get("clusterName")) or {}
+    if get(cluster, "accessConfig.authenticationMode") not in ("API", "API_AND_CONFIG_MAP"):
+        yield Refusal(
+            "clusterName", "the cluster's authentication mode must be one of API, API_AND_CONFIG_MAP"
+        )
+
+
+@alone(ACCESS_ENTRY_TYPE)
+def groups_are_not_the_systems(inputs: Inputs) -> Iterator[Refusal]:
+    """https://docs.aws.amazon.com/eks/latest/userguide/creating-access-entries.html: a group name may not
+    begin with system:, eks:, aws:, amazon: or iam:, and only STANDARD entries have groups.
+    """
+    for index, group in enumerate(each(inputs, "kubernetesGroups")):
+        if str(group).startswith(("system:", "eks:", "aws:", "amazon:", "iam:")):
+            yield Refusal(f"kubernetesGroups[{index}]", f"{group!r} begins with a reserved prefix")
+    if inputs.get("kubernetesGroups") and get(inputs, "type") not in (None, "STANDARD"):
+        yield Refusal("kubernetesGroups", "are of STANDARD entries alone")
+
+
+@alone(ACCESS_POLICY_TYPE)
+def access_policies_are_ekss(inputs: Inputs) -> Iterator[Refusal]:
+    """https://docs.aws.amazon.com/eks/latest/userguide/access-policy-permissions.html: ARNs of
+    cluster-access-policy; scope namespace names some, scope cluster none.
+    """
+    arn, scope = get(inputs, "policyArn"), get(inputs, "accessScope.type")
+    if isinstance(arn, str) and ":eks::aws:cluster-access-policy/AmazonEKS" not in arn:
+        yield Refusal("policyArn", f"{arn!r} is no access policy of EKS (it is not an IAM policy)")
+    names = each(inputs, "accessScope.namespaces")
+    if (scope == "namespace") is not bool(names):
+        yield Refusal("accessScope.namespaces", f"go with scope namespace, not with {scope!r}")
+
+
+@among(ACCESS_POLICY_TYPE)
+def policies_need_an_entry(inputs: Inputs, find: Find) -> Iterator[Refusal]:
+    """AssociateAccessPolicy answers ResourceNotFoundException for a principal without an access entry."""
+    entry = f"{inputs.get('clusterName')}:{inputs.get('principalArn')}"
+    if find(ACCESS_ENTRY_TYPE, entry) is None:
+        yield Refusal("principalArn", f"there is no access entry for {inputs.get('principalArn')}")
+
+
+@among(POD_IDENTITY_TYPE)
+def pod_roles_trust_pod_identity(inputs: Inputs, find: Find) -> Iterator[Refusal]:
+    """https://docs.aws.amazon.com/eks/latest/userguide/pod-id-role.html: the role trusts
+    pods.eks.amazonaws.com with sts:AssumeRole and sts:TagSession.
+    """
+    role = find(ROLE_TYPE, inputs.get("roleArn"))
+    if role is not None and not trusts(role, "pods.eks.amazonaws.com", "sts:AssumeRole", "sts:TagSession"):
+        yield Refusal(
+            "roleArn", "the role does not let pods.eks.amazonaws.com sts:AssumeRole and sts:TagSession"
+        )

@@ -1,0 +1,89 @@
+"""What is refused before any rule: names, types, enums, and whatever nobody has looked up."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from bundle.wire import UNKNOWN
+from tests.clouds.legal import LEGAL, edited
+from tests.clouds.standin.changes import changes
+from tests.clouds.standin.judge import judge
+from tests.clouds.standin.rules import rules_of
+from tests.clouds.standin.tables import TABLES, ec2, eks, gke, launch_templates
+
+TEMPLATE = launch_templates.LAUNCH_TEMPLATE.token
+
+
+@pytest.mark.parametrize(
+    ("token", "edits", "path", "said"),
+    [
+        (gke.POOL_TYPE, {"flexStart": True}, "flexStart", "no such input"),
+        (gke.POOL_TYPE, {"nodeConfig.flexstart": True}, "nodeConfig.flexstart", "no such input"),
+        (gke.POOL_TYPE, {"cluster": None}, "cluster", "requires it"),
+        (gke.POOL_TYPE, {"nodeConfig.taints.0.effect": None}, "nodeConfig.taints[0].effect", "requires it"),
+        (gke.POOL_TYPE, {"nodeConfig.spot": "yes"}, "nodeConfig.spot", "true or false"),
+        (gke.POOL_TYPE, {"nodeConfig.labels": {"a/b": 1}}, 'nodeConfig.labels["a/b"]', "a string"),
+        (gke.POOL_TYPE, {"nodeConfig.guestAccelerators": {}}, "nodeConfig.guestAccelerators", "a list"),
+        (
+            gke.POOL_TYPE,
+            {"nodeConfig.taints.0.effect": "NoSchedule"},
+            "nodeConfig.taints[0].effect",
+            "NO_SCHEDULE",
+        ),
+        (gke.POOL_TYPE, {"nodeConfig.maxRunDuration": "7d"}, "nodeConfig.maxRunDuration", "matches"),
+        (
+            gke.POOL_TYPE,
+            {"nodeConfig.nodeGroup": "mine"},
+            "nodeConfig.nodeGroup",
+            "no table maps",
+        ),
+        (
+            gke.POOL_TYPE,
+            {"upgradeSettings": {"strategy": "SHORT_LIVED"}},
+            "upgradeSettings.strategy",
+            "SURGE",
+        ),
+        (gke.CLUSTER_TYPE, {"releaseChannel.channel": "regular"}, "releaseChannel.channel", "REGULAR"),
+        (eks.NODE_GROUP_TYPE, {"capacityType": "QUEUED"}, "capacityType", "CAPACITY_BLOCK"),
+        (eks.NODE_GROUP_TYPE, {"amiType": "AL2023"}, "amiType", "AL2023_x86_64_NVIDIA"),
+        (eks.NODE_GROUP_TYPE, {"scalingConfig.maxSize": 0}, "scalingConfig.maxSize", "at least 1"),
+        (TEMPLATE, {"metadataOptions.httpTokens": "always"}, "metadataOptions.httpTokens", "required"),
+        (TEMPLATE, {"ebsOptimized": "maybe"}, "ebsOptimized", "boolean"),
+        (TEMPLATE, {"hibernationOptions": {"configured": True}}, "hibernationOptions.configured", "no table"),
+        (ec2.VPC_TYPE, {"instanceTenancy": "shared"}, "instanceTenancy", "dedicated"),
+    ],
+)
+def test_what_the_definitions_refuse_is_refused(
+    token: str, edits: dict[str, Any], path: str, said: str
+) -> None:
+    refusals = judge(TABLES[token], edited(LEGAL[token], edits), rules_of(token))
+    assert [(each.path, said in each.reason) for each in refusals] == [(path, True)], refusals
+
+
+def test_what_a_preview_does_not_know_yet_is_let_by() -> None:
+    inputs = edited(LEGAL[gke.POOL_TYPE], {"cluster": UNKNOWN, "nodeConfig.serviceAccount": UNKNOWN})
+    assert judge(TABLES[gke.POOL_TYPE], inputs, rules_of(gke.POOL_TYPE)) == []
+
+
+@pytest.mark.parametrize("token", [token for token in TABLES if token in LEGAL])
+def test_each_input_is_updated_or_replaces_as_its_table_says(token: str) -> None:
+    table, legal = TABLES[token], LEGAL[token]
+    for path in table.inputs:
+        if path.partition(".")[0] in legal and isinstance(legal[path.partition(".")[0]], str | bool | int):
+            found = changes(table, legal, {**legal, path: "another"})
+            assert [change.replaces for change in found.values()] == [path in table.replaces]
+
+
+def test_a_change_deep_in_an_input_is_told_by_its_own_path() -> None:
+    table, legal = TABLES[gke.POOL_TYPE], LEGAL[gke.POOL_TYPE]
+    grown = edited(legal, {"autoscaling.totalMaxNodeCount": 9, "nodeConfig.labels": {"muster.dev/pool": "x"}})
+    found = changes(table, legal, grown)
+    assert {path: change.replaces for path, change in found.items()} == {
+        "autoscaling.totalMaxNodeCount": False,
+        'nodeConfig.labels["cloud.google.com/gke-queued"]': False,
+        'nodeConfig.labels["muster.dev/pool"]': False,
+    }
+    bought = edited(legal, {"nodeConfig.guestAccelerators.0.count": 4})
+    assert [each.replaces for each in changes(table, legal, bought).values()] == [True]
