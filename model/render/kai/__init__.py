@@ -6,11 +6,14 @@
     queues(stack)            every Queue, parents first
     team_objects(stack, t)   Namespace and Queues of one team
     by_department(stack)     department -> team (or "" for its own Queues) -> objects
+    leaf_queues(stack)       team -> pool -> the Queue that its work names
+    chart_values(stack, ...) the values of KAI's own chart
 
 Everything comes in an order that can be applied as it stands and is the same for the same stack, whatever the
 order of its file.
 """
 
+from model.render.kai.chart import chart_values
 from model.render.kai.priorities import priority_classes
 from model.render.kai.shards import shards
 from model.render.kai.topologies import topologies
@@ -18,6 +21,7 @@ from model.render.kai.tree import by_department, leaf_queues, queues, team_objec
 
 __all__ = [
     "by_department",
+    "chart_values",
     "leaf_queues",
     "priority_classes",
     "queues",

@@ -1,0 +1,61 @@
+"""The KAI Scheduler, from its own chart as one Helm release, and its shards.
+
+Decides the order: the chart brings the definitions and the operator, which makes a scheduler of every shard.
+What the chart is told is the model's `chart_values`.
+"""
+
+import pulumi
+import pulumi_kubernetes as kubernetes
+
+from components.bundle import Bundle, BundleProvider, text
+from components.charts import release
+from components.footprint import Footprint
+from components.objects import KubernetesObject
+from model import names
+from model.render import kai
+from model.render.manifest import manifest
+from model.stack import Stack
+from stackconfig.artifacts import Artifacts
+
+
+class Kai(pulumi.ComponentResource):
+    """`serving`: depend on it and Queues are accepted and a scheduler looks at them."""
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        stack: Stack,
+        artifacts: Artifacts,
+        footprint: Footprint,
+        provider: kubernetes.Provider,
+        bundles: BundleProvider,
+        depends_on: list[pulumi.Resource],
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
+        super().__init__("muster:schedulers:Kai", name, None, opts)
+        self.namespace = KubernetesObject(
+            f"{name}-namespace",
+            manifest("v1", "Namespace", names.KAI_NAMESPACE),
+            opts=pulumi.ResourceOptions(parent=self, provider=provider, depends_on=depends_on),
+        )
+        values = kai.chart_values(
+            stack, node_selector=footprint.node_selector(), replicas=footprint.manager_replicas
+        )
+        self.release = release(
+            name,
+            artifacts.chart("kai"),
+            namespace=names.KAI_NAMESPACE,
+            values=values,
+            opts=pulumi.ResourceOptions(parent=self, provider=provider, depends_on=[self.namespace]),
+        )
+        manifests = {"shards": text(kai.shards(stack))}
+        if stack.kai.topologies:
+            manifests["topologies"] = text(kai.topologies(stack))
+        self.shards = Bundle(
+            f"{name}-shards",
+            manifests=manifests,
+            opts=pulumi.ResourceOptions(parent=self, provider=bundles, depends_on=[self.release]),
+        )
+        self.serving: pulumi.Resource = self.shards
+        self.register_outputs({})
