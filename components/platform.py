@@ -15,11 +15,13 @@ from components.gpu_operator import GpuOperator
 from components.kuberay import KubeRay
 from components.priorities import Priorities
 from components.queues import Queues
+from components.schedulers.kai import Kai
 from components.schedulers.kueue import Kueue
 from model import clusters
 from model.clusters import Provider
 from model.gangpolicy import crd
 from model.gpu_operator import cloud_of, installation
+from model.render import queues
 from model.stack import GangMode, Scheduler, Stack, keeps_kinds
 from stackconfig.artifacts import Artifacts
 
@@ -29,28 +31,18 @@ class Unsupported(Exception):
 
 
 class Platform(pulumi.ComponentResource):
-    """`queue_names`: team -> ClusterQueue."""
+    """`queue_names`: team -> the queues that its work may use, by pool where each pool has its own."""
 
     def __init__(
         self, name: str, *, stack: Stack, artifacts: Artifacts, opts: pulumi.ResourceOptions | None = None
     ) -> None:
         super().__init__("muster:index:Platform", name, None, opts)
-        _refuse_unsupported(stack)
         child = pulumi.ResourceOptions(parent=self)
         self.cluster = ExistingCluster(stack.cluster.name, cluster=_existing(stack), opts=child)
         provider, bundles = self.cluster.kubernetes, self.cluster.bundles
         size = footprint(stack)
         self.crds = _crds(self, stack=stack, artifacts=artifacts, provider=bundles)
-        self.kueue = Kueue(
-            "kueue",
-            stack=stack,
-            artifacts=artifacts,
-            footprint=size,
-            provider=provider,
-            bundles=bundles,
-            depends_on=[self.crds],
-            opts=child,
-        )
+        self.scheduler = self._scheduler(stack, artifacts, provider=provider, bundles=bundles)
         self.kuberay = KubeRay(
             "kuberay",
             stack=stack,
@@ -62,22 +54,37 @@ class Platform(pulumi.ComponentResource):
             opts=child,
         )
         self.gpu_operator = self._gpu_operator(stack, artifacts, provider=provider, bundles=bundles)
-        serving = [self.kueue.serving, self.kuberay.serving]
+        serving = [self.scheduler.serving, self.kuberay.serving]
         self.gang_admission = self._gang_admission(stack, artifacts, provider=provider, bundles=bundles)
         if self.gang_admission is not None:
             serving += self.gang_admission.serving
         self.priorities = Priorities(
-            "priorities", stack=stack, provider=bundles, depends_on=[self.kueue.serving], opts=child
+            "priorities", stack=stack, provider=bundles, depends_on=[self.scheduler.serving], opts=child
         )
         self.queues = Queues(
             "queues",
             stack=stack,
             provider=bundles,
-            depends_on=[*serving, self.priorities.classes],
+            depends_on=[*serving, *self.priorities.classes],
             opts=child,
         )
-        self.queue_names = {team.name: team.kueue.cluster_queue or team.name for _, team in stack.teams()}
+        self.queue_names = queues.names_by_team(stack)
         self.register_outputs({"queueNames": self.queue_names})
+
+    def _scheduler(
+        self, stack: Stack, artifacts: Artifacts, *, provider: kubernetes.Provider, bundles: BundleProvider
+    ) -> Kueue | Kai:
+        kind, name = (Kai, "kai") if stack.scheduler is Scheduler.KAI else (Kueue, "kueue")
+        return kind(
+            name,
+            stack=stack,
+            artifacts=artifacts,
+            footprint=footprint(stack),
+            provider=provider,
+            bundles=bundles,
+            depends_on=[self.crds],
+            opts=pulumi.ResourceOptions(parent=self),
+        )
 
     def _gpu_operator(
         self, stack: Stack, artifacts: Artifacts, *, provider: kubernetes.Provider, bundles: BundleProvider
@@ -107,8 +114,8 @@ class Platform(pulumi.ComponentResource):
             footprint=footprint(stack),
             provider=provider,
             bundles=bundles,
-            # Its caches are of Kueue's kinds: it comes up in one go when they are there.
-            depends_on=[self.crds, self.kueue.serving],
+            # Its caches are of the scheduler's kinds: it comes up in one go when they are there.
+            depends_on=[self.crds, self.scheduler.serving],
             opts=pulumi.ResourceOptions(parent=self),
         )
 
@@ -137,10 +144,3 @@ def _existing(stack: Stack) -> clusters.ExistingCluster:
             "use `existing` with a context of your kubeconfig."
         )
     return stack.cluster
-
-
-def _refuse_unsupported(stack: Stack) -> None:
-    if stack.scheduler is not Scheduler.KUEUE:
-        raise Unsupported(
-            f"muster:scheduler: {stack.scheduler} is read and checked, but cannot be made yet; use `kueue`."
-        )

@@ -1,14 +1,15 @@
-"""Priorities: the WorkloadPriorityClasses of the stack."""
+"""Priorities: the classes that work names, in the words of the stack's scheduler."""
 
 import pulumi
 
 from components.bundle import Bundle, BundleProvider, text
-from model.render import kueue
-from model.stack import Stack
+from model.render import queues
+from model.render.manifest import Manifest
+from model.stack import Scheduler, Stack
 
 
 class Priorities(pulumi.ComponentResource):
-    """Made before any queue: a job that names a priority that does not exist is refused."""
+    """`classes`: made before any queue, since a job that names a priority that does not exist is refused."""
 
     def __init__(
         self,
@@ -20,9 +21,29 @@ class Priorities(pulumi.ComponentResource):
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         super().__init__("muster:index:Priorities", name, None, opts)
-        self.classes = Bundle(
-            f"{name}-classes",
-            manifests={each["metadata"]["name"]: text([each]) for each in kueue.priority_classes(stack)},
-            opts=pulumi.ResourceOptions(parent=self, provider=provider, depends_on=depends_on),
+        classes = {each["metadata"]["name"]: each for each in queues.priority_classes(stack)}
+        opts = pulumi.ResourceOptions(parent=self, provider=provider, depends_on=depends_on)
+        self.classes: list[pulumi.Resource] = (
+            _replaceable(name, classes, opts)
+            if stack.scheduler is Scheduler.KAI
+            else [Bundle(f"{name}-classes", manifests=_texts(classes), opts=opts)]
         )
         self.register_outputs({})
+
+
+def _replaceable(
+    name: str, classes: dict[str, Manifest], opts: pulumi.ResourceOptions
+) -> list[pulumi.Resource]:
+    """The value of a Kubernetes PriorityClass can never change, so another value is another object. Work that
+    runs keeps the priority that it was given.
+    """
+    replacing = pulumi.ResourceOptions(replace_on_changes=["manifests"], delete_before_replace=True)
+    merged = pulumi.ResourceOptions.merge(opts, replacing)
+    return [
+        Bundle(f"{name}-{each}", manifests=_texts({each: body}), opts=merged)
+        for each, body in classes.items()
+    ]
+
+
+def _texts(classes: dict[str, Manifest]) -> dict[str, str]:
+    return {each: text([body]) for each, body in classes.items()}

@@ -1,15 +1,19 @@
-"""Queues: the pools' flavors, the admission checks, the departments' Cohorts, and a Bundle for each team.
+"""Queues: what a scheduler keeps for all teams, the departments' own queues, and a Bundle for each team.
 
 A team is one resource: its change is one line of a preview, and `--target` rolls it back alone. Its URN holds
 neither its department nor the depth of the tree, so a team that moves is updated in place and keeps its
-namespace.
+namespace. It does not hold the scheduler either: a stack that switches changes each team in place, and what
+the old scheduler kept for all goes after the last of its queues.
 """
+
+from collections.abc import Mapping
 
 import pulumi
 
 from components.bundle import Bundle, BundleProvider, text
-from model.render import kueue
-from model.stack import Stack
+from model.render import kueue, queues
+from model.render.manifest import Manifest
+from model.stack import Scheduler, Stack
 
 
 class Department(pulumi.ComponentResource):
@@ -32,34 +36,41 @@ class Queues(pulumi.ComponentResource):
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         super().__init__("muster:index:Queues", name, None, opts)
-        flavors = {"flavors": text(kueue.flavors(stack))}
-        topologies = kueue.topologies(stack)
-        if topologies:
-            flavors["topologies"] = text(topologies)
-        checks = kueue.admission_check(stack)
-        if checks:
-            flavors["admission-checks"] = text(checks)
-        self.flavors = Bundle(
-            f"{name}-flavors",
-            manifests=flavors,
-            opts=pulumi.ResourceOptions(parent=self, provider=provider, depends_on=depends_on),
-        )
-        tree = kueue.by_department(stack)
-        self.cohorts = Bundle(
-            f"{name}-cohorts",
-            manifests={department: text(teams[""]) for department, teams in tree.items() if teams[""]},
-            opts=pulumi.ResourceOptions(parent=self, provider=provider, depends_on=[self.flavors]),
-        )
+        self._provider = provider
+        tree = queues.by_department(stack)
+        own = {department: teams[""] for department, teams in tree.items() if teams[""]}
+        if stack.scheduler is Scheduler.KAI:
+            self.departments = self._bundle(f"{name}-departments", own, after=depends_on)
+        else:
+            self.flavors = self._bundle(f"{name}-flavors", _flavors(stack), after=depends_on)
+            self.departments = self._bundle(f"{name}-cohorts", own, after=[self.flavors])
         self.teams: dict[str, Bundle] = {}
         for department, teams in tree.items():
             heading = Department(department, opts=pulumi.ResourceOptions(parent=self))
             for team, objects in teams.items():
                 if team:
-                    self.teams[team] = Bundle(
-                        team,
-                        manifests={team: text(objects)},
-                        opts=pulumi.ResourceOptions(
-                            parent=heading, provider=provider, depends_on=[self.cohorts]
-                        ),
+                    self.teams[team] = self._bundle(
+                        team, {team: objects}, after=[self.departments], parent=heading
                     )
         self.register_outputs({})
+
+    def _bundle(
+        self,
+        name: str,
+        objects: Mapping[str, list[Manifest]],
+        *,
+        after: list[pulumi.Resource],
+        parent: pulumi.Resource | None = None,
+    ) -> Bundle:
+        opts = pulumi.ResourceOptions(parent=parent or self, provider=self._provider, depends_on=after)
+        return Bundle(name, manifests={key: text(each) for key, each in objects.items()}, opts=opts)
+
+
+def _flavors(stack: Stack) -> dict[str, list[Manifest]]:
+    """What Kueue's queues refer to."""
+    found = {
+        "flavors": kueue.flavors(stack),
+        "topologies": kueue.topologies(stack),
+        "admission-checks": kueue.admission_check(stack),
+    }
+    return {key: objects for key, objects in found.items() if objects}

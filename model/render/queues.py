@@ -2,6 +2,7 @@
 
     priority_classes(stack)  what work names as its priority
     by_department(stack)     department -> team (or "" for its own) -> objects, parents first
+    names_by_team(stack)     team -> its queue, or pool -> its queue where each pool has its own
 
 Leaves what they are to render/kueue and render/kai, which have the same functions.
 """
@@ -21,3 +22,13 @@ def by_department(stack: Stack) -> dict[str, dict[str, list[Manifest]]]:
     if stack.scheduler is Scheduler.KAI:
         return kai.by_department(stack)
     return kueue.by_department(stack)
+
+
+def names_by_team(stack: Stack) -> dict[str, str | dict[str, str]]:
+    if stack.scheduler is Scheduler.KUEUE:
+        return {team.name: team.kueue.cluster_queue or team.name for _, team in stack.teams()}
+    found: dict[str, str | dict[str, str]] = {}
+    for team, leaves in kai.leaf_queues(stack).items():
+        by_pool = {pool: queue for pool, queue in leaves.items() if pool is not None}
+        found[team] = leaves.get(None, by_pool)
+    return found

@@ -16,7 +16,8 @@ from model.quantities import Bytes, Millicores, format_cpu, format_memory
 from model.quotas import whole
 from model.rules.identity import bad_name, is_dns_label
 from model.rules.paths import department_path, team_path
-from model.stack import Scheduler, Stack
+from model.sharing import Sharing
+from model.stack import ArtifactSource, Scheduler, Stack
 from model.violations import Violation, at, suggestion
 
 # Values above belong to the system (HighestUserDefinablePriority of k8s.io/kubernetes/pkg/apis/scheduling).
@@ -34,13 +35,20 @@ def kai_rules(stack: Stack) -> list[Violation]:
     if stack.scheduler is not Scheduler.KAI:
         return []
     queues = list(nodes(stack))
-    found = [*_shards(stack), *_classes(stack), *_sections(stack), *_names(queues)]
+    found = [*_artifacts(stack), *_shards(stack), *_classes(stack), *_sections(stack), *_names(queues)]
     for node in queues:
         found += _figures(node)
     found += [*_parents(queues), *_sums(stack, queues)]
     for topology in stack.kai.topologies:
         found += _topology(topology)
     return found
+
+
+def _artifacts(stack: Stack) -> Iterator[Violation]:
+    if stack.artifacts is ArtifactSource.LOCAL:
+        message = "the local plane builds no KAI: its chart and images come from their registry alone."
+        fix = "write `upstream`, or `muster:scheduler: kueue`."
+        yield Violation("muster:artifacts", message, fix)
 
 
 def _shards(stack: Stack) -> Iterator[Violation]:
@@ -52,10 +60,25 @@ def _shards(stack: Stack) -> Iterator[Violation]:
         )
         yield Violation("muster:kai.sharding", message, "remove it, or write per-pool.")
     yield from _known(stack, "muster:kai.pools", stack.kai.pools, instead="muster:kai.shard")
+    yield from _gpu_sharing(stack)
+
+
+def _gpu_sharing(stack: Stack) -> Iterator[Violation]:
+    """Parts of GPUs by KAI; what its node-scale-adjuster is for (docs/gpu-sharing of KAI 0.17.0)."""
     if stack.kai.cluster_autoscaling and not stack.kai.gpu_sharing:
         message = "does nothing without gpuSharing: it shows an autoscaler pods with a part of a GPU."
         fix = "remove it, or write `gpuSharing: true`; whole GPUs are asked for without it."
         yield Violation("muster:kai.clusterAutoscaling", message, fix, level="warning")
+    if not stack.kai.gpu_sharing:
+        return
+    message = "gpu-fraction does not isolate memory: one pod of a shared GPU can take all, and others fail."
+    fix = "let every pod keep to its part by its own settings (vLLM: gpu_memory_utilization); MIG isolates."
+    yield Violation("muster:kai.gpuSharing", message, fix, level="warning")
+    for pool in stack.pools:
+        if pool.sharing.kind is not Sharing.NONE:
+            message = f"{pool.sharing.kind} and KAI's gpuSharing would each divide the same GPUs."
+            fix = "write `sharing: none`, or remove `muster:kai.gpuSharing`."
+            yield Violation(f"muster:pools.{pool.name}.sharing", message, fix)
 
 
 def _known(stack: Stack, path: str, pools: Mapping[str, object], *, instead: str) -> Iterator[Violation]:

@@ -50,6 +50,8 @@ def switch_rules(stack: Stack) -> list[Violation]:
 def _said_to_kai(stack: Stack) -> Iterator[Violation]:
     """Under Kueue: everything that is said to KAI alone."""
     yield from _keys("muster:kai", written(stack.kai, KaiSettings()))
+    if stack.gang_admission.policy.kai is not None:
+        yield from _keys("muster:gangAdmission", iter(("kai",)))
     for above, department in stack.walk():
         path = at(department_path((*above, department)), "kai")
         yield from _keys(path, written(department.kai, QueueSettings()))

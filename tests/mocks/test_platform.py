@@ -11,7 +11,7 @@ import yaml
 
 from components.clusters.existing import MissingContext, kubeconfig_of
 from components.footprint import footprint
-from components.platform import Platform, Unsupported
+from components.platform import Platform
 from components.schedulers.kueue_found import OtherKueue
 from model import kuberay
 from model.charts import Chart
@@ -272,17 +272,6 @@ def test_the_kubeconfig_is_a_secret(program: Program) -> None:
     for each in program.resources:
         if each.type.startswith("pulumi:providers:"):
             assert set(each.inputs["kubeconfig"]) >= {"value"}, "the engine would write the credentials down"
-
-
-def test_what_cannot_be_made_yet_is_said_before_anything_is_registered(
-    stack: Stack, artifacts: Artifacts
-) -> None:
-    from dataclasses import replace
-
-    from model.stack import Scheduler
-
-    with pytest.raises(Unsupported, match="muster:scheduler"):
-        run(lambda: Platform("muster", stack=replace(stack, scheduler=Scheduler.KAI), artifacts=artifacts))
 
 
 def containers(program: Program) -> list[dict[str, Any]]:

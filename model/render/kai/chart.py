@@ -2,8 +2,9 @@
 
 Decides what the chart makes and what comes from the tree instead. Every object is rendered by the chart
 itself (`kaiConfig.render`), so installing needs no hook: none to write its Config, none to copy Kueue's
-topologies, and none to clean up, which ignores tolerations and hangs where all nodes have taints (NVIDIA's own
-recipes switch it off for that). The hook that is left updates definitions when the chart's version changes.
+topologies, and none to clean up, which ignores tolerations and hangs where all nodes have taints (NVIDIA's
+own recipes switch it off for that). The hook that is left updates definitions when the chart's version
+changes.
 Queues, shards and priority classes are the tree's. Checked against the values of chart 0.17.0.
 """
 

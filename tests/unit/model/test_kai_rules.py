@@ -81,7 +81,10 @@ def test_what_is_said_to_kai_alone_is_told_key_by_key_under_kueue() -> None:
         scheduler="kueue",
         team="{kai: {priority: 200, gpu: {quota: 1}, pools: {l4: {cpu: {limit: 1}}}}}",
         department="      kai: {displayName: Research}",
-        top="  muster:kai: {gpuSharing: true, shard: {placementStrategy: {gpu: spread}}}",
+        top="""\
+  muster:kai: {gpuSharing: true, shard: {placementStrategy: {gpu: spread}}}
+  muster:gangAdmission: {kai: {overQuota: allow}}
+""",
     )
     assert found.keys() == {
         f"{_TEAM}.kai.priority",
@@ -89,6 +92,7 @@ def test_what_is_said_to_kai_alone_is_told_key_by_key_under_kueue() -> None:
         f"{_TEAM}.kai.pools.l4",
         "muster:departments.research.kai.displayName",
         "muster:kai.gpuSharing",
+        "muster:gangAdmission.kai",
         "muster:kai.shard.placementStrategy.gpu",
     }
     assert all("muster:scheduler: kai" in violation.fix for violation in found.values())
@@ -165,6 +169,19 @@ def test_what_the_api_server_refuses_of_priorities_and_topologies_is_told_before
 def test_minus_one_is_told_what_to_write() -> None:
     found = _found(team="{kai: {gpu: {limit: -1}}}")
     assert "unlimited" in found[f"{_TEAM}.kai.gpu.limit"].fix
+
+
+def test_parts_of_gpus_come_from_kai_or_from_the_device_plugin() -> None:
+    top, pools = (
+        "  muster:kai: {gpuSharing: true}",
+        "    a10g: {machine: g5.2xlarge, maxNodes: 2, sharing: mps, shares: 2}",
+    )
+    found = _found(top=top, pools=pools)
+    assert found["muster:pools.a10g.sharing"].level == "error"
+    assert "isolate" in found["muster:kai.gpuSharing"].message
+    assert "muster:pools.a10g.sharing" not in {
+        path for path, violation in _found(pools=pools).items() if violation.level == "error"
+    }
 
 
 def test_a_password_has_no_place_in_a_stack_file() -> None:
