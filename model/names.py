@@ -49,6 +49,10 @@ PRIORITY_LABEL: Final = "kueue.x-k8s.io/priority-class"
 KUEUE_API_VERSION: Final = "kueue.x-k8s.io/v1beta2"
 KUEUE_CONFIG_API_VERSION: Final = "config.kueue.x-k8s.io/v1beta2"
 
+# On whatever Muster makes for a Workload, and on a Workload that waits outside the quota: until when.
+WORKLOAD_UID_LABEL: Final = f"{GROUP}/workload-uid"
+RETRY_AT_ANNOTATION: Final = f"{GROUP}/retry-at"
+
 PROVISIONING_API_VERSION: Final = "autoscaling.x-k8s.io/v1"
 CONSUME_ANNOTATION: Final = "autoscaling.x-k8s.io/consume-provisioning-request"
 CLASS_ANNOTATION: Final = "autoscaling.x-k8s.io/provisioning-class-name"

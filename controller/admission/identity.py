@@ -8,9 +8,9 @@ from typing import Final
 
 from controller.admission.objects import Workload
 from controller.gangs.identity import ATTEMPT, digest
-from model.names import GROUP
+from model.names import GROUP, WORKLOAD_UID_LABEL
 
-WORKLOAD_UID: Final = f"{GROUP}/workload-uid"
+WORKLOAD_UID: Final = WORKLOAD_UID_LABEL
 CHECK: Final = f"{GROUP}/check"
 
 

@@ -13,9 +13,9 @@ from typing import Final
 
 from controller.kube.resource import Object
 from model.gangpolicy import RetryPolicy
-from model.names import GROUP
+from model.names import GROUP, RETRY_AT_ANNOTATION
 
-RETRY_AT: Final = f"{GROUP}/retry-at"
+RETRY_AT: Final = RETRY_AT_ANNOTATION
 """On an inactive Workload: we deactivated it, and until when. Without it, somebody else did, and we stay
 away. To stop a gang that waits here for good, remove this annotation.
 """

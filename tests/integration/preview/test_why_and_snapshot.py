@@ -1,0 +1,215 @@
+"""`why` and `snapshot` against a real API server, whose schemas judge every object of the test."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from preview.__main__ import main
+from tests.integration.conftest import ApiServer
+
+NAMESPACE = "team-a"
+KUEUE = "/apis/kueue.x-k8s.io/v1beta2"
+IN = f"/namespaces/{NAMESPACE}"
+SECRET = "hunter2"
+WAITS = "2 of 4 l4 nodes for workers after 12m of 30m; releases at 10:42 UTC"
+LACKS = "insufficient unused quota for nvidia.com/gpu in flavor l4, 1 more needed"
+
+
+def _workload(name: str, *, priority: int, **spec: Any) -> dict[str, Any]:
+    container = {
+        "name": "main",
+        "image": "example.com/train",
+        "env": [{"name": "PASSWORD", "value": SECRET}],
+        "command": [SECRET],
+        "resources": {"requests": {"cpu": "1", "nvidia.com/gpu": "1"}},
+    }
+    template = {"spec": {"containers": [container], "restartPolicy": "Never"}}
+    return {
+        "apiVersion": "kueue.x-k8s.io/v1beta2",
+        "kind": "Workload",
+        "metadata": {"name": name, "namespace": NAMESPACE},
+        "spec": {
+            "queueName": "default",
+            "priority": priority,
+            "podSets": [{"name": "main", "count": 2, "template": template}],
+            **spec,
+        },
+    }
+
+
+def _condition(kind: str, status: str, message: str) -> dict[str, str]:
+    return {
+        "type": kind,
+        "status": status,
+        "reason": "Said",
+        "message": message,
+        "lastTransitionTime": "2026-11-21T10:00:00Z",
+    }
+
+
+def _admission() -> dict[str, Any]:
+    assignment = {
+        "name": "main",
+        "count": 2,
+        "flavors": {"cpu": "l4", "nvidia.com/gpu": "l4"},
+        "resourceUsage": {"cpu": "2", "nvidia.com/gpu": "2"},
+    }
+    return {"clusterQueue": "team-a", "podSetAssignments": [assignment]}
+
+
+@pytest.fixture(scope="module")
+def cluster(kueue_api: ApiServer) -> Iterator[ApiServer]:
+    """A queue of four: one that waits for capacity, two for quota, one outside of it; and an unqueued Job."""
+    api = kueue_api
+
+    def put(manifest: dict[str, Any], path: str) -> Any:
+        return api.apply(manifest, f"{path}/{manifest['metadata']['name']}")
+
+    def told(name: str, **status: Any) -> None:
+        manifest = {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "Workload", "metadata": {"name": name}}
+        api.apply({**manifest, "status": status}, f"{KUEUE}{IN}/workloads/{name}/status")
+
+    put({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}, "/api/v1/namespaces")
+    v1 = {"apiVersion": "kueue.x-k8s.io/v1beta2"}
+    put({**v1, "kind": "ClusterQueue", "metadata": {"name": "team-a"}, "spec": {}}, f"{KUEUE}/clusterqueues")
+    local = {"metadata": {"name": "default", "namespace": NAMESPACE}, "spec": {"clusterQueue": "team-a"}}
+    put({**v1, "kind": "LocalQueue", **local}, f"{KUEUE}{IN}/localqueues")
+    reserved = put(_workload("reserved", priority=100), f"{KUEUE}{IN}/workloads")
+    put(_workload("first", priority=1000), f"{KUEUE}{IN}/workloads")
+    put(_workload("second", priority=100), f"{KUEUE}{IN}/workloads")
+    outside = _workload("outside", priority=100, active=False)
+    outside["metadata"]["annotations"] = {"muster.dev/retry-at": "2099-01-01T00:00:00Z"}
+    put(outside, f"{KUEUE}{IN}/workloads")
+    check = {
+        "name": "gang",
+        "state": "Pending",
+        "message": WAITS,
+        "lastTransitionTime": "2026-11-21T10:00:00Z",
+    }
+    told(
+        "reserved",
+        conditions=[_condition("QuotaReserved", "True", "Quota reserved")],
+        admission=_admission(),
+        admissionChecks=[check],
+    )
+    told("second", conditions=[_condition("QuotaReserved", "False", LACKS)])
+    _request(api, reserved["metadata"]["uid"])
+    _event(api, reserved)
+    yield api
+    api.call("DELETE", f"/api/v1/namespaces/{NAMESPACE}")
+
+
+def _request(api: ApiServer, uid: str) -> None:
+    path = f"/apis/autoscaling.x-k8s.io/v1{IN}/provisioningrequests/muster-1"
+    pod_sets = [{"count": 2, "podTemplateRef": {"name": "muster-1"}}]
+    manifest = {
+        "apiVersion": "autoscaling.x-k8s.io/v1",
+        "kind": "ProvisioningRequest",
+        "metadata": {"name": "muster-1", "labels": {"muster.dev/workload-uid": uid}},
+        "spec": {"provisioningClassName": "queued-provisioning.gke.io", "podSets": pod_sets},
+    }
+    api.apply(manifest, path)
+    status = {"conditions": [_condition("Accepted", "True", "in the queue of the cloud")]}
+    head = {key: manifest[key] for key in ("apiVersion", "kind")} | {"metadata": {"name": "muster-1"}}
+    api.apply({**head, "status": status}, f"{path}/status")
+
+
+def _event(api: ApiServer, workload: dict[str, Any]) -> None:
+    metadata = workload["metadata"]
+    event = {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"name": "reserved.1", "namespace": NAMESPACE},
+        "involvedObject": {
+            "kind": "Workload",
+            "namespace": NAMESPACE,
+            "name": metadata["name"],
+            "uid": metadata["uid"],
+        },
+        "reason": "QuotaReserved",
+        "type": "Normal",
+        "message": "Quota reserved in ClusterQueue team-a",
+        "lastTimestamp": "2026-11-21T10:00:00Z",
+    }
+    api.call("POST", f"/api/v1{IN}/events", event)
+
+
+def _why(cluster: ApiServer, capsys: pytest.CaptureFixture[str], name: str, *more: str) -> str:
+    assert main(["why", f"{NAMESPACE}/{name}", "--kubeconfig", str(cluster.admin), *more]) == 0
+    return capsys.readouterr().out
+
+
+def test_a_gang_that_waits_for_capacity_says_how_much_and_until_when(
+    cluster: ApiServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = _why(cluster, capsys, "reserved")
+    assert said.startswith("team-a/reserved: has quota, waits for capacity\n")
+    assert f"check gang: Pending: {WAITS}" in said
+    assert "request muster-1: Accepted: in the queue of the cloud" in said
+    assert "QuotaReserved: Quota reserved in ClusterQueue team-a" in said
+
+
+def test_a_job_that_waits_for_quota_says_what_it_lacks_and_who_is_ahead(
+    cluster: ApiServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = _why(cluster, capsys, "second")
+    assert "waits for quota" in said
+    assert "position 2 of 2 in its queue, behind team-a/first" in said
+    assert "1 more needed" in said
+
+
+def test_what_waits_outside_the_quota_says_when_it_is_tried_again(
+    cluster: ApiServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = _why(cluster, capsys, "outside")
+    assert "waits outside the quota" in said
+    assert "next try at 2099-01-01 00:00:00 UTC, in " in said
+
+
+def test_programs_are_told_in_json(cluster: ApiServer, capsys: pytest.CaptureFixture[str]) -> None:
+    found = json.loads(_why(cluster, capsys, "second", "--json"))
+    assert (found["state"], found["line"]["position"], found["cluster_queue"]) == ("pending", 2, "team-a")
+    assert SECRET not in json.dumps(found)
+
+
+def test_a_job_without_a_queue_is_told_how_to_get_into_one(
+    cluster: ApiServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pod = {"restartPolicy": "Never", "containers": [{"name": "main", "image": "x"}]}
+    job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "lonely"}}
+    cluster.apply({**job, "spec": {"template": {"spec": pod}}}, f"/apis/batch/v1{IN}/jobs/lonely")
+    said = _why(cluster, capsys, "lonely")
+    assert "not queued" in said
+    assert "Fix: label it kueue.x-k8s.io/queue-name: default." in said
+
+
+def test_a_job_that_is_not_there_is_said_not_to_be(
+    cluster: ApiServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["why", "team-a/nobody", "--kubeconfig", str(cluster.admin)]) == 1
+    assert "no job and no Workload" in capsys.readouterr().err
+
+
+def test_a_stranger_is_refused_without_his_token_being_told(
+    cluster: ApiServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["why", "team-a/first", "--kubeconfig", str(cluster.kubeconfig("not-a-token"))]) == 2
+    said = capsys.readouterr().err
+    assert "answered 401" in said
+    assert "not-a-token" not in said
+
+
+def test_a_snapshot_of_a_real_server_is_written_and_read_again(
+    cluster: ApiServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["snapshot", "--kubeconfig", str(cluster.admin)]) == 0
+    text = capsys.readouterr().out
+    found = json.loads(text)
+    assert [each["name"] for each in found["workloads"]] == ["first", "outside", "reserved", "second"]
+    assert [each["state"] for each in found["workloads"]] == ["pending", "inactive", "reserved", "pending"]
+    assert found["workloads"][2]["pod_sets"][0]["usage"] == {"cpu": 2000, "nvidia.com/gpu": 2}
+    assert SECRET not in text

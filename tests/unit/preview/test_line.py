@@ -1,0 +1,61 @@
+"""The place in a queue is the one that Kueue would give."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from preview.snapshot import Condition, State, Workload
+from preview.why.line import before
+
+T0 = datetime(2026, 11, 21, 10, tzinfo=UTC)
+
+
+def _workload(name: str, *, priority: int = 0, minute: int = 0, state: State = State.PENDING) -> Workload:
+    return Workload(
+        namespace="a",
+        name=name,
+        queue="default",
+        created=T0 + timedelta(minutes=minute),
+        pod_sets=(),
+        state=state,
+        priority=priority,
+    )
+
+
+def _sent_back(workload: Workload, kind: str, reason: str, *, minute: int) -> Workload:
+    return replace(workload, conditions=(Condition(kind, "True", reason, T0 + timedelta(minutes=minute)),))
+
+
+def test_priority_goes_before_age() -> None:
+    old, high = _workload("old"), _workload("high", priority=1, minute=5)
+    assert before(old, [old, high]) == (high,)
+    assert before(high, [old, high]) == ()
+
+
+def test_what_its_check_sent_back_stands_behind_those_that_waited() -> None:
+    other = _workload("other", minute=5)
+    again = _sent_back(_workload("again"), "Evicted", "AdmissionCheck", minute=9)
+    assert before(again, [again, other]) == (other,)
+    preempted = _sent_back(_workload("preempted"), "Evicted", "Preempted", minute=9)
+    assert before(preempted, [preempted, other]) == ()
+
+
+def test_who_gave_borrowed_quota_back_waits_from_then_on() -> None:
+    taker = _workload("taker", minute=9)
+    giver = _sent_back(_workload("giver"), "Preempted", "InCohortReclaimWhileBorrowing", minute=9)
+    assert before(giver, [giver, taker]) == (taker,)
+
+
+def test_only_what_waits_stands_in_line() -> None:
+    me = _workload("me", minute=5)
+    others = [_workload(state.value, state=state) for state in State]
+    assert [each.state for each in before(me, others)] == [State.PENDING]
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=1, max_size=8))
+def test_every_place_is_held_by_one(ranks: list[tuple[int, int]]) -> None:
+    everybody = [_workload(f"w{index}", priority=one, minute=two) for index, (one, two) in enumerate(ranks)]
+    places = sorted(len(before(each, everybody)) for each in everybody)
+    assert places == list(range(len(everybody)))
