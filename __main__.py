@@ -8,7 +8,7 @@ from pulumi.runtime.config import CONFIG
 
 import stackconfig
 from components.clusters.existing import MissingContext
-from components.platform import Platform, Unsupported
+from components.platform import Platform
 from stackconfig import artifacts, upstream
 
 _OURS = "muster:"
@@ -21,11 +21,12 @@ def main() -> None:
     stack = stackconfig.parse(values, source=source)
     platform = Platform("muster", stack=stack, artifacts=upstream.of(stack, name=name))
     pulumi.export("queueNames", platform.queue_names)
+    pulumi.export("cluster", platform.cluster.outputs)
 
 
 try:
     main()
-except (stackconfig.ConfigError, artifacts.ArtifactError, MissingContext, Unsupported) as error:
+except (stackconfig.ConfigError, artifacts.ArtifactError, MissingContext) as error:
     # One message, not a stack trace: it is the description that is wrong, not the program.
     pulumi.log.error(str(error))
     sys.exit(1)

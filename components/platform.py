@@ -8,7 +8,8 @@ import pulumi
 import pulumi_kubernetes as kubernetes
 
 from components.bundle import Bundle, BundleProvider, text
-from components.clusters.existing import ExistingCluster
+from components.cluster_autoscaler import ClusterAutoscaler
+from components.clusters.cluster import cluster_of
 from components.footprint import footprint
 from components.gang_admission import GangAdmission
 from components.gpu_operator import GpuOperator
@@ -17,17 +18,12 @@ from components.priorities import Priorities
 from components.queues import Queues
 from components.schedulers.kai import Kai
 from components.schedulers.kueue import Kueue
-from model import clusters
-from model.clusters import Provider
+from model.clusters import EksCluster, Provider
 from model.gangpolicy import crd
 from model.gpu_operator import cloud_of, installation
 from model.render import queues
 from model.stack import GangMode, Scheduler, Stack, keeps_kinds
 from stackconfig.artifacts import Artifacts
-
-
-class Unsupported(Exception):
-    """The stack asks for what this program cannot make yet; the message says what it can."""
 
 
 class Platform(pulumi.ComponentResource):
@@ -38,11 +34,12 @@ class Platform(pulumi.ComponentResource):
     ) -> None:
         super().__init__("muster:index:Platform", name, None, opts)
         child = pulumi.ResourceOptions(parent=self)
-        self.cluster = ExistingCluster(stack.cluster.name, cluster=_existing(stack), opts=child)
+        self.cluster = cluster_of(stack, opts=child)
         provider, bundles = self.cluster.kubernetes, self.cluster.bundles
         size = footprint(stack)
         self.crds = _crds(self, stack=stack, artifacts=artifacts, provider=bundles)
         self.scheduler = self._scheduler(stack, artifacts, provider=provider, bundles=bundles)
+        self.autoscaler = self._autoscaler(stack, artifacts, provider=provider)
         self.kuberay = KubeRay(
             "kuberay",
             stack=stack,
@@ -102,6 +99,23 @@ class Platform(pulumi.ComponentResource):
             opts=pulumi.ResourceOptions(parent=self),
         )
 
+    def _autoscaler(
+        self, stack: Stack, artifacts: Artifacts, *, provider: kubernetes.Provider
+    ) -> ClusterAutoscaler | None:
+        """GKE has its own; in an existing cluster it is somebody else's."""
+        if not isinstance(stack.cluster, EksCluster):
+            return None
+        return ClusterAutoscaler(
+            "autoscaler",
+            cluster=stack.cluster,
+            artifacts=artifacts,
+            footprint=footprint(stack),
+            provider=provider,
+            # It looks for ProvisioningRequests when it starts.
+            depends_on=[self.crds],
+            opts=pulumi.ResourceOptions(parent=self),
+        )
+
     def _gang_admission(
         self, stack: Stack, artifacts: Artifacts, *, provider: kubernetes.Provider, bundles: BundleProvider
     ) -> GangAdmission | None:
@@ -135,12 +149,3 @@ def _crds(parent: pulumi.Resource, *, stack: Stack, artifacts: Artifacts, provid
             parent=parent, provider=provider, retain_on_delete=keeps_kinds(stack.artifacts)
         ),
     )
-
-
-def _existing(stack: Stack) -> clusters.ExistingCluster:
-    if not isinstance(stack.cluster, clusters.ExistingCluster):
-        raise Unsupported(
-            f"muster:cluster.provider: {stack.cluster.provider} is read and checked, but cannot be made yet; "
-            "use `existing` with a context of your kubeconfig."
-        )
-    return stack.cluster

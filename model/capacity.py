@@ -73,5 +73,6 @@ class Reservation:
     project: str | None = None
 
     @property
-    def is_shared(self) -> bool:
-        return self.project is not None
+    def is_group(self) -> bool:
+        """Whether it is a resource group of reservations (EKS)."""
+        return self.name.startswith("arn:")

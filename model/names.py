@@ -74,3 +74,14 @@ KAI_TOPOLOGY_API_VERSION: Final = "kai.scheduler/v1alpha1"
 KAI_SCHEDULER: Final = "kai-scheduler"
 KAI_QUEUE_LABEL: Final = "kai.scheduler/queue"
 KAI_PRIORITY_LABEL: Final = "priorityClassName"
+
+# The label of the same name as the taint of queued nodes has to be asked for.
+GKE_QUEUED_LABEL: Final = GKE_QUEUED_TAINT_KEY
+# Keeps GKE's own device plugin away (and with it GKE's driver installation).
+GKE_NO_PLUGIN_LABEL: Final = "gke-no-default-nvidia-gpu-device-plugin"
+# How cluster-autoscaler knows a GPU node on AWS (cloudprovider/aws/aws_cloud_provider.go, GPULabel).
+EKS_GPU_LABEL: Final = "k8s.amazonaws.com/accelerator"
+EFA_RESOURCE: Final = "vpc.amazonaws.com/efa"
+# cluster-autoscaler, which EKS does not bring itself: its ServiceAccount, Deployment and lease.
+AUTOSCALER: Final = "cluster-autoscaler"
+AUTOSCALER_NAMESPACE: Final = "kube-system"

@@ -26,7 +26,10 @@ class MissingContext(Exception):
 
 
 class ExistingCluster(pulumi.ComponentResource):
-    """`kubernetes` and `bundles` are the providers of everything that is installed into the cluster."""
+    """`kubernetes` and `bundles` are the providers of everything that is installed into the cluster.
+
+    Outputs: `name`, `context`.
+    """
 
     def __init__(
         self, name: str, *, cluster: clusters.ExistingCluster, opts: pulumi.ResourceOptions | None = None
@@ -41,7 +44,8 @@ class ExistingCluster(pulumi.ComponentResource):
             f"{name}-kubernetes", kubeconfig=kubeconfig, context=context, opts=child
         )
         self.bundles = BundleProvider(f"{name}-bundles", kubeconfig=kubeconfig, context=context, opts=child)
-        self.register_outputs({"context": context})
+        self.outputs: dict[str, pulumi.Input[object]] = {"name": cluster.name, "context": context}
+        self.register_outputs(self.outputs)
 
 
 def kubeconfig_of(context: str | None, *, file: str | None = None, stack_path: str) -> tuple[str, str]:

@@ -77,7 +77,7 @@ class EksCluster:
     `public_cidrs`: addresses from which the control plane answers over the internet; none: only from within
     the VPC. `access`: a name for it -> who may reach the API besides the one who made the cluster.
 
-    `kms_key`: ARN of a key that encrypts Secrets and the nodes' disks; empty: Muster makes one.
+    `kms_key`: ARN of a key that encrypts Secrets; empty: Muster makes one.
 
     `protect`: neither the cluster nor a pool that takes from a reservation can be destroyed by `pulumi
     destroy` or by a change that replaces it, until this is `false` and `pulumi up` has run.

@@ -18,8 +18,13 @@ from model.providers import Provider
 class ReleaseChannel(StrEnum):
     """Which versions GKE moves the cluster to, and when.
     https://cloud.google.com/kubernetes-engine/docs/concepts/release-channels
+
+    `none` is the default because a queued pool needs it: its nodes are not to be upgraded under a gang, and
+    in a channel the API refuses a pool whose auto-upgrade is off ("Auto_upgrade must be true when
+    release_channel REGULAR is set"). Outside of a channel GKE still upgrades what is out of support.
     """
 
+    NONE = "none"
     RAPID = "rapid"
     REGULAR = "regular"
     STABLE = "stable"
@@ -95,7 +100,7 @@ class GkeCluster:
     region: str
     zones: tuple[str, ...] = ()
     protect: bool = True
-    release_channel: ReleaseChannel = ReleaseChannel.REGULAR
+    release_channel: ReleaseChannel = ReleaseChannel.NONE
     version: str | None = None
     network: GkeNetwork = GkeNetwork()
     authorized_networks: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))

@@ -27,6 +27,8 @@ class Registered:
     depends_on: frozenset[str]
     provider: str
     is_custom: bool
+    protect: bool
+    ignore_changes: frozenset[str]
 
 
 class Program:
@@ -60,6 +62,23 @@ class Program:
         return False
 
 
+# What a cloud says of a thing that it has made.
+MADE: Mapping[str, Mapping[str, Any]] = {
+    "gcp:container/cluster:Cluster": {
+        "endpoint": "192.0.2.1",
+        "masterAuth": {"clusterCaCertificate": "Q0E="},
+    },
+    "gcp:serviceaccount/account:Account": {"email": "nodes@p.iam.gserviceaccount.com"},
+    "aws:eks/cluster:Cluster": {
+        "endpoint": "https://eks.test",
+        "certificateAuthority": {"data": "Q0E="},
+        "vpcConfig": {"clusterSecurityGroupId": "sg-cluster", "vpcId": "vpc-1"},
+    },
+    "aws:eks/nodeGroup:NodeGroup": {"resources": [{"autoscalingGroups": [{"name": "asg-1"}]}]},
+    "aws:ec2/launchTemplate:LaunchTemplate": {"latestVersion": 3},
+}
+
+
 @dataclass(slots=True)
 class _Cluster(pulumi.runtime.Mocks):
     """A cluster that has `existing` and takes everything as it comes."""
@@ -67,7 +86,7 @@ class _Cluster(pulumi.runtime.Mocks):
     existing: list[dict[str, Any]]
 
     def new_resource(self, args: pulumi.runtime.MockResourceArgs) -> tuple[str | None, dict[Any, Any]]:
-        return f"{args.name}-id", dict(args.inputs)
+        return f"{args.name}-id", {**args.inputs, **MADE.get(args.typ, {})}
 
     # The SDK takes a plain dictionary as well as the pair that it declares.
     def call(self, args: pulumi.runtime.MockCallArgs) -> Any:
@@ -99,6 +118,8 @@ class _Monitor(mocks.MockMonitor):
                     depends_on=frozenset(request.dependencies),
                     provider=request.provider,
                     is_custom=request.custom,
+                    protect=request.protect,
+                    ignore_changes=frozenset(request.ignoreChanges),
                 )
             )
         register: Callable[[Any], Any] = super().RegisterResource
@@ -135,3 +156,10 @@ def _end(loop: asyncio.AbstractEventLoop) -> None:
 
 def _nothing(_: object) -> None:
     return None
+
+
+def secret(value: Any) -> Any:
+    """What a secret input holds; an input that is no secret is a mistake of the program."""
+    assert isinstance(value, dict), "not a secret"
+    assert value.get(rpc._special_sig_key) == rpc._special_secret_sig, "not a secret"
+    return value["value"]

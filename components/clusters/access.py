@@ -1,0 +1,75 @@
+"""How a program reaches a cluster of its own making: a kubeconfig, and the providers that use it.
+
+The kubeconfig holds no credential: it names the cloud's own plugin, which asks for a token with the
+credentials of whoever runs it. It is a secret all the same, because it says where the control plane is.
+"""
+
+import json
+from dataclasses import dataclass
+
+import pulumi
+import pulumi_kubernetes as kubernetes
+
+from components.bundle import BundleProvider
+
+# Installed beside `kubectl`: https://kubernetes.io/docs/reference/access-authn-authz/authentication/
+_EXEC = "client.authentication.k8s.io/v1beta1"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plugin:
+    """A program on PATH that hands out tokens, and what to say where it is missing."""
+
+    command: str
+    arguments: tuple[str, ...] = ()
+    hint: str
+
+    def user(self) -> dict[str, object]:
+        call: dict[str, object] = {
+            "apiVersion": _EXEC,
+            "command": self.command,
+            "installHint": self.hint,
+            "interactiveMode": "Never",
+            "provideClusterInfo": True,
+        }
+        return {"exec": call | ({"args": list(self.arguments)} if self.arguments else {})}
+
+
+def kubeconfig(
+    context: str, *, endpoint: pulumi.Output[str], authority: pulumi.Output[str], plugin: Plugin
+) -> pulumi.Output[str]:
+    """`endpoint`: an address or an `https://` URL; `authority`: the certificate authority in base64."""
+
+    def text(values: list[str]) -> str:
+        server = values[0] if values[0].startswith("https://") else f"https://{values[0]}"
+        cluster = {"server": server, "certificate-authority-data": values[1]}
+        return json.dumps(
+            {
+                "apiVersion": "v1",
+                "kind": "Config",
+                "current-context": context,
+                "contexts": [{"name": context, "context": {"cluster": context, "user": context}}],
+                "clusters": [{"name": context, "cluster": cluster}],
+                "users": [{"name": context, "user": plugin.user()}],
+            }
+        )
+
+    return pulumi.Output.secret(pulumi.Output.all(endpoint, authority).apply(text))
+
+
+def providers(
+    name: str,
+    *,
+    kubeconfig: pulumi.Output[str],
+    context: str,
+    after: list[pulumi.Resource],
+    parent: pulumi.Resource,
+) -> tuple[kubernetes.Provider, BundleProvider]:
+    """The providers of everything that is installed. `after`: nodes that have to be there first, and that
+    stay until everything installed is gone.
+    """
+    child = pulumi.ResourceOptions(parent=parent, depends_on=after)
+    return (
+        kubernetes.Provider(f"{name}-kubernetes", kubeconfig=kubeconfig, context=context, opts=child),
+        BundleProvider(f"{name}-bundles", kubeconfig=kubeconfig, context=context, opts=child),
+    )

@@ -1,0 +1,36 @@
+"""Which component makes or finds the cluster that a stack describes."""
+
+from typing import Protocol
+
+import pulumi
+import pulumi_kubernetes as kubernetes
+
+from components.bundle import BundleProvider
+from components.clusters.existing import ExistingCluster
+from model.clusters import EksCluster, GkeCluster
+from model.clusters import ExistingCluster as Existing
+from model.stack import Stack
+
+
+class MadeCluster(Protocol):
+    """What everything above a cluster knows of it: where to install, and what it tells the outside."""
+
+    kubernetes: kubernetes.Provider
+    bundles: BundleProvider
+    outputs: dict[str, pulumi.Input[object]]
+
+
+def cluster_of(stack: Stack, *, opts: pulumi.ResourceOptions) -> MadeCluster:
+    """The SDK of a cloud is a second of imports: it is loaded for the stacks that use that cloud."""
+    described = stack.cluster
+    match described:
+        case Existing():
+            return ExistingCluster(described.name, cluster=described, opts=opts)
+        case GkeCluster():
+            from components.clusters.gke import GkeGpuCluster
+
+            return GkeGpuCluster(described.name, cluster=described, stack_pools=stack.pools, opts=opts)
+        case EksCluster():
+            from components.clusters.eks import EksGpuCluster
+
+            return EksGpuCluster(described.name, cluster=described, stack_pools=stack.pools, opts=opts)

@@ -1,0 +1,7 @@
+"""EKS: a cluster with a private endpoint, its network, roles and key, its system pool, and a managed node
+group a pool of the stack.
+"""
+
+from components.clusters.eks.component import EksGpuCluster
+
+__all__ = ["EksGpuCluster"]

@@ -1,0 +1,63 @@
+"""EKS's own add-ons: the network, names, the proxy, Pod Identity and disks, as EKS offers them by default for
+the cluster's version.
+
+Those that nodes need to become Ready come before nodes; those that need nodes come after.
+"""
+
+from typing import Final
+
+import pulumi
+import pulumi_aws as aws
+
+from components.clusters.eks import roles
+from model.clusters import EksCluster
+
+# add-on -> (ServiceAccount, managed policy) of what needs rights in AWS.
+_RIGHTS: Final = {
+    "vpc-cni": ("aws-node", roles.CNI_POLICY),
+    "aws-ebs-csi-driver": (
+        "ebs-csi-controller-sa",
+        "arn:aws:iam::aws:policy/service-role/AmazonEBSCSIDriverPolicy",
+    ),
+}
+BEFORE_NODES: Final = ("eks-pod-identity-agent", "vpc-cni", "kube-proxy")
+AFTER_NODES: Final = ("coredns", "aws-ebs-csi-driver")
+
+
+def addons(
+    names: tuple[str, ...],
+    *,
+    cluster: aws.eks.Cluster,
+    described: EksCluster,
+    opts: pulumi.ResourceOptions,
+) -> list[pulumi.Resource]:
+    return [_addon(name, cluster=cluster, described=described, opts=opts) for name in names]
+
+
+def _addon(
+    name: str, *, cluster: aws.eks.Cluster, described: EksCluster, opts: pulumi.ResourceOptions
+) -> aws.eks.Addon:
+    identities = None
+    if name in _RIGHTS:
+        account, policy = _RIGHTS[name]
+        role, grants = _pod_role(f"{described.name}-{name}", policy, described, opts)
+        identities = [aws.eks.AddonPodIdentityAssociationArgs(role_arn=role.arn, service_account=account)]
+        opts = pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(depends_on=grants))
+    return aws.eks.Addon(
+        f"{described.name}-{name}",
+        cluster_name=cluster.name,
+        addon_name=name,
+        pod_identity_associations=identities,
+        # A cluster comes with copies of some that nobody manages: the add-on takes them over.
+        resolve_conflicts_on_create="OVERWRITE",
+        resolve_conflicts_on_update="PRESERVE",
+        tags=dict(described.tags) or None,
+        opts=opts,
+    )
+
+
+def _pod_role(
+    name: str, policy: str, described: EksCluster, opts: pulumi.ResourceOptions
+) -> tuple[aws.iam.Role, list[pulumi.Resource]]:
+    role = roles.pod_role(name, tags=described.tags, opts=opts)
+    return role, [aws.iam.RolePolicyAttachment(name, role=role.name, policy_arn=policy, opts=opts)]

@@ -1,0 +1,95 @@
+"""The EKS cluster as one component: network, key, roles, control plane, add-ons, groups, and the way in."""
+
+from collections.abc import Mapping
+
+import pulumi
+import pulumi_aws as aws
+
+from components.clusters import access
+from components.clusters.eks import addons, autoscaler, control_plane, roles
+from components.clusters.eks.groups import NodeGroups
+from components.clusters.eks.network import network
+from model.clusters import Access, EksCluster
+from model.pools import Pool
+
+
+class EksGpuCluster(pulumi.ComponentResource):
+    """`kubernetes` and `bundles` are the providers of everything that is installed into the cluster.
+
+    `access` is who else may reach the API, by a name for it, beside what the stack says of the cluster:
+    a team's people, with the groups that its RBAC binds.
+
+    Outputs: `name`, `endpoint`, `region`, `version`, `pools` (name -> node group), `keyArn`, and
+    `kubeconfig`, which is secret.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        cluster: EksCluster,
+        stack_pools: tuple[Pool, ...],
+        access_for: Mapping[str, Access] | None = None,
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
+        super().__init__("muster:clusters:EksGpuCluster", name, None, opts)
+        amazon = aws.Provider(f"{name}-aws", region=cluster.region, opts=pulumi.ResourceOptions(parent=self))
+        child = pulumi.ResourceOptions(parent=self, provider=amazon)
+        subnets = network(cluster, opts=child)
+        key_arn = control_plane.key(cluster, opts=child)
+        ours = control_plane.control_plane(cluster, network=subnets, key_arn=key_arn, opts=child)
+        for who, entry in sorted({**cluster.access, **(access_for or {})}.items()):
+            control_plane.grant(who, entry, cluster=ours, described=cluster, opts=child)
+        role, grants = roles.service_role(
+            f"{name}-nodes", "ec2.amazonaws.com", roles.NODE_POLICIES, tags=cluster.tags, opts=child
+        )
+        early = addons.addons(addons.BEFORE_NODES, cluster=ours, described=cluster, opts=child)
+        groups = NodeGroups(
+            cluster,
+            control_plane=ours,
+            role_arn=role.arn,
+            network=subnets,
+            opts=pulumi.ResourceOptions.merge(child, pulumi.ResourceOptions(depends_on=[*grants, *early])),
+        )
+        self.system = groups.system()
+        self.pools = {pool.name: groups.of(pool) for pool in stack_pools}
+        late = addons.addons(
+            addons.AFTER_NODES,
+            cluster=ours,
+            described=cluster,
+            opts=pulumi.ResourceOptions.merge(child, pulumi.ResourceOptions(depends_on=[self.system])),
+        )
+        scaling = autoscaler.identity(cluster, cluster=ours, opts=child)
+        self.kubeconfig = access.kubeconfig(
+            name,
+            endpoint=ours.endpoint,
+            authority=ours.certificate_authority.apply(lambda authority: authority.data or ""),
+            plugin=access.Plugin(
+                command="aws",
+                arguments=(
+                    "eks",
+                    "get-token",
+                    "--output=json",
+                    f"--cluster-name={name}",
+                    f"--region={cluster.region}",
+                ),
+                hint="install it: https://docs.aws.amazon.com/cli/latest/userguide/getting-started-install.html",
+            ),
+        )
+        self.kubernetes, self.bundles = access.providers(
+            name,
+            kubeconfig=self.kubeconfig,
+            context=name,
+            after=[self.system, *late, scaling],
+            parent=self,
+        )
+        self.outputs: dict[str, pulumi.Input[object]] = {
+            "name": ours.name,
+            "region": cluster.region,
+            "version": ours.version,
+            "endpoint": ours.endpoint,
+            "keyArn": key_arn,
+            "kubeconfig": self.kubeconfig,
+            "pools": {pool: made.node_group_name for pool, made in self.pools.items()},
+        }
+        self.register_outputs(self.outputs)

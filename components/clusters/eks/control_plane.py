@@ -1,0 +1,116 @@
+"""The EKS cluster itself: endpoint, encryption, logs, and who may reach its API."""
+
+from typing import Final
+
+import pulumi
+import pulumi_aws as aws
+
+from components.clusters.eks import roles
+from components.clusters.eks.network import Network
+from model.clusters import Access, AccessPolicy, EksCluster
+
+_POLICIES: Final = {
+    AccessPolicy.CLUSTER_ADMIN: "AmazonEKSClusterAdminPolicy",
+    AccessPolicy.ADMIN: "AmazonEKSAdminPolicy",
+    AccessPolicy.EDIT: "AmazonEKSEditPolicy",
+    AccessPolicy.VIEW: "AmazonEKSViewPolicy",
+}
+_TIMEOUTS: Final = pulumi.CustomTimeouts(create="45m", update="90m", delete="45m")
+
+
+def key(cluster: EksCluster, *, opts: pulumi.ResourceOptions) -> pulumi.Input[str]:
+    """ARN of the key that encrypts Secrets. One of ours outlives a mistaken destroy by 30 days."""
+    if cluster.kms_key is not None:
+        return cluster.kms_key
+    made = aws.kms.Key(
+        cluster.name,
+        description=f"Secrets of the EKS cluster {cluster.name}",
+        enable_key_rotation=True,
+        deletion_window_in_days=30,
+        tags=dict(cluster.tags) or None,
+        opts=pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(protect=cluster.protect)),
+    )
+    return made.arn
+
+
+def control_plane(
+    cluster: EksCluster, *, network: Network, key_arn: pulumi.Input[str], opts: pulumi.ResourceOptions
+) -> aws.eks.Cluster:
+    role, grants = roles.service_role(
+        f"{cluster.name}-cluster",
+        "eks.amazonaws.com",
+        roles.CLUSTER_POLICIES,
+        tags=cluster.tags,
+        opts=opts,
+    )
+    # EKS makes the group itself, without an end to what it keeps, unless it is there before.
+    logs = aws.cloudwatch.LogGroup(
+        f"{cluster.name}-logs",
+        name=f"/aws/eks/{cluster.name}/cluster",
+        retention_in_days=cluster.log_days,
+        tags=dict(cluster.tags) or None,
+        opts=opts,
+    )
+    return aws.eks.Cluster(
+        cluster.name,
+        name=cluster.name,
+        version=cluster.version,
+        role_arn=role.arn,
+        vpc_config=aws.eks.ClusterVpcConfigArgs(
+            subnet_ids=[network.subnets[zone] for zone in sorted(network.subnets)],
+            endpoint_private_access=True,
+            endpoint_public_access=bool(cluster.public_cidrs),
+            public_access_cidrs=list(cluster.public_cidrs) or None,
+        ),
+        access_config=aws.eks.ClusterAccessConfigArgs(
+            # Access entries alone: no ConfigMap that a careless edit locks everybody out with.
+            authentication_mode="API",
+            # Whoever runs the program installs into the cluster it makes.
+            bootstrap_cluster_creator_admin_permissions=True,
+        ),
+        encryption_config=aws.eks.ClusterEncryptionConfigArgs(
+            provider=aws.eks.ClusterEncryptionConfigProviderArgs(key_arn=key_arn), resources=["secrets"]
+        ),
+        enabled_cluster_log_types=list(cluster.logs),
+        upgrade_policy=aws.eks.ClusterUpgradePolicyArgs(support_type="STANDARD"),
+        deletion_protection=cluster.protect,
+        tags=dict(cluster.tags) or None,
+        opts=pulumi.ResourceOptions.merge(
+            opts,
+            pulumi.ResourceOptions(
+                protect=cluster.protect,
+                custom_timeouts=_TIMEOUTS,
+                depends_on=[*grants, logs, *network.way_out],
+            ),
+        ),
+    )
+
+
+def grant(
+    name: str,
+    access: Access,
+    *,
+    cluster: aws.eks.Cluster,
+    described: EksCluster,
+    opts: pulumi.ResourceOptions,
+) -> aws.eks.AccessEntry:
+    """One access entry, with one of EKS's policies for the whole cluster, groups of our RBAC, or both."""
+    entry = aws.eks.AccessEntry(
+        f"{described.name}-access-{name}",
+        cluster_name=cluster.name,
+        principal_arn=access.principal,
+        kubernetes_groups=list(access.groups) or None,
+        type="STANDARD",
+        tags=dict(described.tags) or None,
+        opts=opts,
+    )
+    if access.policy is not None:
+        aws.eks.AccessPolicyAssociation(
+            f"{described.name}-access-{name}",
+            cluster_name=cluster.name,
+            principal_arn=access.principal,
+            policy_arn=f"arn:aws:eks::aws:cluster-access-policy/{_POLICIES[access.policy]}",
+            access_scope=aws.eks.AccessPolicyAssociationAccessScopeArgs(type="cluster"),
+            opts=pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(depends_on=[entry])),
+        )
+    return entry

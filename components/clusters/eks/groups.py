@@ -1,0 +1,223 @@
+"""The managed node groups of an EKS cluster: the system pool, and one a pool of the stack.
+
+Node counts are cluster-autoscaler's from the first minute on: they are said once, at creation, and never
+again.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import pulumi
+import pulumi_aws as aws
+
+from components.clusters.eks import launch
+from components.clusters.eks.network import Network
+from model import names
+from model.capacity import Capacity
+from model.clusters import EksCluster
+from model.nodes import Image
+from model.pools import Pool
+
+_COUNTS: Final = ["scalingConfig.desiredSize"]
+_TIMEOUTS: Final = pulumi.CustomTimeouts(create="60m", update="90m", delete="60m")
+_CAPACITY: Final = {Capacity.SPOT: "SPOT", Capacity.CAPACITY_BLOCK: "CAPACITY_BLOCK"}
+# (image, has GPUs) -> AMI type. The NVIDIA ones hold driver and container toolkit.
+_AMI: Final = {
+    (Image.AL2023, False): "AL2023_x86_64_STANDARD",
+    (Image.AL2023, True): "AL2023_x86_64_NVIDIA",
+    (Image.BOTTLEROCKET, False): "BOTTLEROCKET_x86_64",
+    (Image.BOTTLEROCKET, True): "BOTTLEROCKET_x86_64_NVIDIA",
+}
+
+
+class NodeGroups:
+    """Makes them all alike: `of(pool)` and `system()`. `groups`: the security groups of every node."""
+
+    def __init__(
+        self,
+        cluster: EksCluster,
+        *,
+        control_plane: aws.eks.Cluster,
+        role_arn: pulumi.Input[str],
+        network: Network,
+        opts: pulumi.ResourceOptions,
+    ) -> None:
+        self._cluster, self._control_plane = cluster, control_plane
+        self._role_arn, self._network, self._opts = role_arn, network, opts
+        self._shared = control_plane.vpc_config.apply(lambda config: config.cluster_security_group_id or "")
+        self._fabric: aws.ec2.SecurityGroup | None = None
+
+    def of(self, pool: Pool) -> aws.eks.NodeGroup:
+        described = self._cluster
+        template = launch.launch_template(
+            pool,
+            described,
+            groups=self._groups(pool),
+            placement=launch.placement_group(pool, described, opts=self._opts),
+            opts=self._opts,
+        )
+        is_block = pool.capacity is Capacity.CAPACITY_BLOCK
+        group = self._group(
+            pool.name,
+            template,
+            instance_types=None if is_block else [pool.machine.name],
+            ami_type=_AMI[pool.image or Image.AL2023, pool.is_gpu],
+            capacity_type=_CAPACITY.get(pool.capacity, "ON_DEMAND"),
+            zones=pool.zones or described.zones,
+            size=(pool.min_nodes, pool.max_nodes),
+            labels=labels(pool),
+            taints=[_gpu_taint()] if pool.is_gpu else None,
+            # A gang's node is not taken away under it, and a reservation has none to put in its place.
+            repair=pool.capacity in (Capacity.ON_DEMAND, Capacity.SPOT),
+            protect=described.protect and pool.capacity.is_reserved,
+        )
+        for key, value in template_tags(pool).items():
+            self._tag(pool, group, key, value)
+        return group
+
+    def system(self) -> aws.eks.NodeGroup:
+        """Kueue, KubeRay, cluster-autoscaler and ours run here, apart from all work."""
+        described, size = self._cluster, self._cluster.system_pool
+        name = f"{described.name}-{names.SYSTEM_POOL}"
+        template = launch.Template(
+            name,
+            description=f"Nodes of the system pool of the EKS cluster {described.name}",
+            update_default_version=True,
+            block_device_mappings=[launch.disk("/dev/xvda", 100)],
+            metadata_options=launch.metadata(),
+            vpc_security_group_ids=[self._shared],
+            tag_specifications=launch.tags(described, name),
+            tags=dict(described.tags) or None,
+            opts=self._opts,
+        )
+        return self._group(
+            names.SYSTEM_POOL,
+            template,
+            instance_types=[size.machine.name],
+            ami_type=_AMI[Image.AL2023, False],
+            capacity_type="ON_DEMAND",
+            zones=described.zones,
+            size=(size.min_nodes, size.max_nodes),
+            labels={names.POOL_LABEL: names.SYSTEM_POOL},
+            taints=None,
+            repair=True,
+            protect=False,
+        )
+
+    def _group(
+        self,
+        name: str,
+        template: launch.Template,
+        *,
+        instance_types: list[str] | None,
+        ami_type: str,
+        capacity_type: str,
+        zones: tuple[str, ...],
+        size: tuple[int, int],
+        labels: dict[str, str],
+        taints: list[aws.eks.NodeGroupTaintArgs] | None,
+        repair: bool,
+        protect: bool,
+    ) -> aws.eks.NodeGroup:
+        least, most = size
+        return aws.eks.NodeGroup(
+            f"{self._cluster.name}-{name}",
+            node_group_name=name,
+            cluster_name=self._control_plane.name,
+            version=self._control_plane.version,
+            node_role_arn=self._role_arn,
+            subnet_ids=[self._network.subnets[zone] for zone in zones],
+            ami_type=ami_type,
+            capacity_type=capacity_type,
+            instance_types=instance_types,
+            launch_template=aws.eks.NodeGroupLaunchTemplateArgs(
+                id=template.id, version=template.latest_version.apply(str)
+            ),
+            scaling_config=aws.eks.NodeGroupScalingConfigArgs(
+                desired_size=least, min_size=least, max_size=most
+            ),
+            update_config=aws.eks.NodeGroupUpdateConfigArgs(max_unavailable=1),
+            node_repair_config=aws.eks.NodeGroupNodeRepairConfigArgs(enabled=repair),
+            labels=labels,
+            taints=taints,
+            tags=dict(self._cluster.tags) or None,
+            opts=pulumi.ResourceOptions.merge(
+                self._opts,
+                pulumi.ResourceOptions(
+                    protect=protect,
+                    ignore_changes=_COUNTS,
+                    delete_before_replace=True,
+                    custom_timeouts=_TIMEOUTS,
+                ),
+            ),
+        )
+
+    def _groups(self, pool: Pool) -> list[pulumi.Input[str]]:
+        return [self._shared, self._among_themselves().id] if pool.efa else [self._shared]
+
+    def _among_themselves(self) -> aws.ec2.SecurityGroup:
+        """EFA passes only where a group allows everything in both directions between its own members.
+        https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa-start.html
+        """
+        if self._fabric is not None:
+            return self._fabric
+        name = f"{self._cluster.name}-efa"
+        self._fabric = aws.ec2.SecurityGroup(
+            name,
+            description="EFA traffic between nodes",
+            vpc_id=self._control_plane.vpc_config.apply(lambda config: config.vpc_id or ""),
+            tags={**self._cluster.tags, "Name": name},
+            opts=self._opts,
+        )
+        own = self._fabric.id
+        aws.vpc.SecurityGroupIngressRule(
+            name, security_group_id=own, referenced_security_group_id=own, ip_protocol="-1", opts=self._opts
+        )
+        aws.vpc.SecurityGroupEgressRule(
+            name, security_group_id=own, referenced_security_group_id=own, ip_protocol="-1", opts=self._opts
+        )
+        return self._fabric
+
+    def _tag(self, pool: Pool, group: aws.eks.NodeGroup, key: str, value: str) -> None:
+        aws.autoscaling.Tag(
+            f"{self._cluster.name}-{pool.name}-{key.removeprefix(_TEMPLATE)}",
+            autoscaling_group_name=group.resources.apply(_scaling_group),
+            tag=aws.autoscaling.TagTagArgs(key=key, value=value, propagate_at_launch=False),
+            opts=self._opts,
+        )
+
+
+_TEMPLATE: Final = "k8s.io/cluster-autoscaler/node-template/"
+
+
+def labels(pool: Pool) -> dict[str, str]:
+    """The last one is how cluster-autoscaler knows a GPU node whose GPUs are not advertised yet."""
+    found = {**pool.labels, names.POOL_LABEL: pool.name}
+    return found | ({names.EKS_GPU_LABEL: pool.accelerator.name} if pool.accelerator else {})
+
+
+def template_tags(pool: Pool) -> Mapping[str, str]:
+    """What cluster-autoscaler has to know of a node of an empty group.
+
+    https://github.com/kubernetes/autoscaler/blob/master/cluster-autoscaler/cloudprovider/aws/README.md
+    """
+    found = {f"{_TEMPLATE}label/{key}": value for key, value in labels(pool).items()}
+    found[f"{_TEMPLATE}resources/ephemeral-storage"] = f"{pool.boot_disk_gib}Gi"
+    if pool.is_gpu:
+        found[f"{_TEMPLATE}taint/{names.GPU_TAINT_KEY}"] = f"{names.GPU_TAINT_VALUE}:{names.GPU_TAINT_EFFECT}"
+        found[f"{_TEMPLATE}resources/{names.GPU_RESOURCE}"] = str(pool.gpus_per_node)
+    if pool.efa:
+        found[f"{_TEMPLATE}resources/{names.EFA_RESOURCE}"] = str(pool.machine.efa)
+    return dict(sorted(found.items()))
+
+
+def _gpu_taint() -> aws.eks.NodeGroupTaintArgs:
+    return aws.eks.NodeGroupTaintArgs(
+        key=names.GPU_TAINT_KEY, value=names.GPU_TAINT_VALUE, effect="NO_SCHEDULE"
+    )
+
+
+def _scaling_group(resources: Sequence[aws.eks.outputs.NodeGroupResource]) -> str:
+    """EKS makes exactly one Auto Scaling group for a node group."""
+    groups = resources[0].autoscaling_groups if resources else None
+    return (groups[0].name or "") if groups else ""

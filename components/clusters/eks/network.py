@@ -1,0 +1,144 @@
+"""The VPC of an EKS cluster: a private subnet a zone for nodes and pods, a small public one for the way out
+(NAT), endpoints for S3 and the registry. Or the VPC that is there.
+"""
+
+import ipaddress
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import pulumi
+import pulumi_aws as aws
+
+from model.clusters import EksCluster, NatGateways
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Network:
+    """`subnets`: zone -> private subnet. `way_out`: what nodes need before they can pull an image."""
+
+    subnets: Mapping[str, pulumi.Input[str]]
+    way_out: list[pulumi.Resource]
+
+
+def network(cluster: EksCluster, *, opts: pulumi.ResourceOptions) -> Network:
+    there = cluster.network.existing
+    if there is not None:
+        return Network(subnets=dict(there.private_subnets), way_out=[])
+    return _Vpc(cluster, opts).network
+
+
+def subnet_cidrs(cidr: str, zones: tuple[str, ...]) -> tuple[dict[str, str], dict[str, str]]:
+    """The private and public range of each zone: most of the VPC is divided among the private ones, because
+    every pod takes an address there; the public ones hold one NAT gateway each.
+    """
+    whole = ipaddress.IPv4Network(cidr)
+    slots = list(whole.subnets(new_prefix=whole.prefixlen + _bits(len(zones) + 1)))
+    small = slots[-1].subnets(new_prefix=min(28, slots[-1].prefixlen + _bits(len(zones))))
+    private = {zone: str(slot) for zone, slot in zip(zones, slots, strict=False)}
+    return private, {zone: str(slot) for zone, slot in zip(zones, small, strict=False)}
+
+
+def _bits(number: int) -> int:
+    return (number - 1).bit_length()
+
+
+class _Vpc:
+    """Makes the VPC; `network` is what comes of it."""
+
+    def __init__(self, cluster: EksCluster, opts: pulumi.ResourceOptions) -> None:
+        self._cluster, self._opts = cluster, opts
+        self._vpc = aws.ec2.Vpc(
+            cluster.name,
+            cidr_block=cluster.network.cidr,
+            enable_dns_hostnames=True,
+            enable_dns_support=True,
+            tags=self._tags(cluster.name),
+            opts=opts,
+        )
+        private, public = subnet_cidrs(cluster.network.cidr, cluster.zones)
+        gateways = self._gateways(public)
+        subnets: dict[str, pulumi.Input[str]] = {}
+        tables: list[aws.ec2.RouteTable] = []
+        routes: list[pulumi.Resource] = []
+        for zone, cidr in private.items():
+            name = f"{cluster.name}-private-{zone}"
+            subnet = self._subnet(name, zone, cidr, role="internal-elb")
+            table = self._table(name)
+            gateway = gateways.get(zone) or next(iter(gateways.values()))
+            routes.append(self._route(name, table, nat_gateway_id=gateway.id))
+            self._associate(name, table, subnet)
+            subnets[zone] = subnet.id
+            tables.append(table)
+        endpoint = aws.ec2.VpcEndpoint(
+            f"{cluster.name}-s3",
+            vpc_id=self._vpc.id,
+            # Layers of images in ECR come from S3: this way they cost nothing and pass no NAT gateway.
+            service_name=f"com.amazonaws.{cluster.region}.s3",
+            vpc_endpoint_type="Gateway",
+            route_table_ids=[table.id for table in tables],
+            tags=self._tags(f"{cluster.name}-s3"),
+            opts=opts,
+        )
+        self.network = Network(subnets=subnets, way_out=[*routes, endpoint])
+
+    def _gateways(self, public: Mapping[str, str]) -> dict[str, aws.ec2.NatGateway]:
+        """One NAT gateway a zone, or one for all, each in a public subnet with an address of its own."""
+        cluster = self._cluster
+        internet = aws.ec2.InternetGateway(
+            cluster.name, vpc_id=self._vpc.id, tags=self._tags(cluster.name), opts=self._opts
+        )
+        table = self._table(f"{cluster.name}-public")
+        out = self._route(f"{cluster.name}-public", table, gateway_id=internet.id)
+        found: dict[str, aws.ec2.NatGateway] = {}
+        for zone, cidr in public.items():
+            name = f"{cluster.name}-public-{zone}"
+            subnet = self._subnet(name, zone, cidr, role="elb")
+            self._associate(name, table, subnet)
+            if found and cluster.network.nat_gateways is NatGateways.ONE:
+                continue
+            address = aws.ec2.Eip(name, domain="vpc", tags=self._tags(name), opts=self._opts)
+            found[zone] = aws.ec2.NatGateway(
+                name,
+                subnet_id=subnet.id,
+                allocation_id=address.id,
+                tags=self._tags(name),
+                opts=pulumi.ResourceOptions.merge(self._opts, pulumi.ResourceOptions(depends_on=[out])),
+            )
+        return found
+
+    def _subnet(self, name: str, zone: str, cidr: str, *, role: str) -> aws.ec2.Subnet:
+        return aws.ec2.Subnet(
+            name,
+            vpc_id=self._vpc.id,
+            cidr_block=cidr,
+            availability_zone=zone,
+            map_public_ip_on_launch=False,
+            tags={**self._tags(name), f"kubernetes.io/role/{role}": "1"},
+            opts=self._opts,
+        )
+
+    def _table(self, name: str) -> aws.ec2.RouteTable:
+        return aws.ec2.RouteTable(name, vpc_id=self._vpc.id, tags=self._tags(name), opts=self._opts)
+
+    def _route(
+        self,
+        name: str,
+        table: aws.ec2.RouteTable,
+        *,
+        gateway_id: pulumi.Input[str] | None = None,
+        nat_gateway_id: pulumi.Input[str] | None = None,
+    ) -> aws.ec2.Route:
+        return aws.ec2.Route(
+            name,
+            route_table_id=table.id,
+            destination_cidr_block="0.0.0.0/0",
+            gateway_id=gateway_id,
+            nat_gateway_id=nat_gateway_id,
+            opts=self._opts,
+        )
+
+    def _associate(self, name: str, table: aws.ec2.RouteTable, subnet: aws.ec2.Subnet) -> None:
+        aws.ec2.RouteTableAssociation(name, route_table_id=table.id, subnet_id=subnet.id, opts=self._opts)
+
+    def _tags(self, name: str) -> dict[str, str]:
+        return {**self._cluster.tags, "Name": name}

@@ -1,0 +1,98 @@
+"""The GKE cluster itself, without nodes: its default pool is removed, pools are resources of their own."""
+
+from typing import Final
+
+import pulumi
+import pulumi_gcp as gcp
+
+from components.clusters.gke.network import Network
+from model.clusters import GkeCluster, ReleaseChannel
+
+_CHANNELS: Final = {channel: channel.value.upper() for channel in ReleaseChannel} | {
+    ReleaseChannel.NONE: "UNSPECIFIED"
+}
+# The default pool exists for minutes and is removed. Node counts belong to the autoscaler.
+_NOT_OURS: Final = ["initialNodeCount", "nodeConfig", "nodePools", "nodeVersion"]
+_TIMEOUTS: Final = pulumi.CustomTimeouts(create="60m", update="90m", delete="60m")
+
+
+def control_plane(
+    cluster: GkeCluster,
+    *,
+    network: Network,
+    service_account: pulumi.Input[str],
+    multi_networking: bool,
+    opts: pulumi.ResourceOptions,
+) -> gcp.container.Cluster:
+    """`multi_networking`: some pool has further networks, which can be switched on at creation only."""
+    return gcp.container.Cluster(
+        cluster.name,
+        name=cluster.name,
+        location=cluster.region,
+        node_locations=list(cluster.zones) or None,
+        min_master_version=cluster.version,
+        release_channel=gcp.container.ClusterReleaseChannelArgs(channel=_CHANNELS[cluster.release_channel]),
+        network=network.network,
+        subnetwork=network.subnetwork,
+        networking_mode="VPC_NATIVE",
+        ip_allocation_policy=gcp.container.ClusterIpAllocationPolicyArgs(
+            cluster_secondary_range_name=network.pods, services_secondary_range_name=network.services
+        ),
+        datapath_provider="ADVANCED_DATAPATH",
+        enable_multi_networking=multi_networking or None,
+        private_cluster_config=gcp.container.ClusterPrivateClusterConfigArgs(
+            enable_private_nodes=True,
+            enable_private_endpoint=cluster.private_endpoint,
+            master_ipv4_cidr_block=cluster.network.control_plane,
+        ),
+        master_authorized_networks_config=_authorized(cluster),
+        workload_identity_config=gcp.container.ClusterWorkloadIdentityConfigArgs(
+            workload_pool=f"{cluster.project}.svc.id.goog"
+        ),
+        master_auth=gcp.container.ClusterMasterAuthArgs(
+            client_certificate_config=gcp.container.ClusterMasterAuthClientCertificateConfigArgs(
+                issue_client_certificate=False
+            )
+        ),
+        enable_shielded_nodes=True,
+        enable_legacy_abac=False,
+        database_encryption=_encryption(cluster.kms_key),
+        remove_default_node_pool=True,
+        initial_node_count=1,
+        node_config=gcp.container.ClusterNodeConfigArgs(
+            machine_type=cluster.system_pool.machine.name,
+            service_account=service_account,
+            oauth_scopes=["https://www.googleapis.com/auth/cloud-platform"],
+            boot_disk_kms_key=cluster.kms_key,
+        ),
+        deletion_protection=cluster.protect,
+        resource_labels=dict(cluster.labels) or None,
+        opts=pulumi.ResourceOptions.merge(
+            opts,
+            pulumi.ResourceOptions(
+                protect=cluster.protect,
+                ignore_changes=_NOT_OURS,
+                custom_timeouts=_TIMEOUTS,
+                depends_on=network.way_out,
+            ),
+        ),
+    )
+
+
+def _authorized(cluster: GkeCluster) -> gcp.container.ClusterMasterAuthorizedNetworksConfigArgs:
+    """Always on: an empty list authorises nobody from outside, while nodes keep their own way."""
+    return gcp.container.ClusterMasterAuthorizedNetworksConfigArgs(
+        cidr_blocks=[
+            gcp.container.ClusterMasterAuthorizedNetworksConfigCidrBlockArgs(
+                cidr_block=block, display_name=name
+            )
+            for name, block in sorted(cluster.authorized_networks.items())
+        ],
+        gcp_public_cidrs_access_enabled=False,
+    )
+
+
+def _encryption(key: str | None) -> gcp.container.ClusterDatabaseEncryptionArgs | None:
+    if key is None:
+        return None
+    return gcp.container.ClusterDatabaseEncryptionArgs(state="ENCRYPTED", key_name=key)

@@ -1,0 +1,57 @@
+"""Who a GKE node is: a service account with what the node's own agents need, and nothing else.
+
+Pods do not use it: Workload Identity gives them their own, and the metadata server hides the node's.
+"""
+
+import hashlib
+from typing import Final
+
+import pulumi
+import pulumi_gcp as gcp
+
+from model.clusters import GkeCluster
+
+# Logs, metrics and what kubelet asks for; and images of the project's own registry.
+# https://cloud.google.com/kubernetes-engine/docs/how-to/hardening-your-cluster#use_least_privilege_sa
+ROLES: Final = ("roles/container.defaultNodeServiceAccount", "roles/artifactregistry.reader")
+
+# https://cloud.google.com/iam/docs/service-accounts-create: 6 to 30 characters.
+_LONGEST: Final = 30
+
+
+class NodeIdentity:
+    """`email` of the account; `granted`: its roles, to wait for before nodes start."""
+
+    email: pulumi.Input[str]
+    granted: list[pulumi.Resource]
+
+    def __init__(self, cluster: GkeCluster, *, opts: pulumi.ResourceOptions) -> None:
+        self.granted = []
+        if cluster.node_service_account is not None:
+            self.email = cluster.node_service_account
+            return
+        account = gcp.serviceaccount.Account(
+            f"{cluster.name}-nodes",
+            account_id=account_id(cluster.name),
+            display_name=f"Nodes of the GKE cluster {cluster.name}",
+            opts=opts,
+        )
+        self.email = account.email
+        for role in ROLES:
+            grant = gcp.projects.IAMMember(
+                f"{cluster.name}-nodes-{role.rpartition('.')[2].rpartition('/')[2]}",
+                project=cluster.project,
+                role=role,
+                member=account.email.apply(lambda email: f"serviceAccount:{email}"),
+                opts=opts,
+            )
+            self.granted.append(grant)
+
+
+def account_id(cluster: str) -> str:
+    """`<cluster>-nodes`; a long name is cut, and what was cut is told apart by a hash."""
+    name = f"{cluster}-nodes"
+    if len(name) <= _LONGEST:
+        return name
+    digest = hashlib.sha256(cluster.encode()).hexdigest()[:6]
+    return f"{cluster[: _LONGEST - 13].rstrip('-')}-{digest}-nodes"

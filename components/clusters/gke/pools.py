@@ -1,0 +1,155 @@
+"""The node pools of a GKE cluster: the system pool, and one a pool of the stack.
+
+Node counts are the autoscaler's from the first minute on: they are said once, at creation, and never again.
+"""
+
+from typing import Final
+
+import pulumi
+import pulumi_gcp as gcp
+
+from components.clusters.gke import nodes
+from model import names
+from model.capacity import Capacity
+from model.clusters import GkeCluster
+from model.nodes import Placement
+from model.pools import Pool
+
+_COUNTS: Final = ["initialNodeCount", "nodeCount"]
+_TIMEOUTS: Final = pulumi.CustomTimeouts(create="60m", update="90m", delete="60m")
+# A region has at least three zones; which of them GKE takes is its choice.
+_ZONES: Final = 3
+
+
+def pool(
+    one: Pool,
+    cluster: GkeCluster,
+    *,
+    control_plane: gcp.container.Cluster,
+    service_account: pulumi.Input[str],
+    opts: pulumi.ResourceOptions,
+) -> gcp.container.NodePool:
+    return gcp.container.NodePool(
+        f"{cluster.name}-{one.name}",
+        name=one.name,
+        cluster=control_plane.name,
+        location=cluster.region,
+        node_locations=list(one.zones) or None,
+        initial_node_count=_initial(one.min_nodes, zones=len(one.zones or cluster.zones) or _ZONES),
+        autoscaling=gcp.container.NodePoolAutoscalingArgs(
+            total_min_node_count=one.min_nodes,
+            total_max_node_count=one.max_nodes,
+            # GPUs wherever they are to be had; CPU nodes over the zones, so that one zone's loss is not all.
+            location_policy="ANY" if one.is_gpu else "BALANCED",
+        ),
+        management=management(one),
+        upgrade_settings=upgrades(one),
+        queued_provisioning=(
+            gcp.container.NodePoolQueuedProvisioningArgs(enabled=True)
+            if one.capacity is Capacity.QUEUED
+            else None
+        ),
+        placement_policy=(
+            gcp.container.NodePoolPlacementPolicyArgs(type="COMPACT")
+            if one.placement is Placement.COMPACT
+            else None
+        ),
+        network_config=_networks(one),
+        node_config=nodes.node_config(one, cluster, service_account),
+        opts=_options(opts, protect=cluster.protect and one.capacity.is_reserved),
+    )
+
+
+def system_pool(
+    cluster: GkeCluster,
+    *,
+    control_plane: gcp.container.Cluster,
+    service_account: pulumi.Input[str],
+    opts: pulumi.ResourceOptions,
+) -> gcp.container.NodePool:
+    """Kueue, KubeRay and ours run here, apart from all work. It has no GPU and is never queued."""
+    size = cluster.system_pool
+    return gcp.container.NodePool(
+        f"{cluster.name}-{names.SYSTEM_POOL}",
+        name=names.SYSTEM_POOL,
+        cluster=control_plane.name,
+        location=cluster.region,
+        initial_node_count=_initial(size.min_nodes, zones=len(cluster.zones) or _ZONES),
+        autoscaling=gcp.container.NodePoolAutoscalingArgs(
+            total_min_node_count=size.min_nodes,
+            total_max_node_count=size.max_nodes,
+            location_policy="BALANCED",
+        ),
+        management=gcp.container.NodePoolManagementArgs(auto_repair=True, auto_upgrade=True),
+        upgrade_settings=gcp.container.NodePoolUpgradeSettingsArgs(
+            strategy="SURGE", max_surge=1, max_unavailable=0
+        ),
+        node_config=nodes.NodeConfig(
+            machine_type=size.machine.name,
+            image_type="COS_CONTAINERD",
+            disk_type=size.machine.disk,
+            disk_size_gb=100,
+            boot_disk_kms_key=cluster.kms_key,
+            service_account=service_account,
+            oauth_scopes=["https://www.googleapis.com/auth/cloud-platform"],
+            metadata={"disable-legacy-endpoints": "true"},
+            labels={names.POOL_LABEL: names.SYSTEM_POOL},
+            resource_labels={**cluster.labels, "muster-pool": names.SYSTEM_POOL},
+            gvnic=gcp.container.NodePoolNodeConfigGvnicArgs(enabled=True),
+            shielded_instance_config=nodes.shielded(is_gpu=False),
+            workload_metadata_config=nodes.hidden_metadata(),
+            kubelet_config=gcp.container.NodePoolNodeConfigKubeletConfigArgs(
+                insecure_kubelet_readonly_port_enabled="FALSE"
+            ),
+        ),
+        opts=_options(opts, protect=False),
+    )
+
+
+def management(one: Pool) -> gcp.container.NodePoolManagementArgs:
+    """Nodes of a gang are neither repaired nor upgraded under it: they live for one lease."""
+    is_lasting = one.capacity is not Capacity.QUEUED
+    return gcp.container.NodePoolManagementArgs(auto_repair=is_lasting, auto_upgrade=is_lasting)
+
+
+def upgrades(one: Pool) -> gcp.container.NodePoolUpgradeSettingsArgs:
+    """No GPU node is bought for the sake of an upgrade: there may be none, and a reservation has none to
+    spare.
+    """
+    if one.capacity is Capacity.QUEUED:
+        return gcp.container.NodePoolUpgradeSettingsArgs(strategy="SHORT_LIVED")
+    surge, unavailable = (0, 1) if one.is_gpu else (1, 0)
+    return gcp.container.NodePoolUpgradeSettingsArgs(
+        strategy="SURGE", max_surge=surge, max_unavailable=unavailable
+    )
+
+
+def _initial(least: int, *, zones: int) -> int | None:
+    """Nodes a zone to begin with: GKE does not raise a pool to its minimum on its own account."""
+    return -(-least // zones) or None
+
+
+def _networks(one: Pool) -> gcp.container.NodePoolNetworkConfigArgs | None:
+    if not one.networks:
+        return None
+    return gcp.container.NodePoolNetworkConfigArgs(
+        additional_node_network_configs=[
+            gcp.container.NodePoolNetworkConfigAdditionalNodeNetworkConfigArgs(
+                network=each.network, subnetwork=each.subnetwork
+            )
+            for each in one.networks
+        ]
+    )
+
+
+def _options(opts: pulumi.ResourceOptions, *, protect: bool) -> pulumi.ResourceOptions:
+    """A pool of a fixed name is replaced by deleting it first: there is no quota for both anyway."""
+    return pulumi.ResourceOptions.merge(
+        opts,
+        pulumi.ResourceOptions(
+            protect=protect,
+            ignore_changes=_COUNTS,
+            delete_before_replace=True,
+            custom_timeouts=_TIMEOUTS,
+        ),
+    )

@@ -1,0 +1,297 @@
+"""What an EKS stack asks Amazon for: every kind of pool, and a cluster that nobody reaches by accident."""
+
+import base64
+import ipaddress
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import yaml
+
+from components.clusters.eks import EksGpuCluster
+from components.clusters.eks.autoscaler import policy
+from components.clusters.eks.network import subnet_cidrs
+from model.capacity import Capacity, Reservation
+from model.clusters import Access, AccessPolicy, EksCluster, EksNetwork, ExistingVpc, NatGateways
+from model.machines import MACHINES
+from model.nodes import Image, LocalDisks, Placement
+from model.pools import Pool
+from tests.mocks.recorder import Program, run, secret
+
+ZONES = ("us-east-1a", "us-east-1b")
+CLUSTER = EksCluster(
+    name="ml",
+    region="us-east-1",
+    zones=ZONES,
+    access={
+        "ops": Access(principal="arn:aws:iam::1:role/ops", policy=AccessPolicy.CLUSTER_ADMIN),
+        "team-a": Access(principal="arn:aws:iam::1:role/a", groups=("muster:team-a",)),
+    },
+)
+GROUP = "aws:eks/nodeGroup:NodeGroup"
+TEMPLATE = "aws:ec2/launchTemplate:LaunchTemplate"
+CONTROL = "aws:eks/cluster:Cluster"
+
+
+def pool(name: str, machine: str, capacity: Capacity, **more: Any) -> Pool:
+    known = MACHINES[machine]
+    gpus = known.gpu_counts[0] if known.gpu_counts else 0
+    base = Pool(
+        name=name, machine=known, gpus_per_node=gpus, capacity=capacity, max_nodes=8, image=Image.AL2023
+    )
+    return replace(base, **more)
+
+
+POOLS = (
+    pool("cpu", "m6i.2xlarge", Capacity.ON_DEMAND, min_nodes=2),
+    pool("l4", "g6.2xlarge", Capacity.QUEUED, local_disks=LocalDisks.EPHEMERAL),
+    pool("a10g", "g5.2xlarge", Capacity.SPOT, image=Image.BOTTLEROCKET, local_disks=LocalDisks.EPHEMERAL),
+    pool("a100", "p4d.24xlarge", Capacity.RESERVATION, reservation=Reservation(name="cr-1"), zones=ZONES[:1]),
+    pool(
+        "h200",
+        "p5en.48xlarge",
+        Capacity.CAPACITY_BLOCK,
+        reservation=Reservation(name="cr-2"),
+        zones=ZONES[:1],
+        efa=True,
+        placement=Placement.COMPACT,
+        local_disks=LocalDisks.EPHEMERAL,
+    ),
+)
+
+
+def made(cluster: EksCluster = CLUSTER, pools: tuple[Pool, ...] = POOLS) -> Program:
+    return run(lambda: EksGpuCluster(cluster.name, cluster=cluster, stack_pools=pools))
+
+
+@pytest.fixture(scope="module")
+def program() -> Program:
+    return made()
+
+
+def group(program: Program, name: str) -> Mapping[str, Any]:
+    return program.one(GROUP, f"ml-{name}").inputs
+
+
+def template(program: Program, name: str) -> Mapping[str, Any]:
+    return program.one(TEMPLATE, f"ml-{name}").inputs
+
+
+@pytest.mark.parametrize(
+    ("name", "capacity", "ami"),
+    [
+        ("system", "ON_DEMAND", "AL2023_x86_64_STANDARD"),
+        ("cpu", "ON_DEMAND", "AL2023_x86_64_STANDARD"),
+        ("l4", "ON_DEMAND", "AL2023_x86_64_NVIDIA"),
+        ("a10g", "SPOT", "BOTTLEROCKET_x86_64_NVIDIA"),
+        ("a100", "ON_DEMAND", "AL2023_x86_64_NVIDIA"),
+        ("h200", "CAPACITY_BLOCK", "AL2023_x86_64_NVIDIA"),
+    ],
+)
+def test_a_group_is_bought_and_booted_as_its_pool_says(
+    program: Program, name: str, capacity: str, ami: str
+) -> None:
+    assert group(program, name)["capacityType"] == capacity
+    assert group(program, name)["amiType"] == ami
+
+
+def test_a_capacity_block_is_said_in_the_launch_template_in_its_one_zone(program: Program) -> None:
+    block, launch = group(program, "h200"), template(program, "h200")
+    assert "instanceTypes" not in block
+    assert launch["instanceType"] == "p5en.48xlarge"
+    assert launch["instanceMarketOptions"] == {"marketType": "capacity-block"}
+    assert launch["capacityReservationSpecification"]["capacityReservationTarget"] == {
+        "capacityReservationId": "cr-2"
+    }
+    assert len(block["subnetIds"]) == 1
+    assert block["scalingConfig"] == {"desiredSize": 0, "minSize": 0, "maxSize": 8}
+
+
+def test_only_a_capacity_block_says_machine_and_market_in_its_template(program: Program) -> None:
+    for name in ("cpu", "l4", "a10g", "a100"):
+        assert not {"instanceType", "instanceMarketOptions"} & template(program, name).keys()
+        assert len(group(program, name)["instanceTypes"]) == 1
+
+
+def test_a_reserved_pool_takes_from_its_reservation_and_every_other_from_none(program: Program) -> None:
+    assert template(program, "a100")["capacityReservationSpecification"] == {
+        "capacityReservationPreference": "capacity-reservations-only",
+        "capacityReservationTarget": {"capacityReservationId": "cr-1"},
+    }
+    for name in ("cpu", "l4", "a10g"):
+        found = template(program, name)["capacityReservationSpecification"]
+        assert found == {"capacityReservationPreference": "none"}
+
+
+def test_a_group_of_reservations_is_named_by_its_arn() -> None:
+    arn = "arn:aws:resource-groups:us-east-1:1:group/r"
+    program = made(pools=(replace(POOLS[3], reservation=Reservation(name=arn)),))
+    target = template(program, "a100")["capacityReservationSpecification"]["capacityReservationTarget"]
+    assert target == {"capacityReservationResourceGroupArn": arn}
+
+
+def test_no_pod_reaches_the_node_s_credentials_and_every_disk_is_encrypted(program: Program) -> None:
+    launches = program.of(TEMPLATE)
+    assert len(launches) == len(POOLS) + 1
+    for each in launches:
+        found = each.inputs["metadataOptions"]
+        assert (found["httpTokens"], found["httpPutResponseHopLimit"]) == ("required", 1)
+        for mapping in each.inputs["blockDeviceMappings"]:
+            assert mapping["ebs"]["encrypted"] == "true"
+
+
+def test_efa_is_one_interface_for_the_node_and_one_for_each_card(program: Program) -> None:
+    found = template(program, "h200")["networkInterfaces"]
+    places = [(each["networkCardIndex"], each["deviceIndex"], each["interfaceType"]) for each in found]
+    assert places[:3] == [(0, 0, "interface"), (0, 1, "efa-only"), (1, 0, "efa-only")]
+    assert len(set(places)) == len(places) == 1 + MACHINES["p5en.48xlarge"].efa
+    assert all(each["securityGroups"][0] == "sg-cluster" for each in found)
+    # Groups stand on the interfaces, or on the template, never on both.
+    assert "vpcSecurityGroupIds" not in template(program, "h200")
+    assert template(program, "l4")["vpcSecurityGroupIds"] == ["sg-cluster"]
+
+
+def test_efa_nodes_may_say_everything_to_each_other_and_nobody_else(program: Program) -> None:
+    for kind in ("Ingress", "Egress"):
+        (rule,) = program.of(f"aws:vpc/securityGroup{kind}Rule:SecurityGroup{kind}Rule")
+        assert rule.inputs["referencedSecurityGroupId"] == rule.inputs["securityGroupId"]
+        assert rule.inputs["ipProtocol"] == "-1"
+
+
+def test_nodes_stand_close_together_where_the_pool_says_so(program: Program) -> None:
+    (found,) = program.of("aws:ec2/placementGroup:PlacementGroup")
+    assert found.inputs["strategy"] == "cluster"
+    assert {each.name for each in program.of(TEMPLATE) if "placement" in each.inputs} == {"ml-h200"}
+
+
+def test_local_disks_are_striped_in_the_words_of_each_image(program: Program) -> None:
+    mime = base64.b64decode(template(program, "l4")["userData"]).decode()
+    _, part = mime.split("Content-Type: application/node.eks.aws\n\n")
+    document = yaml.safe_load(part.split("\n--MUSTER--")[0])
+    assert document["kind"] == "NodeConfig"
+    assert document["spec"] == {"instance": {"localStorage": {"strategy": "RAID0"}}}
+    toml = base64.b64decode(template(program, "a10g")["userData"]).decode()
+    assert '["apiclient", "ephemeral-storage", "init"]' in toml
+    assert "userData" not in template(program, "cpu")
+
+
+def test_counts_are_said_once_and_belong_to_the_autoscaler(program: Program) -> None:
+    for each in program.of(GROUP):
+        assert each.ignore_changes == {"scalingConfig.desiredSize"}
+
+
+def test_gpu_pools_carry_label_and_taint_and_are_known_when_they_are_empty(program: Program) -> None:
+    assert group(program, "l4")["taints"] == [
+        {"key": "nvidia.com/gpu", "value": "present", "effect": "NO_SCHEDULE"}
+    ]
+    assert group(program, "l4")["labels"] == {
+        "muster.dev/pool": "l4",
+        "k8s.amazonaws.com/accelerator": "nvidia-l4",
+    }
+    assert "taints" not in group(program, "cpu")
+    tags = {
+        each.inputs["tag"]["key"].removeprefix("k8s.io/cluster-autoscaler/node-template/"): each.inputs["tag"]
+        for each in program.of("aws:autoscaling/tag:Tag")
+        if each.name.startswith("ml-h200-")
+    }
+    assert {key: tag["value"] for key, tag in tags.items()} == {
+        "label/muster.dev/pool": "h200",
+        "label/k8s.amazonaws.com/accelerator": "nvidia-h200-141gb",
+        "taint/nvidia.com/gpu": "present:NoSchedule",
+        "resources/nvidia.com/gpu": "8",
+        "resources/ephemeral-storage": "200Gi",
+        "resources/vpc.amazonaws.com/efa": "16",
+    }
+    assert all(tag["propagateAtLaunch"] is False for tag in tags.values())
+
+
+def test_the_control_plane_is_private_encrypted_logged_and_opened_by_entries_alone(program: Program) -> None:
+    found = program.one(CONTROL, "ml").inputs
+    assert found["vpcConfig"]["endpointPrivateAccess"] is True
+    assert found["vpcConfig"]["endpointPublicAccess"] is False
+    assert found["accessConfig"]["authenticationMode"] == "API"
+    assert found["encryptionConfig"]["resources"] == ["secrets"]
+    assert set(found["enabledClusterLogTypes"]) == {
+        "api",
+        "audit",
+        "authenticator",
+        "controllerManager",
+        "scheduler",
+    }
+    assert program.one("aws:cloudwatch/logGroup:LogGroup", "ml-logs").inputs["retentionInDays"] == 90
+
+
+def test_the_internet_reaches_it_from_the_named_addresses_only() -> None:
+    found = made(replace(CLUSTER, public_cidrs=("198.51.100.0/24",)), POOLS[:1]).one(CONTROL, "ml").inputs
+    assert found["vpcConfig"]["endpointPublicAccess"] is True
+    assert found["vpcConfig"]["publicAccessCidrs"] == ["198.51.100.0/24"]
+
+
+def test_access_is_a_policy_of_eks_or_groups_of_the_cluster(program: Program) -> None:
+    entries = {each.name: each.inputs for each in program.of("aws:eks/accessEntry:AccessEntry")}
+    assert entries["ml-access-team-a"]["kubernetesGroups"] == ["muster:team-a"]
+    (policy_,) = program.of("aws:eks/accessPolicyAssociation:AccessPolicyAssociation")
+    assert policy_.name == "ml-access-ops"
+    assert policy_.inputs["policyArn"].endswith("/AmazonEKSClusterAdminPolicy")
+
+
+def test_nodes_come_after_the_network_and_the_way_in_after_nodes(program: Program) -> None:
+    system = program.one(GROUP, "ml-system")
+    for name in ("vpc-cni", "eks-pod-identity-agent"):
+        assert program.comes_after(system, program.one("aws:eks/addon:Addon", f"ml-{name}"))
+    provider = program.one("pulumi:providers:kubernetes", "ml-kubernetes")
+    assert program.comes_after(provider, system)
+    assert program.comes_after(provider, program.one("aws:eks/addon:Addon", "ml-coredns"))
+    config = json.loads(secret(provider.inputs["kubeconfig"]))
+    assert config["users"][0]["user"]["exec"]["args"][:2] == ["eks", "get-token"]
+
+
+def test_the_autoscaler_resizes_the_groups_of_its_own_cluster_only(program: Program) -> None:
+    looks, resizes = policy("ml")["Statement"]
+    assert all(action.split(":")[1].startswith(("Describe", "Get")) for action in looks["Action"])
+    assert resizes["Condition"] == {"StringEquals": {"aws:ResourceTag/k8s.io/cluster-autoscaler/ml": "owned"}}
+    (found,) = (
+        each
+        for each in program.of("aws:eks/podIdentityAssociation:PodIdentityAssociation")
+        if each.name == "ml-autoscaler"
+    )
+    assert (found.inputs["namespace"], found.inputs["serviceAccount"]) == (
+        "kube-system",
+        "cluster-autoscaler",
+    )
+
+
+def test_the_cluster_and_reserved_pools_are_protected_until_the_stack_says_no(program: Program) -> None:
+    protected = {(each.type, each.name) for each in program.resources if each.protect}
+    assert protected == {
+        (CONTROL, "ml"),
+        ("aws:kms/key:Key", "ml"),
+        (GROUP, "ml-a100"),
+        (GROUP, "ml-h200"),
+    }
+    assert not [each for each in made(replace(CLUSTER, protect=False)).resources if each.protect]
+
+
+def test_one_nat_gateway_or_one_a_zone() -> None:
+    nat = "aws:ec2/natGateway:NatGateway"
+    assert len(made(pools=POOLS[:1]).of(nat)) == 2
+    frugal = replace(CLUSTER, network=EksNetwork(nat_gateways=NatGateways.ONE))
+    assert len(made(frugal, POOLS[:1]).of(nat)) == 1
+
+
+def test_a_vpc_that_is_there_is_used_as_it_is() -> None:
+    there = ExistingVpc(vpc="vpc-9", private_subnets={"us-east-1a": "subnet-a", "us-east-1b": "subnet-b"})
+    program = made(replace(CLUSTER, network=EksNetwork(existing=there)), POOLS)
+    assert not program.of("aws:ec2/vpc:Vpc")
+    assert program.one(CONTROL, "ml").inputs["vpcConfig"]["subnetIds"] == ["subnet-a", "subnet-b"]
+    assert group(program, "h200")["subnetIds"] == ["subnet-a"]
+
+
+def test_subnets_do_not_overlap_and_the_private_ones_take_nearly_all() -> None:
+    private, public = subnet_cidrs("10.0.0.0/16", ("a", "b", "c"))
+    every = [ipaddress.IPv4Network(each) for each in (*private.values(), *public.values())]
+    assert not any(one.overlaps(other) for one in every for other in every if one is not other)
+    assert all(each.subnet_of(ipaddress.IPv4Network("10.0.0.0/16")) for each in every)
+    assert {ipaddress.IPv4Network(each).prefixlen for each in private.values()} == {18}

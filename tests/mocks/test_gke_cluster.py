@@ -1,0 +1,275 @@
+"""What a GKE stack asks Google for: every kind of pool, and a cluster that nobody reaches by accident."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from components.clusters.gke import GkeGpuCluster
+from components.clusters.gke.identity import account_id
+from model.capacity import Capacity, Reservation
+from model.clusters import ExistingNetwork, GkeCluster, GkeNetwork, GpuDriver, ReleaseChannel
+from model.machines import MACHINES
+from model.nodes import Image, LocalDisks, NodeNetwork, Placement
+from model.pools import Pool
+from tests.mocks.recorder import Program, Registered, run, secret
+
+CLUSTER = GkeCluster(
+    name="ml",
+    project="p",
+    region="us-central1",
+    authorized_networks={"office": "198.51.100.0/24"},
+)
+POOL = "gcp:container/nodePool:NodePool"
+CONTROL = "gcp:container/cluster:Cluster"
+
+
+def pool(name: str, machine: str, capacity: Capacity, **more: Any) -> Pool:
+    known = MACHINES[machine]
+    gpus = known.gpu_counts[0] if known.gpu_counts else 0
+    base = Pool(
+        name=name,
+        machine=known,
+        gpus_per_node=gpus,
+        capacity=capacity,
+        max_nodes=8,
+        image=Image.COS,
+    )
+    return replace(base, **more)
+
+
+POOLS = (
+    pool("cpu", "e2-standard-8", Capacity.ON_DEMAND, min_nodes=4),
+    pool("l4", "g2-standard-8", Capacity.QUEUED, max_run=86_400),
+    pool("t4", "n1-standard-8", Capacity.SPOT, gpus_per_node=2),
+    pool("a100", "a2-highgpu-8g", Capacity.ON_DEMAND, placement=Placement.COMPACT, zones=("us-central1-a",)),
+    pool(
+        "h100",
+        "a3-highgpu-8g",
+        Capacity.RESERVATION,
+        reservation=Reservation(name="r1", project="owner"),
+        zones=("us-central1-a",),
+        local_disks=LocalDisks.EPHEMERAL,
+        networks=(NodeNetwork(network="gpu-net", subnetwork="gpu-sub"),),
+    ),
+    pool("h200", "a3-ultragpu-8g", Capacity.RESERVATION, reservation=Reservation(name="r2")),
+)
+
+
+def made(cluster: GkeCluster = CLUSTER, pools: tuple[Pool, ...] = POOLS) -> Program:
+    return run(lambda: GkeGpuCluster(cluster.name, cluster=cluster, stack_pools=pools))
+
+
+@pytest.fixture(scope="module")
+def program() -> Program:
+    return made()
+
+
+def inputs(program: Program, name: str) -> Mapping[str, Any]:
+    return program.one(POOL, f"ml-{name}").inputs
+
+
+def test_a_queued_pool_is_what_flex_start_with_queued_provisioning_takes(program: Program) -> None:
+    found = inputs(program, "l4")
+    assert found["queuedProvisioning"] == {"enabled": True}
+    assert found["autoscaling"] == {"totalMinNodeCount": 0, "totalMaxNodeCount": 8, "locationPolicy": "ANY"}
+    assert found["management"] == {"autoRepair": False, "autoUpgrade": False}
+    assert found["upgradeSettings"] == {"strategy": "SHORT_LIVED"}
+    assert not {"nodeCount", "initialNodeCount", "placementPolicy"} & found.keys()
+    node = found["nodeConfig"]
+    assert node["flexStart"] is True
+    assert node["maxRunDuration"] == "86400s"
+    assert node["reservationAffinity"] == {"consumeReservationType": "NO_RESERVATION"}
+    assert node["labels"] == {"muster.dev/pool": "l4", "cloud.google.com/gke-queued": "true"}
+    assert "spot" not in node
+
+
+def test_a_queued_pool_lets_a_gang_ask_for_all_the_time_that_flex_start_has() -> None:
+    program = made(pools=(pool("l4", "g2-standard-8", Capacity.QUEUED),))
+    assert inputs(program, "l4")["nodeConfig"]["maxRunDuration"] == "604800s"
+
+
+def test_only_a_queued_pool_is_flex_start(program: Program) -> None:
+    for name in ("cpu", "t4", "a100", "h100", "h200"):
+        found = inputs(program, name)
+        assert "queuedProvisioning" not in found
+        assert not {"flexStart", "maxRunDuration"} & found["nodeConfig"].keys()
+        assert found["management"] == {"autoRepair": True, "autoUpgrade": True}
+
+
+def test_a_spot_pool_is_spot_and_no_other_is(program: Program) -> None:
+    spots = {each.name for each in program.of(POOL) if each.inputs["nodeConfig"].get("spot")}
+    assert spots == {"ml-t4"}
+
+
+def test_a_reserved_pool_takes_from_its_own_reservation_shared_or_not(program: Program) -> None:
+    affinity = inputs(program, "h100")["nodeConfig"]["reservationAffinity"]
+    assert affinity["consumeReservationType"] == "SPECIFIC_RESERVATION"
+    assert affinity["key"] == "compute.googleapis.com/reservation-name"
+    assert affinity["values"] == ["projects/owner/reservations/r1"]
+    assert inputs(program, "h200")["nodeConfig"]["reservationAffinity"]["values"] == ["r2"]
+
+
+def test_every_other_pool_leaves_reservations_alone(program: Program) -> None:
+    for name in ("cpu", "l4", "t4", "a100"):
+        affinity = inputs(program, name)["nodeConfig"]["reservationAffinity"]
+        assert affinity == {"consumeReservationType": "NO_RESERVATION"}
+
+
+def test_gpu_pools_carry_their_gpus_driver_label_and_taint(program: Program) -> None:
+    node = inputs(program, "t4")["nodeConfig"]
+    assert node["guestAccelerators"] == [
+        {
+            "type": "nvidia-tesla-t4",
+            "count": 2,
+            "gpuDriverInstallationConfig": {"gpuDriverVersion": "DEFAULT"},
+        }
+    ]
+    assert node["taints"] == [{"key": "nvidia.com/gpu", "value": "present", "effect": "NO_SCHEDULE"}]
+    assert node["gvnic"] == {"enabled": True}
+    cpu = inputs(program, "cpu")["nodeConfig"]
+    assert not {"guestAccelerators", "taints"} & cpu.keys()
+
+
+@pytest.mark.parametrize(
+    ("driver", "version", "label"),
+    [
+        (GpuDriver.DEFAULT, "DEFAULT", False),
+        (GpuDriver.LATEST, "LATEST", False),
+        (GpuDriver.INSTALLER, "INSTALLATION_DISABLED", True),
+    ],
+)
+def test_who_installs_the_driver_and_who_advertises_go_together(
+    driver: GpuDriver, version: str, label: bool
+) -> None:
+    program = made(replace(CLUSTER, gpu_driver=driver), POOLS[:2])
+    node = inputs(program, "l4")["nodeConfig"]
+    installation = node["guestAccelerators"][0]["gpuDriverInstallationConfig"]
+    assert installation == {"gpuDriverVersion": version}
+    assert (node["labels"].get("gke-no-default-nvidia-gpu-device-plugin") == "true") is label
+
+
+def test_disks_placement_and_networks_are_the_machine_s(program: Program) -> None:
+    h100 = inputs(program, "h100")
+    assert h100["nodeConfig"]["ephemeralStorageLocalSsdConfig"] == {"localSsdCount": 16}
+    assert h100["nodeConfig"]["diskType"] == "pd-balanced"
+    assert inputs(program, "h200")["nodeConfig"]["diskType"] == "hyperdisk-balanced"
+    assert h100["networkConfig"]["additionalNodeNetworkConfigs"] == [
+        {"network": "gpu-net", "subnetwork": "gpu-sub"}
+    ]
+    assert inputs(program, "a100")["placementPolicy"] == {"type": "COMPACT"}
+    assert inputs(program, "a100")["nodeLocations"] == ["us-central1-a"]
+
+
+def test_a_pool_with_standing_nodes_begins_with_them_and_no_pool_has_a_static_count(program: Program) -> None:
+    # Four nodes over three zones: two a zone, and the autoscaler takes what is too many.
+    assert inputs(program, "cpu")["initialNodeCount"] == 2
+    for each in program.of(POOL):
+        assert "nodeCount" not in each.inputs
+        assert each.ignore_changes >= {"initialNodeCount", "nodeCount"}
+
+
+def test_the_system_pool_is_apart_from_all_work(program: Program) -> None:
+    found = inputs(program, "system")
+    assert found["nodeConfig"]["labels"] == {"muster.dev/pool": "system"}
+    assert "guestAccelerators" not in found["nodeConfig"]
+    assert found["autoscaling"]["totalMinNodeCount"] == 2
+
+
+def test_the_cluster_is_private_and_its_control_plane_answers_those_who_are_named(program: Program) -> None:
+    found = program.one(CONTROL, "ml").inputs
+    assert found["privateClusterConfig"]["enablePrivateNodes"] is True
+    assert found["masterAuthorizedNetworksConfig"]["cidrBlocks"] == [
+        {"cidrBlock": "198.51.100.0/24", "displayName": "office"}
+    ]
+    assert found["masterAuthorizedNetworksConfig"]["gcpPublicCidrsAccessEnabled"] is False
+    assert found["networkingMode"] == "VPC_NATIVE"
+    assert found["datapathProvider"] == "ADVANCED_DATAPATH"
+    assert found["workloadIdentityConfig"] == {"workloadPool": "p.svc.id.goog"}
+    assert found["enableShieldedNodes"] is True
+    assert found["releaseChannel"] == {"channel": "UNSPECIFIED"}
+    assert found["enableMultiNetworking"] is True
+    assert "databaseEncryption" not in found
+
+
+def test_nobody_is_authorised_unless_it_is_said() -> None:
+    found = made(replace(CLUSTER, authorized_networks={}), POOLS[:1]).one(CONTROL, "ml").inputs
+    assert found["masterAuthorizedNetworksConfig"]["cidrBlocks"] == []
+
+
+def test_a_key_encrypts_secrets_and_every_disk() -> None:
+    key = "projects/p/locations/l/keyRings/r/cryptoKeys/k"
+    program = made(replace(CLUSTER, kms_key=key))
+    found = program.one(CONTROL, "ml").inputs["databaseEncryption"]
+    assert (found["state"], found["keyName"]) == (
+        "ENCRYPTED",
+        key,
+    )
+    for each in program.of(POOL):
+        assert each.inputs["nodeConfig"]["bootDiskKmsKey"] == key
+
+
+def test_nodes_are_an_account_of_their_own_with_the_least_roles(program: Program) -> None:
+    grants = program.of("gcp:projects/iAMMember:IAMMember")
+    assert {each.inputs["role"] for each in grants} == {
+        "roles/container.defaultNodeServiceAccount",
+        "roles/artifactregistry.reader",
+    }
+    for each in program.of(POOL):
+        node = each.inputs["nodeConfig"]
+        assert node["serviceAccount"] == "nodes@p.iam.gserviceaccount.com"
+        assert node["workloadMetadataConfig"] == {"mode": "GKE_METADATA"}
+        assert all(program.comes_after(each, grant) for grant in grants)
+
+
+def test_an_account_and_a_network_that_are_there_are_used_as_they_are() -> None:
+    there = ExistingNetwork(network="projects/host/global/networks/n", subnetwork="s", pods="a", services="b")
+    program = made(
+        replace(CLUSTER, network=GkeNetwork(existing=there), node_service_account="a@p"), POOLS[:1]
+    )
+    assert not program.of("gcp:serviceaccount/account:Account")
+    assert not program.of("gcp:compute/network:Network")
+    found = program.one(CONTROL, "ml").inputs
+    assert found["network"] == there.network
+    ranges = found["ipAllocationPolicy"]
+    assert (ranges["clusterSecondaryRangeName"], ranges["servicesSecondaryRangeName"]) == ("a", "b")
+
+
+def protected(program: Program) -> set[str]:
+    return {each.name for each in program.resources if each.protect}
+
+
+def test_the_cluster_and_reserved_pools_are_protected_until_the_stack_says_no(
+    program: Program,
+) -> None:
+    assert protected(program) == {"ml", "ml-h100", "ml-h200"}
+    assert program.one(CONTROL, "ml").inputs["deletionProtection"] is True
+    open_one = made(replace(CLUSTER, protect=False))
+    assert protected(open_one) == set()
+    assert open_one.one(CONTROL, "ml").inputs["deletionProtection"] is False
+
+
+def test_a_release_channel_reaches_the_cluster() -> None:
+    cluster = replace(CLUSTER, release_channel=ReleaseChannel.STABLE)
+    assert made(cluster, POOLS[:1]).one(CONTROL, "ml").inputs["releaseChannel"] == {"channel": "STABLE"}
+
+
+def test_the_way_in_holds_no_credential_and_opens_when_system_nodes_stand(program: Program) -> None:
+    provider: Registered = program.one("pulumi:providers:kubernetes", "ml-kubernetes")
+    config = json.loads(secret(provider.inputs["kubeconfig"]))
+    assert config["clusters"][0]["cluster"] == {
+        "server": "https://192.0.2.1",
+        "certificate-authority-data": "Q0E=",
+    }
+    assert config["users"][0]["user"].keys() == {"exec"}
+    assert config["users"][0]["user"]["exec"]["command"] == "gke-gcloud-auth-plugin"
+    assert program.comes_after(provider, program.one(POOL, "ml-system"))
+
+
+@pytest.mark.parametrize("cluster", ["ml", "a-cluster-with-a-very-long-name", "a-cluster-with-a-very-x"])
+def test_an_account_s_id_is_one_that_google_takes(cluster: str) -> None:
+    found = account_id(cluster)
+    assert 6 <= len(found) <= 30
+    assert found.endswith("-nodes")
