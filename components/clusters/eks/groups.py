@@ -12,7 +12,7 @@ import pulumi_aws as aws
 
 from components.clusters.eks import launch
 from components.clusters.eks.network import Network
-from model import names
+from model import gpu_operator, names
 from model.capacity import Capacity
 from model.clusters import EksCluster
 from model.nodes import Image
@@ -65,13 +65,13 @@ class NodeGroups:
             capacity_type=_CAPACITY.get(pool.capacity, "ON_DEMAND"),
             zones=pool.zones or described.zones,
             size=(pool.min_nodes, pool.max_nodes),
-            labels=labels(pool),
+            labels=labels(pool, described),
             taints=[_gpu_taint()] if pool.is_gpu else None,
             # A gang's node is not taken away under it, and a reservation has none to put in its place.
             repair=pool.capacity in (Capacity.ON_DEMAND, Capacity.SPOT),
             protect=described.protect and pool.capacity.is_reserved,
         )
-        for key, value in template_tags(pool).items():
+        for key, value in template_tags(pool, described).items():
             self._tag(pool, group, key, value)
         return group
 
@@ -190,22 +190,22 @@ class NodeGroups:
 _TEMPLATE: Final = "k8s.io/cluster-autoscaler/node-template/"
 
 
-def labels(pool: Pool) -> dict[str, str]:
+def labels(pool: Pool, cluster: EksCluster) -> dict[str, str]:
     """The last one is how cluster-autoscaler knows a GPU node whose GPUs are not advertised yet."""
-    found = {**pool.labels, names.POOL_LABEL: pool.name}
+    found = {**pool.labels, names.POOL_LABEL: pool.name, **gpu_operator.node_labels(pool, cluster)}
     return found | ({names.EKS_GPU_LABEL: pool.accelerator.name} if pool.accelerator else {})
 
 
-def template_tags(pool: Pool) -> Mapping[str, str]:
+def template_tags(pool: Pool, cluster: EksCluster) -> Mapping[str, str]:
     """What cluster-autoscaler has to know of a node of an empty group.
 
     https://github.com/kubernetes/autoscaler/blob/master/cluster-autoscaler/cloudprovider/aws/README.md
     """
-    found = {f"{_TEMPLATE}label/{key}": value for key, value in labels(pool).items()}
+    found = {f"{_TEMPLATE}label/{key}": value for key, value in labels(pool, cluster).items()}
     found[f"{_TEMPLATE}resources/ephemeral-storage"] = f"{pool.boot_disk_gib}Gi"
     if pool.is_gpu:
         found[f"{_TEMPLATE}taint/{names.GPU_TAINT_KEY}"] = f"{names.GPU_TAINT_VALUE}:{names.GPU_TAINT_EFFECT}"
-        found[f"{_TEMPLATE}resources/{names.GPU_RESOURCE}"] = str(pool.gpus_per_node)
+        found[f"{_TEMPLATE}resources/{names.GPU_RESOURCE}"] = str(pool.slots_per_node)
     if pool.efa:
         found[f"{_TEMPLATE}resources/{names.EFA_RESOURCE}"] = str(pool.machine.efa)
     return dict(sorted(found.items()))

@@ -10,7 +10,7 @@ from typing import Final
 import pulumi
 import pulumi_gcp as gcp
 
-from model import names
+from model import gpu_operator, names
 from model.capacity import Capacity, Reservation
 from model.clusters import GkeCluster, GpuDriver
 from model.nodes import LocalDisks
@@ -41,7 +41,7 @@ def node_config(pool: Pool, cluster: GkeCluster, service_account: pulumi.Input[s
         labels=labels(pool, cluster),
         resource_labels={**cluster.labels, "muster-pool": pool.name},
         taints=[_gpu_taint()] if pool.is_gpu else None,
-        guest_accelerators=[_accelerator(pool, cluster.gpu_driver)] if pool.is_gpu else None,
+        guest_accelerators=[_accelerator(pool, cluster)] if pool.is_gpu else None,
         gvnic=gcp.container.NodePoolNodeConfigGvnicArgs(enabled=True),
         ephemeral_storage_local_ssd_config=_local_disks(pool),
         reservation_affinity=_affinity(pool),
@@ -58,7 +58,7 @@ def node_config(pool: Pool, cluster: GkeCluster, service_account: pulumi.Input[s
 
 def labels(pool: Pool, cluster: GkeCluster) -> dict[str, str]:
     """The pool's own labels and ours. The queued taint is GKE's to put there; its label is not always."""
-    found = {**pool.labels, names.POOL_LABEL: pool.name}
+    found = {**pool.labels, names.POOL_LABEL: pool.name, **gpu_operator.node_labels(pool, cluster)}
     if pool.capacity is Capacity.QUEUED:
         found[names.GKE_QUEUED_LABEL] = "true"
     if pool.is_gpu and not cluster.gpu_driver.is_managed:
@@ -84,15 +84,28 @@ def _gpu_taint() -> gcp.container.NodePoolNodeConfigTaintArgs:
     )
 
 
-def _accelerator(pool: Pool, driver: GpuDriver) -> gcp.container.NodePoolNodeConfigGuestAcceleratorArgs:
+def _accelerator(pool: Pool, cluster: GkeCluster) -> gcp.container.NodePoolNodeConfigGuestAcceleratorArgs:
+    sharing = gpu_operator.gke_sharing(pool, cluster) or gpu_operator.GkeSharing()
     return gcp.container.NodePoolNodeConfigGuestAcceleratorArgs(
         type=pool.machine.accelerator or "",
         count=pool.gpus_per_node,
         gpu_driver_installation_config=(
             gcp.container.NodePoolNodeConfigGuestAcceleratorGpuDriverInstallationConfigArgs(
-                gpu_driver_version=_DRIVER[driver]
+                gpu_driver_version=_DRIVER[cluster.gpu_driver]
             )
         ),
+        gpu_partition_size=sharing.partition,
+        gpu_sharing_config=_sharing(sharing),
+    )
+
+
+def _sharing(
+    sharing: gpu_operator.GkeSharing,
+) -> gcp.container.NodePoolNodeConfigGuestAcceleratorGpuSharingConfigArgs | None:
+    if sharing.strategy is None or sharing.clients is None:
+        return None
+    return gcp.container.NodePoolNodeConfigGuestAcceleratorGpuSharingConfigArgs(
+        gpu_sharing_strategy=sharing.strategy, max_shared_clients_per_gpu=sharing.clients
     )
 
 
