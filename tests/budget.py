@@ -60,6 +60,7 @@ SUITES: Final = {
         Suite("mocks", 60, (_pytest("mocks", *_PLAIN),)),
         # Each preview waits for processes to start more than it computes.
         Suite("policies", 90, (_pytest("policies", "-n", "4", *_PLAIN),)),
+        Suite("browser", 40, (_pytest("browser", *_PLAIN),)),
         Suite("build", 2400, ((*_PYTHON, "localplane", "build"),)),
         Suite("integration", 240, (_pytest("integration", *_PLAIN),)),
         Suite("e2e", 1500, (_pytest("e2e", "-x", "--durations=0", *_PLAIN),)),

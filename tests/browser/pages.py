@@ -1,0 +1,61 @@
+"""A page with every part that a report can have, and names that would like to break out of it."""
+
+from dataclasses import replace
+from datetime import UTC, datetime
+
+from model.queues import Allowance, Bound, Department, Limit
+from model.stack import Scheduler, Stack
+from model.violations import Violation
+from preview.changes import compare
+from preview.events import Breach
+from preview.page import page
+from preview.report import report
+from preview.snapshot import Queue, Snapshot, Usage
+from preview.told import Told
+from tests.unit.model.model_stacks import CPU, H100, L4, gpus, stack, team
+from tests.unit.preview.preview_world import bundle, plan, step
+
+LONG = "a-name-that-nobody-would-break-anywhere-" * 4
+HOSTILE = "</code></td><script>document.title='broken'</script><img src=https://evil.example/x.png>"
+
+
+def _stack(*quotas: int, most: int = 10) -> Stack:
+    teams = tuple(
+        team(f"team-{index}", Allowance(quota={"l4": gpus(quota)}, borrow=Limit(otherwise=Bound.ALL)))
+        for index, quota in enumerate(quotas)
+    )
+    departments = (
+        Department(name="research", teams=teams),
+        Department(name="product", teams=(team(f"team-{LONG[:40]}"),)),
+    )
+    return stack(*departments, pools=(CPU, replace(L4, max_nodes=most), H100))
+
+
+def everything() -> str:
+    """The page of two stacks: one with every part, one that is refused."""
+    base, head = _stack(4, 2, 1), _stack(2, 2, 12, most=20)
+    snapshot = Snapshot(
+        taken=datetime(2026, 11, 21, 12, tzinfo=UTC),
+        scheduler=Scheduler.KUEUE,
+        queues=(Queue(name="team-0", parent="research", usage=(Usage("l4", "nvidia.com/gpu", 3),)),),
+    )
+    found = plan(
+        step("replace", LONG, replaceReasons=["name"]),
+        step("delete", HOSTILE),
+        step("create", "new"),
+        step("update", "same"),
+        bundle("update", "queues", {"team-0": '{"ClusterQueue/x": {"a": 1}}'}, {"team-0": "{}"}),
+        errors=(HOSTILE,),
+    )
+    breaches = (Breach(True, "muster/quota", "", HOSTILE), Breach(False, "muster/cost", "", LONG))
+    whole = Told(
+        name="dev",
+        changes=compare(base, head),
+        base=base,
+        head=head,
+        warnings=(Violation("muster:pools.l4", LONG, "look", "warning"),),
+        head_plan=replace(found, breaches=breaches),
+        base_plan=plan(step("update", "same")),
+        snapshot=snapshot,
+    )
+    return page(report([whole, Told(name=HOSTILE, changes=None, mistakes=(LONG, HOSTILE))]))
