@@ -74,8 +74,8 @@ class Pki:
 def create(plane: Plane) -> Pki:
     directory = plane.pki
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-    cluster = _authority(directory / "ca", "muster local plane")
-    front_proxy = _authority(directory / "front-proxy-ca", "muster local plane front proxy")
+    cluster = authority(directory / "ca", "muster local plane")
+    front_proxy = authority(directory / "front-proxy-ca", "muster local plane front proxy")
     names = (
         "kubernetes",
         "kubernetes.default",
@@ -146,7 +146,8 @@ def _base64(path: Path) -> str:
     return base64.b64encode(path.read_bytes()).decode()
 
 
-def _authority(path: Path, common_name: str) -> Authority:
+def authority(path: Path, common_name: str) -> Authority:
+    """A new self-signed authority, in `<path>.crt` and `<path>.key`."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = _name(common_name, ())
     certificate = (

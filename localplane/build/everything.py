@@ -55,6 +55,14 @@ def ensure_all(*, cache: Cache | None = None, base: Path | None = None) -> Artif
     return run.whole()
 
 
+def ensure(*, programs: Sequence[str], assets: Sequence[str]) -> tuple[dict[str, Path], dict[str, Path]]:
+    """Paths of these programs and assets alone, built where they are missing; PlaneError when they cannot
+    be.
+    """
+    run = _Run(Cache(), base=None)
+    return run.some(programs, assets)
+
+
 class _Run:
     """One pass over everything."""
 
@@ -174,6 +182,15 @@ class _Run:
                     images=[images["pause"], images["python"], images["ray"]],
                 ),
             }
+
+    def some(self, programs: Sequence[str], assets: Sequence[str]) -> tuple[dict[str, Path], dict[str, Path]]:
+        wanted = [self.versions.programs[name] for name in programs]
+        for program in wanted:
+            self.board.add(program.name, program.seconds)
+        with shown(self.board), self._ending_children():
+            made = self.programs(wanted)
+            folders = {name: ensure_asset(self.cache, self.go, self.versions.assets[name]) for name in assets}
+        return made, folders
 
     def only(self, name: str) -> list[tuple[str, str]]:
         """Make what has this name: (kind, path or reference) of each."""

@@ -1,0 +1,169 @@
+"""etcd and kube-apiserver on loopback.
+
+Decides their flags: RBAC is on, the administrator has a token, and no controller runs, so whoever needs
+ServiceAccount tokens asks for them and whoever needs garbage collection does it.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import ssl
+import urllib.request
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+
+from localplane.bare.process import Process, free_port
+from localplane.bare.programs import Programs
+
+_BOOT_SECONDS: Final = 90.0
+_CALL_SECONDS: Final = 20.0
+_APPLY: Final = "application/apply-patch+yaml"
+
+
+@dataclass(slots=True)
+class ControlPlane:
+    """A running API server. `etcd` is where its store listens, `token` the administrator's."""
+
+    url: str
+    etcd: str
+    folder: Path
+    token: str
+    server: Process
+    store: Process
+
+    @property
+    def certificate(self) -> Path:
+        """What its own certificate is checked against."""
+        return self.folder / "tls" / "apiserver.crt"
+
+    def kubeconfig(self, token: str | None = None, *, name: str = "admin") -> Path:
+        """A kubeconfig for the holder of a token, the administrator by default."""
+        path = self.folder / f"kubeconfig-{name}"
+        server = {"server": self.url, "certificate-authority": str(self.certificate)}
+        content = {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "current-context": "bare",
+            "contexts": [{"name": "bare", "context": {"cluster": "bare", "user": "bare"}}],
+            "clusters": [{"name": "bare", "cluster": server}],
+            "users": [{"name": "bare", "user": {"token": token or self.token}}],
+        }
+        path.write_text(yaml.safe_dump(content))
+        path.chmod(0o600)
+        return path
+
+    def call(
+        self, method: str, path: str, body: object = None, *, content_type: str = "application/json"
+    ) -> Any:
+        """One call as the administrator; HTTPError for what is refused."""
+        request = urllib.request.Request(  # noqa: S310 - the address is our own server's
+            self.url + path,
+            method=method,
+            data=None if body is None else json.dumps(body).encode(),
+            headers={"Authorization": f"Bearer {self.token}", "Content-Type": content_type},
+        )
+        with self._opener().open(request, timeout=_CALL_SECONDS) as answer:
+            return json.loads(answer.read() or b"null")
+
+    def apply(self, manifest: dict[str, Any], path: str) -> Any:
+        """Server-side apply to the object's own path."""
+        return self.call("PATCH", f"{path}?fieldManager=bare&force=true", manifest, content_type=_APPLY)
+
+    def define(self, kinds: Sequence[dict[str, Any]]) -> None:
+        """Applies CustomResourceDefinitions and waits until they are served."""
+        at = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+        paths = [f"{at}/{kind['metadata']['name']}" for kind in kinds]
+        for kind, path in zip(kinds, paths, strict=True):
+            self.apply(kind, path)
+        self.server.await_(lambda: all(self._is_served(path) for path in paths), seconds=_BOOT_SECONDS)
+
+    def start(self) -> None:
+        """Starts the API server, again after a `kill`, on the same port and store."""
+        self.server.start()
+        self.server.await_(self._is_ready, seconds=_BOOT_SECONDS)
+
+    def kill(self) -> None:
+        """A power cut of the API server; etcd goes on."""
+        self.server.kill()
+
+    def _is_ready(self) -> bool:
+        # /readyz answers in words; a namespace tells as well that the first hooks have run.
+        return bool(self.call("GET", "/api/v1/namespaces/default"))
+
+    def _is_served(self, path: str) -> bool:
+        conditions = (self.call("GET", path).get("status") or {}).get("conditions") or []
+        return any(each["type"] == "Established" and each["status"] == "True" for each in conditions)
+
+    def _opener(self) -> urllib.request.OpenerDirector:
+        context = ssl.create_default_context(cafile=str(self.certificate))
+        handlers = (urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=context))
+        return urllib.request.build_opener(*handlers)
+
+
+@contextmanager
+def control_plane(folder: Path, programs: Programs) -> Iterator[ControlPlane]:
+    """A fresh one in an empty folder, ready to be called."""
+    client, peer = (f"http://127.0.0.1:{free_port()}" for _ in range(2))
+    token, port = secrets.token_hex(16), free_port()
+    store = Process("etcd", _etcd(programs.program("etcd"), folder, client, peer), log=folder / "etcd.log")
+    argv = _apiserver(programs.program("kube-apiserver"), folder, etcd=client, port=port, token=token)
+    server = Process("kube-apiserver", argv, log=folder / "kube-apiserver.log")
+    plane = ControlPlane(f"https://127.0.0.1:{port}", client, folder, token, server, store)
+    try:
+        store.start()
+        plane.start()
+        yield plane
+    finally:
+        # Nothing of it is read again: there is nothing to close in order.
+        server.kill()
+        store.kill()
+
+
+def _etcd(program: str, folder: Path, client: str, peer: str) -> list[str]:
+    return [
+        program,
+        f"--data-dir={folder / 'etcd'}",
+        "--unsafe-no-fsync=true",
+        "--log-level=warn",
+        "--quota-backend-bytes=4294967296",
+        f"--listen-client-urls={client}",
+        f"--advertise-client-urls={client}",
+        f"--listen-peer-urls={peer}",
+        f"--initial-advertise-peer-urls={peer}",
+        f"--initial-cluster=default={peer}",
+    ]
+
+
+def _apiserver(program: str, folder: Path, *, etcd: str, port: int, token: str) -> list[str]:
+    tokens, accounts = folder / "tokens.csv", folder / "accounts.key"
+    key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+    pem = key.private_bytes(Encoding.PEM, PrivateFormat.TraditionalOpenSSL, NoEncryption())
+    for path, content in ((tokens, f"{token},admin,admin,system:masters\n".encode()), (accounts, pem)):
+        path.touch(mode=0o600)
+        path.write_bytes(content)
+    return [
+        program,
+        f"--etcd-servers={etcd}",
+        f"--secure-port={port}",
+        "--bind-address=127.0.0.1",
+        "--advertise-address=127.0.0.1",
+        "--endpoint-reconciler-type=none",
+        f"--cert-dir={folder / 'tls'}",
+        f"--token-auth-file={tokens}",
+        "--authorization-mode=RBAC",
+        "--service-cluster-ip-range=10.96.0.0/16",
+        "--service-account-issuer=https://kubernetes.default.svc",
+        f"--service-account-key-file={accounts}",
+        f"--service-account-signing-key-file={accounts}",
+        # No controller makes default ServiceAccounts here, and pods must be creatable all the same.
+        "--disable-admission-plugins=ServiceAccount",
+        "--profiling=false",
+    ]

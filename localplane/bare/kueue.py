@@ -1,0 +1,99 @@
+"""Kueue as a process of the caller: the real program, its own CRDs, none of its webhooks.
+
+It finds what its chart would have given it: a namespace, and the Secret whose certificate it keeps. Its
+webhooks are not installed, so nothing that is written here is defaulted or refused by them; whoever writes
+says everything.
+"""
+
+from __future__ import annotations
+
+import urllib.request
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from localplane.bare.control_plane import ControlPlane
+from localplane.bare.process import Process, free_port
+from localplane.bare.programs import CRDS, PROVISIONING_CRD, Programs
+from localplane.certificates import authority
+
+NAMESPACE: Final = "kueue-system"
+_SECRET: Final = "kueue-webhook-server-cert"  # noqa: S105 - a name
+# pkg/util/cert/cert.go of Kueue 0.19.2
+_CONVERTED: Final = frozenset(
+    f"{plural}.kueue.x-k8s.io"
+    for plural in ("clusterqueues", "cohorts", "localqueues", "multikueueclusters", "workloads")
+)
+_BOOT_SECONDS: Final = 120.0
+
+
+def define(plane: ControlPlane, programs: Programs) -> None:
+    """The kinds that Kueue reads and the one that it asks an autoscaler with."""
+    plane.define([*map(_convertible, programs.kinds(CRDS)), *programs.kinds(PROVISIONING_CRD)])
+
+
+def _convertible(kind: dict[str, Any]) -> dict[str, Any]:
+    """Kueue does not start before it could put its certificate there. Nothing calls it: all is stored as
+    written.
+    """
+    if kind["metadata"]["name"] not in _CONVERTED:
+        return kind
+    webhook = {"clientConfig": {"url": "https://127.0.0.1:9/convert"}, "conversionReviewVersions": ["v1"]}
+    return {**kind, "spec": {**kind["spec"], "conversion": {"strategy": "Webhook", "webhook": webhook}}}
+
+
+@contextmanager
+def kueue(plane: ControlPlane, programs: Programs, *, config: Mapping[str, Any]) -> Iterator[Process]:
+    """Kueue with this Configuration (`config.kueue.x-k8s.io/v1beta2`), serving, until the block ends.
+
+    Addresses, certificates and leader election are ours, whatever `config` says of them.
+    """
+    folder = plane.folder / "kueue"
+    certificates = folder / "certificates"
+    certificates.mkdir(parents=True, exist_ok=True)
+    _prepare(plane, certificates)
+    health = free_port()
+    file = folder / "config.yaml"
+    file.write_text(yaml.safe_dump(_here(config, certificates, health)))
+    argv = [programs.program("kueue"), f"--config={file}", f"--kubeconfig={plane.kubeconfig()}"]
+    process = Process("kueue", argv, log=folder / "kueue.log")
+    process.start()
+    try:
+        process.await_(lambda: _is_ready(health), seconds=_BOOT_SECONDS)
+        yield process
+    finally:
+        process.kill()
+
+
+def _here(config: Mapping[str, Any], certificates: Path, health: int) -> dict[str, Any]:
+    gates = {**(config.get("featureGates") or {}), "VisibilityOnDemand": False}
+    return {
+        **config,
+        "namespace": NAMESPACE,
+        "health": {"healthProbeBindAddress": f"127.0.0.1:{health}"},
+        "metrics": {"bindAddress": "0"},
+        "webhook": {"host": "127.0.0.1", "port": free_port(), "certDir": str(certificates)},
+        "leaderElection": {"leaderElect": False},
+        "internalCertManagement": {"enable": True},
+        "featureGates": gates,
+    }
+
+
+def _prepare(plane: ControlPlane, certificates: Path) -> None:
+    """What a chart and a kubelet would have put there: an empty Secret for Kueue to fill, and files to serve
+    with.
+    """
+    host = f"kueue-webhook-service.{NAMESPACE}.svc"
+    authority(certificates / "ca", "kueue-ca").issue(certificates / "tls", host, hosts=(host,))
+    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}
+    plane.apply(namespace, f"/api/v1/namespaces/{NAMESPACE}")
+    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": _SECRET, "namespace": NAMESPACE}}
+    plane.apply(secret, f"/api/v1/namespaces/{NAMESPACE}/secrets/{_SECRET}")
+
+
+def _is_ready(port: int) -> bool:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz", timeout=5) as answer:
+        return bool(answer.status == 200)

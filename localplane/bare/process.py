@@ -1,0 +1,90 @@
+"""One process of a bare control plane: started, watched while it comes up, and ended with the caller."""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from localplane.errors import PlaneError
+
+_GRACE_SECONDS: Final = 10.0
+_PAUSE_SECONDS: Final = 0.1
+_TAIL_BYTES: Final = 2000
+
+
+class Process:
+    """A program with its log. `start` after `kill` brings it back with the same arguments."""
+
+    def __init__(
+        self, name: str, argv: Sequence[str], *, log: Path, environment: Mapping[str, str] | None = None
+    ) -> None:
+        self.name = name
+        self.log = log
+        self._argv = [*_bound_to_us(), *argv]
+        self._environment = environment
+        self._child: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        with self.log.open("ab") as log:
+            self._child = subprocess.Popen(
+                self._argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=self._environment
+            )
+
+    def await_(self, ready: Callable[[], bool], *, seconds: float) -> None:
+        """Returns when it is ready; PlaneError when it ends before, or when the time is over."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            if self._child is None or self._child.poll() is not None:
+                raise PlaneError(self.name, f"ended by itself:\n{self._tail()}", fix="see its log above")
+            with suppress(OSError, ValueError):
+                if ready():
+                    return
+            time.sleep(_PAUSE_SECONDS)
+        raise PlaneError(
+            self.name, f"is not ready after {seconds:.0f} s:\n{self._tail()}", fix="see its log above"
+        )
+
+    def stop(self) -> None:
+        """Asks it to end, and ends it when it does not."""
+        if self._child is None:
+            return
+        self._child.terminate()
+        try:
+            self._child.wait(_GRACE_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.kill()
+        self._child = None
+
+    def kill(self) -> None:
+        """A power cut."""
+        if self._child is not None:
+            self._child.kill()
+            self._child.wait(_GRACE_SECONDS)
+            self._child = None
+
+    @property
+    def pid(self) -> int | None:
+        return None if self._child is None else self._child.pid
+
+    def _tail(self) -> str:
+        text = self.log.read_bytes()[-_TAIL_BYTES:] if self.log.exists() else b""
+        return text.decode(errors="replace")
+
+
+def free_port() -> int:
+    """A port that nobody listened on a moment ago."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _bound_to_us() -> list[str]:
+    """A killed caller cannot clean up: the kernel ends its children then, where util-linux can say so."""
+    setpriv = shutil.which("setpriv")
+    return [setpriv, "--pdeathsig", "KILL", "--"] if setpriv else []

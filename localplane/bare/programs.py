@@ -1,0 +1,69 @@
+"""Where the programs of a bare control plane lie: in the local plane's cache, or in what MUSTER_ARTIFACTS
+names.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from localplane.build import everything
+from localplane.build.cache import cache_root
+
+CRDS: Final = "kueue-crds"
+PROVISIONING_CRD: Final = "provisioningrequest-crd"
+_PROGRAMS: Final = ("etcd", "kube-apiserver", "kueue")
+_ASSETS: Final = (CRDS, PROVISIONING_CRD)
+
+
+@dataclass(frozen=True, slots=True)
+class Programs:
+    """Programs by name, and folders of manifests by asset."""
+
+    programs: dict[str, Path]
+    assets: dict[str, Path]
+
+    def program(self, name: str) -> str:
+        return str(self.programs[name])
+
+    def kinds(self, asset: str) -> list[dict[str, Any]]:
+        """The CustomResourceDefinitions of an asset, in the order of its files."""
+        texts = (path.read_text(encoding="utf-8") for path in sorted(self.assets[asset].glob("*.yaml")))
+        loaded = (yaml.load(text, Loader=yaml.CSafeLoader) for text in texts)
+        return [kind for kind in loaded if kind and kind["kind"] == "CustomResourceDefinition"]
+
+
+def ensure() -> Programs:
+    """Builds what is missing, which takes minutes on a machine that never did; PlaneError when it cannot."""
+    made, assets = everything.ensure(programs=_PROGRAMS, assets=_ASSETS)
+    return Programs(made, assets)
+
+
+def found(programs: Sequence[str] = _PROGRAMS, assets: Sequence[str] = _ASSETS) -> Programs | None:
+    """What is there already; None when one is missing. Builds nothing."""
+    named = _artifacts()
+    paths = {name: named.get(name) or _newest(f"bin/{name}/*/{name}") for name in programs}
+    folders = {name: _newest(f"assets/{name}*/*") for name in assets}
+    if None in paths.values() or None in folders.values():
+        return None
+    return Programs(
+        {name: path for name, path in paths.items() if path},
+        {name: path for name, path in folders.items() if path},
+    )
+
+
+def _artifacts() -> dict[str, Path]:
+    path = os.environ.get("MUSTER_ARTIFACTS")
+    listed = json.loads(Path(path).read_text(encoding="utf-8"))["programs"] if path else {}
+    return {name: Path(each) for name, each in listed.items()}
+
+
+def _newest(pattern: str) -> Path | None:
+    candidates = sorted(cache_root().glob(pattern), key=lambda path: path.stat().st_mtime)
+    return candidates[-1] if candidates else None
