@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import socket
 import subprocess
 import time
@@ -26,15 +25,29 @@ class Process:
     ) -> None:
         self.name = name
         self.log = log
-        self._argv = [*_bound_to_us(), *argv]
+        self._argv = list(argv)
         self._environment = environment
         self._child: subprocess.Popen[bytes] | None = None
+        self._guard: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
+        """In a process group of its own, so that a Ctrl-C reaches it only through us."""
         with self.log.open("ab") as log:
             self._child = subprocess.Popen(
-                self._argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=self._environment
+                self._argv,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env=self._environment,
+                process_group=0,
             )
+        # A killed caller cannot clean up. The end of its pipe is the sign. (The kernel's own sign, PDEATHSIG,
+        # comes when the starting thread ends, which may be long before.)
+        self._guard = subprocess.Popen(
+            ["sh", "-c", 'cat >/dev/null; kill -9 -- -"$0" 2>/dev/null', str(self._child.pid)],
+            stdin=subprocess.PIPE,
+            process_group=0,
+        )
 
     def await_(self, ready: Callable[[], bool], *, seconds: float) -> None:
         """Returns when it is ready; PlaneError when it ends before, or when the time is over."""
@@ -50,23 +63,13 @@ class Process:
             self.name, f"is not ready after {seconds:.0f} s:\n{self._tail()}", fix="see its log above"
         )
 
-    def stop(self) -> None:
-        """Asks it to end, and ends it when it does not."""
-        if self._child is None:
-            return
-        self._child.terminate()
-        try:
-            self._child.wait(_GRACE_SECONDS)
-        except subprocess.TimeoutExpired:
-            self.kill()
-        self._child = None
-
     def kill(self) -> None:
         """A power cut."""
-        if self._child is not None:
+        if self._child is not None and self._guard is not None:
             self._child.kill()
             self._child.wait(_GRACE_SECONDS)
-            self._child = None
+            self._guard.communicate(timeout=_GRACE_SECONDS)
+            self._child = self._guard = None
 
     @property
     def pid(self) -> int | None:
@@ -82,9 +85,3 @@ def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
-
-
-def _bound_to_us() -> list[str]:
-    """A killed caller cannot clean up: the kernel ends its children then, where util-linux can say so."""
-    setpriv = shutil.which("setpriv")
-    return [setpriv, "--pdeathsig", "KILL", "--"] if setpriv else []

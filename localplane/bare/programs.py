@@ -47,23 +47,24 @@ def ensure() -> Programs:
 
 def found(programs: Sequence[str] = _PROGRAMS, assets: Sequence[str] = _ASSETS) -> Programs | None:
     """What is there already; None when one is missing. Builds nothing."""
-    named = _artifacts()
-    paths = {name: named.get(name) or _newest(f"bin/{name}/*/{name}") for name in programs}
-    folders = {name: _newest(f"assets/{name}*/*") for name in assets}
+    listed = artifacts().get("programs", {})
+    paths = {name: listed.get(name) or newest(f"bin/{name}/*/{name}") for name in programs}
+    folders = {name: newest(f"assets/{name}*/*") for name in assets}
     if None in paths.values() or None in folders.values():
         return None
     return Programs(
-        {name: path for name, path in paths.items() if path},
+        {name: Path(path) for name, path in paths.items() if path},
         {name: path for name, path in folders.items() if path},
     )
 
 
-def _artifacts() -> dict[str, Path]:
+def artifacts() -> dict[str, Any]:
+    """What the file that MUSTER_ARTIFACTS names says; empty where none is named."""
     path = os.environ.get("MUSTER_ARTIFACTS")
-    listed = json.loads(Path(path).read_text(encoding="utf-8"))["programs"] if path else {}
-    return {name: Path(each) for name, each in listed.items()}
+    return dict(json.loads(Path(path).read_text(encoding="utf-8"))) if path else {}
 
 
-def _newest(pattern: str) -> Path | None:
+def newest(pattern: str) -> Path | None:
+    """Of what matches in the cache, what was made last."""
     candidates = sorted(cache_root().glob(pattern), key=lambda path: path.stat().st_mtime)
     return candidates[-1] if candidates else None

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests import built
+from localplane.bare.programs import artifacts, newest
 from tests.integration.conftest import ApiServer
 
 _CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
@@ -22,7 +22,7 @@ _KINDS = ("clusterqueues", "localqueues", "workloads")
 @pytest.fixture(scope="session")
 def kueue_api(api_server: ApiServer) -> Iterator[ApiServer]:
     """The server with Kueue's queues and Workloads; without Kueue itself nobody converts or decides."""
-    chart = built.artifacts().get("charts", {}).get("kueue") or built.newest("assets/kueue-chart-*/*")
+    chart = artifacts().get("charts", {}).get("kueue") or newest("assets/kueue-chart-*/*")
     if not chart:
         pytest.skip("no Kueue chart: build it with `make build`")
     for kind in _KINDS:
