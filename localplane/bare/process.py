@@ -44,7 +44,7 @@ class Process:
         # A killed caller cannot clean up. The end of its pipe is the sign. (The kernel's own sign, PDEATHSIG,
         # comes when the starting thread ends, which may be long before.)
         self._guard = subprocess.Popen(
-            ["sh", "-c", 'cat >/dev/null; kill -9 -- -"$0" 2>/dev/null', str(self._child.pid)],
+            ["sh", "-c", 'cat >/dev/null; kill -9 -"$0" 2>/dev/null', str(self._child.pid)],
             stdin=subprocess.PIPE,
             process_group=0,
         )
