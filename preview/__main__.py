@@ -8,11 +8,11 @@ import sys
 from collections.abc import Sequence
 from typing import Final
 
-from preview.commands import comment, report, snapshot, validate, why
+from preview.commands import comment, pins, report, snapshot, validate, why
 from preview.errors import PreviewError
 from preview.foreign import plain
 
-_COMMANDS: Final = (validate, report, comment, why, snapshot)
+_COMMANDS: Final = (validate, report, comment, why, snapshot, pins)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

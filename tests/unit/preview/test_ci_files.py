@@ -1,0 +1,137 @@
+"""The CI files that users copy are what the forges accept, and take nothing from others unseen."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from preview.__main__ import main
+from preview.pins import Loose, loose
+from tests.unit.preview.preview_world import ROOT
+
+FOLDER = ROOT / "docs" / "ci"
+GITHUB = sorted((FOLDER / "github").glob("*.yml"))
+GITLAB = sorted((FOLDER / "gitlab").glob("*.yml"))
+FILES = [*GITHUB, *GITLAB]
+# Where each digest was read, besides the release pages that nobody here can open: in the update messages and
+# tables of many public repositories, which agree.
+READ = {
+    "actions/checkout": "08c6903cd8c0fde910a37f88322edcfb5dd907a8",
+    "actions/setup-python": "e797f83bcb11b83ae66e0230d6156d7c80228e7c",
+    "actions/upload-artifact": "ea165f8d65b6e75b540449e92b4886f43607fa02",
+}
+# What somebody outside may choose: in a script it would be code.
+FOREIGN = re.compile(r"\$\{\{[^}]*(head_ref|head\.ref|\.title|\.body|\.message|\.email|label)[^}]*\}\}")
+
+
+def _read(path: Path) -> dict[Any, Any]:
+    return dict(yaml.safe_load(path.read_text(encoding="utf-8")))
+
+
+def _jobs() -> list[tuple[str, dict[str, Any]]]:
+    return [(f"{path.name}:{name}", job) for path in GITHUB for name, job in _read(path)["jobs"].items()]
+
+
+@pytest.mark.parametrize(("schema", "files"), [("github-workflows", GITHUB), ("gitlab-ci", GITLAB)])
+def test_every_file_keeps_to_the_schema_of_its_forge(schema: str, files: list[Path]) -> None:
+    assert files
+    command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", f"vendor.{schema}"]
+    if schema == "gitlab-ci":
+        command += ["--data-transform", "gitlab-ci"]
+    done = subprocess.run(
+        [*command, *map(str, files)], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
+def test_what_is_not_pinned_is_a_placeholder_that_is_named(
+    path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert all(each.is_placeholder for each in loose(path))
+    assert main(["pins", str(path)]) == 1
+    assert capsys.readouterr().out.count("fix: fill in") == path.read_text("utf-8").count("FILL-IN")
+
+
+@pytest.mark.parametrize("path", GITHUB, ids=lambda path: path.name)
+def test_every_digest_is_one_that_was_read(path: Path) -> None:
+    pinned = re.findall(r"uses: ([\w/-]+)@([0-9a-f]{40}) # v\d", path.read_text(encoding="utf-8"))
+    assert pinned
+    assert set(pinned) <= set(READ.items())
+
+
+def test_no_workflow_runs_a_strangers_code_with_our_secrets() -> None:
+    for path in GITHUB:
+        events = _read(path)[True]  # YAML 1.1 reads `on` as true
+        assert not {"pull_request_target", "workflow_run"} & set(events)
+        assert _read(path)["permissions"] == {}
+        assert not FOREIGN.search(path.read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize(("name", "job"), _jobs(), ids=[name for name, _ in _jobs()])
+def test_every_job_is_bounded_and_has_its_own_rights(name: str, job: dict[str, Any]) -> None:
+    assert job["timeout-minutes"] <= 120
+    assert job["permissions"]["contents"] == "read"
+    for step in job["steps"]:
+        assert "${{" not in step.get("run", ""), "an expression in a script is pasted into it as code"
+        if "checkout" in step.get("uses", ""):
+            assert step["with"]["persist-credentials"] is False
+
+
+def test_production_waits_for_somebody_on_both_forges() -> None:
+    up = _read(FOLDER / "github" / "up.yml")["jobs"]
+    assert (up["prod"]["environment"], up["prod"]["needs"]) == ("prod", "dev")
+    assert not any(job["concurrency"]["cancel-in-progress"] for job in up.values())
+    gitlab = _read(GITLAB[0])
+    assert gitlab["muster up prod"]["rules"][0]["when"] == "manual"
+    assert gitlab["muster up prod"]["environment"] == {"name": "prod"}
+
+
+def test_every_script_is_one_that_a_shell_can_read() -> None:
+    scripts = [step["run"] for _, job in _jobs() for step in job["steps"] if "run" in step]
+    scripts += [
+        line
+        for job in _read(GITLAB[0]).values()
+        if isinstance(job, dict)
+        for key in ("script", "before_script", "after_script")
+        for line in job.get(key, [])
+    ]
+    for script in scripts:
+        done = subprocess.run(
+            ["bash", "-n"], input=script, capture_output=True, text=True, timeout=10, check=False
+        )
+        assert done.returncode == 0, f"{done.stderr}\n{script}"
+
+
+def test_every_command_of_ours_in_them_is_one_that_we_have() -> None:
+    called = {
+        tuple(found)
+        for path in FILES
+        for found in re.findall(r"-m preview (\w+)((?: --[\w-]+)*)", path.read_text(encoding="utf-8"))
+    }
+    assert {name for name, _ in called} == {"validate", "report", "comment", "pins"}
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ("- uses: a/b@v1", Loose(1, "a/b@v1", False)),
+        ("  uses: 'a/b/c@main' # comment", Loose(1, "a/b/c@main", False)),
+        ("- uses: a/b@FILL-IN", Loose(1, "a/b@FILL-IN", True)),
+        ("image: python:3.11", Loose(1, "python:3.11", False)),
+        ("image: x/y@sha256:FILL-IN", Loose(1, "x/y@sha256:FILL-IN", True)),
+        (f"- uses: a/b@{'0' * 39}", Loose(1, f"a/b@{'0' * 39}", False)),
+        (f"- uses: a/b@{'0' * 40}", None),
+        (f"image: x/y@sha256:{'0' * 64}", None),
+        ("- uses: ./.github/actions/ours", None),
+        ("run: echo uses: a/b@v1", None),
+    ],
+)
+def test_the_linter_knows_a_digest_from_a_tag(line: str, found: Loose | None, tmp_path: Path) -> None:
+    path = tmp_path / "workflow.yml"
+    path.write_text(line + "\n", encoding="utf-8")
+    assert loose(path) == ((found,) if found else ())
