@@ -3,7 +3,7 @@
 A KAI Queue has one GPU figure, whatever kind of GPU. With one GPU pool that says everything; with two, a
 team's quota of the one would be good for the other as well. So then every pool has a scheduler of its own (a
 SchedulingShard for the nodes, queues and gangs that carry the pool's label), and a team a Queue in each.
-docs/decisions/012-kai-shards.md weighs the alternatives.
+docs/decisions/008-kai-queues.md weighs the alternatives.
 """
 
 from dataclasses import dataclass

@@ -2,6 +2,7 @@
 
     priority_classes(stack)  what work names as its priority
     by_department(stack)     department -> team (or "" for its own) -> objects, parents first
+    objects(stack)           every one of them, in the order in which they can be applied
     names_by_team(stack)     team -> its queue, or pool -> its queue where each pool has its own
 
 Leaves what they are to render/kueue and render/kai, which have the same functions.
@@ -32,3 +33,23 @@ def names_by_team(stack: Stack) -> dict[str, str | dict[str, str]]:
         by_pool = {pool: queue for pool, queue in leaves.items() if pool is not None}
         found[team] = leaves.get(None, by_pool)
     return found
+
+
+def objects(stack: Stack) -> list[Manifest]:
+    before = (
+        [*kai.priority_classes(stack), *kai.topologies(stack), *kai.shards(stack)]
+        if stack.scheduler is Scheduler.KAI
+        else [
+            *kueue.priority_classes(stack),
+            *kueue.topologies(stack),
+            *kueue.flavors(stack),
+            *kueue.admission_check(stack),
+        ]
+    )
+    tree = by_department(stack).values()
+    departments = [each for teams in tree for each in teams[""]]
+    return [
+        *before,
+        *departments,
+        *(each for teams in tree for name in teams if name for each in teams[name]),
+    ]

@@ -1,0 +1,38 @@
+"""python -m examples.stories: writes every story's rendered.yaml anew.
+
+A test compares them with what the model renders: a change of the model shows in them, line by line.
+"""
+
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from model.render import queues
+from stackconfig import load
+
+FOLDER: Final = Path(__file__).resolve().parent
+STACK: Final = "stack.yaml"
+RENDERED: Final = "rendered.yaml"
+
+
+def stories() -> list[Path]:
+    """The folders of the stories."""
+    return sorted(path.parent for path in FOLDER.glob(f"*/{STACK}"))
+
+
+def rendered(story: Path) -> list[dict[str, Any]]:
+    """What the story's stack comes to for its scheduler."""
+    return queues.objects(load(story / STACK))
+
+
+def main() -> None:
+    for story in stories():
+        text = yaml.safe_dump_all(rendered(story), sort_keys=False, width=120)
+        header = f"# Written by `python -m examples.stories` from {STACK}.\n---\n"
+        (story / RENDERED).write_text(header + text, encoding="utf-8")
+        print(story.name)
+
+
+if __name__ == "__main__":
+    main()
