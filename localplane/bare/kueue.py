@@ -1,12 +1,12 @@
-"""Kueue as a process of the caller: the real program, its own CRDs, none of its webhooks.
+"""Kueue as a process of the caller: the real program, its own CRDs, its webhooks where asked for.
 
-It finds what its chart would have given it: a namespace, and the Secret whose certificate it keeps. Its
-webhooks are not installed, so nothing that is written here is defaulted or refused by them; whoever writes
-says everything.
+It finds what its chart would have given it: a namespace, and the Secret whose certificate it keeps. Without
+its webhooks nothing that is written here is defaulted or refused by them; whoever writes says everything.
 """
 
 from __future__ import annotations
 
+import base64
 import urllib.request
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import yaml
 
+from localplane.bare import webhooks
 from localplane.bare.control_plane import ControlPlane
 from localplane.bare.process import Process, free_port
 from localplane.bare.programs import CRDS, PROVISIONING_CRD, Programs
@@ -46,36 +47,50 @@ def _convertible(kind: dict[str, Any]) -> dict[str, Any]:
 
 
 @contextmanager
-def kueue(plane: ControlPlane, programs: Programs, *, config: Mapping[str, Any]) -> Iterator[Process]:
+def kueue(
+    plane: ControlPlane, programs: Programs, *, config: Mapping[str, Any], chart: Path | None = None
+) -> Iterator[Process]:
     """Kueue with this Configuration (`config.kueue.x-k8s.io/v1beta2`), serving, until the block ends.
 
-    Addresses, certificates and leader election are ours, whatever `config` says of them.
+    Addresses, certificates and leader election are ours, whatever `config` says of them. With `chart`, the
+    folder of Kueue's chart, the webhooks that are in it judge what is written.
     """
     folder = plane.folder / "kueue"
     certificates = folder / "certificates"
     certificates.mkdir(parents=True, exist_ok=True)
     _prepare(plane, certificates)
-    health = free_port()
+    health, port = free_port(), free_port()
     file = folder / "config.yaml"
-    file.write_text(yaml.safe_dump(_here(config, certificates, health)))
+    file.write_text(yaml.safe_dump(_here(config, certificates, health=health, port=port)))
     argv = [programs.program("kueue"), f"--config={file}", f"--kubeconfig={plane.kubeconfig()}"]
     process = Process("kueue", argv, log=folder / "kueue.log")
     process.start()
     try:
         process.await_(lambda: _is_ready(health), seconds=_BOOT_SECONDS)
+        if chart is not None:
+            _install_webhooks(plane, chart, config, url=f"https://127.0.0.1:{port}", trust=certificates)
         yield process
     finally:
         process.kill()
 
 
-def _here(config: Mapping[str, Any], certificates: Path, health: int) -> dict[str, Any]:
+def _install_webhooks(
+    plane: ControlPlane, chart: Path, config: Mapping[str, Any], *, url: str, trust: Path
+) -> None:
+    bundle = base64.b64encode((trust / "ca.crt").read_bytes()).decode()
+    for each in webhooks.configurations(chart, config, url=url, authority=bundle):
+        path = f"/apis/admissionregistration.k8s.io/v1/{each['kind'].lower()}s"
+        plane.apply(each, f"{path}/{each['metadata']['name']}")
+
+
+def _here(config: Mapping[str, Any], certificates: Path, *, health: int, port: int) -> dict[str, Any]:
     gates = {**(config.get("featureGates") or {}), "VisibilityOnDemand": False}
     return {
         **config,
         "namespace": NAMESPACE,
         "health": {"healthProbeBindAddress": f"127.0.0.1:{health}"},
         "metrics": {"bindAddress": "0"},
-        "webhook": {"host": "127.0.0.1", "port": free_port(), "certDir": str(certificates)},
+        "webhook": {"host": "127.0.0.1", "port": port, "certDir": str(certificates)},
         "leaderElection": {"leaderElect": False},
         "internalCertManagement": {"enable": True},
         "featureGates": gates,
@@ -87,7 +102,7 @@ def _prepare(plane: ControlPlane, certificates: Path) -> None:
     with.
     """
     host = f"kueue-webhook-service.{NAMESPACE}.svc"
-    authority(certificates / "ca", "kueue-ca").issue(certificates / "tls", host, hosts=(host,))
+    authority(certificates / "ca", "kueue-ca").issue(certificates / "tls", host, hosts=(host, "127.0.0.1"))
     namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}
     plane.apply(namespace, f"/api/v1/namespaces/{NAMESPACE}")
     secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": _SECRET, "namespace": NAMESPACE}}

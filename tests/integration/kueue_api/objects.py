@@ -1,0 +1,44 @@
+"""Objects of Kueue on a server: applied strictly, read, removed."""
+
+from __future__ import annotations
+
+import time
+import urllib.error
+from collections.abc import Callable
+from typing import Any, Final
+
+from localplane.bare import ControlPlane
+
+_STRICT: Final = "?fieldManager=test&force=true&fieldValidation=Strict"
+_PLURALS: Final = {"WorkloadPriorityClass": "workloadpriorityclasses", "Topology": "topologies"}
+
+
+class Refused(Exception):
+    """What the server or one of Kueue's webhooks said instead."""
+
+
+def path_of(item: dict[str, Any]) -> str:
+    api, kind, meta = item["apiVersion"], item["kind"], item["metadata"]
+    root = f"/apis/{api}" if "/" in api else f"/api/{api}"
+    space = f"/namespaces/{meta['namespace']}" if "namespace" in meta else ""
+    return f"{root}{space}/{_PLURALS.get(kind, f'{kind.lower()}s')}/{meta['name']}"
+
+
+def apply(server: ControlPlane, item: dict[str, Any]) -> dict[str, Any]:
+    """Server-side apply that prunes nothing: what the server does not know is refused."""
+    try:
+        server.call("PATCH", path_of(item) + _STRICT, item, content_type="application/apply-patch+yaml")
+    except urllib.error.HTTPError as refusal:
+        place = f"{item['kind']} {item['metadata']['name']}"
+        raise Refused(f"{place}: {refusal.read().decode(errors='replace')}") from None
+    found: dict[str, Any] = server.call("GET", path_of(item))
+    return found
+
+
+def wait_for(what: str, reached: Callable[[], Any], *, seconds: float = 60) -> Any:
+    """What `reached` gives as soon as it gives something."""
+    end = time.monotonic() + seconds
+    while not (found := reached()):
+        assert time.monotonic() < end, f"after {seconds:.0f} s not yet: {what}"
+        time.sleep(0.05)
+    return found
