@@ -239,7 +239,7 @@ def _preemption(
     base: Stack | None, head: Stack | None, before: Tree, after: Tree
 ) -> tuple[tuple[PreemptionChange, ...], tuple[str, ...]]:
     if any(stack is not None and stack.scheduler is Scheduler.KAI for stack in (base, head)):
-        return (), ("Preemption: derived for Kueue alone, and a side of this change is scheduled by KAI.",)
+        return (), (_KAI,)
     groups = _groups(profiles(before), profiles(after))
     changed = [key for key in groups if key[0] != key[1]]
     if len(changed) * len(groups) * 2 > _MOST_PAIRS:
@@ -249,6 +249,10 @@ def _preemption(
         return (), (f"Preemption: {said}",)
     return (*_within(groups), *_across(groups, changed)), ()
 
+
+_KAI: Final = (
+    "Which team can end which team's work is derived for Kueue alone; KAI schedules a side of this change."
+)
 
 # A team's profile before and after; None where the team is not there.
 _Key = tuple[Profile | None, Profile | None]

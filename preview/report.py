@@ -6,8 +6,9 @@ lines to verdict.py, and how it looks to markdown.py and page.py.
 
 from collections.abc import Iterator, Sequence
 
+from preview.kai import is_kai
 from preview.parts import Items, Name, Report, Section, StackReport, Table, Text
-from preview.sections import live, policies, pools, quotas, resources
+from preview.sections import kai, live, policies, pools, quotas, resources
 from preview.told import Told
 from preview.verdict import verdict
 
@@ -38,7 +39,8 @@ def _sections(told: Told) -> Iterator[Section]:
     yield from policies.sections(told)
     yield from live.sections(told)
     if told.changes is not None:
-        yield from quotas.sections(told.changes)
+        yield from quotas.sections(told.changes, is_kai=is_kai(told.base, told.head))
+    yield from kai.sections(told)
     yield from pools.sections(told)
     yield from resources.sections(told)
     if told.warnings:

@@ -1,4 +1,4 @@
-"""What runs and waits now, of those whom the change touches."""
+"""What runs and waits now in Kueue, of those whom the change touches; KAI's is told with its queues."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -24,7 +24,6 @@ _MEANING: Final = (
     "Nothing is ended because a quota shrinks: what is beyond it counts as borrowed, and those to whom it "
     "belongs can take it back by preemption."
 )
-_KAI: Final = "KAI counts use without pools, so it is not told who uses more than the new quota of one."
 
 
 def sections(told: Told) -> Iterator[Section]:
@@ -32,7 +31,6 @@ def sections(told: Told) -> Iterator[Section]:
         return
     when = f"As of {told.snapshot.taken:%Y-%m-%d %H:%M %Z}."
     if told.snapshot.scheduler is Scheduler.KAI:
-        yield Section("In use now", 45, (Items(((_KAI,),)),))
         return
     found = over(told.changes, told.snapshot)
     if found:

@@ -12,23 +12,27 @@ from preview.picture import draw
 _MOST_DRAWN: Final = 60
 
 
-def sections(changes: Changes) -> Iterator[Section]:
-    departments = tuple(_department(each) for each in changes.quotas if not each.is_team)
-    teams = tuple(_team(each) for each in changes.quotas if each.is_team and not each.is_indirect)
+def sections(changes: Changes, *, is_kai: bool) -> Iterator[Section]:
+    """With KAI what a team may borrow, lend and use at most follows other rules: sections/kai.py tells it."""
+    columns = 4 if is_kai else 5
+    departments = tuple(_department(each)[:columns] for each in changes.quotas if not each.is_team)
+    shown = _OWN if is_kai else len(_TEAM)
+    teams = tuple(_team(each)[:shown] for each in changes.quotas if each.is_team and not each.is_indirect)
     reached = tuple(_reached(each) for each in changes.quotas if each.is_team and each.is_indirect)
     if teams:
-        yield Section("Quota of teams", 80, (Table(_TEAM, teams),))
+        yield Section("Quota of teams", 80, (Table(_TEAM[:shown], teams),))
     if departments:
-        yield Section("Quota of departments, with all below them", 85, (Table(_DEPARTMENT, departments),))
+        table = Table(_DEPARTMENT[:columns], departments)
+        yield Section("Quota of departments, with all below them", 85, (table,))
     if changes.preemption or changes.unsaid:
         blocks = [Table(_PREEMPTION, tuple(_preemption(row) for row in changes.preemption))]
         said = [Items(tuple((each,) for each in changes.unsaid))]
-        shown = (*(blocks if changes.preemption else ()), *(said if changes.unsaid else ()))
-        yield Section("Who can preempt whom", 75, shown)
+        parts = (*(blocks if changes.preemption else ()), *(said if changes.unsaid else ()))
+        yield Section("Who can preempt whom", 75, parts)
     borrowing = tuple(_borrowing(*each) for each in changes.borrowing())
-    if borrowing:
+    if borrowing and not is_kai:
         yield Section("Borrowing that became possible or impossible", 70, (Table(_BORROWING, borrowing),))
-    if reached:
+    if reached and not is_kai:
         title = "Teams that others' changes reach: the most that each could use"
         yield Section(title, 55, (Table(("Team", "Pool", "Could use at most"), reached),), is_folded=True)
     picture = None if changes.is_empty else draw(changes, most=_MOST_DRAWN)
@@ -51,6 +55,8 @@ _TEAM: Final = (
     "May lend",
     "Could use at most",
 )
+# So many columns tell what is a team's own, whatever the scheduler.
+_OWN: Final = 5
 _DEPARTMENT: Final = ("Department", "Pool", "Own", "With all below", "Could use at most")
 _PREEMPTION: Final = ("", "Who", "Can preempt", "On pools", "Why")
 _BORROWING: Final = ("Team", "Pool", "Could borrow", "Now")

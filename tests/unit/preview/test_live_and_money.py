@@ -87,11 +87,6 @@ def test_the_report_says_it_before_any_resource() -> None:
     assert "As of 2026-11-21 12:00 UTC." in text
 
 
-def test_kai_is_told_honestly() -> None:
-    found = replace(_snapshot(), scheduler=Scheduler.KAI)
-    assert "KAI counts use without pools" in comment(report_of([_told(_quota(4), _quota(2), found)]))
-
-
 def test_a_recorded_snapshot_is_named_on_the_command_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -1,0 +1,136 @@
+"""What differs between the KAI queues of two stacks.
+
+Decides which figures of a Queue are compared: quota, limit and over-quota weight of each resource, and the
+queue's own priority. Leaves what they come to to model.kai, and words to sections/kai.py.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from model import names
+from model.kai import DEFAULT_QUEUE_PRIORITY, Figure, Unlimited
+from model.kai.priorities import effective, is_preemptible
+from model.kai.tree import RESOURCES, Figures, Node, nodes
+from model.priorities import Priority
+from model.stack import Scheduler, Stack
+from preview.snapshot import Snapshot
+
+# KAI's words and those of the nodes that it counts on.
+RESOURCE_OF: Final[Mapping[str, str]] = {"gpu": names.GPU_RESOURCE, "cpu": "cpu", "memory": "memory"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueChange:
+    """One resource of one Queue. A side that is None has no such Queue."""
+
+    queue: str
+    path: tuple[str, ...]
+    resource: str
+    before: Figures | None
+    after: Figures | None
+
+
+@dataclass(frozen=True, slots=True)
+class RankChange:
+    """A queue's or a priority's rank; None where it is not there."""
+
+    name: str
+    before: int | None
+    after: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Beyond:
+    """A Queue that holds more of a resource than its new quota: GPUs, millicores or bytes."""
+
+    queue: str
+    resource: str
+    used: int
+    quota: int
+
+
+def is_kai(*stacks: Stack | None) -> bool:
+    """Whether KAI schedules any of them."""
+    return any(stack is not None and stack.scheduler is Scheduler.KAI for stack in stacks)
+
+
+def queues(base: Stack | None, head: Stack | None) -> tuple[QueueChange, ...]:
+    """Every resource of every Queue that differs, in the order of the tree."""
+    old, new = _nodes(base), _nodes(head)
+    found = []
+    for name in dict.fromkeys([*new, *old]):
+        for resource in RESOURCES:
+            before, after = (_figures(side.get(name), resource) for side in (old, new))
+            if before != after:
+                path = _path(new.get(name) or old[name])
+                found.append(
+                    QueueChange(queue=name, path=path, resource=resource, before=before, after=after)
+                )
+    return tuple(found)
+
+
+def ranks(base: Stack | None, head: Stack | None) -> tuple[RankChange, ...]:
+    """Queues that get what is free before others, or after them, other than they did."""
+    old = {name: _rank(node) for name, node in _nodes(base).items()}
+    new = {name: _rank(node) for name, node in _nodes(head).items()}
+    both = [name for name in new if name in old and new[name] != old[name]]
+    return tuple(RankChange(name, old[name], new[name]) for name in both)
+
+
+def protected(base: Stack | None, head: Stack | None) -> tuple[tuple[Priority, bool], ...]:
+    """Priorities whose work became non-preemptible (True), or preemptible."""
+    old, new = ({each.name: each for each in _priorities(stack)} for stack in (base, head))
+    return tuple(
+        (each, not is_preemptible(each))
+        for name, each in sorted(new.items())
+        if name in old and is_preemptible(each) is not is_preemptible(old[name])
+    )
+
+
+def beyond(head: Stack | None, snapshot: Snapshot) -> Iterator[Beyond]:
+    """Queues that hold more GPUs now than their new quota."""
+    used = {
+        (queue.name, each.resource): each.amount
+        for queue in snapshot.queues
+        for each in queue.usage
+        if not each.flavor
+    }
+    for name, node in _nodes(head).items():
+        quota = node.figures["gpu"].quota
+        now = used.get((name, RESOURCE_OF["gpu"]), 0)
+        if node.team is not None and not isinstance(quota, Unlimited) and now * 1000 > quota:
+            yield Beyond(name, "gpu", now, quota)
+
+
+def shown(resource: str, figure: Figure[int]) -> str:
+    """A figure as a reader takes it: GPUs, CPUs, mebibytes."""
+    if isinstance(figure, Unlimited):
+        return "unlimited"
+    if resource == "memory":
+        return f"{figure // 2**20} MiB"
+    return f"{figure / 1000:g}"
+
+
+def _nodes(stack: Stack | None) -> dict[str, Node]:
+    if stack is None or stack.scheduler is not Scheduler.KAI:
+        return {}
+    return {node.name: node for node in nodes(stack)}
+
+
+def _priorities(stack: Stack | None) -> list[Priority]:
+    return [] if stack is None or stack.scheduler is not Scheduler.KAI else effective(stack.priorities)
+
+
+def _figures(node: Node | None, resource: str) -> Figures | None:
+    return None if node is None else node.figures[resource]
+
+
+def _rank(node: Node) -> int:
+    rank = node.owner.kai.priority
+    return DEFAULT_QUEUE_PRIORITY if rank is None else rank
+
+
+def _path(node: Node) -> tuple[str, ...]:
+    own = () if node.team is None else (node.team.name,)
+    return (*(department.name for department in node.above), *own)

@@ -1,0 +1,95 @@
+"""A stack that KAI schedules is told in KAI's words: quota, limit, over-quota weight, who is never evicted."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+import stackconfig
+from model.stack import Scheduler, Stack
+from preview.changes import compare
+from preview.kai import beyond, protected, queues, ranks
+from preview.markdown import comment
+from preview.report import report
+from preview.snapshot import Queue, Snapshot, Usage
+from preview.told import Told
+from tests.unit.preview.preview_world import LOCAL, ROOT
+
+KAI = ROOT / "stacks" / "Pulumi.kai-prod.yaml"
+
+
+def _changed(folder: Path, *pairs: tuple[str, str]) -> Stack:
+    text = KAI.read_text(encoding="utf-8")
+    for old, new in pairs:
+        assert old in text
+        text = text.replace(old, new)
+    path = folder / "Pulumi.kai-prod.yaml"
+    path.write_text(text, encoding="utf-8")
+    return stackconfig.load(path)
+
+
+@pytest.fixture(scope="module")
+def base() -> Stack:
+    return stackconfig.load(KAI)
+
+
+def _comment(base: Stack | None, head: Stack | None, snapshot: Snapshot | None = None) -> str:
+    told = Told(name="kai", changes=compare(base, head), base=base, head=head, snapshot=snapshot)
+    return comment(report([told]))
+
+
+def test_quota_limit_and_weight_are_told_of_every_queue_that_changes(base: Stack, tmp_path: Path) -> None:
+    head = _changed(tmp_path, ("quota: {a10g: 16}", "quota: {a10g: 12}"), ("weight: 2", "weight: 3"))
+    text = _comment(base, head)
+    assert "| `training` | `platform / research / training` | GPU | 16 → 12 | 32 → 28 | 2 → 3 |" in text
+    assert "| `research` | `platform / research` | GPU | 20 → 16 |" in text
+    assert "is never evicted" in text
+    assert {each.queue for each in queues(base, head) if each.resource == "gpu"} == {
+        "platform",
+        "research",
+        "training",
+    }
+
+
+def test_what_only_kueue_has_is_not_told_of_kai(base: Stack, tmp_path: Path) -> None:
+    text = _comment(base, _changed(tmp_path, ("borrow: {a10g: 16}", "borrow: none")))
+    for word in ("May lend", "Could use at most", "Borrowing that became"):
+        assert word not in text
+    assert "derived for Kueue alone" in text
+
+
+def test_a_priority_that_crosses_a_hundred_is_told(base: Stack, tmp_path: Path) -> None:
+    head = _changed(tmp_path, ("build-preemptible: 75", "build-preemptible: 110"))
+    assert [(each.name, now) for each, now in protected(base, head)] == [("build-preemptible", True)]
+    assert [(each.name, now) for each, now in protected(head, base)] == [("build-preemptible", False)]
+    assert "(110) keeps to the quota and is never evicted now." in _comment(base, head)
+
+
+def test_a_queue_that_goes_before_others_is_told(base: Stack, tmp_path: Path) -> None:
+    found = ranks(base, _changed(tmp_path, ("kai: {priority: 200}", "kai: {priority: 50}")))
+    assert [(each.name, each.before, each.after) for each in found] == [("serving", 200, 50)]
+
+
+def test_who_holds_more_than_the_new_quota_is_told(base: Stack, tmp_path: Path) -> None:
+    head = _changed(tmp_path, ("quota: {a10g: 16}", "quota: {a10g: 12}"))
+    used = (
+        Queue(name=name, parent="research", usage=(Usage("", "nvidia.com/gpu", amount),))
+        for name, amount in (("training", 14), ("notebooks", 4), ("research", 18))
+    )
+    now = datetime(2026, 11, 21, 12, tzinfo=UTC)
+    snapshot = Snapshot(taken=now, scheduler=Scheduler.KAI, queues=tuple(used))
+    assert [(each.queue, each.used, each.quota) for each in beyond(head, snapshot)] == [
+        ("training", 14, 12000)
+    ]
+    assert "| `training` | GPU | 14 | 12 |" in _comment(base, head, snapshot)
+
+
+def test_a_change_of_the_scheduler_is_told_from_both_sides(base: Stack) -> None:
+    kueue = stackconfig.load(LOCAL)
+    assert "| `serving` | `platform / product / serving` | GPU | – → 12 |" in _comment(kueue, base)
+    assert "| `serving` | `platform / product / serving` | GPU | 12 → – |" in _comment(base, kueue)
+
+
+def test_nothing_changes_in_kai_either(base: Stack) -> None:
+    assert "**Nothing changes.**" in _comment(base, base)
+    assert not (queues(base, base) or ranks(base, base) or protected(base, base))
