@@ -4,15 +4,16 @@ Every command ends with 2 when its input cannot be used; what 0 and 1 mean, its 
 """
 
 import argparse
+import importlib
 import sys
 from collections.abc import Sequence
 from typing import Final
 
-from preview.commands import comment, pins, report, snapshot, validate, why
 from preview.errors import PreviewError
 from preview.foreign import plain
 
-_COMMANDS: Final = (validate, report, comment, why, snapshot, pins)
+# In the order in which the help lists them; each is a module of preview.commands.
+_COMMANDS: Final = ("validate", "report", "comment", "why", "snapshot", "pins")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -36,9 +37,11 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
         epilog="Each command tells its options and exit codes with --help.",
     )
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for each in _COMMANDS:
-        each.add(commands)
-    return parser.parse_args(arguments)
+    given = sys.argv[1:] if arguments is None else arguments
+    # Only the command that is named is loaded: to check a file needs neither HTTP nor a page.
+    for name in [name for name in _COMMANDS if name in given[:1]] or _COMMANDS:
+        importlib.import_module(f"preview.commands.{name}").add(commands)
+    return parser.parse_args(given)
 
 
 if __name__ == "__main__":

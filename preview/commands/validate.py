@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 from preview.commands.declare import Commands, command
-from preview.inputs import InputError
+from preview.errors import PreviewError
 from preview.validate import Format, check, write
 
 _ABOUT = """\
@@ -31,7 +31,7 @@ def add(commands: Commands) -> None:
 def run(options: argparse.Namespace) -> int:
     files = [Path(name) for name in options.files] or sorted(Path("stacks").glob("Pulumi.*.yaml"))
     if not files:
-        raise InputError("there is no stacks/Pulumi.*.yaml here. Fix: name the stack files.")
+        raise PreviewError("there is no stacks/Pulumi.*.yaml here. Fix: name the stack files.")
     checked = [check(path) for path in files]
     sys.stdout.write(write(checked, Format(options.format)))
     return 1 if any(each.errors for each in checked) else 0

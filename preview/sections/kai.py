@@ -12,9 +12,9 @@ from preview.told import Told
 _HEAD: Final = ("Queue", "Of", "Resource", "Quota", "Limit", "Over-quota weight")
 _RESOURCES: Final = {"gpu": "GPU", "cpu": "CPU", "memory": "memory"}
 _RULE: Final = (
-    f"Work of priority {NON_PREEMPTIBLE} and more stays within its queue's quota and is never evicted. Below, "
-    "it may go over the quota, and is reclaimed from when a queue within its own quota asks; what is free is "
-    "divided by queue priority first, then by over-quota weight."
+    f"Work of priority {NON_PREEMPTIBLE} and more stays within its queue's quota and is never evicted. "
+    "Below, it may go over the quota, and is reclaimed from when a queue within its own quota asks; what is "
+    "free is divided by queue priority first, then by over-quota weight."
 )
 
 

@@ -1,4 +1,4 @@
-"""A stack that KAI schedules is told in KAI's words: quota, limit, over-quota weight, who is never evicted."""
+"""A stack that KAI schedules is told in KAI's words: quota, limit, weight, who is never evicted."""
 
 from datetime import UTC, datetime
 from pathlib import Path
@@ -92,4 +92,4 @@ def test_a_change_of_the_scheduler_is_told_from_both_sides(base: Stack) -> None:
 
 def test_nothing_changes_in_kai_either(base: Stack) -> None:
     assert "**Nothing changes.**" in _comment(base, base)
-    assert not (queues(base, base) or ranks(base, base) or protected(base, base))
+    assert [*queues(base, base), *ranks(base, base), *protected(base, base)] == []
