@@ -12,6 +12,8 @@ from typing import Final, TypeVar
 from model.pools import Pool
 from model.quotas import NOTHING, Resources
 from model.stack import Scheduler, Stack
+from preview import kai_preemption
+from preview.kai_preemption import KaiProfile
 from preview.preemption import Profile, Right, may, may_within, profiles
 from preview.settings import holder, settings
 from preview.tree import Holding, Node, Reach, Tree, own, read
@@ -238,9 +240,7 @@ def _borrowed(change: QuotaChange, side: Quota | None) -> int:
 def _preemption(
     base: Stack | None, head: Stack | None, before: Tree, after: Tree
 ) -> tuple[tuple[PreemptionChange, ...], tuple[str, ...]]:
-    if any(stack is not None and stack.scheduler is Scheduler.KAI for stack in (base, head)):
-        return (), (_KAI,)
-    groups = _groups(profiles(before), profiles(after))
+    groups = _groups(_profiles(base, before), _profiles(head, after))
     changed = [key for key in groups if key[0] != key[1]]
     if len(changed) * len(groups) * 2 > _MOST_PAIRS:
         said = (
@@ -250,15 +250,34 @@ def _preemption(
     return (*_within(groups), *_across(groups, changed)), ()
 
 
-_KAI: Final = (
-    "Which team can end which team's work is derived for Kueue alone; KAI schedules a side of this change."
-)
-
+_Rights = Profile | KaiProfile
 # A team's profile before and after; None where the team is not there.
-_Key = tuple[Profile | None, Profile | None]
+_Key = tuple[_Rights | None, _Rights | None]
 
 
-def _groups(before: Mapping[str, Profile], after: Mapping[str, Profile]) -> dict[_Key, tuple[str, ...]]:
+def _profiles(stack: Stack | None, tree: Tree) -> Mapping[str, _Rights]:
+    """By the rules of the side's own scheduler."""
+    if stack is not None and stack.scheduler is Scheduler.KAI:
+        return kai_preemption.profiles(stack)
+    return profiles(tree)
+
+
+def _may(one: _Rights, two: _Rights) -> Mapping[str, Right]:
+    """Both are of one side, so of one scheduler."""
+    if isinstance(one, KaiProfile) and isinstance(two, KaiProfile):
+        return kai_preemption.may(one, two)
+    if isinstance(one, Profile) and isinstance(two, Profile):
+        return may(one, two)
+    return {}
+
+
+def _may_within(team: _Rights | None) -> bool:
+    if isinstance(team, KaiProfile):
+        return kai_preemption.may_within(team)
+    return team is not None and may_within(team)
+
+
+def _groups(before: Mapping[str, _Rights], after: Mapping[str, _Rights]) -> dict[_Key, tuple[str, ...]]:
     """Teams that are alike before and alike after: what holds for one holds for all of them."""
     found: dict[_Key, list[str]] = {}
     for name in sorted({**before, **after}):
@@ -269,7 +288,7 @@ def _groups(before: Mapping[str, Profile], after: Mapping[str, Profile]) -> dict
 def _within(groups: Mapping[_Key, tuple[str, ...]]) -> Iterator[PreemptionChange]:
     gained: dict[bool, list[str]] = {True: [], False: []}
     for (before, after), members in groups.items():
-        old, new = before is not None and may_within(before), after is not None and may_within(after)
+        old, new = _may_within(before), _may_within(after)
         if old != new:
             gained[new] += members
     for is_new, teams in gained.items():
@@ -306,9 +325,9 @@ def _row_order(row: PreemptionChange) -> tuple[bool, tuple[str, ...], tuple[str,
 
 def _edge(preemptor: _Key, victim: _Key) -> Iterator[tuple[bool, Right, tuple[str, ...]]]:
     """What one team gains or loses the right to against another: (gained, right, pools)."""
-    sides = []
+    sides: list[Mapping[str, Right]] = []
     for one, two in zip(preemptor, victim, strict=True):
-        sides.append({} if one is None or two is None else may(one, two))
+        sides.append({} if one is None or two is None else _may(one, two))
     before, after = sides
     for is_new, has, had in ((True, after, before), (False, before, after)):
         for right in Right:

@@ -184,11 +184,16 @@ def test_a_stack_that_was_not_there_is_new_in_all_its_parts() -> None:
     assert not found.settings
 
 
-def test_kai_is_not_told_what_kueue_would_do() -> None:
-    base, head = two_teams(Allowance()), two_teams(Allowance(quota={"l4": gpus(1)}))
+def test_kai_is_told_by_its_own_rules() -> None:
+    """To KAI work of 100 and more is never evicted: what prod could do to dev is over."""
+    one, two = Allowance(), Allowance(quota={"l4": gpus(1)})
+    base, head = (
+        stack(Department(name="r", teams=(team("a", each, priorities=("prod", "dev")),)))
+        for each in (one, two)
+    )
     found = compare(base, replace(head, scheduler=Scheduler.KAI))
-    assert not found.preemption
-    assert "KAI" in found.unsaid[0]
+    assert [row.is_new for row in found.preemption if row.right is None] == [False]
+    assert found.unsaid == ()
 
 
 def test_too_many_kinds_of_teams_to_compare_are_said_and_not_guessed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,90 @@
+"""Who may evict whom with KAI follows its published rules."""
+
+from dataclasses import replace
+
+from model.kai import UNLIMITED, QueueSettings, Share, Shares
+from model.priorities import Priority
+from model.queues import Allowance, Bound, Department, Limit, Team
+from model.stack import Scheduler, Stack
+from preview.changes import compare
+from preview.kai_preemption import may, may_within, profiles
+from preview.preemption import Right
+from stackconfig import load
+from tests.unit.model.model_stacks import CPU, L4, gpus, stack, team
+from tests.unit.preview.preview_world import ROOT
+
+_TRAIN, _INFERENCE = Priority(50, "train"), Priority(125, "inference")
+_OWNER = Allowance(quota={"l4": gpus(2)})
+_BORROWER = Allowance(quota={"l4": gpus(1)}, borrow=Limit(pools={"l4": Bound.ALL}))
+_GUEST = Allowance(borrow=Limit(pools={"l4": Bound.ALL}))
+
+
+def _kai(*departments: Department) -> Stack:
+    plain = stack(*departments, pools=(CPU, L4))
+    return replace(plain, scheduler=Scheduler.KAI, priorities=(_TRAIN, _INFERENCE))
+
+
+def _teams(first: Allowance, second: Allowance, *, theirs: tuple[str, ...] = ()) -> Stack:
+    teams = (team("team-a", first), team("team-b", second, priorities=theirs))
+    return _kai(Department(name="research", teams=teams))
+
+
+def _rights(found: Stack, one: str = "team-a", two: str = "team-b") -> Right | None:
+    known = profiles(found)
+    return may(known[one], known[two]).get("l4")
+
+
+def test_a_quota_is_taken_back_from_whoever_may_go_beyond_theirs() -> None:
+    found = _teams(_OWNER, _BORROWER)
+    assert _rights(found) is Right.RECLAIM
+    assert _rights(found, "team-b", "team-a") is None, "what is within a quota is never reclaimed"
+
+
+def test_work_of_a_hundred_and_more_never_gives_way() -> None:
+    assert _rights(_teams(_OWNER, _BORROWER, theirs=("inference",))) is None
+
+
+def test_two_without_quota_share_what_is_free() -> None:
+    assert _rights(_teams(_GUEST, _BORROWER)) is Right.FAIR
+    assert _rights(_teams(_GUEST, _BORROWER), "team-b", "team-a") is Right.RECLAIM
+
+
+def test_what_goes_beyond_a_quota_is_preemptible_so_others_take_nothing_by_it() -> None:
+    found = _teams(_BORROWER, _GUEST, theirs=("inference",))
+    assert _rights(found, "team-b", "team-a") is None
+
+
+def test_departments_at_the_top_take_nothing_from_each_other_unless_one_is_opened() -> None:
+    one = Department(name="one", teams=(team("team-a", _OWNER),))
+    two = Department(name="two", teams=(team("team-b", _BORROWER),))
+    assert _rights(_kai(one, two)) is None
+    opened = QueueSettings(shares=Shares(gpu=Share(limit=UNLIMITED)))
+    assert _rights(_kai(one, replace(two, kai=opened))) is Right.RECLAIM
+
+
+def test_without_bound_nobody_is_beyond_a_quota() -> None:
+    endless = QueueSettings(shares=Shares(gpu=Share(quota=UNLIMITED)))
+    teams: tuple[Team, ...] = (team("team-a", _OWNER), replace(team("team-b"), kai=endless))
+    assert _rights(_kai(Department(name="research", teams=teams))) is None
+
+
+def test_inside_a_team_lower_work_gives_way_if_it_may_be_evicted() -> None:
+    found = profiles(_teams(_OWNER, _OWNER, theirs=("inference",)))
+    assert may_within(found["team-a"])
+    assert not may_within(found["team-b"])
+
+
+def test_the_pull_request_that_brings_inference_says_whose_gpus_it_can_take() -> None:
+    """Story D: the report has it before the merge."""
+    after = load(ROOT / "examples" / "stories" / "inference-first" / "stack.yaml")
+    (department,) = after.departments
+    teams = tuple(replace(each, priorities=("train",)) for each in department.teams)
+    before = replace(after, departments=(replace(department, teams=teams),))
+    rows = [row for row in compare(before, after).preemption if row.right is None]
+    assert [(row.preemptors, row.is_new) for row in rows] == [(("team-a",), True)]
+
+
+def test_a_switch_of_schedulers_is_told_by_the_rules_of_each_side() -> None:
+    kai = _teams(_OWNER, _BORROWER)
+    changes = compare(replace(kai, scheduler=Scheduler.KUEUE), kai)
+    assert changes.unsaid == ()
