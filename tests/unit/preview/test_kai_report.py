@@ -55,7 +55,7 @@ def test_what_only_kueue_has_is_not_told_of_kai(base: Stack, tmp_path: Path) -> 
     text = _comment(base, _changed(tmp_path, ("borrow: {a10g: 16}", "borrow: none")))
     for word in ("May lend", "Could use at most", "Borrowing that became"):
         assert word not in text
-    assert "derived for Kueue alone" in text
+    assert "Who can preempt whom" in text
 
 
 def test_a_priority_that_crosses_a_hundred_is_told(base: Stack, tmp_path: Path) -> None:
