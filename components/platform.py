@@ -18,6 +18,7 @@ from components.priorities import Priorities
 from components.queues import Queues
 from components.schedulers.kai import Kai
 from components.schedulers.kueue import Kueue
+from components.tenancy import Tenancy
 from model.clusters import EksCluster, Provider
 from model.gangpolicy import crd
 from model.gpu_operator import cloud_of, installation
@@ -58,11 +59,12 @@ class Platform(pulumi.ComponentResource):
         self.priorities = Priorities(
             "priorities", stack=stack, provider=bundles, depends_on=[self.scheduler.serving], opts=child
         )
+        self.tenancy = Tenancy("tenancy", stack=stack, provider=bundles, depends_on=serving, opts=child)
         self.queues = Queues(
             "queues",
             stack=stack,
             provider=bundles,
-            depends_on=[*serving, *self.priorities.classes],
+            depends_on=[*serving, *self.priorities.classes, self.tenancy.in_force],
             opts=child,
         )
         self.queue_names = queues.names_by_team(stack)

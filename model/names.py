@@ -37,6 +37,14 @@ DEPARTMENT_LABEL: Final = "muster.dev/department"
 MONITORING_LABEL: Final = "muster.dev/monitoring"
 SYSTEM_POOL: Final = "system"
 
+# What admission asks a namespace about: words separated by commas, written by the program, and out of reach
+# of whoever works in the namespace.
+QUEUES_ANNOTATION: Final = "muster.dev/queues"
+PRIORITIES_ANNOTATION: Final = "muster.dev/priorities"
+# The account of a team's pipelines; people are members by group. (Pods run as `default`.)
+MEMBER_ACCOUNT: Final = "member"
+MEMBER_ROLE: Final = "muster-team-member"
+
 GPU_RESOURCE: Final = "nvidia.com/gpu"
 GPU_TAINT_KEY: Final = "nvidia.com/gpu"
 GPU_TAINT_VALUE: Final = "present"

@@ -13,6 +13,7 @@ from model import names
 from model.kai import QueueSettings
 from model.kueue import CohortOptions, QueueOptions
 from model.quantities import Bytes, Gpus, Millicores, Quantity
+from model.tenancy import Access
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,6 +111,7 @@ class Team:
     queueing: Queueing = Queueing.BEST_EFFORT
     kai: QueueSettings = field(default_factory=QueueSettings)
     kueue: QueueOptions = field(default_factory=QueueOptions)
+    access: Access = field(default_factory=Access)
 
     @property
     def weight(self) -> int:

@@ -17,6 +17,7 @@ from model.pools import Capacity, Pool
 from model.priorities import Priority
 from model.queues import Department, Team
 from model.ray import Ray
+from model.tenancy import Tenancy
 
 
 class Scheduler(StrEnum):
@@ -83,6 +84,7 @@ class Stack:
     scheduler: Scheduler = Scheduler.KUEUE
     gang_admission: GangAdmission = GangAdmission()
     pods_ready: PodsReady = PodsReady()
+    tenancy: Tenancy = field(default_factory=Tenancy)
     artifacts: ArtifactSource = ArtifactSource.UPSTREAM
     ray: Ray = field(default_factory=Ray)
     kueue: KueueOptions = field(default_factory=KueueOptions)

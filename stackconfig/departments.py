@@ -6,6 +6,7 @@ from stackconfig.allowances import Pools, read_allowance
 from stackconfig.kai_queues import read_queue as read_kai_queue
 from stackconfig.kueue import read_cohort, read_queue
 from stackconfig.section import Section
+from stackconfig.tenancy import read_access
 
 
 def read_department(section: Section, name: str, pools: Pools) -> Department:
@@ -38,6 +39,7 @@ def read_team(section: Section, name: str, pools: Pools) -> Team:
         queueing=section.choice("queueing", Queueing, Queueing.BEST_EFFORT) or Queueing.BEST_EFFORT,
         kai=read_kai_queue(section.section("kai")),
         kueue=read_queue(section.section("kueue")),
+        access=read_access(section),
     )
     section.close()
     return team

@@ -26,6 +26,7 @@ from stackconfig.kai import read_kai
 from stackconfig.kueue import read_kueue
 from stackconfig.pools import read_pool
 from stackconfig.section import Section
+from stackconfig.tenancy import read_tenancy
 
 
 def load(path: str | Path) -> Stack:
@@ -86,6 +87,7 @@ def _read(root: Section) -> tuple[Stack, bool]:
         scheduler=root.choice("scheduler", Scheduler, Scheduler.KUEUE) or Scheduler.KUEUE,
         gang_admission=read_gang(root),
         pods_ready=_pods_ready(root.section("podsReady")),
+        tenancy=read_tenancy(root),
         artifacts=root.choice("artifacts", ArtifactSource, ArtifactSource.UPSTREAM)
         or ArtifactSource.UPSTREAM,
         ray=_ray(root.section("ray")),

@@ -25,3 +25,9 @@ def provisioning_requests() -> Path | None:
     """The file with the ProvisioningRequest CRD."""
     named = artifacts().get("crds", {}).get("provisioningrequests")
     return Path(named) if named else newest("assets/provisioningrequest-crd*/*/*provisioningrequests.yaml")
+
+
+def kuberay() -> Path | None:
+    """The folder of KubeRay's kustomization; its CRDs are beside it."""
+    named = artifacts().get("kustomize", {}).get("kuberay")
+    return Path(named) if named else newest("assets/kuberay-config*/*/default")

@@ -1,7 +1,7 @@
-"""The queue tree: departments and teams as Queues, and a Namespace a team.
+"""The queue tree: departments and teams as Queues, and what tenancy gives a team.
 
 Decides that every figure is written: what a Queue leaves out, KAI reads as nothing. Leaves the figures to
-model/kai/tree.py and access to a namespace to tenancy.
+model/kai/tree.py, and a team's namespace and who may do what in it to tenancy.
 """
 
 from typing import Final
@@ -10,6 +10,7 @@ from model import names
 from model.kai import DEFAULT_QUEUE_PRIORITY, Figure, Unlimited
 from model.kai.tree import RESOURCES, Figures, Node, nodes
 from model.queues import Team
+from model.render import tenancy
 from model.render.kai.shards import duration
 from model.render.manifest import Manifest, manifest
 from model.stack import Stack
@@ -43,9 +44,10 @@ def leaf_queues(stack: Stack) -> dict[str, dict[str | None, str]]:
 def by_department(stack: Stack) -> Tree:
     """department -> team -> objects, parents first; a department's own Queues stand under the team ""."""
     found: Tree = {department.name: {"": []} for _, department in stack.walk()}
+    leaves = leaf_queues(stack)
     for chain, team in stack.teams():
-        labels = {names.TEAM_LABEL: team.name, names.DEPARTMENT_LABEL: chain[-1].name}
-        found[chain[-1].name][team.name] = [manifest("v1", "Namespace", team.namespace, labels=labels)]
+        queues = tuple(leaves[team.name].values())
+        found[chain[-1].name][team.name] = tenancy.team_objects(stack, chain[-1], team, queues=queues)
     for node in nodes(stack):
         found[node.above[-1].name][node.team.name if node.team else ""].append(_queue(node))
     return found

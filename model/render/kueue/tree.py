@@ -8,6 +8,7 @@ top-level departments share nothing.
 from model import names
 from model.queues import Department, Team
 from model.quotas import unnamed
+from model.render import tenancy
 from model.render.kueue.groups import resource_groups
 from model.render.kueue.queues import Tree, cluster_queue, cohort_name, local_queues, queue_name
 from model.render.manifest import Manifest, kueue, manifest
@@ -61,9 +62,9 @@ def _cohort(tree: Tree, above: tuple[Department, ...], department: Department) -
 
 def _team_objects(tree: Tree, department: Department, team: Team) -> list[Manifest]:
     labels = {names.TEAM_LABEL: team.name, names.DEPARTMENT_LABEL: department.name}
-    queue = cluster_queue(tree, department, team)
+    queue, found = cluster_queue(tree, department, team), local_queues(team)
     return [
-        manifest("v1", "Namespace", team.namespace, labels=labels),
+        *tenancy.team_objects(tree.stack, department, team, queues=tuple(found)),
         kueue("ClusterQueue", queue_name(team), labels=labels, spec=queue),
         *(
             manifest(
@@ -74,6 +75,6 @@ def _team_objects(tree: Tree, department: Department, team: Team) -> list[Manife
                 labels=labels,
                 spec=spec,
             )
-            for name, spec in local_queues(team).items()
+            for name, spec in found.items()
         ),
     ]

@@ -45,8 +45,8 @@ def schemas() -> dict[str, Schema]:
 def test_every_object_of_every_stack_fits_its_definition(schemas: dict[str, Schema], some: Stack) -> None:
     for mode in GangMode:
         for item in rendered(replace(some, gang_admission=GangAdmission(mode=mode))):
-            if item["kind"] == "Namespace":
-                continue
+            if item["kind"] not in schemas:
+                continue  # What tenancy puts beside the queue: tests/integration/tenancy applies it for real.
             assert item["apiVersion"] == "kueue.x-k8s.io/v1beta2"
             assert mistakes(item, schemas[item["kind"]]) == []
 

@@ -1,0 +1,39 @@
+"""A team's Namespace, and on it what admission asks about the team.
+
+Decides the labels and annotations that policies, webhooks and Pod Security read. Nobody who works in the
+namespace may write them (policies/namespaces.py).
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from model import names
+from model.queues import Team
+from model.render.manifest import Manifest, manifest
+from model.stack import Stack
+
+_POD_SECURITY: Final = "pod-security.kubernetes.io"
+
+
+def namespace(stack: Stack, team: Team, labels: Mapping[str, str], *, queues: tuple[str, ...]) -> Manifest:
+    level = stack.tenancy.pod_security.value
+    body = manifest(
+        "v1",
+        "Namespace",
+        team.namespace,
+        labels={**labels, f"{_POD_SECURITY}/enforce": level, f"{_POD_SECURITY}/enforce-version": "latest"},
+    )
+    body["metadata"]["annotations"] = {
+        names.QUEUES_ANNOTATION: ",".join(queues),
+        names.PRIORITIES_ANNOTATION: ",".join(priorities_of(stack, team)),
+    }
+    return body
+
+
+def priorities_of(stack: Stack, team: Team) -> tuple[str, ...]:
+    """The priorities that the team may use, the highest first; all of the stack's when it names none."""
+    return tuple(
+        priority.name
+        for priority in stack.priorities
+        if not team.priorities or priority.name in team.priorities
+    )

@@ -1,0 +1,28 @@
+"""The ValidatingAdmissionPolicies: what a tenant may never do, whoever is down and whatever right he was
+given.
+
+work        a queue and a priority of the team's, and no way to admit oneself
+ray         no growing past what the queue counted
+pods        GPUs only for pods of admitted work; in KAI stacks behind our gate
+protected   Workloads, queues, requests, quotas and networks are not a tenant's to write
+namespaces  nor is what stands on a team's Namespace
+controller  our own accounts, held to their own check
+"""
+
+from model.render.manifest import Manifest
+from model.render.tenancy.policies.controller import controller
+from model.render.tenancy.policies.pods import pods
+from model.render.tenancy.policies.protected import namespaces, protected
+from model.render.tenancy.policies.ray import ray
+from model.render.tenancy.policies.work import work
+from model.stack import Stack
+from model.tenancy import TenancyMode
+
+
+def policies(stack: Stack) -> list[list[Manifest]]:
+    """Every policy, each with its binding. What holds our own controller is enforced in every mode."""
+    found = [controller().manifests(TenancyMode.ENFORCE)]
+    if stack.tenancy.mode is not TenancyMode.OFF:
+        ours = (work(stack), ray(stack), pods(stack), protected(), namespaces())
+        found += [policy.manifests(stack.tenancy.mode) for policy in ours]
+    return found

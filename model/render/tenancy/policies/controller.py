@@ -1,0 +1,82 @@
+"""Our own controller does what it is for and nothing else.
+
+Whoever may write the status of Workloads could admit anything. Decides that our accounts change no check but
+ours, nothing else of the status, nothing of a Workload's spec but whether it is active, and touch only
+requests and templates that are ours by name.
+"""
+
+from typing import Final
+
+from model import names
+from model.render.tenancy.policies.policy import Kinds, Policy, Rule
+from model.render.tenancy.policies.who import OURS
+
+# What every name begins with that the controller gives (controller/admission/identity.py).
+OWN_PREFIX: Final = "muster-"
+
+_STATUS: Final = "request.?subResource.orValue('') == 'status'"
+
+
+def controller() -> Policy:
+    return Policy(
+        name="muster-controller",
+        kinds=(
+            Kinds(
+                group="kueue.x-k8s.io", resources=("workloads", "workloads/status"), operations=("UPDATE",)
+            ),
+            Kinds(
+                group="autoscaling.x-k8s.io",
+                resources=("provisioningrequests",),
+                operations=("CREATE", "UPDATE", "DELETE"),
+            ),
+            Kinds(group="", resources=("podtemplates",), operations=("CREATE", "UPDATE", "DELETE")),
+        ),
+        unless=(("another", f"!({OURS})"),),
+        everywhere=True,
+        words=(
+            ("status", "object.?status.orValue(dyn({}))"),
+            ("statusBefore", "oldObject.?status.orValue(dyn({}))"),
+        ),
+        rules=(_checks(), _rest(), _spec(), _names()),
+    )
+
+
+def _checks() -> Rule:
+    others = (
+        "variables.{of}.?admissionChecks.orValue([]).filter(check, check.name != '"
+        + names.ADMISSION_CHECK
+        + "')"
+    )
+    return Rule(
+        holds=f"request.resource.resource != 'workloads' || {others.format(of='status')} == "
+        f"{others.format(of='statusBefore')}",
+        says=f"'this account answers for admission check {names.ADMISSION_CHECK} alone; leave the others'",
+    )
+
+
+def _rest() -> Rule:
+    same = (
+        "variables.{a}.all(key, key == 'admissionChecks' || "
+        "(key in variables.{b} && variables.{a}[key] == variables.{b}[key]))"
+    )
+    return Rule(
+        holds=f"request.resource.resource != 'workloads' || ({same.format(a='status', b='statusBefore')} && "
+        f"{same.format(a='statusBefore', b='status')})",
+        says="'this account writes status.admissionChecks of a Workload and nothing else of its status'",
+    )
+
+
+def _spec() -> Rule:
+    same = "{a}.spec.all(key, key == 'active' || (key in {b}.spec && {a}.spec[key] == {b}.spec[key]))"
+    return Rule(
+        holds=f"request.resource.resource != 'workloads' || {_STATUS} || "
+        f"({same.format(a='object', b='oldObject')} && {same.format(a='oldObject', b='object')})",
+        says="'this account writes spec.active of a Workload and nothing else of its spec'",
+    )
+
+
+def _names() -> Rule:
+    return Rule(
+        holds=f"request.resource.resource == 'workloads' || request.name.startsWith('{OWN_PREFIX}')",
+        says=f"'this account writes requests and templates of its own, whose names begin with {OWN_PREFIX}'",
+    )

@@ -1,0 +1,87 @@
+"""Pods with GPUs come out of admitted work, and nowhere else from.
+
+Decides, by who creates a pod and whose it is, whether it may ask for a GPU in a team's namespace: the owner
+of a pod is what the queue admitted. A Deployment's pods are nobody's that a queue knows.
+"""
+
+from typing import Final
+
+from model import names
+from model.render.tenancy.policies.policy import Kinds, Policy, Rule
+from model.render.tenancy.policies.who import ADMINISTRATOR, SYSTEM
+from model.stack import GangMode, Scheduler, Stack
+
+# Any of NVIDIA's resources (whole GPUs, MIG slices, shared ones), a device claimed by name, or a part of a
+# GPU as KAI counts it.
+_ASKS_RESOURCES: Final = (
+    "(object.spec.containers + object.spec.?initContainers.orValue([])).exists(container, "
+    "[container.?resources.?requests, container.?resources.?limits].exists(amounts, "
+    "amounts.hasValue() && amounts.value().exists(name, name.startsWith('nvidia.com/'))))"
+)
+_ASKS_CLAIM: Final = "object.spec.?resourceClaims.orValue([]).size() > 0"
+_ASKS_PART: Final = (
+    "object.metadata.?annotations.orValue({}).exists(key, "
+    "key in ['gpu-fraction', 'gpu-memory', 'gpu-fraction-num-devices'])"
+)
+_ADMITTED: Final = (
+    f"{SYSTEM} && object.metadata.?ownerReferences.orValue([]).exists(owner, "
+    f"owner.?controller.orValue(false) && "
+    "((owner.kind == 'Job' && owner.apiVersion.startsWith('batch/')) || "
+    "(owner.kind == 'RayCluster' && owner.apiVersion.startsWith('ray.io/'))))"
+)
+
+
+def pods(stack: Stack) -> Policy:
+    return Policy(
+        name="muster-pods",
+        kinds=(Kinds(group="", resources=("pods",), operations=("CREATE",)),),
+        words=(
+            ("gpu", f"{_ASKS_RESOURCES} || {_ASKS_CLAIM} || {_ASKS_PART}"),
+            ("admitted", _ADMITTED),
+        ),
+        rules=(_owner(), _priority(), *(_kai(stack) if stack.scheduler is Scheduler.KAI else ())),
+    )
+
+
+def _owner() -> Rule:
+    return Rule(
+        holds=f"!variables.gpu || variables.admitted || {ADMINISTRATOR}",
+        says="'GPUs are for work that a queue admitted; submit a RayJob, RayCluster, RayService or batch "
+        "Job, with a "
+        "queue, in place of a bare Pod or a Deployment'",
+    )
+
+
+def _priority() -> Rule:
+    """Pods of admitted work have been looked at in its templates."""
+    return Rule(
+        holds=f"variables.admitted || object.spec.?priorityClassName.orValue('') == '' || {SYSTEM} && "
+        f"object.spec.?priority.orValue(0) <= 0 || {ADMINISTRATOR}",
+        says="'a pod outside of a queue has no priority over those inside; remove spec.priorityClassName'",
+    )
+
+
+def _kai(stack: Stack) -> tuple[Rule, ...]:
+    """A webhook that is down leaves pods without their gate: those are refused here, and no others."""
+    rules = [
+        Rule(
+            holds=f"!variables.gpu || object.spec.?schedulerName.orValue('') == '{names.KAI_SCHEDULER}' || "
+            f"{ADMINISTRATOR}",
+            says=f"'pods with GPUs are scheduled by KAI, which knows the queues; set schedulerName: "
+            f"{names.KAI_SCHEDULER} "
+            "in the pod templates'",
+        )
+    ]
+    if stack.gang_admission.mode is GangMode.MUSTER:
+        gate = f"object.spec.?schedulingGates.orValue([]).exists(gate, gate.name == '{names.GANG_GATE}')"
+        rules.append(
+            Rule(
+                holds=f"!variables.gpu || {gate} || {ADMINISTRATOR}",
+                says=f"'pods with GPUs wait behind the gate {names.GANG_GATE} until their gang has its "
+                f"capacity; the "
+                "webhook of Muster puts it there when a RayJob, RayCluster, RayService or Job is created: "
+                "if it was "
+                "down, create the object again'",
+            )
+        )
+    return tuple(rules)

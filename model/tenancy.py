@@ -1,0 +1,112 @@
+"""Tenancy: who may do what in a team's namespace, and what a team's pods may reach.
+
+Decides the settings of a stack and of a team. Leaves what they are in Kubernetes to render/tenancy, who
+becomes which group of the cluster to members, and cloud identities to the components.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Final
+
+
+class TenancyMode(StrEnum):
+    """What happens to what a tenant may not do. `warn` lets it pass and says so, for a cluster that is being
+    taken over; `off` has no policies at all, and RBAC, quotas and networks all the same.
+    """
+
+    ENFORCE = "enforce"
+    WARN = "warn"
+    OFF = "off"
+
+
+class PodSecurity(StrEnum):
+    """The Pod Security Standard of team namespaces. Ray's own images run as root: baseline lets them."""
+
+    BASELINE = "baseline"
+    RESTRICTED = "restricted"
+
+
+class Egress(StrEnum):
+    """What pods may reach outside of their namespace, besides DNS and the cloud's identity service."""
+
+    INTERNET = "internet"
+    NONE = "none"
+    ALL = "all"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tenancy:
+    """The stack's settings. `reach` are address ranges that every team may reach besides what `egress` says;
+    `objects` the most objects of a kind a namespace holds, by the words of `MOST_OBJECTS`; `parameters` the
+    ProvisioningRequest parameters that a job may set by annotation.
+    """
+
+    mode: TenancyMode = TenancyMode.ENFORCE
+    pod_security: PodSecurity = PodSecurity.BASELINE
+    egress: Egress = Egress.INTERNET
+    reach: tuple[str, ...] = ()
+    objects: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
+    parameters: tuple[str, ...] = ("maxRunDurationSeconds",)
+    default_priority: str | None = None
+
+
+# What one team may pile up before it hurts others: etcd and every controller hold all of it.
+MOST_OBJECTS: Final[Mapping[str, int]] = MappingProxyType(
+    {
+        "rayJobs": 500,
+        "rayClusters": 500,
+        "rayServices": 50,
+        "jobs": 2000,
+        "cronJobs": 100,
+        "pods": 5000,
+        "configMaps": 1000,
+        "secrets": 500,
+        "services": 1500,
+        "volumeClaims": 100,
+    }
+)
+
+
+class BucketRight(StrEnum):
+    """What a team may do with a bucket's objects."""
+
+    READ = "read"
+    WRITE = "write"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Volume:
+    """A PersistentVolumeClaim in the team's namespace, which Ray and batch pods mount by its name.
+
+    `size` as Kubernetes writes it. `volume` binds one PersistentVolume that exists (a file store that others
+    share); otherwise the storage class makes one.
+    """
+
+    name: str
+    size: str
+    storage_class: str | None = None
+    volume: str | None = None
+    shared: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Access:
+    """Who works in a team's namespace and what its pods are given.
+
+    `members` are groups of the identity provider, `user:<name>` for one person, and on EKS also ARNs of IAM
+    principals. `identity` is a cloud identity that exists (a Google service account's address, an IAM role's
+    ARN); with `buckets` alone one is made for the team.
+    """
+
+    members: tuple[str, ...] = ()
+    identity: str | None = None
+    buckets: Mapping[str, BucketRight] = field(default_factory=lambda: MappingProxyType({}))
+    pull_secrets: tuple[str, ...] = ()
+    volumes: tuple[Volume, ...] = ()
+    default_priority: str | None = None
+
+    @property
+    def needs_identity(self) -> bool:
+        return self.identity is not None or bool(self.buckets)

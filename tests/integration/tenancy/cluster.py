@@ -1,0 +1,170 @@
+"""A cluster as a tenant meets it: the API server alone, with everything of tenancy that the program applies.
+
+Requests are made as whoever has the right to: tokens of the TokenRequest API, or a user in a mapped group.
+"""
+
+from __future__ import annotations
+
+import json
+import ssl
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from localplane.bare import ControlPlane
+
+Object = dict[str, Any]
+
+_TIMEOUT = 20.0
+_PLURALS = {
+    "NetworkPolicy": "networkpolicies",
+    "ValidatingAdmissionPolicy": "validatingadmissionpolicies",
+    "Endpoints": "endpoints",
+}
+_GLOBAL = frozenset(
+    (
+        *("Namespace", "ClusterRole", "ClusterRoleBinding", "CustomResourceDefinition"),
+        *("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"),
+        *("ValidatingWebhookConfiguration", "MutatingWebhookConfiguration"),
+        *("ClusterQueue", "Cohort", "ResourceFlavor", "WorkloadPriorityClass", "AdmissionCheck", "QueueTree"),
+        "GangPolicy",
+    )
+)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What the API server said."""
+
+    code: int
+    body: Object
+
+    @property
+    def message(self) -> str:
+        return str(self.body.get("message", ""))
+
+    @property
+    def is_allowed(self) -> bool:
+        return self.code < 300
+
+
+@dataclass(frozen=True)
+class Caller:
+    """Somebody who makes requests: with a token of his own, or impersonated by the administrator."""
+
+    name: str
+    server: ControlPlane
+    token: str
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+    def create(self, body: Object, *, dry_run: bool = True) -> Answer:
+        return self.send("POST", collection(body) + ("?dryRun=All" if dry_run else ""), body)
+
+    def patch(self, of: Object, change: Object, *, subresource: str = "") -> Answer:
+        path = place(of) + (f"/{subresource}" if subresource else "")
+        return self.send("PATCH", f"{path}?dryRun=All", change, "application/merge-patch+json")
+
+    def delete(self, of: Object) -> Answer:
+        return self.send("DELETE", place(of) + "?dryRun=All")
+
+    def get(self, path: str) -> Answer:
+        return self.send("GET", path)
+
+    def send(
+        self, method: str, path: str, body: Object | None = None, content_type: str = "application/json"
+    ) -> Answer:
+        request = urllib.request.Request(  # noqa: S310 - the address is this test's own server
+            self.server.url + path,
+            method=method,
+            data=None if body is None else json.dumps(body).encode(),
+            headers={"Authorization": f"Bearer {self.token}", "Content-Type": content_type, **self.headers},
+        )
+        context = ssl.create_default_context(cafile=str(self.server.certificate))
+        opener = urllib.request.build_opener(
+            urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=context)
+        )
+        try:
+            with opener.open(request, timeout=_TIMEOUT) as answer:
+                return Answer(answer.status, json.loads(answer.read() or b"{}"))
+        except urllib.error.HTTPError as error:
+            return Answer(error.code, _status(error.read()))
+
+
+def _status(text: bytes) -> Object:
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return {"message": text.decode(errors="replace")}
+    return found if isinstance(found, dict) else {"message": str(found)}
+
+
+def administrator(server: ControlPlane) -> Caller:
+    return Caller("administrator", server, server.token)
+
+
+def account(server: ControlPlane, namespace: str, name: str) -> Caller:
+    """A ServiceAccount with a fresh token of its own."""
+    path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{name}/token"
+    body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
+    token = server.call("POST", path, body)["status"]["token"]
+    return Caller(f"{namespace}/{name}", server, token)
+
+
+def person(server: ControlPlane, name: str, *groups: str) -> Caller:
+    """A user in groups of the identity provider. One header a group; urllib keeps one of each name."""
+    (group,) = groups
+    headers = {"Impersonate-User": name, "Impersonate-Group": group}
+    return Caller(name, server, server.token, headers)
+
+
+def collection(body: Object) -> str:
+    group, _, version = body["apiVersion"].rpartition("/")
+    root = f"/apis/{group}/{version}" if group else f"/api/{version}"
+    kind = body["kind"]
+    plural = _PLURALS.get(kind) or _plural(kind.lower())
+    if kind in _GLOBAL:
+        return f"{root}/{plural}"
+    return f"{root}/namespaces/{body['metadata']['namespace']}/{plural}"
+
+
+def _plural(word: str) -> str:
+    if word.endswith(("s", "ss", "x")):
+        return f"{word}es"
+    return f"{word[:-1]}ies" if word.endswith("y") else f"{word}s"
+
+
+def place(body: Object) -> str:
+    return f"{collection(body)}/{body['metadata']['name']}"
+
+
+def apply(server: ControlPlane, objects: Iterable[Object]) -> None:
+    for body in objects:
+        try:
+            server.apply(body, place(body))
+        except urllib.error.HTTPError as error:
+            raise AssertionError(f"{place(body)}: {_status(error.read()).get('message')}") from error
+        if body["kind"] == "ResourceQuota":
+            _count(server, body)
+
+
+def _count(server: ControlPlane, quota: Object) -> None:
+    """What the controller manager would count: there is none here, and without a count nothing is let in."""
+    hard = quota["spec"]["hard"]
+    status = {"status": {"hard": hard, "used": dict.fromkeys(hard, "0")}}
+    server.call("PATCH", f"{place(quota)}/status", status, content_type="application/merge-patch+json")
+
+
+def await_denied(caller: Caller, body: Object) -> None:
+    """Until policies are in force: the API server compiles them some time after it has stored them."""
+    _await(lambda: not caller.create(body).is_allowed, "the policies to be in force")
+
+
+def _await(holds: Any, what: str, seconds: float = 60.0) -> None:
+    end = time.monotonic() + seconds
+    while not holds():
+        if time.monotonic() > end:
+            raise AssertionError(f"waited {seconds:.0f} s for {what}")
+        time.sleep(0.1)

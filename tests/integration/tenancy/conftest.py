@@ -1,0 +1,154 @@
+"""One cluster with tenancy in force, for all tests of the folder."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from components import gang_authority
+from localplane import bare
+from localplane.bare import ControlPlane
+from localplane.bare.programs import CRDS, PROVISIONING_CRD
+from model.render import kueue, ray, tenancy
+from model.stack import Stack
+from stackconfig import load
+from tests import built
+from tests.integration.tenancy import crds
+from tests.integration.tenancy.cluster import (
+    Caller,
+    Object,
+    account,
+    administrator,
+    apply,
+    await_denied,
+    person,
+)
+from tests.integration.tenancy.works import labelled, ray_job
+
+_LOCAL = Path(__file__).parents[3] / "stacks" / "Pulumi.local.yaml"
+_RBAC = "rbac.authorization.k8s.io"
+GROUP = "vision@example.com"
+# The controllers whose work must go on, each with its account; what they may do is as wide as it is in a
+# cluster where it matters here.
+CONTROLLERS = {
+    "kuberay": ("ray-system", "kuberay-operator"),
+    "kueue": ("kueue-system", "kueue-controller-manager"),
+    "jobs": ("kube-system", "job-controller"),
+    "cronjobs": ("kube-system", "cronjob-controller"),
+    "replicasets": ("kube-system", "replicaset-controller"),
+    "collector": ("kube-system", "generic-garbage-collector"),
+    "ours": ("muster-system", "gang-admission-manager"),
+}
+
+
+@dataclass(frozen=True)
+class World:
+    """`member` and `person` have what the stack gives a team; `trusted` was given far too much besides."""
+
+    admin: Caller
+    member: Caller
+    person: Caller
+    trusted: Caller
+    stranger: Caller
+    controllers: dict[str, Caller]
+
+    @property
+    def tenants(self) -> tuple[Caller, ...]:
+        return self.member, self.person, self.trusted
+
+
+def described() -> Stack:
+    """Stack `local`, in which a group of the identity provider works as team-a, at priority dev alone."""
+    stack = load(_LOCAL)
+    departments = []
+    for department in stack.departments:
+        teams = []
+        for team in department.teams:
+            if team.name == "team-a":
+                access = replace(team.access, members=(GROUP, "user:ada@example.com"))
+                team = replace(team, access=access, priorities=("dev",))
+            teams.append(team)
+        departments.append(replace(department, teams=tuple(teams)))
+    return replace(stack, departments=tuple(departments))
+
+
+@pytest.fixture(scope="session")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    """On a server of its own: the policies would be in the way of others' tests."""
+    programs = bare.found(("etcd", "kube-apiserver"), (CRDS, PROVISIONING_CRD))
+    kuberay = built.kuberay()
+    if programs is None or kuberay is None:
+        pytest.skip("no API server, Kueue or KubeRay: build them with `make build`, or set MUSTER_ARTIFACTS")
+    with bare.control_plane(tmp_path_factory.mktemp("tenancy"), programs) as server:
+        kinds = [*programs.kinds(CRDS), *programs.kinds(PROVISIONING_CRD), *crds.kuberay(kuberay)]
+        server.define(kinds)
+        yield _world(server)
+
+
+def _world(server: ControlPlane) -> World:
+    stack = described()
+    role = tenancy.member_role(stack)
+    policies = [body for pair in [ray.admission(stack.ray), *tenancy.policies(stack)] for body in pair]
+    apply(server, [role])
+    for teams in kueue.by_department(stack).values():
+        for objects in teams.values():
+            apply(server, [each for each in objects if each["kind"] not in ("ClusterQueue", "Cohort")])
+    apply(server, _accounts())
+    apply(server, policies)
+    found = World(
+        admin=administrator(server),
+        member=account(server, "team-a", "member"),
+        person=person(server, "grace@example.com", GROUP),
+        trusted=account(server, "team-a", "trusted"),
+        stranger=account(server, "team-b", "member"),
+        controllers={name: account(server, *where) for name, where in CONTROLLERS.items()},
+    )
+    await_denied(found.member, labelled(ray_job(), "kueue.x-k8s.io/queue-name", "nobody-s"))
+    return found
+
+
+def _accounts() -> list[Object]:
+    """The controllers, and a tenant to whom somebody gave every right in his namespace, on Kueue's kinds and
+    on the namespace itself.
+    """
+    spaces = sorted({namespace for namespace, _ in CONTROLLERS.values()} - {"kube-system"})
+    objects = [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}} for name in spaces]
+    everything = [
+        {"apiGroups": [group], "resources": ["*"], "verbs": ["*"]}
+        for group in ("ray.io", "batch", "kueue.x-k8s.io", "autoscaling.x-k8s.io", "apps")
+    ]
+    everything.append({"apiGroups": [""], "resources": ["pods", "pods/*", "podtemplates"], "verbs": ["*"]})
+    objects += [_named("ClusterRole", "controllers", rules=everything)]
+    ours = gang_authority.manager_cluster_rules()
+    objects += [_named("ClusterRole", "ours", rules=ours)]
+    for name, (namespace, sa) in CONTROLLERS.items():
+        objects.append(_account(namespace, sa))
+        subject = {"kind": "ServiceAccount", "name": sa, "namespace": namespace}
+        objects.append(_binding(f"test-{name}", "ours" if name == "ours" else "controllers", subject))
+    # (Nobody gathers the rights of the built-in role `edit` here: that is a controller's work.)
+    edit = {"apiGroups": ["", "networking.k8s.io"], "resources": ["*"], "verbs": ["*"]}
+    objects.append(_named("ClusterRole", "too-much", rules=[*everything, edit]))
+    objects.append(_account("team-a", "trusted"))
+    subject = {"kind": "ServiceAccount", "name": "trusted", "namespace": "team-a"}
+    return [*objects, _binding("too-much", "too-much", subject, namespace="team-a")]
+
+
+def _account(namespace: str, name: str) -> Object:
+    return {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name, "namespace": namespace}}
+
+
+def _named(kind: str, name: str, **body: Any) -> Object:
+    return {"apiVersion": f"{_RBAC}/v1", "kind": kind, "metadata": {"name": name}, **body}
+
+
+def _binding(name: str, role: str, subject: Object, *, namespace: str | None = None) -> Object:
+    kind = "ClusterRoleBinding" if namespace is None else "RoleBinding"
+    body = _named(kind, name, subjects=[subject])
+    body["roleRef"] = {"apiGroup": _RBAC, "kind": "ClusterRole", "name": role}
+    if namespace is not None:
+        body["metadata"]["namespace"] = namespace
+    return body

@@ -1,0 +1,125 @@
+"""What a tenant does every day goes through, and what the controllers make of it does too."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.integration.tenancy import works
+from tests.integration.tenancy.cluster import Object
+from tests.integration.tenancy.conftest import World
+from tests.integration.tenancy.works import annotated, labelled, named, owner, pod
+
+ORDINARY = {
+    "RayJob": works.ray_job(),
+    "RayJob with a submitter pod": works.ray_job(submissionMode="K8sJobMode"),
+    "RayJob in a cluster that stands": works.ray_job(
+        rayClusterSpec=None, shutdownAfterJobFinishes=None, clusterSelector={"ray.io/cluster": "notebook"}
+    ),
+    "RayJob with a lease time": annotated(
+        works.ray_job(), "provreq.kueue.x-k8s.io/maxRunDurationSeconds", "7200"
+    ),
+    "RayCluster": works.ray_cluster(),
+    "RayCluster that grows in steps": annotated(
+        works.ray_cluster(enableInTreeAutoscaling=True), "kueue.x-k8s.io/elastic-job", "true"
+    ),
+    "RayService": works.ray_service(),
+    "Job": works.job(),
+    "Job without a priority": labelled(works.job(), works.PRIORITY, None),
+    "CronJob": works.cron_job(),
+}
+
+
+@pytest.mark.parametrize("body", ORDINARY.values(), ids=ORDINARY)
+def test_a_member_submits_ordinary_work(world: World, body: Object) -> None:
+    for caller in world.tenants:
+        answer = caller.create(body)
+        assert answer.is_allowed, f"{caller.name}: {answer.message}"
+
+
+def test_a_member_reads_what_its_work_waits_for(world: World) -> None:
+    for resource in ("localqueues", "workloads"):
+        assert world.member.get(f"/apis/kueue.x-k8s.io/v1beta2/namespaces/team-a/{resource}").is_allowed
+    assert world.person.get("/api/v1/namespaces/team-a/pods").is_allowed
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/apis/kueue.x-k8s.io/v1beta2/namespaces/team-b/workloads",
+        "/apis/ray.io/v1/namespaces/team-b/rayjobs",
+        "/api/v1/namespaces/team-b/secrets",
+        "/apis/kueue.x-k8s.io/v1beta2/clusterqueues",
+        "/api/v1/nodes",
+        "/api/v1/namespaces/muster-system/secrets",
+    ],
+)
+def test_a_member_sees_nothing_of_others(world: World, path: str) -> None:
+    for caller in world.tenants:
+        assert caller.get(path).code == 403
+
+
+def test_the_controllers_make_pods_of_admitted_work(world: World) -> None:
+    head = pod(0, owner=owner("RayCluster", "ray.io/v1"))
+    worker = pod(8, owner=owner("RayCluster", "ray.io/v1"))
+    assert world.controllers["kuberay"].create(head).is_allowed
+    assert world.controllers["kuberay"].create(worker).is_allowed
+    batch = world.controllers["jobs"].create(pod(1, owner=owner("Job", "batch/v1")))
+    assert batch.is_allowed, batch.message
+
+
+def test_what_kuberay_makes_for_a_reviewed_object_needs_no_queue_of_its_own(world: World) -> None:
+    made = named(works.ray_cluster(suspend=False), "train-x1")
+    made["metadata"] |= {"labels": {}, "ownerReferences": [owner("RayJob", "ray.io/v1", "train")]}
+    submitter = named(works.job(suspend=False), "train-submit")
+    submitter["metadata"] |= {"labels": {}, "ownerReferences": [owner("RayJob", "ray.io/v1", "train")]}
+    for body in (made, submitter):
+        answer = world.controllers["kuberay"].create(body)
+        assert answer.is_allowed, answer.message
+
+
+def test_a_cron_job_s_jobs_are_queued_like_any_other(world: World) -> None:
+    run = works.job()
+    run["metadata"]["ownerReferences"] = [owner("CronJob", "batch/v1", "nightly")]
+    assert world.controllers["cronjobs"].create(run).is_allowed
+    answer = world.controllers["cronjobs"].create(labelled(run, works.QUEUE, None))
+    assert "needs a queue" in answer.message
+
+
+def test_kueue_starts_and_stops_what_it_admits(world: World) -> None:
+    body = named(works.ray_job(), "admitted")
+    assert world.member.create(body, dry_run=False).is_allowed
+    kueue = world.controllers["kueue"]
+    assert kueue.patch(body, {"spec": {"suspend": False}}).is_allowed
+    # What Kueue writes into the templates when it starts a gang is no tenant's to write.
+    consume = {"annotations": {"autoscaling.x-k8s.io/consume-provisioning-request": "muster-1"}}
+    spec = works.cluster_spec()
+    spec["headGroupSpec"]["template"]["metadata"] = consume
+    started = kueue.patch(body, {"spec": {"suspend": False, "rayClusterSpec": spec}})
+    assert started.is_allowed, started.message
+
+
+def test_what_was_allowed_once_stays_changeable(world: World) -> None:
+    """A stack that takes a priority away must not make running work undeletable or unfinishable."""
+    body = labelled(named(works.ray_job(), "older"), works.PRIORITY, "dev")
+    assert world.member.create(body, dry_run=False).is_allowed
+    prod = {"metadata": {"annotations": {"muster.dev/priorities": "prod"}}}
+    space = "/api/v1/namespaces/team-a"
+    before = world.admin.send("PATCH", space, prod, "application/merge-patch+json")
+    assert before.is_allowed
+    try:
+        change = {"metadata": {"annotations": {"note": "x"}}, "spec": {"activeDeadlineSeconds": 60}}
+        answer = world.member.patch(body, change)
+        assert answer.is_allowed, answer.message
+        assert world.member.delete(body).is_allowed
+    finally:
+        back = {"metadata": {"annotations": {"muster.dev/priorities": "dev"}}}
+        world.admin.send("PATCH", space, back, "application/merge-patch+json")
+
+
+def test_other_namespaces_are_left_alone(world: World) -> None:
+    system = pod(1)
+    system["metadata"]["namespace"] = "kube-system"
+    assert world.admin.create(system).is_allowed
+    plain = labelled(works.job(), works.QUEUE, None)
+    plain["metadata"]["namespace"] = "default"
+    assert world.admin.create(plain).is_allowed

@@ -1,0 +1,113 @@
+"""Objects that tenants submit: ordinary ones, and what an attack changes in them."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+Object = dict[str, Any]
+
+QUEUE = "kueue.x-k8s.io/queue-name"
+PRIORITY = "kueue.x-k8s.io/priority-class"
+NAMESPACE = "team-a"
+
+
+def template(gpus: int = 0, *, restart: str = "Always", **spec: Any) -> Object:
+    amounts = {"cpu": "1", "memory": "1Gi", **({"nvidia.com/gpu": str(gpus)} if gpus else {})}
+    container = {"name": "main", "image": "ray", "resources": {"requests": amounts, "limits": amounts}}
+    return {"spec": {"restartPolicy": restart, "containers": [container], **spec}}
+
+
+def cluster_spec(*, workers: int = 2, gpus: int = 1, **spec: Any) -> Object:
+    group = {
+        "groupName": "gpu",
+        "replicas": workers,
+        "minReplicas": workers,
+        "maxReplicas": workers,
+        "rayStartParams": {},
+        "template": template(gpus),
+    }
+    return {
+        "rayVersion": "2.54.0",
+        "authOptions": {"mode": "token"},
+        "headGroupSpec": {"rayStartParams": {}, "template": template()},
+        "workerGroupSpecs": [group],
+        **spec,
+    }
+
+
+def _object(api_version: str, kind: str, spec: Object, *, name: str, priority: str = "dev") -> Object:
+    labels = {QUEUE: "default", PRIORITY: priority}
+    metadata = {"name": name, "namespace": NAMESPACE, "labels": labels}
+    return {"apiVersion": api_version, "kind": kind, "metadata": metadata, "spec": spec}
+
+
+def ray_job(**spec: Any) -> Object:
+    spec = {
+        "entrypoint": "python train.py",
+        "submissionMode": "HTTPMode",
+        "suspend": True,
+        "shutdownAfterJobFinishes": True,
+        "rayClusterSpec": cluster_spec(),
+        **spec,
+    }
+    return _object("ray.io/v1", "RayJob", {k: v for k, v in spec.items() if v is not None}, name="train")
+
+
+def ray_cluster(**spec: Any) -> Object:
+    return _object("ray.io/v1", "RayCluster", {**cluster_spec(), "suspend": True, **spec}, name="notebook")
+
+
+def ray_service(**spec: Any) -> Object:
+    spec = {"serveConfigV2": "applications: []", "rayClusterConfig": cluster_spec(suspend=True), **spec}
+    return _object("ray.io/v1", "RayService", spec, name="llm")
+
+
+def job(**spec: Any) -> Object:
+    spec = {"suspend": True, "template": template(1, restart="Never"), **spec}
+    return _object("batch/v1", "Job", spec, name="primes")
+
+
+def cron_job() -> Object:
+    one = job()
+    labels = {"labels": one["metadata"].pop("labels")}
+    spec = {"schedule": "0 3 * * *", "jobTemplate": {"metadata": labels, "spec": one["spec"]}}
+    return _object("batch/v1", "CronJob", spec, name="nightly")
+
+
+def pod(gpus: int = 1, *, owner: Object | None = None, name: str = "bare", **spec: Any) -> Object:
+    metadata: Object = {"name": name, "namespace": NAMESPACE}
+    if owner is not None:
+        metadata["ownerReferences"] = [owner]
+    body = template(gpus, restart="Never", **spec)["spec"]
+    body["tolerations"] = [{"key": "nvidia.com/gpu", "operator": "Exists"}]
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": body}
+
+
+def owner(kind: str, api_version: str, name: str = "owner") -> Object:
+    return {"apiVersion": api_version, "kind": kind, "name": name, "uid": f"uid-{name}", "controller": True}
+
+
+def changed(body: Object, *path: str, value: Any) -> Object:
+    """A copy with one value at a path of keys; None takes the key away."""
+    found = copy.deepcopy(body)
+    at = found
+    for key in path[:-1]:
+        at = at.setdefault(key, {})
+    if value is None:
+        at.pop(path[-1], None)
+    else:
+        at[path[-1]] = value
+    return found
+
+
+def labelled(body: Object, key: str, value: str | None) -> Object:
+    return changed(body, "metadata", "labels", key, value=value)
+
+
+def annotated(body: Object, key: str, value: str) -> Object:
+    return changed(body, "metadata", "annotations", key, value=value)
+
+
+def named(body: Object, name: str) -> Object:
+    return changed(body, "metadata", "name", value=name)
