@@ -50,6 +50,15 @@ check: $(STAMP) ## ruff, mypy --strict, import-linter
 build: $(STAMP) ## Build programs and images of the local plane, boot nothing
 	@$(PY) -m localplane build
 
+.PHONY: image
+image: $(STAMP) ## Build the controller's image for amd64 and arm64
+	@$(PY) -m images build
+
+.PHONY: push
+push: $(STAMP) ## Push it and write its digest into a stack: make image push STACK=gke-prod
+	@: "$${STACK:?name a stack: make image push STACK=gke-prod}"
+	@$(PY) -m images push --stack "$$STACK" $(if $(REPOSITORY),--repository "$(REPOSITORY)")
+
 .PHONY: preview
 preview: $(STAMP) ## What a change means: make preview STACK=local BASE=origin/main [PLAN=json HTML=page]
 	@: "$${STACK:?name a stack: make preview STACK=local}"

@@ -1,5 +1,6 @@
 """The program: read the stack's description, then refuse it with all its mistakes or make what it says."""
 
+import os
 import sys
 from pathlib import Path
 
@@ -8,6 +9,7 @@ from pulumi.runtime.config import CONFIG
 
 import stackconfig
 from components.clusters.existing import MissingContext
+from components.image_repository import STEP, STEP_VARIABLE, image_repository
 from components.platform import Platform
 from stackconfig import artifacts, upstream
 
@@ -19,6 +21,11 @@ def main() -> None:
     source = Path("stacks") / f"Pulumi.{name}.yaml"
     values = {key: value for key, value in CONFIG.get().items() if key.startswith(_OURS)}
     stack = stackconfig.parse(values, source=source)
+    repository = image_repository(stack.cluster)
+    if repository is not None:
+        pulumi.export("imageRepository", repository.url)
+    if os.environ.get(STEP_VARIABLE) == STEP:
+        return  # `make image push` makes the repository alone, by a target
     platform = Platform("muster", stack=stack, artifacts=upstream.of(stack, name=name))
     pulumi.export("queueNames", platform.queue_names)
     pulumi.export("cluster", platform.cluster.outputs)

@@ -18,6 +18,8 @@ from localplane.errors import PlaneError
 
 _MADE_AT: Final = "1735689600"  # 2025-01-01: a fixed time, so that the same packages give the same bytes
 _TRIES: Final = 3
+# A processor as the kernel calls it -> as the distribution does.
+_DEBIAN: Final = {"x86_64": "amd64", "aarch64": "arm64"}
 _LEFT_OUT: Final = ("/usr/share/man/*", "/usr/share/locale/*", "/usr/share/info/*", "/usr/share/doc/*")
 _KEPT: Final = "/usr/share/doc/*/copyright"
 
@@ -52,8 +54,33 @@ def ensure_base(cache: Cache, children: Children, *, base: PythonBase, own: Path
     return entry
 
 
-def _bootstrap(children: Children, *, base: PythonBase, target: Path, scratch: Path) -> None:
-    argv = ["env", f"SOURCE_DATE_EPOCH={_MADE_AT}", f"TMPDIR={scratch}", "mmdebstrap", "--variant=minbase"]
+def ensure_foreign_base(cache: Cache, children: Children, *, base: PythonBase, machine: str) -> Entry:
+    """An entry with base.tar for another processor: the same packages unpacked, none of their scripts run.
+
+    No emulation is needed for that. What scripts would have made is missing (accounts, the certificate
+    bundle): the controller runs by number and trusts the cluster's own authority.
+    """
+    described = json.dumps([base.suite, base.packages, base.revision, _LEFT_OUT, machine, "unpacked"])
+    entry = cache.entry("base", f"{base.suite}-{machine}", key_of(described))
+    with cache.lock(f"base-{entry.name}", stopping=children.stopping):
+        if not entry.exists:
+            with cache.scratch("base") as scratch:
+                tree = scratch / "tree"
+                tree.mkdir()
+                _bootstrap(children, base=base, target=tree / "base.tar", scratch=scratch, machine=machine)
+                cache.publish(entry, tree)
+    cache.touch(entry)
+    return entry
+
+
+def _bootstrap(
+    children: Children, *, base: PythonBase, target: Path, scratch: Path, machine: str | None = None
+) -> None:
+    argv = ["env", f"SOURCE_DATE_EPOCH={_MADE_AT}", f"TMPDIR={scratch}", "mmdebstrap"]
+    if machine is None:
+        argv += ["--variant=minbase"]
+    else:
+        argv += ["--variant=extract", f"--architectures={_DEBIAN[machine]}"]
     argv += [f"--include={','.join(base.packages)}"]
     argv += [f"--dpkgopt=path-exclude={pattern}" for pattern in _LEFT_OUT]
     argv += [f"--dpkgopt=path-include={_KEPT}", base.suite, str(target)]

@@ -76,12 +76,13 @@ class _Run:
         self.images = ImageBuilder(cache, self.children, versions=self.versions, base=base)
 
     def whole(self) -> Artifacts:
-        for program in self.versions.programs.values():
+        wanted = [program for program in self.versions.programs.values() if not program.on_demand]
+        for program in wanted:
             self.board.add(program.name, program.seconds)
         for name, seconds in _STEPS.items():
             self.board.add(name, seconds)
         with shown(self.board), ThreadPoolExecutor(max_workers=4) as pool, self._ending_children():
-            programs = pool.submit(self.programs, list(self.versions.programs.values()))
+            programs = pool.submit(self.programs, wanted)
             pythons = pool.submit(self.python_images)
             _together(programs, pythons)
             made = self.binary_images(programs.result())

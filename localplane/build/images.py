@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from localplane.build.base_image import ensure_base
+from localplane.build.base_image import ensure_base, ensure_foreign_base
 from localplane.build.buildah import MADE_AT, Job, build, manifest_digest
 from localplane.build.cache import Cache, Entry, file_sha256, key_of
 from localplane.build.children import Children
@@ -124,13 +124,21 @@ class ImageBuilder:
             )
         )
 
-    def packages(self, name: str, requirements: str) -> Entry:
+    def foreign(self, machine: str) -> tuple[Entry, Entry]:
+        """Base and packages of our controller's image for another processor."""
+        base = ensure_foreign_base(
+            self._cache, self._children, base=self._versions.python_base, machine=machine
+        )
+        return base, self.packages("gang-admission", "controller.txt", machine=machine)
+
+    def packages(self, name: str, requirements: str, *, machine: str | None = None) -> Entry:
         return ensure_packages(
             self._cache,
             self._children,
             name=name,
             requirements=CHECKOUT / "requirements" / requirements,
             python=self._versions.python_base.python,
+            machine=machine,
         )
 
     def ray(self) -> Image:

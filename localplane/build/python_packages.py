@@ -26,22 +26,34 @@ _INTERPRETER: Final = "/usr/bin/python3"
 _RECIPE: Final = "1"
 
 
-def ensure_packages(cache: Cache, children: Children, *, name: str, requirements: Path, python: str) -> Entry:
-    """An entry with site/ (importable) and bin/ (scripts) of exactly these requirements."""
+def ensure_packages(
+    cache: Cache,
+    children: Children,
+    *,
+    name: str,
+    requirements: Path,
+    python: str,
+    machine: str | None = None,
+) -> Entry:
+    """An entry with site/ (importable) and bin/ (scripts) of exactly these requirements.
+
+    `machine` such as "aarch64" when it is not this one: wheels are only unpacked, so any will do.
+    """
+    machine = machine or platform.machine()
     text = requirements.read_text(encoding="utf-8")
-    entry = cache.entry("python", name, key_of(_RECIPE, text, python, platform.machine()))
+    entry = cache.entry("python", name, key_of(_RECIPE, text, python, machine))
     with cache.lock(f"python-{name}", stopping=children.stopping):
         if entry.exists:
             cache.touch(entry)
             return entry
         with cache.scratch(name) as scratch:
             chosen = scratch / "requirements.txt"
-            chosen.write_text(for_image(text, python=python), encoding="utf-8")
+            chosen.write_text(for_image(text, python=python, machine=machine), encoding="utf-8")
             tree = scratch / "tree"
             site = tree / "site"
             site.mkdir(parents=True)
             children.check(
-                _pip(chosen, target=site, python=python),
+                _pip(chosen, target=site, python=python, machine=machine),
                 where=f"Python packages of the {name} image",
                 fix="check the network and pip's package index, then start again",
                 timeout=1200,
@@ -51,7 +63,7 @@ def ensure_packages(cache: Cache, children: Children, *, name: str, requirements
     return entry
 
 
-def for_image(text: str, *, python: str) -> str:
+def for_image(text: str, *, python: str, machine: str) -> str:
     """The requirements whose markers hold inside the image.
 
     pip evaluates markers for the interpreter that runs it, whatever it installs for.
@@ -60,7 +72,7 @@ def for_image(text: str, *, python: str) -> str:
         "implementation_name": "cpython",
         "implementation_version": f"{python}.0",
         "os_name": "posix",
-        "platform_machine": platform.machine(),
+        "platform_machine": machine,
         "platform_python_implementation": "CPython",
         "platform_system": "Linux",
         "platform_release": "",
@@ -100,8 +112,7 @@ def _requirement(block: str) -> Requirement | None:
         return None
 
 
-def _pip(requirements: Path, *, target: Path, python: str) -> list[str]:
-    machine = platform.machine()
+def _pip(requirements: Path, *, target: Path, python: str, machine: str) -> list[str]:
     legacy = [f"manylinux2014_{machine}", f"manylinux2010_{machine}", f"manylinux1_{machine}"]
     modern = [f"manylinux_2_{minor}_{machine}" for minor in _GLIBC_MINORS]
     platforms = [*modern, *legacy, f"linux_{machine}", "any"]

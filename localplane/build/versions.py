@@ -20,7 +20,10 @@ VERSIONS_FILE: Final = CHECKOUT / "manifests" / "versions.toml"
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A program built from a Go module; `seconds` and `packages` only feed the progress display."""
+    """A program built from a Go module; `seconds` and `packages` only feed the progress display.
+
+    `on_demand`: no plane needs it, so it is built for whoever asks for it by name.
+    """
 
     name: str
     directory: Path
@@ -32,6 +35,7 @@ class Program:
     beside: tuple[str, ...]
     seconds: float
     packages: int
+    on_demand: bool = False
 
     @property
     def ldflags(self) -> str:
@@ -128,6 +132,7 @@ def _program(name: str, entry: Mapping[str, Any], *, raw: Mapping[str, Any], sou
         beside=tuple(entry.get("beside", ())),
         seconds=float(entry["seconds"]),
         packages=int(entry["packages"]),
+        on_demand=bool(entry.get("on_demand", False)),
     )
 
 

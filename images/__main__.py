@@ -1,0 +1,90 @@
+"""python -m images build | push | charts
+
+build   the controller's image for amd64 and arm64
+push    the image to the stack's repository; its digest goes into the stack file
+charts  the charts of versions.toml into a folder, for clusters that reach no registry
+
+Exit codes: 0 done, 1 not done (the message says why and what to do), 2 wrong command line.
+"""
+
+import argparse
+import sys
+from pathlib import Path
+
+import stackconfig
+from images import charts as fetching
+from images import target
+from images.build import build
+from images.stackfile import Unwritable, write_image
+from localplane.errors import PlaneError
+from oci.credentials import credentials_for
+from oci.image import index_of, push
+from oci.registry import Registry, RegistryError, Repository, digest_of
+from oci.web import Unreachable
+from stackconfig.catalogue import VERSIONS_FILE, catalogue
+
+_CHECKOUT = VERSIONS_FILE.parents[1]
+
+
+def main(arguments: list[str] | None = None) -> int:
+    chosen = _parser().parse_args(arguments)
+    try:
+        commands = {"build": _build, "push": _push, "charts": _charts}
+        commands[chosen.command](chosen)
+    except (
+        *(PlaneError, RegistryError, Unreachable, Unwritable, target.NoTarget, OSError),
+        stackconfig.ConfigError,
+    ) as problem:
+        print(f"error: {problem}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("stopped; what was pushed stays, the next run goes on from there", file=sys.stderr)
+        return 130
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    form = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(prog="python -m images", description=__doc__, formatter_class=form)
+    commands = parser.add_subparsers(dest="command", required=True)
+    commands.add_parser("build")
+    pushing = commands.add_parser("push")
+    pushing.add_argument("--stack", required=True)
+    pushing.add_argument("--repository", help="host/path, instead of the one that the stack makes")
+    fetched = commands.add_parser("charts")
+    fetched.add_argument("--to", type=Path, required=True, metavar="FOLDER")
+    fetched.add_argument("--mirror", metavar="oci://...", help="an OCI registry that holds them all")
+    return parser
+
+
+def _build(_: argparse.Namespace) -> None:
+    images = build()
+    for image in images:
+        print(f"{image.architecture:6} {image.digest}")
+    print(f"both   {digest_of(index_of(images))}")
+
+
+def _push(chosen: argparse.Namespace) -> None:
+    file = _CHECKOUT / "stacks" / f"Pulumi.{chosen.stack}.yaml"
+    named = chosen.repository
+    if named is None:
+        named = target.repository_of(stackconfig.load(file))
+        target.make_repository(chosen.stack)
+    repository = Repository.of(named)
+    images = build()
+    # A tag that says the content: pushing the same image again is no second tag, and a tag never moves.
+    tag = digest_of(index_of(images)).removeprefix("sha256:")[:12]
+    digest = push(images, Registry(repository, credentials_for(repository.host)), tag=tag)
+    write_image(file, f"{repository}@{digest}")
+    print(f"{repository}@{digest}\nwritten to {file.relative_to(_CHECKOUT)}: commit it")
+
+
+def _charts(chosen: argparse.Namespace) -> None:
+    entries = list(catalogue().charts.values())
+    for name, digest in fetching.fetch(entries, chosen.to, mirror=chosen.mirror):
+        print(f"{name}: {digest}", flush=True)
+    print(f"set `muster:charts: {{path: {chosen.to}}}`; the digests may stand in its `digests`")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

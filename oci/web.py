@@ -1,0 +1,91 @@
+"""One HTTP call with an end to it: a timeout, a few tries, and an error that says what to do.
+
+Decides what is tried again (no answer, "too many", "not now") and that credentials never follow a redirect to
+another host. Leaves what an answer means to its callers.
+"""
+
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import IO, Any, Final
+from urllib.parse import urlsplit
+
+TIMEOUT: Final = 30.0
+TRIES: Final = 4
+_AGAIN: Final = frozenset({429, 500, 502, 503, 504})
+# Doubled at each try: 0.5, 1, 2 seconds.
+_FIRST_PAUSE: Final = 0.5
+
+
+class Unreachable(Exception):
+    """Nobody answered, after every try; the message says who and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """`headers` with small names."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Web:
+    """How calls are made. `pause` is the first wait between tries."""
+
+    timeout: float = TIMEOUT
+    tries: int = TRIES
+    pause: float = _FIRST_PAUSE
+    _opener: urllib.request.OpenerDirector = field(
+        default_factory=lambda: urllib.request.build_opener(_SameHost()), repr=False
+    )
+
+    def call(
+        self, method: str, url: str, *, headers: Mapping[str, str] | None = None, body: bytes | None = None
+    ) -> Answer:
+        """The answer, whatever its status; Unreachable when there is none."""
+        for left in reversed(range(self.tries)):
+            try:
+                answer = self._once(method, url, headers or {}, body)
+            except OSError as error:  # URLError, timeouts and broken connections among them
+                if not left:
+                    reason = getattr(error, "reason", error)
+                    raise Unreachable(
+                        f"{urlsplit(url).netloc} does not answer ({reason}), after {self.tries} tries of "
+                        f"{self.timeout:.0f} s; check the name, the network and its proxy."
+                    ) from error
+            else:
+                if answer.status not in _AGAIN or not left:
+                    return answer
+            time.sleep(self.pause * 2 ** (self.tries - 1 - left))
+        raise AssertionError("unreachable: the last try answers or raises")
+
+    def _once(self, method: str, url: str, headers: Mapping[str, str], body: bytes | None) -> Answer:
+        if urlsplit(url).scheme not in ("http", "https"):
+            raise Unreachable(f"{url} is no web address.")
+        request = urllib.request.Request(url, data=body, headers=dict(headers), method=method)  # noqa: S310
+        try:
+            with self._opener.open(request, timeout=self.timeout) as found:
+                return Answer(found.status, _small(found.headers), found.read())
+        except urllib.error.HTTPError as refused:
+            with refused:
+                return Answer(refused.code, _small(refused.headers), refused.read())
+
+
+class _SameHost(urllib.request.HTTPRedirectHandler):
+    """Registries send blobs from elsewhere: what lets us in here is nothing to show there."""
+
+    def redirect_request(
+        self, req: urllib.request.Request, fp: IO[bytes], code: int, msg: str, headers: Any, newurl: str
+    ) -> urllib.request.Request | None:
+        fresh = super().redirect_request(req, fp, code, msg, headers, newurl)
+        if fresh is not None and urlsplit(newurl).netloc != urlsplit(req.full_url).netloc:
+            fresh.remove_header("Authorization")
+        return fresh
+
+
+def _small(headers: Any) -> dict[str, str]:
+    return {str(name).lower(): str(value) for name, value in headers.items()}

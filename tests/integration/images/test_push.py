@@ -1,0 +1,136 @@
+"""The controller's image gets into a real registry for both processors, once, and the stack file names it."""
+
+from __future__ import annotations
+
+import io
+import json
+import subprocess
+import sys
+import tarfile
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from images.build import MACHINES, build
+from images.charts import CHART_LAYER, fetch
+from localplane.errors import PlaneError
+from oci.image import Image, index_of, push
+from oci.registry import MANIFEST, Registry, RegistryError, Repository, digest_of
+from stackconfig.catalogue import ChartEntry
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.fixture(scope="module")
+def registry_host() -> Iterator[str]:
+    """The real thing, on loopback, in memory."""
+    argv = [sys.executable, "-m", "localplane.build", "--only", "registry"]
+    made = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, timeout=900, check=False)
+    assert made.returncode == 0, made.stderr
+    program = next(line for line in made.stdout.splitlines() if line.startswith("program: "))
+    process = subprocess.Popen([program.removeprefix("program: ")], stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        yield process.stdout.readline().strip()
+    finally:
+        process.kill()
+        process.wait(10)
+
+
+@pytest.fixture(scope="module")
+def images() -> tuple[Image, ...]:
+    try:
+        return build()
+    except PlaneError as missing:
+        pytest.skip(f"the image cannot be built here: {missing}")
+
+
+def names(image: Image, layer: int) -> dict[str, tarfile.TarInfo]:
+    told = json.loads(image.manifest)["layers"][layer]
+    expanded = zlib.decompress(image.blobs[told["digest"]], wbits=31)
+    with tarfile.open(fileobj=io.BytesIO(expanded)) as tar:
+        return {member.name.removeprefix("./"): member for member in tar.getmembers()}
+
+
+def test_both_processors_are_there_and_alike(images: tuple[Image, ...]) -> None:
+    assert {image.architecture for image in images} == set(MACHINES)
+    (settings,) = {json.dumps(image.config["config"], sort_keys=True) for image in images}
+    assert json.loads(settings)["User"] == "65532:65532"
+    for image in images:
+        assert image.config["architecture"] == image.architecture
+        assert image.config["os"] == "linux"
+
+
+def test_the_other_processors_image_holds_its_python_and_our_code(images: tuple[Image, ...]) -> None:
+    foreign = next(image for image in images if len(json.loads(image.manifest)["layers"]) == 2)
+    base, code = names(foreign, 0), names(foreign, 1)
+    assert "usr/bin/python3" in base
+    assert "opt/muster/controller/app.py" in code
+    machine = MACHINES[foreign.architecture]
+    compiled = [name for name in (*base, *code) if name.endswith(".so")]
+    assert compiled
+    assert not [name for name in compiled if "linux-gnu" in Path(name).name and machine not in name]
+    assert {member.uid for member in code.values()} == {0}
+
+
+def test_the_same_files_give_the_same_digest(images: tuple[Image, ...]) -> None:
+    assert index_of(build()) == index_of(images)
+
+
+def test_a_push_is_whole_and_a_second_one_sends_nothing(
+    registry_host: str, images: tuple[Image, ...], tmp_path: Path
+) -> None:
+    registry = Registry(Repository.of(f"{registry_host}/muster/gang-admission"))
+    digest = push(images, registry, tag="one")
+    index: dict[str, Any] = json.loads(registry.manifest(digest))
+    assert registry.manifest("one") == registry.manifest(digest)
+    assert {entry["platform"]["architecture"] for entry in index["manifests"]} == set(MACHINES)
+    for entry in index["manifests"]:
+        manifest = json.loads(registry.manifest(entry["digest"]))
+        for named in (manifest["config"], *manifest["layers"]):
+            assert len(registry.blob(named["digest"])) == named["size"]
+    assert push(images, registry, tag="one") == digest
+
+
+def test_the_command_pushes_and_writes_the_digest(
+    registry_host: str, images: tuple[Image, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from images import __main__ as command
+
+    stacks = tmp_path / "stacks"
+    stacks.mkdir()
+    (stacks / "Pulumi.x.yaml").write_text("config:\n  muster:scheduler: kueue\n")
+    monkeypatch.setattr(command, "_CHECKOUT", tmp_path)
+    assert command.main(["push", "--stack", "x", "--repository", f"{registry_host}/other/place"]) == 0
+    reference = f"{registry_host}/other/place@{digest_of(index_of(images))}"
+    assert f"  muster:image: {reference}\n" in (stacks / "Pulumi.x.yaml").read_text()
+
+
+def test_a_registry_without_the_image_says_so(registry_host: str) -> None:
+    registry = Registry(Repository.of(f"{registry_host}/nothing/here"))
+    assert not registry.has_manifest("latest")
+    with pytest.raises(RegistryError, match="no such repository or image"):
+        registry.manifest("latest")
+
+
+def test_charts_are_fetched_from_a_mirror_and_compared(registry_host: str, tmp_path: Path) -> None:
+    registry = Registry(Repository.of(f"{registry_host}/charts/kueue"))
+    content = b"a chart"
+    layer = {"mediaType": CHART_LAYER, "digest": registry.push_blob(content), "size": len(content)}
+    config = {"mediaType": "application/json", "digest": registry.push_blob(b"{}"), "size": 2}
+    manifest = {"schemaVersion": 2, "mediaType": MANIFEST, "config": config, "layers": [layer]}
+    registry.push_manifest(json.dumps(manifest).encode(), MANIFEST, tag="1.2.3")
+    mirror = f"oci://{registry_host}/charts"
+    entry = ChartEntry(
+        name="kueue", chart="kueue", version="1.2.3", repository="oci://a.b/c", licence="L", unread="test"
+    )
+    assert dict(fetch([entry], tmp_path, mirror=mirror)) == {"kueue": digest_of(content)}
+    assert (tmp_path / "kueue-1.2.3.tgz").read_bytes() == content
+    other = ChartEntry(
+        name="kueue", chart="kueue", version="1.2.3", repository="x", licence="L", digest="sha256:" + "0" * 64
+    )
+    with pytest.raises(RegistryError, match=r"versions\.toml says"):
+        list(fetch([other], tmp_path, mirror=mirror))
