@@ -24,7 +24,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except PreviewError as error:
         print(plain(str(error), longest=2000), file=sys.stderr)
     except OSError as error:
-        print(f"{error.filename}: {error.strerror}.", file=sys.stderr)
+        print(plain(f"{error.filename}: {error.strerror}."), file=sys.stderr)
     else:
         return code
     return 2
