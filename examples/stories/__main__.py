@@ -14,6 +14,8 @@ from stackconfig import load
 FOLDER: Final = Path(__file__).resolve().parent
 STACK: Final = "stack.yaml"
 RENDERED: Final = "rendered.yaml"
+# The stack before the pull request, in a story of one.
+BEFORE: Final = "before.yaml"
 
 
 def stories() -> list[Path]:

@@ -7,14 +7,15 @@ The taint is what keeps a gang's CPU head on a CPU pool. A GPU flavor has CPU an
 its GPU pods, and Kueue goes on to the next flavor whenever the CPU flavor is full. A flavor's `nodeTaints`
 must be tolerated by the pod or by the flavor's own `tolerations`; if the flavor brought the toleration
 itself, a CPU head would be put on a GPU pool as soon as the CPU pool is full, and there it would wait for a
-node that nobody asks for. So a flavor brings none, and a GPU pod says in its template that it tolerates
-`nvidia.com/gpu`.
+node that nobody asks for. So a flavor does not bring that one, and a GPU pod says in its template that it
+tolerates `nvidia.com/gpu`. GKE taints the nodes of a queued pool once more by itself; that taint tells
+nothing apart, and the flavor tolerates it.
 """
 
 from collections.abc import Iterable, Mapping
 
 from model import names
-from model.kueue import Flavor, Taint, Toleration
+from model.kueue import Effect, Flavor, Operator, Taint, Toleration
 from model.pools import Pool
 from model.render.manifest import Manifest, kueue
 from model.stack import Stack
@@ -42,9 +43,15 @@ def _pool(pool: Pool) -> Manifest:
     return _spec(
         labels={names.POOL_LABEL: pool.name, **said.node_labels},
         taints=[*taints, *(_taint(taint) for taint in said.node_taints)],
-        tolerations=said.tolerations,
+        tolerations=[*_of_gke(pool), *said.tolerations],
         topology=said.topology,
     )
+
+
+def _of_gke(pool: Pool) -> list[Toleration]:
+    if pool.provisioning_class != names.GKE_QUEUED_CLASS:
+        return []
+    return [Toleration(key=names.GKE_QUEUED_TAINT_KEY, operator=Operator.EXISTS, effect=Effect.NO_SCHEDULE)]
 
 
 def _other(flavor: Flavor) -> Manifest:

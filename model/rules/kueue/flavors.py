@@ -30,7 +30,8 @@ def flavor_rules(stack: Stack) -> list[Violation]:
         own = {names.POOL_LABEL: pool.name}
         found += _labels(path, said.node_labels, taken=own)
         found += _taints(path, said.node_taints, is_gpu=pool.is_gpu)
-        found += _tolerations(path, said.tolerations, is_gpu=pool.is_gpu)
+        brought = 1 if pool.provisioning_class == names.GKE_QUEUED_CLASS else 0
+        found += _tolerations(path, said.tolerations, is_gpu=pool.is_gpu, brought=brought)
         found += _topology_of(stack, path, said.topology, labels={**own, **said.node_labels})
         if said.topology is not None and pool.capacity is Capacity.QUEUED:
             found += _topology_with_provisioning(stack, path)
@@ -116,10 +117,13 @@ def _taints(path: str, taints: tuple[Taint, ...], *, is_gpu: bool) -> Iterator[V
         seen.add((taint.key, taint.effect))
 
 
-def _tolerations(path: str, tolerations: Iterable[Toleration], *, is_gpu: bool) -> Iterator[Violation]:
+def _tolerations(
+    path: str, tolerations: Iterable[Toleration], *, is_gpu: bool, brought: int = 0
+) -> Iterator[Violation]:
     place, listed = at(path, "tolerations"), list(tolerations)
-    if len(listed) > MOST_LABELS:
-        yield Violation(place, f"has {len(listed)}; Kueue takes {MOST_LABELS}.", "keep fewer.")
+    if len(listed) + brought > MOST_LABELS:
+        message = f"has {len(listed) + brought}, the pool's own included; Kueue takes {MOST_LABELS}."
+        yield Violation(place, message, "keep fewer.")
     for index, each in enumerate(listed):
         where = at(place, index)
         if not each.key and each.operator is not Operator.EXISTS:

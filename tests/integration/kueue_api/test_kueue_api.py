@@ -24,7 +24,7 @@ from tests.unit.model.kueue_stacks import kueue_stacks
 
 _ROOT: Final = Path(__file__).parents[3]
 _FILES: Final = sorted(
-    [*(_ROOT / "stacks").glob("Pulumi.*.yaml"), *(_ROOT / "examples" / "stories").glob("*/Pulumi.*.yaml")]
+    [*(_ROOT / "stacks").glob("Pulumi.*.yaml"), *(_ROOT / "examples" / "stories").glob("*/stack.yaml")]
 )
 _FRAME: Final = ("apiVersion", "kind", "metadata", "status")
 
@@ -65,7 +65,7 @@ def test_every_object_that_says_everything_is_taken_unchanged(kueue_server: Cont
     _is_taken_unchanged(kueue_server, load(path))
 
 
-@pytest.mark.parametrize("path", _FILES, ids=lambda path: path.stem.removeprefix("Pulumi."))
+@pytest.mark.parametrize("path", _FILES, ids=lambda path: f"{path.parent.name}/{path.stem}")
 def test_every_object_of_a_stack_file_is_taken_unchanged(kueue_server: ControlPlane, path: Path) -> None:
     stack = load(path)
     if stack.scheduler is not Scheduler.KUEUE:

@@ -9,12 +9,14 @@ from typing import Any, Final
 import pytest
 import yaml
 
-from examples.stories.__main__ import RENDERED, STACK, rendered, stories
+from examples.stories.__main__ import BEFORE, RENDERED, STACK, rendered, stories
 from model.kai.priorities import effective
 from model.kuberay import OLDEST_WITH_KAI
 from model.queues import Team
 from model.render import queues
+from model.render.kueue.queues import local_queues
 from model.stack import Scheduler, Stack
+from preview.changes import compare
 from stackconfig import load
 from tests.unit.model.go_modules import source_of
 from tests.unit.model.openapi_check import mistakes
@@ -35,7 +37,7 @@ _CLUSTER: Final = {"RayCluster": (), "RayJob": ("rayClusterSpec",), "RayService"
 def _work() -> Iterator[Any]:
     for story in _STORIES:
         for path in sorted(story.glob("*.yaml")):
-            if path.name not in (STACK, RENDERED):
+            if path.name not in (STACK, RENDERED, BEFORE):
                 for item in yaml.safe_load_all(path.read_text()):
                     yield pytest.param(story, item, id=f"{story.name}/{path.stem}")
 
@@ -72,10 +74,11 @@ def test_work_names_a_queue_and_a_priority_of_its_team(story: Path, item: dict[s
         allowed = [named] if isinstance(named, str) else list(named.values())
         known = {priority.name for priority in effective(stack.priorities)}
     else:
-        allowed = [team.local_queue]
+        allowed = list(local_queues(team))
         known = {priority.name for priority in stack.priorities}
     assert labels[_QUEUE_LABEL[stack.scheduler]] in allowed
-    assert labels[_PRIORITY_LABEL[stack.scheduler]] in (team.priorities or known)
+    if stack.priorities:
+        assert labels[_PRIORITY_LABEL[stack.scheduler]] in (team.priorities or known)
 
 
 @pytest.mark.parametrize(("story", "item"), list(_work()))
@@ -103,6 +106,50 @@ def test_a_head_with_a_gpu_and_four_halves_are_five_pods_and_three_gpus() -> Non
     ]
     assert len(pods) == 5
     assert sum(int(each.get("nvidia.com/gpu", 0)) for each in whole) + sum(map(float, parts)) == 3
+
+
+def test_the_guides_own_names_and_figures_are_what_kueue_is_told() -> None:
+    objects = {(each["kind"], each["metadata"]["name"]): each for each in rendered(_story("rayjob-gang"))}
+    queue = objects["ClusterQueue", "cluster-queue"]["spec"]
+    (group,) = queue["resourceGroups"]
+    assert group["coveredResources"] == ["cpu", "memory", "nvidia.com/gpu"]
+    assert "cohortName" not in queue
+    assert queue["admissionChecksStrategy"] == {
+        "admissionChecks": [{"name": "rayjob-gpu", "onFlavors": ["default-flavor"]}]
+    }
+    assert ("ResourceFlavor", "default-flavor") in objects
+    check = objects["AdmissionCheck", "rayjob-gpu"]["spec"]
+    assert check["controllerName"] == "kueue.x-k8s.io/provisioning-request"
+    assert check["parameters"]["name"] == "rayjob-gpu-config"
+    config = objects["ProvisioningRequestConfig", "rayjob-gpu-config"]["spec"]
+    assert config["provisioningClassName"] == "queued-provisioning.gke.io"
+    assert config["managedResources"] == ["nvidia.com/gpu"]
+    local = objects["LocalQueue", "user-queue"]
+    assert (local["metadata"]["namespace"], local["spec"]["clusterQueue"]) == ("default", "cluster-queue")
+
+
+def test_production_goes_first_and_ends_what_is_lower() -> None:
+    objects = {(each["kind"], each["metadata"]["name"]): each for each in rendered(_story("prod-before-dev"))}
+    values = {name: objects["WorkloadPriorityClass", f"{name}-priority"]["value"] for name in ("prod", "dev")}
+    assert values == {"prod": 1000, "dev": 100}
+    assert (
+        objects["ClusterQueue", "cluster-queue"]["spec"]["preemption"]["withinClusterQueue"]
+        == "LowerPriority"
+    )
+
+
+def test_a_pull_request_of_ten_lines_says_who_gains_and_who_loses() -> None:
+    story = _story("pull-request")
+    before, after = ((story / name).read_text().splitlines() for name in (BEFORE, STACK))
+    assert len([line for line in after if line not in before and not line.lstrip().startswith("#")]) <= 10
+    changes = compare(load(story / BEFORE), load(story / STACK))
+    said = {change.name: (change.before.own.gpus, change.after.own.gpus) for change in changes.quotas}  # type: ignore[union-attr]  # both sides are there
+    assert (said["speech"], said["vision"]) == ((4, 6), (6, 4))
+    assert changes.preemption
+
+
+def _story(name: str) -> Path:
+    return next(story for story in _STORIES if story.name == name)
 
 
 @cache
