@@ -7,10 +7,18 @@ Kubernetes quantities. As everywhere, no value of a resource is in it.
 from dataclasses import asdict
 from typing import Any
 
+from model.kai import Unlimited
+from model.kai.tree import Figures
 from model.pools import Pool
+from model.prices import Price
 from model.quantities import format_cpu, format_memory
 from model.quotas import Resources
+from model.stack import Stack
 from preview.changes import Changes, Quota, QuotaChange
+from preview.events import Breach
+from preview.kai import is_kai, queues
+from preview.live import over, waiting
+from preview.money import Hourly, hourly
 from preview.plan import Resource
 from preview.told import Told
 from preview.tree import Holding
@@ -30,10 +38,71 @@ def _stack(told: Told) -> Record:
         "mistakes": list(told.mistakes),
         "errors": list(told.failures),
         "warnings": [asdict(each) for each in told.warnings],
+        "refused": told.is_refused,
+        "policies": [_breach(each) for each in told.breaches],
         "resources": [_resource(each) for each in told.resources(pending=False)],
         "pending": [_resource(each) for each in told.resources(pending=True)],
     }
-    return found if told.changes is None else found | _changes(told.changes)
+    if told.changes is None:
+        return found
+    return found | _changes(told.changes) | _pools(told) | _now(told, told.changes) | _kai(told)
+
+
+def _breach(breach: Breach) -> Record:
+    return {
+        "policy": breach.policy,
+        "mandatory": breach.is_mandatory,
+        "urn": breach.urn,
+        "message": breach.message,
+    }
+
+
+def _now(told: Told, changes: Changes) -> Record:
+    """What the snapshot tells; nothing without one."""
+    if told.snapshot is None:
+        return {}
+    found = over(changes, told.snapshot)
+    return {
+        "snapshot": told.snapshot.taken.isoformat(),
+        "over": [
+            {
+                "team": each.team,
+                "pool": each.pool.name,
+                "used": each.used,
+                "before": each.before,
+                "after": each.after,
+                "new": each.is_new,
+                "gone": each.is_gone,
+            }
+            for each in found
+        ],
+        "work": [asdict(each) for each in waiting(changes, told.snapshot)],
+    }
+
+
+def _kai(told: Told) -> Record:
+    if not is_kai(told.base, told.head):
+        return {}
+    return {
+        "kaiQueues": [
+            {
+                "queue": each.queue,
+                "path": list(each.path),
+                "resource": each.resource,
+                "before": _figures(each.before),
+                "after": _figures(each.after),
+            }
+            for each in queues(told.base, told.head)
+        ]
+    }
+
+
+def _figures(figures: Figures | None) -> Record | None:
+    """Thousandths of a GPU or CPU, or bytes; None is without bound."""
+    if figures is None:
+        return None
+    quota, limit = (None if isinstance(each, Unlimited) else each for each in (figures.quota, figures.limit))
+    return {"quota": quota, "limit": limit, "overQuotaWeight": figures.weight}
 
 
 def _changes(changes: Changes) -> Record:
@@ -56,10 +125,6 @@ def _changes(changes: Changes) -> Record:
         "borrowing": [
             {"team": each.name, "pool": each.pool.name, "before": before, "after": after}
             for each, before, after in changes.borrowing()
-        ],
-        "pools": [
-            {"pool": each.name, "before": _pool(each.before), "after": _pool(each.after)}
-            for each in changes.pools
         ],
         "settings": [asdict(each) for each in changes.settings],
         "unsaid": list(changes.unsaid),
@@ -96,16 +161,41 @@ def _amount(amount: Resources) -> Record:
     return {"gpus": amount.gpus, "cpu": format_cpu(amount.cpu), "memory": format_memory(amount.memory)}
 
 
-def _pool(pool: Pool | None) -> Record | None:
+def _pools(told: Told) -> Record:
+    changes = () if told.changes is None else told.changes.pools
+    return {
+        "pools": [
+            {
+                "pool": each.name,
+                "before": _pool(told, each.before, told.base),
+                "after": _pool(told, each.after, told.head),
+            }
+            for each in changes
+        ]
+    }
+
+
+def _pool(told: Told, pool: Pool | None, stack: Stack | None) -> Record | None:
     if pool is None:
         return None
+    cost = hourly(pool, stack, told.prices)
     return {
         "machine": pool.machine.name,
         "capacity": pool.capacity.value,
         "minNodes": pool.min_nodes,
         "maxNodes": pool.max_nodes,
         "maxGpus": pool.max_gpus,
-        "money": None,
+        "money": None if cost is None or cost.price is None else _money(cost, cost.price),
+    }
+
+
+def _money(cost: Hourly, price: Price) -> Record:
+    return {
+        "currency": price.currency,
+        "leastAnHour": str(cost.least),
+        "mostAnHour": str(cost.most),
+        "read": price.read.isoformat(),
+        "source": price.source,
     }
 
 

@@ -17,6 +17,7 @@ from preview.__main__ import main
 from preview.changes import compare
 from preview.live import over, waiting
 from preview.markdown import comment
+from preview.record import record
 from preview.report import report as report_of
 from preview.snapshot import Queue, Snapshot, Usage, dump, kueue
 from preview.told import Told
@@ -164,3 +165,14 @@ def test_several_stacks_have_one_line_above_them() -> None:
     refused = replace(same, name="b", changes=None, mistakes=("line 3: wrong",))
     text = comment(report_of([same, refused, replace(_told(_quota(1), _quota(2)), name="c")]))
     assert text.startswith("**3 stacks: 1 refused or failed, 1 change, 1 do not change.**\n\n## ")
+
+
+def test_programs_are_told_the_same() -> None:
+    eks = record([_told(_eks(10), _eks(20))])["stacks"][0]
+    found = {each["pool"]: each["after"]["money"] for each in eks["pools"]}
+    assert found["h100"] is None
+    assert (found["l4"]["mostAnHour"], found["l4"]["currency"]) == ("20.120", "USD")
+    live = record([_told(_quota(4), _quota(2), _snapshot(team_a=3))])["stacks"][0]
+    assert [(each["team"], each["used"], each["after"]) for each in live["over"]] == [("team-a", 3, 2)]
+    assert live["work"] == [{"team": "team-a", "pending": 1, "holding": 1}]
+    assert not live["refused"]
