@@ -15,6 +15,7 @@ from typing import Final
 from preview.bundles import ObjectChange, objects
 from preview.errors import PreviewError
 from preview.events import Breach, breaches, digest
+from preview.fields import mapping, text
 from preview.foreign import plain
 
 # A thousand teams are about 30 MB of steps.
@@ -121,10 +122,10 @@ def _why(text: str, error: json.JSONDecodeError) -> str:
 
 
 def _plan(found: Mapping[str, object], source: str) -> Plan:
-    steps = [step for step in _list(found.get("steps")) if isinstance(step, dict) and _text(step.get("urn"))]
+    steps = [step for step in _list(found.get("steps")) if isinstance(step, dict) and text(step.get("urn"))]
     by_urn: dict[str, list[Mapping[str, object]]] = {}
     for step in steps:
-        by_urn.setdefault(_text(step["urn"]), []).append(step)
+        by_urn.setdefault(text(step["urn"]), []).append(step)
     resources = [resource for urn, same in by_urn.items() if (resource := _resource(urn, same)) is not None]
     secrets = sorted(set(_secrets(found)), key=lambda each: (-len(each), each))
     return Plan(
@@ -136,7 +137,7 @@ def _plan(found: Mapping[str, object], source: str) -> Plan:
             sorted(set(_breaches(found, secrets)), key=lambda each: (not each.is_mandatory, each))
         ),
         config={
-            key: value for key, value in _mapping(found.get("config")).items() if key.startswith(_NAMESPACE)
+            key: value for key, value in mapping(found.get("config")).items() if key.startswith(_NAMESPACE)
         },
     )
 
@@ -144,7 +145,7 @@ def _plan(found: Mapping[str, object], source: str) -> Plan:
 def _resource(urn: str, steps: list[Mapping[str, object]]) -> Resource | None:
     verbs = [
         # An operation of a later engine is told, not dropped.
-        _VERB_OF.get(_text(step.get("op")), "updated")
+        _VERB_OF.get(text(step.get("op")), "updated")
         for step in steps
         if step.get("op") not in _UNCHANGED
     ]
@@ -166,7 +167,7 @@ def _resource(urn: str, steps: list[Mapping[str, object]]) -> Resource | None:
 
 
 def _fields(steps: list[Mapping[str, object]]) -> tuple[str, ...]:
-    detailed = {key for step in steps for key in _mapping(step.get("detailedDiff"))}
+    detailed = {key for step in steps for key in mapping(step.get("detailedDiff"))}
     return tuple(sorted(detailed)) or _words(steps, "diffReasons")
 
 
@@ -175,7 +176,7 @@ def _words(steps: list[Mapping[str, object]], key: str) -> tuple[str, ...]:
 
 
 def _manifests(state: object) -> dict[str, str]:
-    found = _mapping(_mapping(_mapping(state).get("inputs")).get("manifests"))
+    found = mapping(mapping(mapping(state).get("inputs")).get("manifests"))
     return {key: value for key, value in found.items() if isinstance(value, str)}
 
 
@@ -190,9 +191,9 @@ def _stack(urns: Mapping[str, object]) -> str:
 
 def _errors(found: Mapping[str, object], secrets: list[str]) -> Iterator[str]:
     for each in _list(found.get("diagnostics")):
-        said = _mapping(each)
+        said = mapping(each)
         if said.get("severity") == "error" and isinstance(said.get("message"), str):
-            message = _without(_text(said["message"]), secrets)
+            message = _without(text(said["message"]), secrets)
             yield plain(message.removeprefix("error: "), longest=600)
 
 
@@ -224,13 +225,5 @@ def _secrets(value: object) -> Iterator[str]:
             waiting.extend(each)
 
 
-def _mapping(value: object) -> Mapping[str, object]:
-    return value if isinstance(value, dict) else {}
-
-
 def _list(value: object) -> list[object]:
     return value if isinstance(value, list) else []
-
-
-def _text(value: object) -> str:
-    return value if isinstance(value, str) else ""
