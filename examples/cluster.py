@@ -5,6 +5,7 @@ Decides timeouts and which errors are worth a retry. Knows nothing of gangs.
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterator
 from typing import Any, Final, TypeVar
@@ -55,6 +56,9 @@ FIELD_MANAGER: Final = "muster-examples"
 # How long a call is tried again while the API server is away or restarts.
 _PATIENCE: Final = 60.0
 _PAUSE: Final = 1.0
+# msgspec learns a class when it first decodes one, and crashes the process when two threads teach it at once.
+# After a list the class is known, also to a watch.
+_READING: Final = threading.Lock()
 
 
 class Unreachable(Exception):
@@ -83,8 +87,9 @@ class Cluster:
         scope = {} if kind in _GLOBAL else {"namespace": namespace or "*"}
 
         def call() -> tuple[list[Object], str]:
-            found = self._client.list(_kind(kind), **scope)
-            return [_plain(one) for one in found], found.resourceVersion
+            with _READING:
+                found = self._client.list(_kind(kind), **scope)
+                return [_plain(one) for one in found], found.resourceVersion
 
         try:
             return self._tried(call)
