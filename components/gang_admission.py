@@ -63,7 +63,7 @@ class GangAdmission(pulumi.ComponentResource):
         self.manager = self._program(
             authority.MANAGER,
             pods.manager(image, footprint),
-            cluster_rules=authority.manager_cluster_rules(),
+            cluster_rules=authority.manager_cluster_rules(stack.scheduler),
             rules=authority.manager_rules(),
             after=[self.policy],
         )

@@ -1,13 +1,15 @@
 """What the gang-admission controller may do: the least that its two programs need, as RBAC rules.
 
-The manager reads the whole cluster and writes ProvisioningRequests, PodTemplates, its entry in a Workload's
-status and a Workload's `active`; it never touches pods or Secrets. The webhooks read the policy and keep one
-Secret and one webhook configuration, both by name.
+The manager reads the whole cluster and writes ProvisioningRequests and PodTemplates; with Kueue its entry
+in a Workload's status and a Workload's `active`, with KAI the gates of pods. It never touches Secrets, and
+pods only where KAI schedules. The webhooks read the policy and keep one Secret and one webhook
+configuration, both by name.
 """
 
 from typing import Any
 
 from model import names
+from model.stack import Scheduler
 
 PROGRAM = "gang-admission"
 MANAGER = f"{PROGRAM}-manager"
@@ -24,13 +26,10 @@ def _rule(group: str, resources: list[str], verbs: list[str], *, only: list[str]
     return {"apiGroups": [group], "resources": resources, "verbs": verbs, **named}
 
 
-def manager_cluster_rules() -> list[Rule]:
+def manager_cluster_rules(scheduler: Scheduler) -> list[Rule]:
     """Across the cluster: gangs live in the teams' namespaces, and teams come and go."""
     return [
-        _rule("kueue.x-k8s.io", ["workloads", "admissionchecks", "resourceflavors"], _READ),
-        _rule("kueue.x-k8s.io", ["workloads", "workloads/status", "admissionchecks/status"], ["patch"]),
-        # Owning with blockOwnerDeletion needs this where OwnerReferencesPermissionEnforcement is on.
-        _rule("kueue.x-k8s.io", ["workloads/finalizers"], ["update"]),
+        *(_kai_rules() if scheduler is Scheduler.KAI else _kueue_rules()),
         _rule(names.GROUP, [names.GANG_POLICY_PLURAL], _READ),
         _rule(names.GROUP, [f"{names.GANG_POLICY_PLURAL}/status"], ["patch"]),
         _rule("autoscaling.x-k8s.io", ["provisioningrequests"], [*_READ, "create", "delete"]),
@@ -38,6 +37,28 @@ def manager_cluster_rules() -> list[Rule]:
         _rule("", ["podtemplates/finalizers"], ["update"]),
         _rule("", ["nodes", "pods"], _READ),
         _rule("events.k8s.io", ["events"], ["create", "patch"]),
+    ]
+
+
+def _kueue_rules() -> list[Rule]:
+    return [
+        _rule("kueue.x-k8s.io", ["workloads", "admissionchecks", "resourceflavors"], _READ),
+        _rule("kueue.x-k8s.io", ["workloads", "workloads/status", "admissionchecks/status"], ["patch"]),
+        # Owning with blockOwnerDeletion needs this where OwnerReferencesPermissionEnforcement is on.
+        _rule("kueue.x-k8s.io", ["workloads/finalizers"], ["update"]),
+    ]
+
+
+def _kai_rules() -> list[Rule]:
+    """A gate is lifted by a patch of the pod. A pod that has passed for capacity which is lost is deleted, so
+    that KubeRay makes it anew behind the gate.
+    """
+    return [
+        _rule("ray.io", ["rayclusters"], _READ),
+        _rule("ray.io", ["rayclusters/finalizers"], ["update"]),
+        _rule("scheduling.run.ai", ["queues"], _READ),
+        _rule("scheduling.k8s.io", ["priorityclasses"], _READ),
+        _rule("", ["pods"], ["patch", "delete"]),
     ]
 
 

@@ -10,7 +10,7 @@ import asyncio
 import os
 import socket
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +30,7 @@ from controller.runtime.review import Webhook
 from controller.runtime.webhook_server import WebhookServer
 from model import names
 
-Register = Callable[[Manager], None]
+Register = Callable[[Manager], Awaitable[None]]
 Webhooks = Callable[[Manager], Sequence[Webhook[Any]]]
 
 LAME_DUCK = 5.0
@@ -48,7 +48,7 @@ def parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
     )
     commands = program.add_subparsers(dest="command", required=True, metavar="{manager,webhooks}")
     for name, text in (
-        ("manager", "reconcile Workloads; several replicas elect one that acts"),
+        ("manager", "let gangs start; several replicas elect one that acts"),
         ("webhooks", "answer admission reviews over TLS; every replica serves"),
     ):
         command = commands.add_parser(
@@ -178,7 +178,7 @@ async def _run(
     ) as client:
         if settings.command == "manager":
             manager = _manager(settings, client, metrics)
-            register(manager)
+            await register(manager)
         else:
             manager = _webhooks(settings, client, metrics, webhooks)
         await manager.run(stop)

@@ -56,10 +56,9 @@ OURS: Final = Selection(labels=WORKLOAD_UID)
 RUNNING: Final = Selection(fields="spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed")
 
 
-def setup(manager: Manager) -> None:
+def setup(manager: Manager, policies: Informer[GangPolicyObject]) -> None:
     """Register the reconcilers of Workloads, AdmissionChecks and GangPolicies with a manager."""
     checks = manager.informer(ADMISSION_CHECK)
-    policies = manager.informer(GANG_POLICY)
     flavors = manager.informer(RESOURCE_FLAVOR)
     judged = Policies(policies)
     _gangs(manager, Checks(checks, judged), flavors, checks, policies)

@@ -5,8 +5,12 @@ import pytest
 from controller.app import main, parser
 
 
+async def nothing(_: object) -> None:
+    """A program without reconcilers."""
+
+
 def run(*arguments: str, environment: dict[str, str] | None = None) -> int:
-    return main(arguments, register=lambda _: None, webhooks=lambda _: (), environment=environment or {})
+    return main(arguments, register=nothing, webhooks=lambda _: (), environment=environment or {})
 
 
 @pytest.mark.parametrize("command", ["manager", "webhooks"])

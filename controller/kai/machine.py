@@ -1,0 +1,274 @@
+"""What to do now about one Ray cluster of a KAI stack.
+
+Decides, from API objects and the time alone, which writes bring each batch of gated pods closer to passing
+whole or to holding nothing. No I/O, no clock, no memory: after a crash the same objects lead to the same
+decision.
+
+    every pod of the batch exists                    (batches.py)
+      -> the leaf queue and all above it have room   (room.py)
+      -> its requests are Provisioned and verified   (controller.gangs.assembly)
+      -> every pod is stamped and loses its gate, the leader last
+    A failure, a passed deadline or lost room on the way releases every request; a batch that has begun to
+    pass is finished by whoever comes next, unless its capacity is lost: then what no node has is recalled.
+
+Its promises: nothing is asked for without room in the queue; no gate goes before every request is
+provisioned and every node verified; no write when nothing has changed. A gang that loses running pods is
+not this machine's: KAI evicts what falls below its minimum, KubeRay makes the pods anew, and they are born
+gated.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from datetime import datetime
+
+from controller.gangs.actions import Tell, WaitsFor, deletions
+from controller.gangs.assembly import (
+    Asking,
+    Lost,
+    Never,
+    Standing,
+    Waiting,
+    everything,
+    next_step,
+    surplus,
+)
+from controller.gangs.identity import ATTEMPT
+from controller.gangs.progress import released, waiting
+from controller.gangs.promises import Claim, promises
+from controller.gangs.reasons import Loss, loss
+from controller.gangs.retry import History, history, next_try
+from controller.kai.actions import Action, Decision, Lift, Note, Recall
+from controller.kai.labels import STATUS, is_gated
+from controller.kai.progress import incomplete, outside, passes, refused, unreadable, waits_for_room
+from controller.kai.room import shortage
+from controller.kai.situation import Scene, Situation
+from model.gangpolicy import GangPolicy, KaiPolicy, format_duration
+from model.names import CONSUME_ANNOTATION
+
+
+def decide(scene: Scene) -> Decision:
+    """The decision for this scene. Deterministic, and quiet where everything is as it should be."""
+    if scene.is_over:
+        return Decision(actions=deletions(scene.requests, scene.templates))
+    try:
+        situations = scene.situations
+    except ValueError as error:
+        return Decision(actions=(*_clear(scene, kept=set()), *_hold_all(scene, str(error))))
+    decisions = [_batch(situation) for situation in situations]
+    kept = {situation.batch.attempt for situation in situations}
+    return Decision(
+        actions=(
+            *_recalls(scene, kept),
+            *_clear(scene, kept=kept),
+            *(action for decision in decisions for action in decision.actions),
+        ),
+        wake=min((decision.wake for decision in decisions if decision.wake), default=None),
+        waits_for=tuple(dict.fromkeys(each for decision in decisions for each in decision.waits_for)),
+        pieces=tuple(piece for decision in decisions for piece in decision.pieces),
+    )
+
+
+# What has passed
+
+
+def _clear(scene: Scene, *, kept: set[str]) -> tuple[Action, ...]:
+    """Requests of attempts that are over and that no pod consumes."""
+    return deletions(*scene.unneeded(kept=kept))
+
+
+def _recalls(scene: Scene, kept: set[str]) -> Iterator[Action]:
+    """Pods that have passed in a whole batch, have no node, and whose capacity is lost: they would wait for
+    ever, because what they are to consume is gone.
+    """
+    present = {item.metadata.name: item for item in scene.requests if not item.metadata.deletion_timestamp}
+    for name in scene.released:
+        stranded = [pod for pod in scene.stranded(name) if pod.metadata.annotations.get(ATTEMPT) not in kept]
+        request = present.get(name)
+        found = loss(request, admitted=False) if request else None
+        if not stranded or (request is not None and found is None):
+            continue
+        what = f"{found.summary}: {found.detail}" if found else "its ProvisioningRequest is gone"
+        yield from (Recall(pod=pod, request=name) for pod in stranded)
+        yield Tell(
+            kind="Warning",
+            reason="GangRecalled",
+            message=f"{what}. {len(stranded)} pods that no node has yet go back behind the gate.",
+        )
+
+
+# What waits
+
+
+def _batch(mine: Situation) -> Decision:
+    """One step of one batch."""
+    try:
+        return _step(mine)
+    except ValueError as error:
+        return Decision(actions=(*everything(mine), *_say(mine, unreadable(str(error)))))
+
+
+def _step(mine: Situation) -> Decision:
+    past = mine.past
+    if mine.policy is None:
+        return Decision(actions=_say(mine, "waits for an accepted GangPolicy; see its conditions"))
+    if mine.batch.lifted:
+        return _finish(mine, mine.policy)
+    if past.refused:
+        return Decision(actions=(*everything(mine), *_say(mine, refused(past))))
+    if mine.batch.lacks:
+        return Decision(actions=(*everything(mine), *_say(mine, incomplete(mine.batch.lacks))))
+    if past.retry_at and mine.now < past.retry_at:
+        return Decision(actions=(*everything(mine), *_say(mine, outside(past))), wake=past.retry_at)
+    sized, lack = _within_room(mine, mine.policy)
+    if lack:
+        # No capacity is held for work that its queue cannot let through.
+        actions = (*everything(mine), *_say(mine, waits_for_room(lack)))
+        return Decision(actions=actions, waits_for=("room",))
+    if not sized.gang.asks:
+        return Decision(actions=(*everything(mine), *_pass(sized, (), nodes=0)))
+    return _gather(sized, mine.policy)
+
+
+def _within_room(mine: Situation, policy: GangPolicy) -> tuple[Situation, str]:
+    """The batch, or of one that may pass in part as many pods as there is room for; and what is short when
+    there is none.
+    """
+    lack = _shortage(mine, policy)
+    if not lack or not mine.batch.unit or mine.requests:
+        return mine, lack
+    most = (len(mine.batch.pods) - 1) // mine.batch.unit
+    for count in range(most, 0, -1):
+        part = replace(mine, batch=mine.batch.first(count * mine.batch.unit))
+        if not _shortage(part, policy):
+            return part, ""
+    return mine, lack
+
+
+def _shortage(mine: Situation, policy: GangPolicy) -> str:
+    over_quota = (policy.kai or KaiPolicy()).over_quota
+    return shortage(
+        mine.needs, queues=mine.scene.queues, held=mine.held, turn=mine.turn, over_quota=over_quota
+    )
+
+
+def _gather(mine: Situation, policy: GangPolicy) -> Decision:
+    turn = mine.turn
+    match next_step(mine, policy, since=turn[0] if turn else mine.now):
+        case Never(reason=reason):
+            return _refuse(mine, reason)
+        case Lost(failure=failure):
+            return _retreat(mine, policy, failure)
+        case Asking(actions=asked, limit=limit):
+            return Decision(actions=(*surplus(mine), *asked), wake=limit.at, pieces=mine.pieces)
+        case Waiting() as step:
+            return _wait(mine, step)
+        case Standing(promised=promised):
+            claims = tuple(promise.claim for promise in promised if promise.claim is not None)
+            nodes = sum(ask.count for ask in mine.gang.asks)
+            return Decision(actions=(*surplus(mine), *_pass(mine, claims, nodes=nodes)))
+
+
+def _finish(mine: Situation, policy: GangPolicy) -> Decision:
+    """It has begun to pass: room and nodes were looked at. The rest follows, unless its capacity is lost."""
+    asks = mine.gang.asks
+    lost = [found for request in mine.attempted if (found := loss(request, admitted=False))]
+    if not asks:
+        return Decision(actions=tuple(_pass(mine, (), nodes=0)))
+    if lost or not mine.is_provisioned:
+        return _break_off(mine, policy, lost)
+    claims = tuple(p.claim for p in promises(mine.gang, mine.current) if p.claim is not None)
+    return Decision(actions=tuple(_pass(mine, claims, nodes=sum(ask.count for ask in asks))))
+
+
+def _break_off(mine: Situation, policy: GangPolicy, lost: list[Loss]) -> Decision:
+    what = f"{lost[0].summary}: {lost[0].detail}" if lost else "a ProvisioningRequest of it is gone"
+    recalls = tuple(
+        Recall(pod=pod, request=pod.metadata.annotations.get(CONSUME_ANNOTATION, ""))
+        for pod in mine.batch.lifted
+        if not pod.spec.node_name
+    )
+    back = _retreat(mine, policy, what)
+    return replace(back, actions=(*recalls, *back.actions))
+
+
+def _pass(mine: Situation, claims: Iterable[Claim], *, nodes: int) -> Iterator[Action]:
+    """Every pod stamped and ungated; the leader last, because the batch is known by its gate."""
+    by_pod_set = {claim.pod_set: claim for claim in claims}
+    pool_of_pod = {
+        pod.metadata.uid: (piece.demand.needs.node_selector, by_pod_set.get(piece.demand.pod_set))
+        for piece in mine.pieces
+        for pod in piece.pods
+    }
+    *others, leader = (*mine.batch.gated[1:], mine.batch.gated[0])
+    for pod in (*others, leader):
+        selector, claim = pool_of_pod.get(pod.metadata.uid, ({}, None))
+        added = {key: value for key, value in selector.items() if key not in pod.spec.node_selector}
+        notes = {ATTEMPT: mine.batch.attempt}
+        if pod is leader:
+            notes[STATUS] = passes(nodes)
+        yield Lift(
+            pod=pod,
+            annotations={**notes, **(claim.annotations if claim else {})},
+            node_selector={**added, **(claim.node_selector if claim else {})},
+        )
+    yield Tell(kind="Normal", reason="GangReady", message=f"{len(mine.batch.pods)} pods {passes(nodes)}")
+
+
+# The way back
+
+
+def _retreat(mine: Situation, policy: GangPolicy, failure: str) -> Decision:
+    """Release every request and wait until the next try; after the last one, say so and stop."""
+    uid = mine.batch.leader.metadata.uid
+    turn = mine.turn
+    began = min(turn[0], mine.now) if turn else mine.now
+    future = next_try(mine.past, uid=uid, began=began, failure=failure, now=mine.now, policy=policy.retry)
+    if future is None:
+        tries = mine.past.tries + 1
+        limit = format_duration(policy.retry.deadline)
+        given = f"gave up after {tries} tries, retry.deadline of {limit} is over"
+        return _refuse(mine, f"{given}; last: {failure}")
+    # The note first: with it another attempt begins, and whoever comes next releases what is left of this.
+    note = Note(pod=mine.batch.leader, history=future, status=outside(future))
+    told = Tell(kind="Warning", reason="GangReleased", message=released(future))
+    return Decision(actions=(note, *everything(mine), told), wake=future.retry_at)
+
+
+def _refuse(mine: Situation, reason: str) -> Decision:
+    past = History(refused=reason[:1000])
+    note = Note(pod=mine.batch.leader, history=past, status=refused(past))
+    told = Tell(kind="Warning", reason="GangRefused", message=refused(past))
+    return Decision(actions=(note, *everything(mine), told))
+
+
+# Words
+
+
+def _wait(mine: Situation, step: Waiting) -> Decision:
+    told = mine.batch.leader.metadata.annotations.get(STATUS, "")
+    # Before the first request no clock runs: it waits for its turn and holds nothing.
+    runs = mine.turn is not None
+    message = waiting(step.what, step.limit, mine.now, told=told) if runs else f"waits: {step.what}"
+    waits_for: tuple[WaitsFor, ...] = (step.waits_for,) if step.waits_for else ()
+    wake: datetime | None = step.limit.at if runs else None
+    actions = (*surplus(mine), *step.releases, *_say(mine, message))
+    return Decision(actions=actions, wake=wake, waits_for=waits_for)
+
+
+def _say(mine: Situation, message: str) -> tuple[Action, ...]:
+    leader = mine.batch.leader
+    if leader.metadata.annotations.get(STATUS) == message:
+        return ()
+    return (Note(pod=leader, history=mine.past, status=message),)
+
+
+def _hold_all(scene: Scene, reason: str) -> tuple[Action, ...]:
+    """A cluster that makes no batches: its oldest gated pod says why."""
+    gated = [pod for pod in scene.pods if is_gated(pod)]
+    if not gated:
+        return ()
+    oldest = min(gated, key=lambda pod: (pod.metadata.creation_timestamp or scene.now, pod.metadata.name))
+    message = unreadable(reason)
+    if oldest.metadata.annotations.get(STATUS) == message:
+        return ()
+    return (Note(pod=oldest, history=history(oldest), status=message),)
