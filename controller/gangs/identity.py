@@ -28,5 +28,10 @@ def template_name(request: str, pod_set: int) -> str:
     return f"{request}-{pod_set}"
 
 
+def request_of_template(name: str) -> str:
+    """The request that a template of this name was written for."""
+    return name.rpartition("-")[0]
+
+
 def digest(*parts: str) -> str:
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:_DIGEST_LENGTH]

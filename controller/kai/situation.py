@@ -11,7 +11,7 @@ from datetime import datetime
 from functools import cached_property
 
 from controller.gangs.attempt import Attempt
-from controller.gangs.identity import ATTEMPT, request_name
+from controller.gangs.identity import ATTEMPT, request_name, request_of_template
 from controller.gangs.line import Place
 from controller.gangs.objects import Node, Pod, PodTemplate, ProvisioningRequest
 from controller.gangs.retry import History, history
@@ -93,11 +93,19 @@ class Scene:
         return {name: tuple(pods) for name, pods in found.items()}
 
     def unneeded(self, *, kept: set[str]) -> tuple[list[ProvisioningRequest], list[PodTemplate]]:
-        """What belongs to no waiting attempt (`kept`) and to no pod that has passed."""
-        in_use = kept | {_attempt(item) for item in self.requests if item.metadata.name in self.released}
+        """What belongs to no waiting attempt (`kept`) and what no pod that has passed consumes.
+
+        A template goes with its request: it owns it.
+        """
+        past = [item for item in self.requests if _attempt(item) not in kept]
+        in_use = {item.metadata.name for item in past} & self.released.keys()
         return (
-            [item for item in self.requests if _attempt(item) not in in_use],
-            [item for item in self.templates if _attempt(item) not in in_use],
+            [item for item in past if item.metadata.name not in in_use],
+            [
+                item
+                for item in self.templates
+                if _attempt(item) not in kept and request_of_template(item.metadata.name) not in in_use
+            ],
         )
 
     def stranded(self, request: str) -> tuple[GatedPod, ...]:

@@ -1,0 +1,568 @@
+"""A KAI cluster on paper: Ray clusters, KubeRay, KAI's queues and scheduler, a cloud and nodes, on virtual
+time.
+
+The world holds API objects and nothing else. It carries out actions as the executor does; KubeRay, KAI and
+the cloud take their steps between. Nothing here shares code with the programs that it stands for.
+"""
+
+import dataclasses
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from fractions import Fraction
+
+import msgspec
+
+from controller.gangs.actions import CreateRequest, CreateTemplates, Delete, Tell
+from controller.gangs.identity import ATTEMPT, template_name
+from controller.gangs.line import Place
+from controller.gangs.objects import (
+    Condition,
+    Container,
+    Node,
+    NodeSpec,
+    NodeStatus,
+    PodStatus,
+    PodTemplate,
+    ProvisioningRequest,
+    ProvisioningRequestSpec,
+    ProvisioningRequestStatus,
+    RequestedPodSet,
+    ResourceNeeds,
+    Taint,
+    TemplateReference,
+    Toleration,
+)
+from controller.gangs.retry import annotations
+from controller.kai.actions import Action, Decision, Lift, Note, Recall
+from controller.kai.labels import CLUSTER_UID, STATUS, is_gated
+from controller.kai.ledger import of_gangs, of_pods
+from controller.kai.machine import decide
+from controller.kai.objects import (
+    Gate,
+    GatedPod,
+    GatedSpec,
+    PriorityClass,
+    Queue,
+    QueueSpec,
+    QueueStatus,
+    RayCluster,
+    RayClusterSpec,
+    Share,
+    Shares,
+    WorkerGroup,
+)
+from controller.kai.room import Need
+from controller.kai.situation import Scene, Situation, need
+from controller.kube.resource import ObjectMeta, OwnerReference
+from model.gangpolicy import DetailSelector, FlavorPolicy, GangPolicy, KaiPolicy, RetryPolicy
+from model.names import (
+    CONSUME_ANNOTATION,
+    GANG_GATE,
+    GKE_LEASE_DETAIL,
+    GKE_LEASE_LABEL,
+    GKE_QUEUED_CLASS,
+    GPU_RESOURCE,
+    POOL_LABEL,
+)
+
+START = datetime(2026, 11, 21, 10, 0, tzinfo=UTC)
+GPU_TAINT = Taint(key="nvidia.com/gpu", effect="NoSchedule", value="present")
+TOLERATION = Toleration(key="nvidia.com/gpu", operator="Exists")
+NO_BOUND = Share(quota=-1, limit=-1)
+PRIORITIES = {
+    name: PriorityClass(metadata=ObjectMeta(name=name), value=value)
+    for name, value in (("train", 50), ("build", 100), ("inference", 125))
+}
+
+replace = msgspec.structs.replace
+
+
+def flavor(name: str, scarcity: int) -> FlavorPolicy:
+    return FlavorPolicy(
+        name=name,
+        provisioning_class_name=GKE_QUEUED_CLASS,
+        node_selector_from_details=(DetailSelector(key=GKE_LEASE_LABEL, detail=GKE_LEASE_DETAIL),),
+        max_nodes=16,
+        gpus_per_node=1,
+        gpu_memory=24_576,
+        scarcity=scarcity,
+    )
+
+
+POLICY = GangPolicy(
+    queue_timeout=timedelta(hours=2),
+    retry=RetryPolicy(deadline=timedelta(days=3)),
+    flavors=(flavor("l4", 10), flavor("h100", 100), FlavorPolicy(name="cpu", verify_nodes=False)),
+    kai=KaiPolicy(),
+)
+
+
+@dataclass(frozen=True)
+class Group:
+    """A group of a Ray cluster: pods of one GPU each, or of a part of one, in a pool."""
+
+    pool: str
+    replicas: int = 1
+    minimum: int = 0
+    hosts: int = 1
+    fraction: str = ""
+    memory: str = ""
+
+
+def queue(name: str, *, quota: float, limit: float = 0, parent: str = "") -> Queue:
+    gpu = Share(quota=quota, limit=limit)
+    return Queue(
+        metadata=ObjectMeta(name=name),
+        spec=QueueSpec(parent_queue=parent, resources=Shares(gpu=gpu, cpu=NO_BOUND, memory=NO_BOUND)),
+    )
+
+
+class Crash(Exception):
+    """The controller dies between two writes."""
+
+
+@dataclass
+class World:
+    """The API server's content and the time."""
+
+    policy: GangPolicy = POLICY
+    now: datetime = START
+    stock: dict[str, int] = field(default_factory=lambda: {"l4": 4, "h100": 4})
+    delay: timedelta = timedelta(minutes=1)
+    queues: dict[str, Queue] = field(default_factory=dict)
+    clusters: dict[str, RayCluster] = field(default_factory=dict)
+    groups: dict[str, dict[str, Group]] = field(default_factory=dict)
+    pods: dict[str, GatedPod] = field(default_factory=dict)
+    requests: dict[str, ProvisioningRequest] = field(default_factory=dict)
+    templates: dict[str, PodTemplate] = field(default_factory=dict)
+    nodes: dict[str, Node] = field(default_factory=dict)
+    told: list[Tell] = field(default_factory=list)
+    writes: int = 0
+    crash_after: int | None = None
+    most_requested: int = 0
+    schedules: bool = True
+    """Whether KAI places anything at the moment."""
+    _numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
+
+    # What users do
+
+    def submit(self, name: str, groups: dict[str, Group], *, queue: str = "team-a", **labels: str) -> None:
+        """`groups`: the head is named `headgroup`. KubeRay makes the pods at its next step."""
+        marks = {"kai.scheduler/queue": queue, **labels}
+        self.clusters[name] = RayCluster(
+            metadata=ObjectMeta(name=name, namespace="ns", uid=f"uid-{name}", labels=marks),
+            spec=_spec(groups),
+        )
+        self.groups[name] = groups
+
+    def resize(self, name: str, group: str, replicas: int) -> None:
+        groups = self.groups[name] | {group: dataclasses.replace(self.groups[name][group], replicas=replicas)}
+        self.groups[name] = groups
+        self.clusters[name] = replace(self.clusters[name], spec=_spec(groups))
+
+    def end(self, name: str) -> None:
+        del self.clusters[name], self.groups[name]
+        for key in [key for key, pod in self.pods.items() if _owner(pod) == f"uid-{name}"]:
+            del self.pods[key]
+        # Garbage collection: templates have the cluster as their owner, requests the templates.
+        for items in (self.requests, self.templates):
+            for key in [key for key, item in items.items() if _made_for(item) == f"uid-{name}"]:
+                del items[key]
+
+    # KubeRay
+
+    def kuberay(self, most: int = 1000) -> None:
+        for name, groups in self.groups.items():
+            for group, shape in groups.items():
+                have = sum(
+                    _owner(pod) == f"uid-{name}" and pod.metadata.labels["ray.io/group"] == group
+                    for pod in self.pods.values()
+                )
+                for _ in range(min(most, shape.replicas * shape.hosts - have)):
+                    self._make_pod(name, group, shape)
+
+    def _make_pod(self, cluster: str, group: str, shape: Group) -> None:
+        name = f"{cluster}-{group}-{next(self._numbers):04}"
+        owner = OwnerReference(kind="RayCluster", name=cluster, uid=f"uid-{cluster}", controller=True)
+        requests: dict[str, str | int | float] = {"cpu": "1", "memory": "1Gi"}
+        notes = {"gpu-fraction": shape.fraction} if shape.fraction else {}
+        notes |= {"gpu-memory": shape.memory} if shape.memory else {}
+        if shape.pool != "cpu" and not notes:
+            requests[GPU_RESOURCE] = "1"
+        labels = {
+            "ray.io/cluster": cluster,
+            "ray.io/group": group,
+            "kai.scheduler/queue": self.clusters[cluster].metadata.labels["kai.scheduler/queue"],
+        }
+        self.pods[name] = GatedPod(
+            metadata=ObjectMeta(
+                name=name,
+                namespace="ns",
+                uid=f"uid-{name}",
+                creation_timestamp=self.now,
+                labels=labels,
+                annotations=notes,
+                owner_references=(owner,),
+            ),
+            spec=GatedSpec(
+                containers=(Container(resources=ResourceNeeds(requests=requests)),),
+                node_selector={POOL_LABEL: shape.pool},
+                tolerations=(TOLERATION,),
+                scheduling_gates=(Gate(name=GANG_GATE),),
+            ),
+            status=PodStatus(phase="Pending"),
+        )
+
+    # The controller
+
+    def scene(self, name: str) -> Scene:
+        plain = self._plain(name)
+        others = [each for other in self.clusters if other != name for each in self._situations(other)]
+        pods = [(pod, self._need(pod)) for pod in self.pods.values()]
+        places = tuple(place for each in others if (place := _place(each)) is not None)
+        return dataclasses.replace(
+            plain,
+            held=(*of_pods(pods), *of_gangs(others)),
+            nodes=tuple(self.nodes.values()),
+            running=tuple(pod for pod in self.pods.values() if pod.spec.node_name),
+            others=places,
+        )
+
+    def _plain(self, name: str) -> Scene:
+        uid = f"uid-{name}"
+        return Scene(
+            cluster=self.clusters[name],
+            now=self.now,
+            policy=self.policy,
+            pods=tuple(pod for pod in self.pods.values() if _owner(pod) == uid),
+            requests=tuple(item for item in self.requests.values() if _made_for(item) == uid),
+            templates=tuple(item for item in self.templates.values() if _made_for(item) == uid),
+            queues=self.queues,
+            priorities=PRIORITIES,
+        )
+
+    def _situations(self, name: str) -> tuple[Situation, ...]:
+        try:
+            return self._plain(name).situations
+        except ValueError:
+            return ()
+
+    def _need(self, pod: GatedPod) -> Need:
+        cluster = self.clusters[pod.metadata.labels["ray.io/cluster"]]
+        return need(pod, cluster, self.policy, PRIORITIES)
+
+    def reconcile(self, name: str) -> Decision:
+        decision = decide(self.scene(name))
+        for action in decision.actions:
+            self.carry_out(name, action)
+        return decision
+
+    def reconcile_blind(self) -> None:
+        """Everybody decides before the caches show what the others do."""
+        decisions = {name: decide(dataclasses.replace(self.scene(name), others=())) for name in self.clusters}
+        for name, decision in decisions.items():
+            for action in decision.actions:
+                self.carry_out(name, action)
+
+    def settle(self) -> None:
+        for _ in range(60):
+            busy = [self._quietly(name) for name in sorted(self.clusters)]
+            if not any(busy):
+                return
+        raise AssertionError("the controller writes for ever")
+
+    def _quietly(self, name: str) -> bool:
+        try:
+            return bool(self.reconcile(name).actions)
+        except Crash:
+            return True
+
+    def carry_out(self, name: str, action: Action) -> None:
+        if isinstance(action, Tell):
+            self.told.append(action)
+            return
+        if self.crash_after is not None and self.writes >= self.crash_after:
+            self.crash_after = None
+            raise Crash
+        self.writes += 1
+        match action:
+            case Lift(pod=pod, annotations=notes, node_selector=selector):
+                self._check_standing(pod, str(notes.get(CONSUME_ANNOTATION, "")))
+                self._patch(pod, notes, selector=selector, lift=True)
+            case Note(pod=pod, history=history, status=status):
+                self._patch(pod, {**annotations(history), STATUS: status})
+            case Recall(pod=pod):
+                self.pods.pop(pod.metadata.name, None)
+            case CreateTemplates(request=request, ask=ask, labels=labels):
+                for number in range(len(ask.demands)):
+                    key = template_name(request, number)
+                    self.templates.setdefault(key, PodTemplate(metadata=self._meta(key, labels)))
+            case CreateRequest(name=key, ask=ask, labels=labels):
+                assert key not in self.requests
+                names = [template_name(key, number) for number in range(len(ask.demands))]
+                assert set(names) <= set(self.templates), "a request before its templates"
+                pod_sets = tuple(
+                    RequestedPodSet(pod_template_ref=TemplateReference(name=template), count=demand.count)
+                    for template, demand in zip(names, ask.demands, strict=True)
+                )
+                self.requests[key] = ProvisioningRequest(
+                    metadata=replace(self._meta(key, labels), annotations={"pool": ask.pool}),
+                    spec=ProvisioningRequestSpec(
+                        pod_sets=pod_sets, provisioning_class_name=ask.flavor.provisioning_class_name
+                    ),
+                )
+            case Delete(kind=kind, name=key):
+                (self.requests if kind == "ProvisioningRequest" else self.templates).pop(key, None)
+        self.most_requested = max(self.most_requested, self.requested())
+
+    def _check_standing(self, pod: GatedPod, name: str) -> None:
+        """The oracle: no gate goes before everything that its attempt asked for is provisioned and stands."""
+        flavor = self.policy.flavor(pod.spec.node_selector[POOL_LABEL])
+        if flavor is None or not flavor.provisioning_class_name:
+            return
+        attempt = self.requests[name].metadata.labels[ATTEMPT]
+        siblings = {
+            key: item for key, item in self.requests.items() if item.metadata.labels[ATTEMPT] == attempt
+        }
+        for key, item in siblings.items():
+            assert item.status.holds("Provisioned"), f"{pod.key} passes before {key} is provisioned"
+            standing = [
+                each
+                for each in self.nodes.values()
+                if each.metadata.labels[GKE_LEASE_LABEL] == f"lease-{key}" and each.status.holds("Ready")
+            ]
+            assert len(standing) >= sum(each.count for each in item.spec.pod_sets)
+
+    def _patch(
+        self,
+        pod: GatedPod,
+        notes: object,
+        *,
+        selector: object = None,
+        lift: bool = False,
+    ) -> None:
+        held = self.pods.get(pod.metadata.name)
+        if held is None:
+            return
+        merged = {**held.metadata.annotations, **dict(notes)}  # type: ignore[call-overload]  # a Mapping
+        kept = {key: value for key, value in merged.items() if value is not None}
+        spec = held.spec
+        if lift:
+            added = {**spec.node_selector, **dict(selector or {})}  # type: ignore[call-overload]  # a Mapping
+            assert is_gated(held) or added == spec.node_selector, "a selector changed without a gate"
+            gates = tuple(gate for gate in spec.scheduling_gates if gate.name != GANG_GATE)
+            spec = replace(spec, node_selector=added, scheduling_gates=gates)
+        self.pods[held.metadata.name] = replace(
+            held, metadata=replace(held.metadata, annotations=kept), spec=spec
+        )
+
+    def _meta(self, name: str, labels: object) -> ObjectMeta:
+        return ObjectMeta(
+            name=name,
+            namespace="ns",
+            uid=f"uid-{next(self._numbers)}",
+            creation_timestamp=self.now,
+            labels=dict(labels),  # type: ignore[call-overload]  # a Mapping of texts
+        )
+
+    # The cloud
+
+    def cloud(self) -> None:
+        """Provision whole requests while stock lasts, oldest first; nodes go with their request."""
+        leases = {f"lease-{name}" for name in self.requests}
+        for key, held in list(self.nodes.items()):
+            if held.metadata.labels[GKE_LEASE_LABEL] not in leases:
+                del self.nodes[key]
+                for name in [name for name, pod in self.pods.items() if pod.spec.node_name == key]:
+                    del self.pods[name]
+        for name, request in list(self.requests.items()):
+            since = request.status.since("Accepted")
+            if not request.status.conditions:
+                self.answer(name, "Accepted")
+            elif since and not request.status.holds("Provisioned") and self.now - since >= self.delay:
+                pool = request.metadata.annotations["pool"]
+                count = sum(item.count for item in request.spec.pod_sets)
+                if not request.status.holds("Failed") and self.free(pool) >= count:
+                    self.provision(name)
+            booked = request.status.since("Provisioned")
+            unused = not any(_consumes(pod) == name and pod.spec.node_name for pod in self.pods.values())
+            if booked and self.now - booked >= timedelta(minutes=10) and unused:
+                self.answer(name, "BookingExpired", "BookingExpired")
+
+    def free(self, pool: str) -> int:
+        return self.stock[pool] - sum(
+            item.metadata.labels[POOL_LABEL] == pool for item in self.nodes.values()
+        )
+
+    def provision(self, name: str, *, ready: bool = True) -> None:
+        request = self.requests[name]
+        lease, pool = f"lease-{name}", request.metadata.annotations["pool"]
+        for number in range(sum(item.count for item in request.spec.pod_sets)):
+            key = f"{lease}-{number}"
+            self.nodes[key] = Node(
+                metadata=ObjectMeta(
+                    name=key, uid=f"uid-{key}", labels={POOL_LABEL: pool, GKE_LEASE_LABEL: lease}
+                ),
+                spec=NodeSpec(taints=(GPU_TAINT,)),
+                status=NodeStatus(
+                    conditions=(Condition(type="Ready", status="True" if ready else "False"),),
+                    allocatable={"cpu": "8", "memory": "32Gi", "pods": "20", GPU_RESOURCE: "1"},
+                ),
+            )
+        self.answer(name, "Provisioned", details={GKE_LEASE_DETAIL: lease})
+
+    def answer(self, name: str, kind: str, reason: str = "", details: dict[str, str] | None = None) -> None:
+        request = self.requests[name]
+        new = Condition(type=kind, status="True", reason=reason, last_transition_time=self.now)
+        kept = tuple(each for each in request.status.conditions if each.type != kind)
+        status = ProvisioningRequestStatus(
+            conditions=(*kept, new),
+            provisioning_class_details=details or request.status.provisioning_class_details,
+        )
+        self.requests[name] = replace(request, status=status)
+
+    def requested(self) -> int:
+        """Nodes that live requests ask for."""
+        return sum(item.count for request in self.requests.values() for item in request.spec.pod_sets)
+
+    # KAI
+
+    def kai(self) -> None:
+        """Bind whole gangs whose pods are all ungated and all fit, then tell what the queues hold."""
+        for name in sorted(self.clusters) if self.schedules else ():
+            self._place(name)
+        for name, held in self.queues.items():
+            total = sum(
+                (self._gpus(pod) for pod in self.pods.values() if self._counts(pod, name)), Fraction(0)
+            )
+            status = QueueStatus(allocated={GPU_RESOURCE: str(float(total))})
+            self.queues[name] = replace(held, status=status)
+
+    def _place(self, name: str) -> None:
+        mine = [pod for pod in self.pods.values() if _owner(pod) == f"uid-{name}"]
+        for group, shape in self.groups[name].items():
+            least = (shape.minimum or shape.replicas) * shape.hosts
+            free = [pod for pod in mine if pod.metadata.labels["ray.io/group"] == group and not is_gated(pod)]
+            if len(free) < least:
+                return
+        room = {key: self._room(key) for key in self.nodes}
+        placed: dict[str, str] = {}
+        for pod in mine:
+            if is_gated(pod) or pod.spec.node_name:
+                continue
+            where = next((key for key in self.nodes if self._fits(pod, key, room[key])), None)
+            if pod.spec.node_selector[POOL_LABEL] == "cpu":
+                placed[pod.metadata.name] = "cpu-0"
+            elif where is not None:
+                room[where] -= self._gpus(pod)
+                placed[pod.metadata.name] = where
+        for key, where in placed.items():
+            pod = self.pods[key]
+            self.pods[key] = replace(
+                pod, spec=replace(pod.spec, node_name=where), status=PodStatus(phase="Running")
+            )
+
+    def _fits(self, pod: GatedPod, key: str, room: Fraction) -> bool:
+        labels = self.nodes[key].metadata.labels
+        fits = all(labels.get(name) == value for name, value in pod.spec.node_selector.items())
+        return fits and room >= self._gpus(pod)
+
+    def _room(self, key: str) -> Fraction:
+        return 1 - sum(
+            (self._gpus(pod) for pod in self.pods.values() if pod.spec.node_name == key), Fraction(0)
+        )
+
+    def _counts(self, pod: GatedPod, name: str) -> bool:
+        above = self.path(pod.metadata.labels["kai.scheduler/queue"])
+        return bool(pod.spec.node_name) and name in above
+
+    @staticmethod
+    def _gpus(pod: GatedPod) -> Fraction:
+        notes = pod.metadata.annotations
+        if "gpu-fraction" in notes:
+            return Fraction(notes["gpu-fraction"])
+        if "gpu-memory" in notes:
+            return Fraction(int(notes["gpu-memory"]), 24_576)
+        return Fraction(str(pod.spec.containers[0].resources.requests.get(GPU_RESOURCE, 0)))
+
+    # Time
+
+    def tick(self, step: timedelta = timedelta(minutes=1)) -> None:
+        self.now += step
+        for part in (self.kuberay, self.settle, self.cloud, self.settle, self.kai, self.settle):
+            part()
+
+    # Questions
+
+    def of(self, name: str) -> list[GatedPod]:
+        return [pod for pod in self.pods.values() if _owner(pod) == f"uid-{name}"]
+
+    def gated(self, name: str) -> int:
+        return sum(is_gated(pod) for pod in self.of(name))
+
+    def running(self, name: str) -> int:
+        return sum(bool(pod.spec.node_name) for pod in self.of(name))
+
+    def status(self, name: str) -> str:
+        return " / ".join(
+            pod.metadata.annotations[STATUS] for pod in self.of(name) if STATUS in pod.metadata.annotations
+        )
+
+    def promised(self, name: str) -> Fraction:
+        """GPUs of a queue that pods have, were released for, or that live requests ask for on their behalf:
+        what may not exceed its room. For whole GPUs only.
+        """
+        consumers = [pod for pod in self.pods.values() if not is_gated(pod)]
+        mine = [pod for pod in consumers if name in self.path(pod.metadata.labels["kai.scheduler/queue"])]
+        total = sum((self._gpus(pod) for pod in mine), Fraction(0))
+        for key, request in self.requests.items():
+            cluster = self.clusters.get(_made_for(request).removeprefix("uid-"))
+            if cluster is None or name not in self.path(cluster.metadata.labels["kai.scheduler/queue"]):
+                continue
+            passed = sum(_consumes(pod) == key for pod in consumers)
+            asked = sum(item.count for item in request.spec.pod_sets)
+            total += 0 if passed else asked
+        return total
+
+    def path(self, name: str) -> list[str]:
+        found = []
+        while name:
+            found.append(name)
+            name = self.queues[name].spec.parent_queue
+        return found
+
+
+def _spec(groups: dict[str, Group]) -> RayClusterSpec:
+    return RayClusterSpec(
+        worker_group_specs=tuple(
+            WorkerGroup(
+                group_name=name,
+                replicas=shape.replicas,
+                min_replicas=shape.minimum,
+                num_of_hosts=shape.hosts,
+            )
+            for name, shape in groups.items()
+            if name != "headgroup"
+        )
+    )
+
+
+def _owner(pod: GatedPod) -> str:
+    return pod.metadata.owner_references[0].uid
+
+
+def _made_for(item: ProvisioningRequest | PodTemplate) -> str:
+    return item.metadata.labels[CLUSTER_UID]
+
+
+def _consumes(pod: GatedPod) -> str:
+    return pod.metadata.annotations.get(CONSUME_ANNOTATION, "")
+
+
+def _place(each: Situation) -> Place | None:
+    try:
+        return None if each.batch.lifted or each.batch.lacks else each.place()
+    except ValueError:
+        return None

@@ -1,0 +1,383 @@
+"""The machine of KAI gangs on virtual time: what it promises, whatever KAI, KubeRay and the cloud do."""
+
+from dataclasses import replace as changed
+from datetime import timedelta
+
+import pytest
+
+from controller.gangs.identity import ATTEMPT
+from controller.gangs.retry import REFUSED, TRIES
+from controller.kai.labels import is_gated
+from model.gangpolicy import FlavorPolicy, KaiPolicy, OverQuota
+from model.names import CLASS_ANNOTATION, CONSUME_ANNOTATION, GKE_LEASE_LABEL, GKE_QUEUED_CLASS
+from tests.unit.kai.kai_world import POLICY, Crash, Group, World, queue
+
+HEAD = Group("l4")
+MINUTE = timedelta(minutes=1)
+ALLOW = changed(POLICY, kai=KaiPolicy(over_quota=OverQuota.ALLOW))
+
+
+def world(quota: float = 4, limit: float = 0, **settings: object) -> World:
+    made = World(**settings)  # type: ignore[arg-type]  # the test's own keywords
+    made.queues = {
+        "dep": queue("dep", quota=8, limit=8),
+        "team-a": queue("team-a", quota=quota, limit=limit, parent="dep"),
+        "team-b": queue("team-b", quota=4, parent="dep"),
+    }
+    return made
+
+
+def run(here: World, minutes: int) -> None:
+    for _ in range(minutes):
+        here.tick()
+
+
+# Passing
+
+
+def test_every_pod_is_stamped_pinned_and_ungated_once_the_whole_gang_stands() -> None:
+    here = world()
+    here.submit("a", {"headgroup": HEAD, "workers": Group("h100", 2)})
+    run(here, 2)
+    assert here.gated("a") == 3, "nothing passes before every request is provisioned"
+    run(here, 4)
+    assert here.gated("a") == 0
+    assert here.running("a") == 3
+    for pod in here.of("a"):
+        request = pod.metadata.annotations[CONSUME_ANNOTATION]
+        assert pod.metadata.annotations[CLASS_ANNOTATION] == GKE_QUEUED_CLASS
+        assert pod.spec.node_selector[GKE_LEASE_LABEL] == f"lease-{request}"
+    assert any(told.reason == "GangReady" for told in here.told)
+
+
+def test_a_half_created_set_of_pods_is_not_provisioned() -> None:
+    here = world()
+    here.submit("a", {"headgroup": HEAD, "workers": Group("l4", 2)})
+    here.kuberay(most=1)
+    here.settle()
+    assert here.requests == {}
+    assert "1 of 2 pods of workers" in here.status("a")
+    here.kuberay()
+    here.settle()
+    assert here.requested() == 1, "the first of its two shapes is asked for"
+
+
+def test_what_kai_starts_with_is_one_gang_and_the_rest_grows_into_it() -> None:
+    """KAI's minimum is minReplicas where it is set: waiting for more would hold what may run."""
+    here = world(quota=2)
+    here.submit("a", {"headgroup": Group("cpu"), "workers": Group("l4", 3, minimum=1)})
+    run(here, 6)
+    assert here.running("a") == 3, "the head, one worker, and as many more as the quota has room for"
+    assert here.gated("a") == 1
+    assert "room for 0 of 1 GPUs" in here.status("a")
+
+
+def test_a_cluster_that_grows_passes_the_same_door() -> None:
+    here = world(quota=2)
+    here.submit("a", {"headgroup": HEAD, "workers": Group("l4", 1)})
+    run(here, 6)
+    assert here.running("a") == 2
+    here.resize("a", "workers", 3)
+    run(here, 3)
+    assert here.gated("a") == 2
+    assert here.requested() == 2, "no request for what the quota does not hold"
+    here.queues["team-a"] = queue("team-a", quota=4, parent="dep")
+    run(here, 6)
+    assert here.running("a") == 4
+
+
+def test_a_growing_group_of_several_hosts_passes_in_whole_replicas_only() -> None:
+    here = world(quota=4)
+    here.submit("a", {"headgroup": HEAD, "workers": Group("l4", 1, hosts=2)})
+    run(here, 6)
+    here.resize("a", "workers", 2)
+    run(here, 4)
+    assert here.running("a") == 3
+    assert here.gated("a") == 2, "one of the two hosts would fit; a replica needs both"
+
+
+def test_parts_of_gpus_are_packed_into_whole_ones() -> None:
+    here = world(quota=3)
+    here.submit("a", {"headgroup": HEAD, "workers": Group("l4", 4, fraction="0.5")})
+    run(here, 8)
+    assert here.running("a") == 5
+    assert len(here.nodes) == 3
+    assert here.most_requested == 3
+
+
+def test_parts_in_memory_are_parts_of_the_pools_gpu() -> None:
+    here = world(quota=1)
+    here.submit("a", {"headgroup": Group("cpu"), "workers": Group("l4", 3, memory="8192")})
+    run(here, 6)
+    assert here.running("a") == 4
+    assert here.most_requested == 1
+
+
+def test_without_anything_to_provision_room_alone_decides() -> None:
+    plain = changed(POLICY, flavors=(FlavorPolicy(name="l4", verify_nodes=False, gpus_per_node=1),))
+    here = world(quota=1, policy=plain)
+    here.submit("a", {"headgroup": HEAD})
+    here.submit("b", {"headgroup": HEAD})
+    run(here, 2)
+    assert sorted([here.gated("a"), here.gated("b")]) == [0, 1]
+    assert here.requests == {}
+
+
+# Room
+
+
+def test_work_that_its_quota_blocks_never_asks_for_a_node() -> None:
+    here = world(quota=2)
+    here.submit("a", {"headgroup": HEAD, "workers": Group("l4", 2)})
+    run(here, 30)
+    assert here.most_requested == 0
+    assert here.gated("a") == 3
+    assert here.status("a") == (
+        "waits for its queue: queue team-a has room for 2 of 3 GPUs (quota 2, 0 taken)"
+    )
+
+
+def test_the_quota_of_a_queue_above_blocks_as_well() -> None:
+    here = world(quota=8)
+    here.queues["dep"] = queue("dep", quota=2)
+    here.submit("a", {"headgroup": HEAD, "workers": Group("l4", 2)})
+    run(here, 5)
+    assert "queue dep has room for 2 of 3 GPUs" in here.status("a")
+
+
+@pytest.mark.parametrize("blind", [False, True])
+def test_of_two_gangs_that_race_for_the_last_quota_one_passes_and_the_other_holds_nothing(
+    blind: bool,
+) -> None:
+    here = world(quota=3)
+    for name in ("a", "b"):
+        here.submit(name, {"headgroup": HEAD, "workers": Group("l4", 1)})
+    here.kuberay()
+    if blind:
+        here.reconcile_blind()
+        assert len(here.requests) == 2, "the test must make them cross"
+    here.settle()
+    run(here, 12)
+    assert sorted([here.running("a"), here.running("b")]) == [0, 2]
+    assert len(here.requests) == 2, "the one that runs keeps what it consumes; the other has nothing"
+    winner = "a" if here.running("a") else "b"
+    here.end(winner)
+    run(here, 12)
+    assert here.running("b" if winner == "a" else "a") == 2
+
+
+def test_over_quota_a_gang_passes_only_where_the_policy_allows_it() -> None:
+    for policy, runs in ((POLICY, 0), (ALLOW, 3)):
+        here = world(quota=1, limit=4, policy=policy)
+        here.submit("a", {"headgroup": HEAD, "workers": Group("l4", 2)})
+        run(here, 8)
+        assert here.running("a") == runs
+
+
+def test_over_quota_ends_at_the_limit_and_without_a_limit_at_the_quota() -> None:
+    for limit, runs in ((2.0, 0), (0.0, 0), (-1.0, 3)):
+        here = world(quota=1, limit=limit, policy=ALLOW)
+        here.submit("a", {"headgroup": HEAD, "workers": Group("l4", 2)})
+        run(here, 8)
+        assert here.running("a") == runs
+
+
+def test_work_that_cannot_be_preempted_never_passes_over_quota() -> None:
+    here = world(quota=1, limit=4, policy=ALLOW)
+    here.submit("a", {"headgroup": HEAD, "workers": Group("l4", 2)}, priorityClassName="build")
+    run(here, 8)
+    assert here.running("a") == 0
+    assert "non-preemptible" in here.status("a")
+
+
+def test_work_that_cannot_be_preempted_takes_quota_that_preemptible_work_uses() -> None:
+    here = world(quota=2, limit=4)
+    here.submit("train", {"headgroup": HEAD, "workers": Group("l4", 1)})
+    run(here, 6)
+    here.submit("serve", {"headgroup": HEAD}, priorityClassName="inference")
+    run(here, 6)
+    assert here.running("serve") == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [("nowhere", "queue nowhere does not exist"), ("dep", "queue dep has queues below it"), ("", "no queue")],
+)
+def test_a_queue_that_takes_no_work_is_told_and_nothing_is_asked(name: str, told: str) -> None:
+    here = world()
+    here.submit("a", {"headgroup": HEAD}, queue=name)
+    here.kuberay()
+    here.settle()
+    assert told in here.status("a")
+    assert here.requests == {}
+
+
+def test_room_that_is_lost_on_the_way_gives_the_capacity_back() -> None:
+    here = world(delay=timedelta(hours=1))
+    here.submit("a", {"headgroup": HEAD})
+    run(here, 2)
+    assert here.requests
+    here.queues["team-a"] = queue("team-a", quota=0, parent="dep")
+    here.settle()
+    assert here.requests == {}
+
+
+# The way back
+
+
+def test_a_stock_out_releases_the_gang_and_it_comes_back_later() -> None:
+    here = world(stock={"l4": 4, "h100": 0})
+    here.submit("a", {"headgroup": HEAD, "workers": Group("h100", 1)})
+    here.kuberay()
+    here.settle()
+    (request,) = here.requests
+    here.answer(request, "Failed", "CapacityIsNotFound")
+    here.settle()
+    assert here.requests == {}
+    assert here.templates == {}
+    assert "out of stock" in here.status("a")
+    assert "try 2 at" in here.status("a")
+    here.stock["h100"] = 1
+    run(here, 8)
+    assert here.running("a") == 2
+
+
+def test_what_no_retry_can_mend_is_refused_until_a_person_acts() -> None:
+    here = world()
+    here.submit("a", {"headgroup": HEAD})
+    here.kuberay()
+    here.settle()
+    (request,) = here.requests
+    here.answer(request, "Failed", "Invalid")
+    run(here, 60)
+    assert here.requests == {}
+    (pod,) = here.of("a")
+    assert REFUSED in pod.metadata.annotations
+    assert here.status("a").startswith("refused: ")
+
+
+def test_a_late_sibling_releases_the_gang_before_the_booking_ends() -> None:
+    here = world(stock={"l4": 0, "h100": 4})
+    here.submit("a", {"headgroup": HEAD, "workers": Group("h100", 1)})
+    run(here, 20)
+    assert here.gated("a") == 2
+    (leader,) = [pod for pod in here.of("a") if TRIES in pod.metadata.annotations]
+    assert leader.metadata.annotations[TRIES] == "1"
+
+
+def test_released_pods_whose_booking_ends_before_kai_places_them_go_back_behind_the_gate() -> None:
+    here = world()
+    here.schedules = False
+    here.submit("a", {"headgroup": HEAD})
+    run(here, 5)
+    assert here.gated("a") == 0
+    before = {pod.metadata.uid for pod in here.of("a")}
+    run(here, 12)
+    assert {pod.metadata.uid for pod in here.of("a")} & before == set()
+    assert any(told.reason == "GangRecalled" for told in here.told)
+    here.schedules = True
+    run(here, 8)
+    assert here.running("a") == 1
+
+
+def test_pods_that_run_on_a_lease_that_is_revoked_are_left_to_kai() -> None:
+    here = world()
+    here.submit("a", {"headgroup": HEAD})
+    run(here, 5)
+    (request,) = here.requests
+    here.answer(request, "CapacityRevoked", "Revoked")
+    before = here.writes
+    here.settle()
+    assert here.writes == before
+    (pod,) = here.of("a")
+    del here.nodes[pod.spec.node_name], here.pods[pod.metadata.name]
+    run(here, 6)
+    assert here.running("a") == 1, "the pod that KubeRay made anew has passed with a request of its own"
+    assert request not in here.requests
+
+
+def test_a_deleted_cluster_leaves_nothing() -> None:
+    here = world()
+    here.submit("a", {"headgroup": HEAD})
+    run(here, 2)
+    gone = here.clusters["a"]
+    here.clusters["a"] = gone.__class__(
+        metadata=gone.metadata.__class__(
+            name="a", namespace="ns", uid="uid-a", labels=gone.metadata.labels, deletion_timestamp=here.now
+        ),
+        spec=gone.spec,
+    )
+    here.settle()
+    assert (here.requests, here.templates) == ({}, {})
+
+
+# Crashes and quiet
+
+
+def test_a_crash_after_each_write_is_finished_by_the_next_leader() -> None:
+    """The same end, with as many requests, whatever write was the last."""
+    for last in range(1, 40):
+        here = world(crash_after=last)
+        here.submit("a", {"headgroup": Group("cpu"), "workers": Group("l4", 2), "big": Group("h100", 2)})
+        run(here, 12)
+        assert here.running("a") == 5, f"after a crash behind write {last}"
+        assert here.requested() == 4
+        assert len(here.requests) == 2
+
+
+def test_a_release_cut_short_is_finished_even_when_its_room_is_gone() -> None:
+    here = world(quota=3)
+    here.submit("a", {"headgroup": HEAD, "workers": Group("l4", 2)})
+    run(here, 1)
+    while all(is_gated(pod) for pod in here.of("a")):
+        here.crash_after = None
+        here.now += MINUTE
+        here.cloud()
+        here.crash_after = here.writes + 1
+        try:
+            here.reconcile("a")
+        except Crash:
+            continue
+    assert 0 < here.gated("a") < 3, "the test must cut the release short"
+    here.crash_after = None
+    here.queues["team-a"] = queue("team-a", quota=0, parent="dep")
+    here.settle()
+    assert here.gated("a") == 0
+
+
+def test_lifting_twice_is_lifting_once() -> None:
+    here = world()
+    here.submit("a", {"headgroup": HEAD, "workers": Group("l4", 1)})
+    run(here, 1)
+    decision = here.reconcile("a")
+    while not any(type(action).__name__ == "Lift" for action in decision.actions):
+        here.now += MINUTE
+        here.cloud()
+        decision = here.reconcile("a")
+    once = dict(here.pods)
+    for action in decision.actions:
+        here.carry_out("a", action)
+    assert here.pods == once
+
+
+def test_a_gang_that_waits_or_runs_costs_no_writes() -> None:
+    here = world(quota=2, delay=timedelta(hours=3))
+    here.submit("runs", {"headgroup": Group("cpu")})
+    here.submit("asks", {"headgroup": HEAD})
+    here.submit("waits", {"headgroup": HEAD, "workers": Group("l4", 2)})
+    run(here, 3)
+    before = here.writes
+    run(here, 20)
+    assert here.writes == before
+
+
+def test_a_split_gang_takes_its_pools_in_turn_and_never_holds_half_against_another() -> None:
+    here = world(quota=8, stock={"l4": 1, "h100": 1})
+    here.queues["dep"] = queue("dep", quota=-1)
+    for name in ("a", "b"):
+        here.submit(name, {"headgroup": HEAD, "workers": Group("h100", 1)})
+    for _ in range(40):
+        here.tick()
+        attempts = {request.metadata.labels[ATTEMPT] for request in here.requests.values()}
+        assert len(attempts) <= 1 or here.running("a") or here.running("b")
+    assert sorted([here.running("a"), here.running("b")]) == [0, 2]
