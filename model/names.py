@@ -57,9 +57,13 @@ PRIORITY_LABEL: Final = "kueue.x-k8s.io/priority-class"
 KUEUE_API_VERSION: Final = "kueue.x-k8s.io/v1beta2"
 KUEUE_CONFIG_API_VERSION: Final = "config.kueue.x-k8s.io/v1beta2"
 
-# On whatever Muster makes for a Workload, and on a Workload that waits outside the quota: until when.
+# On whatever Muster makes for a Workload.
 WORKLOAD_UID_LABEL: Final = f"{GROUP}/workload-uid"
+# On a Workload that waits outside the quota: until when, how often it has tried, and why not; or why never.
 RETRY_AT_ANNOTATION: Final = f"{GROUP}/retry-at"
+TRIES_ANNOTATION: Final = f"{GROUP}/tries"
+LAST_FAILURE_ANNOTATION: Final = f"{GROUP}/last-failure"
+REFUSED_ANNOTATION: Final = f"{GROUP}/refused"
 
 PROVISIONING_API_VERSION: Final = "autoscaling.x-k8s.io/v1"
 CONSUME_ANNOTATION: Final = "autoscaling.x-k8s.io/consume-provisioning-request"

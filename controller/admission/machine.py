@@ -18,7 +18,7 @@ from dataclasses import replace
 
 from controller.admission.actions import Action, Decision, Note, SetEntry, State, StepIn, StepOut
 from controller.admission.objects import PodSetUpdate
-from controller.admission.progress import OUTSIDE, outside, refused
+from controller.admission.progress import outside, refused
 from controller.admission.situation import Situation
 from controller.gangs.actions import Tell, deletions
 from controller.gangs.assembly import (
@@ -38,6 +38,7 @@ from controller.gangs.promises import Promise
 from controller.gangs.reasons import loss
 from controller.gangs.retry import History, next_try
 from model.gangpolicy import GangPolicy, format_duration
+from model.waiting import OUTSIDE
 
 
 def decide(now_is: Situation) -> Decision:

@@ -12,6 +12,7 @@ from controller.gangs.deadlines import Deadline
 from controller.gangs.retry import History
 from controller.gangs.verify import Room
 from model.gangpolicy import format_duration
+from model.waiting import clock, rounded
 
 _AFTER: Final = " after "
 _FAR: Final = timedelta(hours=12)
@@ -41,15 +42,3 @@ def released(past: History) -> str:
     when = f" at {clock(past.retry_at)}" if past.retry_at else ""
     why = past.last_failure.rstrip(".")
     return f"{why}. Everything is released and no quota is held; try {past.tries + 1}{when}"
-
-
-def clock(moment: datetime, *, far: bool = False) -> str:
-    """The time of day, with the date where the next such time of day may not be meant."""
-    day = f"{moment:%Y-%m-%d} " if far else ""
-    return f"{day}{moment:%H:%M} UTC" if moment.second == 0 else f"{day}{moment:%H:%M:%S} UTC"
-
-
-def rounded(duration: timedelta) -> str:
-    """Whole minutes, or seconds below one."""
-    seconds = max(0, int(duration.total_seconds()))
-    return format_duration(timedelta(seconds=seconds - seconds % 60 if seconds >= 60 else seconds))

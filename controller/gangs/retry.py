@@ -13,16 +13,22 @@ from typing import Final
 
 from controller.kube.resource import Object
 from model.gangpolicy import RetryPolicy
-from model.names import GROUP, RETRY_AT_ANNOTATION
+from model.names import (
+    GROUP,
+    LAST_FAILURE_ANNOTATION,
+    REFUSED_ANNOTATION,
+    RETRY_AT_ANNOTATION,
+    TRIES_ANNOTATION,
+)
 
 RETRY_AT: Final = RETRY_AT_ANNOTATION
 """On an inactive Workload: we deactivated it, and until when. Without it, somebody else did, and we stay
 away. To stop a gang that waits here for good, remove this annotation.
 """
-TRIES: Final = f"{GROUP}/tries"
+TRIES: Final = TRIES_ANNOTATION
 FIRST_TRY: Final = f"{GROUP}/first-try"
-LAST_FAILURE: Final = f"{GROUP}/last-failure"
-REFUSED: Final = f"{GROUP}/refused"
+LAST_FAILURE: Final = LAST_FAILURE_ANNOTATION
+REFUSED: Final = REFUSED_ANNOTATION
 """On an inactive Workload: why we deactivated it for good. Whoever activates it again starts afresh."""
 
 

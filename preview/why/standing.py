@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Final
 from urllib.parse import quote
 
-from model import names
+from model import names, waiting
 from preview.cluster.api import Api
 from preview.fields import Json, items, mapping, moment, number, text, texts
 from preview.foreign import plain
@@ -54,7 +54,9 @@ class Line:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
-    """`workload` is None for a job that is not queued, for the reason that `unqueued` says."""
+    """`workload` is None for a job that is not queued, for the reason that `unqueued` says. `outside` is what
+    the controller says of one that waits outside the quota, or that it has refused.
+    """
 
     namespace: str
     name: str
@@ -67,6 +69,7 @@ class Standing:
     requests: tuple[Said, ...] = ()
     line: Line | None = None
     retry_at: datetime | None = None
+    outside: str = ""
     events: tuple[Said, ...] = ()
 
     def condition(self, name: str) -> Said | None:
@@ -117,8 +120,26 @@ def _standing(api: Api, found: Json) -> Standing:
         line=_line(api, workload, queue) if workload is not None and is_waiting else None,
         retry_at=moment(texts(found, "metadata", "annotations"), names.RETRY_AT_ANNOTATION)
         or moment(found, "status", "requeueState", "requeueAt"),
+        outside=_outside(texts(found, "metadata", "annotations")),
         events=_events(api, found),
     )
+
+
+def _outside(notes: dict[str, str]) -> str:
+    """From the annotations of the Workload, in the words of its Events."""
+    why = notes.get(names.REFUSED_ANNOTATION)
+    if why is not None:
+        return plain(waiting.refused(why), longest=_LONGEST)
+    retry_at = moment(notes, names.RETRY_AT_ANNOTATION)
+    if retry_at is None:
+        return ""
+    tries = notes.get(names.TRIES_ANNOTATION, "")
+    said = waiting.outside(
+        last_failure=notes.get(names.LAST_FAILURE_ANNOTATION, ""),
+        tries=int(tries) if tries.isdecimal() and len(tries) < 9 else 0,
+        retry_at=retry_at,
+    )
+    return plain(said, longest=_LONGEST)
 
 
 def _conditions(found: Json) -> list[Json]:

@@ -6,10 +6,10 @@ whoever wrote them on the Workload.
 
 from collections.abc import Iterator
 from dataclasses import asdict
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, Final
 
-from model.gangpolicy import format_duration
+from model.waiting import clock, rounded
 from preview.foreign import plain
 from preview.snapshot import State, Workload
 from preview.why.standing import Said, Standing
@@ -69,7 +69,7 @@ _HEADLINES: Final = {
 
 def _headline(standing: Standing, workload: Workload) -> str:
     if workload.state is State.INACTIVE and standing.retry_at is None:
-        return "deactivated: nothing tries it again"
+        return "refused" if standing.outside else "deactivated: nothing tries it again"
     return _HEADLINES[workload.state]
 
 
@@ -84,17 +84,22 @@ def _who(standing: Standing, workload: Workload, now: datetime) -> str:
 
 
 def _waiting(standing: Standing, workload: Workload, now: datetime) -> Iterator[str]:
-    if standing.retry_at is not None and not workload.is_holding:
-        when = f"{standing.retry_at:%Y-%m-%d %H:%M:%S} UTC"
-        yield f"  next try at {when}{_until(standing.retry_at, now)}"
+    if workload.is_holding:
+        return
+    if standing.outside:
+        yield f"  {standing.outside}"
+    elif standing.retry_at is not None:
+        yield f"  next try at {clock(standing.retry_at, far=True)}"
+    if standing.retry_at is not None and standing.retry_at > now:
+        yield f"  which is in {rounded(standing.retry_at - now)}"
     if standing.line is not None:
         ahead = f", behind {', '.join(standing.line.ahead)}" if standing.line.ahead else ""
         yield f"  position {standing.line.position} of {standing.line.of} in its queue{ahead}"
-    if not workload.is_holding:
-        for name in ("QuotaReserved", "Evicted"):
-            found = standing.condition(name)
-            if found is not None and found.message and (name == "QuotaReserved" or found.state == "True"):
-                yield from _said(f"{'quota' if name == 'QuotaReserved' else 'sent back'}: ", found, now)
+    # Of a deactivated Workload the conditions say just that.
+    for what, name in () if standing.outside else (("quota", "QuotaReserved"), ("sent back", "Evicted")):
+        found = standing.condition(name)
+        if found is not None and found.message and (name == "QuotaReserved" or found.state == "True"):
+            yield from _said(f"{what}: ", found, now)
 
 
 def _said(what: str, said: Said | None, now: datetime) -> Iterator[str]:
@@ -107,17 +112,7 @@ def _said(what: str, said: Said | None, now: datetime) -> Iterator[str]:
 
 
 def _ago(since: datetime | None, now: datetime) -> str:
-    return "" if since is None else f"{_rounded(now - since)} ago: "
-
-
-def _until(then: datetime, now: datetime) -> str:
-    return f", in {_rounded(then - now)}" if then > now else ""
-
-
-def _rounded(passed: timedelta) -> str:
-    """Whole minutes, or seconds below one."""
-    seconds = max(0, int(passed.total_seconds()))
-    return format_duration(timedelta(seconds=seconds - seconds % 60 if seconds >= 60 else seconds))
+    return "" if since is None else f"{rounded(now - since)} ago: "
 
 
 def _plain(value: Any) -> Any:

@@ -82,7 +82,11 @@ def cluster(kueue_api: ApiServer) -> Iterator[ApiServer]:
     put(_workload("first", priority=1000), f"{KUEUE}{IN}/workloads")
     put(_workload("second", priority=100), f"{KUEUE}{IN}/workloads")
     outside = _workload("outside", priority=100, active=False)
-    outside["metadata"]["annotations"] = {"muster.dev/retry-at": "2099-01-01T00:00:00Z"}
+    outside["metadata"]["annotations"] = {
+        "muster.dev/retry-at": "2099-01-01T00:00:00Z",
+        "muster.dev/tries": "1",
+        "muster.dev/last-failure": "out of stock",
+    }
     put(outside, f"{KUEUE}{IN}/workloads")
     check = {
         "name": "gang",
@@ -167,7 +171,7 @@ def test_what_waits_outside_the_quota_says_when_it_is_tried_again(
 ) -> None:
     said = _why(cluster, capsys, "outside")
     assert "waits outside the quota" in said
-    assert "next try at 2099-01-01 00:00:00 UTC, in " in said
+    assert "released everything (out of stock); holds no quota; try 2 at 00:00 UTC" in said
 
 
 def test_programs_are_told_in_json(cluster: ApiServer, capsys: pytest.CaptureFixture[str]) -> None:
