@@ -59,6 +59,11 @@ push: $(STAMP) ## Push it and write its digest into a stack: make image push STA
 	@: "$${STACK:?name a stack: make image push STACK=gke-prod}"
 	@$(PY) -m images push --stack "$$STACK" $(if $(REPOSITORY),--repository "$(REPOSITORY)")
 
+.PHONY: backend
+backend: $(STAMP) ## Make the bucket and key for a stack's state and secrets: make backend STACK=gke-prod
+	@: "$${STACK:?name a stack: make backend STACK=gke-prod}"
+	@$(PY) -m account backend --stack "$$STACK"
+
 .PHONY: preview
 preview: $(STAMP) ## What a change means: make preview STACK=local BASE=origin/main [PLAN=json HTML=page]
 	@: "$${STACK:?name a stack: make preview STACK=local}"

@@ -20,7 +20,7 @@ _ROOMS: Final = [
     room
     for room in (
         *("model", "stackconfig", "components", "controller", "bundle", "localplane"),
-        *("examples", "policies", "preview", "bench", "oci", "images", "tests"),
+        *("examples", "policies", "preview", "bench", "oci", "images", "account", "tests"),
     )
     if (ROOT / room).is_dir()
 ]

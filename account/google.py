@@ -1,0 +1,75 @@
+"""Clients for Google Cloud's APIs, from the definitions that ship with the library.
+
+Decides limits (a timeout, a few tries) and which credentials: the application's own. The library is loaded
+when a client is wanted.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+_SECONDS: Final = 20
+# The library tries again after 429, 5xx and broken connections, with a growing pause.
+RETRIES: Final = 2
+_SCOPE: Final = "https://www.googleapis.com/auth/cloud-platform"
+
+
+class GoogleError(Exception):
+    """What Google refused or did not answer: `status` is 0 without an answer."""
+
+    def __init__(self, message: str, status: int = 0) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+@dataclass(frozen=True, slots=True)
+class Google:
+    """`endpoint` takes the place of a service's own address (a private one, or a stand-in in tests);
+    `credentials` None: the application default ones.
+    """
+
+    endpoint: str | None = None
+    credentials: Any = None
+
+    def service(self, name: str, version: str) -> Any:
+        import google_auth_httplib2
+        import httplib2
+        from googleapiclient.discovery import build
+
+        transport = google_auth_httplib2.AuthorizedHttp(
+            self.credentials or _default(), http=httplib2.Http(timeout=_SECONDS)
+        )
+        options = {"api_endpoint": self.endpoint} if self.endpoint else None
+        return build(
+            name,
+            version,
+            http=transport,
+            client_options=options,
+            static_discovery=True,
+            cache_discovery=False,
+        )
+
+
+def _default() -> Any:
+    import google.auth
+    from google.auth.exceptions import DefaultCredentialsError
+
+    try:
+        found, _ = google.auth.default(scopes=[_SCOPE])
+    except DefaultCredentialsError:
+        raise GoogleError("there are no application default credentials.") from None
+    return found
+
+
+def answered(call: Callable[[], Any]) -> Any:
+    """What the request answers; every way to fail is a GoogleError."""
+    import httplib2
+    from google.auth.exceptions import GoogleAuthError
+    from googleapiclient.errors import HttpError
+
+    try:
+        return call().execute(num_retries=RETRIES)
+    except HttpError as error:
+        raise GoogleError(error.reason or str(error), int(error.status_code)) from None
+    except (GoogleAuthError, httplib2.HttpLib2Error, OSError) as error:
+        raise GoogleError(f"no answer: {error}") from None

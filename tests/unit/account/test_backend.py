@@ -1,0 +1,125 @@
+"""One command makes the place of state and secrets, safe from the first day; a second changes nothing."""
+
+import json
+from collections.abc import Iterator
+
+import boto3
+import pytest
+from botocore.stub import ANY, Stubber
+
+from account import amazon
+from account.backend import Backend, NoBackend, make
+from account.google import Google
+from model.clusters import EksCluster, ExistingCluster, GkeCluster
+from tests.unit.account.google_world import cloud
+
+GKE = GkeCluster(name="ml", project="p", region="us-central1")
+EKS = EksCluster(name="ml", region="eu-west-1", zones=("eu-west-1a", "eu-west-1b"))
+RING = "projects/p/locations/us-central1/keyRings"
+_BUCKET = "muster-state-123456789012-eu-west-1"
+
+
+def test_on_google_the_bucket_keeps_versions_and_is_nobody_elses() -> None:
+    routes = {
+        "POST /b": (200, {}),
+        f"POST /v1/{RING}": (200, {}),
+        f"POST /v1/{RING}/muster/cryptoKeys": (200, {}),
+    }
+    with cloud(routes) as (made, google):
+        backend = make(GKE, google=google)
+    assert backend == Backend(url="gs://p-muster-state", secrets=f"gcpkms://{RING}/muster/cryptoKeys/pulumi")
+    bucket, _, key = (body for _, body in made.asked)
+    assert bucket["versioning"] == {"enabled": True}
+    assert bucket["iamConfiguration"]["publicAccessPrevention"] == "enforced"
+    assert key["purpose"] == "ENCRYPT_DECRYPT"
+    assert key["rotationPeriod"] == "7776000s"
+
+
+def test_on_google_what_is_there_stays() -> None:
+    there = (409, {"error": {"code": 409, "message": "exists"}})
+    routes = {"POST /b": there, f"POST /v1/{RING}": there, f"POST /v1/{RING}/muster/cryptoKeys": there}
+    with cloud(routes) as (_, google):
+        assert make(GKE, google=google).url == "gs://p-muster-state"
+
+
+def test_on_google_a_refusal_says_where_the_roles_are() -> None:
+    refused = (403, {"error": {"code": 403, "message": "no storage.buckets.create"}})
+    with (
+        cloud({"POST /b": refused}) as (_, google),
+        pytest.raises(NoBackend, match=r"no storage\.buckets\.create .*first-up-gke"),
+    ):
+        make(GKE, google=google)
+
+
+def test_nobody_there_is_an_error_and_not_a_wait_for_ever() -> None:
+    with cloud({}) as (_, google):
+        pass
+    dead = Google(endpoint=google.endpoint, credentials=google.credentials)
+    with pytest.raises(NoBackend, match="no answer"):
+        make(GKE, google=dead)
+
+
+@pytest.fixture
+def aws(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, Stubber]]:
+    """boto3's own clients; each call is checked against AWS's definition of it, and none goes out."""
+    clients = {
+        name: boto3.client(name, region_name="eu-west-1", aws_access_key_id="a", aws_secret_access_key="b")
+        for name in ("sts", "kms", "s3")
+    }
+    stubs = {name: Stubber(client) for name, client in clients.items()}
+    monkeypatch.setattr(amazon, "client", lambda name, _: clients[name])
+    stubs["sts"].add_response("get_caller_identity", {"Account": "123456789012"})
+    for stub in stubs.values():
+        stub.activate()
+    yield stubs
+    for stub in stubs.values():
+        stub.assert_no_pending_responses()
+
+
+def _bucket_settings(s3: Stubber) -> None:
+    named = {"Bucket": _BUCKET}
+    s3.add_response("put_public_access_block", {}, {**named, "PublicAccessBlockConfiguration": ANY})
+    s3.add_response("put_bucket_encryption", {}, {**named, "ServerSideEncryptionConfiguration": ANY})
+    s3.add_response("put_bucket_versioning", {}, {**named, "VersioningConfiguration": {"Status": "Enabled"}})
+    s3.add_response("put_bucket_policy", {}, {**named, "Policy": ANY})
+
+
+def test_on_aws_a_key_that_rotates_and_a_closed_bucket(aws: dict[str, Stubber]) -> None:
+    kms = aws["kms"]
+    kms.add_client_error("describe_key", "NotFoundException")
+    kms.add_response("create_key", {"KeyMetadata": {"KeyId": "k"}}, {"Description": ANY})
+    kms.add_response("enable_key_rotation", {}, {"KeyId": "k"})
+    kms.add_response("create_alias", {}, {"AliasName": "alias/muster-pulumi", "TargetKeyId": "k"})
+    place = {"LocationConstraint": "eu-west-1"}
+    asked = {"Bucket": _BUCKET, "ObjectOwnership": "BucketOwnerEnforced", "CreateBucketConfiguration": place}
+    aws["s3"].add_response("create_bucket", {}, asked)
+    _bucket_settings(aws["s3"])
+    backend = make(EKS)
+    assert backend.url == f"s3://{_BUCKET}?region=eu-west-1"
+    assert backend.secrets == "awskms://alias/muster-pulumi?region=eu-west-1"
+    assert backend.commands("eks-prod")[1].startswith("pulumi stack init eks-prod --secrets-provider='awskms")
+
+
+def test_on_aws_a_second_run_puts_the_settings_back_and_makes_nothing(aws: dict[str, Stubber]) -> None:
+    aws["kms"].add_response("describe_key", {"KeyMetadata": {"KeyId": "k"}}, {"KeyId": "alias/muster-pulumi"})
+    aws["s3"].add_client_error("create_bucket", "BucketAlreadyOwnedByYou")
+    _bucket_settings(aws["s3"])
+    make(EKS)
+
+
+def test_a_bucket_that_is_somebody_elses_is_refused(aws: dict[str, Stubber]) -> None:
+    aws["kms"].add_response("describe_key", {"KeyMetadata": {"KeyId": "k"}}, {"KeyId": "alias/muster-pulumi"})
+    aws["s3"].add_client_error("create_bucket", "BucketAlreadyExists", "not yours")
+    with pytest.raises(NoBackend, match="BucketAlreadyExists"):
+        make(EKS)
+
+
+def test_somebody_elses_cluster_has_no_backend_of_ours() -> None:
+    with pytest.raises(NoBackend, match="choose any backend"):
+        make(ExistingCluster(name="x"))
+
+
+def test_the_commands_are_a_persons_to_run() -> None:
+    commands = Backend(url="gs://b", secrets="gcpkms://k").commands("gke-prod")
+    assert json.dumps(commands).count("gke-prod") == 1
+    assert commands[0] == "pulumi login 'gs://b'"

@@ -1,0 +1,245 @@
+"""The doctor finds what a first `up` would trip over, says the fix, and takes silence for no good sign."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import boto3
+import pytest
+import yaml
+from botocore.stub import Stubber
+
+import stackconfig
+from model.clusters import EksCluster, ExistingCluster, GkeCluster, Provider
+from model.stack import Stack
+from oci.web import Web
+from preview.__main__ import main
+from preview.commands import doctor as command
+from preview.doctor import amazon, google, sources, state
+from preview.doctor.findings import Finding, State, good, look
+from stackconfig.scaffold import template
+from tests.unit.account.google_world import cloud
+
+QUICK = Web(timeout=2, tries=1, pause=0.01)
+DIGEST = "sha256:" + "ab" * 32
+
+
+def stack(provider: Provider, **more: Any) -> Stack:
+    written = yaml.safe_load(template("here", provider))["config"]
+    return stackconfig.parse(written | {f"muster:{key}": value for key, value in more.items()}, source="x")
+
+
+def gke() -> GkeCluster:
+    found = stack(Provider.GKE).cluster
+    assert isinstance(found, GkeCluster)
+    return found
+
+
+def eks() -> EksCluster:
+    found = stack(Provider.EKS).cluster
+    assert isinstance(found, EksCluster)
+    return found
+
+
+def by_state(found: list[Finding]) -> list[tuple[str, State]]:
+    return [(each.check, each.state) for each in found]
+
+
+# ---- Google ------------------------------------------------------------------------
+
+PROJECT = "GET /projects/my-project"
+REGION = f"{PROJECT}/regions/us-central1"
+SERVICES = "GET /v1/projects/my-project/services:batchGet"
+
+
+def test_a_project_that_answers_is_well_and_a_refusal_names_the_role() -> None:
+    with cloud({PROJECT: (200, {})}) as (_, here):
+        assert by_state(list(google.credentials(gke(), here))) == [("credentials", State.OK)]
+    with cloud({PROJECT: (403, {"error": {"code": 403, "message": "no"}})}) as (_, here):
+        (found,) = google.credentials(gke(), here)
+    assert found.state is State.FAILED
+    assert "roles/compute.viewer" in found.fix
+    with cloud({PROJECT: (401, {"error": {"code": 401, "message": "who"}})}) as (_, here):
+        (found,) = google.credentials(gke(), here)
+    assert "gcloud auth" in found.fix
+
+
+def test_apis_that_are_off_are_told_with_the_command() -> None:
+    states = [
+        {"name": f"projects/1/services/{name}", "state": "DISABLED" if "kms" in name else "ENABLED"}
+        for name in google.APIS
+    ]
+    with cloud({SERVICES: (200, {"services": states})}) as (_, here):
+        (found,) = google.apis(gke(), here)
+    assert found.fix == "gcloud services enable cloudkms.googleapis.com --project my-project"
+
+
+@pytest.mark.parametrize(("limit", "expected"), [(0, State.FAILED), (7, State.FAILED), (8, State.OK)])
+def test_a_quota_below_what_the_pools_can_ask_for_is_told(limit: int, expected: State) -> None:
+    here_stack = stack(Provider.GKE)
+    metric = "PREEMPTIBLE_NVIDIA_L4_GPUS"  # flex-start takes from that one
+    quotas = {"quotas": [{"metric": metric, "limit": limit, "usage": 0}]}
+    with cloud({REGION: (200, quotas)}) as (_, here):
+        (found,) = google.gpu_quota(gke(), here_stack.pools, here)
+    assert found.state is expected
+    assert metric in found.message
+
+
+def test_a_quota_that_cannot_be_seen_is_not_taken_for_well() -> None:
+    with cloud({REGION: (200, {"quotas": []})}) as (_, here):
+        (found,) = google.gpu_quota(gke(), stack(Provider.GKE).pools, here)
+    assert found.state is State.UNKNOWN
+
+
+# ---- AWS -----------------------------------------------------------------------------
+
+
+def client(name: str) -> tuple[Any, Stubber]:
+    made = boto3.client(name, region_name="us-east-1", aws_access_key_id="a", aws_secret_access_key="b")
+    stub = Stubber(made)
+    stub.activate()
+    return made, stub
+
+
+def test_who_aws_takes_us_for_is_told() -> None:
+    sts, stub = client("sts")
+    stub.add_response("get_caller_identity", {"Account": "1", "Arn": "arn:aws:iam::1:user/me", "UserId": "u"})
+    (found,) = amazon.credentials(eks(), sts)
+    assert found == good("credentials", "arn:aws:iam::1:user/me in account 1, region us-east-1")
+    stub.add_client_error("get_caller_identity", "ExpiredToken", "expired")
+    (found,) = amazon.credentials(eks(), sts)
+    assert (found.state, found.fix) == (State.FAILED, "run `aws sso login`, or give the job a role")
+
+
+@pytest.mark.parametrize(("value", "expected"), [(0.0, State.FAILED), (64.0, State.OK)])
+def test_vcpus_of_gpu_instances_are_what_aws_grants(value: float, expected: State) -> None:
+    quotas, stub = client("service-quotas")
+    asked = {"ServiceCode": "ec2", "QuotaCode": "L-DB2E81BA"}
+    stub.add_response("get_service_quota", {"Quota": {"QuotaName": "G and VT", "Value": value}}, asked)
+    # 8 nodes of g6.2xlarge, 8 vCPU each.
+    (found,) = amazon.gpu_quota(eks(), stack(Provider.EKS).pools, quotas)
+    assert found.state is expected
+    if expected is State.FAILED:
+        assert "--quota-code L-DB2E81BA --desired-value 64 --region us-east-1" in found.fix
+
+
+# ---- state and secrets ---------------------------------------------------------------
+
+
+def where(tmp_path: Path, *, backend: str, text: str = "config: {}\n") -> state.Where:
+    file = tmp_path / "Pulumi.here.yaml"
+    file.write_text(text)
+    return state.Where(stack="here", file=file, backend=backend)
+
+
+@pytest.mark.parametrize(
+    ("backend", "cluster", "expected"),
+    [
+        ("", gke(), State.FAILED),
+        ("file:///x", gke(), State.FAILED),
+        ("file:///x", ExistingCluster(name="x"), State.OK),
+        ("gs://b", gke(), State.OK),
+    ],
+)
+def test_state_of_a_cloud_does_not_lie_on_one_machine(
+    tmp_path: Path, backend: str, cluster: GkeCluster | ExistingCluster, expected: State
+) -> None:
+    (found,) = state.backend(where(tmp_path, backend=backend), cluster)
+    assert found.state is expected
+
+
+def test_the_backend_is_what_pulumi_is_logged_in_to(tmp_path: Path) -> None:
+    assert state.logged_in({"PULUMI_BACKEND_URL": "gs://b"}) == "gs://b"
+    assert state.logged_in({"PULUMI_HOME": str(tmp_path)}) == ""
+    (tmp_path / "credentials.json").write_text('{"current": "s3://c"}')
+    assert state.logged_in({"PULUMI_HOME": str(tmp_path)}) == "s3://c"
+
+
+def test_a_lock_is_told_with_the_way_to_break_it(tmp_path: Path) -> None:
+    here = where(tmp_path, backend=f"file://{tmp_path}")
+    assert by_state(list(state.lock(here))) == [("lock", State.OK)]
+    folder = tmp_path / ".pulumi/locks/organization/muster/here"
+    folder.mkdir(parents=True)
+    (folder / "1.json").write_text("{}")
+    (found,) = state.lock(here)
+    assert found.state is State.FAILED
+    assert found.fix.endswith("pulumi cancel --stack here")
+
+
+def test_a_lock_in_a_bucket_is_seen(tmp_path: Path) -> None:
+    held = {"items": [{"name": ".pulumi/locks/organization/muster/here/1.json"}]}
+    with cloud({"GET /b/bucket/o": (200, held)}) as (_, google_here):
+        (found,) = state.lock(where(tmp_path, backend="gs://bucket"), google=google_here)
+    assert found.state is State.FAILED
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("secretsprovider: gcpkms://k\n", State.OK),
+        ("encryptionsalt: v1:x\n", State.FAILED),
+        ("config: {}\n", State.UNKNOWN),
+    ],
+)
+def test_secrets_of_a_cloud_are_under_its_key(tmp_path: Path, text: str, expected: State) -> None:
+    (found,) = state.secrets(where(tmp_path, backend="gs://b", text=text), gke())
+    assert found.state is expected
+
+
+# ---- image and charts ------------------------------------------------------------------
+
+
+def test_a_missing_image_is_told_with_its_command() -> None:
+    (found,) = sources.image(stack(Provider.GKE), name="gke-prod", web=QUICK)
+    assert (found.state, found.fix) == (State.FAILED, "make image push STACK=gke-prod")
+
+
+def test_a_registry_that_does_not_answer_is_told() -> None:
+    dead = stack(Provider.GKE, image=f"127.0.0.1:9/muster@{DIGEST}")
+    (found,) = sources.image(dead, name="here", web=QUICK)
+    assert found.state is State.FAILED
+    assert "does not answer" in found.message
+
+
+def test_charts_in_a_folder_are_looked_for_there(tmp_path: Path) -> None:
+    here = stack(Provider.GKE, charts={"path": str(tmp_path)})
+    found = list(sources.charts(here, name="here", web=QUICK))
+    assert {each.state for each in found} == {State.FAILED}
+    (tmp_path / "kueue-0.19.2.tgz").write_bytes(b"x")
+    found = list(sources.charts(here, name="here", web=QUICK))
+    assert [each.message for each in found if each.state is State.OK] == [str(tmp_path / "kueue-0.19.2.tgz")]
+
+
+# ---- the command -------------------------------------------------------------------------
+
+
+def test_a_check_that_breaks_has_found_nothing_out() -> None:
+    def broken() -> list[Finding]:
+        raise ValueError("odd")
+
+    (found,) = look([("odd one", broken)])
+    assert (found.check, found.state) == ("odd one", State.UNKNOWN)
+
+
+@pytest.mark.parametrize(("state_", "code"), [(State.OK, 0), (State.UNKNOWN, 0), (State.FAILED, 1)])
+def test_the_exit_code_says_whether_something_is_wrong(
+    state_: State,
+    code: int,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    file = tmp_path / "Pulumi.here.yaml"
+    file.write_text(template("here", Provider.GKE))
+    monkeypatch.setattr(command, "examine", lambda *_, **__: iter([Finding("x", state_, "m", "f")]))
+    assert main(["doctor", str(file), "--json"]) == code
+    document = json.loads(capsys.readouterr().out)
+    assert document == {
+        "stack": "here",
+        "findings": [{"check": "x", "state": state_.value, "message": "m", "fix": "f"}],
+    }
+
+
+def test_a_stack_that_is_not_there_is_a_wrong_command(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["doctor", "nowhere"]) == 2
+    assert "nowhere" in capsys.readouterr().err
