@@ -8,8 +8,8 @@ from __future__ import annotations
 import functools
 from typing import Any, Final
 
-from botocore.loaders import Loader  # type: ignore[import-untyped]  # botocore ships no types
-from botocore.model import ServiceModel  # type: ignore[import-untyped]
+from botocore.loaders import Loader
+from botocore.model import ServiceModel
 
 from tests.clouds.standin.definition import ApiField, Kind, NoSuchField
 

@@ -11,7 +11,7 @@ from account import amazon
 from account.backend import Backend, NoBackend, make
 from account.google import Google
 from model.clusters import EksCluster, ExistingCluster, GkeCluster
-from tests.unit.account.google_world import cloud
+from tests.unit.account.google_world import Routes, cloud
 
 GKE = GkeCluster(name="ml", project="p", region="us-central1")
 EKS = EksCluster(name="ml", region="eu-west-1", zones=("eu-west-1a", "eu-west-1b"))
@@ -20,7 +20,7 @@ _BUCKET = "muster-state-123456789012-eu-west-1"
 
 
 def test_on_google_the_bucket_keeps_versions_and_is_nobody_elses() -> None:
-    routes = {
+    routes: Routes = {
         "POST /b": (200, {}),
         f"POST /v1/{RING}": (200, {}),
         f"POST /v1/{RING}/muster/cryptoKeys": (200, {}),
