@@ -136,11 +136,14 @@ def _bodies(resource: Resource) -> Iterator[Mapping[str, Any]]:
 
 @lru_cache(maxsize=4096)
 def _objects(text: str) -> tuple[Mapping[str, Any], ...]:
-    """The objects of one text: JSON by name, as our program writes it, or YAML documents."""
+    """The objects of one text: JSON, one object or several by name, as our program writes it; or YAML."""
     try:
         found = json.loads(text)
     except ValueError:
         documents = [each for each in f"\n{text}".split("\n---") if _SKIPPED not in each]
         read = (yaml.load(each, Loader=yaml.CSafeLoader) for each in documents)
         return tuple(each for each in read if isinstance(each, dict))
-    return tuple(found.values()) if isinstance(found, dict) else ()
+    if not isinstance(found, dict):
+        return ()
+    several = [found] if isinstance(found.get("kind"), str) else found.values()
+    return tuple(each for each in several if isinstance(each, dict))

@@ -10,6 +10,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from preview.fields import text as text_at
+
 # More places than this in one object are told as a number.
 _MOST_PLACES: Final = 1000
 
@@ -47,7 +49,12 @@ def _read(text: str | None) -> dict[str, object] | None:
         found = json.loads(text)
     except (ValueError, RecursionError):
         return None
-    return found if isinstance(found, dict) else None
+    if not isinstance(found, dict):
+        return None
+    kind = found.get("kind")
+    if isinstance(kind, str):  # one object, not several by name
+        return {f"{kind}/{text_at(found, 'metadata', 'name')}": found}
+    return found
 
 
 def _places(old: object, new: object, at: str = "") -> Iterator[str]:

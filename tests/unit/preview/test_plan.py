@@ -88,6 +88,16 @@ def test_a_bundle_key_that_is_hidden_or_foreign_is_told_as_changed_without_a_loo
         ]
 
 
+def test_a_bundle_of_one_object_a_key_names_the_object() -> None:
+    sides = [
+        json.dumps({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"x": value}})
+        for value in ("1", "2")
+    ]
+    assert list(objects({"a": sides[0]}, {"a": sides[1]})) == [
+        ObjectChange(key="a", name="ConfigMap/a", verb="updated", places=("data.x",))
+    ]
+
+
 def test_lists_of_one_length_are_compared_by_place_and_others_as_a_whole() -> None:
     def text(value: object) -> dict[str, str]:
         return {"k": json.dumps({"Kind/n": {"spec": {"list": value}}})}
