@@ -31,6 +31,12 @@ class Checks:
         check = self._checks.get(Key("", name))
         return check is not None and is_ours(check)
 
+    def is_leaving(self) -> bool:
+        """Whether none of ours is there to stay: another takes over, or nobody."""
+        return not any(
+            is_ours(check) and not check.metadata.deletion_timestamp for check in self._checks.store
+        )
+
     def policy(self, name: str) -> GangPolicy | None:
         """The accepted policy of a check; None while there is none."""
         check = self._checks.get(Key("", name))

@@ -87,7 +87,7 @@ def _while_inactive(now_is: Situation) -> Decision:
         return Decision(actions=(*released, *_cleared(now_is), *forgotten))
     if now_is.workload.status.holds("QuotaReserved"):
         return Decision(actions=released)  # Kueue is still taking the quota back and will tell.
-    if now_is.now >= past.retry_at:
+    if now_is.now >= past.retry_at or now_is.is_leaving:
         return Decision(actions=(*released, StepIn(history=replace(past, retry_at=None))))
     return Decision(actions=(*released, *_say(now_is, outside(past))), wake=past.retry_at)
 

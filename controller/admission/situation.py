@@ -27,6 +27,8 @@ class Situation(Attempt):
     check: str
     workload: Workload
     flavors: Flavors = field(default_factory=dict)
+    is_leaving: bool = False
+    """No check of ours stays: whoever waits outside the quota is let back in while we are there to do it."""
 
     @cached_property
     def entry(self) -> CheckEntry | None:

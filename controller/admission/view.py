@@ -128,6 +128,7 @@ class View:
             now=now,
             policy=self.checks.policy(check),
             flavors={flavor.metadata.name: flavor for flavor in self.flavors.store},
+            is_leaving=self.checks.is_leaving(),
             requests=tuple(item for item in requests if mine.items() <= item.metadata.labels.items()),
             templates=tuple(item for item in templates if mine.items() <= item.metadata.labels.items()),
         )

@@ -42,6 +42,7 @@ from controller.gangs.objects import (
 )
 from controller.gangs.policies import Policies, PolicyReconciler
 from controller.gangs.requests import Requests
+from controller.gangs.retry import RETRY_AT
 from controller.kube.client import Selection
 from controller.kube.resource import Key
 from controller.runtime.informer import Informer
@@ -111,8 +112,12 @@ def _gangs(
     queue = controller.queue
 
     def everybody(_: object) -> list[Key]:
-        """A policy decides for all that wait; it changes when a person changes it."""
-        return [workload.key for workload in view.workloads.store if workload.status.admission_checks]
+        """A policy decides for all that wait, outside the quota too; it changes when a person changes it."""
+        return [
+            workload.key
+            for workload in view.workloads.store
+            if workload.status.admission_checks or RETRY_AT in workload.metadata.annotations
+        ]
 
     controller.watches(view.workloads, lambda workload: [workload.key])
     controller.watches(view.requests, lambda item: [workload_key(item)])

@@ -1,5 +1,6 @@
 """The gang's state machine on virtual time: what it promises, whatever Kueue and the cloud do."""
 
+import dataclasses
 from collections import Counter
 from datetime import timedelta
 
@@ -8,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controller.admission.actions import State
+from controller.admission.actions import State, StepIn
 from controller.admission.machine import decide
 from controller.gangs.identity import ATTEMPT
 from controller.gangs.retry import FIRST_TRY, REFUSED, RETRY_AT, TRIES
@@ -478,3 +479,19 @@ def test_split_gangs_over_shared_pools_never_hold_half_each_for_ever(
         if len(world.ended) == len(wanted):
             return
     raise AssertionError(f"only {world.ended} ended by {world.now - START}")
+
+
+def test_a_gang_outside_the_quota_is_let_back_in_before_our_check_goes() -> None:
+    """Whoever takes over knows nothing of our note: without us it would wait for ever."""
+    world = World(stock={"l4": 0, "h100": 0})
+    world.submit("a", PLAIN)
+    while RETRY_AT not in world.workloads["a"].metadata.annotations:
+        world.now += MINUTE
+        world.kueue()
+        world.settle()
+    world.kueue()
+    staying = world.situation("a")
+    assert not any(isinstance(action, StepIn) for action in decide(staying).actions)
+    (stepping_in,) = decide(dataclasses.replace(staying, is_leaving=True)).actions
+    assert isinstance(stepping_in, StepIn)
+    assert stepping_in.history.retry_at is None
