@@ -11,6 +11,7 @@ from typing import Final
 
 from model import ray
 from model.versions import Version
+from model.violations import Violation
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,3 +59,14 @@ FLOORS: Final[Mapping[str, Floor]] = MappingProxyType(
         ),
     }
 )
+
+
+def floor_rules(versions: Mapping[str, str]) -> list[Violation]:
+    """Component -> version, against the floors; what has no floor passes."""
+    found = []
+    for name, text in versions.items():
+        floor = FLOORS.get(name)
+        if floor is not None and Version.of(text) < floor.version:
+            message = f"{text} is below {floor.version}: {floor.reason}."
+            found.append(Violation(name, message, f"use {floor.version} or newer."))
+    return found

@@ -1,7 +1,7 @@
 """The GPU Operator: the values that are right for each cloud and image, and nothing else.
 
-Decides who installs the driver, who advertises the GPUs, how sharing is told to the device plugin, and which
-versions are safe. Leaves the chart's own defaults alone wherever they are right.
+Decides who installs the driver, who advertises the GPUs, and how sharing is told to the device plugin. Leaves
+the chart's own defaults alone wherever they are right, and safe versions to floors.py.
 """
 
 from collections.abc import Iterable, Mapping
@@ -16,8 +16,6 @@ from model.pools import Pool
 from model.providers import Provider
 from model.sharing import GpuSharing, Sharing
 from model.stack import ArtifactSource, Stack
-from model.versions import Version
-from model.violations import Violation
 
 NAMESPACE: Final = "gpu-operator"
 # Where GKE's driver lies on Container-Optimized OS, whose root cannot be written:
@@ -201,20 +199,3 @@ def gke_sharing(pool: Pool, cluster: Cluster) -> GkeSharing | None:
         return GkeSharing(partition=pool.sharing.profile)
     strategy = "TIME_SHARING" if pool.sharing.kind is Sharing.TIME_SLICING else "MPS"
     return GkeSharing(strategy=strategy, clients=pool.sharing.shares)
-
-
-# CVE-2025-23266 (a container takes over its node): toolkit up to 1.17.7, GPU Operator up to 25.3.0; that also
-# covers CVE-2024-0132 and CVE-2025-23359. Of CVE-2026-24260 no fixed version was found: look at NVIDIA's
-# bulletin before a version is pinned.
-CHART_FLOOR: Final = Version(25, 3, 1)
-TOOLKIT_FLOOR: Final = Version(1, 17, 8)
-
-
-def floor_rules(*, chart: str, toolkit: str) -> list[Violation]:
-    """Whether these versions are free of the known ways out of a container."""
-    found = []
-    for path, text, floor in (("version", chart, CHART_FLOOR), ("toolkit", toolkit, TOOLKIT_FLOOR)):
-        if Version.of(text) < floor:
-            message = f"{text} lets a container take over its node (CVE-2025-23266)."
-            found.append(Violation(f"charts.gpu-operator.{path}", message, f"use {floor} or newer."))
-    return found

@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from model.stack import Scheduler
-from model.versions import Version
-from model.violations import Violation
 
 # One reconcile at a time, the operator's default, makes a hundred clusters wait for each other
 # (kuberay issue 3909: a scale-up of 500 workers held everybody up for ten minutes; with 10 at a time 10,000
@@ -22,8 +20,6 @@ CONCURRENCY: Final = 10
 ONE_HEAD: Final[Mapping[str, str]] = {"name": "ENABLE_DETERMINISTIC_HEAD_POD_NAME", "value": "true"}
 
 KAI: Final = "kai-scheduler"
-# KubeRay 1.4's operator knows no kai-scheduler (ray-operator/controllers/ray/batchscheduler of both).
-OLDEST_WITH_KAI: Final = Version(1, 5)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,8 +33,8 @@ class Operator:
 
     @property
     def batch_scheduler(self) -> str:
-        """The word for KubeRay. Kueue needs none: it sees suspended jobs, not pods, and any other word would
-        hand its pods to a scheduler that is not there.
+        """The word for KubeRay, which knows it from 1.5 on, the floor of every stack. Kueue needs none: it
+        sees suspended jobs, not pods, and any word would hand its pods to a scheduler that is not there.
         """
         return KAI if self.scheduler is Scheduler.KAI else ""
 
@@ -58,11 +54,3 @@ class Operator:
             "env": [dict(ONE_HEAD)],
             "batchScheduler": {"name": self.batch_scheduler},
         }
-
-
-def operator_rules(scheduler: Scheduler, version: str) -> list[Violation]:
-    """Whether this version of the operator can serve the scheduler."""
-    if scheduler is Scheduler.KAI and Version.of(version) < OLDEST_WITH_KAI:
-        message = f"KubeRay {version} cannot hand Ray's pods to KAI."
-        return [Violation("muster:scheduler", message, f"use KubeRay {OLDEST_WITH_KAI} or newer, or kueue.")]
-    return []

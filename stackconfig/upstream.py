@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from model.charts import OCI, Chart, ChartOrigin, ChartSource
-from model.gpu_operator import floor_rules
-from model.kuberay import operator_rules
+from model.floors import floor_rules
 from model.stack import ArtifactSource, Stack
 from stackconfig import artifacts
 from stackconfig.artifacts import ArtifactError, Artifacts
@@ -29,7 +28,7 @@ def of(stack: Stack, *, name: str) -> Artifacts:
 
 def _published(stack: Stack, *, name: str) -> Artifacts:
     known = catalogue()
-    _refuse_unsafe(stack, known)
+    _refuse_unsafe(known)
     images = {each: stack.images.reference(each, reference) for each, reference in known.images.items()}
     if stack.images.gang_admission is not None:
         images[GANG_IMAGE] = stack.images.gang_admission
@@ -44,13 +43,10 @@ def _published(stack: Stack, *, name: str) -> Artifacts:
     )
 
 
-def _refuse_unsafe(stack: Stack, known: Catalogue) -> None:
+def _refuse_unsafe(known: Catalogue) -> None:
     """Versions that may not be installed, whoever wrote them into the table."""
-    gpu = known.charts["gpu-operator"]
-    found = [
-        *floor_rules(chart=gpu.version, toolkit=gpu.toolkit),
-        *operator_rules(stack.scheduler, known.charts["kuberay"].version),
-    ]
+    versions = {name: entry.version for name, entry in known.charts.items()}
+    found = floor_rules(versions | {"nvidia-container-toolkit": known.charts["gpu-operator"].toolkit})
     if found:
         told = "\n".join(str(violation) for violation in found)
         raise ArtifactError(f"{VERSIONS_FILE.name} names versions that may not be installed:\n{told}")

@@ -1,5 +1,6 @@
 """The GPU Operator's values on each cloud and image: one advertiser, one driver, and safe versions."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -8,10 +9,10 @@ import yaml
 
 import stackconfig
 from model.clusters import Provider
+from model.floors import floor_rules
 from model.gpu_operator import (
     GpuStack,
     Installation,
-    floor_rules,
     gke_sharing,
     installation,
     node_labels,
@@ -21,11 +22,14 @@ from model.render import gpu
 from model.sharing import MIG_PROFILES, Sharing
 from model.stack import Stack
 from model.violations import Violation
+from stackconfig import upstream
+from stackconfig.artifacts import ArtifactError
 from stackconfig.catalogue import catalogue
 from stackconfig.document import parse_text
 from stackconfig.scaffold import template
 from stackconfig.stack import examine
 
+TOOLKIT = "nvidia-container-toolkit"
 SYSTEM = {"muster.dev/pool": "system"}
 
 
@@ -232,15 +236,31 @@ def test_sharing_that_cannot_be_is_refused(
 
 
 def test_the_table_holds_versions_without_known_ways_out() -> None:
-    entry = catalogue().charts["gpu-operator"]
-    assert floor_rules(chart=entry.version, toolkit=entry.toolkit) == []
+    charts = catalogue().charts
+    versions = {name: entry.version for name, entry in charts.items()}
+    assert floor_rules(versions | {TOOLKIT: charts["gpu-operator"].toolkit}) == []
 
 
 @pytest.mark.parametrize(
-    ("chart", "toolkit"), [("v25.3.0", "1.17.8"), ("v25.3.1", "1.17.7"), ("v24.6.1", "v1.16.1")]
+    ("name", "version", "told"),
+    [
+        ("gpu-operator", "v25.3.0", "CVE-2025-23266"),
+        (TOOLKIT, "1.17.7", "CVE-2025-23266"),
+        ("kuberay", "v1.4.2", "KAI"),
+    ],
 )
-def test_a_version_with_a_known_way_out_is_refused(chart: str, toolkit: str) -> None:
-    assert "CVE-2025-23266" in str(floor_rules(chart=chart, toolkit=toolkit)[0])
+def test_a_version_below_its_floor_is_refused_with_the_reason(name: str, version: str, told: str) -> None:
+    (found,) = floor_rules({name: version})
+    assert told in found.message
+
+
+def test_a_table_with_such_a_version_stops_every_stack(monkeypatch: pytest.MonkeyPatch) -> None:
+    known = catalogue()
+    unsafe = replace(known.charts["gpu-operator"], version="v25.3.0")
+    spoiled = replace(known, charts={**known.charts, "gpu-operator": unsafe})
+    monkeypatch.setattr(upstream, "catalogue", lambda: spoiled)
+    with pytest.raises(ArtifactError, match="CVE-2025-23266"):
+        upstream.of(stack(Provider.GKE), name="here")
 
 
 def test_the_table_says_the_toolkit_that_the_chart_deploys() -> None:
