@@ -41,6 +41,12 @@ class Bundle(pulumi.CustomResource):
         super().__init__("muster:k8s:Bundle", name, {"manifests": dict(manifests)}, opts)
 
 
+def immutable(opts: pulumi.ResourceOptions) -> pulumi.ResourceOptions:
+    """For objects that can never change: other text is another object, made when the old one is gone."""
+    replacing = pulumi.ResourceOptions(replace_on_changes=["manifests"], delete_before_replace=True)
+    return pulumi.ResourceOptions.merge(opts, replacing)
+
+
 def find(
     api_version: str, kind: str, selector: str, *, provider: BundleProvider
 ) -> pulumi.Output[list[Manifest]]:

@@ -2,7 +2,7 @@
 
 import pulumi
 
-from components.bundle import Bundle, BundleProvider, text
+from components.bundle import Bundle, BundleProvider, immutable, text
 from model.render import queues
 from model.render.manifest import Manifest
 from model.stack import Scheduler, Stack
@@ -37,10 +37,8 @@ def _replaceable(
     """The value of a Kubernetes PriorityClass can never change, so another value is another object. Work that
     runs keeps the priority that it was given.
     """
-    replacing = pulumi.ResourceOptions(replace_on_changes=["manifests"], delete_before_replace=True)
-    merged = pulumi.ResourceOptions.merge(opts, replacing)
     return [
-        Bundle(f"{name}-{each}", manifests=_texts({each: body}), opts=merged)
+        Bundle(f"{name}-{each}", manifests=_texts({each: body}), opts=immutable(opts))
         for each, body in classes.items()
     ]
 

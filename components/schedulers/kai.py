@@ -7,7 +7,7 @@ What the chart is told is the model's `chart_values`.
 import pulumi
 import pulumi_kubernetes as kubernetes
 
-from components.bundle import Bundle, BundleProvider, text
+from components.bundle import Bundle, BundleProvider, immutable, text
 from components.charts import release
 from components.footprint import Footprint
 from components.objects import KubernetesObject
@@ -49,13 +49,16 @@ class Kai(pulumi.ComponentResource):
             values=values,
             opts=pulumi.ResourceOptions(parent=self, provider=provider, depends_on=[self.namespace]),
         )
-        manifests = {"shards": text(kai.shards(stack))}
-        if stack.kai.topologies:
-            manifests["topologies"] = text(kai.topologies(stack))
-        self.shards = Bundle(
-            f"{name}-shards",
-            manifests=manifests,
-            opts=pulumi.ResourceOptions(parent=self, provider=bundles, depends_on=[self.release]),
-        )
+        opts = pulumi.ResourceOptions(parent=self, provider=bundles, depends_on=[self.release])
+        # The labels of a topology's levels can never change.
+        self.topologies = [
+            Bundle(
+                f"{name}-topology-{each['metadata']['name']}",
+                manifests={each["metadata"]["name"]: text([each])},
+                opts=immutable(opts),
+            )
+            for each in kai.topologies(stack)
+        ]
+        self.shards = Bundle(f"{name}-shards", manifests={"shards": text(kai.shards(stack))}, opts=opts)
         self.serving: pulumi.Resource = self.shards
         self.register_outputs({})
