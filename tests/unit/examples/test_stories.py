@@ -11,7 +11,6 @@ import yaml
 
 from examples.stories.__main__ import BEFORE, RENDERED, STACK, rendered, stories
 from model.kai.priorities import effective
-from model.kuberay import OLDEST_WITH_KAI
 from model.queues import Team
 from model.render import queues
 from model.render.kueue.queues import local_queues
@@ -90,8 +89,8 @@ def test_ray_takes_the_work_and_the_scheduler_its_way_of_submitting(
     assert mistakes(item, _ray_schema(item["kind"])) == []
     assert _cluster(item)["authOptions"] == {"mode": "token"}
     if item["kind"] == "RayJob":
-        # KubeRay refuses its default with KAI; see model/kuberay.py for since when it knows KAI at all.
-        assert item["spec"]["submissionMode"] in ("HTTPMode", "SidecarMode"), OLDEST_WITH_KAI
+        # KubeRay refuses its default, K8sJobMode, with KAI.
+        assert item["spec"]["submissionMode"] in ("HTTPMode", "SidecarMode")
         assert item["spec"]["shutdownAfterJobFinishes"] is True
 
 
