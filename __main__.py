@@ -11,6 +11,7 @@ import stackconfig
 from components.clusters.existing import MissingContext
 from components.image_repository import STEP, STEP_VARIABLE, image_repository
 from components.platform import Platform
+from model.promises import gang_promise
 from stackconfig import artifacts, upstream
 
 _OURS = "muster:"
@@ -29,6 +30,7 @@ def main() -> None:
     platform = Platform("muster", stack=stack, artifacts=upstream.of(stack, name=name))
     pulumi.export("queueNames", platform.queue_names)
     pulumi.export("cluster", platform.cluster.outputs)
+    pulumi.export("gangs", gang_promise(stack))
 
 
 try:

@@ -36,7 +36,7 @@ class Pool:
     `max_run`: seconds after which a node is taken away, work or not; None: never, except on a queued GKE
     pool, where it is seven days.
 
-    `image` is None exactly in an existing cluster. `boot_disk_gib` holds images where no local disk does.
+    `image` None is the provider's default. `boot_disk_gib` holds images where no local disk does.
     `efa`: the machine's EFA interfaces are attached (EKS). `networks`: further networks of GKE nodes.
     `sharing`: how many pods one GPU serves, and how.
     """

@@ -47,6 +47,8 @@ _GKE: Final = """\
     name: {name}
     region: us-central1
     project: my-project # yours
+    # From where the control plane answers; without it not even `pulumi up` reaches it.
+    authorizedNetworks: {{office: 198.51.100.0/24}} # yours
 
   # A pool is nodes of one machine type, bought in one way (capacity):
   #   queued       a whole gang's nodes at once, when the cloud has them all

@@ -69,6 +69,13 @@ _SYSTEM: Final = SystemPool(machine=MACHINES["m6i.xlarge"])
 # The kinds that EKS has: https://docs.aws.amazon.com/eks/latest/userguide/control-plane-logs.html
 LOG_KINDS: Final = ("api", "audit", "authenticator", "controllerManager", "scheduler")
 
+# How long CloudWatch keeps a log: one of these numbers of days.
+# https://docs.aws.amazon.com/AmazonCloudWatchLogs/latest/APIReference/API_PutRetentionPolicy.html
+LOG_DAYS: Final = (
+    *(1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731),
+    *(1096, 1827, 2192, 2557, 2922, 3288, 3653),
+)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EksCluster:

@@ -35,5 +35,10 @@ class ExistingCluster:
     autoscaler: Autoscaler = Autoscaler.PROVISIONING_REQUESTS
 
     @property
+    def answers_requests(self) -> bool:
+        """Whether a ProvisioningRequest is ever answered there."""
+        return self.autoscaler is Autoscaler.PROVISIONING_REQUESTS
+
+    @property
     def provider(self) -> Provider:
         return Provider.EXISTING

@@ -8,6 +8,7 @@ paths.
 
 from model.rules.amounts import amount_rules
 from model.rules.charts import chart_rules
+from model.rules.clusters import cluster_rules
 from model.rules.identity import identity_rules
 from model.rules.kai import kai_rules
 from model.rules.kueue import kueue_rules
@@ -22,6 +23,7 @@ __all__ = [
     "amount_rules",
     "chart_rules",
     "check",
+    "cluster_rules",
     "identity_rules",
     "kueue_rules",
     "pool_rules",
@@ -32,6 +34,7 @@ __all__ = [
 def check(stack: Stack) -> list[Violation]:
     """Every violation of the stack, in the order of its sections."""
     return [
+        *cluster_rules(stack),
         *pool_rules(stack),
         *sharing_rules(stack),
         *priority_rules(stack),

@@ -31,7 +31,9 @@ H100 = Pool(
     max_nodes=4,
     provisioning_class="queued-provisioning.gke.io",
 )
-GKE = GkeCluster(name="ml", region="us-central1", project="p")
+GKE = GkeCluster(
+    name="ml", region="us-central1", project="p", authorized_networks={"office": "198.51.100.0/24"}
+)
 
 
 def gpus(number: int) -> Amount:

@@ -143,7 +143,8 @@ _CLUSTERS: dict[Provider, Cluster] = {
 
 
 def _pools(*pools: Pool, provider: Provider = Provider.GKE) -> list[str]:
-    return paths(Stack(cluster=_CLUSTERS[provider], pools=(CPU, *pools), departments=()))
+    cpu = replace(CPU, machine=MACHINES["m6i.xlarge"]) if provider is Provider.EKS else CPU
+    return paths(Stack(cluster=_CLUSTERS[provider], pools=(cpu, *pools), departments=()))
 
 
 @pytest.mark.parametrize(
@@ -161,7 +162,8 @@ def test_a_capacity_kind_is_legal_only_where_its_cloud_has_it(
     provider: Provider, capacity: Capacity, legal: bool
 ) -> None:
     reservation = Reservation(name="r") if capacity.is_reserved else None
-    pool = replace(L4, capacity=capacity, provisioning_class=None, reservation=reservation)
+    machine = MACHINES["p5.4xlarge" if provider is Provider.EKS else "g2-standard-8"]
+    pool = replace(L4, machine=machine, capacity=capacity, provisioning_class=None, reservation=reservation)
     assert ("muster:pools.l4.capacity" not in _pools(pool, provider=provider)) is legal
 
 
@@ -172,7 +174,8 @@ def test_a_reservation_is_named_exactly_where_one_is_used() -> None:
 
 
 def test_the_gke_class_is_not_served_on_eks() -> None:
-    assert _pools(L4, provider=Provider.EKS) == ["muster:pools.l4.provisioningClass"]
+    pool = replace(L4, machine=MACHINES["g6.2xlarge"])
+    assert _pools(pool, provider=Provider.EKS) == ["muster:pools.l4.provisioningClass"]
 
 
 def test_a_cpu_pool_is_never_queued_and_a_queued_pool_never_stands() -> None:

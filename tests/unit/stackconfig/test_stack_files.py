@@ -28,7 +28,7 @@ LOCAL = ROOT / "stacks" / "Pulumi.local.yaml"
 GKE = """\
 config:
   gcp:project: other-programs-keys-are-theirs
-  muster:cluster: {provider: gke, name: ml, region: us-central1, project: p}
+  muster:cluster: {provider: gke, name: ml, region: us-central1, project: p, privateEndpoint: true}
   muster:pools:
     cpu: {machine: e2-standard-4, maxNodes: 20}
     l4: {accelerator: nvidia-l4, machine: g2-standard-4, capacity: queued, maxNodes: 10}
