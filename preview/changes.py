@@ -15,7 +15,7 @@ from model.stack import Scheduler, Stack
 from preview import kai_preemption
 from preview.kai_preemption import KaiProfile
 from preview.preemption import Profile, Right, may, may_within, profiles
-from preview.settings import holder, settings
+from preview.settings import alike, holder, settings
 from preview.tree import Holding, Node, Reach, Tree, own, read
 
 Value = TypeVar("Value")
@@ -149,7 +149,8 @@ def _setting_changes(base: Stack | None, head: Stack | None) -> Iterator[Setting
     """
     if base is None or head is None:
         return
-    old, new = settings(base), settings(head)
+    same = alike(base, head)
+    old, new = settings(base, unless=same), settings(head, unless=same)
     kept = {holder(place) for place in old} & {holder(place) for place in new}
     for place, before, after in _differing(old, new, key=lambda text: text):
         if holder(place) is None or holder(place) in kept:

@@ -110,16 +110,16 @@ def read(stack: Stack) -> Tree:
     """The tree of a stack."""
     values = {priority.name: priority.value for priority in stack.priorities}
     allowed = {team.name: [values[name] for name in team.priorities or values] for _, team in stack.teams()}
-    tree, nodes = kueue.by_department(stack), dict[str, Node]()
+    (cohorts, queues), nodes = kueue.queues(stack), dict[str, Node]()
     pools = {pool.flavor: pool.name for pool in stack.pools}
     for above, department in stack.walk():
-        objects = tree[department.name]
-        if objects[""]:
+        cohort = cohorts.get(department.name)
+        if cohort is not None:
             parent = above[-1].name if above else None
-            nodes[department.name] = _department(department.name, parent, objects[""][0], pools)
+            nodes[department.name] = _department(department.name, parent, cohort, pools)
         for team in department.teams:
-            parent = department.name if objects[""] else None
-            nodes[team.name] = _team(team.name, parent, objects[team.name], allowed[team.name], pools)
+            parent = None if cohort is None else department.name
+            nodes[team.name] = _team(team.name, parent, queues[team.name], allowed[team.name], pools)
     return Tree({pool.name: pool for pool in stack.pools}, nodes, stack.is_weighted)
 
 
@@ -149,9 +149,8 @@ def _department(name: str, parent: str | None, cohort: Manifest, pools: Mapping[
 
 
 def _team(
-    name: str, parent: str | None, objects: list[Manifest], priorities: list[int], pools: Mapping[str, str]
+    name: str, parent: str | None, queue: Manifest, priorities: list[int], pools: Mapping[str, str]
 ) -> Node:
-    queue = next(each for each in objects if each["kind"] == "ClusterQueue")
     spec = queue["spec"]
     return Node(
         name=name,

@@ -9,6 +9,7 @@
     cohorts(stack)           Cohort of every department
     team_objects(stack, t)   Namespace, ClusterQueue, LocalQueues of one team
     by_department(stack)     department -> team (or "" for its Cohort) -> objects
+    queues(stack)            the queues alone: department -> Cohort, team -> ClusterQueue
 
 Everything comes in an order that can be applied as it stands and is the same for the same stack, whatever
 the order of its file.
@@ -18,7 +19,7 @@ from model.render.kueue.checks import admission_check
 from model.render.kueue.flavors import flavors, topologies
 from model.render.kueue.manager import manager_config
 from model.render.kueue.priorities import priority_classes
-from model.render.kueue.tree import by_department, cohorts, team_objects
+from model.render.kueue.tree import by_department, cohorts, queues, team_objects
 
 __all__ = [
     "admission_check",
@@ -27,6 +28,7 @@ __all__ = [
     "flavors",
     "manager_config",
     "priority_classes",
+    "queues",
     "team_objects",
     "topologies",
 ]

@@ -39,6 +39,14 @@ def by_department(stack: Stack) -> dict[str, dict[str, list[Manifest]]]:
     return found
 
 
+def queues(stack: Stack) -> tuple[dict[str, Manifest], dict[str, Manifest]]:
+    """The queues alone: department -> Cohort, where it has one, and team -> ClusterQueue."""
+    tree = Tree(stack, unnamed(stack), stack.is_weighted)
+    made = {department.name: _cohort(tree, above, department) for above, department in stack.walk()}
+    teams = {team.name: _cluster_queue(tree, chain[-1], team) for chain, team in stack.teams()}
+    return {name: found[0] for name, found in made.items() if found}, teams
+
+
 def _cohort(tree: Tree, above: tuple[Department, ...], department: Department) -> list[Manifest]:
     if not department.kueue.exists:
         return []
@@ -60,12 +68,20 @@ def _cohort(tree: Tree, above: tuple[Department, ...], department: Department) -
     return [kueue("Cohort", cohort_name(department), spec=spec)]
 
 
+def _cluster_queue(tree: Tree, department: Department, team: Team) -> Manifest:
+    spec = cluster_queue(tree, department, team)
+    return kueue("ClusterQueue", queue_name(team), labels=_labels(department, team), spec=spec)
+
+
+def _labels(department: Department, team: Team) -> dict[str, str]:
+    return {names.TEAM_LABEL: team.name, names.DEPARTMENT_LABEL: department.name}
+
+
 def _team_objects(tree: Tree, department: Department, team: Team) -> list[Manifest]:
-    labels = {names.TEAM_LABEL: team.name, names.DEPARTMENT_LABEL: department.name}
-    queue, found = cluster_queue(tree, department, team), local_queues(team)
+    labels, found = _labels(department, team), local_queues(team)
     return [
         *tenancy.team_objects(tree.stack, department, team, queues=tuple(found)),
-        kueue("ClusterQueue", queue_name(team), labels=labels, spec=queue),
+        _cluster_queue(tree, department, team),
         *(
             manifest(
                 names.KUEUE_API_VERSION,
