@@ -104,13 +104,15 @@ def _preemption(team: Team, path: str) -> Iterator[Violation]:
 
 def _lending(book: _Book, allowance: Allowance, path: str, *, weight: int | None) -> Iterator[Violation]:
     """KAI lends whatever is idle. An amount that comes to all of a team's quota says the same."""
+    kept: dict[str, list[str]] = {}
     for pool in book.stack.pools:
         given = lending(pool, allowance)
         owned = quota(book.rest, allowance, pool, weight=weight) or NOTHING
-        if given is None or (weight is not None and owned.within(given)):
-            continue
-        key = f"lend.{pool.name}" if pool.name in allowance.lend.pools else "lend"
-        message = f"KAI lends all of a quota that is idle; it cannot keep {pool.name} back."
+        if given is not None and (weight is None or not owned.within(given)):
+            key = f"lend.{pool.name}" if pool.name in allowance.lend.pools else "lend"
+            kept.setdefault(key, []).append(pool.name)
+    for key, pools in kept.items():
+        message = f"KAI lends all of a quota that is idle; it cannot keep {', '.join(pools)} back."
         fix = "remove it; what is lent is reclaimed when its owner has work."
         yield Violation(at(path, key), message, fix)
 

@@ -11,6 +11,7 @@ import yaml
 from components.footprint import footprint
 from components.platform import Platform
 from model.charts import Chart, ImageSource
+from model.clusters import ExistingCluster
 from model.render.kai import chart_values
 from model.stack import Stack
 from stackconfig import load
@@ -28,7 +29,9 @@ _FREE: Final = ("global.nodeSelector",)
 
 @pytest.fixture(scope="module")
 def stack() -> Stack:
-    return load(_ROOT / "stacks" / "Pulumi.kai-prod.yaml")
+    """kai-prod in a cluster that is there."""
+    cluster = ExistingCluster(name="kai-prod", context="kai-prod")
+    return replace(load(_ROOT / "stacks" / "Pulumi.kai-prod.yaml"), cluster=cluster)
 
 
 @pytest.fixture(scope="module")
