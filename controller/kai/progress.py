@@ -3,8 +3,8 @@
 Decides the words, and that they change only when something has: a gang that waits costs no writes.
 """
 
-from controller.gangs.progress import clock
 from controller.gangs.retry import REFUSED, History
+from model.waiting import clock
 
 RELEASED = "released"
 
