@@ -54,7 +54,8 @@ def _artifact_registry(cluster: GkeCluster, opts: pulumi.ResourceOptions) -> pul
         opts=opts,
     )
     # Known before it is made, but of no use before.
-    return made.id.apply(lambda _: address(cluster) or "")
+    known: pulumi.Output[str] = made.id.apply(lambda _: address(cluster) or "")
+    return known
 
 
 def _ecr(cluster: EksCluster, opts: pulumi.ResourceOptions) -> pulumi.Output[str]:

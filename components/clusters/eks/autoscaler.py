@@ -48,7 +48,7 @@ def identity(
     name = f"{described.name}-autoscaler"
     role = roles.pod_role(name, tags=described.tags, opts=opts)
     grant = aws.iam.RolePolicy(name, role=role.name, policy=json.dumps(policy(described.name)), opts=opts)
-    return aws.eks.PodIdentityAssociation(
+    association: pulumi.Resource = aws.eks.PodIdentityAssociation(
         name,
         cluster_name=cluster.name,
         namespace=names.AUTOSCALER_NAMESPACE,
@@ -57,3 +57,4 @@ def identity(
         tags=dict(described.tags) or None,
         opts=pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(depends_on=[grant])),
     )
+    return association

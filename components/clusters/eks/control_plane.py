@@ -30,7 +30,8 @@ def key(cluster: EksCluster, *, opts: pulumi.ResourceOptions) -> pulumi.Input[st
         tags=dict(cluster.tags) or None,
         opts=pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(protect=cluster.protect)),
     )
-    return made.arn
+    arn: pulumi.Output[str] = made.arn
+    return arn
 
 
 def control_plane(

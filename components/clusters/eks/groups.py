@@ -79,7 +79,7 @@ class NodeGroups:
         """Kueue, KubeRay, cluster-autoscaler and ours run here, apart from all work."""
         described, size = self._cluster, self._cluster.system_pool
         name = f"{described.name}-{names.SYSTEM_POOL}"
-        template = launch.Template(
+        template = aws.ec2.LaunchTemplate(
             name,
             description=f"Nodes of the system pool of the EKS cluster {described.name}",
             update_default_version=True,
@@ -107,7 +107,7 @@ class NodeGroups:
     def _group(
         self,
         name: str,
-        template: launch.Template,
+        template: aws.ec2.LaunchTemplate,
         *,
         instance_types: list[str] | None,
         ami_type: str,

@@ -14,9 +14,6 @@ from model.clusters import EksCluster
 from model.nodes import Image, LocalDisks, Placement
 from model.pools import Pool
 
-Template = aws.ec2.LaunchTemplate
-Interface = aws.ec2.LaunchTemplateNetworkInterfaceArgs
-
 # Bottlerocket keeps its own disk small and holds images and pods on a second one.
 _DATA_DISK: Final = {Image.AL2023: "/dev/xvda", Image.BOTTLEROCKET: "/dev/xvdb"}
 # https://docs.aws.amazon.com/eks/latest/eksctl/node-bootstrapping.html and
@@ -39,9 +36,9 @@ def launch_template(
     groups: list[pulumi.Input[str]],
     placement: aws.ec2.PlacementGroup | None,
     opts: pulumi.ResourceOptions,
-) -> Template:
+) -> aws.ec2.LaunchTemplate:
     """`groups`: the security groups of its nodes. The image is the node group's business."""
-    return Template(
+    return aws.ec2.LaunchTemplate(
         f"{cluster.name}-{pool.name}",
         description=f"Nodes of pool {pool.name} of the EKS cluster {cluster.name}",
         update_default_version=True,
@@ -164,7 +161,9 @@ def _reservation(
     )
 
 
-def _interfaces(count: int, groups: list[pulumi.Input[str]]) -> list[Interface]:
+def _interfaces(
+    count: int, groups: list[pulumi.Input[str]]
+) -> list[aws.ec2.LaunchTemplateNetworkInterfaceArgs]:
     """An ordinary interface for the node and its pods, and an EFA-only one on each network card.
     https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa-acc-inst-types.html
     """
@@ -176,8 +175,10 @@ def _interfaces(count: int, groups: list[pulumi.Input[str]]) -> list[Interface]:
     return [first, *rest]
 
 
-def _interface(kind: str, *, card: int, device: int, groups: list[pulumi.Input[str]]) -> Interface:
-    return Interface(
+def _interface(
+    kind: str, *, card: int, device: int, groups: list[pulumi.Input[str]]
+) -> aws.ec2.LaunchTemplateNetworkInterfaceArgs:
+    return aws.ec2.LaunchTemplateNetworkInterfaceArgs(
         interface_type=kind,
         network_card_index=card,
         device_index=device,

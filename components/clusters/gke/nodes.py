@@ -25,11 +25,11 @@ _DRIVER: Final = {
 }
 _RESERVATION_KEY: Final = "compute.googleapis.com/reservation-name"
 
-NodeConfig = gcp.container.NodePoolNodeConfigArgs
 
-
-def node_config(pool: Pool, cluster: GkeCluster, service_account: pulumi.Input[str]) -> NodeConfig:
-    return NodeConfig(
+def node_config(
+    pool: Pool, cluster: GkeCluster, service_account: pulumi.Input[str]
+) -> gcp.container.NodePoolNodeConfigArgs:
+    return gcp.container.NodePoolNodeConfigArgs(
         machine_type=pool.machine.name,
         image_type="COS_CONTAINERD",
         disk_type=pool.machine.disk,

@@ -84,7 +84,7 @@ def system_pool(
         upgrade_settings=gcp.container.NodePoolUpgradeSettingsArgs(
             strategy="SURGE", max_surge=1, max_unavailable=0
         ),
-        node_config=nodes.NodeConfig(
+        node_config=gcp.container.NodePoolNodeConfigArgs(
             machine_type=size.machine.name,
             image_type="COS_CONTAINERD",
             disk_type=size.machine.disk,
