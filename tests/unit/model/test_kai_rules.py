@@ -1,12 +1,15 @@
 """What a KAI stack is refused for, and what a switch of schedulers tells."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from model.rules.switch import switch_rules
+from model.stack import Scheduler
 from model.violations import Violation
 from stackconfig import load
-from stackconfig.document import parse_text
+from stackconfig.document import parse_text, read
 from stackconfig.errors import ConfigError
 from stackconfig.stack import examine
 
@@ -96,6 +99,18 @@ def test_what_is_said_to_kai_alone_is_told_key_by_key_under_kueue() -> None:
         "muster:kai.shard.placementStrategy.gpu",
     }
     assert all("muster:scheduler: kai" in violation.fix for violation in found.values())
+
+
+def test_every_word_to_kai_is_told_under_the_key_that_it_is_written_with() -> None:
+    file = Path(__file__).parents[2] / "kai" / "every-field.yaml"
+    document = read(file)
+    stack = load(file)
+    paths = {violation.path for violation in switch_rules(replace(stack, scheduler=Scheduler.KUEUE))}
+    assert paths <= document.lines.keys()
+    assert {
+        "muster:kai.shard.goMemLimit",
+        "muster:kai.shard.scenarioSearchBudgets.minJobSearchDuration",
+    } <= paths
 
 
 def test_kueues_own_check_and_readiness_are_told_under_kai() -> None:
