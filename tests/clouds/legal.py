@@ -204,5 +204,5 @@ def edited(inputs: Inputs, edits: Inputs) -> dict[str, Any]:
         if value is None:
             here.pop(last, None)
         else:
-            here[last] = value
+            here[int(last) if last.isdigit() else last] = value
     return copied

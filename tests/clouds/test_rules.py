@@ -161,8 +161,13 @@ BREAKS = [
     ),
     Break("updates_have_one_measure", GROUP, {"updateConfig.maxUnavailablePercentage": 10}),
     Break("interfaces_carry_the_groups", TEMPLATE, {"vpcSecurityGroupIds": ["sg-1"]}),
-    Break("efa_interfaces_sit_on_their_cards", TEMPLATE, {"networkInterfaces.1.deviceIndex": 0}),
     Break("efa_interfaces_sit_on_their_cards", TEMPLATE, {"networkInterfaces.1.networkCardIndex": 0}),
+    Break("efa_interfaces_sit_on_their_cards", TEMPLATE, {"networkInterfaces.0.deviceIndex": 1}),
+    Break(
+        "efa_interfaces_sit_on_their_cards",
+        TEMPLATE,
+        {"networkInterfaces.1": {"networkCardIndex": 0, "deviceIndex": 0, "interfaceType": "interface"}},
+    ),
     Break(
         "several_interfaces_have_no_public_address",
         TEMPLATE,

@@ -6,6 +6,7 @@ Format: https://smithy.io and botocore.model
 from __future__ import annotations
 
 import functools
+import re
 from typing import Any, Final
 
 from botocore.loaders import Loader
@@ -82,8 +83,10 @@ def _field(source: str, shape: Any) -> ApiField:
     )
 
 
+@functools.cache
 def _anchored(pattern: str | None) -> str | None:
     """The models' patterns are of the whole value; one that Python cannot read limits nothing here."""
-    if pattern is None or "\\p{" in pattern:
+    try:
+        return None if pattern is None else re.compile(f"^(?:{pattern})$").pattern
+    except re.error:
         return None
-    return f"^(?:{pattern})$"

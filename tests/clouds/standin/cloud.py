@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tests.clouds.standin.faults import Fault, Ordered, said
-from tests.clouds.standin.outputs import rendered
+from tests.clouds.standin.outputs import completed, rendered
 from tests.clouds.standin.table import Table
 from tests.clouds.standin.values import Inputs
 
@@ -44,13 +44,18 @@ class Standing:
     table: Table
     id: str
     inputs: dict[str, Any]
-    outputs: dict[str, Any]
+    added: dict[str, Any]
     ready: asyncio.Event = field(default_factory=asyncio.Event)
     wrong: str | None = None
 
     @property
+    def outputs(self) -> dict[str, Any]:
+        return completed(self.inputs, self.added)
+
+    @property
     def names(self) -> set[str]:
-        said = {self.outputs.get(key) for key in _NAMES}
+        outputs = self.outputs
+        said = {outputs.get(key) for key in _NAMES}
         return {self.id, *(name for name in said if isinstance(name, str))}
 
 
@@ -82,6 +87,9 @@ class Cloud:
         for each in self.of(token):
             if {bare, str(name)} & each.names:
                 return each.inputs
+        for each in self.standing.values():
+            if name in at(each.outputs, each.table.brings.get(token, "")):
+                return {}
         return None
 
     def fault(self, table: Table, name: str) -> Fault | None:
@@ -100,10 +108,12 @@ class Cloud:
         self._refuse_twin(table, inputs)
         self._made += 1
         token = hashlib.sha256(f"{self.name}{self._made}{urn}".encode()).hexdigest()[:17]
-        id_, outputs = rendered(table, inputs, hex=token, handed=self.handed)
+        id_, added = rendered(
+            table, inputs, hex=token, handed={**self.handed, **self._followed(table, inputs)}
+        )
         if (table.token, id_) in self.standing:
             raise Refused(self._exists(table, id_))
-        made = Standing(table, id_, dict(inputs), outputs)
+        made = Standing(table, id_, dict(inputs), added)
         self.standing[table.token, id_] = made
         self.log.append(("create", table.token, label))
         self._begin(self._operate(made, fault, label))
@@ -119,7 +129,7 @@ class Cloud:
             raise Refused(said(self.name, fault, label))
         self.log.append(("update", made.table.token, label))
         made.inputs = dict(inputs)
-        made.outputs |= dict(inputs)
+        made.added |= {name: made.added[name] + 1 for name in made.table.counts}
         return made
 
     async def settle(self, made: Standing, *, patience: float) -> None:
@@ -173,6 +183,14 @@ class Cloud:
             raise Unfinished(reason, made) from None
         if made.wrong:
             raise Unfinished(made.wrong, made)
+
+    def _followed(self, table: Table, inputs: Inputs) -> dict[str, str]:
+        words = {}
+        for word, (path, wanted) in table.follows.items():
+            for value in at(inputs, path)[:1]:
+                others = [self.find(token, value) or {} for token in table.refers[path]]
+                words[word] = str(next((other[wanted] for other in others if wanted in other), ""))
+        return words
 
     def _begin(self, operation: Any) -> None:
         task = asyncio.ensure_future(operation)

@@ -13,23 +13,23 @@ from tests.clouds.standin.values import Inputs
 def rendered(
     table: Table, inputs: Inputs, *, hex: str, handed: Mapping[str, str]
 ) -> tuple[str, dict[str, Any]]:
-    """(id, outputs): the table's templates over the inputs, what is handed out, and a random `hex`."""
+    """(id, what the cloud adds): the table's templates over inputs, what is handed out, a random `hex`."""
     words = _Words({**handed, "hex": hex, "email": _email(inputs, handed), **_texts(inputs)})
     # A pool may name its cluster by its whole id.
     words["cluster"] = words["cluster"].rpartition("/")[2]
     id_ = _filled(table.id, words)
     words["id"] = id_
     added = {name: _filled(template, words) for name, template in table.outputs.items()}
-    # An input is the output too, and a nested one is completed, not replaced.
-    return id_, {**_defaults(inputs, handed), **_merged(added, inputs)}
+    return id_, {**_defaults(inputs, handed), **added}
 
 
-def _merged(added: Mapping[str, Any], inputs: Inputs) -> dict[str, Any]:
-    merged = dict(inputs)
+def completed(inputs: Inputs, added: Mapping[str, Any]) -> dict[str, Any]:
+    """The outputs: an input is an output too, and a nested one is completed, not replaced."""
+    outputs = dict(inputs)
     for name, value in added.items():
-        mine = merged.get(name)
-        merged[name] = {**value, **mine} if isinstance(value, dict) and isinstance(mine, dict) else value
-    return merged
+        mine = outputs.get(name)
+        outputs[name] = {**value, **mine} if isinstance(value, dict) and isinstance(mine, dict) else value
+    return outputs
 
 
 def _defaults(inputs: Inputs, handed: Mapping[str, str]) -> dict[str, str]:

@@ -143,7 +143,9 @@ class StandIn(provider_pb2_grpc.ResourceProviderServicer):
         table = await self._table(request.urn, context)
         inputs = plain(from_struct(request.news))
         if request.preview:
-            return provider_pb2.UpdateResponse(properties=to_struct({**from_struct(request.olds), **inputs}))
+            coming = dict.fromkeys(table.counts, UNKNOWN)
+            planned = {**from_struct(request.olds), **inputs, **coming}
+            return provider_pb2.UpdateResponse(properties=to_struct(planned))
         await self._refuse(context, self._among(table, inputs))
         made = self._cloud.standing.get((table.token, request.id))
         if made is None:

@@ -43,11 +43,15 @@ class Table:
     paths, lists stepped through. `updates` change in place, `replaces` make a new resource: as the
     provider's schema has it (ForceNew).
 
-    `refers` are inputs that must name something that stands: input -> resource types. `unique` are the
-    inputs that no two resources of the type may share. `autonamed` is the input that the provider fills
-    with the resource's name and a random suffix. `outputs` are templates (outputs.py). `seconds` is
-    how long the original takes, roughly; `timeout` how long the provider waits. `protects`: the provider
-    refuses to delete unless its input deletionProtection says false.
+    refers: inputs that must name something that stands -> resource types.
+    unique: the inputs that no two resources of the type may share.
+    autonamed: the input that the provider fills with the resource's name and a random suffix.
+    outputs: templates (outputs.py) of what the cloud adds.
+    counts: outputs that grow with each update.
+    brings: what comes into being with it, resource type -> the output that names it.
+    follows: words for the templates, word -> (input, what is wanted of the resource that it refers to).
+    seconds, timeout: how long the original takes, roughly, and how long its provider waits.
+    protects: the provider refuses to delete unless its input deletionProtection says false.
     """
 
     token: str
@@ -60,6 +64,9 @@ class Table:
     unique: tuple[str, ...] = ()
     autonamed: str | None = None
     outputs: Mapping[str, Any] = field(default_factory=dict)
+    counts: tuple[str, ...] = ()
+    brings: Mapping[str, str] = field(default_factory=dict)
+    follows: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     seconds: float = 5.0
     timeout: float = 1800.0
     protects: bool = False

@@ -146,21 +146,24 @@ def interfaces_carry_the_groups(inputs: Inputs) -> Iterator[Refusal]:
 
 @alone(TEMPLATE_TYPE)
 def efa_interfaces_sit_on_their_cards(inputs: Inputs) -> Iterator[Refusal]:
-    """https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa-start.html: card 0 has device 0, every further
-    card device 1, and a card is used once by EFA.
+    """https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa-acc-inst-types.html: the first interface is
+    device 0 of card 0, a card has one EFA interface, and no two interfaces share a card and device.
     """
-    cards: set[int] = set()
+    taken: set[tuple[int, int]] = set()
+    fabric: set[int] = set()
     for index, interface in enumerate(each(inputs, "networkInterfaces")):
-        if not str(interface.get("interfaceType", "")).startswith("efa"):
-            continue
         card, device = interface.get("networkCardIndex", 0), interface.get("deviceIndex", 0)
-        if device != (0 if card == 0 else 1):
-            yield Refusal(
-                f"networkInterfaces[{index}].deviceIndex", f"card {card} has device {0 if card == 0 else 1}"
-            )
-        if card in cards:
-            yield Refusal(f"networkInterfaces[{index}].networkCardIndex", f"card {card} stands twice")
-        cards.add(card)
+        if (card, device) in taken:
+            path = f"networkInterfaces[{index}].deviceIndex"
+            yield Refusal(path, f"device {device} of card {card} is taken already")
+        taken.add((card, device))
+        if str(interface.get("interfaceType", "")).startswith("efa"):
+            if card in fabric:
+                path = f"networkInterfaces[{index}].networkCardIndex"
+                yield Refusal(path, f"card {card} has an EFA interface already")
+            fabric.add(card)
+    if taken and (0, 0) not in taken:
+        yield Refusal("networkInterfaces", "the first interface is device 0 of card 0")
 
 
 @alone(TEMPLATE_TYPE)

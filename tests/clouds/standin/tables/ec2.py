@@ -186,6 +186,30 @@ PLACEMENT: Final = Table(
 )
 
 
+ENDPOINT: Final = Table(
+    token="aws:ec2/vpcEndpoint:VpcEndpoint",
+    sdk="pulumi_aws.ec2:VpcEndpointArgs",
+    api="ec2:CreateVpcEndpoint",
+    id="vpce-{hex}",
+    replaces={
+        "vpcId": "VpcId",
+        "serviceName": "ServiceName",
+        "vpcEndpointType": "VpcEndpointType",
+        "region": REGION,
+    },
+    updates={
+        "policy": "PolicyDocument",
+        "routeTableIds": "RouteTableIds",
+        "subnetIds": "SubnetIds",
+        "securityGroupIds": "SecurityGroupIds",
+        "privateDnsEnabled": "PrivateDnsEnabled",
+        "tags": TAGS,
+    },
+    refers={"vpcId": (VPC_TYPE,), "routeTableIds": (ROUTES_TYPE,), "subnetIds": (SUBNET_TYPE,)},
+    outputs={"arn": "arn:aws:ec2:{region}:{account}:vpc-endpoint/{id}"},
+)
+
+
 def _rule(way: str) -> Table:
     place = f"ec2:AuthorizeSecurityGroup{way}/IpPermissions"
     return Table(
@@ -208,5 +232,5 @@ def _rule(way: str) -> Table:
 
 TABLES: Final = (
     *(VPC, SUBNET, GATEWAY, ADDRESS, NAT, ROUTES, ROUTE, ROUTE_ASSOCIATION),
-    *(GROUP, PLACEMENT, _rule("Ingress"), _rule("Egress")),
+    *(GROUP, PLACEMENT, ENDPOINT, _rule("Ingress"), _rule("Egress")),
 )

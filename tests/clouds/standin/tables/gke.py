@@ -192,6 +192,10 @@ _NODES_REPLACED: Final[dict[str, Place]] = {
     ),
 }
 _NODES_UPDATED: Final[dict[str, Place]] = {
+    "nodeConfig.kubeletConfig.insecureKubeletReadonlyPortEnabled": Own(
+        "kubeletConfig.insecureKubeletReadonlyPortEnabled, a boolean in the API and a word in the provider",
+        choices=frozenset({"TRUE", "FALSE"}),
+    ),
     **under(
         "nodeConfig",
         "config",
@@ -208,7 +212,6 @@ _NODES_UPDATED: Final[dict[str, Place]] = {
         "workloadMetadataConfig.mode",
         "gcfsConfig.enabled",
         "fastSocket.enabled",
-        "kubeletConfig.insecureKubeletReadonlyPortEnabled",
         "kubeletConfig.cpuManagerPolicy",
         "linuxNodeConfig.sysctls",
         "linuxNodeConfig.cgroupMode",

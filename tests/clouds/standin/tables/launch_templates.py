@@ -76,6 +76,7 @@ LAUNCH_TEMPLATE: Final = Table(
         "networkInterfaces.securityGroups": (GROUP_TYPE,),
         "placement.groupName": (PLACEMENT_TYPE,),
     },
+    counts=("latestVersion", "defaultVersion"),
     outputs={
         "arn": "arn:aws:ec2:{region}:{account}:launch-template/{id}",
         "latestVersion": 1,
