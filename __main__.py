@@ -9,7 +9,9 @@ from pulumi.runtime.config import CONFIG
 
 import stackconfig
 from components.clusters.existing import MissingContext
+from components.guard import guard
 from components.image_repository import STEP, STEP_VARIABLE, image_repository
+from components.origin import tell_origins
 from components.platform import Platform
 from model.promises import gang_promise
 from stackconfig import artifacts, upstream
@@ -27,7 +29,9 @@ def main() -> None:
         pulumi.export("imageRepository", repository.url)
     if os.environ.get(STEP_VARIABLE) == STEP:
         return  # `make image push` makes the repository alone, by a target
+    tell_origins(stack, source)
     platform = Platform("muster", stack=stack, artifacts=upstream.of(stack, name=name))
+    guard(stack.cluster, platform, repository)
     pulumi.export("queueNames", platform.queue_names)
     pulumi.export("cluster", platform.cluster.outputs)
     pulumi.export("gangs", gang_promise(stack))

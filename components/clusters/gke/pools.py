@@ -112,12 +112,13 @@ def management(one: Pool) -> gcp.container.NodePoolManagementArgs:
     return gcp.container.NodePoolManagementArgs(auto_repair=is_lasting, auto_upgrade=is_lasting)
 
 
-def upgrades(one: Pool) -> gcp.container.NodePoolUpgradeSettingsArgs:
+def upgrades(one: Pool) -> gcp.container.NodePoolUpgradeSettingsArgs | None:
     """No GPU node is bought for the sake of an upgrade: there may be none, and a reservation has none to
     spare.
     """
     if one.capacity is Capacity.QUEUED:
-        return gcp.container.NodePoolUpgradeSettingsArgs(strategy="SHORT_LIVED")
+        # GKE sets SHORT_LIVED by itself there; the provider does not know the word.
+        return None
     surge, unavailable = (0, 1) if one.is_gpu else (1, 0)
     return gcp.container.NodePoolUpgradeSettingsArgs(
         strategy="SURGE", max_surge=surge, max_unavailable=unavailable

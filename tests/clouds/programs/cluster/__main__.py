@@ -3,10 +3,18 @@ stack file.
 """
 
 import os
+from pathlib import Path
 
 import pulumi
-from components.clusters.cluster import cluster_of
 
 import stackconfig
+from components.clusters.cluster import cluster_of
+from components.guard import guard
+from components.origin import tell_origins
 
-cluster_of(stackconfig.load(os.environ["CLUSTER_STACK"]), opts=pulumi.ResourceOptions())
+source = Path(os.environ["CLUSTER_STACK"])
+stack = stackconfig.load(source)
+tell_origins(stack, source)
+cluster = cluster_of(stack, opts=pulumi.ResourceOptions())
+assert isinstance(cluster, pulumi.Resource)
+guard(stack.cluster, cluster)
