@@ -116,7 +116,7 @@ class Cloud:
         made = Standing(table, id_, dict(inputs), added)
         self.standing[table.token, id_] = made
         self.log.append(("create", table.token, label))
-        self._begin(self._operate(made, fault, label))
+        self._begin(self._operate(made, fault, label, patience))
         await self._wait(made, patience, fault)
         return made
 
@@ -158,11 +158,11 @@ class Cloud:
 
     # What it is made of
 
-    async def _operate(self, made: Standing, fault: Fault | None, label: str) -> None:
+    async def _operate(self, made: Standing, fault: Fault | None, label: str, patience: float) -> None:
         if fault is Fault.HANG:
             await self._until_healed(made.table, label)
         else:
-            late = made.table.timeout * 1.5 if fault is Fault.STALL else 0
+            late = patience * 1.5 if fault is Fault.STALL else 0
             await asyncio.sleep((made.table.seconds + late) / self.pace)
         if fault is Fault.BROKEN:
             made.wrong = said(self.name, fault, label)

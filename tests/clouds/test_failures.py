@@ -1,0 +1,123 @@
+"""What goes wrong in a cloud: the message names the config line, the next `up` goes on from there, and what
+stands in the cloud is what stands in the state.
+"""
+
+from __future__ import annotations
+
+import re
+import signal
+from pathlib import Path
+
+import pytest
+
+from tests.clouds.conftest import ClusterOf
+from tests.clouds.engine import Workspace
+from tests.clouds.stack_files import OWN, edited
+from tests.clouds.standin.cloud import Cloud
+from tests.clouds.standin.faults import Fault, Ordered
+from tests.clouds.standin.serve import Clouds
+
+POOLS = {"gke": "gcp:container/nodePool:NodePool", "eks": "aws:eks/nodeGroup:NodeGroup"}
+CLUSTERS = {"gke": "gcp:container/cluster:Cluster", "eks": "aws:eks/cluster:Cluster"}
+# Only what the failures are about: a system pool and one queued pool.
+SMALL = {f"muster:pools.{name}": None for name in ("t4", "a100", "h100")}
+
+
+@pytest.fixture(params=["gke", "eks"])
+def name(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def cloud(name: str, clouds: Clouds) -> Cloud:
+    return clouds.gcp if name == "gke" else clouds.aws
+
+
+@pytest.fixture
+def stack(name: str, tmp_path: Path) -> Path:
+    return edited(OWN[name], tmp_path / "small.yaml", {**SMALL, "muster:cluster.protect": False})
+
+
+@pytest.fixture
+def workspace(stack: Path, cluster_of: ClusterOf) -> Workspace:
+    return cluster_of(stack)
+
+
+@pytest.mark.parametrize("fault", [Fault.QUOTA, Fault.STALL, Fault.BROKEN])
+def test_a_cluster_that_comes_up_without_its_pool_says_which_line_asked_and_the_next_up_converges(
+    fault: Fault, name: str, cloud: Cloud, stack: Path, workspace: Workspace
+) -> None:
+    pool = "l4" if name == "gke" else "a10g"
+    cloud.faults.append(Ordered(fault, POOLS[name], pool))
+    if fault is Fault.STALL:
+        cloud.pace = 20_000  # three hours of a cloud in half a second
+    failed = workspace.up(fails=True)
+
+    told = _told(failed.output, f"every-{pool}")
+    assert f"{stack}:{_line(stack, pool)}: muster:pools.{pool}" in told
+    assert re.search("quotaExceeded|VcpuLimitExceeded|timeout while|error state|CREATE_FAILED", told)
+    assert cloud.of(CLUSTERS[name])
+    _is_not_orphaned(cloud, workspace)
+
+    cloud.faults.clear()
+    workspace.up()
+    workspace.up("--refresh", "--expect-no-changes")
+    assert pool in str([each.id for each in cloud.of(POOLS[name])])
+    _is_not_orphaned(cloud, workspace)
+
+
+def test_a_cluster_without_quota_leaves_nothing_behind_that_the_state_does_not_know(
+    name: str, cloud: Cloud, stack: Path, workspace: Workspace
+) -> None:
+    cloud.faults.append(Ordered(Fault.DENIED, CLUSTERS[name]))
+    failed = workspace.up(fails=True)
+
+    told = _told(failed.output, "every")
+    assert f"{stack}:{_line(stack, 'cluster')}: muster:cluster" in told
+    assert re.search("forbidden|AccessDenied", told)
+    assert not cloud.of(CLUSTERS[name])
+    _is_not_orphaned(cloud, workspace)
+    workspace.destroy()
+    assert not cloud.standing
+
+
+def test_an_interrupted_up_lets_the_cloud_finish_and_the_next_up_converges(
+    name: str, cloud: Cloud, workspace: Workspace
+) -> None:
+    cloud.pace = 200  # a cluster takes long enough to be interrupted
+    run = workspace.interrupted(
+        "up",
+        "--yes",
+        "--skip-preview",
+        when=lambda: bool(cloud.of(CLUSTERS[name])),
+        number=signal.SIGINT,
+    )
+    assert run.code != 0
+    _is_not_orphaned(cloud, workspace)
+
+    cloud.pace = 2_000
+    workspace.up()
+    workspace.up("--expect-no-changes")
+    _is_not_orphaned(cloud, workspace)
+
+
+def _is_not_orphaned(cloud: Cloud, workspace: Workspace) -> None:
+    """What stands in the cloud is in the state, and the other way round."""
+    known = {
+        (each["type"], each["id"])
+        for each in workspace.state()
+        if each.get("custom") and each["type"].startswith(f"{cloud.name}:")
+    }
+    assert set(cloud.standing) == known
+
+
+def _told(output: str, name: str) -> str:
+    """What the engine says of one resource at the end: its lines in the diagnostics, whatever its type."""
+    sections = re.split(r"\n  (?=\w[\w:/]* \()", output.partition("Diagnostics:")[2])
+    return "\n".join(section for section in sections if f"({name}):" in section.partition("\n")[0])
+
+
+def _line(stack: Path, key: str) -> int:
+    lines = stack.read_text().splitlines()
+    pattern = re.compile(rf"\s*(muster:)?{key}:")
+    return next(number for number, line in enumerate(lines, 1) if pattern.match(line))
