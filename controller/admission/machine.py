@@ -47,7 +47,8 @@ def decide(now_is: Situation) -> Decision:
         return Decision(actions=everything(now_is))
     if not now_is.workload.spec.active:
         return _while_inactive(now_is)
-    if now_is.entry is None:
+    if now_is.entry is None or (now_is.is_leaving and not now_is.is_admitted):
+        # Whoever takes over asks anew: what we hold would be held twice, and nobody else would give it back.
         return Decision(actions=everything(now_is))
     if now_is.past.retry_at is not None or now_is.past.refused:
         # Somebody activated it. Take the note off: a later deactivation by others is not ours.
@@ -60,6 +61,11 @@ def decide(now_is: Situation) -> Decision:
             return Decision()  # Said already; Kueue evicts.
         case State.READY if now_is.is_admitted:
             return _while_running(now_is)
+        case State.PENDING if now_is.is_admitted:
+            # Its queue got this check while it ran. It has what it needs; asking would buy it once more.
+            return Decision(
+                actions=_set(now_is, State.READY, "ran before this check came; nothing is asked for")
+            )
     if now_is.policy is None:
         return Decision(actions=_say(now_is, "waits for an accepted GangPolicy; see its conditions"))
     try:

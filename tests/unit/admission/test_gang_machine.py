@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controller.admission.actions import State, StepIn
+from controller.admission.actions import SetEntry, State, StepIn
 from controller.admission.machine import decide
 from controller.gangs.identity import ATTEMPT
 from controller.gangs.retry import FIRST_TRY, REFUSED, RETRY_AT, TRIES
@@ -495,3 +495,21 @@ def test_a_gang_outside_the_quota_is_let_back_in_before_our_check_goes() -> None
     (stepping_in,) = decide(dataclasses.replace(staying, is_leaving=True)).actions
     assert isinstance(stepping_in, StepIn)
     assert stepping_in.history.retry_at is None
+
+
+def test_what_runs_when_its_queue_gets_our_check_is_not_bought_again() -> None:
+    world = World()
+    world.submit("a", {"main": ("l4", 1)})
+    run(world, 6)
+    running = world.situation("a")
+    assert running.is_admitted
+    entry = running.entry
+    assert entry is not None
+    fresh = msgspec.structs.replace(entry, state=State.PENDING, message="", pod_set_updates=())
+    status = msgspec.structs.replace(running.workload.status, admission_checks=(fresh,))
+    met = dataclasses.replace(
+        running, workload=msgspec.structs.replace(running.workload, status=status), requests=(), templates=()
+    )
+    (ready,) = decide(met).actions
+    assert isinstance(ready, SetEntry)
+    assert (ready.state, ready.updates) == (State.READY, ())

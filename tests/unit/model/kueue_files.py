@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+from model.names import KUEUE_API_VERSION
 from model.render import kueue
 from model.stack import Stack
 from stackconfig import load
@@ -23,4 +24,6 @@ def rendered(some: Stack) -> list[dict[str, Any]]:
     objects += kueue.admission_check(some)
     for group in kueue.by_department(some).values():
         objects += [item for items in group.values() for item in items]
-    return objects
+    return [
+        item for item in objects if item["apiVersion"] == KUEUE_API_VERSION or item["kind"] == "Namespace"
+    ]
