@@ -1,0 +1,104 @@
+"""The stacks of both clouds as the engine is told them: what is installed where, and what never is."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from components.platform import Platform
+from model.charts import ImageSource
+from stackconfig import load, upstream
+from tests.mocks.recorder import Program, run
+
+ROOT = Path(__file__).parents[2]
+IMAGE = ImageSource(gang_admission=f"registry.test/gang-admission@sha256:{'ab' * 32}")
+DEPLOYMENT = "kubernetes:apps/v1:Deployment"
+BUNDLE = "muster:k8s:Bundle"
+
+
+def platform(name: str) -> Program:
+    stack = replace(load(ROOT / "stacks" / f"Pulumi.{name}.yaml"), images=IMAGE)
+    artifacts = upstream.of(stack, name=name)
+    return run(lambda: Platform("muster", stack=stack, artifacts=artifacts))
+
+
+@pytest.fixture(scope="module")
+def eks() -> Program:
+    return platform("eks-prod")
+
+
+@pytest.fixture(scope="module")
+def gke() -> Program:
+    return platform("gke-prod")
+
+
+@pytest.mark.parametrize("name", ["gke-dev", "eks-dev"])
+def test_a_dev_stack_can_be_destroyed(name: str) -> None:
+    assert not [each.name for each in platform(name).resources if each.protect]
+
+
+def test_everything_is_installed_into_the_cluster_that_the_stack_makes(gke: Program, eks: Program) -> None:
+    for program in (gke, eks):
+        installed = [
+            each
+            for each in program.resources
+            if each.is_custom and each.type.startswith(("kubernetes:", "muster:k8s"))
+        ]
+        assert installed
+        for each in installed:
+            assert "::ml-prod-kubernetes::" in each.provider or "::ml-prod-bundles::" in each.provider
+
+
+def test_gke_brings_its_own_autoscaler_and_kind_of_request(gke: Program, eks: Program) -> None:
+    assert gke.one(BUNDLE, "crds").inputs["manifests"].keys() == {"gangpolicies"}
+    assert eks.one(BUNDLE, "crds").inputs["manifests"].keys() == {"gangpolicies", "provisioningrequests"}
+    assert not gke.of("muster:index:ClusterAutoscaler")
+
+
+def autoscaler(program: Program) -> dict[str, Any]:
+    found = program.one(DEPLOYMENT, "cluster-autoscaler-deployment").inputs
+    return dict(found["spec"]["template"]["spec"])
+
+
+def test_the_autoscaler_answers_requests_for_the_groups_of_its_cluster(eks: Program) -> None:
+    pod = autoscaler(eks)
+    (container,) = pod["containers"]
+    assert "--enable-provisioning-requests=true" in container["command"]
+    assert any(flag.endswith("k8s.io/cluster-autoscaler/ml-prod") for flag in container["command"])
+    assert pod["nodeSelector"] == {"muster.dev/pool": "system"}
+    assert pod["securityContext"]["runAsNonRoot"] is True
+    assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
+
+
+def test_the_autoscaler_finds_requests_rights_and_identity_when_it_starts(eks: Program) -> None:
+    deployment = eks.one(DEPLOYMENT, "cluster-autoscaler-deployment")
+    binding = eks.one(
+        "kubernetes:rbac.authorization.k8s.io/v1:ClusterRoleBinding",
+        "muster-cluster-autoscaler-clusterrolebinding",
+    )
+    assert eks.comes_after(deployment, eks.one(BUNDLE, "crds"))
+    assert eks.comes_after(deployment, binding)
+    provider = eks.one("pulumi:providers:kubernetes", "ml-prod-kubernetes")
+    identity = eks.one("aws:eks/podIdentityAssociation:PodIdentityAssociation", "ml-prod-autoscaler")
+    assert eks.comes_after(provider, identity)
+
+
+def rules(program: Program) -> Iterator[dict[str, Any]]:
+    for kind, name in (
+        ("ClusterRole", "muster-cluster-autoscaler-clusterrole"),
+        ("Role", "cluster-autoscaler-role"),
+    ):
+        yield from program.one(f"kubernetes:rbac.authorization.k8s.io/v1:{kind}", name).inputs["rules"]
+
+
+def test_the_autoscaler_reads_requests_writes_their_status_and_has_no_wildcard(eks: Program) -> None:
+    found = list(rules(eks))
+    for rule in found:
+        assert "*" not in [*rule["apiGroups"], *rule["resources"], *rule["verbs"]]
+        assert "secrets" not in rule["resources"]
+    verbs = {resource: rule["verbs"] for rule in found for resource in rule["resources"]}
+    assert verbs["provisioningrequests"] == ["get", "list", "watch"]
+    assert verbs["provisioningrequests/status"] == ["update", "patch"]
+    assert set(verbs["podtemplates"]) == {"get", "list", "watch"}

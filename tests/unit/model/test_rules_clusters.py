@@ -1,0 +1,236 @@
+"""The rules about clusters and nodes: each fires on what it is about, at its path, and on nothing else."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from model.capacity import Capacity, Reservation
+from model.clusters import (
+    Access,
+    Autoscaler,
+    Cluster,
+    EksCluster,
+    EksNetwork,
+    ExistingCluster,
+    ExistingNetwork,
+    ExistingVpc,
+    GkeCluster,
+    GkeNetwork,
+    ReleaseChannel,
+    SystemPool,
+)
+from model.machines import MACHINES
+from model.nodes import Image, LocalDisks, NodeNetwork, Placement
+from model.pools import Pool
+from model.promises import ALL_OR_NOTHING, NOT_PROMISED, gang_promise
+from model.rules import check
+from model.stack import GangAdmission, GangMode, Stack
+from tests.unit.model.model_stacks import CPU, GKE, H100, L4
+
+EKS = EksCluster(name="ml", region="us-east-1", zones=("us-east-1a", "us-east-1b"))
+EXISTING = ExistingCluster(name="ml", context="ml")
+EC2 = replace(CPU, machine=MACHINES["m6i.xlarge"])
+P5 = Pool(
+    name="p5",
+    machine=MACHINES["p5.48xlarge"],
+    gpus_per_node=8,
+    capacity=Capacity.CAPACITY_BLOCK,
+    max_nodes=2,
+    reservation=Reservation(name="cr-1"),
+    zones=("us-east-1a",),
+    efa=True,
+)
+ROLE = "arn:aws:iam::123456789012:role/a"
+OFF = GangAdmission(mode=GangMode.OFF)
+
+
+def found(cluster: Cluster, *pools: Pool, gangs: GangAdmission | None = None) -> dict[str, str]:
+    """path -> level."""
+    cpu = EC2 if cluster.provider == "eks" else CPU
+    stack = Stack(
+        cluster=cluster,
+        pools=(cpu, *pools),
+        departments=(),
+        gang_admission=gangs or GangAdmission(),
+    )
+    return {each.path: each.level for each in check(stack)}
+
+
+def test_sound_clusters_and_pools_break_no_rule() -> None:
+    assert found(GKE, L4, H100) == {}
+    assert found(EKS, P5) == {}
+    assert found(EXISTING, L4) == {}
+
+
+@pytest.mark.parametrize(
+    ("change", "path"),
+    [
+        ({"name": "Ml"}, "name"),
+        ({"region": "us-central1-a"}, "region"),
+        ({"zones": ("europe-west4-a",)}, "zones[0]"),
+        ({"kms_key": "my-key"}, "kmsKey"),
+        ({"release_channel": ReleaseChannel.REGULAR}, "releaseChannel"),
+        ({"authorized_networks": {"office": "198.51.100.7/24"}}, "authorizedNetworks.office"),
+        ({"network": GkeNetwork(control_plane="172.16.0.0/24")}, "network.controlPlane"),
+        ({"network": GkeNetwork(services="10.0.0.0/20")}, "network.services"),
+        ({"network": GkeNetwork(nodes="10.0.0.0/29")}, "network.nodes"),
+        ({"network": GkeNetwork(pods="10.4.0.0/20")}, "network.pods"),
+        ({"network": GkeNetwork(pods="ten")}, "network.pods"),
+        ({"system_pool": SystemPool(machine=MACHINES["g2-standard-4"])}, "systemPool.machine"),
+        (
+            {"system_pool": SystemPool(machine=MACHINES["e2-standard-4"], min_nodes=9)},
+            "systemPool.minNodes",
+        ),
+    ],
+)
+def test_a_gke_cluster_that_google_would_refuse_is_refused_here(change: Mapping[str, Any], path: str) -> None:
+    assert found(replace(GKE, **change), L4, H100) == {f"muster:cluster.{path}": "error"}
+
+
+def test_who_may_reach_the_control_plane_is_said_and_the_whole_internet_is_a_warning() -> None:
+    nobody = replace(GKE, authorized_networks={})
+    assert found(nobody, L4) == {"muster:cluster.authorizedNetworks": "warning"}
+    assert found(replace(nobody, private_endpoint=True), L4) == {}
+    anybody = replace(GKE, authorized_networks={"all": "0.0.0.0/0"})
+    assert found(anybody, L4) == {"muster:cluster.authorizedNetworks.all": "warning"}
+    assert found(replace(EKS, public_cidrs=("0.0.0.0/0",))) == {"muster:cluster.publicCidrs[0]": "warning"}
+
+
+def test_a_channel_is_free_where_no_pool_is_queued() -> None:
+    plain = replace(L4, capacity=Capacity.ON_DEMAND, provisioning_class=None)
+    assert found(replace(GKE, release_channel=ReleaseChannel.STABLE), plain) == {}
+
+
+@pytest.mark.parametrize(
+    ("change", "path"),
+    [
+        ({"name": "-ml"}, "name"),
+        ({"version": "latest"}, "version"),
+        ({"zones": ("us-east-1a",)}, "zones"),
+        ({"zones": ("us-east-1a", "us-west-2a")}, "zones[1]"),
+        ({"network": EksNetwork(cidr="10.0.0.0/28")}, "network.cidr"),
+        (
+            {
+                "zones": ("us-east-1a",),
+                "network": EksNetwork(existing=ExistingVpc(vpc="v", private_subnets={"us-east-1a": "s"})),
+            },
+            "network.existing.privateSubnets",
+        ),
+        ({"public_cidrs": ("here",)}, "publicCidrs[0]"),
+        ({"logs": ("api", "audits")}, "logs[1]"),
+        ({"log_days": 100}, "logDays"),
+        ({"access": {"a": Access(principal="role/a", groups=("g",))}}, "access.a"),
+        ({"access": {"a": Access(principal=ROLE)}}, "access.a"),
+        (
+            {"access": {"a": Access(principal=ROLE, groups=("system:masters",))}},
+            "access.a.groups",
+        ),
+    ],
+)
+def test_an_eks_cluster_that_amazon_would_refuse_is_refused_here(
+    change: Mapping[str, Any], path: str
+) -> None:
+    assert found(replace(EKS, **change)) == {f"muster:cluster.{path}": "error"}
+
+
+@pytest.mark.parametrize(
+    ("pool", "path"),
+    [
+        (replace(L4, max_run=60), "maxRunDuration"),
+        (replace(L4, parameters={"maxRunDurationSeconds": "604801"}), "parameters.maxRunDurationSeconds"),
+        (replace(L4, parameters={"maxRunDurationSeconds": "1h"}), "parameters.maxRunDurationSeconds"),
+        (replace(L4, parameters={"maxRunDurationSeconds": "60"}), "parameters.maxRunDurationSeconds"),
+        (
+            replace(L4, max_run=3600, parameters={"maxRunDurationSeconds": "7200"}),
+            "parameters.maxRunDurationSeconds",
+        ),
+        (replace(L4, placement=Placement.COMPACT, zones=("us-central1-a",)), "placement"),
+        (replace(L4, zones=("us-east1-b",)), "zones[0]"),
+        (replace(L4, zones=("us-central1-a", "us-central1-a")), "zones"),
+        (replace(L4, image=Image.AL2023), "image"),
+        (replace(L4, local_disks=LocalDisks.EPHEMERAL), "localDisks"),
+        (replace(L4, efa=True), "efa"),
+        (replace(L4, labels={"muster.dev/pool": "x"}), "labels"),
+    ],
+)
+def test_what_a_queued_gke_pool_cannot_have_is_refused(pool: Pool, path: str) -> None:
+    assert found(GKE, pool) == {f"muster:pools.l4.{path}": "error"}
+
+
+@pytest.mark.parametrize(
+    ("pool", "path"),
+    [
+        (replace(P5, zones=()), "zones"),
+        (replace(P5, zones=("us-east-1a", "us-east-1b")), "zones"),
+        (replace(P5, min_nodes=1), "minNodes"),
+        (replace(P5, reservation=Reservation(name="my-block")), "reservation"),
+        (replace(P5, reservation=Reservation(name="cr-1", project="p")), "reservation.project"),
+        (replace(P5, max_run=3600), "maxRunDuration"),
+        (replace(P5, networks=(NodeNetwork(network="n", subnetwork="s"),)), "networks"),
+        (replace(P5, machine=MACHINES["p5.4xlarge"], gpus_per_node=1, image=Image.COS), "image"),
+    ],
+)
+def test_what_a_capacity_block_cannot_have_is_refused(pool: Pool, path: str) -> None:
+    assert found(EKS, pool) == {f"muster:pools.p5.{path}": "error"}
+
+
+def test_a_group_of_reservations_spans_zones_and_is_no_block() -> None:
+    group = Reservation(name="arn:aws:resource-groups:us-east-1:1:group/r")
+    pool = replace(P5, capacity=Capacity.RESERVATION, reservation=group, zones=())
+    assert found(EKS, pool) == {}
+    block = replace(P5, reservation=group)
+    assert found(EKS, block) == {"muster:pools.p5.reservation": "error"}
+
+
+def test_compact_nodes_stand_in_one_zone_on_machines_that_can() -> None:
+    a100 = Pool(
+        name="a100",
+        machine=MACHINES["a2-highgpu-8g"],
+        gpus_per_node=8,
+        capacity=Capacity.ON_DEMAND,
+        max_nodes=2,
+        placement=Placement.COMPACT,
+        zones=("us-central1-a",),
+    )
+    assert found(GKE, a100) == {}
+    assert found(GKE, replace(a100, zones=())) == {"muster:pools.a100.zones": "error"}
+    t4 = replace(a100, machine=MACHINES["n1-standard-8"], gpus_per_node=1)
+    assert found(GKE, t4) == {"muster:pools.a100.placement": "error"}
+
+
+def test_a_name_that_a_node_pool_cannot_have_is_refused() -> None:
+    assert found(GKE, replace(L4, name="4l")) == {"muster:pools.4l": "error"}
+    assert found(EXISTING, replace(L4, name="4l")) == {}
+
+
+def test_of_nodes_that_somebody_else_makes_nothing_can_be_said() -> None:
+    pool = replace(L4, zones=("a",), image=Image.COS, labels={"a": "b"})
+    assert found(EXISTING, pool) == {
+        "muster:pools.l4.zones": "error",
+        "muster:pools.l4.image": "error",
+        "muster:pools.l4.labels": "error",
+    }
+
+
+def test_karpenter_is_taken_without_gang_admission_and_then_promises_nothing() -> None:
+    karpenter = replace(EXISTING, autoscaler=Autoscaler.KARPENTER)
+    pool = replace(L4, capacity=Capacity.ON_DEMAND, provisioning_class=None)
+    assert found(karpenter, pool) == {"muster:cluster.autoscaler": "error"}
+    assert found(karpenter, pool, gangs=OFF) == {"muster:cluster.autoscaler": "warning"}
+    stack = Stack(cluster=karpenter, pools=(CPU, pool), departments=(), gang_admission=OFF)
+    assert gang_promise(stack) == NOT_PROMISED
+    assert gang_promise(Stack(cluster=GKE, pools=(CPU, L4), departments=())) == ALL_OR_NOTHING
+
+
+@pytest.mark.parametrize("autoscaler", [Autoscaler.KARPENTER, Autoscaler.NONE])
+def test_nothing_is_queued_where_nobody_answers(autoscaler: Autoscaler) -> None:
+    cluster = replace(EXISTING, autoscaler=autoscaler)
+    assert found(cluster, L4, gangs=OFF)["muster:pools.l4.capacity"] == "error"
+
+
+def test_an_existing_network_of_google_s_needs_no_ranges() -> None:
+    there = ExistingNetwork(network="n", subnetwork="s", pods="p", services="v")
+    cluster: GkeCluster = replace(GKE, network=GkeNetwork(pods="nonsense", existing=there))
+    assert found(cluster, L4) == {}
