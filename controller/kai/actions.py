@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from controller.gangs.actions import CreateRequest, CreateTemplates, Delete, Tell, WaitsFor
+from controller.gangs.objects import Toleration
 from controller.gangs.retry import History
 from controller.kai.objects import GatedPod
 from controller.kai.pieces import Piece
@@ -20,6 +21,8 @@ class Lift:
     pod: GatedPod
     annotations: Mapping[str, str]
     node_selector: Mapping[str, str]
+    tolerations: tuple[Toleration, ...] = ()
+    """To be added to the pod's own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

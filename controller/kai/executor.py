@@ -9,6 +9,8 @@ from collections.abc import Iterable, Sequence
 from itertools import groupby
 from typing import Any, Final
 
+import msgspec
+
 from controller.gangs.actions import CreateRequest, CreateTemplates, Delete, Tell
 from controller.gangs.objects import PROVISIONING_REQUEST
 from controller.gangs.reasons import loss
@@ -78,7 +80,21 @@ class Executor:
         }
         if action.node_selector:
             body["spec"]["nodeSelector"] = dict(action.node_selector)
+        if action.tolerations:
+            body["spec"]["tolerations"] = await self._tolerations(action)
         await self._patch(pod, body)
+
+    async def _tolerations(self, action: Lift) -> list[dict[str, Any]]:
+        """The whole list, which a patch replaces: the pod's own as they are (the cache keeps not all of a
+        toleration), and what is to be added.
+        """
+        try:
+            live = await self._client.get(WHOLE_POD, action.pod.key)
+        except NotFound:
+            return []
+        own: list[dict[str, Any]] = live.spec.get("tolerations", [])
+        added = [msgspec.to_builtins(each) for each in action.tolerations]
+        return [*own, *(each for each in added if each not in own)]
 
     async def _note(self, action: Note) -> None:
         notes = {**annotations(action.history), STATUS: action.status}

@@ -17,7 +17,7 @@ not this machine's: KAI evicts what falls below its minimum, KubeRay makes the p
 gated.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime
 
@@ -32,6 +32,7 @@ from controller.gangs.assembly import (
     next_step,
     surplus,
 )
+from controller.gangs.demand import Demand
 from controller.gangs.identity import ATTEMPT
 from controller.gangs.progress import released, waiting
 from controller.gangs.promises import Claim, promises
@@ -39,6 +40,8 @@ from controller.gangs.reasons import Loss, loss
 from controller.gangs.retry import History, history, next_try
 from controller.kai.actions import Action, Decision, Lift, Note, Recall
 from controller.kai.labels import STATUS, is_gated
+from controller.kai.objects import GatedPod
+from controller.kai.pieces import lacking
 from controller.kai.progress import incomplete, outside, passes, refused, unreadable, waits_for_room
 from controller.kai.room import shortage
 from controller.kai.situation import Scene, Situation
@@ -194,24 +197,26 @@ def _break_off(mine: Situation, policy: GangPolicy, lost: list[Loss]) -> Decisio
 def _pass(mine: Situation, claims: Iterable[Claim], *, nodes: int) -> Iterator[Action]:
     """Every pod stamped and ungated; the leader last, because the batch is known by its gate."""
     by_pod_set = {claim.pod_set: claim for claim in claims}
-    pool_of_pod = {
-        pod.metadata.uid: (piece.demand.needs.node_selector, by_pod_set.get(piece.demand.pod_set))
-        for piece in mine.pieces
-        for pod in piece.pods
-    }
+    demands = {pod.metadata.uid: piece.demand for piece in mine.pieces for pod in piece.pods}
     *others, leader = (*mine.batch.gated[1:], mine.batch.gated[0])
     for pod in (*others, leader):
-        selector, claim = pool_of_pod.get(pod.metadata.uid, ({}, None))
-        added = {key: value for key, value in selector.items() if key not in pod.spec.node_selector}
-        notes = {ATTEMPT: mine.batch.attempt}
-        if pod is leader:
-            notes[STATUS] = passes(nodes)
-        yield Lift(
-            pod=pod,
-            annotations={**notes, **(claim.annotations if claim else {})},
-            node_selector={**added, **(claim.node_selector if claim else {})},
-        )
+        demand = demands.get(pod.metadata.uid)
+        notes = {ATTEMPT: mine.batch.attempt} | ({STATUS: passes(nodes)} if pod is leader else {})
+        yield _lift(pod, demand, by_pod_set.get(demand.pod_set) if demand else None, notes)
     yield Tell(kind="Normal", reason="GangReady", message=f"{len(mine.batch.pods)} pods {passes(nodes)}")
+
+
+def _lift(pod: GatedPod, demand: Demand | None, claim: Claim | None, notes: Mapping[str, str]) -> Lift:
+    """`demand` is None for a pod that may go anywhere."""
+    if demand is None:
+        return Lift(pod=pod, annotations=notes, node_selector={})
+    wanted = {**demand.needs.node_selector, **(claim.node_selector if claim else {})}
+    return Lift(
+        pod=pod,
+        annotations={**notes, **(claim.annotations if claim else {})},
+        node_selector={key: value for key, value in wanted.items() if key not in pod.spec.node_selector},
+        tolerations=lacking(demand.flavor, pod.spec.tolerations),
+    )
 
 
 # The way back

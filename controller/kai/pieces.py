@@ -11,18 +11,30 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import ceil
+from typing import Final
 
 from controller.gangs.demand import Demand, PodNeeds, pod_amounts, pod_needs
+from controller.gangs.objects import Toleration
 from controller.kai.labels import group_of, pool_of
 from controller.kai.objects import GatedPod, RayCluster
 from model.gangpolicy import FlavorPolicy, GangPolicy
-from model.names import GPU_RESOURCE, POOL_LABEL
+from model.names import (
+    GKE_QUEUED_CLASS,
+    GKE_QUEUED_TAINT_KEY,
+    GPU_RESOURCE,
+    GPU_TAINT_KEY,
+    POOL_LABEL,
+)
 from model.pods import Amounts
 
 FRACTION = "gpu-fraction"
 MEMORY = "gpu-memory"
 DEVICES = "gpu-fraction-num-devices"
 """Pod annotations of KAI: a part of one GPU, or MiB of it, on how many GPUs at once (docs/gpu-sharing)."""
+
+
+_GPU: Final = Toleration(key=GPU_TAINT_KEY, operator="Exists", effect="NoSchedule")
+_QUEUED: Final = Toleration(key=GKE_QUEUED_TAINT_KEY, operator="Exists", effect="NoSchedule")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,8 +115,20 @@ def _place(pod: GatedPod, cluster: RayCluster, policy: GangPolicy) -> _Placed | 
         return None
     pinned = {POOL_LABEL: pool}
     own = {key: value for key, value in pod.spec.node_selector.items() if key not in _pins(flavor)}
-    needs = replace(pod_needs(pod.spec, amounts, node_selector=pinned), node_selector={**own, **pinned})
+    needs = pod_needs(
+        pod.spec, amounts, node_selector=pinned, tolerations=lacking(flavor, pod.spec.tolerations)
+    )
+    needs = replace(needs, node_selector={**own, **pinned})
     return _Placed(pod=pod, flavor=flavor, needs=needs, share=share(pod, flavor.gpu_memory))
+
+
+def lacking(flavor: FlavorPolicy, own: Sequence[Toleration]) -> tuple[Toleration, ...]:
+    """What the nodes of the pool are tainted with and the pod does not tolerate by itself. Kueue adds such
+    tolerations from its ResourceFlavors; KAI has no such place.
+    """
+    wanted = [_GPU] if flavor.gpus_per_node else []
+    wanted += [_QUEUED] if flavor.provisioning_class_name == GKE_QUEUED_CLASS else []
+    return tuple(each for each in wanted if each not in own)
 
 
 def _pins(flavor: FlavorPolicy) -> set[str]:

@@ -9,11 +9,13 @@ from fractions import Fraction
 from math import ceil
 from typing import Any, Final
 
+import msgspec
+
 from controller.gangs.owner import Owner
 from controller.gangs.templates import Json, fill_requests
 from controller.kai.labels import CLUSTER_NAME, CLUSTER_UID
 from controller.kai.objects import RAY_CLUSTER, RayCluster, WholePod
-from controller.kai.pieces import Piece
+from controller.kai.pieces import Piece, lacking
 from model.pods import Amounts
 
 # What belongs to one pod of many, or that a template may not carry beside its class.
@@ -28,6 +30,8 @@ def template_of(pod: WholePod, piece: Piece) -> Json:
     """The template of a piece, made from one of its pods."""
     spec: Json = {key: deepcopy(value) for key, value in pod.spec.items() if key not in _OWN}
     spec["nodeSelector"] = {**spec.get("nodeSelector", {}), **piece.demand.needs.node_selector}
+    added = lacking(piece.demand.flavor, piece.pods[0].spec.tolerations)
+    spec["tolerations"] = [*spec.get("tolerations", []), *map(msgspec.to_builtins, added)]
     if piece.is_packed:
         spec.pop("initContainers", None)
         spec["containers"] = [_packed(spec["containers"][0], piece.demand.needs.amounts)]

@@ -14,7 +14,7 @@ from localplane import bare
 from localplane.bare import ControlPlane
 from localplane.bare.programs import CRDS, PROVISIONING_CRD
 from model.render import kueue, ray, tenancy
-from model.stack import Stack
+from model.stack import Scheduler, Stack
 from stackconfig import load
 from tests import built
 from tests.integration.tenancy import crds
@@ -123,7 +123,7 @@ def _accounts() -> list[Object]:
     ]
     everything.append({"apiGroups": [""], "resources": ["pods", "pods/*", "podtemplates"], "verbs": ["*"]})
     objects += [_named("ClusterRole", "controllers", rules=everything)]
-    ours = gang_authority.manager_cluster_rules()
+    ours = gang_authority.manager_cluster_rules(Scheduler.KUEUE)
     objects += [_named("ClusterRole", "ours", rules=ours)]
     for name, (namespace, sa) in CONTROLLERS.items():
         objects.append(_account(namespace, sa))

@@ -68,8 +68,10 @@ from model.names import (
 )
 
 START = datetime(2026, 11, 21, 10, 0, tzinfo=UTC)
-GPU_TAINT = Taint(key="nvidia.com/gpu", effect="NoSchedule", value="present")
-TOLERATION = Toleration(key="nvidia.com/gpu", operator="Exists")
+TAINTS = (
+    Taint(key="nvidia.com/gpu", effect="NoSchedule", value="present"),
+    Taint(key="cloud.google.com/gke-queued", effect="NoSchedule", value="true"),
+)
 NO_BOUND = Share(quota=-1, limit=-1)
 PRIORITIES = {
     name: PriorityClass(metadata=ObjectMeta(name=name), value=value)
@@ -209,7 +211,6 @@ class World:
             spec=GatedSpec(
                 containers=(Container(resources=ResourceNeeds(requests=requests)),),
                 node_selector={POOL_LABEL: shape.pool},
-                tolerations=(TOLERATION,),
                 scheduling_gates=(Gate(name=GANG_GATE),),
             ),
             status=PodStatus(phase="Pending"),
@@ -288,9 +289,9 @@ class World:
             raise Crash
         self.writes += 1
         match action:
-            case Lift(pod=pod, annotations=notes, node_selector=selector):
+            case Lift(pod=pod, annotations=notes, node_selector=selector, tolerations=added):
                 self._check_standing(pod, str(notes.get(CONSUME_ANNOTATION, "")))
-                self._patch(pod, notes, selector=selector, lift=True)
+                self._patch(pod, notes, selector=selector, added=added, lift=True)
             case Note(pod=pod, history=history, status=status):
                 self._patch(pod, {**annotations(history), STATUS: status})
             case Recall(pod=pod):
@@ -341,6 +342,7 @@ class World:
         notes: object,
         *,
         selector: object = None,
+        added: tuple[Toleration, ...] = (),
         lift: bool = False,
     ) -> None:
         held = self.pods.get(pod.metadata.name)
@@ -350,10 +352,11 @@ class World:
         kept = {key: value for key, value in merged.items() if value is not None}
         spec = held.spec
         if lift:
-            added = {**spec.node_selector, **dict(selector or {})}  # type: ignore[call-overload]  # a Mapping
-            assert is_gated(held) or added == spec.node_selector, "a selector changed without a gate"
+            pinned = {**spec.node_selector, **dict(selector or {})}  # type: ignore[call-overload]  # a Mapping
+            assert is_gated(held) or pinned == spec.node_selector, "a selector changed without a gate"
             gates = tuple(gate for gate in spec.scheduling_gates if gate.name != GANG_GATE)
-            spec = replace(spec, node_selector=added, scheduling_gates=gates)
+            tolerated = (*spec.tolerations, *(each for each in added if each not in spec.tolerations))
+            spec = replace(spec, node_selector=pinned, scheduling_gates=gates, tolerations=tolerated)
         self.pods[held.metadata.name] = replace(
             held, metadata=replace(held.metadata, annotations=kept), spec=spec
         )
@@ -405,7 +408,7 @@ class World:
                 metadata=ObjectMeta(
                     name=key, uid=f"uid-{key}", labels={POOL_LABEL: pool, GKE_LEASE_LABEL: lease}
                 ),
-                spec=NodeSpec(taints=(GPU_TAINT,)),
+                spec=NodeSpec(taints=TAINTS),
                 status=NodeStatus(
                     conditions=(Condition(type="Ready", status="True" if ready else "False"),),
                     allocatable={"cpu": "8", "memory": "32Gi", "pods": "20", GPU_RESOURCE: "1"},
@@ -467,6 +470,8 @@ class World:
     def _fits(self, pod: GatedPod, key: str, room: Fraction) -> bool:
         labels = self.nodes[key].metadata.labels
         fits = all(labels.get(name) == value for name, value in pod.spec.node_selector.items())
+        tolerated = {each.key for each in pod.spec.tolerations}
+        assert not fits or {taint.key for taint in TAINTS} <= tolerated, "sent where it may not run"
         return fits and room >= self._gpus(pod)
 
     def _room(self, key: str) -> Fraction:

@@ -1,0 +1,352 @@
+"""KAI gangs on a real API server: the manager with its own rights, the simulated autoscaler, scripted KAI.
+
+The manager and the autoscaler are the programs themselves; KAI, KubeRay and KWOK are tests/kai/standin.py.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import secrets
+import subprocess
+import sys
+import time
+import urllib.error
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+
+from components import gang_authority
+from localplane.autoscaler import manifests, names
+from model.gangpolicy import DetailSelector, FlavorPolicy, GangPolicy, KaiPolicy, crd, to_manifest
+from model.names import (
+    CLASS_ANNOTATION,
+    CONSUME_ANNOTATION,
+    GANG_GATE,
+    GKE_LEASE_DETAIL,
+    GKE_LEASE_LABEL,
+    GKE_QUEUED_CLASS,
+    GPU_RESOURCE,
+    POOL_LABEL,
+    SYSTEM_NAMESPACE,
+)
+from model.stack import Scheduler
+from tests.kai.definitions import ours
+from tests.kai.standin import QUEUES, StandIn
+
+if TYPE_CHECKING:
+    from tests.integration.conftest import ApiServer
+
+_ROOT = Path(__file__).resolve().parents[3]
+_PATIENCE = 90.0
+_RBAC = "/apis/rbac.authorization.k8s.io/v1"
+_AUTOSCALER = "/apis/autoscaling.x-k8s.io/v1"
+_GKE_TAINT = "cloud.google.com/gke-queued=true:NoSchedule"
+_POOLS = {
+    "times": {"scaleDown": "5s", "scaleDownConsumed": "5s"},
+    "pools": [
+        {
+            "name": "l4",
+            "kind": "kwok",
+            "cpu": "8",
+            "memory": "32Gi",
+            "gpus": 1,
+            "maxNodes": 8,
+            "stock": 8,
+            "provisionDelay": "2s",
+            "taints": ["nvidia.com/gpu=present:NoSchedule", _GKE_TAINT],
+            "classes": [GKE_QUEUED_CLASS],
+        }
+    ],
+}
+POLICY = GangPolicy(
+    flavors=(
+        FlavorPolicy(
+            name="l4",
+            provisioning_class_name=GKE_QUEUED_CLASS,
+            node_selector_from_details=(DetailSelector(key=GKE_LEASE_LABEL, detail=GKE_LEASE_DETAIL),),
+            max_nodes=8,
+            gpus_per_node=1,
+            gpu_memory=24_576,
+        ),
+    ),
+    kai=KaiPolicy(),
+)
+_KINDS = {
+    "Namespace": "/api/v1/namespaces",
+    "ServiceAccount": f"/api/v1/namespaces/{names.NAMESPACE}/serviceaccounts",
+    "ConfigMap": f"/api/v1/namespaces/{names.NAMESPACE}/configmaps",
+    "ClusterRole": f"{_RBAC}/clusterroles",
+    "ClusterRoleBinding": f"{_RBAC}/clusterrolebindings",
+    "Role": f"{_RBAC}/namespaces/{names.NAMESPACE}/roles",
+    "RoleBinding": f"{_RBAC}/namespaces/{names.NAMESPACE}/rolebindings",
+}
+# Ray's own kind, cut to what is told apart here; KubeRay's definition has a million bytes.
+_ANYTHING = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+_RAY_CLUSTERS = {
+    "apiVersion": "apiextensions.k8s.io/v1",
+    "kind": "CustomResourceDefinition",
+    "metadata": {"name": "rayclusters.ray.io"},
+    "spec": {
+        "group": "ray.io",
+        "scope": "Namespaced",
+        "names": {"kind": "RayCluster", "plural": "rayclusters", "singular": "raycluster"},
+        "versions": [
+            {
+                "name": "v1",
+                "served": True,
+                "storage": True,
+                "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": _ANYTHING}}},
+            }
+        ],
+    },
+}
+
+
+@dataclass
+class Stack:
+    """A KAI stack in small: its API server, its team's namespace and its programs."""
+
+    server: ApiServer
+    namespace: str
+    folder: Path
+    kai: StandIn
+    children: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+
+    # Programs
+
+    def start(self, program: str, *arguments: str) -> None:
+        with self._log(program).open("ab") as log:
+            argv = [sys.executable, "-m", *arguments]
+            environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
+            self.children[program] = subprocess.Popen(
+                argv, cwd=_ROOT, stdout=log, stderr=log, env=environment
+            )
+
+    def start_manager(self) -> None:
+        arguments = ("--no-leader-elect", "--health-port=0", f"--kubeconfig={self._manager_kubeconfig()}")
+        self.start("manager", "controller", "manager", *arguments)
+
+    def start_autoscaler(self) -> None:
+        config = self.server.service_account_kubeconfig(names.NAMESPACE, names.SERVICE_ACCOUNT)
+        arguments = ("--kubeconfig", str(config), "--control", str(self.folder / "nobody.sock"))
+        self.start("autoscaler", "localplane.autoscaler", *arguments, "--clock-scale", "10")
+
+    def kill(self, program: str) -> None:
+        child = self.children.pop(program)
+        child.kill()
+        child.wait(20)
+
+    def _manager_kubeconfig(self) -> Path:
+        written = self.server.service_account_kubeconfig(SYSTEM_NAMESPACE, gang_authority.MANAGER)
+        path = self.folder / "manager.json"
+        path.write_text(json.dumps(yaml.safe_load(written.read_text())))
+        return path
+
+    def _log(self, program: str) -> Path:
+        return self.folder / f"{program}.log"
+
+    def logs(self) -> str:
+        files = sorted(self.folder.glob("*.log"))
+        return "\n".join(f"== {file.name}\n{file.read_text()[-4000:]}" for file in files)
+
+    # Objects
+
+    def submit(self, name: str, *, workers: int, fraction: str = "", queue: str = "team-a") -> None:
+        """All of its workers are KAI's minimum."""
+        body = {
+            "apiVersion": "ray.io/v1",
+            "kind": "RayCluster",
+            "metadata": {"name": name, "labels": {"kai.scheduler/queue": queue}},
+            "spec": {
+                "headGroupSpec": {"template": _template()},
+                "workerGroupSpecs": [_workers(workers, least=workers, fraction=fraction)],
+            },
+        }
+        self.server.call("POST", self._clusters, body)
+
+    def grow(self, name: str, workers: int, *, least: int) -> None:
+        body = {"spec": {"workerGroupSpecs": [_workers(workers, least=least)]}}
+        path, kind = f"{self._clusters}/{name}", "application/merge-patch+json"
+        self.server.call("PATCH", path, body, content_type=kind)
+
+    def end(self, name: str) -> None:
+        self.server.call("DELETE", f"{self._clusters}/{name}")
+
+    @property
+    def _clusters(self) -> str:
+        return f"/apis/ray.io/v1/namespaces/{self.namespace}/rayclusters"
+
+    def pods(self, name: str) -> list[dict[str, Any]]:
+        return [pod for pod in self.kai.pods() if pod["metadata"]["labels"]["ray.io/cluster"] == name]
+
+    def bound(self, name: str) -> int:
+        return sum("nodeName" in pod["spec"] for pod in self.pods(name))
+
+    def requests(self) -> list[dict[str, Any]]:
+        path = f"{_AUTOSCALER}/namespaces/{self.namespace}/provisioningrequests"
+        return list(self.server.call("GET", path)["items"])
+
+    def nodes(self) -> int:
+        return len(self.server.call("GET", "/api/v1/nodes")["items"])
+
+    def told(self, name: str = "") -> str:
+        """What the pods of a cluster say, or of all."""
+        pods = self.pods(name) if name else self.kai.pods()
+        notes = [pod["metadata"].get("annotations", {}) for pod in pods]
+        return " / ".join(
+            each["muster.dev/gang-status"] for each in notes if "muster.dev/gang-status" in each
+        )
+
+    def events(self) -> set[tuple[str, str]]:
+        path = f"/apis/events.k8s.io/v1/namespaces/{self.namespace}/events"
+        items = self.server.call("GET", path)["items"]
+        return {(item["regarding"]["name"], item["reason"]) for item in items}
+
+    def eventually(self, reached: Callable[[], object], what: str) -> None:
+        end = time.monotonic() + _PATIENCE
+        while time.monotonic() < end:
+            with contextlib.suppress(urllib.error.URLError, OSError):
+                if reached():
+                    return
+            time.sleep(0.1)
+        raise AssertionError(f"never came true: {what}; told: {self.told()}\n{self.logs()}")
+
+
+def _workers(count: int, *, least: int, fraction: str = "") -> dict[str, Any]:
+    template = _template(fraction)
+    return {"groupName": "workers", "replicas": count, "minReplicas": least, "template": template}
+
+
+def _template(fraction: str = "") -> dict[str, Any]:
+    """A pod of one GPU, or of a part of one, as the webhook leaves it: behind the gate."""
+    requests = {"cpu": "1", "memory": "1Gi"} | ({} if fraction else {GPU_RESOURCE: "1"})
+    limits = {} if fraction else {GPU_RESOURCE: "1"}
+    container = {"name": "ray", "image": "none", "resources": {"requests": requests, "limits": limits}}
+    return {
+        "metadata": {"annotations": {"gpu-fraction": fraction} if fraction else {}},
+        "spec": {
+            "schedulingGates": [{"name": GANG_GATE}],
+            "nodeSelector": {POOL_LABEL: "l4"},
+            "containers": [container],
+        },
+    }
+
+
+@pytest.fixture(scope="module")
+def prepared(api_server: ApiServer) -> Iterator[ApiServer]:
+    """The kinds, the rights and the policy of a KAI stack."""
+    api_server.define([*ours().values(), crd(), _RAY_CLUSTERS])
+    for manifest in manifests.manifests():
+        if manifest["metadata"]["name"] == names.POOLS_CONFIG:
+            manifest = {**manifest, "data": {names.POOLS_KEY: yaml.safe_dump(_POOLS)}}
+        api_server.apply(manifest, f"{_KINDS[manifest['kind']]}/{manifest['metadata']['name']}")
+    _authorize_manager(api_server)
+    policies = "/apis/muster.dev/v1alpha1/gangpolicies"
+    api_server.apply(to_manifest(POLICY), f"{policies}/default")
+    yield api_server
+    api_server.call("DELETE", f"{policies}/default")
+    for name in (names.POOLS_CONFIG, names.STATUS_CONFIG):
+        with contextlib.suppress(urllib.error.HTTPError):
+            api_server.call("DELETE", f"{_KINDS['ConfigMap']}/{name}")
+
+
+def _authorize_manager(server: ApiServer) -> None:
+    """As the program does: the manager may do what its RBAC rules say and nothing else."""
+    name, space = gang_authority.MANAGER, SYSTEM_NAMESPACE
+    server.apply(_named("v1", "Namespace", space), f"/api/v1/namespaces/{space}")
+    account = f"/api/v1/namespaces/{space}/serviceaccounts/{name}"
+    server.apply(_named("v1", "ServiceAccount", name), account)
+    api = "rbac.authorization.k8s.io/v1"
+    rules = gang_authority.manager_cluster_rules(Scheduler.KAI)
+    role = {**_named(api, "ClusterRole", f"muster-{name}"), "rules": rules}
+    server.apply(role, f"{_RBAC}/clusterroles/muster-{name}")
+    binding = {
+        **_named(api, "ClusterRoleBinding", f"muster-{name}"),
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": f"muster-{name}"},
+        "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": space}],
+    }
+    server.apply(binding, f"{_RBAC}/clusterrolebindings/muster-{name}")
+
+
+def _named(api_version: str, kind: str, name: str) -> dict[str, Any]:
+    return {"apiVersion": api_version, "kind": kind, "metadata": {"name": name}}
+
+
+@pytest.fixture
+def stack(prepared: ApiServer, tmp_path: Path) -> Iterator[Stack]:
+    namespace = f"team-{secrets.token_hex(3)}"
+    prepared.apply(_named("v1", "Namespace", namespace), f"/api/v1/namespaces/{namespace}")
+    for name, parent, quota in (("research", "", 8), ("team-a", "research", 3)):
+        unbound = {"quota": -1, "limit": -1}
+        gpu = {"quota": quota, "limit": quota}
+        resources = {"gpu": gpu, "cpu": unbound, "memory": unbound}
+        spec = {"resources": resources} | ({"parentQueue": parent} if parent else {})
+        body = {**_named("scheduling.run.ai/v2", "Queue", name), "spec": spec}
+        prepared.apply(body, f"{QUEUES}/{name}")
+    standin = StandIn(prepared, namespace)
+    one = Stack(prepared, namespace, tmp_path, standin)
+    with standin.running():
+        one.start_autoscaler()
+        one.start_manager()
+        try:
+            yield one
+            log = (tmp_path / "manager.log").read_text()
+            assert "403" not in log, f"the rules give every right that is used\n{log[-4000:]}"
+        finally:
+            for program in list(one.children):
+                one.kill(program)
+    _clean(prepared, namespace)
+
+
+def _clean(server: ApiServer, namespace: str) -> None:
+    for path in (
+        f"/apis/ray.io/v1/namespaces/{namespace}/rayclusters",
+        f"/api/v1/namespaces/{namespace}/pods?gracePeriodSeconds=0",
+        f"{_AUTOSCALER}/namespaces/{namespace}/provisioningrequests",
+        "/api/v1/nodes",
+        QUEUES,
+    ):
+        server.call("DELETE", path)
+
+
+def test_shared_gpus_are_asked_for_whole_and_what_the_quota_blocks_is_not_asked_for(stack: Stack) -> None:
+    stack.submit("a", workers=4, fraction="0.5")
+    stack.eventually(lambda: stack.bound("a") == 5, "the whole gang runs")
+    assert stack.nodes() == 3, "one GPU for the head and two for four halves"
+    requests = {item["metadata"]["name"] for item in stack.requests()}
+    for pod in stack.pods("a"):
+        notes = pod["metadata"]["annotations"]
+        assert notes[CONSUME_ANNOTATION] in requests
+        assert notes[CLASS_ANNOTATION] == GKE_QUEUED_CLASS
+        assert GKE_LEASE_LABEL in pod["spec"]["nodeSelector"]
+    stack.eventually(lambda: ("a", "GangReady") in stack.events(), "its Ray cluster has been told")
+
+    stack.submit("b", workers=0)
+    stack.eventually(lambda: "room for 0 of 1 GPUs" in stack.told("b"), "the second is told why it waits")
+    assert {item["metadata"]["name"] for item in stack.requests()} == requests, "it asks for no node"
+
+    stack.end("a")
+    stack.eventually(lambda: stack.bound("b") == 1, "it runs when the queue has room")
+    stack.eventually(lambda: stack.nodes() == 1, "what the first had is given back")
+
+
+def test_a_manager_that_is_killed_is_followed_by_one_that_finishes_and_growth_waits_for_room(
+    stack: Stack,
+) -> None:
+    stack.submit("a", workers=1)
+    stack.eventually(lambda: len(stack.requests()) >= 1, "capacity is asked for")
+    stack.kill("manager")
+    stack.start_manager()
+    stack.eventually(lambda: stack.bound("a") == 2, "the next one finishes")
+    assert len(stack.requests()) == 2
+
+    stack.grow("a", 3, least=1)
+    stack.eventually(lambda: stack.bound("a") == 3, "one more passes, as the quota allows")
+    stack.eventually(lambda: "room for 0 of 1 GPUs" in stack.told("a"), "the other waits")
+    assert stack.nodes() == 3

@@ -1,0 +1,215 @@
+"""A scripted stand-in for what acts around a gang in a KAI stack. Test code: it is none of these programs.
+
+- KubeRay: makes the pods that a RayCluster's spec wants, from its templates, gates included.
+- KAI: binds the pods of a Ray cluster to nodes that fit them once the minimum of every group has no gate,
+  all that are free or none; then writes status.allocated of the leaf queue and of the queues above it.
+- KWOK and the node lifecycle controller: nodes are Ready, without the taint of new ones; bound pods run.
+
+It looks at everything over and over and keeps nothing in between.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import urllib.error
+from collections.abc import Iterator
+from fractions import Fraction
+from typing import Any, Final
+
+from localplane.bare import ControlPlane
+
+Json = dict[str, Any]
+
+GPU: Final = "nvidia.com/gpu"
+QUEUE: Final = "kai.scheduler/queue"
+QUEUES: Final = "/apis/scheduling.run.ai/v2/queues"
+_MERGE: Final = "application/merge-patch+json"
+_PAUSE: Final = 0.1
+
+
+class StandIn:
+    """Runs in a thread of its own until the block ends; a call that is refused is tried again."""
+
+    def __init__(self, server: ControlPlane, namespace: str) -> None:
+        self._server, self._namespace = server, namespace
+        self._stopped = threading.Event()
+        self.paused = threading.Event()
+        """While set, KAI places nothing."""
+
+    @contextlib.contextmanager
+    def running(self) -> Iterator[StandIn]:
+        thread = threading.Thread(target=self._run, daemon=True)
+        thread.start()
+        try:
+            yield self
+        finally:
+            self._stopped.set()
+            thread.join(30)
+
+    def _run(self) -> None:
+        while not self._stopped.wait(_PAUSE):
+            with contextlib.suppress(urllib.error.HTTPError, OSError):
+                self._step()
+
+    def _step(self) -> None:
+        clusters = self._items(f"/apis/ray.io/v1/namespaces/{self._namespace}/rayclusters")
+        self._kuberay(clusters)
+        nodes = self._ready_nodes()
+        pods = self.pods()
+        if not self.paused.is_set():
+            for cluster in clusters:
+                self._place(cluster, pods, nodes)
+        self._tell_queues(self.pods())
+
+    def pods(self) -> list[Json]:
+        return self._items(f"/api/v1/namespaces/{self._namespace}/pods")
+
+    def _items(self, path: str) -> list[Json]:
+        return list(self._server.call("GET", path)["items"])
+
+    # KubeRay
+
+    def _kuberay(self, clusters: list[Json]) -> None:
+        pods = self.pods()
+        alive = {cluster["metadata"]["uid"] for cluster in clusters}
+        for pod in pods:
+            if pod["metadata"]["ownerReferences"][0]["uid"] not in alive:
+                path = f"/api/v1/namespaces/{self._namespace}/pods/{pod['metadata']['name']}"
+                self._server.call("DELETE", f"{path}?gracePeriodSeconds=0")
+        for cluster in clusters:
+            for group, (count, template) in _groups(cluster).items():
+                have = {pod["metadata"]["name"] for pod in _of(cluster, pods, group)}
+                numbers = (number for number in range(count * 2) if _name(cluster, group, number) not in have)
+                for _, number in zip(range(count - len(have)), numbers, strict=False):
+                    self._make(cluster, group, number, template)
+
+    def _make(self, cluster: Json, group: str, number: int, template: Json) -> None:
+        meta, owner = template.get("metadata", {}), cluster["metadata"]
+        labels = {"ray.io/cluster": owner["name"], "ray.io/group": group, QUEUE: owner["labels"][QUEUE]}
+        body = {
+            "metadata": {
+                "name": _name(cluster, group, number),
+                "labels": labels,
+                "annotations": meta.get("annotations", {}),
+                "ownerReferences": [
+                    {
+                        "apiVersion": "ray.io/v1",
+                        "kind": "RayCluster",
+                        "name": owner["name"],
+                        "uid": owner["uid"],
+                        "controller": True,
+                    }
+                ],
+            },
+            "spec": {**template["spec"], "schedulerName": "kai-scheduler"},
+        }
+        self._server.call("POST", f"/api/v1/namespaces/{self._namespace}/pods", body)
+
+    # KAI
+
+    def _place(self, cluster: Json, pods: list[Json], nodes: list[Json]) -> None:
+        mine = [pod for group in _groups(cluster) for pod in _of(cluster, pods, group)]
+        free = [pod for pod in mine if not pod["spec"].get("schedulingGates")]
+        for group, least in _minimum(cluster).items():
+            if len(_of(cluster, free, group)) < least:
+                return
+        room = {node["metadata"]["name"]: _room(node, pods) for node in nodes}
+        places: dict[str, str] = {}
+        for pod in free:
+            if pod["spec"].get("nodeName"):
+                continue
+            fitting = (node for node in nodes if _fits(pod, node, room[node["metadata"]["name"]]))
+            node = next(fitting, None)
+            if node is None:
+                return
+            room[node["metadata"]["name"]] -= gpus(pod)
+            places[pod["metadata"]["name"]] = node["metadata"]["name"]
+        for name, where in places.items():
+            self._bind(name, where)
+
+    def _bind(self, name: str, node: str) -> None:
+        path = f"/api/v1/namespaces/{self._namespace}/pods/{name}"
+        body = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": name}}
+        self._server.call("POST", f"{path}/binding", {**body, "target": {"kind": "Node", "name": node}})
+        self._server.call("PATCH", f"{path}/status", {"status": {"phase": "Running"}}, content_type=_MERGE)
+
+    def _tell_queues(self, pods: list[Json]) -> None:
+        queues = {queue["metadata"]["name"]: queue for queue in self._items(QUEUES)}
+        for name, queue in queues.items():
+            below = {leaf for leaf in queues if name in _path(leaf, queues)}
+            bound = [pod for pod in pods if pod["spec"].get("nodeName")]
+            total = sum(
+                (gpus(pod) for pod in bound if pod["metadata"]["labels"][QUEUE] in below), Fraction(0)
+            )
+            allocated = {GPU: f"{float(total):g}"}
+            if (queue.get("status") or {}).get("allocated") != allocated:
+                body = {"status": {"allocated": allocated}}
+                self._server.call("PATCH", f"{QUEUES}/{name}/status", body, content_type=_MERGE)
+
+    # KWOK
+
+    def _ready_nodes(self) -> list[Json]:
+        nodes = self._items("/api/v1/nodes")
+        ready = {"type": "Ready", "status": "True", "reason": "KwokReady", "message": ""}
+        for node in nodes:
+            if not any(each["type"] == "Ready" for each in node["status"].get("conditions", [])):
+                path = f"/api/v1/nodes/{node['metadata']['name']}/status"
+                self._server.call("PATCH", path, {"status": {"conditions": [ready]}}, content_type=_MERGE)
+            taints = node["spec"].get("taints", [])
+            kept = [taint for taint in taints if taint["key"] != "node.kubernetes.io/not-ready"]
+            if kept != taints:
+                path = f"/api/v1/nodes/{node['metadata']['name']}"
+                self._server.call("PATCH", path, {"spec": {"taints": kept}}, content_type=_MERGE)
+        return nodes
+
+
+def gpus(pod: Json) -> Fraction:
+    """GPUs of a pod: a part by annotation, or whole ones by request."""
+    part = pod["metadata"].get("annotations", {}).get("gpu-fraction")
+    if part:
+        return Fraction(part)
+    requests = pod["spec"]["containers"][0].get("resources", {}).get("requests", {})
+    return Fraction(str(requests.get(GPU, 0)))
+
+
+def _groups(cluster: Json) -> dict[str, tuple[int, Json]]:
+    spec = cluster["spec"]
+    workers = {each["groupName"]: (each["replicas"], each["template"]) for each in spec["workerGroupSpecs"]}
+    return {"headgroup": (1, spec["headGroupSpec"]["template"]), **workers}
+
+
+def _minimum(cluster: Json) -> dict[str, int]:
+    workers = cluster["spec"]["workerGroupSpecs"]
+    least = {each["groupName"]: each.get("minReplicas") or each["replicas"] for each in workers}
+    return {"headgroup": 1, **least}
+
+
+def _of(cluster: Json, pods: list[Json], group: str) -> list[Json]:
+    wanted = (cluster["metadata"]["name"], group)
+    return [
+        pod
+        for pod in pods
+        if (pod["metadata"]["labels"]["ray.io/cluster"], pod["metadata"]["labels"]["ray.io/group"]) == wanted
+    ]
+
+
+def _name(cluster: Json, group: str, number: int) -> str:
+    return f"{cluster['metadata']['name']}-{group}-{number}"
+
+
+def _room(node: Json, pods: list[Json]) -> Fraction:
+    taken = [pod for pod in pods if pod["spec"].get("nodeName") == node["metadata"]["name"]]
+    return Fraction(str(node["status"]["allocatable"].get(GPU, 0))) - sum(map(gpus, taken), Fraction(0))
+
+
+def _fits(pod: Json, node: Json, room: Fraction) -> bool:
+    labels = node["metadata"]["labels"]
+    selected = all(labels.get(key) == value for key, value in pod["spec"].get("nodeSelector", {}).items())
+    return selected and room >= gpus(pod)
+
+
+def _path(name: str, queues: dict[str, Json]) -> Iterator[str]:
+    while name in queues:
+        yield name
+        name = queues[name]["spec"].get("parentQueue", "")
