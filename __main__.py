@@ -24,13 +24,14 @@ def main() -> None:
     source = Path("stacks") / f"Pulumi.{name}.yaml"
     values = {key: value for key, value in CONFIG.get().items() if key.startswith(_OURS)}
     stack = stackconfig.parse(values, source=source)
-    repository = image_repository(stack.cluster)
-    if repository is not None:
+    is_step = os.environ.get(STEP_VARIABLE) == STEP  # `make image push` makes the repository alone
+    found = None if is_step else upstream.of(stack, name=name)
+    if (repository := image_repository(stack.cluster)) is not None:
         pulumi.export("imageRepository", repository.url)
-    if os.environ.get(STEP_VARIABLE) == STEP:
-        return  # `make image push` makes the repository alone, by a target
+    if found is None:
+        return
     tell_origins(stack, source)
-    platform = Platform("muster", stack=stack, artifacts=upstream.of(stack, name=name))
+    platform = Platform("muster", stack=stack, artifacts=found)
     guard(stack.cluster, platform, repository)
     pulumi.export("queueNames", platform.queue_names)
     pulumi.export("cluster", platform.cluster.outputs)

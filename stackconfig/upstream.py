@@ -10,7 +10,7 @@ from typing import Final
 
 from model.charts import OCI, Chart, ChartOrigin, ChartSource
 from model.floors import floor_rules
-from model.stack import ArtifactSource, Stack
+from model.stack import ArtifactSource, GangMode, Stack
 from stackconfig import artifacts
 from stackconfig.artifacts import ArtifactError, Artifacts
 from stackconfig.catalogue import VERSIONS_FILE, Catalogue, ChartEntry, catalogue
@@ -20,13 +20,20 @@ _CHECKOUT: Final = VERSIONS_FILE.parents[1]
 
 
 def of(stack: Stack, *, name: str) -> Artifacts:
-    """The artifacts of the stack called `name`: `muster:artifacts` decides between both kinds."""
+    """The artifacts of the stack called `name`: `muster:artifacts` decides between both kinds.
+
+    A stack that needs our image and names none is refused here, before anything of it is made.
+    """
     if stack.artifacts is ArtifactSource.LOCAL:
         return artifacts.load()
-    return _published(stack, name=name)
+    found = published(stack, name=name)
+    if stack.gang_admission.mode is GangMode.MUSTER:
+        found.image(GANG_IMAGE)
+    return found
 
 
-def _published(stack: Stack, *, name: str) -> Artifacts:
+def published(stack: Stack, *, name: str) -> Artifacts:
+    """What a stack takes from elsewhere, our image included where it is named."""
     known = catalogue()
     _refuse_unsafe(known)
     images = {each: stack.images.reference(each, reference) for each, reference in known.images.items()}

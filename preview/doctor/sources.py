@@ -40,7 +40,7 @@ def charts(stack: Stack, *, name: str, web: Web) -> Iterator[Finding]:
     if stack.artifacts is ArtifactSource.LOCAL:
         return
     fix = "name a mirror (`muster:charts.mirror`) or a folder (`python -m images charts --to charts`)"
-    for chart in upstream.of(stack, name=name).charts.values():
+    for chart in upstream.published(stack, name=name).charts.values():
         try:
             problem = _missing(chart, web)
         except (RegistryError, Unreachable, ArtifactError) as error:

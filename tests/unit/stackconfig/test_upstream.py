@@ -35,7 +35,7 @@ def mistakes(**more: object) -> Mapping[str, str]:
 
 
 def test_without_a_word_each_chart_comes_from_its_own_project() -> None:
-    found = upstream.of(stack(), name="here")
+    found = upstream.published(stack(), name="here")
     kueue, kuberay = found.chart("kueue"), found.chart("kuberay")
     assert (kueue.reference, kueue.version, kueue.repository) == (
         "oci://registry.k8s.io/kueue/charts/kueue",
@@ -50,7 +50,7 @@ def test_without_a_word_each_chart_comes_from_its_own_project() -> None:
 
 
 def test_a_mirror_holds_every_chart_under_its_name() -> None:
-    found = upstream.of(stack(charts={"mirror": "oci://registry.example/charts/"}), name="here")
+    found = upstream.published(stack(charts={"mirror": "oci://registry.example/charts/"}), name="here")
     for name, entry in catalogue().charts.items():
         chart = found.chart(name)
         assert chart.reference == f"oci://registry.example/charts/{entry.chart}"
@@ -59,7 +59,7 @@ def test_a_mirror_holds_every_chart_under_its_name() -> None:
 
 def test_a_folder_holds_archives_and_a_missing_one_is_told(tmp_path: Path) -> None:
     (tmp_path / upstream.archive_name(KUBERAY)).write_bytes(b"chart")
-    found = upstream.of(stack(charts={"path": str(tmp_path)}), name="here")
+    found = upstream.published(stack(charts={"path": str(tmp_path)}), name="here")
     assert found.chart("kuberay").reference == str(tmp_path / "kuberay-operator-1.6.0.tgz")
     with pytest.raises(ArtifactError, match=r"kueue-0\.19\.2\.tgz does not exist"):
         found.chart("kueue")
@@ -69,21 +69,23 @@ def test_an_archive_that_is_not_what_was_pinned_is_refused(tmp_path: Path) -> No
     archive = tmp_path / upstream.archive_name(KUBERAY)
     archive.write_bytes(b"chart")
     known = "sha256:" + hashlib.sha256(b"chart").hexdigest()
-    upstream.of(stack(charts={"path": str(tmp_path), "digests": {"kuberay": known}}), name="here")
+    upstream.published(stack(charts={"path": str(tmp_path), "digests": {"kuberay": known}}), name="here")
     archive.write_bytes(b"something else")
     with pytest.raises(ArtifactError, match="but should be"):
-        upstream.of(stack(charts={"path": str(tmp_path), "digests": {"kuberay": known}}), name="here")
+        upstream.published(stack(charts={"path": str(tmp_path), "digests": {"kuberay": known}}), name="here")
 
 
 def test_our_image_is_asked_for_with_the_command_that_publishes_it() -> None:
     with pytest.raises(ArtifactError, match="make image push STACK=here"):
-        upstream.of(stack(), name="here").image(upstream.GANG_IMAGE)
-    assert upstream.of(stack(image=OURS), name="here").image(upstream.GANG_IMAGE) == OURS
+        upstream.of(stack(), name="here")
+    off = stack(gangAdmission={"mode": "off"})
+    assert upstream.of(off, name="here").images.keys() == catalogue().images.keys()
+    assert upstream.published(stack(image=OURS), name="here").image(upstream.GANG_IMAGE) == OURS
 
 
 def test_images_come_from_their_projects_a_mirror_or_a_pin() -> None:
-    assert upstream.of(stack(), name="here").image("kueue") == "registry.k8s.io/kueue/kueue:v0.19.2"
-    found = upstream.of(
+    assert upstream.published(stack(), name="here").image("kueue") == "registry.k8s.io/kueue/kueue:v0.19.2"
+    found = upstream.published(
         stack(images={"mirror": "m.example/x", "kuberay": f"m.example/y@{DIGEST}"}), name="here"
     )
     assert found.image("kueue") == "m.example/x/kueue/kueue:v0.19.2"
