@@ -41,6 +41,8 @@ CONTROLLERS = {
     "cronjobs": ("kube-system", "cronjob-controller"),
     "replicasets": ("kube-system", "replicaset-controller"),
     "collector": ("kube-system", "generic-garbage-collector"),
+    # In no namespace that the policies know: a cloud's autoscaler is whoever the cloud says.
+    "autoscaler": ("somewhere", "autoscaler"),
     "ours": ("muster-system", "gang-admission-manager"),
 }
 

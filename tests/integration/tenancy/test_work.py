@@ -7,6 +7,7 @@ import pytest
 from tests.integration.tenancy import works
 from tests.integration.tenancy.cluster import Object
 from tests.integration.tenancy.conftest import World
+from tests.integration.tenancy.test_attacks import REQUEST
 from tests.integration.tenancy.works import annotated, labelled, named, owner, pod
 
 ORDINARY = {
@@ -123,3 +124,20 @@ def test_other_namespaces_are_left_alone(world: World) -> None:
     plain = labelled(works.job(), works.QUEUE, None)
     plain["metadata"]["namespace"] = "default"
     assert world.admin.create(plain).is_allowed
+
+
+def test_whoever_answers_requests_everywhere_answers_a_tenant_s(world: World) -> None:
+    request = named(REQUEST, "muster-answered")
+    assert world.controllers["ours"].create(request, dry_run=False).code in (201, 409)
+    accepted = {
+        "type": "Accepted",
+        "status": "True",
+        "reason": "Test",
+        "message": "",
+        "lastTransitionTime": "2026-01-01T00:00:00Z",
+    }
+    status = {"status": {"conditions": [accepted]}}
+    answer = world.controllers["autoscaler"].patch(request, status, subresource="status")
+    assert answer.is_allowed, answer.message
+    for caller in world.tenants:
+        assert caller.patch(request, status, subresource="status").code == 403

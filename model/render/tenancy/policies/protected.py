@@ -8,7 +8,7 @@ from typing import Final
 
 from model import names
 from model.render.tenancy.policies.policy import Kinds, Policy, Rule
-from model.render.tenancy.policies.who import ADMINISTRATOR, SYSTEM
+from model.render.tenancy.policies.who import ADMINISTRATOR, EVERYWHERE, SYSTEM
 
 _WRITES: Final = ("CREATE", "UPDATE", "DELETE")
 _INSTEAD: Final = {
@@ -41,7 +41,11 @@ def protected() -> Policy:
             Kinds(group="", resources=("podtemplates", "resourcequotas", "limitranges"), operations=_WRITES),
             Kinds(group="networking.k8s.io", resources=("networkpolicies",), operations=_WRITES),
         ),
-        unless=(("the-system", SYSTEM), ("an-administrator", ADMINISTRATOR)),
+        unless=(
+            ("the-system", SYSTEM),
+            ("an-administrator", ADMINISTRATOR),
+            ("somebody-of-the-whole-cluster", EVERYWHERE),
+        ),
         rules=(Rule(holds="false", says=_says()),),
     )
 

@@ -34,3 +34,18 @@ OURS: Final = accounts_of(names.SYSTEM_NAMESPACE)
 # Whoever may write every Namespace of the cluster could rewrite what these policies read, so nothing is kept
 # from him; a right on one namespace alone does not count. The program's own identity is one of these.
 ADMINISTRATOR: Final = "authorizer.group('').resource('namespaces').check('update').allowed()"
+
+# Whoever may do the very same in every namespace is no tenant: a cloud's autoscaler, whatever its name,
+# answers ProvisioningRequests everywhere. A tenant's rights end with his namespace.
+_EVERYWHERE: Final = (
+    "authorizer.group(request.resource.group).resource(request.resource.resource)"
+    ".subresource(request.?subResource.orValue('')).check({verb}).allowed()"
+)
+EVERYWHERE: Final = " || ".join(
+    _EVERYWHERE.format(verb=verb)
+    for verb in (
+        "request.operation == 'CREATE' ? 'create' : request.operation == 'DELETE' ? 'delete' : 'update'",
+        # An update is one by whichever verb.
+        "request.operation == 'CREATE' ? 'create' : request.operation == 'DELETE' ? 'delete' : 'patch'",
+    )
+)
