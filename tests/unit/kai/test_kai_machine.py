@@ -7,7 +7,7 @@ import pytest
 
 from controller.gangs.identity import ATTEMPT
 from controller.gangs.retry import REFUSED, TRIES
-from controller.kai.labels import is_gated
+from controller.kai.labels import CLUSTER_UID, is_gated
 from model.gangpolicy import FlavorPolicy, KaiPolicy, OverQuota
 from model.names import CLASS_ANNOTATION, CONSUME_ANNOTATION, GKE_LEASE_LABEL, GKE_QUEUED_CLASS
 from tests.unit.kai.kai_world import POLICY, Crash, Group, World, queue
@@ -146,24 +146,29 @@ def test_the_quota_of_a_queue_above_blocks_as_well() -> None:
 
 
 @pytest.mark.parametrize("blind", [False, True])
+@pytest.mark.parametrize("head", [HEAD, Group("cpu")], ids=["two-requests", "one-request"])
 def test_of_two_gangs_that_race_for_the_last_quota_one_passes_and_the_other_holds_nothing(
-    blind: bool,
+    blind: bool, head: Group
 ) -> None:
     here = world(quota=3)
     for name in ("a", "b"):
-        here.submit(name, {"headgroup": HEAD, "workers": Group("l4", 1)})
+        here.submit(name, {"headgroup": head, "workers": Group("l4", 2 if head.pool == "cpu" else 1)})
     here.kuberay()
+    pods = len(here.of("a"))
     if blind:
         here.reconcile_blind()
         assert len(here.requests) == 2, "the test must make them cross"
     here.settle()
+    owners = {item.metadata.labels[CLUSTER_UID] for item in here.requests.values()}
+    assert len(owners) == 1, "the later one has given back what it asked for before a node is bought"
     run(here, 12)
-    assert sorted([here.running("a"), here.running("b")]) == [0, 2]
-    assert len(here.requests) == 2, "the one that runs keeps what it consumes; the other has nothing"
-    winner = "a" if here.running("a") else "b"
+    assert sorted([here.running("a"), here.running("b")]) == [0, pods]
+    winner, loser = ("a", "b") if here.running("a") else ("b", "a")
+    owners = {item.metadata.labels[CLUSTER_UID] for item in here.requests.values()}
+    assert owners == {f"uid-{winner}"}, "the other holds nothing"
     here.end(winner)
     run(here, 12)
-    assert here.running("b" if winner == "a" else "a") == 2
+    assert here.running(loser) == pods
 
 
 def test_over_quota_a_gang_passes_only_where_the_policy_allows_it() -> None:

@@ -1,0 +1,33 @@
+"""The controller's rights are those of the stack's scheduler and no more."""
+
+from typing import Any
+
+from components.gang_authority import manager_cluster_rules
+from model.stack import Scheduler
+
+
+def granted(scheduler: Scheduler) -> dict[tuple[str, str], set[str]]:
+    """(group, resource) -> verbs."""
+    found: dict[tuple[str, str], set[str]] = {}
+    rules: list[dict[str, Any]] = manager_cluster_rules(scheduler)
+    for rule in rules:
+        for group in rule["apiGroups"]:
+            for resource in rule["resources"]:
+                found.setdefault((group, resource), set()).update(rule["verbs"])
+    return found
+
+
+def test_pods_are_written_only_where_kai_schedules() -> None:
+    read = {"get", "list", "watch"}
+    assert granted(Scheduler.KUEUE)["", "pods"] == read
+    assert granted(Scheduler.KAI)["", "pods"] == read | {"patch", "delete"}
+
+
+def test_neither_scheduler_gives_rights_on_the_other_ones_kinds() -> None:
+    groups = {scheduler: {group for group, _ in granted(scheduler)} for scheduler in Scheduler}
+    assert not {"scheduling.run.ai", "ray.io"} & groups[Scheduler.KUEUE]
+    assert "kueue.x-k8s.io" not in groups[Scheduler.KAI]
+
+
+def test_queues_are_never_written() -> None:
+    assert granted(Scheduler.KAI)["scheduling.run.ai", "queues"] == {"get", "list", "watch"}
