@@ -137,7 +137,7 @@ class View:
     # The queues
 
     def _held(self, scene: Scene) -> Iterator[Held]:
-        """What the pods of all queues hold that share an ancestor with this cluster's."""
+        """What the pods of all queues hold: a queue above counts what is in queues that we never name."""
         pods = (pod for name in self.pods.store.index_values(BY_QUEUE) for pod in self._in_queue(str(name)))
         yield from of_pods(self._with_needs(pods, scene))
 
