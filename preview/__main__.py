@@ -13,7 +13,7 @@ from preview.errors import PreviewError
 from preview.foreign import plain
 
 # In the order in which the help lists them; each is a module of preview.commands.
-_COMMANDS: Final = ("validate", "report", "comment", "why", "snapshot", "pins", "doctor")
+_COMMANDS: Final = ("validate", "report", "comment", "why", "snapshot", "pins", "whatif", "doctor")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -1,0 +1,176 @@
+"""`what-if`: what the real Kueue would do with running and waiting work."""
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+import stackconfig
+from localplane import bare
+from localplane.errors import PlaneError
+from model.gangpolicy import parse_duration
+from model.stack import Scheduler, Stack
+from preview import markdown
+from preview.cluster.api import Api
+from preview.cluster.kubeconfig import connect
+from preview.commands.declare import Commands, command
+from preview.commands.outputs import STDOUT, put
+from preview.commands.snapshot import progress
+from preview.inputs import InputError
+from preview.page import page
+from preview.parts import Report
+from preview.snapshot import Snapshot, load, take
+from preview.whatif import kai, told
+from preview.whatif.player import Clock
+from preview.whatif.simulate import Question, simulate
+from preview.whatif.synthetic import synthetic
+
+_ABOUT: Final = """\
+Boots a control plane that is thrown away (etcd, API server, the real Kueue; no node, no root), loads the
+queues of base and of head and a snapshot of the Workloads, and lets Kueue decide: who is admitted, preempted
+by whom, still waiting and why. Admission checks count as answered. Nothing is written to a cluster of yours.
+
+With --duration jobs end, and the wait until each starts is told. Time is compressed for that: Kueue's own
+time, some hundredths of a second a decision, counts --compress times.
+"""
+
+_EXAMPLES: Final = """\
+examples:
+  python -m preview what-if --base old.yaml --head stacks/Pulumi.prod.yaml --kubeconfig ~/.kube/config
+  python -m preview what-if --base old.yaml --head new.yaml --snapshot snapshot.json --html what-if.html
+  python -m preview what-if --base old.yaml --head new.yaml --synthetic 200+50
+  python -m preview what-if ... --duration 2h --duration team-a=30m --compress 600
+
+Exit code 0 when it was told, whatever it says; 1 when Kueue was not done with a side in time; 2 when the
+input cannot be used.
+"""
+
+
+def add(commands: Commands) -> None:
+    parser = command(
+        commands,
+        "what-if",
+        help="what Kueue would do with the work that is there",
+        about=_ABOUT,
+        examples=_EXAMPLES,
+    )
+    parser.add_argument(
+        "--base", required=True, type=Path, metavar="FILE", help="the stack before the change"
+    )
+    parser.add_argument("--head", required=True, type=Path, metavar="FILE", help="the stack with the change")
+    source = parser.add_mutually_exclusive_group(required=True)
+    source.add_argument("--snapshot", type=Path, metavar="FILE", help="what `preview snapshot` recorded")
+    source.add_argument(
+        "--kubeconfig", type=Path, metavar="FILE", help="the live cluster; only lists are read"
+    )
+    source.add_argument("--synthetic", metavar="RUNNING+WAITING", help="made-up work of base's teams: 200+50")
+    parser.add_argument(
+        "--context", default="", metavar="NAME", help="of the kubeconfig; default: its current"
+    )
+    parser.add_argument(
+        "--duration",
+        action="append",
+        default=[],
+        metavar="[NAMESPACE=]TIME",
+        help="how long jobs run, such as 2h or team-a=30m; none: they run for ever",
+    )
+    parser.add_argument("--compress", type=float, default=600.0, metavar="N", help="default: 600")
+    parser.add_argument(
+        "--seconds", type=float, default=600.0, metavar="N", help="most for a side; default: 600"
+    )
+    parser.add_argument("--markdown", metavar="OUT", help="- is standard output, the default")
+    parser.add_argument("--html", metavar="OUT", help="one page that needs nothing else")
+    parser.add_argument("--json", metavar="OUT", nargs="?", const=STDOUT, help="for programs: every decision")
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    base, head = (_stack(path) for path in (options.base, options.head))
+    clock = _clock(options)
+    snapshot = _snapshot(options, base)
+    name = options.head.name.removeprefix("Pulumi.").removesuffix(".yaml")
+    if Scheduler.KAI in (base.scheduler, head.scheduler):
+        _write(kai.report(name, base, head, snapshot), None, options)
+        return 0
+    question = Question(snapshot=snapshot, clock=clock, most=options.seconds)
+    answer = _answer(name, base, head, question)
+    _write(told.report(answer), told.record(answer), options)
+    return 0 if answer.base.is_settled and answer.head.is_settled else 1
+
+
+def _answer(name: str, base: Stack, head: Stack, question: Question) -> told.Answer:
+    begun = time.monotonic()
+
+    def say(what: str) -> None:
+        print(f"{time.monotonic() - begun:5.0f} s  {what}", file=sys.stderr, flush=True)
+
+    try:
+        programs = bare.ensure()
+        sides = {
+            side: simulate(stack, question, programs, partial(_said, say, side))
+            for side, stack in (("base", base), ("head", head))
+        }
+    except PlaneError as error:
+        raise InputError(str(error)) from None
+    say("decided")
+    return told.Answer(
+        name=name,
+        base=sides["base"],
+        head=sides["head"],
+        base_stack=base,
+        head_stack=head,
+        compression=question.clock.compression if question.clock else None,
+    )
+
+
+def _said(say: Callable[[str], None], side: str, what: str) -> None:
+    say(f"{side}: {what}")
+
+
+def _stack(path: Path) -> Stack:
+    try:
+        return stackconfig.load(path)
+    except stackconfig.ConfigError as error:
+        raise InputError(str(error)) from None
+
+
+def _snapshot(options: argparse.Namespace, base: Stack) -> Snapshot:
+    if options.snapshot:
+        return load(options.snapshot)
+    if options.kubeconfig:
+        return take(Api(connect(options.kubeconfig, context=options.context), progress))
+    running, plus, waiting = options.synthetic.partition("+")
+    if not (plus and running.isdecimal() and waiting.isdecimal()):
+        raise InputError(f"--synthetic {options.synthetic}: is no two counts. Fix: write 200+50.")
+    return synthetic(base, running=int(running), pending=int(waiting))
+
+
+def _clock(options: argparse.Namespace) -> Clock | None:
+    if not options.duration:
+        return None
+    if options.compress < 1:
+        raise InputError(f"--compress {options.compress:g}: time cannot be stretched. Fix: write 1 or more.")
+    lengths: dict[str, float] = {}
+    for written in options.duration:
+        namespace, _, length = written.rpartition("=")
+        try:
+            lengths[namespace] = parse_duration(length).total_seconds()
+        except ValueError as error:
+            raise InputError(f"--duration {written}: {error}. Fix: write 2h or team-a=30m.") from None
+    return Clock(lengths, options.compress)
+
+
+def _write(report: Report, record: object, options: argparse.Namespace) -> None:
+    outputs = [options.markdown, options.html, options.json]
+    if outputs.count(STDOUT) > 1:
+        raise InputError("standard output takes one of --markdown, --html and --json. Fix: name files.")
+    if options.markdown or not any(outputs):
+        put(options.markdown or STDOUT, markdown.comment(report))
+    if options.html:
+        put(options.html, page(report))
+    if options.json:
+        put(options.json, json.dumps(record, indent=2) + "\n")

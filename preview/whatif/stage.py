@@ -1,0 +1,65 @@
+"""What of a stack is put onto the stage, and how Kueue is configured there.
+
+Decides that admission checks are left out: all of them would be answered Ready at once, since whether a
+cloud has capacity is nobody's to know. And that nothing times out, since nothing runs.
+"""
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from model import names
+from model.render import kueue
+from model.render.manifest import Manifest
+from model.stack import Stack
+
+# The order in which they refer to each other.
+_KINDS: Final = {
+    "Namespace": "/api/v1/namespaces",
+    "Topology": f"/apis/{names.KUEUE_API_VERSION}/topologies",
+    "ResourceFlavor": f"/apis/{names.KUEUE_API_VERSION}/resourceflavors",
+    "WorkloadPriorityClass": f"/apis/{names.KUEUE_API_VERSION}/workloadpriorityclasses",
+    "Cohort": f"/apis/{names.KUEUE_API_VERSION}/cohorts",
+    "ClusterQueue": f"/apis/{names.KUEUE_API_VERSION}/clusterqueues",
+    "LocalQueue": f"/apis/{names.KUEUE_API_VERSION}/namespaces/{{namespace}}/localqueues",
+}
+_NEVER: Final = "8760h"
+
+
+def acts(stack: Stack) -> Iterator[list[tuple[str, Manifest]]]:
+    """(path, object) of what has to be there, kind by kind; the objects of one act need no order."""
+    found: dict[str, list[tuple[str, Manifest]]] = {kind: [] for kind in _KINDS}
+    for manifest in _manifests(stack):
+        path = _KINDS.get(manifest["kind"])
+        if path is not None:
+            metadata = manifest["metadata"]
+            found[manifest["kind"]].append(
+                (path.format(namespace=metadata.get("namespace")), _alone(manifest))
+            )
+    return (act for act in found.values() if act)
+
+
+def configuration(stack: Stack) -> dict[str, Any]:
+    """Kueue's own configuration for this stack, without what concerns jobs and pods."""
+    ours = kueue.manager_config(stack)
+    ours["integrations"] = {"frameworks": ["batch/job"]}
+    ours["manageJobsWithoutQueueName"] = False
+    ours.pop("managedJobsNamespaceSelector", None)
+    # On by default since 0.19, and nothing here ever has a ready pod.
+    ours["waitForPodsReady"] = {"timeout": _NEVER, "recoveryTimeout": _NEVER, "blockAdmission": False}
+    ours["clientConnection"] = {"qps": 2000, "burst": 4000}
+    return ours
+
+
+def _manifests(stack: Stack) -> Iterator[Manifest]:
+    yield from kueue.flavors(stack)
+    yield from kueue.priority_classes(stack)
+    for teams in kueue.by_department(stack).values():
+        for objects in teams.values():
+            yield from objects
+
+
+def _alone(manifest: Manifest) -> Manifest:
+    if manifest["kind"] != "ClusterQueue":
+        return manifest
+    spec = {key: value for key, value in manifest["spec"].items() if key != "admissionChecksStrategy"}
+    return {**manifest, "spec": spec}

@@ -1,0 +1,179 @@
+"""Base beside head: what happens to whose work, in words and figures.
+
+Decides what is worth a sentence. Every name is foreign text and stays text (parts.py).
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+from model.stack import Stack
+from preview.parts import Items, Name, Report, Section, StackReport, Table, Text, names
+from preview.whatif.outcome import Decision, Fate, Outcome
+
+_LISTED: Final = 20
+# Of Workloads of this run alone, which nobody can look up.
+_UIDS: Final = re.compile(r" \(UID: [^)]*\)")
+_REASONS: Final = {
+    "InClusterQueue": "goes first in the same queue",
+    "InCohortReclamation": "takes its own quota back",
+    "InCohortFairSharing": "has less than its share",
+    "InCohortReclaimWhileBorrowing": "takes its own quota back while it borrows",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """Both sides. `compression`: how many seconds of the jobs' time went into one, None where none were
+    played.
+    """
+
+    name: str
+    base: Outcome
+    head: Outcome
+    base_stack: Stack
+    head_stack: Stack
+    compression: float | None = None
+
+
+def report(answer: Answer) -> Report:
+    """The answer as a report: Markdown, HTML."""
+    sections = (
+        Section("Teams", 4, (_teams(answer),)),
+        Section("GPUs in use", 3, (_gpus(answer),)),
+        *_preempted(answer),
+        *_waiting(answer),
+    )
+    return Report((StackReport(Name(answer.name), tuple(_verdict(answer)), sections),))
+
+
+def record(answer: Answer) -> dict[str, Any]:
+    """The answer for programs: every decision of both sides."""
+    return {
+        "stack": answer.name,
+        "compression": answer.compression,
+        **{side: _recorded(outcome) for side, outcome in (("base", answer.base), ("head", answer.head))},
+    }
+
+
+def _recorded(outcome: Outcome) -> dict[str, Any]:
+    return {
+        "settled": outcome.is_settled,
+        "gpus": dict(sorted(outcome.gpus.items())),
+        "decisions": {label: asdict(each) for label, each in sorted(outcome.decisions.items())},
+    }
+
+
+def _verdict(answer: Answer) -> Iterable[Text]:
+    base, head = _fates(answer.base), _fates(answer.head)
+    yield (
+        f"With head {head[Fate.RUNNING] + head[Fate.ADMITTED]} Workloads hold quota "
+        f"(base: {base[Fate.RUNNING] + base[Fate.ADMITTED]}), {head[Fate.PENDING]} wait "
+        f"(base: {base[Fate.PENDING]}).",
+    )
+    lost = [each for label, each in answer.head.decisions.items() if _is_new_victim(answer, label, each)]
+    if lost:
+        yield ("Head preempts ", *names(tuple(sorted(each.label for each in lost))), ", which base does not.")
+    for side, outcome in (("base", answer.base), ("head", answer.head)):
+        if not outcome.is_settled:
+            yield (f"Kueue was not done with {side} after {outcome.seconds:.0f} s: this is how far it came.",)
+        if outcome.unseen:
+            yield (f"{outcome.unseen} Workloads of {side} wait in a strict queue behind others, unseen.",)
+    if answer.compression is not None:
+        yield (
+            f"Jobs were played {answer.compression:g} times as fast as they run; each second that Kueue "
+            f"itself took counts as {answer.compression:g} s of waiting.",
+        )
+
+
+def _is_new_victim(answer: Answer, label: str, decision: Decision) -> bool:
+    before = answer.base.decisions.get(label)
+    return decision.is_preempted and not (before and before.is_preempted)
+
+
+def _fates(outcome: Outcome) -> Counter[Fate]:
+    return Counter(each.fate for each in outcome.decisions.values())
+
+
+def _teams(answer: Answer) -> Table:
+    head = ["Team", "keep running", "start", "preempted", "wait"]
+    if answer.compression is not None:
+        head.append("median wait to start")
+    rows = []
+    for namespace in sorted({each.namespace for each in answer.head.decisions.values()}):
+        row: list[Text] = [(Name(namespace),)]
+        row += [(_pair(answer, namespace, Fate.RUNNING),), (_pair(answer, namespace, Fate.ADMITTED),)]
+        row += [(_arrow(*(_preempted_of(side, namespace) for side in (answer.base, answer.head))),)]
+        row += [(_pair(answer, namespace, Fate.PENDING),)]
+        if answer.compression is not None:
+            row += [(_arrow(*(_wait(side, namespace) for side in (answer.base, answer.head))),)]
+        rows.append(tuple(row))
+    return Table(tuple(head), tuple(rows))
+
+
+def _pair(answer: Answer, namespace: str, fate: Fate) -> str:
+    return _arrow(len(answer.base.of(namespace, fate)), len(answer.head.of(namespace, fate)))
+
+
+def _arrow(base: object, head: object) -> str:
+    return f"{head}" if base == head else f"{base} → {head}"
+
+
+def _preempted_of(outcome: Outcome, namespace: str) -> int:
+    return sum(1 for each in outcome.decisions.values() if each.namespace == namespace and each.is_preempted)
+
+
+def _wait(outcome: Outcome, namespace: str) -> str:
+    found = outcome.decisions.values()
+    waits = sorted(each.waited for each in found if each.namespace == namespace and each.waited is not None)
+    if not waits:
+        return "none started"
+    return f"{waits[len(waits) // 2] / 60:.0f} min"
+
+
+def _gpus(answer: Answer) -> Table:
+    base, head = _totals(answer.base_stack), _totals(answer.head_stack)
+    rows: list[tuple[Text, ...]] = []
+    for flavor in sorted({*base, *head}):
+        cells = [
+            _share(outcome.gpus.get(flavor, 0), totals.get(flavor, 0))
+            for outcome, totals in ((answer.base, base), (answer.head, head))
+        ]
+        rows.append(((Name(flavor),), (cells[0],), (cells[1],)))
+    return Table(("Pool", "base", "head"), tuple(rows))
+
+
+def _totals(stack: Stack) -> Mapping[str, int]:
+    return {pool.flavor: int(pool.max_gpus) for pool in stack.pools if pool.is_gpu}
+
+
+def _share(used: int, total: int) -> str:
+    return f"{used} of {total} ({used / total:.0%})" if total else f"{used} of none"
+
+
+def _preempted(answer: Answer) -> Iterable[Section]:
+    victims = [each for _, each in sorted(answer.head.decisions.items()) if each.is_preempted]
+    if not victims:
+        return
+    texts: list[Text] = []
+    for each in victims[:_LISTED]:
+        reason = _REASONS.get(each.how, each.how)
+        by: Text = ("by ", Name(each.preemptor), ", which ", reason) if each.preemptor else (reason,)
+        then = "runs again" if each.fate is Fate.ADMITTED else "waits"
+        texts.append((Name(each.label), " is preempted ", *by, f"; it {then}."))
+    if len(victims) > _LISTED:
+        texts.append((f"{len(victims) - _LISTED} more.",))
+    yield Section("Preempted with head", 2, (Items(tuple(texts)),))
+
+
+def _waiting(answer: Answer) -> Iterable[Section]:
+    reasons = Counter(
+        each.why for each in answer.head.decisions.values() if each.fate is Fate.PENDING and each.why
+    )
+    if not reasons:
+        return
+    ordered = sorted(reasons.items(), key=lambda item: (-item[1], item[0]))
+    rows: list[tuple[Text, ...]] = [((str(count),), (Name(why),)) for why, count in ordered[:_LISTED]]
+    yield Section("Why work waits with head", 1, (Table(("Workloads", "Kueue says"), tuple(rows)),))
