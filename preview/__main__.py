@@ -13,7 +13,7 @@ from preview.errors import PreviewError
 from preview.foreign import plain
 
 # In the order in which the help lists them; each is a module of preview.commands.
-_COMMANDS: Final = ("validate", "report", "comment", "why", "snapshot", "pins", "whatif", "doctor")
+_COMMANDS: Final = ("validate", "report", "comment", "why", "snapshot", "pins", "what-if", "doctor")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -40,7 +40,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     given = sys.argv[1:] if arguments is None else arguments
     # Only the command that is named is loaded: to check a file needs neither HTTP nor a page.
     for name in [name for name in _COMMANDS if name in given[:1]] or _COMMANDS:
-        importlib.import_module(f"preview.commands.{name}").add(commands)
+        importlib.import_module(f"preview.commands.{name.replace('-', '')}").add(commands)
     return parser.parse_args(given)
 
 

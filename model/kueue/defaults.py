@@ -14,7 +14,6 @@ DEFAULTED: Final[Mapping[str, Mapping[str, object]]] = MappingProxyType(
     {
         "ClusterQueue": MappingProxyType(
             {
-                # Without a `kueue:` section the gate FlavorFungibility is off, and Kueue does not read it.
                 "spec.flavorFungibility.whenCanBorrow": "MayStopSearch",
                 "spec.flavorFungibility.whenCanPreempt": "TryNextFlavor",
                 "spec.preemption.borrowWithinCohort.policy": "Never",

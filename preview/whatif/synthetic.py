@@ -74,6 +74,7 @@ class _Maker:
             requests=amounts,
             node_selector={names.POOL_LABEL: pool.name},
             tolerations=(Toleration(names.GPU_RESOURCE, "Exists", "", "NoSchedule"),),
+            assigned=1 if holds else None,
             flavors={names.GPU_RESOURCE: pool.flavor} if holds else {},
             usage=amounts if holds else {},
         )

@@ -28,13 +28,6 @@ _CONCURRENCY: Final = {
     "ResourceFlavor.kueue.x-k8s.io": 1,
 }
 
-# FlavorFungibility remembers, for each PodSet, after which flavor it stopped, and tries only the later ones
-# next time. A gang's head stops at the CPU flavor, so a gang that waits for GPUs is next told that its
-# *head* fits no flavor; measured with 0.19.2. Without the gate every attempt looks at all flavors, takes
-# the first that fits, and says what is short; that is what the gate's own defaults come to over several
-# attempts. The gate is on where a team says `flavorFungibility`, which has no meaning without it. (Kueue
-# refuses to start when gates come both from here and from the chart's `controllerManager.featureGates`.)
-_FUNGIBILITY: Final = "FlavorFungibility"
 _CONCURRENT: Final = "ConcurrentAdmission"
 
 
@@ -59,8 +52,10 @@ def manager_config(stack: Stack) -> Manifest:
             "matchExpressions": [{"key": names.TEAM_LABEL, "operator": "Exists"}]
         },
         "waitForPodsReady": _pods_ready(stack.pods_ready),
-        "featureGates": _gates(stack),
     }
+    if gates := _gates(stack):
+        # Kueue refuses to start when gates come both from here and from the chart's values.
+        config["featureGates"] = gates
     said = stack.kueue
     if stack.is_weighted:
         # Weights count only with fair sharing, and its presence alone switches it on.
@@ -73,11 +68,12 @@ def manager_config(stack: Stack) -> Manifest:
 
 
 def _gates(stack: Stack) -> dict[str, bool]:
-    said = [team.kueue for _, team in stack.teams()]
-    gates = {_FUNGIBILITY: any(each.fungibility is not None for each in said)}
-    if any(each.concurrent_admission is not None for each in said):
-        gates[_CONCURRENT] = True
-    return gates
+    """FlavorFungibility stays on, as Kueue has it: without it 0.19.2 takes whatever needs a preemption that
+    is not to be had for untried, asks again at once, for ever, and never comes to what waits behind it
+    (pkg/cache/queue/ cluster_queue.go, requeueIfNotPresent; seen with `preview what-if`).
+    """
+    is_concurrent = any(team.kueue.concurrent_admission is not None for _, team in stack.teams())
+    return {_CONCURRENT: True} if is_concurrent else {}
 
 
 def _usage(sharing: UsageSharing) -> Manifest:

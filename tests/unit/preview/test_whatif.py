@@ -1,0 +1,88 @@
+"""What goes into a what-if, and how its answer reads; the deciding is tested with the real Kueue."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from datetime import UTC, datetime
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from model.stack import Stack
+from preview import markdown
+from preview.page import page
+from preview.snapshot import State, kueue
+from preview.whatif import stage, stored, told
+from preview.whatif.outcome import Decision, Fate, Outcome
+from preview.whatif.synthetic import synthetic
+from preview.whatif.told import Answer
+from stackconfig import parse
+
+_AT = datetime(2026, 1, 1, tzinfo=UTC)
+STACK: Stack = parse(
+    {
+        "cluster": {"provider": "existing", "name": "lab", "context": "lab"},
+        "pools": {
+            "cpu": {"machine": "local-cpu", "minNodes": 1, "maxNodes": 1},
+            "l4": {"accelerator": "nvidia-l4", "machine": "local-l4", "capacity": "queued", "maxNodes": 8},
+        },
+        "priorities": {"prod": 1000, "dev": 100},
+        "departments": {
+            "research": {"teams": {"team-a": {"quota": {"l4": 6}}, "team-b": {"quota": {"l4": 2}}}}
+        },
+    },
+    source="lab",
+)
+
+
+def test_made_up_work_is_the_same_each_time_and_runs_within_the_quotas() -> None:
+    made = synthetic(STACK, running=100, pending=30)
+    assert made == synthetic(STACK, running=100, pending=30)
+    held: dict[str, int] = {}
+    for each in made.workloads:
+        if each.is_holding:
+            held[each.namespace] = held.get(each.namespace, 0) + each.pod_sets[0].usage["nvidia.com/gpu"]
+    assert held == {"team-a": 6, "team-b": 2}
+    assert sum(not each.is_holding for each in made.workloads) == 30
+
+
+def test_a_stored_workload_is_read_back_as_what_it_was() -> None:
+    for before in synthetic(STACK, running=10, pending=10).workloads:
+        after = kueue.workload(json.loads(stored.value(before)))
+        assert after is not None
+        assert replace(after, conditions=()) == replace(before, conditions=())
+
+
+def test_what_waited_is_stored_as_never_looked_at() -> None:
+    waiting = [
+        each for each in synthetic(STACK, running=0, pending=5).workloads if each.state is State.PENDING
+    ]
+    assert waiting
+    assert all(json.loads(stored.value(each))["status"] == {} for each in waiting)
+
+
+def test_checks_are_left_out_and_nothing_times_out() -> None:
+    queues = [body for act in stage.acts(STACK) for _, body in act if body["kind"] == "ClusterQueue"]
+    assert queues
+    assert not [each for each in queues if "admissionChecksStrategy" in each["spec"]]
+    assert stage.configuration(STACK)["waitForPodsReady"]["timeout"] == "8760h"
+
+
+@given(st.text(min_size=1, max_size=60), st.text(max_size=60))
+def test_foreign_names_and_reasons_stay_text(name: str, why: str) -> None:
+    decision = Decision(
+        namespace="team-a", name=name, fate=Fate.PENDING, why=f"<script>{why}", preemptor=name, how="x"
+    )
+    outcome = Outcome(decisions={"one": decision}, gpus={"l4": 1}, is_settled=True, seconds=1.0)
+    answer = Answer(name="lab", base=outcome, head=outcome, base_stack=STACK, head_stack=STACK)
+    report = told.report(answer)
+    assert "<script>" not in page(report).partition("<body")[2].partition("<script")[0]
+    assert "`<script>" in markdown.comment(report) or "<script>" not in markdown.comment(report)
+    json.dumps(told.record(answer))
+
+
+def test_what_was_not_done_in_time_is_said() -> None:
+    outcome = Outcome(decisions={}, gpus={}, is_settled=False, seconds=600.0)
+    answer = Answer(name="lab", base=outcome, head=outcome, base_stack=STACK, head_stack=STACK)
+    assert "Kueue was not done with head after 600 s" in markdown.comment(told.report(answer))
