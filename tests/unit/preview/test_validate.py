@@ -22,7 +22,7 @@ config:
 """
 _WARNED = """\
 config:
-  muster:cluster: {provider: gke, name: ml, region: us-central1, project: p}
+  muster:cluster: {provider: existing, name: ml, context: ml, cloud: gke}
   muster:pools:
     cpu: {machine: e2-standard-4, maxNodes: 20}
     h100: {accelerator: nvidia-h100-80gb, machine: a3-highgpu-8g, capacity: queued, maxNodes: 2}
