@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final
 
+from model import names
 from model.accelerators import ACCELERATORS, Accelerator
 from model.capacity import LEGAL_CAPACITY, PROVISIONING_CLASSES, Capacity, Reservation
 from model.kueue import PoolOptions
@@ -86,6 +87,15 @@ class Pool:
     def max_gpus(self) -> Gpus:
         """What quotas divide: GPUs as pods ask for them."""
         return Gpus(self.max_nodes * self.slots_per_node)
+
+    @property
+    def request_parameters(self) -> dict[str, str]:
+        """What every ProvisioningRequest of the pool says, sorted. A check of capacity that may be repeated
+        fails after seven days at the earliest, and holds its quota until then: ours answers at once, and
+        whoever asked comes back later (cluster-autoscaler, provisioningrequest/checkcapacity).
+        """
+        at_once = {"noRetry": "true"} if self.provisioning_class == names.CHECK_CAPACITY_CLASS else {}
+        return dict(sorted({**at_once, **self.parameters}.items()))
 
     @property
     def max_cpu(self) -> Millicores:

@@ -49,7 +49,7 @@ def _queued(pool: Pool) -> FlavorPolicy:
     return FlavorPolicy(
         name=pool.flavor,
         provisioning_class_name=pool.provisioning_class or "",
-        parameters=dict(sorted(pool.parameters.items())),
+        parameters=pool.request_parameters,
         node_selector_from_details=(lease,) if is_gke else (),
         one_pod_set_per_request=is_gke,
         verify_nodes=True,

@@ -84,8 +84,8 @@ def builtin_config(stack: Stack, pool: Pool) -> Manifest:
             "backoffMaxSeconds": int(retry.max.total_seconds()),
         },
     }
-    if pool.parameters:
-        spec["parameters"] = dict(sorted(pool.parameters.items()))
+    if pool.request_parameters:
+        spec["parameters"] = pool.request_parameters
     if said.merge is not None:
         spec["podSetMergePolicy"] = said.merge.value
     selector = _node_selector(pool)

@@ -251,3 +251,10 @@ def test_only_gkes_class_takes_one_pod_set_and_pins_to_its_lease(name: str, leas
     (flavor,) = gang.policy(stack(pools=(replace(L4, provisioning_class=name),)))["spec"]["flavors"]
     assert flavor["onePodSetPerRequest"] is leased
     assert bool(flavor["nodeSelectorFromDetails"]) is leased
+
+
+def test_a_check_of_capacity_answers_at_once_unless_the_pool_says_otherwise() -> None:
+    pool = replace(H100, provisioning_class=names.CHECK_CAPACITY_CLASS)
+    assert pool.request_parameters == {"noRetry": "true"}
+    assert replace(pool, parameters={"noRetry": "false"}).request_parameters == {"noRetry": "false"}
+    assert replace(H100, parameters={"a": "b"}).request_parameters == {"a": "b"}
