@@ -55,7 +55,6 @@ def _kai_rules() -> list[Rule]:
     """
     return [
         _rule("ray.io", ["rayclusters"], _READ),
-        _rule("ray.io", ["rayclusters/finalizers"], ["update"]),
         _rule("scheduling.run.ai", ["queues"], _READ),
         _rule("scheduling.k8s.io", ["priorityclasses"], _READ),
         _rule("", ["pods"], ["patch", "delete"]),
