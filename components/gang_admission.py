@@ -18,7 +18,7 @@ from components.bundle import Bundle, BundleProvider, text
 from components.footprint import Footprint
 from components.objects import KubernetesObject
 from model import names
-from model.render import gang
+from model.render import gang, queuetree
 from model.render.manifest import Manifest, manifest
 from model.stack import Stack
 from stackconfig.artifacts import Artifacts
@@ -54,7 +54,10 @@ class GangAdmission(pulumi.ComponentResource):
         image = artifacts.image("gang-admission")
         self.policy = Bundle(
             f"{name}-policy",
-            manifests={names.GANG_POLICY: text([gang.policy(stack)])},
+            manifests={
+                names.GANG_POLICY: text([gang.policy(stack)]),
+                "queues": text([queuetree.tree(stack)]),
+            },
             opts=pulumi.ResourceOptions(parent=self, provider=bundles, depends_on=depends_on),
         )
         self.namespace = self._object(
@@ -67,14 +70,14 @@ class GangAdmission(pulumi.ComponentResource):
             rules=authority.manager_rules(),
             after=[self.policy],
         )
-        self.configuration = self._webhook_configuration()
+        self.configurations = self._webhook_configurations()
         self.webhooks = self._program(
             authority.WEBHOOKS,
             pods.webhooks(image, footprint),
             cluster_rules=authority.webhook_cluster_rules(),
             rules=authority.webhook_rules(),
             # Ready means that its authority stands in the configuration: reviews work from then on.
-            after=[self.policy, self.configuration],
+            after=[self.policy, *self.configurations],
         )
         self.serving: list[pulumi.Resource] = [self.policy, self.manager, self.webhooks]
         self.register_outputs({})
@@ -105,7 +108,7 @@ class GangAdmission(pulumi.ComponentResource):
         ]
         return self._object(_ours("apps/v1", "Deployment", name, spec=spec), after=[account, *rights, *after])
 
-    def _webhook_configuration(self) -> KubernetesObject:
+    def _webhook_configurations(self) -> list[pulumi.Resource]:
         """The Service that the API server calls, and the configuration that the program puts its authority
         into.
         """
@@ -120,13 +123,14 @@ class GangAdmission(pulumi.ComponentResource):
         )
         # Its pods come after it: there is nothing to wait for.
         service["metadata"]["annotations"] = {"pulumi.com/skipAwait": "true"}
-        configuration = manifest(
-            "admissionregistration.k8s.io/v1",
-            "ValidatingWebhookConfiguration",
-            authority.PROGRAM,
-            webhooks=gang_webhooks.validating(),
-        )
-        return self._object(configuration, after=[self._object(service, after=[self.namespace])])
+        serving = self._object(service, after=[self.namespace])
+        return [
+            self._object(_configuration(kind, webhooks), after=[serving])
+            for kind, webhooks in (
+                ("ValidatingWebhookConfiguration", gang_webhooks.validating()),
+                ("MutatingWebhookConfiguration", gang_webhooks.mutating()),
+            )
+        ]
 
     def _object(self, body: Manifest, *, after: list[Any]) -> KubernetesObject:
         """A child named after its object; kinds keep two of one name apart."""
@@ -144,3 +148,7 @@ def _binding(kind: str, role: str, account: str) -> dict[str, Any]:
         "roleRef": {"apiGroup": _RBAC, "kind": kind, "name": role},
         "subjects": [{"kind": "ServiceAccount", "name": account, "namespace": names.SYSTEM_NAMESPACE}],
     }
+
+
+def _configuration(kind: str, webhooks: list[Manifest]) -> Manifest:
+    return manifest("admissionregistration.k8s.io/v1", kind, authority.PROGRAM, webhooks=webhooks)

@@ -72,10 +72,10 @@ def manager_rules() -> list[Rule]:
 def webhook_cluster_rules() -> list[Rule]:
     """What reviews are judged by, and the one configuration that gets our certificate authority."""
     return [
-        _rule(names.GROUP, [names.GANG_POLICY_PLURAL], _READ),
+        _rule(names.GROUP, [names.GANG_POLICY_PLURAL, names.QUEUE_TREE_PLURAL], _READ),
         _rule(
             "admissionregistration.k8s.io",
-            ["validatingwebhookconfigurations"],
+            ["validatingwebhookconfigurations", "mutatingwebhookconfigurations"],
             ["get", "patch"],
             only=[PROGRAM],
         ),

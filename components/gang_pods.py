@@ -36,6 +36,7 @@ def webhooks(image: str, footprint: Footprint) -> dict[str, Any]:
             f"--service-name={WEBHOOKS}",
             f"--secret-name={CERTIFICATES}",
             f"--validating={PROGRAM}",
+            f"--mutating={PROGRAM}",
         ],
         image=image,
         size=footprint.webhooks,

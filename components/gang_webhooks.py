@@ -9,6 +9,7 @@ from typing import Final
 from components import gang_authority as authority
 from model import names
 from model.render.manifest import Manifest
+from model.render.tenancy.policies.who import MADE_BY_KUBERAY
 
 _TIMEOUT_SECONDS: Final = 5
 
@@ -25,6 +26,19 @@ _REVIEWED: Final = (
 def validating() -> list[Manifest]:
     """The webhooks of our ValidatingWebhookConfiguration; the controller adds its own caBundle to each."""
     return [_webhook(*reviewed) for reviewed in _REVIEWED]
+
+
+def mutating() -> list[Manifest]:
+    """The webhooks of our MutatingWebhookConfiguration. Without an answer the object goes on as it is, and
+    the policies of tenancy, which need no process, refuse what then lacks a queue or a gate.
+    """
+    found = []
+    for kind, group, version, resource, _ in _REVIEWED:
+        webhook = _webhook(kind, group, version, resource, "Ignore")
+        webhook["clientConfig"]["service"]["path"] = f"/default-{kind}"
+        # Kueue's webhooks may come after ours and before: what they add can be looked at again.
+        found.append(webhook | {"name": f"default-{kind}.{names.GROUP}", "reinvocationPolicy": "IfNeeded"})
+    return found
 
 
 def _webhook(kind: str, group: str, version: str, resource: str, failure_policy: str) -> Manifest:
@@ -48,6 +62,8 @@ def _webhook(kind: str, group: str, version: str, resource: str, failure_policy:
         ],
         "namespaceSelector": {"matchExpressions": [{"key": names.TEAM_LABEL, "operator": "Exists"}]},
         "objectSelector": {},
+        # What KubeRay makes of an object that has been here waits for nobody.
+        "matchConditions": [{"name": "not-made-by-kuberay", "expression": f"!({MADE_BY_KUBERAY})"}],
         "matchPolicy": "Equivalent",
         "failurePolicy": failure_policy,
         "sideEffects": "None",

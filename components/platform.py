@@ -19,6 +19,7 @@ from components.queues import Queues
 from components.schedulers.kai import Kai
 from components.schedulers.kueue import Kueue
 from components.tenancy import Tenancy
+from model import queuetree
 from model.clusters import EksCluster, Provider
 from model.gangpolicy import crd
 from model.gpu_operator import cloud_of, installation
@@ -141,7 +142,7 @@ def _crds(parent: pulumi.Resource, *, stack: Stack, artifacts: Artifacts, provid
 
     GKE serves ProvisioningRequests itself. Kinds outlive their stack: with one, every object of it would go.
     """
-    manifests = {"gangpolicies": text([crd()])}
+    manifests = {"gangpolicies": text([crd()]), "queuetrees": text([queuetree.crd()])}
     if cloud_of(stack.cluster) is not Provider.GKE:
         manifests["provisioningrequests"] = artifacts.crd("provisioningrequests").read_text()
     return Bundle(

@@ -14,6 +14,9 @@ GANG_POLICY_KIND: Final = "GangPolicy"
 GANG_POLICY_PLURAL: Final = "gangpolicies"
 GANG_POLICY_SHORT: Final = "gp"
 GANG_POLICY: Final = "default"
+QUEUE_TREE_KIND: Final = "QueueTree"
+QUEUE_TREE_PLURAL: Final = "queuetrees"
+QUEUE_TREE: Final = "default"
 
 # Kueue keeps `controllerName` for good, so the object has another name when Kueue's own check is used
 # instead.

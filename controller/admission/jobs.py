@@ -23,6 +23,8 @@ class HeadGroup(Partial, frozen=True):
 class WorkerGroup(Partial, frozen=True):
     group_name: str = ""
     replicas: int | None = None
+    min_replicas: int | None = None
+    max_replicas: int | None = None
     num_of_hosts: int = 1
     template: PodTemplateSpec = PodTemplateSpec()
 
@@ -30,6 +32,7 @@ class WorkerGroup(Partial, frozen=True):
 class RayClusterSpec(Partial, frozen=True):
     head_group_spec: HeadGroup = HeadGroup()
     worker_group_specs: tuple[WorkerGroup, ...] = ()
+    enable_in_tree_autoscaling: bool = False
 
 
 class RayCluster(Object, frozen=True):

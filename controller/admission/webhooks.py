@@ -9,11 +9,22 @@ ValidatingAdmissionPolicy's and needs no process of ours.
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
-from controller.admission.jobs import Job, Piece, RayCluster, RayJob, RayService, job_pieces, ray_pieces
+from controller.admission import refusals
+from controller.admission.jobs import (
+    Job,
+    Piece,
+    RayCluster,
+    RayClusterSpec,
+    RayJob,
+    RayService,
+    job_pieces,
+    ray_pieces,
+)
 from controller.admission.limits import never_fits_anywhere
 from controller.kube.resource import Object, T
 from controller.runtime.review import Allow, Deny, Review, Verdict, Webhook
 from model.gangpolicy import GangPolicy
+from model.queuetree import QueueTree
 
 RAY_CLUSTER_NAME: Final = 53
 RAY_JOB_NAME: Final = 47
@@ -23,13 +34,14 @@ MOST_POD_SETS: Final = 18
 """Kueue 0.19 takes no Workload with more (v1beta2 CRD, spec.podSets)."""
 
 Policy = Callable[[], GangPolicy | None]
+Tree = Callable[[], QueueTree]
 
 
 class Reviews:
-    """The reviews, bound to the policy that is in force when each is made."""
+    """The reviews, bound to the policy and the queue tree that are in force when each is made."""
 
-    def __init__(self, policy: Policy) -> None:
-        self._policy = policy
+    def __init__(self, policy: Policy, tree: Tree = QueueTree) -> None:
+        self._policy, self._tree = policy, tree
 
     def listed(self) -> tuple[Webhook[RayJob], Webhook[RayCluster], Webhook[RayService], Webhook[Job]]:
         """One webhook a kind, at `/validate-<kind>`."""
@@ -44,48 +56,58 @@ class Reviews:
         job = _created(review)
         if job is None or job.spec.cluster_selector:
             return Allow()
-        return self._verdict(
-            job, "RayJob", [*_ray_job(job), *self._fit(ray_pieces(job.spec.ray_cluster_spec))]
-        )
+        spec = job.spec.ray_cluster_spec
+        mode = refusals.submission(job.spec.submission_mode, self._tree())
+        found = [*_ray_job(job), *mode, *self._ray(review.namespace, job, spec)]
+        return _verdict(job, "RayJob", found)
 
     def ray_cluster(self, review: Review[RayCluster]) -> Verdict:
         cluster = _created(review)
         if cluster is None or cluster.metadata.owner_references:
             return Allow()  # Made by KubeRay for a RayJob or RayService, which has been reviewed.
-        found = [*_name(cluster, RAY_CLUSTER_NAME), *self._fit(ray_pieces(cluster.spec))]
-        return self._verdict(cluster, "RayCluster", found)
+        found = [*_name(cluster, RAY_CLUSTER_NAME), *self._ray(review.namespace, cluster, cluster.spec)]
+        return _verdict(cluster, "RayCluster", found)
 
     def ray_service(self, review: Review[RayService]) -> Verdict:
         service = _created(review)
         if service is None:
             return Allow()
-        pieces = ray_pieces(service.spec.ray_cluster_config)
-        return self._verdict(service, "RayService", [*_name(service, RAY_JOB_NAME), *self._fit(pieces)])
+        spec = service.spec.ray_cluster_config
+        found = [*_name(service, RAY_JOB_NAME), *self._ray(review.namespace, service, spec)]
+        return _verdict(service, "RayService", found)
 
     def job(self, review: Review[Job]) -> Verdict:
         job = _created(review)
         if job is None or job.metadata.owner_references:
             return Allow()
-        return self._verdict(job, "Job", list(self._fit(job_pieces(job.spec))))
+        return _verdict(job, "Job", list(self._fit(review.namespace, job, job_pieces(job.spec))))
 
-    def _fit(self, pieces: Iterable[Piece]) -> Iterator[str]:
-        policy = self._policy()
+    def _ray(self, namespace: str, obj: Object, spec: RayClusterSpec | None) -> Iterator[str]:
+        yield from refusals.growth(obj.metadata.annotations, spec, self._tree())
+        yield from self._fit(namespace, obj, ray_pieces(spec))
+
+    def _fit(self, namespace: str, obj: Object, pieces: Iterable[Piece]) -> Iterator[str]:
+        policy, tree = self._policy(), self._tree()
         try:
             listed = list(pieces)
         except ValueError as error:
             yield f"a resource amount cannot be read: {error}"
             return
-        if len(listed) > MOST_POD_SETS:
+        if len(listed) > MOST_POD_SETS and not tree.kai:
             yield f"its {len(listed)} groups of pods are more than the {MOST_POD_SETS} that queue; merge some"
         if policy is not None and (reason := never_fits_anywhere(listed, policy)):
             yield reason
+        space = tree.spaces.get(namespace)
+        if space is not None:
+            yield from refusals.priority(obj.metadata.labels, tree, space)
+            yield from refusals.queue_limit(obj.metadata.labels, listed, tree, space)
 
-    @staticmethod
-    def _verdict(obj: Object, kind: str, found: list[str]) -> Verdict:
-        if not found:
-            return Allow()
-        name = obj.metadata.name or "(unnamed)"
-        return Deny(f"{kind} {name} would never run: {'; also: '.join(found)}.")
+
+def _verdict(obj: Object, kind: str, found: list[str]) -> Verdict:
+    if not found:
+        return Allow()
+    name = obj.metadata.name or "(unnamed)"
+    return Deny(f"{kind} {name} would never run: {'; also: '.join(found)}.")
 
 
 def _created(review: Review[T]) -> T | None:

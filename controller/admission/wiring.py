@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from controller.admission.checks import CheckReconciler, Checks, policy_name
+from controller.admission.defaults import Defaults
 from controller.admission.executor import Executor
 from controller.admission.identity import WORKLOAD_UID
 from controller.admission.objects import (
@@ -18,6 +19,7 @@ from controller.admission.objects import (
     ResourceFlavor,
 )
 from controller.admission.reconciler import GangReconciler, utc_now
+from controller.admission.spaces import Trees
 from controller.admission.view import (
     BY_NODE,
     BY_POOL,
@@ -38,6 +40,7 @@ from controller.gangs.objects import (
     POD,
     POD_TEMPLATE,
     PROVISIONING_REQUEST,
+    QUEUE_TREE,
     GangPolicyObject,
 )
 from controller.gangs.policies import Policies, PolicyReconciler
@@ -67,9 +70,11 @@ def setup(manager: Manager, policies: Informer[GangPolicyObject]) -> None:
 
 
 def webhooks(manager: Manager) -> Sequence[Webhook[Any]]:
-    """The reviews of the webhook server, judged by the policy named `default`."""
+    """The reviews of the webhook server, by the policy and the queue tree named `default`."""
     policies = Policies(manager.informer(GANG_POLICY))
-    return Reviews(lambda: policies.accepted(names.GANG_POLICY)).listed()
+    trees = Trees(manager.informer(QUEUE_TREE))
+    reviews = Reviews(lambda: policies.accepted(names.GANG_POLICY), trees.current)
+    return (*reviews.listed(), *Defaults(trees.current).listed())
 
 
 def _gangs(

@@ -10,7 +10,14 @@ from typing import Any
 from msgspec import field
 
 from controller.kube.resource import Object, Partial, Resource
-from model.names import GANG_POLICY_KIND, GANG_POLICY_PLURAL, GROUP, VERSION
+from model.names import (
+    GANG_POLICY_KIND,
+    GANG_POLICY_PLURAL,
+    GROUP,
+    QUEUE_TREE_KIND,
+    QUEUE_TREE_PLURAL,
+    VERSION,
+)
 
 Quantities = dict[str, str | int | float]
 """A resource list as JSON has it: a quantity is a string, and a number where a careless writer left one."""
@@ -176,6 +183,12 @@ class GangPolicyObject(Object, frozen=True):
     status: Conditioned = Conditioned()
 
 
+class QueueTreeObject(Object, frozen=True):
+    """What the program says of queues, not yet read: `model.queuetree.from_spec` reads it."""
+
+    spec: dict[str, Any] = field(default_factory=dict)
+
+
 POD_ANNOTATIONS = ("autoscaling.x-k8s.io/",)
 
 PROVISIONING_REQUEST = Resource(
@@ -186,4 +199,5 @@ POD_TEMPLATE = Resource(
 )
 NODE = Resource("", "v1", "nodes", "Node", False, Node, annotation_prefixes=())
 POD = Resource("", "v1", "pods", "Pod", True, Pod, annotation_prefixes=POD_ANNOTATIONS)
+QUEUE_TREE = Resource(GROUP, VERSION, QUEUE_TREE_PLURAL, QUEUE_TREE_KIND, False, QueueTreeObject)
 GANG_POLICY = Resource(GROUP, VERSION, GANG_POLICY_PLURAL, GANG_POLICY_KIND, False, GangPolicyObject)

@@ -8,9 +8,10 @@ from collections.abc import Mapping
 from typing import Final
 
 from model import names
+from model.kai.priorities import effective
 from model.queues import Team
 from model.render.manifest import Manifest, manifest
-from model.stack import Stack
+from model.stack import Scheduler, Stack
 
 _POD_SECURITY: Final = "pod-security.kubernetes.io"
 
@@ -32,8 +33,5 @@ def namespace(stack: Stack, team: Team, labels: Mapping[str, str], *, queues: tu
 
 def priorities_of(stack: Stack, team: Team) -> tuple[str, ...]:
     """The priorities that the team may use, the highest first; all of the stack's when it names none."""
-    return tuple(
-        priority.name
-        for priority in stack.priorities
-        if not team.priorities or priority.name in team.priorities
-    )
+    known = stack.priorities if stack.scheduler is Scheduler.KUEUE else effective(stack.priorities)
+    return tuple(each.name for each in known if not team.priorities or each.name in team.priorities)

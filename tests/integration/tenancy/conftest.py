@@ -51,6 +51,7 @@ CONTROLLERS = {
 class World:
     """`member` and `person` have what the stack gives a team; `trusted` was given far too much besides."""
 
+    server: ControlPlane
     admin: Caller
     member: Caller
     person: Caller
@@ -102,6 +103,7 @@ def _world(server: ControlPlane) -> World:
     apply(server, _accounts())
     apply(server, policies)
     found = World(
+        server=server,
         admin=administrator(server),
         member=account(server, "team-a", "member"),
         person=person(server, "grace@example.com", GROUP),

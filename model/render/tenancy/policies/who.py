@@ -28,7 +28,7 @@ def accounts_of(*namespaces: str) -> str:
 
 
 SYSTEM: Final = accounts_of(*_SYSTEM)
-OPERATOR: Final = accounts_of(names.RAY_NAMESPACE)
+_OPERATOR: Final = accounts_of(names.RAY_NAMESPACE)
 OURS: Final = accounts_of(names.SYSTEM_NAMESPACE)
 
 # Whoever may write every Namespace of the cluster could rewrite what these policies read, so nothing is kept
@@ -48,4 +48,11 @@ EVERYWHERE: Final = " || ".join(
         # An update is one by whichever verb.
         "request.operation == 'CREATE' ? 'create' : request.operation == 'DELETE' ? 'delete' : 'patch'",
     )
+)
+
+# A RayCluster or submitter Job that KubeRay makes for an object that was looked at; its owner counts.
+MADE_BY_KUBERAY: Final = (
+    f"{_OPERATOR} && object.metadata.?ownerReferences.orValue([]).exists(owner, "
+    "owner.?controller.orValue(false) && owner.apiVersion.startsWith('ray.io/') && "
+    "owner.kind in ['RayJob', 'RayService', 'RayCluster'])"
 )

@@ -10,7 +10,7 @@ from typing import Final
 
 from model import names
 from model.render.tenancy.policies.policy import Kinds, Policy, Rule
-from model.render.tenancy.policies.who import ADMINISTRATOR, OPERATOR, SYSTEM, quoted
+from model.render.tenancy.policies.who import ADMINISTRATOR, MADE_BY_KUBERAY, SYSTEM, quoted
 from model.stack import Scheduler, Stack
 
 PREBUILT_LABEL: Final = "kueue.x-k8s.io/prebuilt-workload-name"
@@ -27,14 +27,8 @@ _KINDS: Final = (
     Kinds(group="batch", resources=("jobs", "cronjobs")),
 )
 
-# A RayCluster or submitter Job that KubeRay makes for an object that was looked at; its owner counts.
-_MADE = (
-    f"{OPERATOR} && object.metadata.?ownerReferences.orValue([]).exists(owner, "
-    "owner.?controller.orValue(false) && owner.apiVersion.startsWith('ray.io/') && "
-    "owner.kind in ['RayJob', 'RayService', 'RayCluster'])"
-)
 UNLESS: Final = (
-    ("made-by-kuberay", _MADE),
+    ("made-by-kuberay", MADE_BY_KUBERAY),
     ("changed-by-the-system", f"request.operation == 'UPDATE' && {SYSTEM}"),
 )
 

@@ -1,0 +1,154 @@
+"""What a new job need not say: its queue, its priority, its gate, Ray's token.
+
+Decides on creation only, from the queue tree in the cache, as a JSON patch of what is missing; a second time
+over there is nothing left to patch. What a job says is left as it is, but for a KAI queue that is none of its
+namespace's, which would leave its pods pending without a word. Refusing is the policies' and webhooks.py's.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+import msgspec
+
+from controller.kube.resource import Object
+from controller.runtime.review import Allow, Deny, Patch, Review, Verdict, Webhook
+from model import names
+from model.queuetree import QueueTree, Space
+
+Json = dict[str, Any]
+Trees = Callable[[], QueueTree]
+
+# Where each kind holds its Ray cluster.
+_CLUSTERS: Final = {"rayjob": ("rayClusterSpec",), "raycluster": (), "rayservice": ("rayClusterConfig",)}
+_KINDS: Final = ("rayjob", "raycluster", "rayservice", "job")
+
+
+class Defaults:
+    """The mutating reviews, bound to the tree that is in force when each is made."""
+
+    def __init__(self, tree: Trees) -> None:
+        self._tree = tree
+
+    def listed(self) -> tuple[Webhook[Object], ...]:
+        """One webhook a kind, at `/default-<kind>`. Where it fails, the object passes as it is: what then
+        lacks is the policies' to refuse.
+        """
+        return tuple(
+            Webhook(path=f"/default-{kind}", type=Object, review=self._review(kind), on_error="allow")
+            for kind in _KINDS
+        )
+
+    def _review(self, kind: str) -> Callable[[Review[Object]], Verdict]:
+        return lambda review: self.review(kind, review)
+
+    def review(self, kind: str, review: Review[Object]) -> Verdict:
+        tree = self._tree()
+        space = tree.spaces.get(review.namespace)
+        if review.operation != "CREATE" or review.object is None or space is None or _is_made(review):
+            return Allow()
+        patch = _Patch(msgspec.json.decode(review.raw))
+        refusal = _queue(patch, tree, space)
+        if refusal is not None:
+            return Deny(refusal)
+        _priority(patch, tree, space)
+        cluster = _cluster(patch, kind)
+        if cluster is not None:
+            _ray(patch, cluster, tree)
+        return Patch(tuple(patch.operations)) if patch.operations else Allow()
+
+
+def _is_made(review: Review[Object]) -> bool:
+    """KubeRay's own: the object that it was made for has been here."""
+    return f"system:serviceaccounts:{names.RAY_NAMESPACE}" in review.user.groups
+
+
+class _Patch:
+    """An object and the RFC 6902 operations that changed it so far."""
+
+    def __init__(self, body: Json) -> None:
+        self.body = body
+        self.operations: list[Json] = []
+
+    def label(self, key: str) -> str:
+        labels = self.body.get("metadata", {}).get("labels") or {}
+        return str(labels.get(key) or "")
+
+    def put(self, value: object, *path: str | int) -> None:
+        """Sets a value, and makes the objects on the way to it."""
+        at: Any = self.body
+        for depth, part in enumerate(path[:-1]):
+            if isinstance(at, dict) and at.get(str(part)) is None:
+                self._add({}, path[: depth + 1])
+                at[str(part)] = {}
+            at = at[part]
+        self._add(value, path)
+        if isinstance(at, list):
+            at.append(value)
+        else:
+            at[path[-1]] = value
+
+    def _add(self, value: object, path: tuple[str | int, ...]) -> None:
+        pointer = "".join(f"/{str(part).replace('~', '~0').replace('/', '~1')}" for part in path)
+        self.operations.append({"op": "add", "path": pointer, "value": value})
+
+
+def _queue(patch: _Patch, tree: QueueTree, space: Space) -> str | None:
+    """The namespace's only queue; with several, Kueue's default one. Returns why it cannot be chosen."""
+    label = names.KAI_QUEUE_LABEL if tree.kai else names.QUEUE_LABEL
+    said, known = patch.label(label), [queue.name for queue in space.queues]
+    if said in known or (said and not tree.kai):
+        return None  # Another's queue is a policy's to refuse.
+    if len(known) == 1 or (not said and names.DEFAULT_LOCAL_QUEUE in known):
+        patch.put(known[0] if len(known) == 1 else names.DEFAULT_LOCAL_QUEUE, "metadata", "labels", label)
+        return None
+    what = f"queue {said} takes no work of this namespace" if said else "it names no queue"
+    return f"{what}: set metadata.labels[{label}] to one of: {', '.join(known) or '(there is none)'}."
+
+
+def _priority(patch: _Patch, tree: QueueTree, space: Space) -> None:
+    label = names.KAI_PRIORITY_LABEL if tree.kai else names.PRIORITY_LABEL
+    if space.default_priority and not patch.label(label):
+        patch.put(space.default_priority, "metadata", "labels", label)
+
+
+def _cluster(patch: _Patch, kind: str) -> tuple[str, ...] | None:
+    """The path of the Ray cluster that the object describes; None where it describes none."""
+    if kind not in _CLUSTERS:
+        return None
+    path = ("spec", *_CLUSTERS[kind])
+    at: Any = patch.body
+    for part in path:
+        at = at.get(part) if isinstance(at, dict) else None
+    return path if isinstance(at, dict) else None
+
+
+def _ray(patch: _Patch, cluster: tuple[str, ...], tree: QueueTree) -> None:
+    spec: Any = patch.body
+    for part in cluster:
+        spec = spec[part]
+    if tree.guarded and not (spec.get("authOptions") or {}).get("mode"):
+        patch.put("token", *cluster, "authOptions", "mode")
+    if tree.gated:
+        for path, template in _templates(spec):
+            _gate(patch, (*cluster, *path, "spec"), template.get("spec"))
+
+
+def _templates(spec: Json) -> Iterator[tuple[tuple[str | int, ...], Json]]:
+    """The pod templates of the head and of every group: all of a gang's pods wait together."""
+    head = (spec.get("headGroupSpec") or {}).get("template")
+    if isinstance(head, dict):
+        yield ("headGroupSpec", "template"), head
+    for index, group in enumerate(spec.get("workerGroupSpecs") or ()):
+        if isinstance(group, dict) and isinstance(group.get("template"), dict):
+            yield ("workerGroupSpecs", index, "template"), group["template"]
+
+
+def _gate(patch: _Patch, path: tuple[str | int, ...], pod: object) -> None:
+    if not isinstance(pod, dict):
+        return
+    gates = pod.get("schedulingGates")
+    gate = {"name": names.GANG_GATE}
+    if not gates:
+        patch.put([gate], *path, "schedulingGates")
+    elif gate not in gates:
+        patch.put(gate, *path, "schedulingGates", "-")

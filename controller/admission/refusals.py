@@ -1,0 +1,84 @@
+"""What a job asks of its queue, its priority and its scheduler that can never be had.
+
+Decides from the queue tree, each with what would be allowed. Pure functions of the job's own words; what its
+pods need of pools is limits.py's.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from controller.admission.jobs import Piece, RayClusterSpec
+from model import names
+from model.names import GPU_RESOURCE
+from model.queuetree import ANY_POOL, Queue, QueueTree, Space
+
+ELASTIC_ANNOTATION = "kueue.x-k8s.io/elastic-job"
+
+
+def priority(labels: Mapping[str, str], tree: QueueTree, space: Space) -> Iterator[str]:
+    """A priority that there is not, or that the namespace may not use."""
+    label = names.KAI_PRIORITY_LABEL if tree.kai else names.PRIORITY_LABEL
+    named = labels.get(label, "")
+    if named and named not in space.priorities:
+        allowed = ", ".join(space.priorities) or "(there is none)"
+        yield f"priority {named} is not one of this namespace; set label {label} to one of: {allowed}"
+
+
+def queue_limit(
+    labels: Mapping[str, str], pieces: Sequence[Piece], tree: QueueTree, space: Space
+) -> Iterator[str]:
+    """More GPUs than the queue can ever hold, with everything that it may borrow."""
+    name = labels.get(names.KAI_QUEUE_LABEL if tree.kai else names.QUEUE_LABEL, "")
+    queue = space.queue(name)
+    if queue is None or not queue.most:
+        return
+    for pool, asked in sorted(_asked(pieces).items()):
+        most = _most(queue, pool)
+        if asked > most:
+            where = f" of pool {pool}" if pool else ""
+            yield (
+                f"it asks for {asked:g} GPUs{where} at a time and queue {name} holds at most {most}, what it "
+                "may borrow included; ask for fewer, or have its quota raised"
+            )
+
+
+def _asked(pieces: Iterable[Piece]) -> dict[str, float]:
+    """Pool -> GPUs of the pieces that name it; "" -> of all of them together."""
+    asked: dict[str, float] = {}
+    for piece in pieces:
+        gpus = float(piece.amounts.get(GPU_RESOURCE, 0)) * piece.count
+        for pool in {piece.pool, ""} if gpus else ():
+            asked[pool] = asked.get(pool, 0.0) + gpus
+    return asked
+
+
+def _most(queue: Queue, pool: str) -> int:
+    if ANY_POOL in queue.most:
+        return queue.most[ANY_POOL]
+    return queue.most.get(pool, 0) if pool else sum(queue.most.values())
+
+
+def growth(annotations: Mapping[str, str], spec: RayClusterSpec | None, tree: QueueTree) -> Iterator[str]:
+    """A cluster that becomes larger than what was counted when it was admitted."""
+    if spec is None:
+        return
+    if spec.enable_in_tree_autoscaling and not tree.kai and annotations.get(ELASTIC_ANNOTATION) != "true":
+        yield (
+            "enableInTreeAutoscaling would let it outgrow what its queue counted; remove it, or set "
+            f'annotation {ELASTIC_ANNOTATION}: "true" so that each step is queued'
+        )
+    for group in spec.worker_group_specs:
+        replicas = 1 if group.replicas is None else group.replicas
+        most = replicas if group.max_replicas is None else group.max_replicas
+        if not (group.min_replicas or 0) <= replicas <= most:
+            yield (
+                f"group {group.group_name} has replicas {replicas}, minReplicas {group.min_replicas or 0} "
+                f"and maxReplicas {most}; set minReplicas <= replicas <= maxReplicas"
+            )
+
+
+def submission(mode: str, tree: QueueTree) -> Iterator[str]:
+    """KubeRay 1.6 fails a K8sJobMode job with KAI for ever: its submitter stands outside the pod group
+    (ray-operator/controllers/ray/batchscheduler/kai-scheduler, DoBatchSchedulingOnSubmission).
+    """
+    if tree.kai and mode in ("", "K8sJobMode"):
+        yield "submissionMode K8sJobMode does not work with KAI; set spec.submissionMode: HTTPMode"

@@ -1,0 +1,215 @@
+"""What a new job is given, and that it is given it once; and what its queue can never hold."""
+
+from __future__ import annotations
+
+import copy
+import json
+from typing import Any
+
+import msgspec
+import pytest
+
+from controller.admission.defaults import Defaults
+from controller.admission.webhooks import Reviews
+from controller.kube.resource import Object
+from controller.runtime.review import Allow, Deny, Patch, Request, Verdict, _UserInfo, question
+from model import names
+from model.queuetree import ANY_POOL, Queue, QueueTree, Space, crd, from_spec, to_manifest
+
+Json = dict[str, Any]
+GATE = {"name": names.GANG_GATE}
+ONE = Space(
+    team="team-a", queues=(Queue(name="gpus", most={"l4": 2}),), priorities=("dev",), default_priority="dev"
+)
+TWO = Space(team="team-b", queues=(Queue(name="a"), Queue(name="b")))
+KUEUE = QueueTree(guarded=True, spaces={"one": ONE, "two": TWO})
+KAI = QueueTree(
+    kai=True,
+    gated=True,
+    spaces={"one": Space(team="t", queues=(Queue(name="leaf", most={ANY_POOL: 4}),)), "two": TWO},
+)
+
+
+def pod(gpus: int = 0, **spec: Any) -> Json:
+    amounts = {"nvidia.com/gpu": str(gpus)} if gpus else {}
+    return {"spec": {"containers": [{"name": "c", "resources": {"limits": amounts}}], **spec}}
+
+
+def cluster(workers: int = 1, **group: Any) -> Json:
+    return {
+        "headGroupSpec": {"template": pod()},
+        "workerGroupSpecs": [{"groupName": "w", "replicas": workers, "template": pod(1), **group}],
+    }
+
+
+BODIES: dict[str, Json] = {
+    "rayjob": {
+        "spec": {
+            "rayClusterSpec": cluster(),
+            "shutdownAfterJobFinishes": True,
+            "submissionMode": "HTTPMode",
+        }
+    },
+    "raycluster": {"spec": cluster()},
+    "rayservice": {"spec": {"rayClusterConfig": cluster()}},
+    "job": {"spec": {"template": pod(1)}},
+}
+
+
+def body(kind: str, **labels: str) -> Json:
+    return copy.deepcopy(BODIES[kind]) | {"metadata": {"name": "j", "labels": labels}}
+
+
+def default(tree: QueueTree, kind: str, obj: Json, *, namespace: str = "one", group: str = "") -> Verdict:
+    webhook = next(each for each in Defaults(lambda: tree).listed() if each.path == f"/default-{kind}")
+    request = Request(
+        uid="u",
+        operation="CREATE",
+        namespace=namespace,
+        object=msgspec.Raw(json.dumps(obj).encode()),
+        user_info=_UserInfo(groups=[group]),
+    )
+    return webhook.review(question(request, Object))
+
+
+def patched(obj: Json, verdict: Verdict) -> Json:
+    """The object after its patch, as the API server applies it: `add` alone, into what is there."""
+    found = copy.deepcopy(obj)
+    assert isinstance(verdict, Patch)
+    for operation in verdict.operations:
+        assert operation["op"] == "add"
+        *way, last = (part.replace("~1", "/").replace("~0", "~") for part in operation["path"][1:].split("/"))
+        at: Any = found
+        for part in way:
+            at = at[int(part)] if isinstance(at, list) else at[part]
+        if isinstance(at, list):
+            at.append(copy.deepcopy(operation["value"]))
+        else:
+            at[last] = copy.deepcopy(operation["value"])
+    return found
+
+
+@pytest.mark.parametrize("kind", BODIES)
+@pytest.mark.parametrize("tree", [KUEUE, KAI], ids=["kueue", "kai"])
+def test_what_is_missing_is_there_after_one_patch_and_a_second_changes_nothing(
+    tree: QueueTree, kind: str
+) -> None:
+    bare = body(kind)
+    del bare["metadata"]["labels"]
+    found = patched(bare, default(tree, kind, bare))
+    label = names.KAI_QUEUE_LABEL if tree.kai else names.QUEUE_LABEL
+    assert found["metadata"]["labels"][label] == ("leaf" if tree.kai else "gpus")
+    assert default(tree, kind, found) == Allow()
+
+
+def test_every_pod_of_a_kai_gang_is_born_behind_the_gate_beside_gates_of_its_own() -> None:
+    mine = body("rayjob")
+    mine["spec"]["rayClusterSpec"]["headGroupSpec"]["template"]["spec"]["schedulingGates"] = [{"name": "x"}]
+    found = patched(mine, default(KAI, "rayjob", mine))["spec"]["rayClusterSpec"]
+    assert found["headGroupSpec"]["template"]["spec"]["schedulingGates"] == [{"name": "x"}, GATE]
+    assert found["workerGroupSpecs"][0]["template"]["spec"]["schedulingGates"] == [GATE]
+
+
+def test_kueue_stacks_get_no_gate_and_ray_gets_its_token_and_the_default_priority() -> None:
+    found = patched(body("raycluster"), default(KUEUE, "raycluster", body("raycluster")))
+    assert "schedulingGates" not in found["headGroupSpec"]["template"] if "headGroupSpec" in found else True
+    assert found["spec"]["authOptions"] == {"mode": "token"}
+    assert found["metadata"]["labels"][names.PRIORITY_LABEL] == "dev"
+
+
+def test_what_a_job_says_itself_stays() -> None:
+    said = body("job", **{names.QUEUE_LABEL: "others", names.PRIORITY_LABEL: "prod"})
+    assert default(KUEUE, "job", said) == Allow()
+
+
+def test_a_kai_queue_that_takes_no_work_becomes_the_only_one_or_is_refused() -> None:
+    inner = body("raycluster", **{names.KAI_QUEUE_LABEL: "research"})
+    found = patched(inner, default(KAI, "raycluster", inner))
+    assert found["metadata"]["labels"][names.KAI_QUEUE_LABEL] == "leaf"
+    refused = default(KAI, "raycluster", inner, namespace="two")
+    assert isinstance(refused, Deny)
+    assert "research takes no work" in refused.message
+    assert "one of: a, b" in refused.message
+
+
+def test_among_several_queues_nobody_guesses() -> None:
+    refused = default(KUEUE, "rayjob", body("rayjob"), namespace="two")
+    assert isinstance(refused, Deny)
+    assert "one of: a, b" in refused.message
+
+
+def test_other_namespaces_and_what_kuberay_makes_are_left_alone() -> None:
+    assert default(KUEUE, "job", body("job"), namespace="kube-system") == Allow()
+    made = default(KUEUE, "raycluster", body("raycluster"), group="system:serviceaccounts:ray-system")
+    assert made == Allow()
+    assert default(QueueTree(), "job", body("job")) == Allow()
+
+
+@pytest.mark.parametrize("broken", [{"spec": None}, {"spec": {"headGroupSpec": None}}, {"metadata": None}])
+def test_a_malformed_object_is_left_to_the_api_server(broken: Json) -> None:
+    obj = body("raycluster") | broken
+    if obj["metadata"] is None:
+        obj["metadata"] = {}
+    assert isinstance(default(KAI, "raycluster", obj), Allow | Patch)
+
+
+def judge(tree: QueueTree, kind: str, obj: Json) -> Verdict:
+    webhook: Any = next(each for each in Reviews(lambda: None, lambda: tree).listed() if kind in each.path)
+    raw = msgspec.Raw(json.dumps(obj).encode())
+    verdict: Verdict = webhook.review(
+        question(Request(uid="u", operation="CREATE", namespace="one", object=raw), webhook.type)
+    )
+    return verdict
+
+
+def _changed(kind: str, **spec: Any) -> Json:
+    obj = body(kind, **{names.QUEUE_LABEL: "gpus"})
+    obj["spec"] |= spec
+    return obj
+
+
+def _autoscaling(value: str) -> Json:
+    obj = _changed("raycluster", enableInTreeAutoscaling=True)
+    obj["metadata"]["annotations"] = {"kueue.x-k8s.io/elastic-job": value}
+    return obj
+
+
+@pytest.mark.parametrize(
+    ("obj", "words"),
+    [
+        (_changed("raycluster", **cluster(3)), ["3 GPUs", "queue gpus holds at most 2"]),
+        (
+            _changed("raycluster", **cluster(1, template=pod(1, nodeSelector={"muster.dev/pool": "h100"}))),
+            ["of pool h100", "at most 0"],
+        ),
+        (body("raycluster", **{names.PRIORITY_LABEL: "prod"}), ["priority prod", "one of: dev"]),
+        (_autoscaling("no"), ["enableInTreeAutoscaling", "elastic-job"]),
+        (_changed("raycluster", **cluster(1, minReplicas=2)), ["minReplicas <= replicas"]),
+        (_changed("raycluster", **cluster(2, maxReplicas=1)), ["minReplicas <= replicas"]),
+    ],
+)
+def test_what_its_queue_can_never_hold_is_refused_with_what_it_can(obj: Json, words: list[str]) -> None:
+    verdict = judge(KUEUE, "raycluster", obj)
+    assert isinstance(verdict, Deny)
+    for word in words:
+        assert word in verdict.message
+
+
+def test_what_fits_its_queue_passes() -> None:
+    assert judge(KUEUE, "raycluster", _changed("raycluster", **cluster(2))) == Allow()
+    assert judge(KUEUE, "raycluster", _autoscaling("true")) == Allow()
+
+
+def test_kai_takes_no_submitter_pod() -> None:
+    obj = body("rayjob", **{names.KAI_QUEUE_LABEL: "leaf"})
+    assert judge(KAI, "rayjob", obj) == Allow()
+    obj["spec"]["submissionMode"] = "K8sJobMode"
+    verdict = judge(KAI, "rayjob", obj)
+    assert isinstance(verdict, Deny)
+    assert "HTTPMode" in verdict.message
+
+
+def test_a_tree_is_read_as_it_was_written() -> None:
+    assert from_spec(to_manifest(KUEUE)["spec"]) == KUEUE
+    assert from_spec(to_manifest(KAI)["spec"]) == KAI
+    assert crd()["metadata"]["name"] == "queuetrees.muster.dev"
