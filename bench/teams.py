@@ -1,13 +1,11 @@
-"""Many teams, each with everything that a team owns: what the model renders today and what tenancy will
-add.
-"""
+"""Many teams, each with everything that a team owns."""
 
 from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any
 
 from model.render import kueue
-from model.render.manifest import Manifest, manifest
+from model.render.manifest import Manifest
 from model.stack import Stack
 from stackconfig import parse
 
@@ -56,36 +54,8 @@ def stack_of(teams: int) -> Stack:
 
 
 def team_objects(stack: Stack) -> Mapping[str, Mapping[str, list[Manifest]]]:
-    """department -> team -> nine objects: the model's three, and six as tenancy will have them."""
+    """department -> team -> everything of the team's, queue and tenancy."""
     return {
-        department: {team: [*objects, *_tenancy(team)] for team, objects in teams.items() if team}
+        department: {team: objects for team, objects in teams.items() if team}
         for department, teams in kueue.by_department(stack).items()
     }
-
-
-def _tenancy(team: str) -> list[Manifest]:
-    rbac = "rbac.authorization.k8s.io"
-    role = {"apiGroup": rbac, "kind": "Role", "name": "team"}
-    rules = [
-        {"apiGroups": ["ray.io", "batch"], "resources": ["rayjobs", "rayclusters", "jobs"], "verbs": ["*"]}
-    ]
-    group = {"apiGroup": rbac, "kind": "Group", "name": team}
-    limit = {"type": "Container", "defaultRequest": {"cpu": "100m", "memory": "128Mi"}}
-    return [
-        manifest("v1", "ServiceAccount", "jobs", namespace=team),
-        manifest(f"{rbac}/v1", "Role", "team", namespace=team, rules=rules),
-        manifest(f"{rbac}/v1", "RoleBinding", "team", namespace=team, roleRef=role, subjects=[group]),
-        manifest("v1", "ResourceQuota", "objects", namespace=team, spec={"hard": {"pods": "1000"}}),
-        manifest("v1", "LimitRange", "defaults", namespace=team, spec={"limits": [limit]}),
-        manifest(
-            "networking.k8s.io/v1",
-            "NetworkPolicy",
-            "own-namespace",
-            namespace=team,
-            spec={
-                "podSelector": {},
-                "policyTypes": ["Ingress"],
-                "ingress": [{"from": [{"podSelector": {}}]}],
-            },
-        ),
-    ]

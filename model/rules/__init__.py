@@ -16,6 +16,7 @@ from model.rules.pools import pool_rules
 from model.rules.priorities import priority_rules
 from model.rules.sharing import sharing_rules
 from model.rules.switch import switch_rules
+from model.rules.tenancy import tenancy_rules
 from model.stack import Stack
 from model.violations import Violation
 
@@ -39,6 +40,7 @@ def check(stack: Stack) -> list[Violation]:
         *sharing_rules(stack),
         *priority_rules(stack),
         *identity_rules(stack),
+        *tenancy_rules(stack),
         *amount_rules(stack),
         *kueue_rules(stack),
         *chart_rules(stack),

@@ -1,0 +1,76 @@
+"""What a stack says of tenants is read with its place, and what it leaves out is safe."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from model.members import AccessEntry, access_entries, needs_google_groups
+from model.stack import Stack
+from model.tenancy import BucketRight, Egress, PodSecurity, TenancyMode
+from stackconfig import ConfigError, parse
+
+LOCAL = Path(__file__).parents[3] / "stacks" / "Pulumi.local.yaml"
+
+
+def stack(tenancy: object = None, **team: Any) -> Stack:
+    values = yaml.safe_load(LOCAL.read_text())["config"]
+    if tenancy is not None:
+        values["muster:tenancy"] = tenancy
+    values["muster:departments"]["research"]["teams"]["team-a"] |= team
+    return parse(values, source="test")
+
+
+def test_tenancy_is_on_by_default() -> None:
+    found = stack().tenancy
+    assert (found.mode, found.pod_security, found.egress) == (
+        TenancyMode.ENFORCE,
+        PodSecurity.BASELINE,
+        Egress.INTERNET,
+    )
+
+
+def test_one_word_sets_the_mode() -> None:
+    assert stack("warn").tenancy.mode is TenancyMode.WARN
+
+
+def test_a_team_s_members_buckets_and_volumes_are_read() -> None:
+    found = stack(
+        members=["vision@example.com", "arn:aws:iam::123456789012:role/vision"],
+        buckets={"datasets": "read", "checkpoints": "write"},
+        pullSecrets=["registry"],
+        volumes={"data": {"size": "1Ti", "storageClass": "standard-rwx"}},
+    )
+    (access,) = [team.access for _, team in found.teams() if team.name == "team-a"]
+    assert access.buckets == {"checkpoints": BucketRight.WRITE, "datasets": BucketRight.READ}
+    assert access.volumes[0].name == "data"
+    assert access.volumes[0].shared
+    entries = (AccessEntry("arn:aws:iam::123456789012:role/vision", ("muster:team-a",)),)
+    assert access_entries(found) == entries
+    assert needs_google_groups(found)
+
+
+@pytest.mark.parametrize(
+    ("tenancy", "team", "words"),
+    [
+        ({"egress": "internett"}, {}, ["muster:tenancy.egress", "internet"]),
+        ({"podSecurity": "none"}, {}, ["muster:tenancy.podSecurity", "baseline"]),
+        ({"objects": {"rayjobs": 1}}, {}, ["muster:tenancy.objects.rayjobs", "rayJobs"]),
+        ({"mode": "enforce", "speed": 1}, {}, ["muster:tenancy.speed"]),
+        (None, {"buckets": {"b": "own"}}, ["teams.team-a.buckets.b", "read, write"]),
+        (None, {"volumes": {"v": {}}}, ["teams.team-a.volumes.v.size"]),
+        (None, {"member": ["x"]}, ["teams.team-a.member", "members"]),
+        (None, {"members": ["system:masters"]}, ["teams.team-a.members[0]", "system:"]),
+        (None, {"defaultPriority": "highest"}, ["teams.team-a.defaultPriority", "prod"]),
+        ({"defaultPriority": "highest"}, {}, ["muster:tenancy.defaultPriority", "prod"]),
+        ({"reach": ["10.0.0.0/33"]}, {}, ["muster:tenancy.reach[0]", "10.20.0.0/16"]),
+    ],
+)
+def test_a_mistake_is_told_with_its_place(tenancy: object, team: dict[str, Any], words: list[str]) -> None:
+    with pytest.raises(ConfigError) as refused:
+        stack(tenancy, **team)
+    for word in words:
+        assert word in str(refused.value)
