@@ -36,7 +36,7 @@ status: $(STAMP) ## How the plane is
 
 .PHONY: test
 test: $(STAMP) ## Everything that CI runs
-	@$(PY) -m tests.budget check build unit mocks policies browser integration e2e
+	@$(PY) -m tests.budget check build unit mocks policies browser integration clouds e2e
 
 .PHONY: test-fast
 test-fast: $(STAMP) ## Checks and unit tests: no plane, seconds
