@@ -50,13 +50,15 @@ def immutable(opts: pulumi.ResourceOptions) -> pulumi.ResourceOptions:
 def find(
     api_version: str, kind: str, selector: str, *, provider: BundleProvider
 ) -> pulumi.Output[list[Manifest]]:
-    """What a cluster has already, in all namespaces. A preview that cannot reach it finds nothing."""
+    """What a cluster has already, in all namespaces. A preview that cannot reach it finds nothing, and for a
+    cluster that does not exist yet the engine answers with nothing at all, unasked.
+    """
     found = pulumi.runtime.invoke_output(
         "muster:k8s:find",
         {"apiVersion": api_version, "kind": kind, "selector": selector},
         pulumi.InvokeOutputOptions(provider=provider),
     )
-    return found.apply(lambda answer: [json.loads(each) for each in answer["objects"]])
+    return found.apply(lambda answer: [json.loads(each) for each in (answer or {}).get("objects") or ()])
 
 
 def text(objects: Iterable[Manifest]) -> str:

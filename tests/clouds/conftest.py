@@ -38,7 +38,12 @@ def cluster_of(clouds: Clouds, tmp_path: Path) -> ClusterOf:
     """A workspace for the cluster half of a stack file."""
 
     def of(stack: Path) -> Workspace:
-        environment = {**clouds.environment, "PYTHONPATH": str(ROOT), "CLUSTER_STACK": str(stack)}
+        environment = {
+            **clouds.environment,
+            "PYTHONPATH": str(ROOT),
+            "PULUMI_PYTHON_CMD": str(ROOT / ".venv" / "bin" / "python"),
+            "CLUSTER_STACK": str(stack),
+        }
         return workspace(tmp_path / "pulumi", PROGRAMS / "cluster", stack.stem.lower(), environment)
 
     return of

@@ -21,6 +21,10 @@ from tests import built
 
 ROOT: Final = Path(__file__).resolve().parent.parent.parent
 _TIMEOUT = 400.0
+# What the program is made of: everything but its stacks, which the engine writes to.
+_PROGRAM: Final = (
+    *("Pulumi.yaml", "__main__.py", "bundle", "components", "manifests", "model", "stackconfig", ".venv"),
+)
 # What a provider that nobody changed does; the rest of an event's operations is news.
 _QUIET: Final = frozenset({"same", "read", "refresh"})
 
@@ -136,6 +140,15 @@ class Workspace:
         return run
 
 
+def checkout(folder: Path, stack: Path) -> Path:
+    """The project itself, with one stack file of its own."""
+    (folder / "stacks").mkdir(parents=True)
+    for name in _PROGRAM:
+        (folder / name).symlink_to(ROOT / name)
+    (folder / "stacks" / stack.name).write_text(stack.read_text())
+    return folder
+
+
 def workspace(folder: Path, project: Path, stack: str, environment: Mapping[str, str]) -> Workspace:
     """A new stack of the project, with the engine's own things in `folder`."""
     (folder / "state").mkdir(parents=True)
@@ -155,7 +168,6 @@ def workspace(folder: Path, project: Path, stack: str, environment: Mapping[str,
             # --event-log is behind it.
             "PULUMI_DEBUG_COMMANDS": "true",
             "PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION": "true",
-            "PULUMI_PYTHON_CMD": str(ROOT / ".venv" / "bin" / "python"),
             **environment,
         },
     )

@@ -1,0 +1,77 @@
+"""A chart in the place of one that cannot be had offline: it records what it is told and starts nothing.
+
+Its schema knows the value paths of the original that this project uses, and Helm refuses any other value.
+test_whole_programs.py holds the paths to the original's published values where those are present.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, Final
+
+# nvidia/gpu-operator v26.7.0, its values.yaml. A path holds everything below it.
+GPU_OPERATOR: Final = (
+    "cdi.enabled",
+    "dcgmExporter.enabled",
+    "dcgmExporter.serviceMonitor.enabled",
+    "devicePlugin.enabled",
+    "devicePlugin.config.name",
+    "devicePlugin.config.default",
+    "driver.enabled",
+    "driver.usePrecompiled",
+    "driver.version",
+    "gfd.enabled",
+    "hostPaths.driverInstallDir",
+    "mig.strategy",
+    "migManager.enabled",
+    "migManager.config.name",
+    "nfd.enabled",
+    "node-feature-discovery",
+    "operator.image",
+    "operator.nodeSelector",
+    "operator.resources",
+    "operator.upgradeCRD",
+    "operator.cleanupCRD",
+    "toolkit.enabled",
+    "toolkit.installDir",
+    "toolkit.env",
+    "validator.plugin.env",
+)
+_RECORD: Final = """\
+apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: {{ .Release.Name }}-recorded
+  namespace: {{ .Release.Namespace }}
+data:
+  values.json: {{ .Values | toJson | quote }}
+"""
+
+
+def chart(folder: Path, *, name: str, version: str, paths: Iterable[str]) -> Path:
+    """Writes the chart; it takes values at these paths and below them alone."""
+    (folder / "templates").mkdir(parents=True)
+    (folder / "templates" / "recorded.yaml").write_text(_RECORD)
+    description = "Stands in for the chart of this name in tests: records its values, starts nothing."
+    meta = {"apiVersion": "v2", "name": name, "version": version, "description": description}
+    (folder / "Chart.yaml").write_text(json.dumps(meta))
+    (folder / "values.schema.json").write_text(json.dumps(_schema(paths)))
+    return folder
+
+
+def _schema(paths: Iterable[str]) -> dict[str, Any]:
+    # Helm itself puts `global` into every chart's values.
+    root = _closed({"global": {}})
+    for path in paths:
+        *steps, last = path.split(".")
+        here = root
+        for step in steps:
+            here = here["properties"].setdefault(step, _closed({}))
+        here["properties"][last] = {}
+    return root
+
+
+def _closed(properties: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "object", "additionalProperties": False, "properties": properties}
