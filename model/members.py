@@ -39,10 +39,16 @@ def access_entries(stack: Stack) -> tuple[AccessEntry, ...]:
     return tuple(AccessEntry(principal, tuple(sorted(found))) for principal, found in sorted(groups.items()))
 
 
-def needs_google_groups(stack: Stack) -> bool:
-    """Whether GKE has to know Google Groups (`authenticatorGroupsConfig`): some member is one."""
-    return any(
-        "@" in member and not member.startswith((USER, AWS_PRINCIPAL))
+def google_security_group(stack: Stack) -> str | None:
+    """The group in which GKE looks up what groups a person is in, None where no member is a Google Group.
+
+    It has to have this name, in the domain of the groups, and the groups have to be members of it:
+    https://cloud.google.com/kubernetes-engine/docs/how-to/google-groups-rbac
+    """
+    domains = {
+        member.rpartition("@")[2]
         for _, team in stack.teams()
         for member in team.access.members
-    )
+        if "@" in member and not member.startswith((USER, AWS_PRINCIPAL))
+    }
+    return f"gke-security-groups@{min(domains)}" if domains else None

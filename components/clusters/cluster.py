@@ -1,5 +1,6 @@
 """Which component makes or finds the cluster that a stack describes."""
 
+from hashlib import sha256
 from typing import Protocol
 
 import pulumi
@@ -7,8 +8,9 @@ import pulumi_kubernetes as kubernetes
 
 from components.bundle import BundleProvider
 from components.clusters.existing import ExistingCluster
-from model.clusters import EksCluster, GkeCluster
+from model.clusters import Access, EksCluster, GkeCluster
 from model.clusters import ExistingCluster as Existing
+from model.members import access_entries, google_security_group
 from model.stack import Stack
 
 
@@ -29,8 +31,30 @@ def cluster_of(stack: Stack, *, opts: pulumi.ResourceOptions) -> MadeCluster:
         case GkeCluster():
             from components.clusters.gke import GkeGpuCluster
 
-            return GkeGpuCluster(described.name, cluster=described, stack_pools=stack.pools, opts=opts)
+            return GkeGpuCluster(
+                described.name,
+                cluster=described,
+                stack_pools=stack.pools,
+                security_group=google_security_group(stack),
+                opts=opts,
+            )
         case EksCluster():
             from components.clusters.eks import EksGpuCluster
 
-            return EksGpuCluster(described.name, cluster=described, stack_pools=stack.pools, opts=opts)
+            return EksGpuCluster(
+                described.name,
+                cluster=described,
+                stack_pools=stack.pools,
+                access_for=_teams_access(stack),
+                opts=opts,
+            )
+
+
+def _teams_access(stack: Stack) -> dict[str, Access]:
+    """The members of teams that are IAM principals, each under a name that stays when others come and go."""
+    return {
+        f"member-{sha256(entry.principal.encode()).hexdigest()[:8]}": Access(
+            principal=entry.principal, groups=entry.groups
+        )
+        for entry in access_entries(stack)
+    }

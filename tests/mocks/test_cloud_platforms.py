@@ -9,6 +9,8 @@ import pytest
 
 from components.platform import Platform
 from model.charts import ImageSource
+from model.clusters import EksCluster
+from model.queues import Department
 from stackconfig import load, upstream
 from tests.mocks.recorder import Program, run
 
@@ -52,8 +54,12 @@ def test_everything_is_installed_into_the_cluster_that_the_stack_makes(gke: Prog
 
 
 def test_gke_brings_its_own_autoscaler_and_kind_of_request(gke: Program, eks: Program) -> None:
-    assert gke.one(BUNDLE, "crds").inputs["manifests"].keys() == {"gangpolicies"}
-    assert eks.one(BUNDLE, "crds").inputs["manifests"].keys() == {"gangpolicies", "provisioningrequests"}
+    assert gke.one(BUNDLE, "crds").inputs["manifests"].keys() == {"gangpolicies", "queuetrees"}
+    assert eks.one(BUNDLE, "crds").inputs["manifests"].keys() == {
+        "gangpolicies",
+        "provisioningrequests",
+        "queuetrees",
+    }
     assert not gke.of("muster:index:ClusterAutoscaler")
 
 
@@ -102,3 +108,35 @@ def test_the_autoscaler_reads_requests_writes_their_status_and_has_no_wildcard(e
     assert verbs["provisioningrequests"] == ["get", "list", "watch"]
     assert verbs["provisioningrequests/status"] == ["update", "patch"]
     assert set(verbs["podtemplates"]) == {"get", "list", "watch"}
+
+
+def with_members(name: str, members: tuple[str, ...]) -> Program:
+    """The stack, with these members in every team."""
+    stack = load(ROOT / "stacks" / f"Pulumi.{name}.yaml")
+    departments = tuple(joined(each, members) for each in stack.departments)
+    stack = replace(stack, images=IMAGE, departments=departments)
+    return run(lambda: Platform("muster", stack=stack, artifacts=upstream.of(stack, name=name)))
+
+
+def joined(department: Department, members: tuple[str, ...]) -> Department:
+    teams = (replace(team, access=replace(team.access, members=members)) for team in department.teams)
+    below = (joined(each, members) for each in department.departments)
+    return replace(department, teams=tuple(teams), departments=tuple(below))
+
+
+def test_members_of_teams_may_reach_the_api_of_their_cluster() -> None:
+    principal = "arn:aws:iam::111122223333:role/somebody-new"
+    entries = with_members("eks-prod", (principal,)).of("aws:eks/accessEntry:AccessEntry")
+    (entry,) = [each for each in entries if each.inputs["principalArn"] == principal]
+    assert all(group.startswith("muster:") for group in entry.inputs["kubernetesGroups"])
+    control = with_members("gke-prod", ("ml@example.com",)).of("gcp:container/cluster:Cluster")[0]
+    assert control.inputs["authenticatorGroupsConfig"] == {"securityGroup": "gke-security-groups@example.com"}
+
+
+def test_a_principal_that_the_cluster_names_already_gets_one_entry_with_its_teams_groups() -> None:
+    listed = load(ROOT / "stacks" / "Pulumi.eks-prod.yaml").cluster
+    assert isinstance(listed, EksCluster)
+    principal = next(iter(listed.access.values())).principal
+    entries = with_members("eks-prod", (principal,)).of("aws:eks/accessEntry:AccessEntry")
+    (entry,) = [each for each in entries if each.inputs["principalArn"] == principal]
+    assert any(group.startswith("muster:") for group in entry.inputs["kubernetesGroups"])

@@ -1,6 +1,7 @@
 """The EKS cluster as one component: network, key, roles, control plane, add-ons, groups, and the way in."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import pulumi
 import pulumi_aws as aws
@@ -38,7 +39,7 @@ class EksGpuCluster(pulumi.ComponentResource):
         subnets = network(cluster, opts=child)
         key_arn = control_plane.key(cluster, opts=child)
         ours = control_plane.control_plane(cluster, network=subnets, key_arn=key_arn, opts=child)
-        for who, entry in sorted({**cluster.access, **(access_for or {})}.items()):
+        for who, entry in sorted(_entries(cluster.access, access_for or {}).items()):
             control_plane.grant(who, entry, cluster=ours, described=cluster, opts=child)
         role, grants = roles.service_role(
             f"{name}-nodes", "ec2.amazonaws.com", roles.NODE_POLICIES, tags=cluster.tags, opts=child
@@ -93,3 +94,18 @@ class EksGpuCluster(pulumi.ComponentResource):
             "pools": {pool: made.node_group_name for pool, made in self.pools.items()},
         }
         self.register_outputs(self.outputs)
+
+
+def _entries(ours: Mapping[str, Access], teams: Mapping[str, Access]) -> dict[str, Access]:
+    """One entry a principal, which is all that EKS takes: a team's groups come on top of what the stack
+    says.
+    """
+    by_principal = {entry.principal: who for who, entry in ours.items()}
+    found = dict(ours)
+    for who, entry in teams.items():
+        known = by_principal.get(entry.principal)
+        if known is None:
+            found[who] = entry
+        else:
+            found[known] = replace(found[known], groups=tuple(sorted({*found[known].groups, *entry.groups})))
+    return found

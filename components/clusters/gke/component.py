@@ -22,6 +22,8 @@ _PLUGIN: Final = access.Plugin(
 class GkeGpuCluster(pulumi.ComponentResource):
     """`kubernetes` and `bundles` are the providers of everything that is installed into the cluster.
 
+    `security_group` is the Google Group whose groups RBAC may name, None for none.
+
     Outputs: `name`, `endpoint`, `location`, `pools` (name -> node pool), `nodeServiceAccount`, and
     `kubeconfig`, which is secret.
     """
@@ -32,6 +34,7 @@ class GkeGpuCluster(pulumi.ComponentResource):
         *,
         cluster: GkeCluster,
         stack_pools: tuple[Pool, ...],
+        security_group: str | None = None,
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         super().__init__("muster:clusters:GkeGpuCluster", name, None, opts)
@@ -48,6 +51,7 @@ class GkeGpuCluster(pulumi.ComponentResource):
             network=network(cluster, opts=child),
             service_account=identity.email,
             multi_networking=any(pool.networks for pool in stack_pools),
+            security_group=security_group,
             opts=child,
         )
         nodes = pulumi.ResourceOptions.merge(child, pulumi.ResourceOptions(depends_on=identity.granted))

@@ -22,6 +22,7 @@ def control_plane(
     network: Network,
     service_account: pulumi.Input[str],
     multi_networking: bool,
+    security_group: str | None,
     opts: pulumi.ResourceOptions,
 ) -> gcp.container.Cluster:
     """`multi_networking`: some pool has further networks, which can be switched on at creation only."""
@@ -54,6 +55,7 @@ def control_plane(
                 issue_client_certificate=False
             )
         ),
+        authenticator_groups_config=_groups(security_group),
         enable_shielded_nodes=True,
         enable_legacy_abac=False,
         database_encryption=_encryption(cluster.kms_key),
@@ -90,6 +92,12 @@ def _authorized(cluster: GkeCluster) -> gcp.container.ClusterMasterAuthorizedNet
         ],
         gcp_public_cidrs_access_enabled=False,
     )
+
+
+def _groups(security_group: str | None) -> gcp.container.ClusterAuthenticatorGroupsConfigArgs | None:
+    if security_group is None:
+        return None
+    return gcp.container.ClusterAuthenticatorGroupsConfigArgs(security_group=security_group)
 
 
 def _encryption(key: str | None) -> gcp.container.ClusterDatabaseEncryptionArgs | None:

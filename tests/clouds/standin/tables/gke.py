@@ -82,6 +82,8 @@ CLUSTER: Final = Table(
             "controlPlaneEndpointsConfig.dnsEndpointConfig.allowExternalTraffic",
             "controlPlaneEndpointsConfig.ipEndpointsConfig.enabled",
             "workloadIdentityConfig.workloadPool",
+            "authenticatorGroupsConfig.enabled",
+            "authenticatorGroupsConfig.securityGroup",
         ),
         "enableShieldedNodes": "shieldedNodes.enabled",
         "enableIntranodeVisibility": "networkConfig.enableIntraNodeVisibility",
