@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from model.members import AccessEntry, access_entries, needs_google_groups
+from model.members import AccessEntry, access_entries, google_security_group
 from model.stack import Stack
 from model.tenancy import BucketRight, Egress, PodSecurity, TenancyMode
 from stackconfig import ConfigError, parse
@@ -50,7 +50,7 @@ def test_a_team_s_members_buckets_and_volumes_are_read() -> None:
     assert access.volumes[0].shared
     entries = (AccessEntry("arn:aws:iam::123456789012:role/vision", ("muster:team-a",)),)
     assert access_entries(found) == entries
-    assert needs_google_groups(found)
+    assert google_security_group(found) == "gke-security-groups@example.com"
 
 
 @pytest.mark.parametrize(

@@ -82,7 +82,6 @@ CLUSTER: Final = Table(
             "controlPlaneEndpointsConfig.dnsEndpointConfig.allowExternalTraffic",
             "controlPlaneEndpointsConfig.ipEndpointsConfig.enabled",
             "workloadIdentityConfig.workloadPool",
-            "authenticatorGroupsConfig.enabled",
             "authenticatorGroupsConfig.securityGroup",
         ),
         "enableShieldedNodes": "shieldedNodes.enabled",
