@@ -32,6 +32,7 @@ from examples.moments import (
 from examples.screen import Screen
 
 _INTERVAL: Final = 1.0
+_LOG_READS: Final = 60
 _KINDS: Final = (*JOB_KINDS, "Workload", "ProvisioningRequest", "PodTemplate", "Pod")
 _HERE: Final = Path(__file__).parent
 
@@ -204,15 +205,24 @@ class Teller:
                     threading.Thread(target=self._read_log, args=(name, pod), daemon=True).start()
 
     def _read_log(self, who: str, pod: Object) -> None:
+        """A stream that says nothing for a while is cut, as on a busy machine where Ray takes a minute to
+        start: it is read anew, from its beginning.
+        """
+        for _ in range(_LOG_READS):
+            try:
+                self._tell_log(who, pod)
+            except httpx2.HTTPStatusError:
+                return  # the pod is gone: a story needs none of these lines
+            except httpx2.HTTPError:
+                continue
+            return
+
+    def _tell_log(self, who: str, pod: Object) -> None:
         uid = pod["metadata"]["uid"]
-        try:
-            for number, line in enumerate(
-                self.cluster.log(name_of(pod), namespace=self.namespace, follow=True)
-            ):
-                if line.startswith("[train] "):
-                    self._tell(Moment(f"{uid}/log/{number}", who, "| " + line.removeprefix("[train] ")))
-        except httpx2.HTTPError:
-            return  # the pod is gone, or the API server is away: a story needs none of these lines
+        lines = self.cluster.log(name_of(pod), namespace=self.namespace, follow=True)
+        for number, line in enumerate(lines):
+            if line.startswith("[train] "):
+                self._tell(Moment(f"{uid}/log/{number}", who, "| " + line.removeprefix("[train] ")))
 
 
 def _waits_for(workload: Object) -> list[str]:
