@@ -137,7 +137,7 @@ class Player:
                 return str(page["metadata"]["resourceVersion"])
 
     async def _follow(self, session: aiohttp.ClientSession, version: str) -> None:
-        """A watch that the server ends, as it does with one that reads too slowly, goes on from a new list."""
+        """A watch that the server ends, as it does when it is read too slowly, goes on from a new list."""
         while True:
             with suppress(aiohttp.ClientConnectionError, aiohttp.ClientPayloadError):
                 await self._watch(session, version)
