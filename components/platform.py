@@ -13,6 +13,7 @@ from components.clusters.cluster import cluster_of
 from components.footprint import footprint
 from components.gang_admission import GangAdmission
 from components.gpu_operator import GpuOperator
+from components.identities import Identities
 from components.kuberay import KubeRay
 from components.priorities import Priorities
 from components.queues import Queues
@@ -61,11 +62,13 @@ class Platform(pulumi.ComponentResource):
             "priorities", stack=stack, provider=bundles, depends_on=[self.scheduler.serving], opts=child
         )
         self.tenancy = Tenancy("tenancy", stack=stack, provider=bundles, depends_on=serving, opts=child)
+        self.identities = Identities("identities", stack=stack, cloud=self.cluster.cloud, opts=child)
         self.queues = Queues(
             "queues",
             stack=stack,
             provider=bundles,
             depends_on=[*serving, *self.priorities.classes, self.tenancy.in_force],
+            identities=self.identities.of_teams,
             opts=child,
         )
         self.queue_names = queues.names_by_team(stack)

@@ -6,7 +6,8 @@ namespace. It does not hold the scheduler either: a stack that switches changes 
 the old scheduler kept for all goes after the last of its queues.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 import pulumi
 
@@ -24,7 +25,9 @@ class Department(pulumi.ComponentResource):
 
 
 class Queues(pulumi.ComponentResource):
-    """`teams`: team -> its Bundle. All of it is gone before what `depends_on` names goes."""
+    """`teams`: team -> its Bundle, after its own of `identities`. All of it is gone before what `depends_on`
+    names goes.
+    """
 
     def __init__(
         self,
@@ -33,6 +36,7 @@ class Queues(pulumi.ComponentResource):
         stack: Stack,
         provider: BundleProvider,
         depends_on: list[pulumi.Resource],
+        identities: Mapping[str, Sequence[pulumi.Resource]] = MappingProxyType({}),
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         super().__init__("muster:index:Queues", name, None, opts)
@@ -49,9 +53,8 @@ class Queues(pulumi.ComponentResource):
             heading = Department(department, opts=pulumi.ResourceOptions(parent=self))
             for team, objects in teams.items():
                 if team:
-                    self.teams[team] = self._bundle(
-                        team, {team: objects}, after=[self.departments], parent=heading
-                    )
+                    after = [self.departments, *identities.get(team, ())]
+                    self.teams[team] = self._bundle(team, {team: objects}, after=after, parent=heading)
         self.register_outputs({})
 
     def _bundle(

@@ -97,7 +97,7 @@ class Access:
 
     `members` are groups of the identity provider, `user:<name>` for one person, and on EKS also ARNs of IAM
     principals. `identity` is a cloud identity that exists (a Google service account's address, an IAM role's
-    ARN); with `buckets` alone one is made for the team.
+    ARN), and keeps the rights that its owner gives it; with `buckets` instead one is made for the team.
     """
 
     members: tuple[str, ...] = ()
@@ -106,7 +106,3 @@ class Access:
     pull_secrets: tuple[str, ...] = ()
     volumes: tuple[Volume, ...] = ()
     default_priority: str | None = None
-
-    @property
-    def needs_identity(self) -> bool:
-        return self.identity is not None or bool(self.buckets)

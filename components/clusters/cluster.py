@@ -7,6 +7,7 @@ import pulumi
 import pulumi_kubernetes as kubernetes
 
 from components.bundle import BundleProvider
+from components.clusters.cloud import Cloud
 from components.clusters.existing import ExistingCluster
 from model.clusters import Access, EksCluster, GkeCluster
 from model.clusters import ExistingCluster as Existing
@@ -15,10 +16,13 @@ from model.stack import Stack
 
 
 class MadeCluster(Protocol):
-    """What everything above a cluster knows of it: where to install, and what it tells the outside."""
+    """What everything above a cluster knows of it: where to install, what it tells the outside, and the cloud
+    that it is in, where it is ours.
+    """
 
     kubernetes: kubernetes.Provider
     bundles: BundleProvider
+    cloud: Cloud | None
     outputs: dict[str, pulumi.Input[object]]
 
 

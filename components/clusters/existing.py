@@ -16,6 +16,7 @@ import pulumi_kubernetes as kubernetes
 import yaml
 
 from components.bundle import BundleProvider
+from components.clusters.cloud import Cloud
 from model import clusters
 
 _FILES = ("certificate-authority", "client-certificate", "client-key")
@@ -35,6 +36,7 @@ class ExistingCluster(pulumi.ComponentResource):
         self, name: str, *, cluster: clusters.ExistingCluster, opts: pulumi.ResourceOptions | None = None
     ) -> None:
         super().__init__("muster:clusters:Existing", name, None, opts)
+        self.cloud: Cloud | None = None
         config, context = kubeconfig_of(
             cluster.context, file=cluster.kubeconfig, stack_path="muster:cluster.context"
         )

@@ -9,6 +9,7 @@ paths.
 from model.rules.amounts import amount_rules
 from model.rules.charts import chart_rules
 from model.rules.clusters import cluster_rules
+from model.rules.identities import cloud_identity_rules
 from model.rules.identity import identity_rules
 from model.rules.kai import kai_rules
 from model.rules.kueue import kueue_rules
@@ -41,6 +42,7 @@ def check(stack: Stack) -> list[Violation]:
         *priority_rules(stack),
         *identity_rules(stack),
         *tenancy_rules(stack),
+        *cloud_identity_rules(stack),
         *amount_rules(stack),
         *kueue_rules(stack),
         *chart_rules(stack),

@@ -9,10 +9,16 @@ import pytest
 
 from tests.clouds.engine import ROOT, Workspace, workspace
 from tests.clouds.handed import NOBODY
+from tests.clouds.legal import trust
 from tests.clouds.standin.cloud import PACE
 from tests.clouds.standin.serve import Clouds
+from tests.clouds.standin.tables.eks import ROLE_TYPE
+from tests.clouds.standin.tables.google_project import ACCOUNT_TYPE
 
 PROGRAMS = Path(__file__).parent / "programs"
+# Identities that the tests' own stacks name, made by somebody else before.
+_ACCOUNT = "projects/acme-data/serviceAccounts/vision@acme-data.iam.gserviceaccount.com"
+_ROLE = "arn:aws:iam::123456789012:role/vision"
 ClusterOf = Callable[[Path], Workspace]
 
 
@@ -24,11 +30,14 @@ def serving() -> Iterator[Clouds]:
 
 @pytest.fixture
 def clouds(serving: Clouds) -> Clouds:
-    """Empty clouds without faults, at their usual pace."""
+    """Clouds without faults, at their usual pace, that hold what others made and nothing else."""
     for cloud in (serving.gcp, serving.aws):
         for part in (cloud.handed, cloud.given, cloud.standing, cloud.faults, cloud.log):
             part.clear()
         cloud.pace = PACE
+    serving.gcp.given[ACCOUNT_TYPE, _ACCOUNT] = {}
+    trusting = trust("pods.eks.amazonaws.com", "sts:AssumeRole", "sts:TagSession")
+    serving.aws.given[ROLE_TYPE, _ROLE] = {"assumeRolePolicy": trusting}
     NOBODY.to(serving)
     return serving
 

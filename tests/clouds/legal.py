@@ -98,6 +98,16 @@ LEGAL: Final[dict[str, dict[str, Any]]] = {
         "role": "roles/container.defaultNodeServiceAccount",
         "member": "serviceAccount:prod-nodes@acme.iam.gserviceaccount.com",
     },
+    google_project.ACCOUNT_GRANT.token: {
+        "serviceAccountId": "projects/acme/serviceAccounts/team@acme.iam.gserviceaccount.com",
+        "role": "roles/iam.workloadIdentityUser",
+        "member": "serviceAccount:acme.svc.id.goog[team/default]",
+    },
+    google_project.BUCKET_GRANT.token: {
+        "bucket": "datasets",
+        "role": "roles/storage.objectViewer",
+        "member": "serviceAccount:team@acme.iam.gserviceaccount.com",
+    },
     eks.CLUSTER_TYPE: {
         "name": "prod",
         "roleArn": f"{_ROLE}prod",

@@ -116,6 +116,14 @@ BREAKS = [
     Break("account_ids_are_legal", google_project.ACCOUNT_TYPE, {"accountId": "n"}),
     Break("grants_name_a_role_and_a_member", google_project.PROJECT_GRANT.token, {"role": "editor"}),
     Break("grants_name_a_role_and_a_member", google_project.PROJECT_GRANT.token, {"member": "nodes@acme"}),
+    Break("grants_name_a_role_and_a_member", google_project.BUCKET_GRANT.token, {"role": "objectViewer"}),
+    Break("grants_name_a_role_and_a_member", google_project.ACCOUNT_GRANT.token, {"member": "team/default"}),
+    Break(
+        "grants_name_their_account_by_its_path",
+        google_project.ACCOUNT_GRANT.token,
+        {"serviceAccountId": "team@acme.iam.gserviceaccount.com"},
+    ),
+    Break("buckets_have_legal_names", google_project.BUCKET_GRANT.token, {"bucket": "gs://datasets"}),
     Break(
         "an_endpoint_answers_somewhere",
         eks.CLUSTER_TYPE,

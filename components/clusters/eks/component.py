@@ -7,6 +7,7 @@ import pulumi
 import pulumi_aws as aws
 
 from components.clusters import access
+from components.clusters.cloud import Cloud
 from components.clusters.eks import addons, autoscaler, control_plane, roles
 from components.clusters.eks.groups import NodeGroups
 from components.clusters.eks.network import network
@@ -39,6 +40,7 @@ class EksGpuCluster(pulumi.ComponentResource):
         subnets = network(cluster, opts=child)
         key_arn = control_plane.key(cluster, opts=child)
         ours = control_plane.control_plane(cluster, network=subnets, key_arn=key_arn, opts=child)
+        self.cloud: Cloud | None = Cloud(provider=amazon, control_plane=ours)
         for who, entry in sorted(_entries(cluster.access, access_for or {}).items()):
             control_plane.grant(who, entry, cluster=ours, described=cluster, opts=child)
         role, grants = roles.service_role(

@@ -6,6 +6,7 @@ import pulumi
 import pulumi_gcp as gcp
 
 from components.clusters import access
+from components.clusters.cloud import Cloud
 from components.clusters.gke import pools
 from components.clusters.gke.control_plane import control_plane
 from components.clusters.gke.identity import NodeIdentity
@@ -54,6 +55,7 @@ class GkeGpuCluster(pulumi.ComponentResource):
             security_group=security_group,
             opts=child,
         )
+        self.cloud: Cloud | None = Cloud(provider=google, control_plane=ours)
         nodes = pulumi.ResourceOptions.merge(child, pulumi.ResourceOptions(depends_on=identity.granted))
         self.system = pools.system_pool(
             cluster, control_plane=ours, service_account=identity.email, opts=nodes

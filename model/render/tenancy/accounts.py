@@ -5,16 +5,15 @@ identity may do is the cloud's.
 """
 
 from collections.abc import Mapping
-from hashlib import sha256
 from typing import Final
 
 from model import names
 from model.clusters import GkeCluster
+from model.identities import google_address
 from model.members import AWS_PRINCIPAL, USER, team_group
 from model.queues import Team
 from model.render.manifest import Manifest, manifest
 from model.stack import Stack
-from model.tenancy import Access
 
 _RBAC: Final = "rbac.authorization.k8s.io"
 
@@ -23,24 +22,10 @@ _RBAC: Final = "rbac.authorization.k8s.io"
 GOOGLE_IDENTITY: Final = "iam.gke.io/gcp-service-account"
 # Pods that name no account run as this one, so a job finds its buckets and its registry without a word.
 POD_ACCOUNT: Final = "default"
-# Google's limit for the name of a service account is 30 characters; a long name ends in a part of its hash.
-_LONGEST: Final = 30
 
 
 def accounts(stack: Stack, team: Team, labels: Mapping[str, str]) -> list[Manifest]:
     return [_pods(stack, team, labels), _pipelines(team, labels), _members(team, labels)]
-
-
-def google_account(cluster: str, team: str) -> str:
-    """The name of the Google service account that is made for a team."""
-    name = f"muster-{cluster}-{team}"
-    if len(name) <= _LONGEST:
-        return name
-    return f"{name[: _LONGEST - 9].rstrip('-')}-{_digest(name)}"
-
-
-def _digest(text: str) -> str:
-    return sha256(text.encode()).hexdigest()[:8]
 
 
 def _pods(stack: Stack, team: Team, labels: Mapping[str, str]) -> Manifest:
@@ -55,18 +40,10 @@ def _pods(stack: Stack, team: Team, labels: Mapping[str, str]) -> Manifest:
     )
     if team.access.pull_secrets:
         body["imagePullSecrets"] = [{"name": name} for name in team.access.pull_secrets]
-    identity = google_identity(stack, team.name, team.access)
+    identity = google_address(stack.cluster, team) if isinstance(stack.cluster, GkeCluster) else None
     if identity is not None:
         body["metadata"]["annotations"] = {GOOGLE_IDENTITY: identity}
     return body
-
-
-def google_identity(stack: Stack, team: str, access: Access) -> str | None:
-    """The address of the Google service account that the team's pods act as; None where there is none."""
-    if not isinstance(stack.cluster, GkeCluster) or not access.needs_identity:
-        return None
-    made = f"{google_account(stack.cluster.name, team)}@{stack.cluster.project}.iam.gserviceaccount.com"
-    return access.identity or made
 
 
 def _pipelines(team: Team, labels: Mapping[str, str]) -> Manifest:

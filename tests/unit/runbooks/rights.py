@@ -60,6 +60,16 @@ GOOGLE: Final[dict[str, tuple[str, ...]]] = {
         "iam.serviceAccounts.get",
         "iam.serviceAccounts.update",
     ),
+    "serviceaccount.IAMMember": (
+        "iam.serviceAccounts.get",
+        "iam.serviceAccounts.getIamPolicy",
+        "iam.serviceAccounts.setIamPolicy",
+    ),
+    "storage.BucketIAMMember": (
+        "storage.buckets.get",
+        "storage.buckets.getIamPolicy",
+        "storage.buckets.setIamPolicy",
+    ),
     "artifactregistry.Repository": (
         "artifactregistry.repositories.create",
         "artifactregistry.repositories.delete",

@@ -1,5 +1,5 @@
-"""The cluster half of the project's own program, for tests that need no API server: CLUSTER_STACK is the
-stack file.
+"""The cloud half of the project's own program, for tests that need no API server: CLUSTER_STACK is the stack
+file.
 """
 
 import os
@@ -10,6 +10,7 @@ import pulumi
 import stackconfig
 from components.clusters.cluster import cluster_of
 from components.guard import guard
+from components.identities import Identities
 from components.origin import tell_origins
 
 source = Path(os.environ["CLUSTER_STACK"])
@@ -17,4 +18,4 @@ stack = stackconfig.load(source)
 tell_origins(stack, source)
 cluster = cluster_of(stack, opts=pulumi.ResourceOptions())
 assert isinstance(cluster, pulumi.Resource)
-guard(stack.cluster, cluster)
+guard(stack.cluster, cluster, Identities("identities", stack=stack, cloud=cluster.cloud))

@@ -9,7 +9,12 @@ from collections.abc import Iterator
 from tests.clouds.standin.refusal import Refusal
 from tests.clouds.standin.rules import alone
 from tests.clouds.standin.tables.compute import NAT, SUBNETWORK_TYPE
-from tests.clouds.standin.tables.google_project import ACCOUNT_TYPE, PROJECT_GRANT
+from tests.clouds.standin.tables.google_project import (
+    ACCOUNT_GRANT,
+    ACCOUNT_TYPE,
+    BUCKET_GRANT,
+    PROJECT_GRANT,
+)
 from tests.clouds.standin.values import Inputs, each, get
 
 
@@ -63,6 +68,24 @@ def account_ids_are_legal(inputs: Inputs) -> Iterator[Refusal]:
         yield Refusal("accountId", f"{name!r}: 6 to 30 lowercase letters, digits and -")
 
 
+@alone(ACCOUNT_GRANT.token)
+def grants_name_their_account_by_its_path(inputs: Inputs) -> Iterator[Refusal]:
+    """iam.v1 projects.serviceAccounts.setIamPolicy: the pattern of `resource`."""
+    name = get(inputs, "serviceAccountId")
+    if isinstance(name, str) and not re.fullmatch(r"projects/[^/]+/serviceAccounts/[^/]+", name):
+        yield Refusal("serviceAccountId", f"{name!r}: projects/PROJECT/serviceAccounts/ADDRESS")
+
+
+@alone(BUCKET_GRANT.token)
+def buckets_have_legal_names(inputs: Inputs) -> Iterator[Refusal]:
+    """https://cloud.google.com/storage/docs/buckets#naming"""
+    name = get(inputs, "bucket")
+    if isinstance(name, str) and not re.fullmatch(r"[a-z0-9][-_.a-z0-9]{1,220}[a-z0-9]", name):
+        yield Refusal("bucket", f"{name!r}: 3 to 222 lowercase letters, digits, -, _ and .")
+
+
+@alone(BUCKET_GRANT.token)
+@alone(ACCOUNT_GRANT.token)
 @alone(PROJECT_GRANT.token)
 def grants_name_a_role_and_a_member(inputs: Inputs) -> Iterator[Refusal]:
     """https://cloud.google.com/iam/docs/reference/rest/v1/Policy#Binding: forms of role and member."""

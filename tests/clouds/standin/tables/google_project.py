@@ -49,6 +49,19 @@ ACCOUNT_GRANT: Final = Table(
     outputs={"etag": "BwX"},
 )
 
+BUCKET_GRANT: Final = Table(
+    token="gcp:storage/bucketIAMMember:BucketIAMMember",
+    sdk="pulumi_gcp.storage:BucketIAMMemberArgs",
+    api="storage.v1:Policy",
+    id="b/{bucket}/{role}/{member}",
+    replaces={
+        "bucket": Own("the path's bucket"),
+        "role": "bindings.role",
+        "member": "bindings.members",
+    },
+    outputs={"etag": "CAE="},
+)
+
 SERVICE: Final = Table(
     token="gcp:projects/service:Service",
     sdk="pulumi_gcp.projects:ServiceArgs",
@@ -153,6 +166,6 @@ KEY_GRANT: Final = Table(
 )
 
 TABLES: Final = (
-    *(ACCOUNT, PROJECT_GRANT, ACCOUNT_GRANT, SERVICE, REPOSITORY, REPOSITORY_GRANT),
+    *(ACCOUNT, PROJECT_GRANT, ACCOUNT_GRANT, BUCKET_GRANT, SERVICE, REPOSITORY, REPOSITORY_GRANT),
     *(KEY_RING, KEY, KEY_GRANT),
 )

@@ -1,0 +1,76 @@
+"""A team's IAM role: made with the rights on its buckets, and bound to the team's pods by Pod Identity.
+
+A bucket that is encrypted under a KMS key of its owner's needs that key as well: then the team names a role
+that has it.
+"""
+
+import json
+from collections.abc import Mapping
+from typing import Any, Final
+
+import pulumi
+import pulumi_aws as aws
+
+from components.clusters.eks import roles
+from model.clusters import EksCluster
+from model.identities import amazon_role, is_made
+from model.queues import Team
+from model.render.tenancy.accounts import POD_ACCOUNT
+from model.tenancy import BucketRight
+
+# Of a bucket, and of the objects in it.
+# https://docs.aws.amazon.com/service-authorization/latest/reference/list_amazons3.html
+_LISTS: Final = ("s3:GetBucketLocation", "s3:ListBucket")
+_READS: Final = ("s3:GetObject",)
+_LISTS_UPLOADS: Final = ("s3:ListBucketMultipartUploads",)
+_WRITES: Final = (
+    "s3:AbortMultipartUpload",
+    "s3:DeleteObject",
+    "s3:ListMultipartUploadParts",
+    "s3:PutObject",
+)
+
+
+def policy(buckets: Mapping[str, BucketRight]) -> dict[str, Any]:
+    """Whoever writes reads too: a job that goes on reads its own checkpoint."""
+    every = sorted(buckets)
+    written = [name for name in every if buckets[name] is BucketRight.WRITE]
+    statements = [_allowed(_LISTS, every), _allowed(_READS, every, of="/*")]
+    if written:
+        statements += [_allowed(_LISTS_UPLOADS, written), _allowed(_WRITES, written, of="/*")]
+    return {"Version": "2012-10-17", "Statement": statements}
+
+
+def team_identity(team: Team, *, cluster: EksCluster, opts: pulumi.ResourceOptions) -> list[pulumi.Resource]:
+    """What has to be there before the team's pods; nothing for a team without an identity."""
+    role_arn: pulumi.Input[str] | None = team.access.identity
+    found: list[pulumi.Resource] = []
+    if is_made(cluster, team):
+        role, grant = _made(team, cluster, opts)
+        role_arn, found = role.arn, [role, grant]
+    if role_arn is None:
+        return []
+    association = aws.eks.PodIdentityAssociation(
+        f"{cluster.name}-team-{team.name}",
+        cluster_name=cluster.name,
+        namespace=team.namespace,
+        service_account=POD_ACCOUNT,
+        role_arn=role_arn,
+        tags=dict(cluster.tags) or None,
+        opts=pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(depends_on=found)),
+    )
+    return [*found, association]
+
+
+def _made(
+    team: Team, cluster: EksCluster, opts: pulumi.ResourceOptions
+) -> tuple[aws.iam.Role, aws.iam.RolePolicy]:
+    name = amazon_role(cluster.name, team.name)
+    role = roles.pod_role(name, tags=cluster.tags, opts=opts)
+    document = json.dumps(policy(team.access.buckets))
+    return role, aws.iam.RolePolicy(name, role=role.name, policy=document, opts=opts)
+
+
+def _allowed(actions: tuple[str, ...], buckets: list[str], *, of: str = "") -> dict[str, Any]:
+    resources = [f"arn:aws:s3:::{bucket}{of}" for bucket in buckets]
+    return {"Effect": "Allow", "Action": list(actions), "Resource": resources}

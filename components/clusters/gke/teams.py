@@ -1,0 +1,69 @@
+"""A team's Google service account: made with the rights on its buckets, and bound to the team's pods.
+
+Workload Identity knows pods by project, namespace and ServiceAccount, not by cluster: a cluster of the same
+project that somebody else runs can have pods with the same name.
+https://cloud.google.com/kubernetes-engine/docs/concepts/workload-identity#identity_sameness
+"""
+
+from typing import Final
+
+import pulumi
+import pulumi_gcp as gcp
+
+from model.clusters import GkeCluster
+from model.identities import google_account, google_address, google_project, is_made
+from model.queues import Team
+from model.render.tenancy.accounts import POD_ACCOUNT
+from model.tenancy import BucketRight
+
+_ACT_AS: Final = "roles/iam.workloadIdentityUser"
+# Objects alone: neither changes who may do what with the bucket.
+# https://cloud.google.com/storage/docs/access-control/iam-roles
+ROLES: Final = {
+    BucketRight.READ: "roles/storage.objectViewer",
+    BucketRight.WRITE: "roles/storage.objectUser",
+}
+
+
+def team_identity(team: Team, *, cluster: GkeCluster, opts: pulumi.ResourceOptions) -> list[pulumi.Resource]:
+    """What has to be there before the team's pods; nothing for a team without an identity."""
+    address = google_address(cluster, team)
+    if address is None:
+        return []
+    found: list[pulumi.Resource] = []
+    if is_made(cluster, team):
+        found = _made(team, address, cluster, opts)
+        opts = pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(depends_on=found[:1]))
+    binding = gcp.serviceaccount.IAMMember(
+        f"{cluster.name}-team-{team.name}",
+        service_account_id=f"projects/{google_project(cluster, team)}/serviceAccounts/{address}",
+        role=_ACT_AS,
+        member=f"serviceAccount:{cluster.project}.svc.id.goog[{team.namespace}/{POD_ACCOUNT}]",
+        opts=opts,
+    )
+    return [*found, binding]
+
+
+def _made(
+    team: Team, address: str, cluster: GkeCluster, opts: pulumi.ResourceOptions
+) -> list[pulumi.Resource]:
+    """The account first, then what it may do."""
+    name = f"{cluster.name}-team-{team.name}"
+    account = gcp.serviceaccount.Account(
+        name,
+        account_id=google_account(cluster.name, team.name),
+        display_name=f"Pods of team {team.name} in the GKE cluster {cluster.name}",
+        opts=opts,
+    )
+    after = pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(depends_on=[account]))
+    grants = [
+        gcp.storage.BucketIAMMember(
+            f"{name}-{bucket}",
+            bucket=bucket,
+            role=ROLES[right],
+            member=f"serviceAccount:{address}",
+            opts=after,
+        )
+        for bucket, right in sorted(team.access.buckets.items())
+    ]
+    return [account, *grants]

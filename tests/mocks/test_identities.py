@@ -1,0 +1,176 @@
+"""What a team's pods are in the cloud: made with the rights that the stack names, bound to them alone, and
+there before they are.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import pulumi
+import pytest
+
+from components.clusters.cluster import cluster_of
+from components.identities import Identities
+from components.platform import Platform
+from model.charts import ImageSource
+from model.queues import Department
+from model.stack import Stack
+from model.tenancy import Access, BucketRight
+from stackconfig import load, upstream
+from tests.mocks.recorder import Program, Registered, run
+
+ROOT = Path(__file__).parents[2]
+IMAGE = ImageSource(gang_admission=f"registry.test/gang-admission@sha256:{'ab' * 32}")
+BUCKETS = {"datasets": BucketRight.READ, "checkpoints": BucketRight.WRITE}
+ADDRESS = "vision@acme-data.iam.gserviceaccount.com"
+ARN = "arn:aws:iam::123456789012:role/vision"
+
+BUNDLE = "muster:k8s:Bundle"
+ACCOUNT = "gcp:serviceaccount/account:Account"
+BINDING = "gcp:serviceaccount/iAMMember:IAMMember"
+BUCKET_GRANT = "gcp:storage/bucketIAMMember:BucketIAMMember"
+ROLE = "aws:iam/role:Role"
+ROLE_POLICY = "aws:iam/rolePolicy:RolePolicy"
+ASSOCIATION = "aws:eks/podIdentityAssociation:PodIdentityAssociation"
+
+
+def stack(name: str, given: Mapping[str, Access]) -> Stack:
+    """The shipped stack, with these teams given what they ask for."""
+    found = load(ROOT / "stacks" / f"Pulumi.{name}.yaml")
+    return replace(found, images=IMAGE, departments=tuple(_given(each, given) for each in found.departments))
+
+
+def _given(department: Department, given: Mapping[str, Access]) -> Department:
+    teams = (replace(team, access=given.get(team.name, team.access)) for team in department.teams)
+    below = (_given(each, given) for each in department.departments)
+    return replace(department, teams=tuple(teams), departments=tuple(below))
+
+
+def platform(described: Stack, name: str) -> Program:
+    artifacts = upstream.of(described, name=name)
+    return run(lambda: Platform("muster", stack=described, artifacts=artifacts))
+
+
+@pytest.fixture(scope="module")
+def gke() -> Program:
+    given = {"vision": Access(buckets=BUCKETS), "speech": Access(identity=ADDRESS)}
+    return platform(stack("gke-prod", given), "gke-prod")
+
+
+@pytest.fixture(scope="module")
+def eks() -> Program:
+    given = {"vision": Access(buckets=BUCKETS), "speech": Access(identity=ARN)}
+    return platform(stack("eks-prod", given), "eks-prod")
+
+
+def annotated(program: Program, team: str) -> str | None:
+    """The Google service account that the team's pods say they are."""
+    (text,) = program.one(BUNDLE, team).inputs["manifests"].values()
+    annotations = json.loads(text)["ServiceAccount/default"]["metadata"].get("annotations", {})
+    found: str | None = annotations.get("iam.gke.io/gcp-service-account")
+    return found
+
+
+def of_teams(program: Program, kind: str) -> list[Registered]:
+    return [each for each in program.of(kind) if "-team-" in each.name]
+
+
+def test_the_google_account_that_is_made_is_the_one_that_the_pods_name(gke: Program) -> None:
+    (account,) = of_teams(gke, ACCOUNT)
+    made = f"{account.inputs['accountId']}@my-project.iam.gserviceaccount.com"
+    assert annotated(gke, "vision") == made
+    (binding,) = [each for each in gke.of(BINDING) if made in each.inputs["serviceAccountId"]]
+    assert binding.inputs == {
+        "serviceAccountId": f"projects/my-project/serviceAccounts/{made}",
+        "role": "roles/iam.workloadIdentityUser",
+        "member": "serviceAccount:my-project.svc.id.goog[vision/default]",
+    }
+    assert gke.comes_after(binding, account)
+
+
+def test_a_google_account_may_do_with_each_bucket_what_the_stack_says(gke: Program) -> None:
+    grants = {each.inputs["bucket"]: each for each in gke.of(BUCKET_GRANT)}
+    assert {bucket: each.inputs["role"] for bucket, each in grants.items()} == {
+        "checkpoints": "roles/storage.objectUser",
+        "datasets": "roles/storage.objectViewer",
+    }
+    for grant in grants.values():
+        assert grant.inputs["member"] == f"serviceAccount:{annotated(gke, 'vision')}"
+        assert gke.comes_after(grant, of_teams(gke, ACCOUNT)[0])
+
+
+def test_a_given_google_account_is_bound_in_its_own_project_and_gets_no_rights(gke: Program) -> None:
+    assert annotated(gke, "speech") == ADDRESS
+    binding = gke.one(BINDING, "ml-prod-team-speech").inputs
+    assert binding["serviceAccountId"] == f"projects/acme-data/serviceAccounts/{ADDRESS}"
+    assert binding["member"] == "serviceAccount:my-project.svc.id.goog[speech/default]"
+    assert not [each for each in gke.of(BUCKET_GRANT) if ADDRESS in each.inputs["member"]]
+
+
+def test_a_role_is_taken_by_the_pods_of_its_team_alone(eks: Program) -> None:
+    role = eks.one(ROLE, "ml-prod-team-vision")
+    (trusted,) = json.loads(role.inputs["assumeRolePolicy"])["Statement"]
+    assert trusted["Principal"] == {"Service": "pods.eks.amazonaws.com"}
+    association = eks.one(ASSOCIATION, "ml-prod-team-vision")
+    assert {key: association.inputs[key] for key in ("clusterName", "namespace", "serviceAccount")} == {
+        "clusterName": "ml-prod",
+        "namespace": "vision",
+        "serviceAccount": "default",
+    }
+    assert eks.comes_after(association, eks.one(ROLE_POLICY, "ml-prod-team-vision"))
+
+
+def test_a_role_reaches_the_named_buckets_and_writes_where_it_may(eks: Program) -> None:
+    policy = json.loads(eks.one(ROLE_POLICY, "ml-prod-team-vision").inputs["policy"])
+    may: dict[str, set[str]] = {}
+    for statement in policy["Statement"]:
+        assert statement["Effect"] == "Allow"
+        for resource in statement["Resource"]:
+            may.setdefault(resource.removeprefix("arn:aws:s3:::"), set()).update(statement["Action"])
+    assert may.keys() == {"datasets", "datasets/*", "checkpoints", "checkpoints/*"}
+    assert may["datasets/*"] == {"s3:GetObject"}
+    assert {"s3:GetObject", "s3:PutObject", "s3:DeleteObject"} < may["checkpoints/*"]
+    assert may["datasets"] == {"s3:ListBucket", "s3:GetBucketLocation"}
+    assert not any("*" in action for actions in may.values() for action in actions)
+
+
+def test_a_given_role_is_associated_and_not_made(eks: Program) -> None:
+    assert [each.name for each in of_teams(eks, ROLE)] == ["ml-prod-team-vision"]
+    assert [each.name for each in of_teams(eks, ROLE_POLICY)] == ["ml-prod-team-vision"]
+    assert eks.one(ASSOCIATION, "ml-prod-team-speech").inputs["roleArn"] == ARN
+
+
+def test_an_identity_is_there_before_its_team_and_is_made_in_the_cluster_s_own_cloud(
+    gke: Program, eks: Program
+) -> None:
+    for program, kinds, provider in (
+        (gke, (ACCOUNT, BINDING, BUCKET_GRANT), "ml-prod-gcp"),
+        (eks, (ROLE, ROLE_POLICY, ASSOCIATION), "ml-prod-aws"),
+    ):
+        for made in (each for kind in kinds for each in of_teams(program, kind)):
+            team = "vision" if "team-vision" in made.name else "speech"
+            assert program.comes_after(program.one(BUNDLE, team), made)
+            assert f"::{provider}::" in made.provider
+
+
+def test_nobody_waits_for_an_identity_that_is_not_his(gke: Program) -> None:
+    made = of_teams(gke, ACCOUNT)[0]
+    assert not gke.comes_after(gke.one(BUNDLE, "ranking"), made)
+
+
+@pytest.mark.parametrize("name", ["gke-dev", "eks-dev"])
+def test_nothing_is_made_that_nobody_asks_for(name: str) -> None:
+    described = load(ROOT / "stacks" / f"Pulumi.{name}.yaml")
+    opts = pulumi.ResourceOptions()
+    program = run(
+        lambda: Identities("identities", stack=described, cloud=cluster_of(described, opts=opts).cloud)
+    )
+    assert program.one("muster:index:Identities", "identities")
+    assert not [each.name for each in program.resources if "-team-" in each.name]
+
+
+def test_nothing_is_made_in_an_existing_cluster_whatever_is_asked_for() -> None:
+    described = stack("local", {"team-a": Access(buckets=BUCKETS)})
+    program = run(lambda: Identities("identities", stack=described, cloud=None))
+    assert [each.name for each in program.resources] == ["identities"]

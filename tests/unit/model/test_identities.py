@@ -1,0 +1,122 @@
+"""Cloud identities of teams: names that their clouds take, and words in a stack that come true."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from model.clusters import Cluster, EksCluster, ExistingCluster, GkeCluster
+from model.identities import amazon_role, google_account, google_address, google_project
+from model.queues import Department, Team
+from model.rules.identities import cloud_identity_rules
+from model.stack import Stack
+from model.tenancy import Access, BucketRight
+from model.violations import Violation
+from tests.unit.model.model_stacks import CPU
+
+GKE = GkeCluster(name="ml", project="acme", region="us-central1")
+EKS = EksCluster(name="ml", region="us-east-1", zones=("us-east-1a", "us-east-1b"))
+EXISTING = ExistingCluster(name="theirs", context="theirs")
+ADDRESS = "vision@acme-data.iam.gserviceaccount.com"
+ARN = "arn:aws:iam::123456789012:role/vision"
+
+NAMES = st.from_regex(r"[a-z]([-a-z0-9]{0,38}[a-z0-9])?\Z", fullmatch=True)
+
+
+def team(access: Access) -> Team:
+    return Team(name="vision", namespace="vision", access=access)
+
+
+def broken(
+    cluster: Cluster, *, identity: str | None = None, buckets: tuple[str, ...] = ()
+) -> list[Violation]:
+    rights: Mapping[str, BucketRight] = dict.fromkeys(buckets, BucketRight.READ)
+    research = Department(name="research", teams=(team(Access(identity=identity, buckets=rights)),))
+    return cloud_identity_rules(Stack(cluster=cluster, pools=(CPU,), departments=(research,)))
+
+
+@given(cluster=NAMES, name=NAMES)
+def test_a_google_account_has_a_name_that_google_takes(cluster: str, name: str) -> None:
+    assert re.fullmatch(r"[a-z][-a-z0-9]{4,28}[a-z0-9]", google_account(cluster, name))
+
+
+@given(cluster=st.text("a-", min_size=1, max_size=100), name=NAMES)
+def test_a_role_s_name_leaves_room_for_its_random_end(cluster: str, name: str) -> None:
+    assert len(amazon_role(cluster, name)) + len("-1234567") <= 64
+
+
+@given(cluster=NAMES, names=st.lists(NAMES, min_size=2, max_size=9, unique=True))
+def test_no_two_teams_of_a_cluster_share_an_identity(cluster: str, names: list[str]) -> None:
+    assert len({google_account(cluster, name) for name in names}) == len(names)
+    assert len({amazon_role(cluster, name) for name in names}) == len(names)
+
+
+def test_the_account_of_a_project_of_a_domain_is_addressed_as_google_does() -> None:
+    cluster = replace(GKE, project="example.com:acme")
+    asking = team(Access(buckets={"datasets": BucketRight.READ}))
+    assert google_address(cluster, asking) == "muster-ml-vision@acme.example.com.iam.gserviceaccount.com"
+    assert google_project(cluster, asking) == "example.com:acme"
+
+
+def test_a_given_account_is_looked_for_in_its_own_project() -> None:
+    assert google_project(GKE, team(Access(identity=ADDRESS))) == "acme-data"
+    compute = "1234-compute@developer.gserviceaccount.com"
+    assert google_project(GKE, team(Access(identity=compute))) == "acme"
+
+
+@pytest.mark.parametrize(
+    ("cluster", "identity", "buckets"),
+    [
+        (GKE, ADDRESS, ()),
+        (GKE, None, ("datasets", "data.acme.example", "my_data")),
+        (EKS, ARN, ()),
+        (EKS, None, ("datasets", "data.acme.example")),
+        (EXISTING, None, ()),
+    ],
+)
+def test_what_a_cloud_takes_breaks_no_rule(
+    cluster: Cluster, identity: str | None, buckets: tuple[str, ...]
+) -> None:
+    assert broken(cluster, identity=identity, buckets=buckets) == []
+
+
+@pytest.mark.parametrize(
+    ("cluster", "identity", "form"),
+    [
+        (GKE, ARN, "iam.gserviceaccount.com"),
+        (GKE, "vision@example.com", "iam.gserviceaccount.com"),
+        (EKS, ADDRESS, "arn:aws:iam::"),
+        (EKS, "arn:aws:iam::123456789012:user/vision", "arn:aws:iam::"),
+    ],
+)
+def test_an_identity_of_another_kind_is_refused(cluster: Cluster, identity: str, form: str) -> None:
+    (violation,) = broken(cluster, identity=identity)
+    assert violation.path == "muster:departments.research.teams.vision.identity"
+    assert form in violation.fix
+    assert violation.level == "error"
+
+
+@pytest.mark.parametrize("cluster", [GKE, EKS])
+@pytest.mark.parametrize("bucket", ["*", "data*", "s3://datasets", "datasets/models", "Datasets", "x"])
+def test_a_bucket_that_is_none_or_is_many_is_refused(cluster: Cluster, bucket: str) -> None:
+    (violation,) = broken(cluster, buckets=(bucket,))
+    assert violation.path == f"muster:departments.research.teams.vision.buckets.{bucket}"
+
+
+@pytest.mark.parametrize(("cluster", "identity"), [(GKE, ADDRESS), (EKS, ARN)])
+def test_rights_that_would_never_be_granted_are_refused(cluster: Cluster, identity: str) -> None:
+    (violation,) = broken(cluster, identity=identity, buckets=("datasets",))
+    assert violation.path.endswith("vision.buckets")
+    assert "never be granted" in violation.message
+
+
+@pytest.mark.parametrize(("identity", "buckets", "key"), [(ARN, (), "identity"), (None, ("b-1",), "buckets")])
+def test_an_existing_cluster_is_told_that_nothing_is_made(
+    identity: str | None, buckets: tuple[str, ...], key: str
+) -> None:
+    (violation,) = broken(EXISTING, identity=identity, buckets=buckets)
+    assert (violation.path.rpartition(".")[2], violation.level) == (key, "warning")
+    assert "ServiceAccount default of namespace vision" in violation.fix
