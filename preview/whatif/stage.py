@@ -47,6 +47,10 @@ def configuration(stack: Stack) -> dict[str, Any]:
     # On by default since 0.19, and nothing here ever has a ready pod.
     ours["waitForPodsReady"] = {"timeout": _NEVER, "recoveryTimeout": _NEVER, "blockAdmission": False}
     ours["clientConnection"] = {"qps": 2000, "burst": 4000}
+    # Queues count what waits in their status, after every decision. Nobody reads it here: one worker writes
+    # it less often, since it comes to a queue only when it has been to all others.
+    slow = {f"{kind}.kueue.x-k8s.io": 1 for kind in ("LocalQueue", "ClusterQueue", "Cohort")}
+    ours["controller"] = {"groupKindConcurrency": {**ours["controller"]["groupKindConcurrency"], **slow}}
     return ours
 
 
