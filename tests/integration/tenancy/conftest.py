@@ -13,7 +13,7 @@ from components import gang_authority
 from localplane import bare
 from localplane.bare import ControlPlane
 from localplane.bare.programs import CRDS, PROVISIONING_CRD
-from model.render import kueue, ray, tenancy
+from model.render import queues, ray, tenancy
 from model.stack import Scheduler, Stack
 from stackconfig import load
 from tests import built
@@ -30,6 +30,8 @@ from tests.integration.tenancy.cluster import (
 from tests.integration.tenancy.works import labelled, ray_job
 
 _LOCAL = Path(__file__).parents[3] / "stacks" / "Pulumi.local.yaml"
+# Of no use without a scheduler.
+_QUEUES = ("ClusterQueue", "Cohort", "Queue")
 _RBAC = "rbac.authorization.k8s.io"
 GROUP = "vision@example.com"
 # The controllers whose work must go on, each with its account; what they may do is as wide as it is in a
@@ -89,18 +91,18 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     with bare.control_plane(tmp_path_factory.mktemp("tenancy"), programs) as server:
         kinds = [*programs.kinds(CRDS), *programs.kinds(PROVISIONING_CRD), *crds.kuberay(kuberay)]
         server.define(kinds)
-        yield _world(server)
+        yield world_of(server, described())
 
 
-def _world(server: ControlPlane) -> World:
-    stack = described()
+def world_of(server: ControlPlane, stack: Stack) -> World:
+    """The tenants of a stack on a server that knows the kinds, with the policies in force."""
     role = tenancy.member_role(stack)
     policies = [body for pair in [ray.admission(stack.ray), *tenancy.policies(stack)] for body in pair]
     apply(server, [role])
-    for teams in kueue.by_department(stack).values():
+    for teams in queues.by_department(stack).values():
         for objects in teams.values():
-            apply(server, [each for each in objects if each["kind"] not in ("ClusterQueue", "Cohort")])
-    apply(server, _accounts())
+            apply(server, [each for each in objects if each["kind"] not in _QUEUES])
+    apply(server, _accounts(stack.scheduler))
     apply(server, policies)
     found = World(
         server=server,
@@ -115,7 +117,7 @@ def _world(server: ControlPlane) -> World:
     return found
 
 
-def _accounts() -> list[Object]:
+def _accounts(scheduler: Scheduler) -> list[Object]:
     """The controllers, and a tenant to whom somebody gave every right in his namespace, on Kueue's kinds and
     on the namespace itself.
     """
@@ -127,7 +129,7 @@ def _accounts() -> list[Object]:
     ]
     everything.append({"apiGroups": [""], "resources": ["pods", "pods/*", "podtemplates"], "verbs": ["*"]})
     objects += [_named("ClusterRole", "controllers", rules=everything)]
-    ours = gang_authority.manager_cluster_rules(Scheduler.KUEUE)
+    ours = gang_authority.manager_cluster_rules(scheduler)
     objects += [_named("ClusterRole", "ours", rules=ours)]
     for name, (namespace, sa) in CONTROLLERS.items():
         objects.append(_account(namespace, sa))
