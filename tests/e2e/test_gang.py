@@ -141,7 +141,11 @@ def _builtin_queue() -> list[Object]:
         {
             "apiVersion": "v1",
             "kind": "Namespace",
-            "metadata": {"name": "builtin", "labels": {"muster.dev/team": "builtin"}},
+            "metadata": {
+                "name": "builtin",
+                "labels": {"muster.dev/team": "builtin"},
+                "annotations": {"muster.dev/queues": "default"},
+            },
         },
         {
             "apiVersion": kueue,

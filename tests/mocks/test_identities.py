@@ -166,7 +166,7 @@ def test_nothing_is_made_that_nobody_asks_for(name: str) -> None:
     program = run(
         lambda: Identities("identities", stack=described, cloud=cluster_of(described, opts=opts).cloud)
     )
-    assert program.one("muster:index:Identities", "identities")
+    assert program.one("muster:index:Identities", "identities").name == "identities"
     assert not [each.name for each in program.resources if "-team-" in each.name]
 
 
