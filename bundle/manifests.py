@@ -174,7 +174,14 @@ def _objects(loaded: list[Any]) -> Iterator[dict[str, Any]]:
         elif _is_labelled(value):
             yield from _objects(list(value.values()))
         else:
-            yield value
+            yield lean(value)
+
+
+def lean(body: dict[str, Any]) -> dict[str, Any]:
+    """The object without an empty `spec`: applied over one that had fields of ours, the API server makes
+    `spec: null` of it and refuses that, so nobody could ever take the last field away.
+    """
+    return body if body.get("spec", True) != {} else {key: body[key] for key in body if key != "spec"}
 
 
 def _is_list(value: Mapping[str, Any]) -> bool:

@@ -7,6 +7,7 @@ import urllib.error
 from collections.abc import Callable
 from typing import Any, Final
 
+from bundle.manifests import lean
 from localplane.bare import ControlPlane
 
 _STRICT: Final = "?fieldManager=test&force=true&fieldValidation=Strict"
@@ -26,6 +27,7 @@ def path_of(item: dict[str, Any]) -> str:
 
 def apply(server: ControlPlane, item: dict[str, Any]) -> dict[str, Any]:
     """Server-side apply that prunes nothing: what the server does not know is refused."""
+    item = lean(item)  # as a Bundle applies it, over what an earlier stack left there
     try:
         server.call("PATCH", path_of(item) + _STRICT, item, content_type="application/apply-patch+yaml")
     except urllib.error.HTTPError as refusal:

@@ -14,6 +14,7 @@ from typing import Any, Final
 import pytest
 from hypothesis import HealthCheck, given, settings
 
+from bundle.manifests import lean
 from localplane.bare import ControlPlane
 from model.kueue.defaults import DEFAULTED
 from model.stack import Scheduler, Stack
@@ -47,7 +48,7 @@ def _with_defaults(item: dict[str, Any]) -> dict[str, Any]:
 def _is_taken_unchanged(server: ControlPlane, stack: Stack) -> None:
     for item in rendered(stack):
         # What goes over the wire is JSON.
-        sent = json.loads(json.dumps(item))
+        sent = lean(json.loads(json.dumps(item)))
         found = apply(server, sent)
         if item["kind"] == "Namespace":
             assert sent["metadata"]["labels"].items() <= found["metadata"]["labels"].items()

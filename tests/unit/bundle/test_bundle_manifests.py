@@ -93,3 +93,17 @@ def test_rewriting_nothing_keeps_the_objects_and_dropping_all_leaves_none(
     for text in (json.dumps(bodies), json.dumps({str(i): body for i, body in enumerate(bodies)})):
         assert documents(rewrite(text, lambda body: body)) == bodies
         assert documents(rewrite(text, lambda _: None)) in ([], [{}])
+
+
+def test_an_empty_spec_is_left_out_and_no_other_empty_thing() -> None:
+    cohort = {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "Cohort", "metadata": {"name": "r"}, "spec": {}}
+    policy = {
+        "apiVersion": "v1",
+        "kind": "X",
+        "metadata": {"name": "p"},
+        "spec": {"podSelector": {}},
+        "data": {},
+    }
+    first, second = (item.body for item in read({"k": json.dumps([cohort, policy])}))
+    assert "spec" not in first
+    assert second == policy
