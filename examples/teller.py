@@ -56,6 +56,7 @@ class Teller:
         self._standing: dict[str, Moment] = {}
         self._nodes_before = {name_of(node) for node in cluster.all("Node")}
         self._logs: set[str] = set()
+        self._telling = threading.Lock()
 
     # -- doing ---------------------------------------------------------------------------------
 
@@ -121,9 +122,10 @@ class Teller:
         return [name_of(node) for node in now.of("Node") if name_of(node) not in self._nodes_before]
 
     def _tell(self, moment: Moment) -> None:
-        if moment.key not in self._told:
-            self._told.add(moment.key)
-            self._screen.tell(moment)
+        with self._telling:  # several pods speak at once
+            if moment.key not in self._told:
+                self._told.add(moment.key)
+                self._screen.tell(moment)
 
     def _of_nodes(self, now: Snapshot) -> list[Moment]:
         told = []

@@ -144,7 +144,7 @@ def _builtin_queue() -> list[Object]:
             "metadata": {
                 "name": "builtin",
                 "labels": {"muster.dev/team": "builtin"},
-                "annotations": {"muster.dev/queues": "default"},
+                "annotations": {"muster.dev/queues": "default", "muster.dev/priorities": "prod,dev"},
             },
         },
         {
