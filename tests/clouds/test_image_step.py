@@ -34,7 +34,6 @@ def _workspace(folder: Path, provider: Provider) -> Iterator[Workspace]:
     region = {"AWS_REGION": "us-east-1"} if provider is Provider.EKS else {}
     with Clouds().serving() as clouds:
         made = workspace(folder / "w", project, name, {**clouds.environment, **region})
-        del made.environment["PULUMI_PYTHON_CMD"]  # the project names its own virtual environment
         file = project / "stacks" / f"Pulumi.{name}.yaml"
         # `pulumi stack init` has written one with nothing but a salt in it.
         file.write_text(file.read_text() + template(name, provider))
