@@ -27,7 +27,7 @@ from tests.integration.tenancy.cluster import (
     await_denied,
     person,
 )
-from tests.integration.tenancy.works import labelled, ray_job
+from tests.integration.tenancy.works import labelled, owner, pod, ray_job, template
 
 _LOCAL = Path(__file__).parents[3] / "stacks" / "Pulumi.local.yaml"
 # Of no use without a scheduler.
@@ -60,6 +60,7 @@ class World:
     trusted: Caller
     stranger: Caller
     controllers: dict[str, Caller]
+    scheduler: Scheduler
 
     @property
     def tenants(self) -> tuple[Caller, ...]:
@@ -112,9 +113,24 @@ def world_of(server: ControlPlane, stack: Stack) -> World:
         trusted=account(server, "team-a", "trusted"),
         stranger=account(server, "team-b", "member"),
         controllers={name: account(server, *where) for name, where in CONTROLLERS.items()},
+        scheduler=stack.scheduler,
     )
-    await_denied(found.member, labelled(ray_job(), "kueue.x-k8s.io/queue-name", "nobody-s"))
+    for who, body in _refused(found):
+        await_denied(who, body)
     return found
+
+
+def _refused(world: World) -> Iterator[tuple[Caller, Object]]:
+    """Something that each policy refuses alone: they come into force one after another."""
+    yield world.member, labelled(ray_job(), "kueue.x-k8s.io/queue-name", "nobody-s")
+    yield world.trusted, pod()
+    metadata = {"name": "early", "namespace": "team-a"}
+    yield (
+        world.trusted,
+        {"apiVersion": "v1", "kind": "PodTemplate", "metadata": metadata, "template": template(1)},
+    )
+    if world.scheduler is Scheduler.KAI:
+        yield world.controllers["kuberay"], pod(owner=owner("RayCluster", "ray.io/v1"), name="early")
 
 
 def _accounts(scheduler: Scheduler) -> list[Object]:
