@@ -4,10 +4,11 @@ import asyncio
 import ssl
 import tempfile
 import time
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import aiohttp
 
@@ -18,7 +19,7 @@ from model import names
 from model.render.manifest import Manifest
 from model.stack import Stack
 from preview.errors import PreviewError
-from preview.fields import items, text, texts
+from preview.fields import items, number, text, texts
 from preview.snapshot import Snapshot, State, Workload
 from preview.snapshot.kueue import amount
 from preview.whatif import etcd, stage, stored
@@ -27,6 +28,8 @@ from preview.whatif.player import Clock, Player
 
 Progress = Callable[[str], None]
 _AT_ONCE: Final = 32
+_COUNTED_SECONDS: Final = 120.0
+_PAUSE: Final = 0.2
 _SECONDS: Final = aiohttp.ClientTimeout(total=60)
 
 
@@ -52,9 +55,14 @@ def simulate(stack: Stack, question: Question, programs: Programs, progress: Pro
     ):
         define(plane, programs)
         progress("queues")
-        asyncio.run(_load(plane, stack, question.snapshot.workloads))
+        holding = [each for each in question.snapshot.workloads if each.is_holding]
+        asyncio.run(_load(plane, stack, holding))
         progress(f"{len(question.snapshot.workloads)} Workloads")
         with bare.kueue(plane, programs, config=stage.configuration(stack)):
+            # What waits comes when Kueue knows what is taken: in its first moments it would give that away
+            # twice.
+            _await_counted(plane, holding)
+            asyncio.run(_put(plane, [each for each in question.snapshot.workloads if not each.is_holding]))
             player = Player(
                 plane, clock=question.clock, ran=_ran(question.snapshot), shapes=_shapes(question.snapshot)
             )
@@ -71,7 +79,25 @@ async def _load(plane: ControlPlane, stack: Stack, workloads: Iterable[Workload]
     ) as session:
         for act in stage.acts(stack):
             await asyncio.gather(*(_create(session, path, manifest) for path, manifest in act))
+    await _put(plane, workloads)
+
+
+async def _put(plane: ControlPlane, workloads: Iterable[Workload]) -> None:
     await etcd.put(plane.etcd, ((stored.key(each), stored.value(each)) for each in workloads))
+
+
+def _await_counted(plane: ControlPlane, holding: Sequence[Workload]) -> None:
+    """Until the queues' status counts every Workload that holds their quota, or the patience is over."""
+    end = time.monotonic() + _COUNTED_SECONDS
+    while time.monotonic() < end:
+        queues: list[Any] = []
+        with suppress(OSError):  # Kueue has just changed the kind, and for a moment nobody serves it
+            queues = [*items(plane.call("GET", f"/apis/{names.KUEUE_API_VERSION}/clusterqueues"), "items")]
+        known = {text(each, "metadata", "name") for each in queues}
+        counted = sum(number(each, "status", "reservingWorkloads") or 0 for each in queues)
+        if known and counted >= sum(each.cluster_queue in known for each in holding):
+            return
+        time.sleep(_PAUSE)
 
 
 async def _create(session: aiohttp.ClientSession, path: str, manifest: Manifest) -> None:
