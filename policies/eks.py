@@ -4,11 +4,11 @@ Source of the flags: https://docs.aws.amazon.com/eks/latest/best-practices/secur
 """
 
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
 from pulumi_policy import Severity
 
-from policies.registered import Resource, Unknown
+from policies.registered import Resource, Unknown, is_or_may_be
 from policies.rule import Case, Finding, Rule, Threshold
 
 _CLUSTER: Final = "aws:eks/cluster:Cluster"
@@ -20,7 +20,7 @@ _LOGS: Final = frozenset({"api", "audit", "authenticator"})
 def private(case: Case) -> Iterator[Finding]:
     """An endpoint inside the VPC; a public one only for named networks."""
     for cluster in case.registered.of(_CLUSTER):
-        if not _is(cluster.at("vpcConfig", "endpointPrivateAccess"), True):
+        if not is_or_may_be(cluster.at("vpcConfig", "endpointPrivateAccess"), True):
             yield Finding(f"cluster {cluster.name}: no endpoint inside its VPC.", cluster.urn)
         public = cluster.at("vpcConfig", "endpointPublicAccess")
         if public is False or isinstance(public, Unknown):
@@ -46,19 +46,15 @@ def _cluster(cluster: Resource) -> Iterator[str]:
     logs = cluster.at("enabledClusterLogTypes")
     if not isinstance(logs, Unknown) and not set(logs or ()) >= _LOGS:
         yield f"no control-plane logs of {', '.join(sorted(_LOGS - set(logs or ())))}"
-    if not _is(cluster.at("accessConfig", "authenticationMode"), "API"):
+    if not is_or_may_be(cluster.at("accessConfig", "authenticationMode"), "API"):
         yield "access by the aws-auth ConfigMap"
 
 
 def _template(template: Resource) -> Iterator[str]:
-    if not _is(template.at("metadataOptions", "httpTokens"), "required"):
+    if not is_or_may_be(template.at("metadataOptions", "httpTokens"), "required"):
         yield "IMDSv1 answers"
-    if not _is(template.at("metadataOptions", "httpPutResponseHopLimit"), 1):
+    if not is_or_may_be(template.at("metadataOptions", "httpPutResponseHopLimit"), 1):
         yield "pods can reach the node's metadata (hop limit above 1)"
-
-
-def _is(value: Any, wanted: object) -> bool:
-    return isinstance(value, Unknown) or value == wanted
 
 
 RULES: Final = (

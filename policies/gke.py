@@ -4,11 +4,11 @@ Source of the flags: https://cloud.google.com/kubernetes-engine/docs/how-to/hard
 """
 
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
 from pulumi_policy import Severity
 
-from policies.registered import Resource, Unknown
+from policies.registered import Resource, is_or_may_be
 from policies.rule import Case, Finding, Rule, Threshold
 
 _CLUSTER: Final = "gcp:container/cluster:Cluster"
@@ -19,9 +19,9 @@ _DOCS: Final = "https://cloud.google.com/kubernetes-engine/docs/how-to/hardening
 def private(case: Case) -> Iterator[Finding]:
     """Nodes without public addresses, and an endpoint that answers nobody or named networks."""
     for cluster in case.registered.of(_CLUSTER):
-        if not _is(cluster.at("privateClusterConfig", "enablePrivateNodes"), True):
+        if not is_or_may_be(cluster.at("privateClusterConfig", "enablePrivateNodes"), True):
             yield Finding(f"cluster {cluster.name}: nodes have public addresses.", cluster.urn)
-        closed = _is(cluster.at("privateClusterConfig", "enablePrivateEndpoint"), True)
+        closed = is_or_may_be(cluster.at("privateClusterConfig", "enablePrivateEndpoint"), True)
         if not closed:
             yield from _open_endpoint(case, cluster)
 
@@ -49,27 +49,23 @@ def hardened(case: Case) -> Iterator[Finding]:
 def _cluster(cluster: Resource) -> Iterator[str]:
     if cluster.at("workloadIdentityConfig", "workloadPool") is None:
         yield "no Workload Identity: pods use the node's account"
-    if _is(cluster.at("enableShieldedNodes"), False):
+    if is_or_may_be(cluster.at("enableShieldedNodes"), False):
         yield "no shielded nodes"
     if cluster.at("releaseChannel", "channel") in (None, "UNSPECIFIED"):
         yield "no release channel: it gets no patches by itself"
-    if not _is(cluster.at("datapathProvider"), "ADVANCED_DATAPATH"):
+    if not is_or_may_be(cluster.at("datapathProvider"), "ADVANCED_DATAPATH"):
         yield "no Dataplane V2: NetworkPolicies are not enforced"
-    if _is(cluster.at("enableLegacyAbac"), True):
+    if is_or_may_be(cluster.at("enableLegacyAbac"), True):
         yield "legacy ABAC is on"
 
 
 def _pool(pool: Resource) -> Iterator[str]:
-    if not _is(pool.at("nodeConfig", "workloadMetadataConfig", "mode"), "GKE_METADATA"):
+    if not is_or_may_be(pool.at("nodeConfig", "workloadMetadataConfig", "mode"), "GKE_METADATA"):
         yield "pods can read the node's metadata"
     if pool.at("nodeConfig", "serviceAccount") is None:
         yield "the project's default service account"
-    if not _is(pool.at("nodeConfig", "shieldedInstanceConfig", "enableIntegrityMonitoring"), True):
+    if not is_or_may_be(pool.at("nodeConfig", "shieldedInstanceConfig", "enableIntegrityMonitoring"), True):
         yield "no integrity monitoring"
-
-
-def _is(value: Any, wanted: object) -> bool:
-    return isinstance(value, Unknown) or value == wanted
 
 
 RULES: Final = (

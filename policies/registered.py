@@ -30,6 +30,11 @@ class Unknown:
 UNKNOWN: Final = Unknown()
 
 
+def is_or_may_be(value: Any, wanted: object) -> bool:
+    """Whether an input is what is wanted, or may turn out to be: an unknown one is nobody's breach."""
+    return isinstance(value, Unknown) or value == wanted
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resource:
     """One resource. `inputs` hold UNKNOWN where a preview cannot tell."""

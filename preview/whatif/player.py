@@ -182,8 +182,7 @@ class Player:
         length = self.clock.left(workload["metadata"]["namespace"], ran)
         if length is None:
             return
-        finish = lambda: self._finish(session, uid)  # noqa: E731 - one line that a timer calls
-        self._ends[uid] = asyncio.get_running_loop().call_later(length, finish)
+        self._ends[uid] = asyncio.get_running_loop().call_later(length, self._finish, session, uid)
 
     def _finish(self, session: aiohttp.ClientSession, uid: str) -> None:
         del self._ends[uid]
