@@ -101,6 +101,7 @@ def test_a_value_that_a_chart_does_not_have_is_found() -> None:
     theirs = {"a": {"b": 1}, "free": {}}
     assert list(unknown_paths({"a": {"b": 2}, "free": {"any": 1}}, theirs)) == []
     assert list(unknown_paths({"a": {"c": 2}, "d": 1}, theirs)) == ["a.c", "d"]
+    assert list(unknown_paths({"resources": {"requests": {}}}, {"resources": {"limits": {}}})) == []
 
 
 @pytest.mark.parametrize("stack", STACKS.values(), ids=STACKS)

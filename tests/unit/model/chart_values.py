@@ -15,6 +15,10 @@ OF_SUBCHARTS = {
     )
 }
 
+# Values that charts hand on to the API server as they are: what may stand in them is Kubernetes'
+# to say, and charts write only a part of it as an example.
+OF_KUBERNETES = frozenset({"resources", "affinity", "nodeSelector", "securityContext"})
+
 
 def published(name: str) -> Path:
     """Where the published values of a chart may lie: beside the checkout, never in it."""
@@ -32,5 +36,7 @@ def unknown_paths(ours: Mapping[str, Any], theirs: Mapping[str, Any], above: str
         path = f"{above}.{key}" if above else key
         if key not in theirs:
             yield path
+        elif key in OF_KUBERNETES:
+            continue
         elif isinstance(value, Mapping) and isinstance(theirs[key], Mapping) and theirs[key]:
             yield from unknown_paths(value, theirs[key], path)
