@@ -38,6 +38,8 @@ class Life:
     versions: list[Object] = field(default_factory=list)
     gone: int | None = None
     gone_at: float | None = None
+    caught_up: set[int] = field(default_factory=set)
+    """Versions that a list told of after a watch had ended: others may have come before, unseen."""
 
     @property
     def last(self) -> Object:
@@ -148,17 +150,18 @@ class Recorder:
         present = {one["metadata"]["uid"] for one in found}
         for one in found:
             yield "LISTED", one
+        served = since != "0"  # 0 is the answer while the kind does not exist, or not yet again
         with self._changed:
             missed = [
                 life
                 for (of, uid), life in self._lives.items()
                 if of == kind and life.gone is None and uid not in present
             ]
-            for life in missed:
+            for life in missed if served else ():
                 life.gone, life.gone_at = int(since), time.time()
             self._synced.add(kind)
             self._changed.notify_all()
-        if since != "0":  # 0 is the answer while the kind does not exist
+        if served:
             yield from cluster.watch(kind, since=since)
 
     def _note(self, kind: str, change: str, found: Object) -> None:
@@ -169,4 +172,6 @@ class Recorder:
                 life.gone, life.gone_at = version(found), time.time()
             elif not life.versions or version(found) > version(life.last):
                 life.versions.append(found)
+                if change == "LISTED":
+                    life.caught_up.add(version(found))
             self._changed.notify_all()
