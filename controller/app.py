@@ -174,7 +174,7 @@ async def _run(
         connection,
         field_manager=names.FIELD_MANAGER,
         user_agent=f"muster-{settings.command}",
-        observer=metrics.observe_call,
+        observer=metrics,
     ) as client:
         if settings.command == "manager":
             manager = _manager(settings, client, metrics)

@@ -18,6 +18,7 @@ from controller.admission.objects import (
     AdmissionCheck,
     ResourceFlavor,
 )
+from controller.admission.observed import look
 from controller.admission.reconciler import GangReconciler, utc_now
 from controller.admission.spaces import Trees
 from controller.admission.view import (
@@ -34,6 +35,7 @@ from controller.admission.view import (
     workload_key,
 )
 from controller.admission.webhooks import Reviews
+from controller.gangs.metrics import GangMetrics
 from controller.gangs.objects import (
     GANG_POLICY,
     NODE,
@@ -43,6 +45,7 @@ from controller.gangs.objects import (
     QUEUE_TREE,
     GangPolicyObject,
 )
+from controller.gangs.observed import GangObserver, RequestObserver, Sight
 from controller.gangs.policies import Policies, PolicyReconciler
 from controller.gangs.requests import Requests
 from controller.gangs.retry import RETRY_AT
@@ -65,7 +68,7 @@ def setup(manager: Manager, policies: Informer[GangPolicyObject]) -> None:
     checks = manager.informer(ADMISSION_CHECK)
     flavors = manager.informer(RESOURCE_FLAVOR)
     judged = Policies(policies)
-    _gangs(manager, Checks(checks, judged), flavors, checks, policies)
+    _gangs(manager, Checks(checks, judged), flavors, checks, policies, judged)
     _pair(manager, judged, flavors, checks, policies)
 
 
@@ -83,6 +86,7 @@ def _gangs(
     flavors: Informer[ResourceFlavor],
     checks: Informer[AdmissionCheck],
     policies: Informer[GangPolicyObject],
+    judged: Policies,
 ) -> None:
     view = View(
         workloads=manager.informer(WORKLOAD, indexes={BY_POOL: pools_gathering}),
@@ -113,7 +117,22 @@ def _gangs(
         clock=utc_now,
     )
     gangs = GangReconciler(view, executor, wake=lambda key: queue.add(key))
-    controller = manager.controller("gangs", gangs.reconcile, workers=WORKERS)
+    metrics = GangMetrics(manager.metrics.registry)
+    watcher = RequestObserver(
+        metrics=metrics,
+        counts=lambda: manager.leads() and view.requests.has_synced,
+        flavor=judged.flavor,
+    )
+    view.requests.store.listen(watcher.changed)
+
+    def sight(key: Key) -> Sight | None:
+        workload = view.workloads.get(key)
+        return look(workload, view.checks_of(workload)) if workload else None
+
+    observer = GangObserver(metrics, sight, clock=utc_now)
+    controller = manager.controller(
+        "gangs", observer.around(gangs.reconcile), workers=WORKERS, about=view.workloads
+    )
     queue = controller.queue
 
     def everybody(_: object) -> list[Key]:

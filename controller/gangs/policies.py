@@ -13,7 +13,7 @@ from controller.kube.client import Client
 from controller.kube.resource import Key, Object, Resource, T
 from controller.runtime.controller import Result
 from controller.runtime.informer import Informer
-from model.gangpolicy import GangPolicy, from_spec
+from model.gangpolicy import FlavorPolicy, GangPolicy, from_spec
 from model.violations import Violation
 
 ACCEPTED: Final = "Accepted"
@@ -41,6 +41,11 @@ class Policies:
     def accepted(self, name: str) -> GangPolicy | None:
         found = self.judged(name)
         return found if isinstance(found, GangPolicy) else None
+
+    def flavor(self, name: str) -> FlavorPolicy | None:
+        """What the first accepted policy that has this flavor says of it."""
+        accepted = (self.accepted(policy.metadata.name) for policy in self._policies.store)
+        return next((flavor for policy in accepted if policy and (flavor := policy.flavor(name))), None)
 
 
 class PolicyReconciler:

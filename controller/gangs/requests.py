@@ -9,6 +9,8 @@ its scheduler.
 from collections.abc import Mapping
 from typing import Any
 
+import structlog
+
 from controller.gangs.actions import CreateRequest, CreateTemplates, Delete, delete
 from controller.gangs.identity import template_name
 from controller.gangs.objects import POD_TEMPLATE, PROVISIONING_REQUEST, Belonging, PodTemplate
@@ -33,6 +35,7 @@ class Requests:
 
     def __init__(self, client: Client, *, caches: Mapping[Resource[Any], Informer[Any]]) -> None:
         self._client, self._caches = client, caches
+        self._log = structlog.get_logger("requests")
 
     async def create_templates(
         self, owner: Owner, action: CreateTemplates, templates: Mapping[str, Json]
@@ -64,6 +67,7 @@ class Requests:
             await self._client.delete(resource, Key(action.namespace, action.name), uid=action.uid)
         except NotFound:
             return
+        self._log.info("deleted", kind=action.kind, name=action.name)
 
     async def release_orphan(
         self, item: Belonging, *, of: Key, owners: Resource[Any], uid_label: str
@@ -91,6 +95,7 @@ class Requests:
         key = Key(body["metadata"]["namespace"], body["metadata"]["name"])
         try:
             created = await self._client.create(resource, body, namespace=key.namespace)
+            self._log.info("created", kind=resource.kind, name=key.name, uid=owner.uid)
         except AlreadyExists:
             created = await self._client.get(resource, key)
             _check_owner(resource, created, body, owner)

@@ -6,12 +6,15 @@ manager.
 
 from typing import Final
 
+from controller.gangs.metrics import GangMetrics
 from controller.gangs.objects import NODE, POD_TEMPLATE, PROVISIONING_REQUEST, GangPolicyObject
+from controller.gangs.observed import GangObserver, RequestObserver, Sight
 from controller.gangs.policies import Policies, PolicyReconciler
 from controller.gangs.requests import Requests
 from controller.kai.executor import Executor
 from controller.kai.labels import CLUSTER_UID, is_gated
 from controller.kai.objects import GATED_POD, PRIORITY_CLASS, QUEUE, RAY_CLUSTER
+from controller.kai.observed import look
 from controller.kai.reconciler import GangReconciler, utc_now
 from controller.kai.view import (
     BY_CLUSTER,
@@ -62,7 +65,23 @@ def _gangs(manager: Manager, known: Policies, policies: Informer[GangPolicyObjec
     )
     executor = Executor(manager.client, events=manager.events, requests=requests)
     gangs = GangReconciler(view, executor, requests, wake=lambda key: queue.add(key))
-    controller = manager.controller("kai-gangs", gangs.reconcile, workers=WORKERS)
+    metrics = GangMetrics(manager.metrics.registry)
+    watcher = RequestObserver(
+        metrics=metrics, counts=lambda: manager.leads() and view.requests.has_synced, flavor=known.flavor
+    )
+    view.requests.store.listen(watcher.changed)
+
+    def sight(key: Key) -> Sight | None:
+        cluster = view.clusters.get(key)
+        if cluster is None:
+            return None
+        pods = view.pods.store.by_index(BY_CLUSTER, key)
+        return look(cluster, pods, view.requests.store.by_index(BY_CLUSTER, key), now=utc_now())
+
+    observer = GangObserver(metrics, sight, clock=utc_now)
+    controller = manager.controller(
+        "kai-gangs", observer.around(gangs.reconcile), workers=WORKERS, about=view.clusters
+    )
     queue = controller.queue
 
     def everybody(_: object) -> list[Key]:

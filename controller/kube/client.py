@@ -21,7 +21,7 @@ import msgspec
 from controller.kube.connection import Connection
 from controller.kube.errors import KubeError, TransportError
 from controller.kube.resource import Key, Resource, T
-from controller.kube.transport import Call, Guard, Observer, Transport, _ignore
+from controller.kube.transport import NOBODY, Call, Guard, Observer, Transport
 
 Body = bytes | Mapping[str, Any] | msgspec.Struct
 Propagation = Literal["Background", "Foreground", "Orphan"]
@@ -75,7 +75,7 @@ class Client:
         *,
         field_manager: str,
         user_agent: str = "muster",
-        observer: Observer = _ignore,
+        observer: Observer = NOBODY,
     ) -> None:
         self.field_manager = field_manager
         self.transport = Transport(connection, user_agent=user_agent, observer=observer)

@@ -35,9 +35,13 @@ REPEATABLE_CODES = frozenset({500, 502, 503, 504})
 
 
 class Observer(Protocol):
-    """Told about every attempt of a call. `code` is 0 when there was no answer."""
+    """Told how calls go. `code` is 0 when there was no answer."""
 
-    def __call__(self, verb: str, code: int, seconds: float) -> None: ...
+    def called(self, call: "Call", code: int, seconds: float) -> None:
+        """After each attempt, in the task that made it."""
+
+    def retrying(self, call: "Call", code: int) -> None:
+        """Before each attempt but the first."""
 
 
 class Guard(Protocol):
@@ -67,8 +71,15 @@ class Call:
         return f"{self.verb} {self.path}"
 
 
-def _ignore(verb: str, code: int, seconds: float) -> None:
+class Nobody:
     """The observer of a transport that nobody observes."""
+
+    def called(self, call: Call, code: int, seconds: float) -> None: ...
+
+    def retrying(self, call: Call, code: int) -> None: ...
+
+
+NOBODY = Nobody()
 
 
 class Transport:
@@ -79,7 +90,7 @@ class Transport:
         connection: Connection,
         *,
         user_agent: str,
-        observer: Observer = _ignore,
+        observer: Observer = NOBODY,
         attempts: int = ATTEMPTS,
         jitter: Callable[[], float] = random.random,
     ) -> None:
@@ -124,6 +135,7 @@ class Transport:
                 pause = self._pause(call, error, attempt)
                 if pause is None:
                     raise
+                self._observer.retrying(call, error.status.code if isinstance(error, ApiError) else 0)
             await asyncio.sleep(pause)
         raise AssertionError("the last attempt returns or raises")
 
@@ -187,7 +199,7 @@ class Transport:
         except (aiohttp.ClientError, OSError) as error:
             raise TransportError(f"{type(error).__name__}: {error}", call=str(call)) from error
         finally:
-            self._observer(call.verb, code, time.monotonic() - started)
+            self._observer.called(call, code, time.monotonic() - started)
 
     def _call_headers(self, call: Call) -> dict[str, str]:
         headers = dict(self._headers)

@@ -184,10 +184,9 @@ class CertificateKeeper:
         serving = material.serving
         if serving is None:
             return
-        now = self._wall_clock()
-        left = self._metrics.certificate_seconds_left
-        left.labels("serving").set((serving.expires - now).total_seconds())
-        left.labels("authority").set((material.authorities[-1].expires - now).total_seconds())
+        expiry = self._metrics.certificate_expiry
+        expiry.labels("serving").set(serving.expires.timestamp())
+        expiry.labels("authority").set(material.authorities[-1].expires.timestamp())
         if serving.certificate_pem != self._in_use:
             self._server.use(certificate=serving.certificate_pem, key=serving.key_pem)
             self._in_use = serving.certificate_pem

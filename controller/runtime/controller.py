@@ -14,7 +14,7 @@ from typing import Any, Generic
 import structlog
 
 from controller.kube.errors import Conflict, KubeError
-from controller.kube.resource import T
+from controller.kube.resource import Key, Object, T
 from controller.runtime.informer import Informer
 from controller.runtime.metrics import Metrics
 from controller.runtime.queue import K, QueueClosed, WorkQueue
@@ -62,13 +62,18 @@ class Controller(Generic[K]):
         workers: int = 1,
         timeout: float = RECONCILE_TIMEOUT,
         queue: WorkQueue[K] | None = None,
+        about: Informer[Any] | None = None,
     ) -> None:
         self.name = name
         self.queue: WorkQueue[K] = queue or WorkQueue(name, metrics=metrics)
         self._reconcile = reconcile
         self._workers = workers
         self._timeout = timeout
+        self._about = about
         self._metrics = metrics
+        self._running = metrics.active_workers.labels(name)
+        self._running.set(0)
+        metrics.workers.labels(name).set(workers)
         self._sources: list[_Source[Any, K]] = []
         self._active = False
         self._numbers = itertools.count(1)
@@ -123,16 +128,18 @@ class Controller(Generic[K]):
                 key = await self.queue.take()
             except QueueClosed:
                 return
+            self._running.inc()
             try:
                 await self._once(key)
             finally:
+                self._running.dec()
                 self.queue.done(key)
 
     async def _once(self, key: K) -> None:
         """One reconcile, whose every exception ends here."""
         started = asyncio.get_running_loop().time()
         with structlog.contextvars.bound_contextvars(
-            controller=self.name, key=str(key), reconcile=f"{self.name}-{next(self._numbers)}"
+            controller=self.name, key=str(key), uid=self._uid(key), reconcile=next(self._numbers)
         ):
             try:
                 async with asyncio.timeout(self._timeout):
@@ -143,6 +150,13 @@ class Controller(Generic[K]):
                 outcome = self._succeeded(key, result)
         self._metrics.reconcile_seconds.labels(self.name).observe(asyncio.get_running_loop().time() - started)
         self._metrics.reconciles.labels(self.name, outcome).inc()
+
+    def _uid(self, key: K) -> str:
+        """The uid of the key's object; empty where it is gone, or its keys are no objects."""
+        if self._about is None or not isinstance(key, Key):
+            return ""
+        found: Object | None = self._about.get(key)
+        return found.metadata.uid if found else ""
 
     def _succeeded(self, key: K, result: Result) -> str:
         self.queue.forget(key)

@@ -137,10 +137,15 @@ class EventRecorder:
             self._fate.labels("written").inc()
         except (KubeError, TimeoutError) as error:
             self._fate.labels("failed").inc()
-            self._log.info("event not written", reason=news.reason, error=str(error) or "timeout")
+            self._log.info(
+                "event not written",
+                reason=news.reason,
+                uid=news.about.uid,
+                error=str(error) or "timeout",
+            )
         except Exception:
             self._fate.labels("failed").inc()
-            self._log.exception("event not written", reason=news.reason)
+            self._log.exception("event not written", reason=news.reason, uid=news.about.uid)
 
     def _may_write(self, news: _News) -> bool:
         now = self._now()

@@ -79,11 +79,15 @@ class LeaderElection:
         self._gauge = metrics.leader.labels(str(key))
         self._renew_failures = metrics.lease_renew_failures.labels(str(key))
         self._gauge.set(0)
+        metrics.lease_seconds_left.labels(str(key)).set_function(self._seconds_left)
         self._log = structlog.get_logger("lease").bind(lease=str(key), identity=identity)
 
     @property
     def leads(self) -> bool:
         return self._now() < self._valid_until
+
+    def _seconds_left(self) -> float:
+        return max(0.0, self._valid_until - self._now())
 
     def check(self) -> None:
         """The guard of a leader's client: raises NotLeading when the lease is not provably ours at this

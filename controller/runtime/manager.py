@@ -79,9 +79,22 @@ class Manager:
         )
         return informer
 
-    def controller(self, name: str, reconcile: Reconcile[K], *, workers: int = 1) -> Controller[K]:
-        """A reconcile function, run on the leader only. Say what feeds it with `.watches(informer, keys)`."""
-        controller = Controller(name, reconcile, metrics=self.metrics, workers=workers)
+    def leads(self) -> bool:
+        """Whether this process reconciles now: it holds the lease, or there is none to hold."""
+        return self._election is None or self._election.leads
+
+    def controller(
+        self,
+        name: str,
+        reconcile: Reconcile[K],
+        *,
+        workers: int = 1,
+        about: Informer[Any] | None = None,
+    ) -> Controller[K]:
+        """A reconcile function, run on the leader only. Say what feeds it with `.watches(informer, keys)`.
+        `about`: where the object of a key lies, whose uid every line that is logged meanwhile carries.
+        """
+        controller = Controller(name, reconcile, metrics=self.metrics, workers=workers, about=about)
         self._controllers.append(controller)
         return controller
 

@@ -55,7 +55,7 @@ class WorkQueue(Generic[K]):
         self._base, self._cap, self._jitter, self._lane = base, cap, jitter, lane
         self._lanes: OrderedDict[Hashable, deque[K]] = OrderedDict()
         self._ready: dict[K, float] = {}
-        self._working: set[K] = set()
+        self._working: dict[K, float] = {}
         self._again: set[K] = set()
         self._failures: dict[K, int] = {}
         self._due: dict[K, float] = {}
@@ -67,8 +67,11 @@ class WorkQueue(Generic[K]):
         self._adds = metrics.queue_adds.labels(name)
         self._retries = metrics.queue_retries.labels(name)
         self._seconds = metrics.queue_seconds.labels(name)
+        self._work_seconds = metrics.work_seconds.labels(name)
         metrics.queue_depth.labels(name).set_function(lambda: len(self._ready))
         metrics.queue_delayed.labels(name).set_function(lambda: len(self._due))
+        metrics.unfinished_seconds.labels(name).set_function(lambda: sum(self._worked_on()))
+        metrics.longest_seconds.labels(name).set_function(lambda: max(self._worked_on(), default=0.0))
 
     def __len__(self) -> int:
         """Keys that are ready now."""
@@ -146,7 +149,9 @@ class WorkQueue(Generic[K]):
 
     def done(self, key: K) -> None:
         """The work on `key` has ended, however it ended."""
-        self._working.discard(key)
+        began = self._working.pop(key, None)
+        if began is not None:
+            self._work_seconds.observe(self._now() - began)
         if key in self._again:
             self._again.discard(key)
             if not self._closed:
@@ -159,6 +164,11 @@ class WorkQueue(Generic[K]):
             self._timer.cancel()
         while self._takers:
             self._wake()
+
+    def _worked_on(self) -> list[float]:
+        """How long each key has been worked on by now."""
+        now = self._now() if self._working else 0.0
+        return [now - began for began in self._working.values()]
 
     def _now(self) -> float:
         return asyncio.get_running_loop().time()
@@ -175,8 +185,9 @@ class WorkQueue(Generic[K]):
             self._lanes.move_to_end(lane)
         else:
             del self._lanes[lane]
-        self._working.add(key)
-        self._seconds.observe(self._now() - self._ready.pop(key))
+        now = self._now()
+        self._working[key] = now
+        self._seconds.observe(now - self._ready.pop(key))
         return key
 
     def _wake(self) -> None:

@@ -101,6 +101,12 @@ class WebhookServer:
         webhook = self._webhooks.get(request.path)
         if webhook is None:
             return web.Response(status=404, text=f"no webhook at {request.path}\n")
+        with self._metrics.webhook_in_flight.labels(webhook.path).track_inprogress():
+            response = await self._respond(webhook, request)
+        self._metrics.webhook_requests.labels(webhook.path, str(response.status)).inc()
+        return response
+
+    async def _respond(self, webhook: Webhook[Any], request: web.Request) -> web.Response:
         failing = self._unready()
         if failing:
             # Not a verdict: the failurePolicy of the webhook decides, as for a server that is not there.

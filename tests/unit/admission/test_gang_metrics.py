@@ -1,0 +1,184 @@
+"""What the metrics say of gangs is what happens to them, counted once."""
+
+from datetime import timedelta
+
+import msgspec
+import pytest
+from prometheus_client import CollectorRegistry
+
+from controller.admission.observed import look
+from controller.gangs.metrics import OTHER, GangMetrics, GangState, reason_of
+from controller.gangs.objects import ProvisioningRequest
+from controller.gangs.observed import GangObserver, RequestObserver, Sight
+from controller.gangs.reasons import RULES, Rule
+from controller.gangs.templates import POOL
+from controller.kube.resource import Key
+from model.names import GKE_QUEUED_CLASS
+from tests.unit.admission.gang_world import CHECK, POLICY, START, World
+
+replace = msgspec.structs.replace
+TWO = {"head": ("cpu", 1), "a": ("l4", 1), "b": ("h100", 1)}
+
+
+class Watched:
+    """A world in which somebody looks on."""
+
+    def __init__(self, world: World) -> None:
+        self.world, self.registry = world, CollectorRegistry()
+        self.leads = True
+        metrics = GangMetrics(self.registry)
+        self.gangs = GangObserver(metrics, self._sight, clock=lambda: world.now)
+        self.requests = RequestObserver(metrics=metrics, counts=lambda: self.leads, flavor=POLICY.flavor)
+        self._told: dict[str, ProvisioningRequest] = {}
+
+    def _sight(self, key: Key) -> Sight | None:
+        found = self.world.workloads.get(key.name)
+        return (
+            look(found, [entry.name for entry in found.status.admission_checks] or [CHECK]) if found else None
+        )
+
+    def run(self, minutes: int) -> None:
+        for _ in range(minutes):
+            self.world.tick()
+            self.look()
+
+    def look(self) -> None:
+        for name in self.world.workloads:
+            self.gangs.observe(Key("team-a", name))
+        present = {name: _pooled(request) for name, request in self.world.requests.items()}
+        for name in self._told.keys() | present.keys():
+            before, after = self._told.get(name), present.get(name)
+            if before != after:
+                self.requests.changed(before, after)
+        self._told = present
+
+    def value(self, name: str, **labels: str) -> float:
+        return self.registry.get_sample_value(name, labels) or 0.0
+
+    def states(self) -> dict[str, float]:
+        found = {state: self.value("muster_gangs", state=state) for state in GangState}
+        return {str(state): count for state, count in found.items() if count}
+
+    def outcomes(self, pool: str) -> dict[str, float]:
+        return {
+            sample.labels["outcome"]: sample.value
+            for family in self.registry.collect()
+            for sample in family.samples
+            if sample.name == "muster_provisioning_requests_total" and sample.labels["pool"] == pool
+        }
+
+
+def _pooled(request: ProvisioningRequest) -> ProvisioningRequest:
+    """As the executor writes it."""
+    meta = request.metadata
+    return replace(request, metadata=replace(meta, annotations={POOL: meta.annotations["pool"]}))
+
+
+def test_a_gang_is_counted_in_one_state_and_its_time_in_each_is_kept() -> None:
+    watched = Watched(World(delay={"l4": timedelta(minutes=3)}))
+    watched.world.submit("one", TWO)
+    watched.look()
+    assert watched.states() == {"queued": 1}
+    watched.run(3)
+    assert watched.states() == {"provisioning": 1}
+    oldest = watched.value("muster_gang_oldest_timestamp_seconds", state="provisioning")
+    since = watched.world.workloads["one"].status.since("QuotaReserved")
+    assert since is not None
+    assert oldest == since.timestamp()
+    watched.run(8)
+    assert watched.states() == {"running": 1}
+    spent = watched.value("muster_gang_phase_seconds_sum", phase="provisioning")
+    started = watched.world.started["one"]
+    assert spent == pytest.approx((started - since).total_seconds(), abs=60)
+    watched.run(30)
+    assert watched.states() == {}
+    assert watched.value("muster_gang_oldest_timestamp_seconds", state="running") == 0
+
+
+def test_requests_are_counted_by_class_pool_and_outcome() -> None:
+    watched = Watched(World())
+    watched.world.submit("one", TWO)
+    watched.run(12)
+    assert watched.states() == {"running": 1}
+    whole = {"asked": 1, "accepted": 1, "provisioned": 1}
+    assert (watched.outcomes("l4"), watched.outcomes("h100")) == (whole, whole)
+    times = {"class": GKE_QUEUED_CLASS, "phase": "provision"}
+    assert watched.value("muster_provisioning_request_seconds_count", **times) == 2
+
+
+def test_a_failed_attempt_is_one_retry_with_its_reason_and_its_siblings_are_withdrawn() -> None:
+    watched = Watched(World(stock={"l4": 1, "h100": 0}))
+    watched.world.submit("one", TWO)
+    watched.run(3)
+    (name,) = [
+        key for key, held in watched.world.requests.items() if held.metadata.annotations["pool"] == "h100"
+    ]
+    watched.world.answer(name, "Failed", "ResourcePoolExhausted", "There are not enough resources")
+    watched.look()
+    watched.run(1)
+    assert watched.states() == {"backing_off": 1}
+    assert watched.value("muster_gang_retries_total", reason="out_of_stock") == 1
+    assert watched.outcomes("h100")["out_of_stock"] == 1
+    assert watched.outcomes("l4").get("provisioned", 0) + watched.outcomes("l4").get("withdrawn", 0) == 1
+
+
+def test_a_refused_gang_is_counted_as_one_for_a_person() -> None:
+    watched = Watched(World())
+    watched.world.submit("huge", {"a": ("l4", 9)})
+    watched.look()
+    watched.run(3)
+    assert watched.states() == {"refused": 1}
+    assert watched.value("muster_gang_refusals_total") == 1
+
+
+def test_what_was_there_before_us_and_what_another_leader_sees_is_not_counted() -> None:
+    watched = Watched(World())
+    watched.leads = False
+    watched.world.submit("one", TWO)
+    watched.run(12)
+    assert watched.outcomes("l4") == {}
+
+
+def test_a_pool_that_no_policy_knows_makes_no_label_of_its_own() -> None:
+    watched = Watched(World())
+    for number in range(50):
+        made_up = ProvisioningRequest()
+        metadata = replace(made_up.metadata, name=f"r{number}", annotations={POOL: f"pool-{number}"})
+        watched.requests.changed(None, replace(made_up, metadata=metadata))
+    assert watched.outcomes(OTHER) == {"asked": 50}
+
+
+def test_another_gang_of_the_same_name_is_no_transition() -> None:
+    registry, seen = CollectorRegistry(), [Sight("one", GangState.RUNNING, START)]
+    observer = GangObserver(GangMetrics(registry), lambda _: seen[0], clock=lambda: START)
+    observer.observe(Key("a", "x"))
+    seen[0] = Sight("two", GangState.QUEUED, START)
+    observer.observe(Key("a", "x"))
+    assert registry.get_sample_value("muster_gangs", {"state": "queued"}) == 1
+    assert registry.get_sample_value("muster_gangs", {"state": "running"}) == 0
+    assert registry.get_sample_value("muster_gang_phase_seconds_count", {"phase": "running"}) is None
+
+
+async def test_an_onlooker_that_fails_stops_no_reconcile() -> None:
+    def broken(_: Key) -> Sight | None:
+        raise ValueError
+
+    reconciled: list[Key] = []
+
+    async def reconcile(key: Key) -> None:
+        reconciled.append(key)
+
+    observer = GangObserver(GangMetrics(CollectorRegistry()), broken, clock=lambda: START)
+    await observer.around(reconcile)(Key("a", "x"))
+    assert reconciled == [Key("a", "x")]
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.summary)
+def test_every_reason_of_the_table_is_a_label(rule: Rule) -> None:
+    label = rule.summary.replace(" ", "_")
+    assert reason_of(f"{rule.summary}: SomeReason: words of a cloud") == label
+
+
+def test_a_clock_that_ran_out_is_named_and_anything_else_is_other() -> None:
+    assert reason_of("provisionTimeout of 30m has passed") == "provisionTimeout_passed"
+    assert reason_of("words that a user wrote " * 9) == OTHER

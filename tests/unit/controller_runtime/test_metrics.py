@@ -1,0 +1,83 @@
+"""The page about metrics is about the metrics that there are, and they count what they say."""
+
+import asyncio
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from prometheus_client import CollectorRegistry
+
+from controller.gangs.metrics import GangMetrics
+from controller.kube.resource import Key
+from controller.runtime.metrics import Metrics
+from controller.runtime.queue import WorkQueue
+from tests.unit.controller_kube.fake_apiserver import FakeApiServer
+from tests.unit.controller_kube.test_reflector import THING, thing
+from tests.unit.controller_kube.test_transport import _failing
+from tests.unit.controller_runtime.virtual import now, virtual
+
+PAGE = Path(__file__).parents[3] / "docs" / "metrics.md"
+ROW = re.compile(r"^\| `(?P<name>[a-z_]+)` \| (?P<labels>[^|]*)\|", re.MULTILINE)
+FORBIDDEN = {"namespace", "workload", "uid", "key", "job", "user", "cluster", "pod"}
+"""What users make, in any number."""
+
+
+def registered() -> Iterator[tuple[str, set[str]]]:
+    """Every metric of ours, as Prometheus shows it, with its labels."""
+    registry = CollectorRegistry()
+    held: list[Metrics | GangMetrics] = [Metrics(registry), GangMetrics(registry)]
+    for family in registry.collect():
+        yield family.name + ("_total" if family.type == "counter" else ""), _labels(held, family.name)
+
+
+def _labels(held: list[Metrics | GangMetrics], name: str) -> set[str]:
+    """The library tells a metric's label names only where it has samples."""
+    metrics = [each for owner in held for each in vars(owner).values() if getattr(each, "_name", "") == name]
+    return set(metrics[0]._labelnames) if metrics else {"state"}
+
+
+def test_the_page_has_every_metric_with_its_labels_and_no_other() -> None:
+    rows = {row["name"]: set(re.findall(r"`(\w+)`", row["labels"])) for row in ROW.finditer(PAGE.read_text())}
+    assert rows == dict(registered())
+
+
+def test_no_label_takes_its_values_from_what_users_make() -> None:
+    for name, labels in registered():
+        assert not labels & FORBIDDEN, name
+
+
+def test_attempts_of_a_call_are_counted_by_what_they_ended_with() -> None:
+    metrics = Metrics(CollectorRegistry())
+
+    async def scenario() -> None:
+        async with FakeApiServer().running() as server, server.client(observer=metrics) as client:
+            server.put("things", thing("x"))
+            server.write_faults.append(lambda _: _failing(503))
+            await client.apply(THING, Key("a", "x"), thing("x", size=1))
+
+    virtual(scenario())
+    value = metrics.registry.get_sample_value
+    for code in ("503", "200"):
+        labels = {"method": "PATCH", "verb": "apply", "code": code}
+        assert value("rest_client_requests_total", labels) == 1
+    assert value("rest_client_request_retries_total", {"verb": "apply", "code": "503"}) == 1
+    assert value("rest_client_request_duration_seconds_count", {"verb": "apply"}) == 2
+
+
+def test_a_key_that_is_worked_on_is_timed_until_it_is_done() -> None:
+    metrics = Metrics(CollectorRegistry())
+
+    async def scenario() -> None:
+        queue: WorkQueue[str] = WorkQueue("q", metrics=metrics)
+        queue.add("slow")
+        key = await queue.take()
+        began = now()
+        await asyncio.sleep(30)
+        value = metrics.registry.get_sample_value
+        assert value("workqueue_unfinished_work_seconds", {"name": "q"}) == now() - began
+        assert value("workqueue_longest_running_processor_seconds", {"name": "q"}) == 30
+        queue.done(key)
+        assert value("workqueue_unfinished_work_seconds", {"name": "q"}) == 0
+        assert value("workqueue_work_duration_seconds_sum", {"name": "q"}) == 30
+
+    virtual(scenario())
