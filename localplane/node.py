@@ -179,6 +179,10 @@ def _kubelet(plane: Plane, spec: NodeSpec, number: int) -> dict[str, Any]:
         "registerNode": True,
         "serializeImagePulls": False,
         "syncFrequency": "10s",
+        # Leaders exit when the API server is away. Five minutes of back-off for each would be what a user
+        # sees of a plane that slept, or was killed; on a machine of one's own there is nobody to spare.
+        "featureGates": {"KubeletCrashLoopBackOffMax": True},
+        "crashLoopBackOff": {"maxContainerRestartPeriod": "15s"},
         "shutdownGracePeriod": "0s",
     }
 
