@@ -4,6 +4,7 @@ Decides its settings on each cloud. It stands by itself, before everything else:
 before the cluster can run it. `make image push` makes it and nothing else (MUSTER_STEP and a target).
 """
 
+import os
 from typing import Final
 
 import pulumi
@@ -30,6 +31,11 @@ class ImageRepository(pulumi.ComponentResource):
             _artifact_registry(cluster, child) if isinstance(cluster, GkeCluster) else _ecr(cluster, child)
         )
         self.register_outputs({"url": self.url})
+
+
+def is_step() -> bool:
+    """Whether this run makes the repository alone."""
+    return os.environ.get(STEP_VARIABLE) == STEP
 
 
 def image_repository(cluster: Cluster) -> ImageRepository | None:

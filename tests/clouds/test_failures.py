@@ -53,6 +53,7 @@ def test_a_cluster_that_comes_up_without_its_pool_says_which_line_asked_and_the_
         cloud.pace = 20_000  # three hours of a cloud in half a second
     failed = workspace.up(fails=True)
 
+    assert "Traceback" not in failed.output
     told = _told(failed.output, f"every-{pool}")
     assert f"{stack}:{_line(stack, pool)}: muster:pools.{pool}" in told
     assert re.search("quotaExceeded|VcpuLimitExceeded|timeout while|error state|CREATE_FAILED", told)
@@ -93,6 +94,8 @@ def test_an_interrupted_up_lets_the_cloud_finish_and_the_next_up_converges(
         number=signal.SIGINT,
     )
     assert run.code != 0
+    assert "update canceled" in run.output
+    assert "Traceback" not in run.output
     _is_not_orphaned(cloud, workspace)
 
     cloud.pace = 2_000

@@ -8,11 +8,13 @@ from pathlib import Path
 import pulumi
 
 import stackconfig
+from components import interrupts
 from components.clusters.cluster import cluster_of
 from components.guard import guard
 from components.identities import Identities
 from components.origin import tell_origins
 
+interrupts.go_quietly()
 source = Path(os.environ["CLUSTER_STACK"])
 stack = stackconfig.load(source)
 tell_origins(stack, source)

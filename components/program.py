@@ -1,0 +1,38 @@
+"""One run of the program: what it makes, and what the stack tells the outside.
+
+Decides what comes before the platform and after it, and the names of the outputs, which others build on:
+docs/outputs.md describes each. Leaves reading the description and refusing it to the caller.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pulumi
+
+from components.guard import guard
+from components.image_repository import image_repository
+from components.origin import tell_origins
+from components.platform import Platform
+from model.promises import gang_promise
+from model.stack import Stack
+from stackconfig.artifacts import Artifacts
+
+
+def make(stack: Stack, *, artifacts: Artifacts | None, source: Path) -> Mapping[str, pulumi.Input[object]]:
+    """Makes what the stack describes and returns its outputs by name. Without artifacts there is nothing to
+    install: only the repository for our image is made.
+    """
+    outputs: dict[str, pulumi.Input[object]] = {}
+    if (repository := image_repository(stack.cluster)) is not None:
+        outputs["imageRepository"] = repository.url
+    if artifacts is None:
+        return outputs
+    tell_origins(stack, source)
+    platform = Platform("muster", stack=stack, artifacts=artifacts)
+    guard(stack.cluster, platform, repository)
+    return {
+        **outputs,
+        "cluster": platform.cluster.outputs,
+        "queueNames": platform.queue_names,
+        "gangs": gang_promise(stack),
+    }
