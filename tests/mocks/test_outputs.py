@@ -1,0 +1,76 @@
+"""docs/outputs.md against what the program exports: others build on these names."""
+
+import asyncio
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pulumi
+import pytest
+
+from components.program import make
+from model.charts import ImageSource
+from model.clusters import ExistingCluster, Provider
+from stackconfig import load, upstream
+from tests.mocks.recorder import run
+
+ROOT = Path(__file__).parents[2]
+STACKS = {Provider.GKE: "gke-prod", Provider.EKS: "eks-prod", Provider.EXISTING: "gke-prod"}
+IMAGE = ImageSource(gang_admission=f"registry.test/gang-admission@sha256:{'ab' * 32}")
+# A cluster that stands is reached as somebody reaches it already.
+KUBECONFIG = {
+    "contexts": [{"name": "here", "context": {"cluster": "k", "user": "u"}}],
+    "clusters": [{"name": "k", "cluster": {"server": "https://k"}}],
+    "users": [{"name": "u", "user": {"token": "t"}}],
+}
+
+
+@pytest.fixture
+def kubeconfig(tmp_path: Path) -> str:
+    path = tmp_path / "config"
+    path.write_text(json.dumps(KUBECONFIG))
+    return str(path)
+
+
+def documented(title: str) -> dict[str, str]:
+    """Name -> what the page says of it, of the table below the section's title."""
+    page = (ROOT / "docs" / "outputs.md").read_text()
+    section = page.partition(f"\n## {title}\n")[2].partition("\n## ")[0]
+    return dict(re.findall(r"^\| `(\w+)` \| (.+) \|$", section, re.MULTILINE))
+
+
+def exported(provider: Provider, kubeconfig: str) -> Mapping[str, Any]:
+    stack = replace(load(ROOT / "stacks" / f"Pulumi.{STACKS[provider]}.yaml"), images=IMAGE)
+    if provider is Provider.EXISTING:
+        stack = replace(stack, cluster=ExistingCluster(name="x", context="here", kubeconfig=kubeconfig))
+    found: dict[str, Any] = {}
+    artifacts = upstream.of(stack, name=STACKS[provider])
+    run(lambda: found.update(make(stack, artifacts=artifacts, source=ROOT / "stacks" / "none.yaml")))
+    return found
+
+
+@pytest.mark.parametrize("provider", STACKS)
+def test_the_page_names_what_the_program_exports(provider: Provider, kubeconfig: str) -> None:
+    outputs = exported(provider, kubeconfig)
+    made_here = (
+        {} if provider is Provider.EXISTING else documented("Stacks that make their cluster: `gke`, `eks`")
+    )
+    assert outputs.keys() == documented("Every stack").keys() | made_here.keys()
+    fields = documented(f"`cluster` on `{provider}`")
+    assert outputs["cluster"].keys() == fields.keys()
+    for name, value in outputs["cluster"].items():
+        assert _is_secret(value) == ("**secret**" in fields[name]), name
+
+
+def _is_secret(value: Any) -> bool:
+    """The run is over, so nothing is waited for."""
+    return isinstance(value, pulumi.Output) and asyncio.run(value.is_secret())
+
+
+def test_pools_are_told_by_the_names_that_the_stack_gives_them(kubeconfig: str) -> None:
+    stack = load(ROOT / "stacks" / "Pulumi.eks-prod.yaml")
+    pools = exported(Provider.EKS, kubeconfig)["cluster"]["pools"]
+    assert pools.keys() == {pool.name for pool in stack.pools}
