@@ -67,6 +67,10 @@ RETRY_AT_ANNOTATION: Final = f"{GROUP}/retry-at"
 TRIES_ANNOTATION: Final = f"{GROUP}/tries"
 LAST_FAILURE_ANNOTATION: Final = f"{GROUP}/last-failure"
 REFUSED_ANNOTATION: Final = f"{GROUP}/refused"
+# On the pods of a gang and, when the notice is given, on its Workload: when its capacity is taken back.
+LEASE_ENDS_ANNOTATION: Final = f"{GROUP}/lease-ends"
+# On the Workload of a running gang: since when nodes of it are missing.
+NODES_MISSING_ANNOTATION: Final = f"{GROUP}/nodes-missing-since"
 
 PROVISIONING_API_VERSION: Final = "autoscaling.x-k8s.io/v1"
 CONSUME_ANNOTATION: Final = "autoscaling.x-k8s.io/consume-provisioning-request"

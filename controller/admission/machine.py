@@ -8,7 +8,7 @@ holding nothing. No I/O, no clock, no memory: after a crash the same objects lea
       -> all Provisioned, nodes verified                             (verify.py)
       -> Ready: Kueue admits and starts the job
     A failure or a passed deadline on the way releases every request and steps out of the quota until the
-    next try; a lease that is revoked later makes the running gang queue again.
+    next try. A gang that runs and loses its nodes queues again (running.py).
 
 Its promises: never Ready before every request is provisioned and every node verified; never Retry on a
 Workload that is being evicted; no refusal of what may pass; no write when nothing has changed.
@@ -16,11 +16,13 @@ Workload that is being evicted; no refusal of what may pass; no write when nothi
 
 from dataclasses import replace
 
-from controller.admission.actions import Action, Decision, Note, SetEntry, State, StepIn, StepOut
+from controller.admission.actions import Action, Decision, Note, State, StepIn, StepOut
+from controller.admission.entry import say, set_entry
 from controller.admission.objects import PodSetUpdate
 from controller.admission.progress import outside, refused
+from controller.admission.running import while_running
 from controller.admission.situation import Situation
-from controller.gangs.actions import Tell, deletions
+from controller.gangs.actions import Tell
 from controller.gangs.assembly import (
     Asking,
     Lost,
@@ -35,7 +37,6 @@ from controller.gangs.assembly import (
 from controller.gangs.deadlines import Deadline
 from controller.gangs.progress import released, waiting
 from controller.gangs.promises import Promise
-from controller.gangs.reasons import loss
 from controller.gangs.retry import History, next_try
 from model.gangpolicy import GangPolicy, format_duration
 from model.waiting import OUTSIDE
@@ -54,20 +55,22 @@ def decide(now_is: Situation) -> Decision:
         # Somebody activated it. Take the note off: a later deactivation by others is not ours.
         afresh = History() if now_is.past.refused else replace(now_is.past, retry_at=None)
         return Decision(actions=(Note(history=afresh),))
+    if not now_is.is_admitted and (now_is.past.nodes_missing or now_is.past.lease_ends):
+        return Decision(actions=(Note(history=replace(now_is.past, nodes_missing=None, lease_ends=None)),))
     if not now_is.may_act:
         return _without_quota(now_is)
     match now_is.entry.state:
         case State.RETRY | State.REJECTED:
             return Decision()  # Said already; Kueue evicts.
         case State.READY if now_is.is_admitted:
-            return _while_running(now_is)
+            return while_running(now_is)
         case State.PENDING if now_is.is_admitted:
             # Its queue got this check while it ran. It has what it needs; asking would buy it once more.
             return Decision(
-                actions=_set(now_is, State.READY, "ran before this check came; nothing is asked for")
+                actions=set_entry(now_is, State.READY, "ran before this check came; nothing is asked for")
             )
     if now_is.policy is None:
-        return Decision(actions=_say(now_is, "waits for an accepted GangPolicy; see its conditions"))
+        return Decision(actions=say(now_is, "waits for an accepted GangPolicy; see its conditions"))
     try:
         return _assemble(now_is, now_is.policy)
     except ValueError as error:
@@ -87,7 +90,7 @@ def _while_inactive(now_is: Situation) -> Decision:
     released = everything(now_is)
     if past.refused:
         is_out = not now_is.workload.status.holds("QuotaReserved")
-        return Decision(actions=(*released, *(_say(now_is, refused(past)) if is_out else ())))
+        return Decision(actions=(*released, *(say(now_is, refused(past)) if is_out else ())))
     if past.retry_at is None:
         forgotten = () if past == History() else (Note(history=History()),)
         return Decision(actions=(*released, *_cleared(now_is), *forgotten))
@@ -95,7 +98,7 @@ def _while_inactive(now_is: Situation) -> Decision:
         return Decision(actions=released)  # Kueue is still taking the quota back and will tell.
     if now_is.now >= past.retry_at or now_is.is_leaving:
         return Decision(actions=(*released, StepIn(history=replace(past, retry_at=None))))
-    return Decision(actions=(*released, *_say(now_is, outside(past))), wake=past.retry_at)
+    return Decision(actions=(*released, *say(now_is, outside(past))), wake=past.retry_at)
 
 
 def _without_quota(now_is: Situation) -> Decision:
@@ -115,7 +118,7 @@ def _cleared(now_is: Situation) -> tuple[Action, ...]:
     is_outdated = entry is not None and entry.message.startswith(OUTSIDE)
     if entry is None or (entry.state == State.PENDING and not entry.pod_set_updates and not is_outdated):
         return ()
-    return _say(now_is, "waits for quota")
+    return say(now_is, "waits for quota")
 
 
 # With quota
@@ -124,7 +127,9 @@ def _cleared(now_is: Situation) -> tuple[Action, ...]:
 def _assemble(now_is: Situation, policy: GangPolicy) -> Decision:
     """One step towards a gang that stands whole, or the way back."""
     if not now_is.gang.asks:
-        return Decision(actions=(*everything(now_is), *_set(now_is, State.READY, "nothing to provision")))
+        return Decision(
+            actions=(*everything(now_is), *set_entry(now_is, State.READY, "nothing to provision"))
+        )
     match next_step(now_is, policy, since=now_is.quota_since or now_is.now):
         case Never(reason=reason):
             return _refuse(now_is, reason)
@@ -140,7 +145,7 @@ def _assemble(now_is: Situation, policy: GangPolicy) -> Decision:
 
 def _ready(now_is: Situation, policy: GangPolicy, promised: tuple[Promise, ...], limit: Deadline) -> Decision:
     message = f"all {sum(ask.count for ask in now_is.gang.asks)} nodes are provisioned"
-    actions = _set(now_is, State.READY, message, updates=_updates(promised))
+    actions = set_entry(now_is, State.READY, message, updates=_updates(promised))
     if not actions and limit.at <= now_is.now:
         # Other checks keep Kueue from admitting it, and the booking does not wait for them.
         return _retreat(now_is, policy, passed(limit).failure)
@@ -158,24 +163,6 @@ def _updates(promised: tuple[Promise, ...]) -> tuple[PodSetUpdate, ...]:
         for promise in promised
         if (claim := promise.claim) is not None
     )
-
-
-def _while_running(now_is: Situation) -> Decision:
-    """The gang stands on its nodes. Only the loss of a lease concerns us now."""
-    stale = tuple(request for request in now_is.requests if request not in now_is.attempted)
-    outdated = deletions(stale, ())
-    lost = [found for request in now_is.attempted if (found := loss(request, admitted=True))]
-    if lost:
-        what = f"{lost[0].summary}: {lost[0].detail}"
-        return Decision(
-            actions=(
-                *outdated,
-                *_set(now_is, State.RETRY, f"{what}; the gang queues again"),
-                Tell(kind="Warning", reason="CapacityRevoked", message=f"{what}. The gang queues again."),
-            )
-        )
-    forgotten = () if now_is.past == History() else (Note(history=History()),)
-    return Decision(actions=(*outdated, *forgotten))
 
 
 # The way back
@@ -217,20 +204,7 @@ def _wait(now_is: Situation, step: Waiting) -> Decision:
     told = now_is.entry.message if now_is.entry else ""
     message = waiting(step.what, step.limit, now_is.now, told=told)
     return Decision(
-        actions=(*surplus(now_is), *step.releases, *_say(now_is, message)),
+        actions=(*surplus(now_is), *step.releases, *say(now_is, message)),
         wake=step.limit.at,
         waits_for=step.waits_for,
     )
-
-
-def _say(now_is: Situation, message: str) -> tuple[Action, ...]:
-    return _set(now_is, State.PENDING, message) if now_is.entry else ()
-
-
-def _set(
-    now_is: Situation, state: State, message: str, *, updates: tuple[PodSetUpdate, ...] = ()
-) -> tuple[Action, ...]:
-    entry = now_is.entry
-    if entry and (entry.state, entry.message, entry.pod_set_updates) == (state, message, updates):
-        return ()
-    return (SetEntry(state=state, message=message, updates=updates),)

@@ -66,10 +66,18 @@ class SchedulingStats(Partial, frozen=True):
     evictions: tuple[EvictionCount, ...] = ()
 
 
+class ReclaimablePod(Partial, frozen=True):
+    """Pods of a PodSet that are done and come back no more."""
+
+    name: str
+    count: int = 0
+
+
 class WorkloadStatus(Conditioned, frozen=True):
     admission: Admission | None = None
     admission_checks: tuple[CheckEntry, ...] = ()
     scheduling_stats: SchedulingStats | None = None
+    reclaimable_pods: tuple[ReclaimablePod, ...] = ()
 
 
 class Workload(Object, frozen=True):

@@ -10,11 +10,13 @@ from datetime import datetime
 from functools import cached_property
 
 from controller.admission import identity
+from controller.admission.actions import State
 from controller.admission.objects import CheckEntry, Flavors, Workload
 from controller.admission.podsets import gang
 from controller.gangs.attempt import Attempt
 from controller.gangs.identity import ATTEMPT, request_name
 from controller.gangs.line import Place
+from controller.gangs.promises import Claim
 from controller.gangs.retry import History, history
 from controller.gangs.split import Ask, Gang
 from model.gangpolicy import GangPolicy
@@ -27,6 +29,8 @@ class Situation(Attempt):
     check: str
     workload: Workload
     flavors: Flavors = field(default_factory=dict)
+    lacks_pods: bool = False
+    """It runs and some pods of it are on no node that will keep them: `nodes` and `pods` show why."""
     is_leaving: bool = False
     """No check of ours stays: whoever waits outside the quota is let back in while we are there to do it."""
 
@@ -89,6 +93,27 @@ class Situation(Attempt):
     @property
     def is_admitted(self) -> bool:
         return self.workload.status.holds("Admitted")
+
+    @cached_property
+    def carried(self) -> Mapping[str, Claim]:
+        """What the pods of a running gang carry, by PodSet."""
+        updates = self.entry.pod_set_updates if self.entry else ()
+        return {
+            update.name: Claim(
+                pod_set=update.name, annotations=update.annotations, node_selector=update.node_selector
+            )
+            for update in updates
+        }
+
+    @property
+    def ended(self) -> Mapping[str, int]:
+        return {entry.name: entry.count for entry in self.workload.status.reclaimable_pods}
+
+    @property
+    def runs(self) -> bool:
+        """Admitted by our word and not being evicted."""
+        is_ready = self.entry is not None and self.entry.state == State.READY
+        return is_ready and self.is_admitted and self.may_act and not self.is_over
 
     def place(self) -> Place | None:
         key = self.workload.key

@@ -16,19 +16,22 @@ from controller.admission.objects import ResourceFlavor, Workload
 from controller.admission.situation import Situation
 from controller.admission.templates import OWNING_WORKLOAD
 from controller.gangs.line import Place
+from controller.gangs.missing import is_settled
+from controller.gangs.missing import request_of as consumes
 from controller.gangs.objects import Belonging, Node, Pod, PodTemplate, ProvisioningRequest
-from controller.gangs.promises import outstanding
+from controller.gangs.promises import Claim, outstanding
 from controller.gangs.retry import RETRY_AT
 from controller.gangs.templates import POOL
-from controller.gangs.verify import Wanted
+from controller.gangs.verify import Wanted, is_usable
 from controller.kube.resource import Key
 from controller.runtime.informer import Informer
-from model.names import CONSUME_ANNOTATION, POOL_LABEL
+from model.names import CONSUME_ANNOTATION, GKE_LEASE_DETAIL, GKE_LEASE_LABEL, POOL_LABEL
 
 BY_WORKLOAD = "workload"
 BY_POOL = "pool"
 BY_NODE = "node"
 BY_REQUEST = "request"
+BY_LEASE = "lease"
 
 
 def workload_key(item: Belonging) -> Key:
@@ -53,6 +56,16 @@ def pools_promised(request: ProvisioningRequest) -> list[str]:
 
 def pool_of(node: Node) -> list[str]:
     return [node.metadata.labels.get(POOL_LABEL, "")]
+
+
+def lease_of(node: Node) -> str:
+    return node.metadata.labels.get(GKE_LEASE_LABEL, "")
+
+
+def lease_given(request: ProvisioningRequest) -> list[str]:
+    """Index of requests: the lease that it was given."""
+    lease = request.status.provisioning_class_details.get(GKE_LEASE_DETAIL, "")
+    return [lease] if lease else []
 
 
 def node_of(pod: Pod) -> list[str]:
@@ -80,6 +93,8 @@ class View:
         """Everything that a decision about this Workload and this check depends on."""
         plain = self._plain(workload, check, now)
         try:
+            if plain.runs:
+                return self._running(plain)
             if not plain.is_gathering:
                 return plain
             others = tuple(self._others(plain)) if plain.gang.is_split else ()
@@ -95,6 +110,41 @@ class View:
             )
         except ValueError:
             return plain  # A quantity that is none: the machine meets it too, and says so.
+
+    def _running(self, plain: Situation) -> Situation:
+        """A gang whose pods all have a node needs no further look, and most have.
+
+        Neither has one of which nothing runs yet, unless it has nodes of its own: to look for room in shared
+        pools for every gang that starts would cost what the cluster costs.
+        """
+        carried = plain.carried
+        own = [
+            pod for claim in carried.values() for pod in self.pods.store.by_index(BY_REQUEST, consumes(claim))
+        ]
+        under = [node for pod in own if (node := self.nodes.get(Key("", pod.spec.node_name)))]
+        if is_settled(plain.gang, carried, nodes=under, pods=own, ended=plain.ended):
+            return plain
+        is_shared = not all(claim.node_selector for claim in carried.values())
+        if is_shared and not own:
+            return plain
+        found = self._nodes(plain) if is_shared else self._leased(carried.values())
+        nodes = tuple({node.metadata.name: node for node in (*found, *under)}.values())
+        return replace(plain, lacks_pods=True, nodes=nodes, pods=tuple(self._pods(nodes)))
+
+    def _leased(self, claims: Iterable[Claim]) -> Iterator[Node]:
+        for claim in claims:
+            for lease in claim.node_selector.values():
+                yield from self.nodes.store.by_index(BY_LEASE, lease)
+
+    def leaning_on(self, before: Node | None, after: Node | None) -> Iterable[Key]:
+        """The Workloads whose gangs lose something when this node goes or is no longer usable."""
+        if before is None or not is_usable(before) or (after is not None and is_usable(after)):
+            return ()
+        pods = self.pods.store.by_index(BY_NODE, before.metadata.name)
+        consumed = {Key(pod.metadata.namespace, name) for pod in pods for name in request_of(pod)}
+        requests = [request for key in consumed if (request := self.requests.get(key))]
+        leased = self.requests.store.by_index(BY_LEASE, lease_of(before)) if lease_of(before) else []
+        return {workload_key(request) for request in (*requests, *leased)}
 
     def stands_in_line(self, workload: Workload, check: str, *, now: datetime) -> bool:
         """Whether this may be a split gang that asks, or waits to ask, for its next piece."""

@@ -22,11 +22,14 @@ from controller.admission.observed import look
 from controller.admission.reconciler import GangReconciler, utc_now
 from controller.admission.spaces import Trees
 from controller.admission.view import (
+    BY_LEASE,
     BY_NODE,
     BY_POOL,
     BY_REQUEST,
     BY_WORKLOAD,
     View,
+    lease_given,
+    lease_of,
     node_of,
     pool_of,
     pools_gathering,
@@ -93,12 +96,16 @@ def _gangs(
         requests=manager.informer(
             PROVISIONING_REQUEST,
             selection=OURS,
-            indexes={BY_WORKLOAD: lambda item: [workload_key(item)], BY_POOL: pools_promised},
+            indexes={
+                BY_WORKLOAD: lambda item: [workload_key(item)],
+                BY_POOL: pools_promised,
+                BY_LEASE: lease_given,
+            },
         ),
         templates=manager.informer(
             POD_TEMPLATE, selection=OURS, indexes={BY_WORKLOAD: lambda item: [workload_key(item)]}
         ),
-        nodes=manager.informer(NODE, indexes={BY_POOL: pool_of}),
+        nodes=manager.informer(NODE, indexes={BY_POOL: pool_of, BY_LEASE: lambda node: [lease_of(node)]}),
         pods=manager.informer(POD, selection=RUNNING, indexes={BY_NODE: node_of, BY_REQUEST: request_of}),
         flavors=flavors,
         checks=known,
@@ -147,6 +154,7 @@ def _gangs(
     controller.watches(view.requests, lambda item: [workload_key(item)])
     controller.watches(view.templates, lambda item: [workload_key(item)])
     controller.watches(view.nodes, lambda _: gangs.waiting_for_nodes())
+    controller.notices(view.nodes, view.leaning_on)
     controller.watches(policies, everybody)
     controller.watches(checks, everybody)
 

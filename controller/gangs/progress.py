@@ -37,6 +37,19 @@ def nodes(rooms: Sequence[Room]) -> str:
     return f"{first.placed} of {first.wanted.count} {first.wanted.pool} nodes for {first.wanted.name}{more}"
 
 
+def lacks(rooms: Sequence[Room]) -> str:
+    """What a running gang has lost."""
+    each = (
+        f"{_nodes(room.wanted.count - room.placed, room.wanted.pool)} for {room.wanted.name}"
+        for room in rooms
+    )
+    return f"lacks {', '.join(each)}"
+
+
+def _nodes(count: int, pool: str) -> str:
+    return f"{count} {pool} {'node' if count == 1 else 'nodes'}"
+
+
 def released(past: History) -> str:
     """What a user is told when a gang is released."""
     when = f" at {clock(past.retry_at)}" if past.retry_at else ""

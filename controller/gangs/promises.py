@@ -9,10 +9,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from controller.gangs.demand import Demand
+from controller.gangs.lease import lease_end, written
 from controller.gangs.objects import Pod, ProvisioningRequest
 from controller.gangs.split import Ask, Gang
 from controller.gangs.verify import Wanted
-from model.names import CLASS_ANNOTATION, CONSUME_ANNOTATION
+from model.names import CLASS_ANNOTATION, CONSUME_ANNOTATION, LEASE_ENDS_ANNOTATION
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,17 +43,25 @@ def promises(gang: Gang, requests: Mapping[str, ProvisioningRequest]) -> tuple[P
 
 def _promise(demand: Demand, ask: Ask, request: ProvisioningRequest) -> Promise:
     pins = pins_of(ask, request)
-    wanted = _wanted(demand)
-    needs = replace(wanted.needs, node_selector={**wanted.needs.node_selector, **pins})
     annotations = {
         CONSUME_ANNOTATION: request.metadata.name,
         CLASS_ANNOTATION: ask.flavor.provisioning_class_name,
     }
+    if ends := lease_end(request):
+        # Where a program can read it (the downward API), so that it saves its work in time.
+        annotations[LEASE_ENDS_ANNOTATION] = written(ends)
     return Promise(
-        wanted=replace(wanted, needs=needs),
+        wanted=wanted_with(demand, pins),
         claim=Claim(pod_set=demand.pod_set, annotations=annotations, node_selector=pins),
         is_verified=ask.flavor.verify_nodes,
     )
+
+
+def wanted_with(demand: Demand, pins: Mapping[str, str]) -> Wanted:
+    """The room that the pods of a PodSet look for, pinned to their lease."""
+    wanted = _wanted(demand)
+    needs = replace(wanted.needs, node_selector={**wanted.needs.node_selector, **pins})
+    return replace(wanted, needs=needs)
 
 
 def _wanted(demand: Demand) -> Wanted:

@@ -11,11 +11,14 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
+from controller.gangs.lease import moment, written
 from controller.kube.resource import Object
 from model.gangpolicy import RetryPolicy
 from model.names import (
     GROUP,
     LAST_FAILURE_ANNOTATION,
+    LEASE_ENDS_ANNOTATION,
+    NODES_MISSING_ANNOTATION,
     REFUSED_ANNOTATION,
     RETRY_AT_ANNOTATION,
     TRIES_ANNOTATION,
@@ -41,6 +44,10 @@ class History:
     retry_at: datetime | None = None
     last_failure: str = ""
     refused: str = ""
+    nodes_missing: datetime | None = None
+    """While it runs: since when it lacks nodes."""
+    lease_ends: datetime | None = None
+    """While it runs: the end of its lease, once that has been announced."""
 
 
 def history(held: Object) -> History:
@@ -48,10 +55,12 @@ def history(held: Object) -> History:
     notes = held.metadata.annotations
     return History(
         tries=_count(notes.get(TRIES, "")),
-        first_try=_moment(notes.get(FIRST_TRY, "")),
-        retry_at=_moment(notes.get(RETRY_AT, "")),
+        first_try=moment(notes.get(FIRST_TRY, "")),
+        retry_at=moment(notes.get(RETRY_AT, "")),
         last_failure=notes.get(LAST_FAILURE, ""),
         refused=notes.get(REFUSED, ""),
+        nodes_missing=moment(notes.get(NODES_MISSING_ANNOTATION, "")),
+        lease_ends=moment(notes.get(LEASE_ENDS_ANNOTATION, "")),
     )
 
 
@@ -63,6 +72,8 @@ def annotations(past: History) -> Mapping[str, str | None]:
         RETRY_AT: _write(past.retry_at),
         LAST_FAILURE: past.last_failure or None,
         REFUSED: past.refused or None,
+        NODES_MISSING_ANNOTATION: _write(past.nodes_missing),
+        LEASE_ENDS_ANNOTATION: _write(past.lease_ends),
     }
 
 
@@ -77,7 +88,7 @@ def next_try(
     if retry_at > first + policy.deadline:
         return None
     return History(
-        tries=past.tries + 1, first_try=first, retry_at=_whole(retry_at), last_failure=failure[:1000]
+        tries=past.tries + 1, first_try=first, retry_at=whole(retry_at), last_failure=failure[:1000]
     )
 
 
@@ -89,21 +100,13 @@ def pause(uid: str, tries: int, policy: RetryPolicy) -> timedelta:
     return timedelta(seconds=grown.total_seconds() * moved)
 
 
-def _whole(moment: datetime) -> datetime:
+def whole(at: datetime) -> datetime:
     """Without fractions of a second, as it is written and read back."""
-    return moment.replace(microsecond=0)
+    return at.replace(microsecond=0)
 
 
-def _write(moment: datetime | None) -> str | None:
-    return moment.isoformat().replace("+00:00", "Z") if moment else None
-
-
-def _moment(text: str) -> datetime | None:
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        return None
-    return moment if moment.tzinfo else None
+def _write(at: datetime | None) -> str | None:
+    return written(at) if at else None
 
 
 def _count(text: str) -> int:

@@ -95,6 +95,21 @@ class Controller(Generic[K]):
         informer.store.listen(changed)
         return self
 
+    def notices(
+        self, informer: Informer[T], keys: Callable[[T | None, T | None], Iterable[K]]
+    ) -> "Controller[K]":
+        """Reconcile `keys(before, after)` at each change of an informer that `watches` knows, where only the
+        difference tells whom it concerns.
+        """
+
+        def changed(before: T | None, after: T | None) -> None:
+            obj = after or before
+            if self._active and obj is not None:
+                self._enqueue(lambda _: keys(before, after), obj)
+
+        informer.store.listen(changed)
+        return self
+
     def _enqueue(self, keys: Callable[[T], Iterable[K]], obj: T) -> None:
         """One object whose keys cannot be told must not stop the cache that everybody shares."""
         try:

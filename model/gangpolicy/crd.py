@@ -99,6 +99,13 @@ def _spec() -> Schema:
                 "default": default.on_staggered.value,
             },
             "retry": _retry(),
+            "nodeLossGrace": _duration(
+                default.node_loss_grace,
+                "How long a running gang may lack nodes before it queues again as a whole; 0s: for ever.",
+            ),
+            "leaseNotice": _duration(
+                default.lease_notice, "How long before its lease ends a running gang is told; 0s: not at all."
+            ),
             "flavors": {
                 "type": "array",
                 "maxItems": MOST_FLAVORS,
@@ -139,6 +146,9 @@ def _retry() -> Schema:
             "deadline": _duration(default.deadline, "Given up this long after the first attempt began."),
             "jitterPercent": _integer(
                 default.jitter_percent, "Each wait is moved by up to this much.", most=100
+            ),
+            "perMinute": _integer(
+                default.per_minute, "Most retries in a minute over all gangs; 0: no bound."
             ),
         },
     }

@@ -74,6 +74,10 @@ class RetryPolicy:
     max: timedelta = timedelta(minutes=30)
     deadline: timedelta = timedelta(hours=24)
     jitter_percent: int = 20
+    per_minute: int = 300
+    """Most retries in a minute over all gangs: thousands that failed together come back as a stream. 0 = no
+    bound. First attempts are not counted.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,6 +92,12 @@ class GangPolicy:
     booking_margin: timedelta = timedelta(minutes=1)
     on_staggered: OnStaggered = OnStaggered.RELEASE
     retry: RetryPolicy = RetryPolicy()
+    node_loss_grace: timedelta = timedelta(minutes=2)
+    """How long a running gang may lack nodes before it queues again as a whole: a request that has been
+    consumed buys no other node. 0 = for ever.
+    """
+    lease_notice: timedelta = timedelta(minutes=30)
+    """How long before the end of its lease a running gang is told. 0 = not at all."""
     flavors: tuple[FlavorPolicy, ...] = ()
     kai: KaiPolicy | None = None
     """Set where KAI schedules: the controller then releases gated Ray clusters instead of Workloads."""

@@ -45,6 +45,8 @@ class _Reader:
             booking_margin=self._duration(values, "bookingMargin", path, known.booking_margin),
             on_staggered=self._on_staggered(values, path),
             retry=self._retry(values.get("retry", {}), f"{path}.retry"),
+            node_loss_grace=self._duration(values, "nodeLossGrace", path, known.node_loss_grace),
+            lease_notice=self._duration(values, "leaseNotice", path, known.lease_notice),
             flavors=tuple(
                 self._flavor(item, f"{path}.flavors[{index}]")
                 for index, item in enumerate(self._list(values.get("flavors", ()), f"{path}.flavors"))
@@ -63,12 +65,13 @@ class _Reader:
 
     def _retry(self, spec: object, path: str) -> RetryPolicy:
         known = RetryPolicy()
-        values = self._mapping(spec, path, allowed=("base", "max", "deadline", "jitterPercent"))
+        values = self._mapping(spec, path, allowed=_RETRY_FIELDS)
         return RetryPolicy(
             base=self._duration(values, "base", path, known.base),
             max=self._duration(values, "max", path, known.max),
             deadline=self._duration(values, "deadline", path, known.deadline),
             jitter_percent=self._integer(values, "jitterPercent", path, known.jitter_percent),
+            per_minute=self._integer(values, "perMinute", path, known.per_minute),
         )
 
     def _flavor(self, spec: object, path: str) -> FlavorPolicy:
@@ -187,9 +190,12 @@ _SPEC_FIELDS = (
     "bookingMargin",
     "onStaggered",
     "retry",
+    "nodeLossGrace",
+    "leaseNotice",
     "flavors",
     "kai",
 )
+_RETRY_FIELDS = ("base", "max", "deadline", "jitterPercent", "perMinute")
 _FLAVOR_FIELDS = (
     "name",
     "provisioningClassName",

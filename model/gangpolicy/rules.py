@@ -41,6 +41,8 @@ def _clock_violations(policy: GangPolicy, path: str) -> Iterator[Violation]:
         )
     if not 0 <= policy.retry.jitter_percent <= 100:
         yield Violation(f"{path}.retry.jitterPercent", "must lie between 0 and 100.", "20 is usual.")
+    if policy.retry.per_minute < 0:
+        yield Violation(f"{path}.retry.perMinute", "cannot be negative.", "0 means: no bound; 300 is usual.")
     if policy.on_staggered is OnStaggered.HOLD:
         yield Violation(
             f"{path}.onStaggered",

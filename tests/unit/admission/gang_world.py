@@ -21,6 +21,7 @@ from controller.admission.objects import (
     FlavorSpec,
     PodSet,
     PodSetAssignment,
+    PodSetUpdate,
     ResourceFlavor,
     SchedulingStats,
     Workload,
@@ -31,12 +32,14 @@ from controller.admission.situation import Situation
 from controller.gangs.actions import CreateRequest, CreateTemplates, Delete, Tell
 from controller.gangs.identity import template_name
 from controller.gangs.line import Place
+from controller.gangs.missing import is_settled
 from controller.gangs.objects import (
     Condition,
     Container,
     Node,
     NodeSpec,
     NodeStatus,
+    Pod,
     PodSpec,
     PodTemplate,
     PodTemplateSpec,
@@ -170,6 +173,8 @@ class World:
     requests: dict[str, ProvisioningRequest] = field(default_factory=dict)
     templates: dict[str, PodTemplate] = field(default_factory=dict)
     nodes: dict[str, Node] = field(default_factory=dict)
+    pods: dict[str, Pod] = field(default_factory=dict)
+    told: list[Tell] = field(default_factory=list)
     started: dict[str, datetime] = field(default_factory=dict)
     ended: list[str] = field(default_factory=list)
     writes: int = 0
@@ -187,7 +192,13 @@ class World:
     def situation(self, name: str) -> Situation:
         mine = self._plain(name)
         others = tuple(place for other in self.workloads if other != name and (place := self._place(other)))
-        return dataclasses.replace(mine, others=others, nodes=tuple(self.nodes.values()))
+        seen = dataclasses.replace(
+            mine, others=others, nodes=tuple(self.nodes.values()), pods=tuple(self.pods.values())
+        )
+        return dataclasses.replace(seen, lacks_pods=seen.runs and not self._is_settled(seen))
+
+    def _is_settled(self, seen: Situation) -> bool:
+        return is_settled(seen.gang, seen.carried, nodes=seen.nodes, pods=seen.pods, ended=seen.ended)
 
     def _plain(self, name: str) -> Situation:
         uid = self.workloads[name].metadata.uid
@@ -237,6 +248,7 @@ class World:
 
     def _carry_out(self, name: str, action: Action) -> None:
         if isinstance(action, Tell):
+            self.told.append(action)
             return
         if self.crash_after is not None and self.writes >= self.crash_after:
             self.crash_after = None
@@ -276,7 +288,9 @@ class World:
                 self.requests[key] = ProvisioningRequest(
                     metadata=replace(self._meta(key, labels), annotations={"pool": ask.pool}),
                     spec=ProvisioningRequestSpec(
-                        pod_sets=pod_sets, provisioning_class_name=ask.flavor.provisioning_class_name
+                        pod_sets=pod_sets,
+                        provisioning_class_name=ask.flavor.provisioning_class_name,
+                        parameters=dict(ask.parameters),
                     ),
                 )
             case Delete(kind=kind, name=key):
@@ -317,6 +331,7 @@ class World:
             self.check_ready(name)
             self.set_condition(name, "Admitted", "True")
             self.started[name] = self.now
+            self._schedule(name)
         elif held.spec.active and not status.holds("QuotaReserved") and self._used() < self.quota:
             self._status(name, admission=assignment(self.pieces[name]), admission_checks=(entry,))
             self.set_condition(name, "QuotaReserved", "True")
@@ -344,6 +359,7 @@ class World:
         for kind, value in (("Evicted", "True"), ("QuotaReserved", "False"), ("Admitted", "False")):
             self.set_condition(name, kind, value, reason)
         self.started.pop(name, None)
+        self._stop_pods(name)
 
     def check_ready(self, name: str) -> None:
         """The oracle: whatever is admitted stands whole."""
@@ -418,11 +434,46 @@ class World:
     # Jobs and time
 
     def jobs(self) -> None:
+        """A job makes progress while every pod of it that needs a lease has a node."""
         for name, since in list(self.started.items()):
-            if self.now - since >= self.runtime:
+            stands = self._schedule(name)
+            if stands and self.now - since >= self.runtime:
                 self.set_condition(name, "Finished", "True")
                 del self.started[name]
+                self._stop_pods(name)
                 self.ended.append(name)
+
+    def _schedule(self, name: str) -> bool:
+        """Bind what is not bound, to nodes of its lease; a pod whose node is gone is made anew."""
+        entry = self.workloads[name].entry(CHECK)
+        stands = True
+        for update in entry.pod_set_updates if entry else ():
+            lease = update.node_selector.get(GKE_LEASE_LABEL, "")
+            count = next(
+                item.count for item in self.workloads[name].spec.pod_sets if item.name == update.name
+            )
+            for number in range(count):
+                stands = self._bind(f"{name}/{update.name}-{number}", lease, update) and stands
+        return stands
+
+    def _bind(self, key: str, lease: str, update: PodSetUpdate) -> bool:
+        bound = self.pods.get(key)
+        if bound is not None and bound.spec.node_name in self.nodes:
+            return True
+        self.pods.pop(key, None)
+        taken = {pod.spec.node_name for pod in self.pods.values()}
+        for item in self.nodes.values():
+            free = item.metadata.name not in taken and item.status.holds("Ready")
+            if free and item.metadata.labels.get(GKE_LEASE_LABEL) == lease:
+                spec = replace(pod_spec(1), node_name=item.metadata.name)
+                meta = ObjectMeta(name=key, namespace="team-a", annotations=update.annotations)
+                self.pods[key] = Pod(metadata=meta, spec=spec)
+                return True
+        return False
+
+    def _stop_pods(self, name: str) -> None:
+        for key in [key for key in self.pods if key.startswith(f"{name}/")]:
+            del self.pods[key]
 
     def tick(self, step: timedelta = timedelta(minutes=1)) -> None:
         self.now += step

@@ -1,0 +1,108 @@
+"""What to do about a gang that runs.
+
+Decides when it has to queue again as a whole: its capacity was revoked, or nodes of it have been missing for
+longer than the policy allows, and a consumed request buys no others. Also when the end of its lease is told.
+The bookkeeping of earlier attempts ends here.
+"""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Final
+
+from controller.admission.actions import Action, Decision, Note, State
+from controller.admission.entry import set_entry
+from controller.admission.situation import Situation
+from controller.gangs.actions import Tell, deletions
+from controller.gangs.lease import first_end
+from controller.gangs.missing import missing
+from controller.gangs.progress import lacks
+from controller.gangs.reasons import loss
+from controller.gangs.retry import History, whole
+from controller.gangs.verify import Room
+from model.gangpolicy import GangPolicy, format_duration
+from model.waiting import clock, rounded
+
+LOOK_AGAIN: Final = timedelta(minutes=1)
+
+
+def while_running(now_is: Situation) -> Decision:
+    """The gang stands on its nodes, or did."""
+    stale = deletions([request for request in now_is.requests if request not in now_is.attempted], ())
+    lost = [found for request in now_is.attempted if (found := loss(request, admitted=True))]
+    if lost:
+        back = _requeue(now_is, f"{lost[0].summary}: {lost[0].detail}", reason="CapacityRevoked")
+        return Decision(actions=(*stale, *back))
+    policy = now_is.policy or GangPolicy()
+    short = _short(now_is)
+    since = _since(now_is, short, policy)
+    if since and now_is.now - since >= policy.node_loss_grace:
+        gone = f"{lacks(short)} for {rounded(now_is.now - since)}"
+        return Decision(actions=(*stale, *_requeue(now_is, gone, reason="NodesLost")))
+    ends = first_end(claim.annotations for claim in now_is.carried.values())
+    told_at = ends - policy.lease_notice if ends and policy.lease_notice else None
+    noted = History(nodes_missing=since, lease_ends=ends if told_at and told_at <= now_is.now else None)
+    wakes = [since + policy.node_loss_grace] if since else []
+    wakes += [told_at] if told_at and told_at > now_is.now else []
+    # A node that is drained loses its pods without a word to us.
+    wakes += [now_is.now + LOOK_AGAIN] if now_is.lacks_pods and now_is.pods else []
+    return Decision(
+        actions=(*stale, *_noted(now_is, noted, short, policy)),
+        wake=min(wakes, default=None),
+        waits_for="nodes" if since else "",
+    )
+
+
+def _requeue(now_is: Situation, what: str, *, reason: str) -> tuple[Action, ...]:
+    """Retry without a pause: Kueue evicts the gang as a whole and queues it at once."""
+    return (
+        *set_entry(now_is, State.RETRY, f"{what}; the gang queues again"),
+        Tell(kind="Warning", reason=reason, message=f"{what}. The gang queues again."),
+    )
+
+
+def _short(now_is: Situation) -> Sequence[Room]:
+    """PodSets that lack nodes. What cannot be read was read when it was admitted: it is not looked at."""
+    if not now_is.lacks_pods:
+        return ()
+    try:
+        return missing(now_is.gang, now_is.carried, nodes=now_is.nodes, pods=now_is.pods, ended=now_is.ended)
+    except ValueError:
+        return ()
+
+
+def _since(now_is: Situation, short: Sequence[Room], policy: GangPolicy) -> datetime | None:
+    if not short or policy.node_loss_grace <= timedelta(0):
+        return None
+    return min(now_is.past.nodes_missing or now_is.now, whole(now_is.now))
+
+
+def _noted(
+    now_is: Situation, noted: History, short: Sequence[Room], policy: GangPolicy
+) -> tuple[Action, ...]:
+    past = now_is.past
+    if noted == past:
+        return ()
+    told: list[Action] = []
+    if noted.nodes_missing and not past.nodes_missing:
+        at = clock(noted.nodes_missing + policy.node_loss_grace)
+        limit = format_duration(policy.node_loss_grace)
+        told.append(
+            _warn(
+                "NodesMissing",
+                f"{lacks(short)}; unless they are back the gang queues again at {at}, {limit} after",
+            )
+        )
+    if past.nodes_missing and not noted.nodes_missing:
+        told.append(Tell(kind="Normal", reason="NodesBack", message="every pod has a node again"))
+    if noted.lease_ends and noted.lease_ends != past.lease_ends:
+        at = clock(noted.lease_ends, far=True)
+        told.append(
+            _warn(
+                "LeaseEnds", f"its nodes are taken back at {at}; it queues again then. Save its work before"
+            )
+        )
+    return (Note(history=noted), *told)
+
+
+def _warn(reason: str, message: str) -> Tell:
+    return Tell(kind="Warning", reason=reason, message=message)

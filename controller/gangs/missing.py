@@ -1,0 +1,80 @@
+"""Which pods of a running gang have lost their nodes for good.
+
+Decides it by counting: a pod that stands on a Ready node is there; for each that does not, some node must
+have room. Where none has, nobody will make one, because the gang's request has been consumed. Goes by what
+the pods carry, not by the request: that may be gone, and the gang runs on. Leaves how long nodes may be
+missing to the policy.
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from controller.gangs.demand import Demand
+from controller.gangs.objects import Node, Pod
+from controller.gangs.promises import Claim, wanted_with
+from controller.gangs.split import Gang
+from controller.gangs.verify import Room, Wanted, is_usable, verify
+from model.names import CONSUME_ANNOTATION
+
+Claims = Mapping[str, Claim]
+"""What the pods of each PodSet carry."""
+
+
+def missing(
+    gang: Gang, claims: Claims, *, nodes: Sequence[Node], pods: Iterable[Pod], ended: Mapping[str, int]
+) -> tuple[Room, ...]:
+    """One Room for each PodSet that is short. `pods`: what runs on `nodes`; `ended`: pods of a PodSet that
+    are done and come back no more.
+    """
+    listed = tuple(pods)
+    ready = {node.metadata.name for node in nodes if _is_ready(node)}
+    wanted = tuple(_unbound(gang, claims, _by_request(listed, ready), ended))
+    rooms = verify(wanted, nodes=nodes, pods=listed) if wanted else ()
+    return tuple(room for room in rooms if not room.is_enough)
+
+
+def is_settled(
+    gang: Gang, claims: Claims, *, nodes: Iterable[Node], pods: Iterable[Pod], ended: Mapping[str, int]
+) -> bool:
+    """Every pod is on a node that will keep it. `pods`: the gang's own, `nodes`: those that they are on."""
+    usable = {node.metadata.name for node in nodes if is_usable(node)}
+    return not any(_unbound(gang, claims, _by_request(pods, usable), ended))
+
+
+def request_of(claim: Claim) -> str:
+    """The request that pods with this claim consume."""
+    return claim.annotations.get(CONSUME_ANNOTATION, "")
+
+
+def _by_request(pods: Iterable[Pod], nodes: Collection[str]) -> dict[str, int]:
+    """Request -> how many of its pods are on these nodes."""
+    found: dict[str, int] = {}
+    for pod in pods:
+        name = pod.metadata.annotations.get(CONSUME_ANNOTATION, "")
+        if name and pod.spec.node_name in nodes:
+            found[name] = found.get(name, 0) + 1
+    return found
+
+
+def _is_ready(node: Node) -> bool:
+    """Cordoned or not: such a node keeps what it runs, and takes nothing new."""
+    return node.status.holds("Ready") and not node.metadata.deletion_timestamp
+
+
+def _unbound(gang: Gang, claims: Claims, there: dict[str, int], ended: Mapping[str, int]) -> Iterator[Wanted]:
+    """The pods that still look for a node. `there`: pods of a request that have one."""
+    for ask in gang.asks:
+        for demand in ask.demands if ask.flavor.verify_nodes else ():
+            claim = claims.get(demand.pod_set)
+            if claim is not None:
+                yield from _of(demand, claim, there, ended)
+
+
+def _of(demand: Demand, claim: Claim, there: dict[str, int], ended: Mapping[str, int]) -> Iterator[Wanted]:
+    """PodSets that share a request share its pods: the first takes them, the next what is left."""
+    request = request_of(claim)
+    needed = max(0, demand.count - ended.get(demand.pod_set, 0))
+    bound = there.get(request, 0)
+    if needed > bound:
+        yield replace(wanted_with(demand, claim.node_selector), count=needed - bound)
+    there[request] = max(0, bound - needed)

@@ -1,0 +1,170 @@
+"""A gang that runs: its nodes, its lease, and when it queues again as a whole."""
+
+from datetime import timedelta
+
+import msgspec
+import pytest
+
+from controller.admission.actions import State
+from controller.admission.machine import decide
+from controller.admission.objects import ReclaimablePod
+from controller.gangs.lease import first_end, lease_end
+from model.gangpolicy import GangPolicy
+from model.names import CHECK_CAPACITY_CLASS, LEASE_ENDS_ANNOTATION, NODES_MISSING_ANNOTATION
+from tests.unit.admission.gang_world import CHECK, POLICY, World, entry_state, flavor_policy
+
+replace = msgspec.structs.replace
+MINUTE = timedelta(minutes=1)
+PAIR = {"main": ("l4", 2)}
+
+
+def running(pieces: dict[str, tuple[str, int]] = PAIR, **settings: object) -> World:
+    world = World(stock={"l4": 4, "h100": 4}, runtime=timedelta(days=30), **settings)  # type: ignore[arg-type]
+    world.submit("a", pieces)
+    for _ in range(3):
+        world.tick()
+    assert "a" in world.started
+    return world
+
+
+def reasons(world: World) -> list[str]:
+    return [each.reason for each in world.told]
+
+
+def lose_a_node(world: World) -> None:
+    del world.nodes[sorted(world.nodes)[0]]
+    world.jobs()
+    world.settle()
+
+
+def test_a_gang_that_loses_a_node_queues_again_as_a_whole_with_the_reason() -> None:
+    world = running()
+    (request,) = world.requests
+    began = world.now
+    lose_a_node(world)
+    assert reasons(world)[-1] == "NodesMissing"
+    assert world.told[-1].message.startswith("lacks 1 l4 node for main; unless they are back")
+    assert "queues again at 10:05 UTC" in world.told[-1].message
+    assert entry_state(world, "a") is State.READY, "a node may come back"
+    wake = decide(world.situation("a")).wake
+    assert wake is not None
+    assert wake <= began + POLICY.node_loss_grace
+    world.now += POLICY.node_loss_grace
+    world.settle()
+    entry = world.workloads["a"].entry(CHECK)
+    assert entry is not None
+    assert (entry.state, entry.message) == (
+        State.RETRY,
+        "lacks 1 l4 node for main for 2m; the gang queues again",
+    )
+    assert reasons(world)[-1] == "NodesLost"
+    for _ in range(4):
+        world.tick()
+    assert "a" in world.started
+    assert request not in world.requests, "a consumed request buys no node: another attempt, another request"
+    assert world.workloads["a"].spec.active
+    assert NODES_MISSING_ANNOTATION not in world.workloads["a"].metadata.annotations
+
+
+def test_a_node_that_comes_back_within_the_grace_leaves_the_gang_alone() -> None:
+    world = running()
+    name = sorted(world.nodes)[0]
+    held = world.nodes[name]
+    lose_a_node(world)
+    world.now += MINUTE
+    world.nodes[name] = held
+    world.settle()
+    assert reasons(world)[-2:] == ["NodesMissing", "NodesBack"]
+    assert NODES_MISSING_ANNOTATION not in world.workloads["a"].metadata.annotations
+    world.now += timedelta(hours=1)
+    world.jobs()
+    world.settle()
+    assert entry_state(world, "a") is State.READY
+
+
+@pytest.mark.parametrize("is_empty", [True, False])
+def test_a_cordoned_node_keeps_its_pods_and_takes_none_anew(is_empty: bool) -> None:
+    world = running()
+    name = sorted(world.nodes)[0]
+    held = world.nodes[name]
+    world.nodes[name] = replace(held, spec=replace(held.spec, unschedulable=True))
+    if is_empty:
+        del world.pods[next(key for key, pod in world.pods.items() if pod.spec.node_name == name)]
+    world.settle()
+    assert ("NodesMissing" in reasons(world)) is is_empty
+
+
+def test_pods_that_are_done_miss_no_node() -> None:
+    world = running()
+    held = world.workloads["a"]
+    status = replace(held.status, reclaimable_pods=(ReclaimablePod(name="main", count=1),))
+    world.workloads["a"] = replace(held, status=status)
+    lose_a_node(world)
+    assert "NodesMissing" not in reasons(world)
+
+
+def test_a_lost_node_counts_even_when_the_request_is_long_gone() -> None:
+    world = running()
+    world.requests.clear()
+    lose_a_node(world)
+    world.now += POLICY.node_loss_grace
+    world.settle()
+    assert entry_state(world, "a") is State.RETRY
+
+
+def test_without_a_grace_lost_nodes_are_left_to_others() -> None:
+    world = running(policy=GangPolicy(flavors=POLICY.flavors, node_loss_grace=timedelta(0)))
+    before = world.writes
+    lose_a_node(world)
+    world.now += timedelta(hours=1)
+    world.settle()
+    assert world.writes == before
+
+
+def leased(seconds: int) -> GangPolicy:
+    return GangPolicy(flavors=(flavor_policy("l4", 1, parameters={"maxRunDurationSeconds": str(seconds)}),))
+
+
+def test_the_end_of_a_lease_is_on_the_pods_from_the_start_and_told_ahead_once() -> None:
+    world = running(policy=leased(7200))
+    (request,) = world.requests.values()
+    provisioned = request.status.since("Provisioned")
+    assert provisioned is not None
+    ends = provisioned + timedelta(hours=2)
+    entry = world.workloads["a"].entry(CHECK)
+    assert entry is not None
+    assert first_end(update.annotations for update in entry.pod_set_updates) == ends
+    assert decide(world.situation("a")).wake == ends - timedelta(minutes=30)
+    world.now = ends - timedelta(minutes=30)
+    world.settle()
+    world.settle()
+    assert reasons(world).count("LeaseEnds") == 1
+    assert world.workloads["a"].metadata.annotations[LEASE_ENDS_ANNOTATION] == ends.isoformat().replace(
+        "+00:00", "Z"
+    )
+    world.answer(next(iter(world.requests)), "CapacityRevoked", "CapacityRevoked")
+    world.settle()
+    assert entry_state(world, "a") is State.RETRY
+    for _ in range(4):
+        world.tick()
+    assert "a" in world.started, "it queues again and is not deactivated"
+    assert LEASE_ENDS_ANNOTATION not in world.workloads["a"].metadata.annotations
+
+
+def test_a_lease_lasts_seven_days_unless_the_request_says_less() -> None:
+    world = running()
+    (request,) = world.requests.values()
+    began = request.status.since("Provisioned")
+    assert began is not None
+
+    def ends(**parameters: str) -> timedelta | None:
+        spec = replace(request.spec, parameters=parameters)
+        end = lease_end(replace(request, spec=spec))
+        return end - began if end else None
+
+    assert ends() == timedelta(days=7)
+    assert ends(maxRunDurationSeconds="600") == timedelta(minutes=10)
+    assert ends(maxRunDurationSeconds="99999999") == timedelta(days=7)
+    assert ends(maxRunDurationSeconds="soon") == timedelta(days=7)
+    other = replace(request, spec=replace(request.spec, provisioning_class_name=CHECK_CAPACITY_CLASS))
+    assert lease_end(other) is None
