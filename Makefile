@@ -74,6 +74,10 @@ preview: $(STAMP) ## What a change means: make preview STACK=local BASE=origin/m
 	  $(PY) -m preview report --base "$$STACK=$$base" --head "$$STACK=$$head" $(if $(PLAN),--head-plan "$(PLAN)") \
 	    $(if $(HTML),--html "$(HTML)") --markdown -
 
+.PHONY: bench
+bench: $(STAMP) ## Kueue's own check and ours, measured side by side: make bench [CASES="burst:1000" ROUNDS=5 JSON=1]
+	@$(PY) -m bench.gangs $(if $(CASES),--cases $(CASES)) $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(JSON),--json)
+
 .PHONY: stack
 stack: $(STAMP) ## Write a stack file: make stack NAME=gke-dev PROVIDER=gke
 	@$(PY) -m stackconfig new $(NAME) --provider $(PROVIDER)

@@ -10,6 +10,7 @@ with the block, or with the caller if that is killed.
 
 from localplane.bare.control_plane import ControlPlane, control_plane
 from localplane.bare.kueue import kueue
+from localplane.bare.paths import path_of
 from localplane.bare.programs import Programs, ensure, found
 
-__all__ = ["ControlPlane", "Programs", "control_plane", "ensure", "found", "kueue"]
+__all__ = ["ControlPlane", "Programs", "control_plane", "ensure", "found", "kueue", "path_of"]

@@ -112,12 +112,13 @@ class ControlPlane:
 
 
 @contextmanager
-def control_plane(folder: Path, programs: Programs) -> Iterator[ControlPlane]:
-    """A fresh one in an empty folder, ready to be called."""
+def control_plane(folder: Path, programs: Programs, *, flags: Sequence[str] = ()) -> Iterator[ControlPlane]:
+    """A fresh one in an empty folder, ready to be called. `flags`: more of the API server's."""
     client, peer = (f"http://127.0.0.1:{free_port()}" for _ in range(2))
     token, port = secrets.token_hex(16), free_port()
     store = Process("etcd", _etcd(programs.program("etcd"), folder, client, peer), log=folder / "etcd.log")
     argv = _apiserver(programs.program("kube-apiserver"), folder, etcd=client, port=port, token=token)
+    argv += flags
     server = Process("kube-apiserver", argv, log=folder / "kube-apiserver.log", environment=_ENVIRONMENT)
     plane = ControlPlane(f"https://127.0.0.1:{port}", client, folder, token, server, store)
     try:

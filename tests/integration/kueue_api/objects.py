@@ -8,21 +8,13 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from bundle.manifests import lean
-from localplane.bare import ControlPlane
+from localplane.bare import ControlPlane, path_of
 
 _STRICT: Final = "?fieldManager=test&force=true&fieldValidation=Strict"
-_PLURALS: Final = {"WorkloadPriorityClass": "workloadpriorityclasses", "Topology": "topologies"}
 
 
 class Refused(Exception):
     """What the server or one of Kueue's webhooks said instead."""
-
-
-def path_of(item: dict[str, Any]) -> str:
-    api, kind, meta = item["apiVersion"], item["kind"], item["metadata"]
-    root = f"/apis/{api}" if "/" in api else f"/api/{api}"
-    space = f"/namespaces/{meta['namespace']}" if "namespace" in meta else ""
-    return f"{root}{space}/{_PLURALS.get(kind, f'{kind.lower()}s')}/{meta['name']}"
 
 
 def apply(server: ControlPlane, item: dict[str, Any]) -> dict[str, Any]:

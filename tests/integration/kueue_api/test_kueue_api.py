@@ -15,11 +15,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from bundle.manifests import lean
-from localplane.bare import ControlPlane
+from localplane.bare import ControlPlane, path_of
 from model.kueue.defaults import DEFAULTED
 from model.stack import Scheduler, Stack
 from stackconfig import load
-from tests.integration.kueue_api.objects import Refused, apply, path_of, wait_for
+from tests.integration.kueue_api.objects import Refused, apply, wait_for
 from tests.unit.model.kueue_files import EVERYTHING, PREEMPTING, rendered
 from tests.unit.model.kueue_stacks import kueue_stacks
 

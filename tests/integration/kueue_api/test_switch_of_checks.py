@@ -19,14 +19,14 @@ from typing import Any, Final
 import pytest
 
 from localplane import bare
-from localplane.bare import ControlPlane
+from localplane.bare import ControlPlane, path_of
 from localplane.bare.kueue import define
 from localplane.bare.process import Process, free_port
 from model import gangpolicy, names
 from model.render import gang, kueue
 from model.stack import GangAdmission, GangMode, Stack
 from stackconfig import load
-from tests.integration.kueue_api.objects import apply, path_of, wait_for
+from tests.integration.kueue_api.objects import apply, wait_for
 from tests.unit.model.kueue_files import rendered
 
 _ROOT: Final = Path(__file__).parents[3]

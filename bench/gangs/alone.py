@@ -1,0 +1,118 @@
+"""What only ours can be asked: how it carries many live Workloads, and how fast its webhooks answer.
+
+A cold start is over when the last Workload of every queue has been looked at: each queue gets, behind all
+others, one that has quota and nothing else, and its request is the sign. The times are the audit log's.
+"""
+
+import asyncio
+import tempfile
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+from bench.gangs import audit
+from bench.gangs.audit import Call
+from bench.gangs.contenders import Contender
+from bench.gangs.figures import OURS
+from bench.gangs.shapes import Shape
+from bench.gangs.stage import Stage, await_, bare_stage, program
+from bench.gangs.standing import Standing
+from bench.gangs.usage import resident, usage
+from localplane.bare import ControlPlane, Programs
+from model import names
+from model.stack import GangMode
+from preview.whatif import etcd
+
+Told = Callable[[str], None]
+_SHAPE: Final = Shape(cohorts=5, queues=6)
+_OURS: Final = Contender(GangMode.MUSTER, is_tuned=False)
+_REQUESTS: Final = f"/apis/{names.PROVISIONING_API_VERSION}/provisioningrequests"
+_POLICY: Final = f"/apis/{names.API_VERSION}/{names.GANG_POLICY_PLURAL}/{names.GANG_POLICY}"
+_START_SECONDS: Final = 300.0
+# Below this share of a core for this long it has nothing to do any more.
+_IDLE_SHARE, _IDLE_SECONDS = 0.05, 3.0
+_MIB: Final = 2**20
+
+
+def standing(count: int, programs: Programs, *, told: Told) -> dict[str, float]:
+    """Figures of our manager over `count` live Workloads, by name."""
+    with (
+        tempfile.TemporaryDirectory(prefix="muster-bench-") as folder,
+        bare_stage(Path(folder), programs, _OURS, _SHAPE) as stage,
+    ):
+        told("filling the store")
+        world = Standing(_SHAPE, count)
+        asyncio.run(_fill(stage.plane, world))
+        told("cold start")
+        with program(stage.plane, "manager") as manager:
+            found = _cold_start(stage, manager.pid or 0, world)
+            told("resync without change")
+            found |= _resync(stage, manager.pid or 0)
+            found["peak memory, MiB"] = usage(manager.pid or 0).peak / _MIB
+    return {"live Workloads": count, "of these running": world.running, **found}
+
+
+async def _fill(plane: ControlPlane, world: Standing) -> None:
+    await etcd.put(plane.etcd, world.objects())
+    await etcd.put(plane.etcd, (world.newcomer(team) for team in _SHAPE.teams))
+
+
+def _cold_start(stage: Stage, pid: int, world: Standing) -> dict[str, float]:
+    begun, since = time.monotonic(), datetime.now(UTC)
+    wanted = world.running + len(_SHAPE.teams)
+    await_(
+        lambda: _count(stage.plane) >= wanted,
+        "the last gang of every queue has asked",
+        seconds=_START_SECONDS,
+    )
+    cpu = usage(pid).cpu
+    _idle(pid)
+    asked = [each.at for each in _ours(stage, since) if each.resource == "provisioningrequests"]
+    return {
+        "cold start until caught up, s": (max(asked) - since).total_seconds(),
+        "cold start, CPU s": cpu,
+        "seconds until idle": time.monotonic() - begun - _IDLE_SECONDS,
+        "writes for Workloads that had not changed": sum(map(_is_needless, _ours(stage, since))),
+        "memory, MiB": resident(pid) / _MIB,
+    }
+
+
+def _resync(stage: Stage, pid: int) -> dict[str, float]:
+    """The policy is told again without a change in it, which makes every Workload's turn come."""
+    since, before = datetime.now(UTC), usage(pid).cpu
+    note = {"metadata": {"annotations": {"bench.muster.dev/told": since.isoformat()}}}
+    stage.plane.call("PATCH", _POLICY, note, content_type="application/merge-patch+json")
+    _idle(pid)
+    writes = [each for each in _ours(stage, since) if each.is_write]
+    return {"resync of all, CPU s": usage(pid).cpu - before, "resync of all, writes": len(writes)}
+
+
+def _ours(stage: Stage, since: datetime) -> list[Call]:
+    with stage.log.open("rb") as lines:
+        return [each for each in audit.calls(lines) if each.agent == OURS and each.at >= since]
+
+
+def _is_needless(call: Call) -> bool:
+    """What is written on the newcomers and the policy is theirs; nothing else has changed."""
+    meant = call.name.startswith("zz-newcomer") or call.resource in ("events", "admissionchecks/status")
+    return call.is_write and not meant and call.resource.partition("/")[0] == "workloads"
+
+
+def _count(plane: ControlPlane) -> int:
+    """Of all requests, without reading them."""
+    page = plane.call("GET", f"{_REQUESTS}?limit=1")
+    return len(page["items"]) + int(page["metadata"].get("remainingItemCount") or 0)
+
+
+def _idle(pid: int) -> None:
+    """Until the process has nothing to do."""
+    quiet, last = time.monotonic(), usage(pid).cpu
+    end = time.monotonic() + _START_SECONDS
+    while time.monotonic() - quiet < _IDLE_SECONDS and time.monotonic() < end:
+        time.sleep(0.5)
+        now = usage(pid).cpu
+        if now - last > _IDLE_SHARE * 0.5:
+            quiet = time.monotonic()
+        last = now

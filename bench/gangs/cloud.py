@@ -1,0 +1,100 @@
+"""The cloud of a trial: it answers every ProvisioningRequest at once, and alike whoever asked.
+
+A Node of the request's lease that has room for the whole gang, then Accepted and Provisioned in one write;
+or Failed, for the gangs that the trial has no stock for. The plane's own simulated autoscaler decides anew
+about all requests at every change, as the real one does: with thousands of them it would be what is measured.
+"""
+
+import asyncio
+import random
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from bench.gangs.shapes import POOL
+from localplane.autoscaler import conditions
+from localplane.autoscaler.api import MERGE, NODES, REQUESTS, Api, Raw
+from localplane.autoscaler.conditions import Word
+from localplane.autoscaler.queued import resize_request_name
+from model import names
+
+_AT_ONCE: Final = 16
+_GPUS: Final = "32"
+IsOut = Callable[[Raw], bool]
+
+
+def always_stocked(_: Raw) -> bool:
+    return False
+
+
+class Cloud:
+    """Answers until cancelled. `delay`: seconds from a request to its answer, more or less a tenth."""
+
+    def __init__(self, api: Api, *, is_out: IsOut = always_stocked, delay: float = 0.0) -> None:
+        self._api, self._is_out, self._delay = api, is_out, delay
+        self._gate = asyncio.Semaphore(_AT_ONCE)
+        self._answered: set[str] = set()
+
+    async def run(self) -> None:
+        items, version = await self._api.list(REQUESTS)
+        async with asyncio.TaskGroup() as group:
+            for item in items:
+                self._take(item, group)
+            while True:
+                async for kind, item in self._api.watch(REQUESTS, version):
+                    version = str(item["metadata"].get("resourceVersion") or version)
+                    if kind == "ADDED":
+                        self._take(item, group)
+
+    def _take(self, item: Raw, group: asyncio.TaskGroup) -> None:
+        uid = item["metadata"]["uid"]
+        if uid not in self._answered:
+            self._answered.add(uid)
+            group.create_task(self._answer(item))
+
+    async def _answer(self, item: Raw) -> None:
+        if self._delay:
+            await asyncio.sleep(self._delay * random.uniform(0.9, 1.1))  # noqa: S311 - no secret
+        meta = item["metadata"]
+        async with self._gate:
+            if self._is_out(item):
+                await self._say(meta, [conditions.STOCK_OUT], {})
+                return
+            lease = resize_request_name(meta["namespace"], meta["name"])
+            await self._api.call("POST", NODES.path(), _node(lease[-63:], lease))
+            words = [conditions.QUEUED, conditions.GKE_PROVISIONED]
+            await self._say(meta, words, {names.GKE_LEASE_DETAIL: lease})
+
+    async def _say(self, meta: Raw, words: list[Word], details: dict[str, str]) -> None:
+        now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        told = [
+            {
+                "type": word.type,
+                "status": word.status,
+                "reason": word.reason,
+                "message": word.message,
+                "lastTransitionTime": now,
+            }
+            for word in words
+        ]
+        path = REQUESTS.path(meta["name"], namespace=meta["namespace"], sub="status")
+        status = {"conditions": told, "provisioningClassDetails": details}
+        await self._api.call("PATCH", path, {"status": status}, content_type=MERGE)
+
+
+def _node(name: str, lease: str) -> dict[str, Any]:
+    labels = {names.POOL_LABEL: POOL, names.GKE_LEASE_LABEL: lease, "kubernetes.io/hostname": name}
+    taint = {
+        "key": names.GPU_TAINT_KEY,
+        "value": names.GPU_TAINT_VALUE,
+        "effect": names.GPU_TAINT_EFFECT,
+    }
+    amounts = {"cpu": "96", "memory": "384Gi", "pods": "110", names.GPU_RESOURCE: _GPUS}
+    ready = {"type": "Ready", "status": "True", "reason": "KubeletReady", "message": "played by the bench"}
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name, "labels": labels},
+        "spec": {"taints": [taint]},
+        "status": {"capacity": amounts, "allocatable": amounts, "conditions": [ready]},
+    }

@@ -1,0 +1,107 @@
+"""What a trial's calls and moments amount to."""
+
+import math
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from bench.gangs.audit import Call
+from bench.gangs.timeline import Gang, Moment, Timeline
+
+# What the controllers under comparison call themselves; everybody else is the bench.
+OURS: Final = "muster-manager"
+KUEUE: Final = "kueue"
+AGENTS: Final = (KUEUE, OURS)
+
+
+@dataclass(frozen=True, slots=True)
+class Latency:
+    """Seconds."""
+
+    p50: float
+    p99: float
+
+
+@dataclass(frozen=True, slots=True)
+class Agent:
+    """What one program asked of the API server. `sent`: bytes of what it wrote."""
+
+    calls: int
+    writes: int
+    refused: int
+    sent: int
+
+
+def throughput(gangs: Mapping[Gang, Timeline]) -> float:
+    """Gangs admitted a second, from the first creation to the last admission; 0 where none was."""
+    created = [at for each in gangs.values() if (at := each.first(Moment.CREATED))]
+    admitted = [at for each in gangs.values() if (at := each.first(Moment.ADMITTED))]
+    if not created or not admitted:
+        return 0.0
+    seconds = (max(admitted) - min(created)).total_seconds()
+    return len(admitted) / seconds if seconds > 0 else 0.0
+
+
+def latency(gangs: Mapping[Gang, Timeline], begin: Moment, end: Moment) -> Latency | None:
+    """Between a gang's first `begin` and its first `end`, over those that came so far."""
+    taken = [each for gang in gangs.values() if (each := gang.between(begin, end)) is not None]
+    return Latency(percentile(taken, 50), percentile(taken, 99)) if taken else None
+
+
+def percentile(values: Iterable[float], percent: int) -> float:
+    """The smallest value that so many percent are not above (nearest rank)."""
+    ordered = sorted(values)
+    return ordered[max(0, math.ceil(len(ordered) * percent / 100) - 1)]
+
+
+def agents(calls: Iterable[Call]) -> dict[str, Agent]:
+    """Of the programs under comparison, by name."""
+    found: dict[str, Agent] = {}
+    for call in calls:
+        if call.agent not in AGENTS:
+            continue
+        so_far = found.get(call.agent, Agent(0, 0, 0, 0))
+        found[call.agent] = Agent(
+            so_far.calls + 1,
+            so_far.writes + call.is_write,
+            so_far.refused + (call.code >= 400),
+            so_far.sent + call.sent,
+        )
+    return found
+
+
+def lost_share(gangs: Mapping[Gang, Timeline], *, stocked_out: Iterable[Gang], slots: int) -> float:
+    """The share of quota-time that runnable gangs lose to stocked-out ones, from 0 to 1.
+
+    Of the time from the first creation to the end of the last runnable gang, with `slots` gangs' worth of
+    quota: what stocked-out gangs held while a runnable one waited for quota.
+    """
+    out = set(stocked_out)
+    runnable = [each for gang, each in gangs.items() if gang not in out]
+    begin = min(at for each in gangs.values() if (at := each.first(Moment.CREATED)))
+    end = max(at for each in runnable for at, _ in each.moments)
+    last = max((at for each in runnable if (at := each.first(Moment.RESERVED))), default=end)
+    if any(each.first(Moment.RESERVED) is None for each in runnable):
+        last = end
+    held = sum(_overlap(span, (begin, last)) for gang in out for span in gangs[gang].holding(end))
+    whole = slots * (end - begin).total_seconds()
+    return held / whole if whole else 0.0
+
+
+def _overlap(one: tuple[datetime, datetime], other: tuple[datetime, datetime]) -> float:
+    return max(0.0, (min(one[1], other[1]) - max(one[0], other[0])).total_seconds())
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """The median over several trials, and between what they lay."""
+
+    median: float
+    least: float
+    most: float
+
+
+def spread(values: Sequence[float]) -> Spread:
+    return Spread(statistics.median(values), min(values), max(values))

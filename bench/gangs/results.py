@@ -1,0 +1,62 @@
+"""All trials of a run, as one JSON file: what the table and the plot are made of.
+
+Kept after every trial, so that what an interrupted run has measured is not lost.
+"""
+
+import json
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from bench.gangs.figures import Spread, spread
+from bench.gangs.machine import Machine
+from bench.gangs.trial import Trial
+
+
+@dataclass(slots=True)
+class Results:
+    """`alone`: figures of ours that have no counterpart, by name."""
+
+    machine: Machine
+    when: str
+    trials: list[Trial] = field(default_factory=list)
+    alone: dict[str, dict[str, float]] = field(default_factory=dict)
+
+    def cases(self) -> list[str]:
+        return list(dict.fromkeys(trial.case for trial in self.trials))
+
+    def contenders(self, case: str) -> list[str]:
+        return list(dict.fromkeys(trial.contender for trial in self.of(case)))
+
+    def of(self, case: str, contender: str | None = None) -> list[Trial]:
+        return [trial for trial in self.trials if trial.case == case and contender in (None, trial.contender)]
+
+    def without(self, cases: Iterable[str]) -> list[Trial]:
+        left_out = set(cases)
+        return [trial for trial in self.trials if trial.case not in left_out]
+
+    def save(self, path: Path) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(asdict(self), indent=1) + "\n", encoding="utf-8")
+
+
+def load(path: Path) -> Results:
+    """What an earlier run has left; raises msgspec.ValidationError for what is none."""
+    return msgspec.json.decode(path.read_bytes(), type=Results)
+
+
+Figure = Callable[[Trial], float | None]
+
+
+def over(trials: Sequence[Trial], figure: Figure) -> Spread | None:
+    """One figure over several trials; None where no trial has it."""
+    values = [value for trial in trials if (value := figure(trial)) is not None]
+    return spread(values) if values else None
+
+
+def controllers(trial: Trial) -> dict[str, Any]:
+    """Usage of the controllers alone: without the API server and its store."""
+    return {name: each for name, each in trial.usage.items() if name in trial.wire}

@@ -1,0 +1,127 @@
+"""What a case consists of: the queues, and the gangs that are put into them.
+
+Decides the figures of each case. Leaves how gangs come in to load.py and how the cloud answers to cloud.py.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Final
+
+from model import names
+from model.stack import Stack
+from stackconfig import parse
+
+POOL: Final = "l4"
+# As many nodes of a GPU each as a pool may have, and so as many GPUs as all quotas together.
+_MOST_NODES: Final = 15_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shape:
+    """Cohorts, and ClusterQueues in each, with this many GPUs of their own (all together the pool's without a
+    number) and to borrow.
+    """
+
+    cohorts: int = 1
+    queues: int = 2
+    quota: int | None = None
+    borrow: int = 0
+    preempts: bool = False
+
+    @property
+    def teams(self) -> tuple[str, ...]:
+        return tuple(f"team-{number}" for number in range(self.cohorts * self.queues))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gang:
+    """One Workload of pods with a GPU each. `runs`: seconds until it is finished, None for ever. A trial ends
+    without those that do not `count`.
+    """
+
+    namespace: str
+    name: str
+    pods: int = 1
+    runs: float | None = None
+    priority: int = 0
+    counts: bool = True
+
+    @property
+    def key(self) -> tuple[str, str]:
+        return self.namespace, self.name
+
+    def manifest(self) -> dict[str, Any]:
+        """Complete: no webhook of Kueue's stands here to fill in what is left out."""
+        meta = {"name": self.name, "namespace": self.namespace}
+        pods = {"name": "main", "count": self.pods, "template": {"spec": self._pod()}}
+        spec = {"queueName": "default", "active": True, "priority": self.priority, "podSets": [pods]}
+        return {"apiVersion": names.KUEUE_API_VERSION, "kind": "Workload", "metadata": meta, "spec": spec}
+
+    @staticmethod
+    def _pod() -> dict[str, Any]:
+        limits = {names.GPU_RESOURCE: "1"}
+        requests = {"cpu": "1", "memory": "1Gi", **limits}
+        return {
+            "restartPolicy": "Never",
+            "nodeSelector": {names.POOL_LABEL: POOL},
+            "tolerations": [{"key": names.GPU_TAINT_KEY, "operator": "Exists", "effect": "NoSchedule"}],
+            "containers": [
+                {"name": "work", "image": "none", "resources": {"requests": requests, "limits": limits}}
+            ],
+        }
+
+
+@cache
+def stack_of(shape: Shape) -> Stack:
+    """The shape as a stack file would say it."""
+    departments: dict[str, Any] = {}
+    for number, team in enumerate(shape.teams):
+        department = departments.setdefault(f"cohort-{number // shape.queues}", {"teams": {}})
+        bounds: dict[str, Any] = {"quota": {POOL: shape.quota or _MOST_NODES // len(shape.teams)}}
+        if shape.borrow:
+            bounds["borrow"] = {POOL: shape.borrow}
+        if shape.preempts:
+            bounds["preemption"] = {"within": "lower-priority", "reclaim": "any"}
+        department["teams"][team] = bounds
+    gpu = {"capacity": "queued", "provisioningClass": names.GKE_QUEUED_CLASS, "maxNodes": _MOST_NODES}
+    machine = {"accelerator": "nvidia-l4", "machine": "local-l4", **gpu}
+    config = {
+        "muster:artifacts": "local",
+        "muster:cluster": {"provider": "existing", "name": "bench", "context": "muster"},
+        "muster:pools": {"cpu": {"machine": "local-cpu", "minNodes": 1, "maxNodes": 10}, POOL: machine},
+        "muster:priorities": {"prod": 1000, "dev": 100},
+        "muster:departments": departments,
+    }
+    return parse(config, source="bench")
+
+
+def plain(shape: Shape, count: int) -> Iterator[Gang]:
+    """Gangs that are all alike and all fit, spread over the queues."""
+    for number in range(count):
+        yield Gang(namespace=shape.teams[number % len(shape.teams)], name=f"gang-{number:05d}")
+
+
+def kueues_own(shape: Shape, each: int) -> Iterator[Gang]:
+    """Kueue's performance shape: of each ten in a queue 7 small, 2 medium and 1 large one, with its sizes,
+    priorities and run times (test/performance/scheduler/configs/baseline/generator.yaml of Kueue, which has
+    500 in a queue and lets them come within a minute).
+    """
+    kinds = [("small", 1, 0.2, 50), ("medium", 5, 0.5, 100), ("large", 20, 1.0, 200)]
+    for number in range(each):
+        kind, pods, runs, priority = kinds[(number % 10 >= 7) + (number % 10 >= 9)]
+        for team in shape.teams:
+            name = f"{kind}-{number:04d}"
+            yield Gang(namespace=team, name=name, pods=pods, runs=runs, priority=priority)
+
+
+OUT: Final = "out-of-stock"
+
+
+def scarce(shape: Shape, *, out: int, runnable: int, runs: float) -> Iterator[Gang]:
+    """First those that the cloud has nothing for, then those that could run."""
+    (team,) = shape.teams
+    for number in range(out):
+        yield Gang(namespace=team, name=f"{OUT}-{number:04d}", counts=False)
+    for number in range(runnable):
+        yield Gang(namespace=team, name=f"runnable-{number:04d}", runs=runs)

@@ -1,0 +1,141 @@
+"""One trial: one contender, one case, from an empty plane to its figures."""
+
+import asyncio
+import os
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from bench.gangs import audit, figures
+from bench.gangs.cases import Case
+from bench.gangs.cloud import Cloud
+from bench.gangs.contenders import Contender
+from bench.gangs.figures import Agent, Latency
+from bench.gangs.load import Load
+from bench.gangs.shapes import OUT
+from bench.gangs.stage import Stage, full_stage
+from bench.gangs.timeline import Gang, Moment, Timeline, asker, timelines
+from bench.gangs.usage import Usage, Wire, usage, watched
+from localplane.autoscaler.api import Access, Api, Raw
+from localplane.bare import Programs
+
+Told = Callable[[str], None]
+# What follows the last admission (events, templates that change hands) belongs to the trial too.
+_SETTLING: Final = 3.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trial:
+    """What one trial came to. Latencies in seconds, memory and traffic in bytes, by program."""
+
+    case: str
+    contender: str
+    gangs: int
+    admitted: int
+    seconds: float
+    throughput: float
+    to_request: Latency | None
+    to_ready: Latency | None
+    to_admission: Latency | None
+    lost_share: float | None
+    agents: Mapping[str, Agent]
+    usage: Mapping[str, Usage]
+    wire: Mapping[str, int]
+    load_before: float
+    is_cut_short: bool
+
+
+@dataclass(slots=True)
+class _Played:
+    seconds: float = 0.0
+    is_cut_short: bool = False
+    usage: dict[str, Usage] = field(default_factory=dict)
+    wire: dict[str, int] = field(default_factory=dict)
+
+
+def run(case: Case, contender: Contender, programs: Programs, *, told: Told) -> Trial:
+    """Raises what the plane raises. What takes longer than its case allows is cut short, and says so."""
+    load_before = os.getloadavg()[0]
+    with (
+        tempfile.TemporaryDirectory(prefix="muster-bench-") as folder,
+        full_stage(Path(folder), programs, contender, case.shape) as stage,
+    ):
+        played = asyncio.run(_play(case, stage, told))
+        with stage.log.open("rb") as lines:
+            calls = list(audit.calls(lines))
+    gangs = timelines(calls)
+    begun = min((at for each in gangs.values() if (at := each.first(Moment.CREATED))), default=None)
+    calls = [each for each in calls if begun and each.at >= begun]
+    return Trial(
+        case=case.name,
+        contender=contender.name,
+        gangs=len(gangs),
+        admitted=sum(each.first(Moment.ADMITTED) is not None for each in gangs.values()),
+        seconds=played.seconds,
+        throughput=figures.throughput(gangs),
+        to_request=figures.latency(gangs, Moment.RESERVED, Moment.REQUESTED),
+        to_ready=figures.latency(gangs, Moment.PROVISIONED, Moment.READY),
+        to_admission=figures.latency(gangs, Moment.CREATED, Moment.ADMITTED),
+        lost_share=_lost(case, gangs),
+        agents=figures.agents(calls),
+        usage=played.usage,
+        wire=played.wire,
+        load_before=load_before,
+        is_cut_short=played.is_cut_short,
+    )
+
+
+async def _play(case: Case, stage: Stage, told: Told) -> _Played:
+    played, wire, pids = _Played(), Wire(), stage.pids()
+    before = {name: usage(pid) for name, pid in pids.items()}
+    begun = time.monotonic()
+    async with Api(Access.read(stage.plane.kubeconfig())) as api:
+        load = Load(api, list(case.gangs()), told=lambda left: told(f"{left} left"))
+        cloud = Cloud(api, is_out=_is_out, delay=case.delay)
+        beside = [asyncio.create_task(each) for each in (cloud.run(), load.follow())]
+        with watched(wire):
+            try:
+                await _either(load, case, beside)
+            except TimeoutError:
+                played.is_cut_short = True
+            played.seconds = time.monotonic() - begun
+            await asyncio.sleep(_SETTLING)
+        for task in beside:
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+    played.usage = {name: usage(pid).since(before[name]) for name, pid in pids.items()}
+    played.wire = {name: wire.of(pids[name]) for name in stage.processes}
+    return played
+
+
+async def _either(load: Load, case: Case, beside: list[asyncio.Task[None]]) -> None:
+    """Until the load is over; raises what ends the cloud or the watch before that."""
+
+    async def all_of_it() -> None:
+        await load.submit(rate=case.rate)
+        await load.over()
+
+    async with asyncio.timeout(case.most):
+        main = asyncio.create_task(all_of_it())
+        try:
+            done, _ = await asyncio.wait([main, *beside], return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                task.result()
+        finally:
+            main.cancel()
+
+
+def _is_out(request: Raw) -> bool:
+    return (asker(request["metadata"]) or "").startswith(OUT)
+
+
+def _lost(case: Case, gangs: Mapping[Gang, Timeline]) -> float | None:
+    if case.slots is None:
+        return None
+    out = [gang for gang in gangs if gang[1].startswith(OUT)]
+    return figures.lost_share(gangs, stocked_out=out, slots=case.slots)

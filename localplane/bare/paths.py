@@ -1,0 +1,20 @@
+"""Where an object of a manifest stands in the API, for the kinds that a bare control plane is given."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+_PLURALS: Final = {
+    "WorkloadPriorityClass": "workloadpriorityclasses",
+    "Topology": "topologies",
+    "GangPolicy": "gangpolicies",
+}
+
+
+def path_of(item: Mapping[str, Any]) -> str:
+    """The path of the object itself; no server is asked how it spells the plural."""
+    api, kind, meta = item["apiVersion"], item["kind"], item["metadata"]
+    root = f"/apis/{api}" if "/" in api else f"/api/{api}"
+    space = f"/namespaces/{meta['namespace']}" if "namespace" in meta else ""
+    return f"{root}{space}/{_PLURALS.get(kind, f'{kind.lower()}s')}/{meta['name']}"

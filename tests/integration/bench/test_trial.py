@@ -1,0 +1,39 @@
+"""A trial of five gangs, whole: the figures are there, they are the log's, and nothing stays behind."""
+
+from __future__ import annotations
+
+import pytest
+
+from bench.gangs import cases, trial
+from bench.gangs.contenders import ALL, Contender
+from bench.gangs.figures import KUEUE, OURS
+from bench.gangs.stage import NEEDED
+from localplane import bare
+from model.stack import GangMode
+
+_GANGS = 5
+
+
+@pytest.mark.parametrize("contender", ALL[:2], ids=lambda each: each.name)
+def test_either_check_admits_every_gang_and_all_of_it_is_accounted_for(contender: Contender) -> None:
+    programs = bare.found(*NEEDED)
+    if programs is None:
+        pytest.skip(
+            "no etcd, kube-apiserver and kueue: build them with `make build`, or set MUSTER_ARTIFACTS"
+        )
+    told: list[str] = []
+    found = trial.run(cases.burst(_GANGS), contender, programs, told=told.append)
+
+    assert (found.gangs, found.admitted, found.is_cut_short) == (_GANGS, _GANGS, False)
+    assert told[-1] == "0 left"
+    for latency in (found.to_request, found.to_ready, found.to_admission):
+        assert latency is not None
+        assert 0 < latency.p50 <= latency.p99 <= found.seconds
+    assert found.lost_share is None
+    asks = OURS if contender.mode is GangMode.MUSTER else KUEUE
+    # A template, a request and an answer for each gang, and whatever it says beside that.
+    assert found.agents[asks].writes >= 3 * _GANGS
+    assert set(found.agents) == {KUEUE, asks}
+    assert all(each.calls >= each.writes > 0 for each in found.agents.values())
+    assert all(each.cpu >= 0 and each.peak > 2**20 for each in found.usage.values())
+    assert {"etcd", "kube-apiserver", "kueue"} <= set(found.usage)

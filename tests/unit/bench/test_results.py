@@ -1,0 +1,69 @@
+"""From trials to a table and a picture."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from bench.gangs import plot, results, table
+from bench.gangs.figures import Agent, Latency
+from bench.gangs.machine import Machine
+from bench.gangs.results import Results
+from bench.gangs.trial import Trial
+from bench.gangs.usage import Usage
+
+_TRIAL = Trial(
+    case="burst-10",
+    contender="builtin",
+    gangs=10,
+    admitted=10,
+    seconds=2.0,
+    throughput=5.0,
+    to_request=Latency(0.1, 0.2),
+    to_ready=None,
+    to_admission=Latency(1.0, 2.0),
+    lost_share=None,
+    agents={"kueue": Agent(calls=100, writes=90, refused=1, sent=5000)},
+    usage={"kueue": Usage(1.5, 100 * 2**20), "etcd": Usage(9.0, 2**30)},
+    wire={"kueue": 10 * 2048},
+    load_before=1.0,
+    is_cut_short=False,
+)
+
+
+def _results() -> Results:
+    other = replace(_TRIAL, contender="muster", throughput=7.0)
+    trials = [replace(_TRIAL, throughput=each) for each in (4.0, 5.0, 9.0)]
+    return Results(Machine(2, 24, "a processor", "Debian", 0.5), "2026-11-21", [*trials, other])
+
+
+def test_a_cell_is_the_median_and_the_spread_of_its_trials() -> None:
+    text = table.markdown(_results())
+    assert "| admitted, gangs/s | 5.0 (4.0 to 9.0) | 7.0 |" in text
+    assert "| trials | 3 | 1 |" in text
+
+
+def test_costs_are_of_the_controllers_alone_and_for_each_gang() -> None:
+    text = table.markdown(_results())
+    assert "| calls a gang | 10.0 | 10.0 |" in text
+    assert "| CPU a gang, ms | 150 | 150 |" in text
+    assert "| wire a gang, KiB | 2 | 2 |" in text
+    assert "| memory, peak, MiB | 100 | 100 |" in text
+
+
+def test_what_no_trial_of_a_case_has_is_no_row_of_it() -> None:
+    assert "Provisioned to Ready" not in table.markdown(_results())
+    assert "quota-time lost" not in table.markdown(_results())
+
+
+def test_results_are_read_back_as_they_were_written(tmp_path: Path) -> None:
+    before = _results()
+    before.save(tmp_path / "results.json")
+    assert results.load(tmp_path / "results.json") == before
+
+
+def test_the_same_results_give_the_same_picture(tmp_path: Path) -> None:
+    for name in ("one", "other"):
+        plot.draw(_results(), tmp_path / f"{name}.svg")
+    assert (tmp_path / "one.svg").read_bytes() == (tmp_path / "other.svg").read_bytes()
+    assert "burst-10" in (tmp_path / "one.svg").read_text()
