@@ -47,17 +47,22 @@ class ControlPlane:
         """What its own certificate is checked against."""
         return self.folder / "tls" / "apiserver.crt"
 
-    def kubeconfig(self, token: str | None = None, *, name: str = "admin") -> Path:
-        """A kubeconfig for the holder of a token, the administrator by default."""
+    def kubeconfig(
+        self, token: str | None = None, *, name: str = "admin", acting_as: str | None = None
+    ) -> Path:
+        """A kubeconfig for the holder of a token, the administrator by default, who acts as a user that has
+        no token where one is named.
+        """
         path = self.folder / f"kubeconfig-{name}"
         server = {"server": self.url, "certificate-authority": str(self.certificate)}
+        user = {"token": token or self.token, **({"as": acting_as} if acting_as else {})}
         content = {
             "apiVersion": "v1",
             "kind": "Config",
             "current-context": "bare",
             "contexts": [{"name": "bare", "context": {"cluster": "bare", "user": "bare"}}],
             "clusters": [{"name": "bare", "cluster": server}],
-            "users": [{"name": "bare", "user": {"token": token or self.token}}],
+            "users": [{"name": "bare", "user": user}],
         }
         path.write_text(yaml.safe_dump(content))
         path.chmod(0o600)

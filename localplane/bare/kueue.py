@@ -48,12 +48,18 @@ def _convertible(kind: dict[str, Any]) -> dict[str, Any]:
 
 @contextmanager
 def kueue(
-    plane: ControlPlane, programs: Programs, *, config: Mapping[str, Any], chart: Path | None = None
+    plane: ControlPlane,
+    programs: Programs,
+    *,
+    config: Mapping[str, Any],
+    chart: Path | None = None,
+    user: str | None = None,
 ) -> Iterator[Process]:
     """Kueue with this Configuration (`config.kueue.x-k8s.io/v1beta2`), serving, until the block ends.
 
     Addresses, certificates and leader election are ours, whatever `config` says of them. With `chart`, the
-    folder of Kueue's chart, the webhooks that are in it judge what is written.
+    folder of Kueue's chart, the webhooks that are in it judge what is written. With `user`, it has that
+    user's rights instead of the administrator's.
     """
     folder = plane.folder / "kueue"
     certificates = folder / "certificates"
@@ -62,7 +68,7 @@ def kueue(
     health, port = free_port(), free_port()
     file = folder / "config.yaml"
     file.write_text(yaml.safe_dump(_here(config, certificates, health=health, port=port)))
-    argv = [programs.program("kueue"), f"--config={file}", f"--kubeconfig={plane.kubeconfig()}"]
+    argv = [programs.program("kueue"), f"--config={file}", f"--kubeconfig={_identity(plane, user)}"]
     process = Process("kueue", argv, log=folder / "kueue.log")
     process.start()
     try:
@@ -72,6 +78,10 @@ def kueue(
         yield process
     finally:
         process.kill()
+
+
+def _identity(plane: ControlPlane, user: str | None) -> Path:
+    return plane.kubeconfig(name=user, acting_as=user) if user else plane.kubeconfig()
 
 
 def _install_webhooks(
@@ -84,7 +94,7 @@ def _install_webhooks(
 
 
 def _here(config: Mapping[str, Any], certificates: Path, *, health: int, port: int) -> dict[str, Any]:
-    gates = {**(config.get("featureGates") or {}), "VisibilityOnDemand": False}
+    gates = {**(config.get("featureGates") or {}), "VisibilityOnDemand": False, "LocalQueueMetrics": False}
     return {
         **config,
         "namespace": NAMESPACE,

@@ -4,8 +4,6 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -26,7 +24,8 @@ from preview.parts import Report
 from preview.snapshot import Snapshot, load, take
 from preview.whatif import kai, told
 from preview.whatif.player import Clock
-from preview.whatif.simulate import Question, simulate
+from preview.whatif.sides import decide
+from preview.whatif.simulate import Question
 from preview.whatif.synthetic import synthetic
 
 _ABOUT: Final = """\
@@ -105,30 +104,22 @@ def run(options: argparse.Namespace) -> int:
 def _answer(name: str, base: Stack, head: Stack, question: Question) -> told.Answer:
     begun = time.monotonic()
 
-    def say(what: str) -> None:
-        print(f"{time.monotonic() - begun:5.0f} s  {what}", file=sys.stderr, flush=True)
+    def say(side: str, what: str) -> None:
+        print(f"{time.monotonic() - begun:5.0f} s  {side}: {what}", file=sys.stderr, flush=True)
 
     try:
-        programs = bare.ensure()
-        sides = {
-            side: simulate(stack, question, programs, partial(_said, say, side))
-            for side, stack in (("base", base), ("head", head))
-        }
+        before, after = decide(base, head, question, bare.ensure(), say)
     except PlaneError as error:
         raise InputError(str(error)) from None
-    say("decided")
+    say("both", "decided")
     return told.Answer(
         name=name,
-        base=sides["base"],
-        head=sides["head"],
+        base=before,
+        head=after,
         base_stack=base,
         head_stack=head,
         compression=question.clock.compression if question.clock else None,
     )
-
-
-def _said(say: Callable[[str], None], side: str, what: str) -> None:
-    say(f"{side}: {what}")
 
 
 def _stack(path: Path) -> Stack:

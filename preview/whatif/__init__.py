@@ -5,7 +5,11 @@ thrown away.
     stored.py     a snapshot's Workload as the API server stores it
     etcd.py       puts objects straight into the store, with their real times
     player.py     does what jobs do: gives quota back when evicted, ends when its time is over
+    counted.py    when Kueue knows what is taken
+    rights.py     what Kueue may write there
     simulate.py   one side, from an empty store to its outcome
+    trees.py      what is the same in base and head
+    sides.py      base and head
     outcome.py    what was decided about each Workload
     synthetic.py  a snapshot for those who have no cluster yet
     told.py       base beside head, as a report

@@ -4,6 +4,7 @@ Decides how a stored Workload is read once nothing moves any more. Leaves compar
 """
 
 import re
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -51,16 +52,21 @@ class Decision:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """One side. `gpus`: flavor -> GPUs in use. `is_settled` is False where time ran out before Kueue was
-    done.
+    """One side. `used`: by (namespace, LocalQueue), flavor -> GPUs in use. `is_settled` is False where time
+    ran out before Kueue was done.
 
     `unseen`: Workloads that wait behind others in a strict queue, so Kueue said nothing of them.
     """
 
     decisions: Mapping[str, Decision]
-    gpus: Mapping[str, int]
+    used: Mapping[tuple[str, str], Mapping[str, int]]
     is_settled: bool
     seconds: float
+
+    @property
+    def gpus(self) -> Mapping[str, int]:
+        """Flavor -> GPUs in use, of all."""
+        return sum((Counter(each) for each in self.used.values()), Counter[str]())
 
     @property
     def unseen(self) -> int:

@@ -8,7 +8,7 @@ import asyncio
 import json
 import ssl
 import time
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -27,7 +27,11 @@ _PAGE: Final = 500
 _CALM_SECONDS: Final = 3.0
 # What waits behind others in a strict queue is never looked at: then quiet alone is the sign.
 _QUIET_SECONDS: Final = 15.0
+# Between two words about how far Kueue is.
+_WORD_SECONDS: Final = 10.0
 _PATCH: Final = {"Content-Type": "application/merge-patch+json"}
+
+Progress = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,13 +56,14 @@ class Player:
     `shapes`: uid -> what it asks for, of whom, how urgently: equal ones share their fate.
     `ran`: uid -> for how many seconds of its time a Workload has run, of those that hold quota at the start.
     `preempted`: uid -> (uid of who did it, reason), by the first preemption of each. `admitted`: uid ->
-    seconds since the start, of those that waited.
+    seconds since the start, of those that waited. `progress` hears every now and then how far Kueue is.
     """
 
     plane: ControlPlane
     clock: Clock | None = None
     ran: Mapping[str, float] = field(default_factory=dict)
     shapes: Mapping[str, Hashable] = field(default_factory=dict)
+    progress: Progress = print
     workloads: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     preempted: dict[str, tuple[str, str]] = field(default_factory=dict)
     admitted: dict[str, float] = field(default_factory=dict)
@@ -89,22 +94,28 @@ class Player:
                 await asyncio.gather(watch, *self._tasks, return_exceptions=True)
 
     async def _until_done(self, watch: asyncio.Task[None], *, end: float) -> bool:
+        word = self._begun + _WORD_SECONDS
         while (now := time.monotonic()) < end:
             if watch.done():
                 watch.result()
                 raise AssertionError("following ends with the player alone")
             if self._is_done(now):
                 return True
+            if now > word:
+                word = now + _WORD_SECONDS
+                decided = sum(map(_is_decided, self.workloads.values()))
+                self.progress(f"{decided} of {len(self.workloads)} Workloads decided")
             await asyncio.sleep(0.2)
         return False
 
     @property
     def reasons(self) -> dict[Hashable, str]:
         """Why Workloads of each shape wait."""
-        found = (
-            (self.shapes.get(uid), condition(each, "QuotaReserved")) for uid, each in self.workloads.items()
-        )
-        return {shape: text(told, "message") for shape, told in found if text(told, "status") == "False"}
+        return {
+            self.shapes.get(uid): text(condition(each, "QuotaReserved"), "message")
+            for uid, each in self.workloads.items()
+            if was_told(each)
+        }
 
     def _is_done(self, now: float) -> bool:
         if self._ends or self._tasks:
@@ -116,9 +127,7 @@ class Player:
         """Kueue looks at one of several that are alike, and says nothing of the others (its gate
         SchedulingEquivalenceHashing).
         """
-        told = {
-            self.shapes.get(uid) for uid, each in self.workloads.items() if condition(each, "QuotaReserved")
-        }
+        told = {self.shapes.get(uid) for uid, each in self.workloads.items() if was_told(each)}
         return any(
             not _is_decided(each) and self.shapes.get(uid) not in told for uid, each in self.workloads.items()
         )
@@ -227,13 +236,19 @@ class Player:
                     answer.raise_for_status()
 
 
+def was_told(workload: Mapping[str, Any]) -> bool:
+    """Whether Kueue itself has said why it waits. After an eviction the first words are the player's."""
+    told, evicted = condition(workload, "QuotaReserved"), condition(workload, "Evicted")
+    return text(told, "status") == "False" and text(told, "message") != text(evicted, "message")
+
+
 def _is_decided(workload: Mapping[str, Any]) -> bool:
     """Whether Kueue has said something of it, or has nothing to say."""
     if mapping(workload, "spec").get("active") is False or holds(workload, "Finished"):
         return True
     if holds(workload, "QuotaReserved"):
         return not holds(workload, "Evicted")
-    return bool(condition(workload, "QuotaReserved"))
+    return was_told(workload)
 
 
 def _changed(workload: Mapping[str, Any], changes: Mapping[str, Mapping[str, str]]) -> list[dict[str, Any]]:

@@ -2,10 +2,8 @@
 
 import asyncio
 import ssl
-import tempfile
 import time
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -17,19 +15,16 @@ from localplane.bare import ControlPlane, Programs
 from localplane.bare.kueue import define
 from model import names
 from model.render.manifest import Manifest
-from model.stack import Stack
 from preview.errors import PreviewError
-from preview.fields import items, number, text, texts
+from preview.fields import items, text, texts
 from preview.snapshot import Snapshot, State, Workload
 from preview.snapshot.kueue import amount
-from preview.whatif import etcd, stage, stored
-from preview.whatif.outcome import Decision, Fate, Outcome, condition, fate
-from preview.whatif.player import Clock, Player
+from preview.whatif import etcd, rights, stage, stored
+from preview.whatif.counted import await_counted
+from preview.whatif.outcome import Decision, Fate, Outcome, condition, fate, holds
+from preview.whatif.player import Clock, Player, Progress, was_told
 
-Progress = Callable[[str], None]
 _AT_ONCE: Final = 32
-_COUNTED_SECONDS: Final = 120.0
-_PAUSE: Final = 0.2
 _SECONDS: Final = aiohttp.ClientTimeout(total=60)
 
 
@@ -46,58 +41,65 @@ class Question:
     most: float = 600.0
 
 
-def simulate(stack: Stack, question: Question, programs: Programs, progress: Progress) -> Outcome:
-    """What Kueue decides about the snapshot's Workloads with this stack's queues."""
+@dataclass(frozen=True, slots=True)
+class Room:
+    """Where one side is played: an empty folder, the programs, and who is told how far it is."""
+
+    folder: Path
+    programs: Programs
+    progress: Progress
+
+
+def simulate(
+    acts: Sequence[stage.Act], config: Mapping[str, Any], question: Question, *, room: Room
+) -> Outcome:
+    """What Kueue, configured like this, decides about the snapshot's Workloads with the queues of these
+    acts.
+    """
     begun = time.monotonic()
-    with (
-        tempfile.TemporaryDirectory(prefix="muster-what-if-") as folder,
-        bare.control_plane(Path(folder), programs) as plane,
-    ):
-        define(plane, programs)
-        progress("queues")
-        holding = [each for each in question.snapshot.workloads if each.is_holding]
-        asyncio.run(_load(plane, stack, holding))
-        progress(f"{len(question.snapshot.workloads)} Workloads")
-        with bare.kueue(plane, programs, config=stage.configuration(stack)):
-            # What waits comes when Kueue knows what is taken: in its first moments it would give that away
-            # twice.
-            _await_counted(plane, holding)
-            asyncio.run(_put(plane, [each for each in question.snapshot.workloads if not each.is_holding]))
+    holding = [each for each in question.snapshot.workloads if each.is_holding]
+    with bare.control_plane(room.folder, room.programs) as plane:
+        define(plane, room.programs)
+        room.progress("queues")
+        asyncio.run(_load(plane, acts, holding))
+        room.progress(f"{len(question.snapshot.workloads)} Workloads")
+        rights.grant(plane, usage_counts="admissionFairSharing" in config)
+        with bare.kueue(plane, room.programs, config=config, user=rights.USER):
+            if await_counted(plane, _queues(acts), holding):
+                rights.stop_counting(plane)
+            waiting = [each for each in question.snapshot.workloads if not each.is_holding]
+            # In the order in which Kueue would look at them.
+            asyncio.run(_put(plane, sorted(waiting, key=lambda each: (-each.priority, each.created))))
             player = Player(
-                plane, clock=question.clock, ran=_ran(question.snapshot), shapes=_shapes(question.snapshot)
+                plane,
+                clock=question.clock,
+                ran=_ran(question.snapshot),
+                shapes=_shapes(question.snapshot),
+                progress=room.progress,
             )
             is_settled = asyncio.run(player.play(most=question.most))
     return _outcome(question, player, is_settled=is_settled, seconds=time.monotonic() - begun)
 
 
-async def _load(plane: ControlPlane, stack: Stack, workloads: Iterable[Workload]) -> None:
+def _queues(acts: Iterable[stage.Act]) -> set[str]:
+    every = (manifest for act in acts for _, manifest in act)
+    return {each["metadata"]["name"] for each in every if each["kind"] == "ClusterQueue"}
+
+
+async def _load(plane: ControlPlane, acts: Iterable[stage.Act], workloads: Iterable[Workload]) -> None:
     context = ssl.create_default_context(cafile=str(plane.certificate))
     connector = aiohttp.TCPConnector(ssl=context, limit=_AT_ONCE)
     headers = {"Authorization": f"Bearer {plane.token}"}
     async with aiohttp.ClientSession(
         plane.url, connector=connector, headers=headers, timeout=_SECONDS
     ) as session:
-        for act in stage.acts(stack):
+        for act in acts:
             await asyncio.gather(*(_create(session, path, manifest) for path, manifest in act))
     await _put(plane, workloads)
 
 
 async def _put(plane: ControlPlane, workloads: Iterable[Workload]) -> None:
     await etcd.put(plane.etcd, ((stored.key(each), stored.value(each)) for each in workloads))
-
-
-def _await_counted(plane: ControlPlane, holding: Sequence[Workload]) -> None:
-    """Until the queues' status counts every Workload that holds their quota, or the patience is over."""
-    end = time.monotonic() + _COUNTED_SECONDS
-    while time.monotonic() < end:
-        queues: list[Any] = []
-        with suppress(OSError):  # Kueue has just changed the kind, and for a moment nobody serves it
-            queues = [*items(plane.call("GET", f"/apis/{names.KUEUE_API_VERSION}/clusterqueues"), "items")]
-        known = {text(each, "metadata", "name") for each in queues}
-        counted = sum(number(each, "status", "reservingWorkloads") or 0 for each in queues)
-        if known and counted >= sum(each.cluster_queue in known for each in holding):
-            return
-        time.sleep(_PAUSE)
 
 
 async def _create(session: aiohttp.ClientSession, path: str, manifest: Manifest) -> None:
@@ -143,7 +145,7 @@ def _outcome(question: Question, player: Player, *, is_settled: bool, seconds: f
     }
     return Outcome(
         decisions={each.label: each for each in decisions.values()},
-        gpus=_gpus(player),
+        used=_used(player),
         is_settled=is_settled,
         seconds=seconds,
     )
@@ -175,17 +177,22 @@ def _decision(
 
 def _why(player: Player, uid: str, reasons: Mapping[Hashable, str]) -> str:
     """Kueue's reason, or its reason for one that is just like this."""
-    own = text(condition(player.workloads[uid], "QuotaReserved"), "message")
-    return own or reasons.get(player.shapes.get(uid), "")
+    workload = player.workloads[uid]
+    own = text(condition(workload, "QuotaReserved"), "message")
+    return own if was_told(workload) else reasons.get(player.shapes.get(uid), own)
 
 
-def _gpus(player: Player) -> dict[str, int]:
-    """GPUs in use by flavor, of all that hold quota in the end."""
-    used: dict[str, int] = {}
+def _used(player: Player) -> dict[tuple[str, str], dict[str, int]]:
+    """GPUs of all that hold quota in the end, by LocalQueue and flavor."""
+    used: dict[tuple[str, str], dict[str, int]] = {}
     for workload in player.workloads.values():
+        if holds(workload, "Finished"):
+            continue
+        queue = text(workload, "metadata", "namespace"), text(workload, "spec", "queueName")
         for pods in items(workload, "status", "admission", "podSetAssignments"):
             flavor = texts(pods, "flavors").get(names.GPU_RESOURCE)
-            if flavor and fate(workload, was_running=True, was_preempted=False) is not Fate.ENDED:
+            if flavor:
                 usage = texts(pods, "resourceUsage").get(names.GPU_RESOURCE, "0")
-                used[flavor] = used.get(flavor, 0) + amount(names.GPU_RESOURCE, usage)
+                line = used.setdefault(queue, {})
+                line[flavor] = line.get(flavor, 0) + amount(names.GPU_RESOURCE, usage)
     return used

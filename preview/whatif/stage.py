@@ -22,10 +22,14 @@ _KINDS: Final = {
     "ClusterQueue": f"/apis/{names.KUEUE_API_VERSION}/clusterqueues",
     "LocalQueue": f"/apis/{names.KUEUE_API_VERSION}/namespaces/{{namespace}}/localqueues",
 }
+_IN_USE: Final = "kueue.x-k8s.io/resource-in-use"
 _NEVER: Final = "8760h"
 
 
-def acts(stack: Stack) -> Iterator[list[tuple[str, Manifest]]]:
+Act = list[tuple[str, Manifest]]
+
+
+def acts(stack: Stack) -> Iterator[Act]:
     """(path, object) of what has to be there, kind by kind; the objects of one act need no order."""
     found: dict[str, list[tuple[str, Manifest]]] = {kind: [] for kind in _KINDS}
     for manifest in _manifests(stack):
@@ -66,4 +70,6 @@ def _alone(manifest: Manifest) -> Manifest:
     if manifest["kind"] != "ClusterQueue":
         return manifest
     spec = {key: value for key, value in manifest["spec"].items() if key != "admissionChecksStrategy"}
-    return {**manifest, "spec": spec}
+    # Kueue would put it there, with one more write for each.
+    metadata = {**manifest["metadata"], "finalizers": [_IN_USE]}
+    return {**manifest, "metadata": metadata, "spec": spec}

@@ -74,7 +74,9 @@ def test_foreign_names_and_reasons_stay_text(name: str, why: str) -> None:
     decision = Decision(
         namespace="team-a", name=name, fate=Fate.PENDING, why=f"<script>{why}", preemptor=name, how="x"
     )
-    outcome = Outcome(decisions={"one": decision}, gpus={"l4": 1}, is_settled=True, seconds=1.0)
+    outcome = Outcome(
+        decisions={"one": decision}, used={("team-a", "default"): {"l4": 1}}, is_settled=True, seconds=1.0
+    )
     answer = Answer(name="lab", base=outcome, head=outcome, base_stack=STACK, head_stack=STACK)
     report = told.report(answer)
     assert "<script>" not in page(report).partition("<body")[2].partition("<script")[0]
@@ -83,6 +85,6 @@ def test_foreign_names_and_reasons_stay_text(name: str, why: str) -> None:
 
 
 def test_what_was_not_done_in_time_is_said() -> None:
-    outcome = Outcome(decisions={}, gpus={}, is_settled=False, seconds=600.0)
+    outcome = Outcome(decisions={}, used={}, is_settled=False, seconds=600.0)
     answer = Answer(name="lab", base=outcome, head=outcome, base_stack=STACK, head_stack=STACK)
     assert "Kueue was not done with head after 600 s" in markdown.comment(told.report(answer))
