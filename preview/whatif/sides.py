@@ -59,10 +59,10 @@ def decide(
         if question.clock is not None:
             # Kueue's own seconds count as the jobs' many times over: each side has the machine to itself.
             outcome = first()
-            return outcome, _whole(outcome, second(), again.workloads)
+            return outcome, put_together(outcome, second(), again.workloads)
         aside = _Aside(second)
         outcome = first()
-        return outcome, _whole(outcome, aside.result(), again.workloads)
+        return outcome, put_together(outcome, aside.result(), again.workloads)
 
 
 def asked_again(base: Stack, head: Stack, workloads: Sequence[Workload]) -> Again:
@@ -81,7 +81,7 @@ def asked_again(base: Stack, head: Stack, workloads: Sequence[Workload]) -> Agai
     )
 
 
-def _whole(base: Outcome, head: Outcome, asked: Sequence[Workload]) -> Outcome:
+def put_together(base: Outcome, head: Outcome, asked: Sequence[Workload]) -> Outcome:
     """Head's answer, and base's for whatever head was not asked about."""
     labels = {f"{each.namespace}/{each.name}" for each in asked}
     lines = {(each.namespace, each.queue) for each in asked}

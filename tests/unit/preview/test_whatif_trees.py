@@ -1,0 +1,176 @@
+"""What head is not asked about again is the same question as in base, whatever was changed elsewhere."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import replace
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from model.stack import Stack
+from preview.snapshot import Workload
+from preview.whatif import counted, stage, trees
+from preview.whatif.outcome import Decision, Fate, Outcome
+from preview.whatif.sides import Again, asked_again, put_together
+from preview.whatif.synthetic import synthetic
+from stackconfig import parse
+
+_CONFIG: dict[str, Any] = {
+    "cluster": {"provider": "existing", "name": "lab", "context": "lab"},
+    "pools": {
+        "cpu": {"machine": "local-cpu", "minNodes": 1, "maxNodes": 1},
+        "l4": {"accelerator": "nvidia-l4", "machine": "local-l4", "maxNodes": 40},
+        "t4": {"accelerator": "nvidia-tesla-t4", "machine": "g4dn.xlarge", "maxNodes": 40},
+    },
+    "priorities": {"prod": 1000, "dev": 100},
+    "departments": {
+        "research": {"teams": {"team-a": {"quota": {"l4": 4}}, "team-b": {"quota": {"l4": 2}}}},
+        "vision": {"teams": {"team-c": {"quota": {"l4": 4}}, "team-d": {"quota": {"l4": 2, "t4": 2}}}},
+        "speech": {"teams": {"team-e": {"quota": {"t4": 4}}, "team-f": {"quota": {"t4": 2}}}},
+    },
+}
+
+
+def _stack(**changes: Any) -> Stack:
+    return parse({**copy.deepcopy(_CONFIG), **changes}, source="lab")
+
+
+def _with_quotas(**quotas: int) -> Stack:
+    """Other quotas of l4: team_a=5."""
+    departments = copy.deepcopy(_CONFIG["departments"])
+    for department in departments.values():
+        for name, team in department["teams"].items():
+            if (quota := quotas.get(name.replace("-", "_"))) is not None:
+                team["quota"]["l4"] = quota
+    return _stack(departments=departments)
+
+
+BASE = _stack()
+WORK = synthetic(BASE, running=100, pending=40).workloads
+
+
+def _asked(head: Stack, work: tuple[Workload, ...] = WORK) -> Again:
+    return asked_again(BASE, head, work)
+
+
+def _teams(again: Again) -> set[str]:
+    return {each.namespace for each in again.workloads}
+
+
+def test_a_change_that_kueue_does_not_see_asks_nothing_again() -> None:
+    assert _asked(_stack()).is_nothing
+
+
+def test_a_changed_quota_asks_about_its_department_alone() -> None:
+    again = _asked(_with_quotas(team_a=5))
+    assert _teams(again) == {"team-a", "team-b"}
+    there = {manifest["metadata"]["name"] for act in again.acts for _, manifest in act}
+    assert {"team-a", "team-b", "research", "l4"} <= there
+    assert not {"team-c", "vision"} & there
+
+
+def test_a_team_that_moves_asks_about_both_departments() -> None:
+    departments = copy.deepcopy(_CONFIG["departments"])
+    departments["vision"]["teams"]["team-b"] = departments["research"]["teams"].pop("team-b")
+    assert _teams(_asked(_stack(departments=departments))) == {"team-a", "team-b", "team-c", "team-d"}
+
+
+def test_a_team_that_goes_is_asked_about() -> None:
+    departments = copy.deepcopy(_CONFIG["departments"])
+    del departments["speech"]
+    again = _asked(_stack(departments=departments))
+    assert {"team-e", "team-f"} <= _teams(again)
+    assert not again.is_nothing
+
+
+def test_other_priorities_ask_about_everyone() -> None:
+    again = _asked(_stack(priorities={"prod": 1001, "dev": 100}))
+    assert _teams(again) == {f"team-{letter}" for letter in "abcdef"}
+
+
+def test_the_first_weight_asks_about_everyone() -> None:
+    """With it Kueue shares fairly, everywhere."""
+    departments = copy.deepcopy(_CONFIG["departments"])
+    departments["research"]["teams"]["team-a"]["weight"] = 2
+    assert _teams(_asked(_stack(departments=departments))) == {f"team-{letter}" for letter in "abcdef"}
+
+
+def test_any_object_that_differs_is_asked_about() -> None:
+    every = [*stage.acts(BASE)]
+    before = trees.read(every)
+    for index, act in enumerate(every):
+        path, manifest = act[0]
+        other = {**manifest, "spec": {**manifest.get("spec", {}), "other": 1}}
+        after = trees.read([*every[:index], [(path, other), *act[1:]], *every[index + 1 :]])
+        assert trees.touched(before, after, []) > {trees.NOWHERE}, manifest["kind"]
+
+
+def test_a_workload_that_holds_elsewhere_ties_the_two_departments() -> None:
+    """It was admitted before its LocalQueue was pointed to another ClusterQueue."""
+    moved = next(each for each in WORK if each.namespace == "team-c" and each.is_holding)
+    tied = replace(moved, cluster_queue="team-a")
+    again = _asked(_with_quotas(team_b=3), (*WORK, tied))
+    assert _teams(again) == {"team-a", "team-b", "team-c", "team-d"}
+
+
+def test_a_workload_without_a_queue_is_asked_about() -> None:
+    lost = replace(WORK[0], namespace="nobody", cluster_queue="")
+    assert list(_asked(_stack(), (*WORK, lost)).workloads) == [lost]
+
+
+@given(st.dictionaries(st.sampled_from(["team_a", "team_b", "team_c", "team_d"]), st.integers(1, 8)))
+def test_what_is_not_asked_again_is_the_same_in_base_and_head(quotas: dict[str, int]) -> None:
+    head = _with_quotas(**quotas)
+    again = _asked(head)
+    before, after = trees.read(stage.acts(BASE)), trees.read(stage.acts(head))
+    asked = {(each.namespace, each.name) for each in again.workloads}
+    for each in WORK:
+        if (each.namespace, each.name) not in asked:
+            homes = before.of(each) | after.of(each)
+            assert all(before.content[tree] == after.content[tree] for tree in homes)
+
+
+def test_head_is_told_with_what_base_answered_for_it() -> None:
+    asked = [each for each in WORK if each.namespace == "team-a"]
+    base = Outcome(decisions=_all(Fate.PENDING), used=_used(1), is_settled=True, seconds=1.0)
+    head = Outcome(
+        decisions=_all(Fate.ADMITTED, "team-a"), used=_used(2, "team-a"), is_settled=True, seconds=1.0
+    )
+    whole = put_together(base, head, asked)
+    assert {each.fate for each in whole.decisions.values() if each.namespace == "team-a"} == {Fate.ADMITTED}
+    assert {each.fate for each in whole.decisions.values() if each.namespace != "team-a"} == {Fate.PENDING}
+    assert len(whole.decisions) == len(WORK)
+    assert whole.gpus == {"l4": 2 + 5}
+
+
+def test_head_is_not_settled_where_it_rests_on_a_base_that_is_not() -> None:
+    base = Outcome(decisions=_all(Fate.PENDING), used={}, is_settled=False, seconds=1.0)
+    head = Outcome(decisions={}, used={}, is_settled=True, seconds=1.0)
+    assert not put_together(base, head, []).is_settled
+    assert put_together(base, head, list(WORK)).is_settled
+
+
+def _all(fate: Fate, namespace: str = "") -> dict[str, Decision]:
+    return {
+        f"{each.namespace}/{each.name}": Decision(namespace=each.namespace, name=each.name, fate=fate)
+        for each in WORK
+        if namespace in ("", each.namespace)
+    }
+
+
+def _used(gpus: int, namespace: str = "") -> dict[tuple[str, str], dict[str, int]]:
+    lines = {(each.namespace, each.queue) for each in WORK if namespace in ("", each.namespace)}
+    return {line: {"l4": gpus} for line in lines}
+
+
+def test_kueue_may_stop_counting_only_when_every_queue_is_known_to_be_active() -> None:
+    def queue(status: str | None, reserving: int = 0) -> dict[str, Any]:
+        said = [] if status is None else [{"type": "Active", "status": status}]
+        return {"status": {"conditions": said, "reservingWorkloads": reserving}}
+
+    assert counted.read([queue("True", 2), queue("True", 3)]) == counted.Count(2, 0, 0, 5)
+    assert counted.read([queue("True"), queue("True")]).is_active
+    assert not counted.read([queue("True"), queue("False")]).is_active
+    assert not counted.read([queue("True"), queue(None)]).is_active
