@@ -19,7 +19,7 @@ from bench.gangs.figures import OURS
 from bench.gangs.shapes import Shape
 from bench.gangs.stage import Stage, await_, bare_stage, program
 from bench.gangs.standing import Standing
-from bench.gangs.usage import resident, usage
+from bench.gangs.usage import QUIET, quiet, resident, usage
 from localplane.bare import ControlPlane, Programs
 from model import names
 from model.stack import GangMode
@@ -31,8 +31,6 @@ _OURS: Final = Contender(GangMode.MUSTER, is_tuned=False)
 _REQUESTS: Final = f"/apis/{names.PROVISIONING_API_VERSION}/provisioningrequests"
 _POLICY: Final = f"/apis/{names.API_VERSION}/{names.GANG_POLICY_PLURAL}/{names.GANG_POLICY}"
 _START_SECONDS: Final = 300.0
-# Below this share of a core for this long it has nothing to do any more.
-_IDLE_SHARE, _IDLE_SECONDS = 0.05, 3.0
 _MIB: Final = 2**20
 
 
@@ -68,12 +66,12 @@ def _cold_start(stage: Stage, pid: int, world: Standing) -> dict[str, float]:
         seconds=_START_SECONDS,
     )
     cpu = usage(pid).cpu
-    _idle(pid)
+    quiet(pid)
     asked = [each.at for each in _ours(stage, since) if each.resource == "provisioningrequests"]
     return {
         "cold start until caught up, s": (max(asked) - since).total_seconds(),
         "cold start, CPU s": cpu,
-        "seconds until idle": time.monotonic() - begun - _IDLE_SECONDS,
+        "seconds until idle": time.monotonic() - begun - QUIET,
         "writes for Workloads that had not changed": sum(map(_is_needless, _ours(stage, since))),
         "memory, MiB": resident(pid) / _MIB,
     }
@@ -84,7 +82,7 @@ def _resync(stage: Stage, pid: int) -> dict[str, float]:
     since, before = datetime.now(UTC), usage(pid).cpu
     note = {"metadata": {"annotations": {"bench.muster.dev/told": since.isoformat()}}}
     stage.plane.call("PATCH", _POLICY, note, content_type="application/merge-patch+json")
-    _idle(pid)
+    quiet(pid)
     writes = [each for each in _ours(stage, since) if each.is_write]
     return {"resync of all, CPU s": usage(pid).cpu - before, "resync of all, writes": len(writes)}
 
@@ -104,15 +102,3 @@ def _count(plane: ControlPlane) -> int:
     """Of all requests, without reading them."""
     page = plane.call("GET", f"{_REQUESTS}?limit=1")
     return len(page["items"]) + int(page["metadata"].get("remainingItemCount") or 0)
-
-
-def _idle(pid: int) -> None:
-    """Until the process has nothing to do."""
-    quiet, last = time.monotonic(), usage(pid).cpu
-    end = time.monotonic() + _START_SECONDS
-    while time.monotonic() - quiet < _IDLE_SECONDS and time.monotonic() < end:
-        time.sleep(0.5)
-        now = usage(pid).cpu
-        if now - last > _IDLE_SHARE * 0.5:
-            quiet = time.monotonic()
-        last = now

@@ -68,7 +68,6 @@ def scarcity(runnable: int) -> Case:
         name=f"scarcity-{runnable}",
         shape=shape,
         gangs=lambda: shapes.scarce(shape, out=_SLOTS, runnable=runnable, runs=5.0),
-        rate=20.0,
         slots=_SLOTS,
         most=300.0 + 5.0 * runnable,
     )

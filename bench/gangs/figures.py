@@ -75,12 +75,12 @@ def agents(calls: Iterable[Call]) -> dict[str, Agent]:
 def lost_share(gangs: Mapping[Gang, Timeline], *, stocked_out: Iterable[Gang], slots: int) -> float:
     """The share of quota-time that runnable gangs lose to stocked-out ones, from 0 to 1.
 
-    Of the time from the first creation to the end of the last runnable gang, with `slots` gangs' worth of
+    Of the time from the first runnable gang's creation to the last one's end, with `slots` gangs' worth of
     quota: what stocked-out gangs held while a runnable one waited for quota.
     """
     out = set(stocked_out)
     runnable = [each for gang, each in gangs.items() if gang not in out]
-    begin = min(at for each in gangs.values() if (at := each.first(Moment.CREATED)))
+    begin = min(at for each in runnable if (at := each.first(Moment.CREATED)))
     end = max(at for each in runnable for at, _ in each.moments)
     last = max((at for each in runnable if (at := each.first(Moment.RESERVED))), default=end)
     if any(each.first(Moment.RESERVED) is None for each in runnable):

@@ -33,13 +33,13 @@ class Load:
         self._jobs: set[asyncio.Task[None]] = set()
 
     async def submit(self, *, rate: float | None) -> None:
-        """All at once, or `rate` a second, in order either way."""
+        """Each when its time has come, and not more than `rate` a second; in order either way."""
         begun = time.monotonic()
         gate = asyncio.Semaphore(_AT_ONCE)
         async with asyncio.TaskGroup() as group:
             for number, gang in enumerate(self._gangs.values()):
-                if rate is not None:
-                    await asyncio.sleep(max(0.0, begun + number / rate - time.monotonic()))
+                at = begun + gang.after + (number / rate if rate else 0.0)
+                await asyncio.sleep(max(0.0, at - time.monotonic()))
                 await gate.acquire()
                 group.create_task(self._create(gang, gate))
 

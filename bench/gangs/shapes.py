@@ -36,8 +36,8 @@ class Shape:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gang:
-    """One Workload of pods with a GPU each. `runs`: seconds until it is finished, None for ever. A trial ends
-    without those that do not `count`.
+    """One Workload of pods with a GPU each. `runs`: seconds until it is finished, None for ever. `after`: the
+    seconds from the first one until it comes. A trial ends without those that do not `count`.
     """
 
     namespace: str
@@ -45,6 +45,7 @@ class Gang:
     pods: int = 1
     runs: float | None = None
     priority: int = 0
+    after: float = 0.0
     counts: bool = True
 
     @property
@@ -119,9 +120,11 @@ OUT: Final = "out-of-stock"
 
 
 def scarce(shape: Shape, *, out: int, runnable: int, runs: float) -> Iterator[Gang]:
-    """First those that the cloud has nothing for, then those that could run."""
+    """First those that the cloud has nothing for, then those that could run. (Kueue orders by times of
+    creation, which are whole seconds.)
+    """
     (team,) = shape.teams
     for number in range(out):
         yield Gang(namespace=team, name=f"{OUT}-{number:04d}", counts=False)
     for number in range(runnable):
-        yield Gang(namespace=team, name=f"runnable-{number:04d}", runs=runs)
+        yield Gang(namespace=team, name=f"runnable-{number:04d}", runs=runs, after=2.0)

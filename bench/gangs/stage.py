@@ -17,6 +17,7 @@ from typing import Any, Final
 from bench.gangs import audit
 from bench.gangs.contenders import Contender
 from bench.gangs.shapes import Shape
+from bench.gangs.usage import quiet
 from localplane import bare
 from localplane.bare import ControlPlane, Programs, path_of
 from localplane.bare.kueue import define
@@ -76,6 +77,7 @@ def full_stage(folder: Path, programs: Programs, contender: Contender, shape: Sh
         if contender.mode is GangMode.MUSTER:
             stage.processes["manager"] = stack.enter_context(program(stage.plane, "manager"))
         await_(lambda: _all_active(stage.plane), "the checks and the queues are active")
+        quiet(*(process.pid for process in stage.processes.values() if process.pid is not None))
         yield stage
 
 

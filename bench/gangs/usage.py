@@ -8,6 +8,7 @@ import os
 import re
 import subprocess
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -16,6 +17,10 @@ from typing import Final
 
 _TICKS: Final = os.sysconf("SC_CLK_TCK")
 _EVERY: Final = 0.5
+QUIET: Final = 3.0
+"""Seconds with less than a twentieth of a core, after which a process has nothing to do any more."""
+_BUSY: Final = 0.05
+_PATIENCE: Final = 300.0
 _SOCKET: Final = re.compile(r"^\S+\s+\S+\s+(?P<near>\S+)\s+(?P<far>\S+).*pid=(?P<pid>\d+)")
 _Socket = tuple[int, str, str]
 """The process, its address and the other's."""
@@ -114,3 +119,15 @@ def resident(pid: int) -> int:
 def _status_bytes(pid: int, key: str) -> int:
     status = Path(f"/proc/{pid}/status").read_text(encoding="ascii", errors="replace")
     return int(next(line for line in status.splitlines() if line.startswith(key)).split()[1]) * 1024
+
+
+def quiet(*pids: int) -> None:
+    """Until none of the processes has anything to do, or the patience is over."""
+    begun = since = time.monotonic()
+    last = sum(usage(pid).cpu for pid in pids)
+    while time.monotonic() - since < QUIET and time.monotonic() - begun < _PATIENCE:
+        time.sleep(_EVERY)
+        now = sum(usage(pid).cpu for pid in pids)
+        if now - last > _BUSY * _EVERY * len(pids):
+            since = time.monotonic()
+        last = now
