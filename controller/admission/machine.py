@@ -27,6 +27,7 @@ from controller.gangs.assembly import (
     Asking,
     Lost,
     Never,
+    Parting,
     Standing,
     Waiting,
     everything,
@@ -96,9 +97,10 @@ def _while_inactive(now_is: Situation) -> Decision:
         return Decision(actions=(*released, *_cleared(now_is), *forgotten))
     if now_is.workload.status.holds("QuotaReserved"):
         return Decision(actions=released)  # Kueue is still taking the quota back and will tell.
-    if now_is.now >= past.retry_at or now_is.is_leaving:
+    if now_is.is_leaving or (now_is.wants_back and not now_is.pace):
         return Decision(actions=(*released, StepIn(history=replace(past, retry_at=None))))
-    return Decision(actions=(*released, *say(now_is, outside(past))), wake=past.retry_at)
+    wake = max(past.retry_at, now_is.now + now_is.pace)
+    return Decision(actions=(*released, *say(now_is, outside(past))), wake=wake)
 
 
 def _without_quota(now_is: Situation) -> Decision:
@@ -137,6 +139,8 @@ def _assemble(now_is: Situation, policy: GangPolicy) -> Decision:
             return _retreat(now_is, policy, failure)
         case Asking(actions=asked, limit=limit):
             return Decision(actions=(*surplus(now_is), *asked), wake=limit.at)
+        case Parting(releases=releases, told=told, history=parted, limit=limit):
+            return Decision(actions=(Note(history=parted), *surplus(now_is), *releases, told), wake=limit.at)
         case Waiting() as step:
             return _wait(now_is, step)
         case Standing(promised=promised, limit=limit):

@@ -6,17 +6,21 @@ executor.py's. Nothing is remembered here but who waits for whose news, and losi
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from controller.admission.actions import Decision
+from controller.admission.actions import Decision, StepIn
 from controller.admission.executor import Executor
 from controller.admission.machine import decide
 from controller.admission.objects import Workload
+from controller.admission.situation import Situation
 from controller.admission.view import View
 from controller.gangs.actions import CreateRequest, CreateTemplates, Tell
+from controller.gangs.pace import Pace
 from controller.kube.resource import Key
 from controller.runtime.controller import RequeueAfter, Result
+from model.gangpolicy import GangPolicy
 
 GLANCE: Final = timedelta(seconds=10)
 """While a gang waits for room or for its turn, news may come in ways that name no key: look again this
@@ -44,6 +48,7 @@ class GangReconciler:
         # Whose turn it is may be asked by one split gang at a time: between its look and its write, the
         # cache does not show that it has asked. (Two leaders can still cross; line.py mends that.)
         self._line = asyncio.Lock()
+        self._pace = Pace()
 
     def waiting_for_nodes(self) -> Iterable[Key]:
         """The Workloads that news of any node may concern."""
@@ -67,14 +72,24 @@ class GangReconciler:
             return await self._look_and_act(self._view.workloads.get(workload.key) or workload, check)
 
     async def _look_and_act(self, workload: Workload, check: str) -> Decision:
-        situation = self._view.situation(workload, check, now=self._clock())
+        situation = self._paced(self._view.situation(workload, check, now=self._clock()))
         decision = decide(situation)
+        if any(isinstance(action, StepIn) for action in decision.actions):
+            self._pace.taken(workload.metadata.uid)
         if decision.waits_for:
             self._waiting[decision.waits_for].add(workload.key)
         await self._executor.run(decision.actions, workload=workload, check=check, flavors=situation.flavors)
         if any(not isinstance(action, CreateTemplates | CreateRequest | Tell) for action in decision.actions):
             self._call_next()
         return decision
+
+    def _paced(self, situation: Situation) -> Situation:
+        if not situation.wants_back:
+            return situation
+        per_minute = (situation.policy or GangPolicy()).retry.per_minute
+        return replace(
+            situation, pace=self._pace.wait(situation.workload.metadata.uid, per_minute=per_minute)
+        )
 
     def _call_next(self) -> None:
         """Something was released or has become whole: whoever waits for a turn looks whether it is theirs."""

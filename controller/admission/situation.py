@@ -6,7 +6,7 @@ reconciler's, deciding is the machine's.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import cached_property
 
 from controller.admission import identity
@@ -14,7 +14,7 @@ from controller.admission.actions import State
 from controller.admission.objects import CheckEntry, Flavors, Workload
 from controller.admission.podsets import gang
 from controller.gangs.attempt import Attempt
-from controller.gangs.identity import ATTEMPT, request_name
+from controller.gangs.identity import ATTEMPT, NEEDS, request_name
 from controller.gangs.line import Place
 from controller.gangs.promises import Claim
 from controller.gangs.retry import History, history
@@ -31,6 +31,8 @@ class Situation(Attempt):
     flavors: Flavors = field(default_factory=dict)
     lacks_pods: bool = False
     """It runs and some pods of it are on no node that will keep them: `nodes` and `pods` show why."""
+    pace: timedelta = timedelta(0)
+    """How long its next try has to wait for the tries of others."""
     is_leaving: bool = False
     """No check of ours stays: whoever waits outside the quota is let back in while we are there to do it."""
 
@@ -54,6 +56,10 @@ class Situation(Attempt):
     def labels(self) -> Mapping[str, str]:
         return identity.labels(self.workload, check=self.check)
 
+    def request_labels(self, ask: Ask) -> Mapping[str, str]:
+        """With what its flavors say: they can change while it waits."""
+        return {**self.labels, NEEDS: ask.needs_digest}
+
     @property
     def quota_since(self) -> datetime | None:
         return self.workload.status.since("QuotaReserved")
@@ -68,6 +74,14 @@ class Situation(Attempt):
             and not status.holds("Evicted")
             and not status.holds("DeactivationTarget")
         )
+
+    @property
+    def wants_back(self) -> bool:
+        """We took it out of the quota, and its pause is over."""
+        retry_at = self.past.retry_at
+        is_out = not self.workload.spec.active and not self.workload.status.holds("QuotaReserved")
+        is_due = retry_at is not None and not self.past.refused and retry_at <= self.now
+        return is_out and is_due and not self.is_over
 
     @property
     def is_gathering(self) -> bool:
@@ -117,4 +131,9 @@ class Situation(Attempt):
 
     def place(self) -> Place | None:
         key = self.workload.key
-        return self._place(uid=self.workload.metadata.uid, name=str(key), since=self.quota_since)
+        return self._place(
+            uid=self.workload.metadata.uid,
+            name=str(key),
+            since=self.quota_since,
+            priority=self.workload.spec.priority,
+        )

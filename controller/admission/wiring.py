@@ -155,6 +155,10 @@ def _gangs(
     controller.watches(view.templates, lambda item: [workload_key(item)])
     controller.watches(view.nodes, lambda _: gangs.waiting_for_nodes())
     controller.notices(view.nodes, view.leaning_on)
+    controller.watches(
+        flavors,
+        lambda flavor: [held.key for held in view.workloads.store.by_index(BY_POOL, flavor.metadata.name)],
+    )
     controller.watches(policies, everybody)
     controller.watches(checks, everybody)
 

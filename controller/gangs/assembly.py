@@ -6,19 +6,21 @@ failure or a passed deadline ends the attempt. Leaves whether it may have capaci
 means for the gang's own object, to each scheduler's machine.
 """
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from controller.gangs.actions import CreateRequest, CreateTemplates, Delete, Tell, WaitsFor, deletions
 from controller.gangs.attempt import Attempt
-from controller.gangs.deadlines import Deadline, deadline
-from controller.gangs.identity import template_name
+from controller.gangs.deadlines import Deadline, deadline, is_booking_over
+from controller.gangs.identity import ATTEMPT, template_name
 from controller.gangs.limits import never_fits
 from controller.gangs.line import Place, ahead, crossed
 from controller.gangs.objects import ProvisioningRequest
 from controller.gangs.progress import nodes
 from controller.gangs.promises import Promise, missing_detail, promises
 from controller.gangs.reasons import Outcome, loss
+from controller.gangs.retry import History
 from controller.gangs.split import Ask
 from controller.gangs.verify import verify
 from model.gangpolicy import GangPolicy, format_duration
@@ -62,7 +64,17 @@ class Standing:
     limit: Deadline
 
 
-Step = Never | Lost | Waiting | Asking | Standing
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parting:
+    """Pieces that came too early are given back and asked for again when the one that is late stands."""
+
+    releases: tuple[Delete, ...]
+    told: Tell
+    history: History
+    limit: Deadline
+
+
+Step = Never | Lost | Waiting | Asking | Standing | Parting
 
 
 def next_step(attempt: Attempt, policy: GangPolicy, *, since: datetime) -> Step:
@@ -77,6 +89,9 @@ def next_step(attempt: Attempt, policy: GangPolicy, *, since: datetime) -> Step:
         what = f"{worst.summary}: {worst.detail}"
         return Never(reason=what) if worst.outcome is Outcome.REFUSE else Lost(failure=what)
     limit = deadline(attempt.gang, attempt.current, quota_since=since, policy=policy, now=attempt.now)
+    early = [request for request in attempt.early if is_booking_over(request, policy, now=attempt.now)]
+    if early:
+        return _part(attempt, early, limit)
     step = _gather(attempt, limit)
     if limit.at <= attempt.now and not isinstance(step, Standing):
         return passed(limit)
@@ -119,6 +134,8 @@ def _gather(attempt: Attempt, limit: Deadline) -> Step:
             return _ask(attempt, ask, limit)
         if not (request.status.holds("Accepted") or request.status.holds("Provisioned")):
             return Waiting(what=f"asked for {ask.count} {ask.pool} nodes", limit=limit)
+        if attempt.is_in_turn and not request.status.holds("Provisioned"):
+            break
     for ask in attempt.gang.asks:
         request = attempt.current[ask.shape]
         if not request.status.holds("Provisioned"):
@@ -136,16 +153,34 @@ def _ask(attempt: Attempt, ask: Ask, limit: Deadline) -> Step:
     name = attempt.request_name(ask)
     if any(request.metadata.name == name for request in attempt.requests):
         return Waiting(what=f"an outdated request for {ask.pool} is being deleted", limit=limit)
+    labels = attempt.request_labels(ask)
     present = {template.metadata.name for template in attempt.templates}
     wanted = {template_name(name, number) for number in range(len(ask.demands))}
-    templates = () if wanted <= present else (CreateTemplates(request=name, ask=ask, labels=attempt.labels),)
+    templates = () if wanted <= present else (CreateTemplates(request=name, ask=ask, labels=labels),)
     note = f"Asked for {ask.count} {ask.pool} nodes for {pod_sets(ask)}"
     return Asking(
         actions=(
             *templates,
-            CreateRequest(name=name, ask=ask, labels=attempt.labels),
+            CreateRequest(name=name, ask=ask, labels=labels),
             Tell(kind="Normal", reason="ProvisioningRequestCreated", message=f"{note} with {name}"),
         ),
+        limit=limit,
+    )
+
+
+def _part(attempt: Attempt, early: Sequence[ProvisioningRequest], limit: Deadline) -> Parting:
+    """The late piece keeps its place in the cloud's queue; nobody pays for the others meanwhile."""
+    assert attempt.late is not None
+    names = {request.metadata.name for request in early}
+    pools = ", ".join(ask.pool for ask in attempt.gang.asks if attempt.request_name(ask) in names)
+    message = (
+        f"{pools} came long before {attempt.late.pool} and is given back; it is asked for again when "
+        f"{attempt.late.pool} stands"
+    )
+    return Parting(
+        releases=deletions(early, ()),
+        told=Tell(kind="Normal", reason="GangStaggered", message=message),
+        history=replace(attempt.past, in_turn=attempt.labels[ATTEMPT]),
         limit=limit,
     )
 

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 
-from controller.gangs.identity import ATTEMPT
+from controller.gangs.identity import ATTEMPT, NEEDS
 from controller.gangs.line import Place
 from controller.gangs.objects import Node, Pod, PodTemplate, ProvisioningRequest
+from controller.gangs.retry import History
 from controller.gangs.split import Ask, Gang
 from controller.gangs.verify import Wanted
 from model.gangpolicy import GangPolicy
@@ -49,6 +50,37 @@ class Attempt(ABC):
     def request_name(self, ask: Ask) -> str:
         """The name of the ask's request in this attempt."""
 
+    @property
+    @abstractmethod
+    def past(self) -> History:
+        """What the gang's object says of this and earlier attempts."""
+
+    def request_labels(self, ask: Ask) -> Mapping[str, str]:
+        """What the ask's request and templates carry."""
+        return self.labels
+
+    @property
+    def is_in_turn(self) -> bool:
+        """Each piece is asked for when the one before stands, not already when it is accepted."""
+        return self.past.in_turn == self.labels[ATTEMPT]
+
+    @property
+    def late(self) -> Ask | None:
+        """The first piece, in the order of asking, that is asked for and not provisioned."""
+        asked = ((ask, self.current.get(ask.shape)) for ask in self.gang.asks)
+        return next(
+            (ask for ask, request in asked if request and not request.status.holds("Provisioned")), None
+        )
+
+    @property
+    def early(self) -> tuple[ProvisioningRequest, ...]:
+        """Provisioned pieces that come after a late one: their booking runs out while it is waited for."""
+        if self.late is None:
+            return ()
+        after = self.gang.asks[self.gang.asks.index(self.late) + 1 :]
+        asked = (self.current.get(ask.shape) for ask in after)
+        return tuple(request for request in asked if request and request.status.holds("Provisioned"))
+
     @abstractmethod
     def place(self) -> Place | None:
         """Where a split gang stands in line; None when it is not one, or has nothing left to wait for."""
@@ -65,8 +97,14 @@ class Attempt(ABC):
         named = {request.metadata.name: request for request in self.attempted if not _is_going(request)}
         found = {ask.shape: (ask, named.get(self.request_name(ask))) for ask in self.gang.asks}
         return {
-            shape: request for shape, (ask, request) in found.items() if request and _is_for(ask, request)
+            shape: request
+            for shape, (ask, request) in found.items()
+            if request and _is_for(ask, request) and self._is_up_to_date(ask, request)
         }
+
+    def _is_up_to_date(self, ask: Ask, request: ProvisioningRequest) -> bool:
+        wanted = self.request_labels(ask).get(NEEDS)
+        return wanted is None or request.metadata.labels.get(NEEDS, wanted) == wanted
 
     @property
     def is_provisioned(self) -> bool:
@@ -74,14 +112,17 @@ class Attempt(ABC):
         asked = [self.current.get(ask.shape) for ask in self.gang.asks]
         return all(request is not None and request.status.holds("Provisioned") for request in asked)
 
-    def _place(self, *, uid: str, name: str, since: datetime | None) -> Place | None:
+    def _place(self, *, uid: str, name: str, since: datetime | None, priority: int = 0) -> Place | None:
         if since is None or not self.gang.is_split:
             return None
         unasked = [ask for ask in self.gang.asks if ask.shape not in self.current]
+        if self.is_in_turn and self.late is not None:
+            unasked = []  # It asks for nothing before that stands, so it is in nobody's way.
         return Place(
             uid=uid,
             name=name,
             since=since,
+            priority=priority,
             asked=frozenset(ask.pool for ask in self.gang.asks if ask.shape in self.current),
             next_pool=unasked[0].pool if unasked else "",
         )

@@ -65,6 +65,12 @@ def _running(
         yield _at(min(booked), policy.booking_window - policy.booking_margin, "bookingWindow")
 
 
+def is_booking_over(request: ProvisioningRequest, policy: GangPolicy, *, now: datetime) -> bool:
+    """What is booked for it has to be used or given up now."""
+    booked = _past(request.status.since("Provisioned"), now)
+    return booked is not None and now >= booked + policy.booking_window - policy.booking_margin
+
+
 def _past(moment: datetime | None, now: datetime) -> datetime | None:
     return min(moment, now) if moment else None
 

@@ -2,7 +2,8 @@
 
 Decides whether a gang may make its next request now, so that two gangs never hold half each and wait for the
 other half. Every split gang asks its pools in one global order (split.py); in each pool, one that has asked
-and is not whole yet goes before all others, then the one whose quota is oldest. A gang of one request holds
+and is not whole yet goes before all others, then the one of the highest priority, then the one whose quota
+is oldest. A gang of one request holds
 nothing while it waits, so it is never in line. A stale cache can let two ask in one pool: the younger then
 gives way, and the order is total, so one of them always stays.
 """
@@ -22,6 +23,7 @@ class Place:
     """When its quota was reserved."""
     asked: frozenset[str]
     """Pools in which it has live requests."""
+    priority: int
     next_pool: str
     """The pool that it asks next; empty when it has asked everywhere."""
 
@@ -31,7 +33,7 @@ def ahead(me: Place, others: Iterable[Place]) -> Place | None:
     if me.next_pool in me.asked:
         return None
     in_line = [other for other in others if other.uid != me.uid and _goes_before(other, me)]
-    return min(in_line, key=_order, default=None)
+    return min(in_line, key=lambda other: (me.next_pool not in other.asked, *_order(other)), default=None)
 
 
 def crossed(me: Place, others: Iterable[Place]) -> Place | None:
@@ -46,5 +48,5 @@ def _goes_before(other: Place, me: Place) -> bool:
     return other.next_pool == me.next_pool and _order(other) < _order(me)
 
 
-def _order(place: Place) -> tuple[datetime, str]:
-    return place.since, place.uid
+def _order(place: Place) -> tuple[int, datetime, str]:
+    return -place.priority, place.since, place.uid

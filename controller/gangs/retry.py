@@ -16,6 +16,7 @@ from controller.kube.resource import Object
 from model.gangpolicy import RetryPolicy
 from model.names import (
     GROUP,
+    IN_TURN_ANNOTATION,
     LAST_FAILURE_ANNOTATION,
     LEASE_ENDS_ANNOTATION,
     NODES_MISSING_ANNOTATION,
@@ -44,6 +45,8 @@ class History:
     retry_at: datetime | None = None
     last_failure: str = ""
     refused: str = ""
+    in_turn: str = ""
+    """The attempt whose pieces are asked for one after another, because the last came too early."""
     nodes_missing: datetime | None = None
     """While it runs: since when it lacks nodes."""
     lease_ends: datetime | None = None
@@ -59,6 +62,7 @@ def history(held: Object) -> History:
         retry_at=moment(notes.get(RETRY_AT, "")),
         last_failure=notes.get(LAST_FAILURE, ""),
         refused=notes.get(REFUSED, ""),
+        in_turn=notes.get(IN_TURN_ANNOTATION, ""),
         nodes_missing=moment(notes.get(NODES_MISSING_ANNOTATION, "")),
         lease_ends=moment(notes.get(LEASE_ENDS_ANNOTATION, "")),
     )
@@ -72,6 +76,7 @@ def annotations(past: History) -> Mapping[str, str | None]:
         RETRY_AT: _write(past.retry_at),
         LAST_FAILURE: past.last_failure or None,
         REFUSED: past.refused or None,
+        IN_TURN_ANNOTATION: past.in_turn or None,
         NODES_MISSING_ANNOTATION: _write(past.nodes_missing),
         LEASE_ENDS_ANNOTATION: _write(past.lease_ends),
     }

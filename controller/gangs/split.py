@@ -8,7 +8,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import groupby
 
+import msgspec
+
 from controller.gangs.demand import Demand
+from controller.gangs.identity import digest
 from model.gangpolicy import FlavorPolicy
 
 JOB_PARAMETER = "provreq.kueue.x-k8s.io/"
@@ -33,6 +36,12 @@ class Ask:
     @property
     def count(self) -> int:
         return sum(demand.count for demand in self.demands)
+
+    @property
+    def needs_digest(self) -> str:
+        """Where its pods may go: labels and tolerations, those of their flavors among them."""
+        places = [(sorted(d.needs.node_selector.items()), d.needs.tolerations) for d in self.demands]
+        return digest(msgspec.json.encode(places).decode())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -26,6 +26,7 @@ from controller.gangs.assembly import (
     Asking,
     Lost,
     Never,
+    Parting,
     Standing,
     Waiting,
     everything,
@@ -122,6 +123,10 @@ def _step(mine: Situation) -> Decision:
         return Decision(actions=(*everything(mine), *_say(mine, incomplete(mine.batch.lacks))))
     if past.retry_at and mine.now < past.retry_at:
         return Decision(actions=(*everything(mine), *_say(mine, outside(past))), wake=past.retry_at)
+    if mine.wants_back and mine.scene.pace:
+        return Decision(
+            actions=(*everything(mine), *_say(mine, outside(past))), wake=mine.now + mine.scene.pace
+        )
     sized, lack = _within_room(mine, mine.policy)
     if lack:
         # No capacity is held for work that its queue cannot let through.
@@ -163,6 +168,9 @@ def _gather(mine: Situation, policy: GangPolicy) -> Decision:
             return _retreat(mine, policy, failure)
         case Asking(actions=asked, limit=limit):
             return Decision(actions=(*surplus(mine), *asked), wake=limit.at, pieces=mine.pieces)
+        case Parting(releases=releases, told=told, history=parted, limit=limit):
+            note = Note(pod=mine.batch.leader, history=parted, status=told.message)
+            return Decision(actions=(note, *surplus(mine), *releases, told), wake=limit.at)
         case Waiting() as step:
             return _wait(mine, step)
         case Standing(promised=promised):

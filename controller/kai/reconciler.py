@@ -6,10 +6,12 @@ executor.py's. Nothing is remembered here but who waits for whose news, and losi
 
 import asyncio
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from controller.gangs.actions import CreateRequest, CreateTemplates, Tell, WaitsFor
+from controller.gangs.pace import Pace
 from controller.gangs.requests import Requests
 from controller.kai.actions import Decision, Lift
 from controller.kai.executor import Executor
@@ -20,6 +22,7 @@ from controller.kai.situation import Scene
 from controller.kai.view import View
 from controller.kube.resource import Key
 from controller.runtime.controller import RequeueAfter, Result
+from model.gangpolicy import GangPolicy
 
 GLANCE: Final = timedelta(seconds=10)
 """While a gang waits for others, news may come in ways that name no key: look again this often."""
@@ -47,6 +50,7 @@ class GangReconciler:
         # Between a look at a queue's room and the write that takes of it, the caches do not show that it is
         # taken: one at a time. (Two leaders can still cross; the order of `Turn` mends that.)
         self._taking = asyncio.Lock()
+        self._pace = Pace()
 
     def waiting_for(self, what: WaitsFor) -> Iterable[Key]:
         """The clusters that such news may concern."""
@@ -68,9 +72,11 @@ class GangReconciler:
 
     async def _look_and_act(self, cluster: RayCluster) -> Decision:
         async with self._taking:
-            scene = self._view.scene(cluster, now=self._clock())
+            scene = self._paced(self._view.scene(cluster, now=self._clock()))
             decision = decide(scene)
             takes = any(isinstance(action, CreateRequest | Lift) for action in decision.actions)
+            if takes:
+                self._pace.taken(cluster.metadata.uid)
             if takes:
                 await self._act(decision, scene)
         if not takes:
@@ -78,6 +84,16 @@ class GangReconciler:
         if any(not isinstance(action, CreateTemplates | CreateRequest | Tell) for action in decision.actions):
             self._call_next()
         return decision
+
+    def _paced(self, scene: Scene) -> Scene:
+        try:
+            wants_back = any(situation.wants_back for situation in scene.situations)
+        except ValueError:
+            return scene  # The machine meets it too, and says so.
+        if not wants_back:
+            return scene
+        per_minute = (scene.policy or GangPolicy()).retry.per_minute
+        return replace(scene, pace=self._pace.wait(scene.cluster.metadata.uid, per_minute=per_minute))
 
     async def _act(self, decision: Decision, scene: Scene) -> None:
         await self._executor.run(decision.actions, cluster=scene.cluster, pieces=decision.pieces)

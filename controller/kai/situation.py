@@ -7,7 +7,7 @@ the view's, deciding is the machine's.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import cached_property
 
 from controller.gangs.attempt import Attempt
@@ -53,6 +53,8 @@ class Scene:
     running: tuple[Pod, ...] = ()
     claims: tuple[Wanted, ...] = ()
     others: tuple[Place, ...] = ()
+    pace: timedelta = timedelta(0)
+    """How long a next try has to wait for the tries of others."""
 
     @property
     def is_over(self) -> bool:
@@ -152,6 +154,12 @@ class Situation(Attempt):
     def place(self) -> Place | None:
         since = self.batch.leader.metadata.creation_timestamp
         return self._place(uid=self.batch.attempt, name=str(self.cluster.key), since=since)
+
+    @property
+    def wants_back(self) -> bool:
+        """Its pause is over, and it has not asked again yet."""
+        retry_at = self.past.retry_at
+        return retry_at is not None and retry_at <= self.now and not self.requests and not self.batch.lifted
 
     @property
     def turn(self) -> Turn | None:

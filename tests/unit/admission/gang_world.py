@@ -164,6 +164,7 @@ class World:
 
     policy: GangPolicy = POLICY
     now: datetime = START
+    flavors: dict[str, ResourceFlavor] = field(default_factory=lambda: FLAVORS)
     stock: dict[str, int] = field(default_factory=lambda: {"l4": 1, "h100": 1})
     delay: dict[str, timedelta] = field(default_factory=dict)
     quota: int = 100
@@ -207,7 +208,7 @@ class World:
             workload=self.workloads[name],
             now=self.now,
             policy=self.policy,
-            flavors=FLAVORS,
+            flavors=self.flavors,
             requests=tuple(item for item in self.requests.values() if _uid(item) == uid),
             templates=tuple(item for item in self.templates.values() if _uid(item) == uid),
         )

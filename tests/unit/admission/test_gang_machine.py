@@ -14,7 +14,8 @@ from controller.admission.machine import decide
 from controller.gangs.identity import ATTEMPT
 from controller.gangs.retry import FIRST_TRY, REFUSED, RETRY_AT, TRIES
 from model.gangpolicy import GangPolicy, RetryPolicy
-from tests.unit.admission.gang_world import CHECK, POLICY, START, World, entry_state, flavor_policy
+from model.names import IN_TURN_ANNOTATION, POOL_LABEL
+from tests.unit.admission.gang_world import CHECK, FLAVORS, POLICY, START, World, entry_state, flavor_policy
 
 SPLIT = {"head": ("cpu", 1), "big": ("h100", 1), "small": ("l4", 1)}
 PLAIN = {"main": ("l4", 1)}
@@ -32,11 +33,20 @@ def assert_invariants(world: World) -> None:
         mine = world.situation(name)
         live = Counter((item.metadata.labels[ATTEMPT], key) for key, item in world.requests.items())
         assert max(live.values(), default=0) <= 1
+        assert_nobody_pays_for_nothing(world, name)
         attempts = {item.metadata.labels[ATTEMPT] for item in mine.requests}
         assert len(attempts) <= 1, f"{name} holds requests of two attempts"
         if not mine.may_act or not mine.workload.spec.active:
             assert not mine.requests, f"{name} holds requests without quota"
             assert not mine.templates
+
+
+def assert_nobody_pays_for_nothing(world: World, name: str) -> None:
+    """What is provisioned and does not run is given back before the end of its booking."""
+    idle = () if name in world.started else world.situation(name).requests
+    for request in idle:
+        since = request.status.since("Provisioned")
+        assert since is None or world.now - since < world.policy.booking_window - world.policy.booking_margin
 
 
 def assert_refused(world: World, why: str) -> None:
@@ -130,7 +140,28 @@ def test_one_failed_shape_releases_its_provisioned_sibling() -> None:
     assert not world.requests
 
 
-def test_a_late_sibling_releases_the_gang_before_the_booking_ends() -> None:
+def test_a_sibling_that_comes_early_is_given_back_and_asked_for_again_when_the_late_one_stands() -> None:
+    world = World(delay={"h100": 25 * MINUTE})
+    world.submit("a", SPLIT)
+    run(world, 4)
+    shapes = {request.metadata.annotations["pool"]: name for name, request in world.requests.items()}
+    assert world.requests[shapes["l4"]].status.holds("Provisioned")
+    asked = world.requests[shapes["h100"]].metadata.uid
+    run(world, 10)
+    assert [request.metadata.uid for request in world.requests.values()] == [asked], (
+        "its place in the queue is kept"
+    )
+    assert [told.reason for told in world.told][-1] == "GangStaggered"
+    run(world, 8)
+    assert len(world.requests) == 1, "and the other is not bought once more meanwhile"
+    run(world, 8)
+    assert "a" in world.started
+    assert TRIES not in world.workloads["a"].metadata.annotations
+    run(world, 1)
+    assert IN_TURN_ANNOTATION not in world.workloads["a"].metadata.annotations
+
+
+def test_a_late_sibling_that_was_asked_for_last_releases_the_gang_before_the_booking_ends() -> None:
     world = World(delay={"l4": timedelta(hours=1)})
     world.submit("a", SPLIT)
     run(world, 11)
@@ -513,3 +544,58 @@ def test_what_runs_when_its_queue_gets_our_check_is_not_bought_again() -> None:
     (ready,) = decide(met).actions
     assert isinstance(ready, SetEntry)
     assert (ready.state, ready.updates) == (State.READY, ())
+
+
+def test_a_gang_whose_pause_is_over_waits_for_its_token() -> None:
+    world = World(stock={"l4": 0, "h100": 0})
+    world.submit("a", PLAIN)
+    world.kueue()
+    world.settle()
+    world.answer(next(iter(world.requests)), "Failed", "CapacityIsNotFound")
+    world.settle()
+    world.kueue()
+    world.now += timedelta(hours=1)
+    due = world.situation("a")
+    assert due.wants_back
+    waiting = decide(dataclasses.replace(due, pace=timedelta(seconds=7)))
+    assert waiting.wake == world.now + timedelta(seconds=7)
+    assert not any(isinstance(action, StepIn) for action in waiting.actions)
+    assert any(isinstance(action, StepIn) for action in decide(due).actions)
+
+
+def test_a_flavor_that_changes_while_a_gang_waits_is_asked_for_anew() -> None:
+    world = World(stock={"l4": 0, "h100": 0})
+    world.submit("a", PLAIN)
+    run(world, 2)
+    (old,) = world.requests.values()
+    moved = msgspec.structs.replace(FLAVORS["l4"].spec, node_labels={POOL_LABEL: "l4", "zone": "b"})
+    world.flavors = {**FLAVORS, "l4": msgspec.structs.replace(FLAVORS["l4"], spec=moved)}
+    world.settle()
+    (new,) = world.requests.values()
+    assert old.metadata.uid != new.metadata.uid
+    before = world.writes
+    world.settle()
+    assert world.writes == before
+
+
+def test_who_waits_in_line_goes_by_priority_and_whoever_has_asked_goes_first() -> None:
+    world = World(delay={"h100": timedelta(hours=1)})
+    world.submit("a", SPLIT)
+    run(world, 1)
+    for name in ("b", "c"):
+        world.submit(name, SPLIT)
+    held = world.workloads["c"]
+    world.workloads["c"] = msgspec.structs.replace(held, spec=msgspec.structs.replace(held.spec, priority=9))
+    world.kueue()
+    world.settle()
+
+    def words(name: str) -> str:
+        entry = world.workloads[name].entry(CHECK)
+        return entry.message if entry else ""
+
+    assert words("b").startswith("team-a/a asks for h100 first")
+    assert words("c").startswith("team-a/a asks for h100 first")
+    world.set_condition("a", "Finished", "True")
+    world.settle()
+    assert words("b").startswith("team-a/c asks for h100 first")
+    assert len(world.situation("c").requests) == 1
