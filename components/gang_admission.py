@@ -18,7 +18,7 @@ from components.bundle import Bundle, BundleProvider, text
 from components.footprint import Footprint
 from components.objects import KubernetesObject
 from model import names
-from model.render import gang, queuetree
+from model.render import gang, observability, queuetree
 from model.render.manifest import Manifest, manifest
 from model.stack import Stack
 from stackconfig.artifacts import Artifacts
@@ -65,15 +65,24 @@ class GangAdmission(pulumi.ComponentResource):
         )
         self.manager = self._program(
             authority.MANAGER,
-            pods.manager(image, footprint),
+            pods.manager(image, footprint, stack.observability),
             cluster_rules=authority.manager_cluster_rules(stack.scheduler),
             rules=authority.manager_rules(),
             after=[self.policy],
         )
+        self._object(
+            observability.reach(
+                stack,
+                selector=pods.BOTH,
+                metrics=pods.HEALTH_PORT_NAME,
+                open_to_all=pods.WEBHOOK_PORT_NAME,
+            ),
+            after=[self.namespace],
+        )
         self.configurations = self._webhook_configurations()
         self.webhooks = self._program(
             authority.WEBHOOKS,
-            pods.webhooks(image, footprint),
+            pods.webhooks(image, footprint, stack.observability),
             cluster_rules=authority.webhook_cluster_rules(),
             rules=authority.webhook_rules(),
             # Ready means that its authority stands in the configuration: reviews work from then on.
@@ -118,7 +127,9 @@ class GangAdmission(pulumi.ComponentResource):
             authority.WEBHOOKS,
             spec={
                 "selector": pods.labels(authority.WEBHOOKS),
-                "ports": [{"name": "webhooks", "port": 443, "targetPort": "webhooks", "protocol": "TCP"}],
+                "ports": [
+                    {"name": "webhooks", "port": 443, "targetPort": pods.WEBHOOK_PORT_NAME, "protocol": "TCP"}
+                ],
             },
         )
         # Its pods come after it: there is nothing to wait for.

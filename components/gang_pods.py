@@ -5,16 +5,23 @@ from typing import Any
 
 from components.footprint import Footprint, Size
 from components.gang_authority import CERTIFICATES, MANAGER, PROGRAM, WEBHOOKS
+from model.observability import Observability
+from model.render.observability import annotations
 
 HEALTH_PORT = 8080
+HEALTH_PORT_NAME = "health"
 WEBHOOK_PORT = 9443
+WEBHOOK_PORT_NAME = "webhooks"
+
+BOTH = {"app.kubernetes.io/name": PROGRAM}
+"""On the pods of either program."""
 
 
 def labels(program: str) -> dict[str, str]:
-    return {"app.kubernetes.io/name": PROGRAM, "app.kubernetes.io/component": program}
+    return {**BOTH, "app.kubernetes.io/component": program}
 
 
-def manager(image: str, footprint: Footprint) -> dict[str, Any]:
+def manager(image: str, footprint: Footprint, watched: Observability) -> dict[str, Any]:
     """The Deployment's spec. Every replica keeps its caches warm; the one with the lease acts."""
     return _deployment(
         MANAGER,
@@ -23,10 +30,11 @@ def manager(image: str, footprint: Footprint) -> dict[str, Any]:
         size=footprint.manager,
         replicas=footprint.manager_replicas,
         footprint=footprint,
+        watched=watched,
     )
 
 
-def webhooks(image: str, footprint: Footprint) -> dict[str, Any]:
+def webhooks(image: str, footprint: Footprint, watched: Observability) -> dict[str, Any]:
     return _deployment(
         WEBHOOKS,
         [
@@ -42,7 +50,8 @@ def webhooks(image: str, footprint: Footprint) -> dict[str, Any]:
         size=footprint.webhooks,
         replicas=footprint.webhook_replicas,
         footprint=footprint,
-        ports=[{"name": "webhooks", "containerPort": WEBHOOK_PORT}],
+        watched=watched,
+        ports=[{"name": WEBHOOK_PORT_NAME, "containerPort": WEBHOOK_PORT}],
     )
 
 
@@ -54,6 +63,7 @@ def _deployment(
     size: Size,
     replicas: int,
     footprint: Footprint,
+    watched: Observability,
     ports: Sequence[dict[str, Any]] = (),
 ) -> dict[str, Any]:
     container = {
@@ -61,8 +71,12 @@ def _deployment(
         "image": image,
         "imagePullPolicy": "IfNotPresent",
         "args": list(args),
-        "env": [_from_pod("POD_NAME", "metadata.name"), _from_pod("POD_NAMESPACE", "metadata.namespace")],
-        "ports": [{"name": "health", "containerPort": HEALTH_PORT}, *ports],
+        "env": [
+            _from_pod("POD_NAME", "metadata.name"),
+            _from_pod("POD_NAMESPACE", "metadata.namespace"),
+            *_traces(name, watched),
+        ],
+        "ports": [{"name": HEALTH_PORT_NAME, "containerPort": HEALTH_PORT}, *ports],
         "resources": size.resources(),
         # A start reads whole caches, which takes as long as the cluster is big: only then is liveness asked.
         "startupProbe": _probe("/healthz", period=2, failures=60),
@@ -84,11 +98,13 @@ def _deployment(
             "runAsGroup": 65532,
             "seccompProfile": {"type": "RuntimeDefault"},
         },
-        # Two replicas on one node fall together; on a cluster with one node they still have to run.
+        # Two replicas on one node fall together, in one zone nearly so; on a cluster with one node they still
+        # have to run.
+        "affinity": {"podAntiAffinity": _apart(name)},
         "topologySpreadConstraints": [
             {
                 "maxSkew": 1,
-                "topologyKey": "kubernetes.io/hostname",
+                "topologyKey": "topology.kubernetes.io/zone",
                 "whenUnsatisfiable": "ScheduleAnyway",
                 "labelSelector": {"matchLabels": labels(name)},
             }
@@ -101,8 +117,31 @@ def _deployment(
     return {
         "replicas": replicas,
         "selector": {"matchLabels": labels(name)},
-        "template": {"metadata": {"labels": labels(name)}, "spec": pod},
+        "template": {"metadata": {"labels": labels(name), **_noted(watched)}, "spec": pod},
     }
+
+
+def _apart(name: str) -> dict[str, Any]:
+    term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": labels(name)}}
+    return {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 100, "podAffinityTerm": term}]}
+
+
+def _noted(watched: Observability) -> dict[str, Any]:
+    found = annotations(watched, HEALTH_PORT)
+    return {"annotations": dict(found)} if found else {}
+
+
+def _traces(name: str, watched: Observability) -> list[dict[str, str]]:
+    """OpenTelemetry's own variables; without an endpoint nothing of it is even loaded."""
+    if watched.traces is None:
+        return []
+    settings = {
+        "OTEL_EXPORTER_OTLP_ENDPOINT": watched.traces,
+        "OTEL_SERVICE_NAME": name,
+        "OTEL_TRACES_SAMPLER": "parentbased_traceidratio",
+        "OTEL_TRACES_SAMPLER_ARG": f"{watched.sample:g}",
+    }
+    return [{"name": key, "value": value} for key, value in settings.items()]
 
 
 def _from_pod(name: str, field: str) -> dict[str, Any]:
@@ -111,7 +150,7 @@ def _from_pod(name: str, field: str) -> dict[str, Any]:
 
 def _probe(path: str, *, period: int, failures: int) -> dict[str, Any]:
     return {
-        "httpGet": {"path": path, "port": "health"},
+        "httpGet": {"path": path, "port": HEALTH_PORT_NAME},
         "periodSeconds": period,
         "timeoutSeconds": 2,
         "failureThreshold": failures,

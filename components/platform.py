@@ -15,6 +15,7 @@ from components.gang_admission import GangAdmission
 from components.gpu_operator import GpuOperator
 from components.identities import Identities
 from components.kuberay import KubeRay
+from components.observability import Observability
 from components.priorities import Priorities
 from components.queues import Queues
 from components.schedulers.kai import Kai
@@ -58,6 +59,13 @@ class Platform(pulumi.ComponentResource):
         self.gang_admission = self._gang_admission(stack, artifacts, provider=provider, bundles=bundles)
         if self.gang_admission is not None:
             serving += self.gang_admission.serving
+            self.watching = Observability(
+                "observability",
+                stack=stack,
+                provider=bundles,
+                depends_on=[self.gang_admission.namespace],
+                opts=child,
+            )
         self.priorities = Priorities(
             "priorities", stack=stack, provider=bundles, depends_on=[self.scheduler.serving], opts=child
         )

@@ -11,6 +11,7 @@ import os
 import socket
 import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ import structlog
 from controller.kube.client import Client
 from controller.kube.connection import Connection, ConnectionSettingsError, in_cluster, kubeconfig
 from controller.kube.resource import Key
+from controller.kube.transport import Everybody
 from controller.runtime import logs
 from controller.runtime.certificates import MUTATING, VALIDATING, CertificateKeeper, Configuration
 from controller.runtime.events import EventRecorder
@@ -27,6 +29,7 @@ from controller.runtime.lease import LeaderElection
 from controller.runtime.manager import Manager, stop_on_signals
 from controller.runtime.metrics import Metrics
 from controller.runtime.review import Webhook
+from controller.runtime.traces import Traces, configured
 from controller.runtime.webhook_server import WebhookServer
 from model import names
 
@@ -149,12 +152,15 @@ def main(
     except ConnectionSettingsError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
+    traces = configured(environment, instance=settings.identity)
     try:
-        asyncio.run(_run(settings, connection, register=register, webhooks=webhooks))
+        asyncio.run(_run(settings, connection, register=register, webhooks=webhooks, traces=traces))
     except BaseException as error:
         for cause in _causes(error):
             log.error("ended", error=str(cause), error_type=type(cause).__name__, exc_info=cause)
         return 1
+    finally:
+        traces.close()
     log.info("stopped")
     return 0
 
@@ -166,7 +172,12 @@ def _causes(error: BaseException) -> list[BaseException]:
 
 
 async def _run(
-    settings: argparse.Namespace, connection: Connection, *, register: Register, webhooks: Webhooks
+    settings: argparse.Namespace,
+    connection: Connection,
+    *,
+    register: Register,
+    webhooks: Webhooks,
+    traces: Traces,
 ) -> None:
     metrics = Metrics()
     stop = stop_on_signals()
@@ -174,57 +185,71 @@ async def _run(
         connection,
         field_manager=names.FIELD_MANAGER,
         user_agent=f"muster-{settings.command}",
-        observer=metrics,
+        observer=Everybody((metrics, traces)),
     ) as client:
+        process = _Process(settings, client, metrics, traces)
         if settings.command == "manager":
-            manager = _manager(settings, client, metrics)
+            manager = process.manager()
             await register(manager)
         else:
-            manager = _webhooks(settings, client, metrics, webhooks)
+            manager = process.webhooks(webhooks)
         await manager.run(stop)
 
 
-def _manager(settings: argparse.Namespace, client: Client, metrics: Metrics) -> Manager:
-    election = None
-    if settings.leader_elect:
-        key = Key(settings.namespace, settings.lease_name)
-        election = LeaderElection(client, key, identity=settings.identity, metrics=metrics)
-    return _process(settings, client, metrics, election=election)
+@dataclass(frozen=True, slots=True)
+class _Process:
+    """The parts that both programs are made of."""
 
+    settings: argparse.Namespace
+    client: Client
+    metrics: Metrics
+    traces: Traces
 
-def _process(
-    settings: argparse.Namespace,
-    client: Client,
-    metrics: Metrics,
-    *,
-    election: LeaderElection | None = None,
-    lame_duck: float = 0.0,
-) -> Manager:
-    recorder = EventRecorder(
-        client, reporter=names.CONTROLLER_NAME, instance=settings.identity, metrics=metrics
-    )
-    health = Health(metrics, port=settings.health_port)
-    return Manager(
-        client, metrics=metrics, health=health, events=recorder, election=election, lame_duck=lame_duck
-    )
+    def manager(self) -> Manager:
+        settings, election = self.settings, None
+        if settings.leader_elect:
+            key = Key(settings.namespace, settings.lease_name)
+            election = LeaderElection(self.client, key, identity=settings.identity, metrics=self.metrics)
+        return self._assembled(election=election)
 
+    def webhooks(self, webhooks: Webhooks) -> Manager:
+        settings = self.settings
+        manager = self._assembled(lame_duck=LAME_DUCK)
+        server = WebhookServer(
+            webhooks(manager),
+            metrics=self.metrics,
+            port=settings.webhook_port,
+            unready=manager.unsynced,
+            traces=self.traces,
+        )
+        service = f"{settings.service_name}.{settings.namespace}"
+        keeper = CertificateKeeper(
+            self.client,
+            secret=Key(settings.namespace, settings.secret_name),
+            names=(f"{service}.svc", service, f"{service}.svc.cluster.local"),
+            configurations=[Configuration(VALIDATING, name) for name in settings.validating or ()]
+            + [Configuration(MUTATING, name) for name in settings.mutating or ()],
+            server=server,
+            metrics=self.metrics,
+        )
+        manager.health.ready_when("webhook server", server.ready)
+        manager.service("webhook server", server.run)
+        manager.service("certificates", keeper.run)
+        return manager
 
-def _webhooks(settings: argparse.Namespace, client: Client, metrics: Metrics, webhooks: Webhooks) -> Manager:
-    manager = _process(settings, client, metrics, lame_duck=LAME_DUCK)
-    server = WebhookServer(
-        webhooks(manager), metrics=metrics, port=settings.webhook_port, unready=manager.unsynced
-    )
-    service = f"{settings.service_name}.{settings.namespace}"
-    keeper = CertificateKeeper(
-        client,
-        secret=Key(settings.namespace, settings.secret_name),
-        names=(f"{service}.svc", service, f"{service}.svc.cluster.local"),
-        configurations=[Configuration(VALIDATING, name) for name in settings.validating or ()]
-        + [Configuration(MUTATING, name) for name in settings.mutating or ()],
-        server=server,
-        metrics=metrics,
-    )
-    manager.health.ready_when("webhook server", server.ready)
-    manager.service("webhook server", server.run)
-    manager.service("certificates", keeper.run)
-    return manager
+    def _assembled(self, *, election: LeaderElection | None = None, lame_duck: float = 0.0) -> Manager:
+        recorder = EventRecorder(
+            self.client,
+            reporter=names.CONTROLLER_NAME,
+            instance=self.settings.identity,
+            metrics=self.metrics,
+        )
+        return Manager(
+            self.client,
+            metrics=self.metrics,
+            health=Health(self.metrics, port=self.settings.health_port),
+            events=recorder,
+            election=election,
+            lame_duck=lame_duck,
+            traces=self.traces,
+        )

@@ -13,6 +13,7 @@ from model.clusters import Cluster
 from model.gangpolicy import GangPolicy
 from model.kai import KaiSettings
 from model.kueue import KueueOptions
+from model.observability import Observability
 from model.pools import Capacity, Pool
 from model.priorities import Priority
 from model.queues import Department, Team
@@ -91,6 +92,7 @@ class Stack:
     charts: ChartSource = field(default_factory=ChartSource)
     images: ImageSource = field(default_factory=ImageSource)
     kai: KaiSettings = field(default_factory=KaiSettings)
+    observability: Observability = field(default_factory=Observability)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "pools", tuple(sorted(self.pools, key=lambda pool: pool.order)))

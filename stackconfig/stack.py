@@ -24,6 +24,7 @@ from stackconfig.errors import ConfigError
 from stackconfig.gang import read_gang
 from stackconfig.kai import read_kai
 from stackconfig.kueue import read_kueue
+from stackconfig.observability import read_observability
 from stackconfig.pools import read_pool
 from stackconfig.section import Section
 from stackconfig.tenancy import read_tenancy
@@ -95,6 +96,7 @@ def _read(root: Section) -> tuple[Stack, bool]:
         images=read_images(root),
         kai=read_kai(root.section("kai")),
         kueue=read_kueue(root.section("kueue")),
+        observability=read_observability(root.section("observability")),
     )
     root.close()
     return stack, cluster is not None and len(sound) == len(pools)

@@ -82,6 +82,21 @@ class Nobody:
 NOBODY = Nobody()
 
 
+@dataclass(frozen=True, slots=True)
+class Everybody:
+    """Several observers as one."""
+
+    observers: tuple[Observer, ...]
+
+    def called(self, call: Call, code: int, seconds: float) -> None:
+        for observer in self.observers:
+            observer.called(call, code, seconds)
+
+    def retrying(self, call: Call, code: int) -> None:
+        for observer in self.observers:
+            observer.retrying(call, code)
+
+
 class Transport:
     """A connection pool to one API server. Open it inside a running event loop and close it at the end."""
 

@@ -18,6 +18,7 @@ from controller.kube.resource import Key, Object, T
 from controller.runtime.informer import Informer
 from controller.runtime.metrics import Metrics
 from controller.runtime.queue import K, QueueClosed, WorkQueue
+from controller.runtime.traces import NO_TRACES, Traces
 
 RECONCILE_TIMEOUT = 120.0
 """Seconds for one reconcile with all its calls, each of which has its own shorter deadline."""
@@ -63,13 +64,14 @@ class Controller(Generic[K]):
         timeout: float = RECONCILE_TIMEOUT,
         queue: WorkQueue[K] | None = None,
         about: Informer[Any] | None = None,
+        traces: Traces = NO_TRACES,
     ) -> None:
         self.name = name
         self.queue: WorkQueue[K] = queue or WorkQueue(name, metrics=metrics)
         self._reconcile = reconcile
         self._workers = workers
         self._timeout = timeout
-        self._about = about
+        self._about, self._traces = about, traces
         self._metrics = metrics
         self._running = metrics.active_workers.labels(name)
         self._running.set(0)
@@ -153,8 +155,12 @@ class Controller(Generic[K]):
     async def _once(self, key: K) -> None:
         """One reconcile, whose every exception ends here."""
         started = asyncio.get_running_loop().time()
-        with structlog.contextvars.bound_contextvars(
-            controller=self.name, key=str(key), uid=self._uid(key), reconcile=next(self._numbers)
+        uid = self._uid(key)
+        with (
+            structlog.contextvars.bound_contextvars(
+                controller=self.name, key=str(key), uid=uid, reconcile=next(self._numbers)
+            ),
+            self._traces.span("reconcile", {"controller": self.name, "key": str(key)}, of=uid) as span,
         ):
             try:
                 async with asyncio.timeout(self._timeout):
@@ -163,6 +169,7 @@ class Controller(Generic[K]):
                 outcome = self._failed(key, error)
             else:
                 outcome = self._succeeded(key, result)
+            span.tell({"result": outcome})
         self._metrics.reconcile_seconds.labels(self.name).observe(asyncio.get_running_loop().time() - started)
         self._metrics.reconciles.labels(self.name, outcome).inc()
 

@@ -23,6 +23,7 @@ from controller.runtime.lease import LeaderElection
 from controller.runtime.metrics import Metrics
 from controller.runtime.queue import K
 from controller.runtime.store import IndexFunction
+from controller.runtime.traces import NO_TRACES, Traces
 
 GRACE = 20.0
 """Seconds for the reconciles under way at the end; less than the 30 s that a pod gets by default."""
@@ -49,7 +50,9 @@ class Manager:
         election: LeaderElection | None = None,
         grace: float = GRACE,
         lame_duck: float = 0.0,
+        traces: Traces = NO_TRACES,
     ) -> None:
+        self.traces = traces
         self.metrics, self.health, self.events = metrics, health, events
         self.reader = client
         self.client = client.guarded(election.check) if election else client
@@ -94,7 +97,9 @@ class Manager:
         """A reconcile function, run on the leader only. Say what feeds it with `.watches(informer, keys)`.
         `about`: where the object of a key lies, whose uid every line that is logged meanwhile carries.
         """
-        controller = Controller(name, reconcile, metrics=self.metrics, workers=workers, about=about)
+        controller = Controller(
+            name, reconcile, metrics=self.metrics, workers=workers, about=about, traces=self.traces
+        )
         self._controllers.append(controller)
         return controller
 

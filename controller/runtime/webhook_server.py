@@ -19,6 +19,7 @@ from aiohttp import web
 from controller.kube import tls
 from controller.runtime.metrics import Metrics
 from controller.runtime.review import AdmissionReview, Allow, Deny, Patch, Request, Verdict, Webhook, question
+from controller.runtime.traces import NO_TRACES, Traces
 
 MAX_BODY = 8 * 1024 * 1024
 """The API server takes objects of up to 3 MiB; an update carries two of them."""
@@ -44,11 +45,13 @@ class WebhookServer:
         host: str = "0.0.0.0",  # noqa: S104 - the API server comes through a Service
         port: int = 0,
         unready: Callable[[], Mapping[str, str]] = dict,
+        traces: Traces = NO_TRACES,
     ) -> None:
         self._webhooks = {webhook.path: webhook for webhook in webhooks}
         if len(self._webhooks) != len(webhooks):
             raise ValueError("two webhooks share a path")
         self._metrics, self._host, self.port, self._unready = metrics, host, port, unready
+        self._traces = traces
         self._serving: ssl.SSLContext | None = None
         self._certified = asyncio.Event()
         self._listening = asyncio.Event()
@@ -127,7 +130,10 @@ class WebhookServer:
 
     def _judge(self, webhook: Webhook[Any], request: Request) -> bytes:
         started = time.perf_counter()
-        verdict = self._verdict(webhook, request)
+        where = {"webhook": webhook.path, "namespace": request.namespace, "name": request.name}
+        with self._traces.span("review", where) as span:
+            verdict = self._verdict(webhook, request)
+            span.tell({"verdict": type(verdict).__name__.lower()})
         seconds = time.perf_counter() - started
         self._metrics.webhook_seconds.labels(webhook.path).observe(seconds)
         self._metrics.webhook_reviews.labels(webhook.path, type(verdict).__name__.lower()).inc()

@@ -13,6 +13,7 @@ from model.rules.identities import cloud_identity_rules
 from model.rules.identity import identity_rules
 from model.rules.kai import kai_rules
 from model.rules.kueue import kueue_rules
+from model.rules.observability import observability_rules
 from model.rules.pools import pool_rules
 from model.rules.priorities import priority_rules
 from model.rules.sharing import sharing_rules
@@ -46,6 +47,7 @@ def check(stack: Stack) -> list[Violation]:
         *amount_rules(stack),
         *kueue_rules(stack),
         *chart_rules(stack),
+        *observability_rules(stack),
         *kai_rules(stack),
         *switch_rules(stack),
     ]

@@ -57,8 +57,11 @@ def chart_values(stack: Stack) -> dict[str, Mapping[str, Any]]:
 
 def pod_specs(stack: Stack) -> dict[str, Mapping[str, Any]]:
     """Our own pods."""
-    size = footprint(stack)
-    made = {"manager": gang_pods.manager(IMAGE, size), "webhooks": gang_pods.webhooks(IMAGE, size)}
+    size, watched = footprint(stack), stack.observability
+    made = {
+        "manager": gang_pods.manager(IMAGE, size, watched),
+        "webhooks": gang_pods.webhooks(IMAGE, size, watched),
+    }
     return {name: deployment["template"]["spec"] for name, deployment in made.items()}
 
 

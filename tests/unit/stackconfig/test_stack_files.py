@@ -269,6 +269,7 @@ _KEYS = st.sampled_from(
         "priorities",
         "gangAdmission",
         "podsReady",
+        "observability",
         "scheduler",
         "artifacts",
         "charts",

@@ -1,0 +1,35 @@
+"""What `muster:observability` needs of the rest of the stack."""
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from model.observability import Scraping
+from model.providers import Provider
+from model.stack import Stack
+from model.violations import Violation
+
+_PATH: Final = "muster:observability"
+_ENDPOINT: Final = re.compile(r"https?://[A-Za-z0-9.\-\[\]:]+(/[^?#\s]*)?")
+
+
+def observability_rules(stack: Stack) -> Iterator[Violation]:
+    wanted = stack.observability
+    if wanted.metrics is Scraping.GOOGLE and stack.cluster.provider is not Provider.GKE:
+        yield Violation(
+            f"{_PATH}.metrics",
+            "is google, whose kinds only GKE has.",
+            "write prometheus-operator, annotations or off.",
+        )
+    if wanted.alerts and not wanted.metrics.has_rules:
+        yield Violation(
+            f"{_PATH}.alerts",
+            f"needs somebody who evaluates alerts, and metrics is {wanted.metrics}.",
+            "write `metrics: prometheus-operator` (or google on GKE), or leave alerts out.",
+        )
+    if wanted.traces is not None and not _ENDPOINT.fullmatch(wanted.traces):
+        yield Violation(
+            f"{_PATH}.traces",
+            f"is {wanted.traces!r}, which is no OTLP endpoint over HTTP.",
+            "write one such as http://collector.monitoring:4318.",
+        )

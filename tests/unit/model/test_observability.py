@@ -1,0 +1,119 @@
+"""What a stack asks for to watch Muster is made, and names metrics that there are."""
+
+import json
+import re
+from datetime import timedelta
+
+import pytest
+import yaml
+
+from model.clusters import Provider
+from model.gangpolicy import GangPolicy
+from model.observability import Observability, Scraping
+from model.render.alerts import alerts
+from model.render.dashboard import PANELS, dashboard
+from model.render.observability import annotations, objects, reach
+from model.stack import Stack
+from stackconfig import parse
+from stackconfig.errors import ConfigError
+from stackconfig.scaffold import template
+from tests.unit.controller_runtime.test_metrics import PAGE, registered
+
+SELECTOR = {"app.kubernetes.io/name": "gang-admission"}
+ALERTS = alerts(GangPolicy())
+EXPRESSIONS = {alert.name: alert.expr for alert in ALERTS} | {panel.title: panel.expr for panel in PANELS}
+
+
+def stack(provider: Provider = Provider.GKE, **said: object) -> Stack:
+    config = yaml.safe_load(template("here", provider))["config"]
+    return parse({**config, "muster:observability": said}, source="x")
+
+
+def refused(provider: Provider = Provider.GKE, **said: object) -> list[str]:
+    with pytest.raises(ConfigError) as caught:
+        stack(provider, **said)
+    return [violation.path for violation in caught.value.violations if violation.level == "error"]
+
+
+def test_a_stack_that_says_nothing_announces_its_metrics_and_makes_nothing() -> None:
+    silent = stack()
+    assert objects(silent, selector=SELECTOR, port="health") == {}
+    assert annotations(silent.observability, 8080)["prometheus.io/scrape"] == "true"
+    assert annotations(Observability(metrics=Scraping.OFF), 8080) == {}
+
+
+@pytest.mark.parametrize(
+    ("metrics", "kinds"),
+    [
+        ("prometheus-operator", {"PodMonitor", "PrometheusRule", "ConfigMap"}),
+        ("google", {"PodMonitoring", "Rules", "ConfigMap"}),
+    ],
+)
+def test_each_way_of_scraping_has_its_own_kinds_under_the_users_labels(metrics: str, kinds: set[str]) -> None:
+    wanted = stack(metrics=metrics, alerts=True, dashboard=True, labels={"release": "mine"})
+    made = [each for found in objects(wanted, selector=SELECTOR, port="health").values() for each in found]
+    assert {each["kind"] for each in made} == kinds
+    for each in made:
+        assert each["metadata"]["namespace"] == "muster-system"
+        assert each["metadata"]["labels"]["release"] == "mine"
+    (monitor,) = [each for each in made if each["kind"].startswith("PodMonitor")]
+    assert monitor["spec"]["selector"] == {"matchLabels": SELECTOR}
+    (endpoint,) = monitor["spec"].get("podMetricsEndpoints") or monitor["spec"]["endpoints"]
+    assert (endpoint["port"], endpoint["path"]) == ("health", "/metrics")
+
+
+def test_only_who_scrapes_reaches_metrics_and_reviews_come_from_anywhere() -> None:
+    def incoming(metrics: str) -> list[dict[str, object]]:
+        policy = reach(stack(metrics=metrics), selector=SELECTOR, metrics="health", open_to_all="webhooks")
+        found: list[dict[str, object]] = policy["spec"]["ingress"]
+        return found
+
+    reviews, metrics = incoming("annotations")
+    assert reviews == {"ports": [{"protocol": "TCP", "port": "webhooks"}]}
+    assert metrics["from"] == [{"namespaceSelector": {"matchLabels": {"muster.dev/monitoring": "true"}}}]
+    assert "gmp-system" in json.dumps(incoming("google")[1])
+
+
+def test_what_cannot_work_is_refused_with_its_path() -> None:
+    path = "muster:observability"
+    assert refused(Provider.EKS, metrics="google") == [f"{path}.metrics"]
+    assert refused(alerts=True) == [f"{path}.alerts"]
+    assert refused(traces="collector:4318") == [f"{path}.traces"]
+    assert refused(sample=2, sampling=1) == [f"{path}.sample", f"{path}.sampling"]
+
+
+@pytest.mark.parametrize("name", EXPRESSIONS)
+def test_every_expression_is_about_metrics_that_there_are(name: str) -> None:
+    known = {metric for metric, _ in registered()} | {"process_resident_memory_bytes"}
+    used = set(re.findall(r"([a-z_]+)\{", EXPRESSIONS[name]))
+    assert used
+    assert {re.sub("_bucket$", "", metric) for metric in used} <= known
+
+
+@pytest.mark.parametrize("name", EXPRESSIONS)
+def test_every_expression_closes_what_it_opens_and_divides_by_labels_that_there_are(name: str) -> None:
+    expression = EXPRESSIONS[name]
+    for opening, closing in ("()", "{}", "[]"):
+        assert expression.count(opening) == expression.count(closing)
+    labels = dict(registered())
+    (metric, *_) = re.findall(r"([a-z_]+)\{", expression)
+    own = labels.get(re.sub("_bucket$", "", metric), set()) | {"le", "pod"}
+    for grouped in re.findall(r"by \(([a-z_, ]+)\)", expression):
+        assert set(grouped.split(", ")) <= own
+
+
+def test_the_page_says_what_to_do_about_every_alert_and_no_other() -> None:
+    rows = re.findall(r"^\| `(Muster\w+)` \| (\w+) \|", PAGE.read_text(), re.MULTILINE)
+    assert sorted(rows) == sorted((alert.name, str(alert.severity)) for alert in ALERTS)
+
+
+def test_quota_may_be_held_for_as_long_as_the_policy_allows() -> None:
+    hours = GangPolicy(queue_timeout=timedelta(hours=2), provision_timeout=timedelta(hours=1))
+    (held,) = [alert for alert in alerts(hours) if alert.name == "MusterQuotaHeldTooLong"]
+    assert held.expr.endswith(f"> {3 * 3600 + 600}")
+
+
+def test_panels_do_not_lie_over_one_another() -> None:
+    places = [tuple(panel["gridPos"].values()) for panel in dashboard()["panels"]]
+    assert len(set(places)) == len(PANELS)
+    assert json.loads(json.dumps(dashboard())) == dashboard()
