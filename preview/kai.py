@@ -42,7 +42,9 @@ class RankChange:
 
 @dataclass(frozen=True, slots=True)
 class Beyond:
-    """A Queue that holds more of a resource than its new quota: GPUs, millicores or bytes."""
+    """A Queue that holds more of a resource than a figure, its quota or its limit: GPUs, millicores or
+    bytes.
+    """
 
     queue: str
     resource: str
@@ -89,18 +91,33 @@ def protected(base: Stack | None, head: Stack | None) -> tuple[tuple[Priority, b
 
 
 def beyond(head: Stack | None, snapshot: Snapshot) -> Iterator[Beyond]:
-    """Queues that hold more GPUs now than their new quota."""
-    used = {
-        (queue.name, each.resource): each.amount
-        for queue in snapshot.queues
-        for each in queue.usage
-        if not each.flavor
-    }
+    """Teams' Queues that hold more GPUs now than their new quota."""
+    used = _used(snapshot)
     for name, node in _nodes(head).items():
-        quota = node.figures["gpu"].quota
-        now = used.get((name, RESOURCE_OF["gpu"]), 0)
+        quota, now = node.figures["gpu"].quota, used.get(name, 0)
         if node.team is not None and not isinstance(quota, Unlimited) and now * 1000 > quota:
             yield Beyond(name, "gpu", now, quota)
+
+
+def stuck(head: Stack | None, snapshot: Snapshot) -> Iterator[Beyond]:
+    """Queues, departments' too, that hold as many GPUs as their new limit, or more. KAI ends nothing for
+    that, and starts nothing that would go further (docs/queues of kai-scheduler/KAI-Scheduler 0.17).
+    """
+    used = _used(snapshot)
+    for name, node in _nodes(head).items():
+        limit, now = node.figures["gpu"].limit, used.get(name, 0)
+        if now and not isinstance(limit, Unlimited) and now * 1000 >= limit:
+            yield Beyond(name, "gpu", now, limit)
+
+
+def _used(snapshot: Snapshot) -> dict[str, int]:
+    """Queue -> GPUs that it holds now. KAI names no flavor."""
+    return {
+        queue.name: each.amount
+        for queue in snapshot.queues
+        for each in queue.usage
+        if not each.flavor and each.resource == RESOURCE_OF["gpu"]
+    }
 
 
 def shown(resource: str, figure: Figure[int]) -> str:

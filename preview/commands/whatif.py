@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import math
 import sys
 import time
 from pathlib import Path
@@ -88,12 +89,17 @@ def add(commands: Commands) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
+    if not 0 < options.seconds < math.inf:
+        raise InputError(f"--seconds {options.seconds:g}: a side takes some. Fix: write 600.")
     base, head = (_stack(path) for path in (options.base, options.head))
     clock = _clock(options)
     snapshot = _snapshot(options, base)
     name = options.head.name.removeprefix("Pulumi.").removesuffix(".yaml")
     if Scheduler.KAI in (base.scheduler, head.scheduler):
-        _write(kai.report(name, base, head, snapshot), None, options)
+        if options.synthetic:
+            raise InputError("--synthetic makes up work for Kueue alone. Fix: --snapshot or --kubeconfig.")
+        told_of = name, base, head, snapshot
+        _write(kai.report(*told_of), kai.record(*told_of), options)
         return 0
     question = Question(snapshot=snapshot, clock=clock, most=options.seconds)
     answer = _answer(name, base, head, question)
@@ -143,7 +149,7 @@ def _snapshot(options: argparse.Namespace, base: Stack) -> Snapshot:
 def _clock(options: argparse.Namespace) -> Clock | None:
     if not options.duration:
         return None
-    if options.compress < 1:
+    if not 1 <= options.compress < math.inf:
         raise InputError(f"--compress {options.compress:g}: time cannot be stretched. Fix: write 1 or more.")
     lengths: dict[str, float] = {}
     for written in options.duration:

@@ -1,19 +1,23 @@
 """What can be told of a stack whose scheduler is KAI.
 
-KAI's scheduler is not among the programs that can be built here, so nothing is decided: what is told is who
-holds more than the new quota, which is arithmetic over the snapshot, and what would need a decision is named.
+KAI's scheduler is not among the programs that can be built here, so nothing is decided: what is told is
+arithmetic over what its queues hold now, and what would need a decision is named.
 """
 
-from typing import Final
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import Any, Final
 
-from model.stack import Stack
-from preview.changes import compare
-from preview.live import over
+from model.stack import Scheduler, Stack
+from preview.kai import Beyond, beyond, shown, stuck
 from preview.parts import Items, Name, Report, Section, StackReport, Text
 from preview.snapshot import Snapshot
 
 _VERDICT: Final = (
     "KAI schedules here, and its scheduler cannot be run here: nothing below is a decision of KAI's."
+)
+_OTHER: Final = (
+    "The snapshot is not of KAI: what its queues hold is unknown, so nobody can be said to hold too much."
 )
 _UNTOLD: Final = (
     "Which waiting gang starts, and when: KAI divides what is free by weight and by what queues have used.",
@@ -23,16 +27,43 @@ _UNTOLD: Final = (
 
 
 def report(name: str, base: Stack, head: Stack, snapshot: Snapshot) -> Report:
-    """Queues that hold more than their new quota, and the questions that stay open."""
-    found: list[Text] = [
-        (
-            Name(each.team),
-            f" holds {each.used} of ",
-            Name(each.pool.name),
-            f" and keeps a quota of {each.after}.",
-        )
-        for each in over(compare(base, head), snapshot)
-    ]
-    known = Section("Who holds more than the new quota", 2, (Items(tuple(found) or (("Nobody.",),)),))
-    untold = Section("What cannot be told without KAI", 1, (Items(tuple((each,) for each in _UNTOLD)),))
-    return Report((StackReport(Name(name), ((_VERDICT,),), (known, untold)),))
+    """Queues that hold more than their new quota or limit, and the questions that stay open."""
+    sections = [Section("What cannot be told without KAI", 1, (Items(tuple((each,) for each in _UNTOLD)),))]
+    verdict: list[Text] = [(_VERDICT,)]
+    if snapshot.scheduler is Scheduler.KAI:
+        sections = [*_known(base, head, snapshot), *sections]
+    else:
+        verdict.append((_OTHER,))
+    return Report((StackReport(Name(name), tuple(verdict), tuple(sections)),))
+
+
+def record(name: str, base: Stack, head: Stack, snapshot: Snapshot) -> dict[str, Any]:
+    """The same for programs: `decided` is False, and what stays open stands beside it."""
+    found: dict[str, Any] = {"stack": name, "scheduler": "kai", "decided": False, "untold": list(_UNTOLD)}
+    if snapshot.scheduler is Scheduler.KAI:
+        found |= {
+            "beyondQuota": [asdict(each) for each in beyond(head, snapshot)],
+            "beyondQuotaBefore": [asdict(each) for each in beyond(base, snapshot)],
+            "atLimit": [asdict(each) for each in stuck(head, snapshot)],
+        }
+    return found
+
+
+def _known(base: Stack, head: Stack, snapshot: Snapshot) -> Iterator[Section]:
+    before = {each.queue for each in beyond(base, snapshot)}
+    over = tuple(_over(each, is_new=each.queue not in before) for each in beyond(head, snapshot))
+    yield Section("Who holds more than the new quota", 3, (Items(over or (("Nobody.",),)),))
+    full = tuple(_full(each) for each in stuck(head, snapshot))
+    yield Section("Who cannot start anything more", 2, (Items(full or (("Nobody, by the limits.",),)),))
+
+
+def _over(found: Beyond, *, is_new: bool) -> Text:
+    quota = shown(found.resource, found.quota)
+    since = "with head only" if is_new else "as with base"
+    rule = "what is beyond can be reclaimed as soon as a queue within its quota asks"
+    return (Name(found.queue), f" holds {found.used} GPUs and has a quota of {quota}, {since}: {rule}.")
+
+
+def _full(found: Beyond) -> Text:
+    limit = shown(found.resource, found.quota)
+    return (Name(found.queue), f" holds {found.used} GPUs and may hold {limit}: nothing new starts below it.")

@@ -72,9 +72,6 @@ class Outcome:
     def unseen(self) -> int:
         return sum(1 for each in self.decisions.values() if each.fate is Fate.PENDING and not each.why)
 
-    def of(self, namespace: str, fate: Fate) -> list[Decision]:
-        return [each for each in self.decisions.values() if (each.namespace, each.fate) == (namespace, fate)]
-
 
 def condition(workload: object, kind: str) -> Mapping[str, object]:
     """A condition, empty where there is none."""

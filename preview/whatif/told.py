@@ -41,7 +41,7 @@ class Answer:
 def report(answer: Answer) -> Report:
     """The answer as a report: Markdown, HTML."""
     sections = (
-        Section("Teams", 4, (_teams(answer),)),
+        *_teams(answer),
         Section("GPUs in use", 3, (_gpus(answer),)),
         *_preempted(answer),
         *_waiting(answer),
@@ -79,7 +79,7 @@ def _verdict(answer: Answer) -> Iterable[Text]:
     for side, outcome in (("base", answer.base), ("head", answer.head)):
         if not outcome.is_settled:
             yield (f"Kueue was not done with {side} after {outcome.seconds:.0f} s: this is how far it came.",)
-        if outcome.unseen:
+        elif outcome.unseen:
             yield (f"{outcome.unseen} Workloads of {side} wait in a strict queue behind others, unseen.",)
     if answer.compression is not None:
         yield (
@@ -97,40 +97,51 @@ def _fates(outcome: Outcome) -> Counter[Fate]:
     return Counter(each.fate for each in outcome.decisions.values())
 
 
-def _teams(answer: Answer) -> Table:
-    head = ["Team", "keep running", "start", "preempted", "wait"]
+def _teams(answer: Answer) -> Iterable[Section]:
+    """Those whose figures differ, and, less important, the others."""
+    base, head = _by_team(answer.base), _by_team(answer.head)
+    titles = ["Team", "keep running", "start", "preempted", "wait"]
     if answer.compression is not None:
-        head.append("median wait to start")
-    rows = []
-    for namespace in sorted({each.namespace for each in answer.head.decisions.values()}):
-        row: list[Text] = [(Name(namespace),)]
-        row += [(_pair(answer, namespace, Fate.RUNNING),), (_pair(answer, namespace, Fate.ADMITTED),)]
-        row += [(_arrow(*(_preempted_of(side, namespace) for side in (answer.base, answer.head))),)]
-        row += [(_pair(answer, namespace, Fate.PENDING),)]
-        if answer.compression is not None:
-            row += [(_arrow(*(_wait(side, namespace) for side in (answer.base, answer.head))),)]
-        rows.append(tuple(row))
-    return Table(tuple(head), tuple(rows))
+        titles.append("median wait to start")
+    changed: list[tuple[Text, ...]] = []
+    same: list[tuple[Text, ...]] = []
+    for team in sorted(base.keys() | head.keys()):
+        before, after = (_figures(side.get(team, ()), answer.compression) for side in (base, head))
+        row: tuple[Text, ...] = (
+            (Name(team),),
+            *((_arrow(*pair),) for pair in zip(before, after, strict=True)),
+        )
+        (same if before == after else changed).append(row)
+    if changed:
+        yield Section("Teams that fare differently", 4, (Table(tuple(titles), tuple(changed)),))
+    if same:
+        yield Section("Teams that fare the same", 1, (Table(tuple(titles), tuple(same)),))
 
 
-def _pair(answer: Answer, namespace: str, fate: Fate) -> str:
-    return _arrow(len(answer.base.of(namespace, fate)), len(answer.head.of(namespace, fate)))
+def _by_team(outcome: Outcome) -> Mapping[str, list[Decision]]:
+    found: dict[str, list[Decision]] = {}
+    for each in outcome.decisions.values():
+        found.setdefault(each.namespace, []).append(each)
+    return found
 
 
-def _arrow(base: object, head: object) -> str:
-    return f"{head}" if base == head else f"{base} → {head}"
+def _figures(decisions: Iterable[Decision], compression: float | None) -> tuple[str, ...]:
+    """Of one team on one side, in the order of the table's titles."""
+    every = [*decisions]
+    fates = Counter(each.fate for each in every)
+    preempted = sum(each.is_preempted for each in every)
+    counts = (fates[Fate.RUNNING], fates[Fate.ADMITTED], preempted, fates[Fate.PENDING])
+    waits = () if compression is None else (_wait(every),)
+    return (*map(str, counts), *waits)
 
 
-def _preempted_of(outcome: Outcome, namespace: str) -> int:
-    return sum(1 for each in outcome.decisions.values() if each.namespace == namespace and each.is_preempted)
+def _arrow(base: str, head: str) -> str:
+    return head if base == head else f"{base} → {head}"
 
 
-def _wait(outcome: Outcome, namespace: str) -> str:
-    found = outcome.decisions.values()
-    waits = sorted(each.waited for each in found if each.namespace == namespace and each.waited is not None)
-    if not waits:
-        return "none started"
-    return f"{waits[len(waits) // 2] / 60:.0f} min"
+def _wait(decisions: Iterable[Decision]) -> str:
+    waits = sorted(each.waited for each in decisions if each.waited is not None)
+    return f"{waits[len(waits) // 2] / 60:.0f} min" if waits else "none started"
 
 
 def _gpus(answer: Answer) -> Table:

@@ -1,5 +1,6 @@
 """A stack that KAI schedules is told in KAI's words: quota, limit, weight, who is never evicted."""
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -7,12 +8,14 @@ import pytest
 
 import stackconfig
 from model.stack import Scheduler, Stack
+from preview.__main__ import main
 from preview.changes import compare
-from preview.kai import beyond, protected, queues, ranks
+from preview.kai import beyond, protected, queues, ranks, stuck
 from preview.markdown import comment
 from preview.report import report
 from preview.snapshot import Queue, Snapshot, Usage
 from preview.told import Told
+from preview.whatif import kai as whatif
 from tests.unit.preview.preview_world import LOCAL, ROOT
 
 KAI = ROOT / "stacks" / "Pulumi.kai-prod.yaml"
@@ -93,3 +96,46 @@ def test_a_change_of_the_scheduler_is_told_from_both_sides(base: Stack) -> None:
 def test_nothing_changes_in_kai_either(base: Stack) -> None:
     assert "**Nothing changes.**" in _comment(base, base)
     assert [*queues(base, base), *ranks(base, base), *protected(base, base)] == []
+
+
+def _holding(**queues: int) -> Snapshot:
+    used = (
+        Queue(name=name, parent="research", usage=(Usage("", "nvidia.com/gpu", amount),))
+        for name, amount in queues.items()
+    )
+    now = datetime(2026, 11, 21, 12, tzinfo=UTC)
+    return Snapshot(taken=now, scheduler=Scheduler.KAI, queues=tuple(used))
+
+
+def test_what_if_tells_who_is_beyond_the_new_quota_and_decides_nothing(base: Stack, tmp_path: Path) -> None:
+    head = _changed(tmp_path, ("quota: {a10g: 16}", "quota: {a10g: 12}"))
+    told = comment(whatif.report("kai", base, head, _holding(training=14, notebooks=4)))
+    assert "nothing below is a decision of KAI's" in told
+    assert "`training` holds 14 GPUs and has a quota of 12, with head only" in told
+    assert "What cannot be told without KAI" in told
+    found = whatif.record("kai", base, head, _holding(training=14))
+    assert found["decided"] is False
+    assert [each["queue"] for each in found["beyondQuota"]] == ["training"]
+    assert found["beyondQuotaBefore"] == []
+
+
+def test_what_if_tells_whose_new_limit_lets_nothing_more_start(base: Stack) -> None:
+    assert [each.queue for each in stuck(base, _holding(training=32, notebooks=1, research=20))] == [
+        "training"
+    ]
+    told = comment(whatif.report("kai", base, base, _holding(training=32)))
+    assert "`training` holds 32 GPUs and may hold 32: nothing new starts below it." in told
+
+
+def test_what_if_says_nobody_of_kais_queues_by_a_snapshot_of_kueue(base: Stack) -> None:
+    """What Kueue's queues hold is not what KAI's would: "nobody" would be a guess."""
+    other = replace(_holding(training=14), scheduler=Scheduler.KUEUE)
+    told = comment(whatif.report("kai", base, base, other))
+    assert "The snapshot is not of KAI" in told
+    assert "Nobody" not in told
+    assert "beyondQuota" not in whatif.record("kai", base, base, other)
+
+
+def test_what_if_makes_up_no_work_for_kai(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["what-if", "--base", str(KAI), "--head", str(KAI), "--synthetic", "10+5"]) == 2
+    assert "--synthetic makes up work for Kueue alone. Fix: --snapshot" in capsys.readouterr().err

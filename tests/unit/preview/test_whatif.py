@@ -6,11 +6,13 @@ import json
 from dataclasses import replace
 from datetime import UTC, datetime
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from model.stack import Stack
 from preview import markdown
+from preview.__main__ import main
 from preview.page import page
 from preview.snapshot import State, kueue
 from preview.whatif import stage, stored, told
@@ -18,6 +20,7 @@ from preview.whatif.outcome import Decision, Fate, Outcome
 from preview.whatif.synthetic import synthetic
 from preview.whatif.told import Answer
 from stackconfig import parse
+from tests.unit.preview.preview_world import ROOT
 
 _AT = datetime(2026, 1, 1, tzinfo=UTC)
 STACK: Stack = parse(
@@ -84,7 +87,43 @@ def test_foreign_names_and_reasons_stay_text(name: str, why: str) -> None:
     json.dumps(told.record(answer))
 
 
+@pytest.mark.parametrize(
+    "wrong", ["--compress=nan", "--compress=inf", "--compress=0.5", "--seconds=0", "--seconds=nan"]
+)
+def test_a_figure_that_is_none_is_refused_before_anything_starts(
+    wrong: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stack = str(ROOT / "stacks" / "Pulumi.local.yaml")
+    arguments = ["what-if", "--base", stack, "--head", stack, "--synthetic", "1+1", "--duration", "2h", wrong]
+    assert main(arguments) == 2
+    assert "Fix: " in capsys.readouterr().err
+
+
 def test_what_was_not_done_in_time_is_said() -> None:
     outcome = Outcome(decisions={}, used={}, is_settled=False, seconds=600.0)
     answer = Answer(name="lab", base=outcome, head=outcome, base_stack=STACK, head_stack=STACK)
     assert "Kueue was not done with head after 600 s" in markdown.comment(told.report(answer))
+
+
+def test_teams_that_fare_differently_stand_before_those_that_do_not() -> None:
+    def outcome(fate: Fate) -> Outcome:
+        decisions = [
+            Decision(namespace="team-a", name="one", fate=fate),
+            Decision(namespace="team-b", name="two", fate=Fate.RUNNING),
+        ]
+        return Outcome(
+            decisions={each.label: each for each in decisions}, used={}, is_settled=True, seconds=1.0
+        )
+
+    answer = Answer(
+        name="lab",
+        base=outcome(Fate.PENDING),
+        head=outcome(Fate.ADMITTED),
+        base_stack=STACK,
+        head_stack=STACK,
+    )
+    told_of = markdown.comment(told.report(answer))
+    differently, same = told_of.split("Teams that fare the same")
+    assert "| `team-a` | 0 | 0 → 1 | 0 | 1 → 0 |" in differently
+    assert "| `team-b` | 1 | 0 | 0 | 0 |" in same
+    assert "team-b" not in differently
