@@ -15,8 +15,10 @@ from controller.admission.executor import Executor
 from controller.admission.machine import decide
 from controller.admission.objects import Workload
 from controller.admission.situation import Situation
-from controller.admission.view import View
+from controller.admission.view import View, has_only_leases, lease_of, leases_of
+from controller.admission.waiters import Waiters
 from controller.gangs.actions import CreateRequest, CreateTemplates, Tell
+from controller.gangs.objects import Node
 from controller.gangs.pace import Pace
 from controller.kube.resource import Key
 from controller.runtime.controller import RequeueAfter, Result
@@ -44,20 +46,21 @@ class GangReconciler:
         clock: Callable[[], datetime] = utc_now,
     ) -> None:
         self._view, self._executor, self._wake, self._clock = view, executor, wake, clock
-        self._waiting: dict[str, set[Key]] = {"nodes": set(), "turn": set()}
+        self._nodes, self._turn = Waiters(), set[Key]()
         # Whose turn it is may be asked by one split gang at a time: between its look and its write, the
         # cache does not show that it has asked. (Two leaders can still cross; line.py mends that.)
         self._line = asyncio.Lock()
         self._pace = Pace()
 
-    def waiting_for_nodes(self) -> Iterable[Key]:
-        """The Workloads that news of any node may concern."""
-        return tuple(self._waiting["nodes"])
+    def waiting_for_nodes(self, before: Node | None, after: Node | None) -> Iterable[Key]:
+        """The Workloads that this news of a node may concern."""
+        node = after or before
+        return self._nodes.concerned(before, after, lease=lease_of(node)) if node else ()
 
     async def reconcile(self, key: Key) -> Result:
         workload = self._view.workloads.get(key)
-        for waiters in self._waiting.values():
-            waiters.discard(key)
+        self._nodes.discard(key)
+        self._turn.discard(key)
         for orphan in self._view.orphans(key, workload):
             await self._executor.release_orphan(orphan, of=key)
         if workload is None:
@@ -76,8 +79,11 @@ class GangReconciler:
         decision = decide(situation)
         if any(isinstance(action, StepIn) for action in decision.actions):
             self._pace.taken(workload.metadata.uid)
-        if decision.waits_for:
-            self._waiting[decision.waits_for].add(workload.key)
+        if decision.waits_for == "nodes":
+            only = leases_of(situation) if has_only_leases(situation) else frozenset[str]()
+            self._nodes.add(workload.key, only)
+        elif decision.waits_for == "turn":
+            self._turn.add(workload.key)
         await self._executor.run(decision.actions, workload=workload, check=check, flavors=situation.flavors)
         if any(not isinstance(action, CreateTemplates | CreateRequest | Tell) for action in decision.actions):
             self._call_next()
@@ -93,7 +99,7 @@ class GangReconciler:
 
     def _call_next(self) -> None:
         """Something was released or has become whole: whoever waits for a turn looks whether it is theirs."""
-        for key in tuple(self._waiting["turn"]):
+        for key in tuple(self._turn):
             self._wake(key)
 
     def _again(self, decisions: Sequence[Decision]) -> Result:

@@ -15,12 +15,14 @@ from controller.admission.checks import Checks
 from controller.admission.objects import ResourceFlavor, Workload
 from controller.admission.situation import Situation
 from controller.admission.templates import OWNING_WORKLOAD
+from controller.gangs.demand import Demand
 from controller.gangs.line import Place
 from controller.gangs.missing import is_settled
 from controller.gangs.missing import request_of as consumes
 from controller.gangs.objects import Belonging, Node, Pod, PodTemplate, ProvisioningRequest
-from controller.gangs.promises import Claim, outstanding
+from controller.gangs.promises import Claim, outstanding, pins_of
 from controller.gangs.retry import RETRY_AT
+from controller.gangs.split import Ask
 from controller.gangs.templates import POOL
 from controller.gangs.verify import Wanted, is_usable
 from controller.kube.resource import Key
@@ -209,12 +211,18 @@ class View:
                 yield self._plain(workload, check, now)
 
     def _nodes(self, mine: Situation) -> Iterable[Node]:
-        """The nodes of the gang's pools; all of them where a flavor does not select by our pool label."""
-        wanted = [demand for ask in mine.gang.asks for demand in ask.demands] + list(mine.gang.present)
-        pools = {demand.needs.node_selector.get(POOL_LABEL, "") for demand in wanted}
+        """The nodes of the gang's leases, and of its pools where it has none of its own; all of them where
+        no pool is named.
+        """
+        leases, pools = (
+            leases_of(mine),
+            {demand.needs.node_selector.get(POOL_LABEL, "") for demand in _unpinned(mine)},
+        )
         if "" in pools:
             return self.nodes.store
-        return [node for pool in sorted(pools) for node in self.nodes.store.by_index(BY_POOL, pool)]
+        leased = (node for lease in sorted(leases) for node in self.nodes.store.by_index(BY_LEASE, lease))
+        pooled = (node for pool in sorted(pools) for node in self.nodes.store.by_index(BY_POOL, pool))
+        return {node.metadata.name: node for node in (*leased, *pooled)}.values()
 
     def _pods(self, nodes: Iterable[Node]) -> Iterator[Pod]:
         for node in nodes:
@@ -245,6 +253,30 @@ class View:
     def _consumers(self, other: Situation) -> Iterator[Pod]:
         for request in other.current.values():
             yield from self.pods.store.by_index(BY_REQUEST, request.metadata.name)
+
+
+def leases_of(situation: Situation) -> frozenset[str]:
+    """The leases whose nodes are its own."""
+    pins = (_pin(situation, ask) for ask in situation.gang.asks)
+    return frozenset(pin for pin in pins if pin)
+
+
+def has_only_leases(situation: Situation) -> bool:
+    """Whether no node but those of its own leases can concern it."""
+    return not any(_unpinned(situation))
+
+
+def _unpinned(situation: Situation) -> Iterator[Demand]:
+    """What may run on nodes that others use as well."""
+    for ask in situation.gang.asks:
+        if not _pin(situation, ask):
+            yield from ask.demands
+    yield from situation.gang.present
+
+
+def _pin(situation: Situation, ask: Ask) -> str:
+    request = situation.current.get(ask.shape)
+    return pins_of(ask, request).get(GKE_LEASE_LABEL, "") if request else ""
 
 
 def _place(other: Situation) -> Place | None:

@@ -153,7 +153,7 @@ def _gangs(
     controller.watches(view.workloads, lambda workload: [workload.key])
     controller.watches(view.requests, lambda item: [workload_key(item)])
     controller.watches(view.templates, lambda item: [workload_key(item)])
-    controller.watches(view.nodes, lambda _: gangs.waiting_for_nodes())
+    controller.notices(view.nodes, gangs.waiting_for_nodes)
     controller.notices(view.nodes, view.leaning_on)
     controller.watches(
         flavors,

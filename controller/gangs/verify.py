@@ -43,7 +43,8 @@ def verify(
     wanted: Sequence[Wanted], *, nodes: Iterable[Node], pods: Iterable[Pod], claims: Sequence[Wanted] = ()
 ) -> tuple[Room, ...]:
     """Place the claims of others first, then ours; one Room for each of ours, in the given order."""
-    usable = [node for node in nodes if is_usable(node)]
+    everybody = (*claims, *wanted)
+    usable = [node for node in nodes if is_usable(node) and any(fits(each.needs, node) for each in everybody)]
     free = _free(usable, pods)
     for claim in _largest_first(claims):
         _place(claim, usable, free)

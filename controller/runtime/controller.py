@@ -100,9 +100,10 @@ class Controller(Generic[K]):
     def notices(
         self, informer: Informer[T], keys: Callable[[T | None, T | None], Iterable[K]]
     ) -> "Controller[K]":
-        """Reconcile `keys(before, after)` at each change of an informer that `watches` knows, where only the
-        difference tells whom it concerns.
+        """Reconcile `keys(before, after)` at each change of an informer, where only the difference tells whom
+        it concerns. Nothing of it is reconciled at the start, which waits until it is known.
         """
+        self._sources.append(_Source(informer, lambda _: ()))
 
         def changed(before: T | None, after: T | None) -> None:
             obj = after or before
