@@ -18,6 +18,7 @@ from fractions import Fraction
 from typing import Any, Final
 
 from localplane.bare import ControlPlane
+from tests.nodes import make_ready
 
 Json = dict[str, Any]
 
@@ -55,7 +56,7 @@ class StandIn:
     def _step(self) -> None:
         clusters = self._items(f"/apis/ray.io/v1/namespaces/{self._namespace}/rayclusters")
         self._kuberay(clusters)
-        nodes = self._ready_nodes()
+        nodes = make_ready(self._server)
         pods = self.pods()
         if not self.paused.is_set():
             for cluster in clusters:
@@ -146,22 +147,6 @@ class StandIn:
             if (queue.get("status") or {}).get("allocated") != allocated:
                 body = {"status": {"allocated": allocated}}
                 self._server.call("PATCH", f"{QUEUES}/{name}/status", body, content_type=_MERGE)
-
-    # KWOK
-
-    def _ready_nodes(self) -> list[Json]:
-        nodes = self._items("/api/v1/nodes")
-        ready = {"type": "Ready", "status": "True", "reason": "KwokReady", "message": ""}
-        for node in nodes:
-            if not any(each["type"] == "Ready" for each in node["status"].get("conditions", [])):
-                path = f"/api/v1/nodes/{node['metadata']['name']}/status"
-                self._server.call("PATCH", path, {"status": {"conditions": [ready]}}, content_type=_MERGE)
-            taints = node["spec"].get("taints", [])
-            kept = [taint for taint in taints if taint["key"] != "node.kubernetes.io/not-ready"]
-            if kept != taints:
-                path = f"/api/v1/nodes/{node['metadata']['name']}"
-                self._server.call("PATCH", path, {"spec": {"taints": kept}}, content_type=_MERGE)
-        return nodes
 
 
 def gpus(pod: Json) -> Fraction:

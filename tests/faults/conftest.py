@@ -1,0 +1,60 @@
+"""One plane for all tests of a process, and what each of them begins and ends with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from localplane import bare
+from tests.faults import gangs, oracle
+from tests.faults import plane as planes
+from tests.faults.plane import Plane
+from tests.faults.proxy import Proxy
+from tests.faults.seeds import is_soak
+from tests.faults.stage import Stage
+
+
+@pytest.fixture(scope="session")
+def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Plane]:
+    programs = bare.found()
+    if programs is None:
+        pytest.skip("no etcd, kube-apiserver and kueue: build them with `make build`, or set MUSTER_ARTIFACTS")
+    with planes.plane(tmp_path_factory.mktemp("faults"), programs) as made:
+        yield made
+
+
+@pytest.fixture(scope="session")
+def undisturbed(plane: Plane, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """How a gang's story ends when nothing happens: what all the others are compared with."""
+    with Proxy(plane.server).serving() as proxy:
+        stage = Stage(plane, proxy, tmp_path_factory.mktemp("undisturbed"))
+        with stage.manager().kept() as manager:
+            name = stage.submit()
+            stage.eventually("it is admitted", lambda: gangs.is_admitted(plane, name))
+            seen = oracle.picture(plane, name)
+            stage.end(name)
+            stage.judge()
+        assert manager.exits == []
+        assert (seen["state"], seen["templates"], len(seen["requests"])) == ("Ready", 2, 2)
+        return seen
+
+
+@pytest.fixture
+def stage(plane: Plane, undisturbed: dict[str, Any], tmp_path: Path) -> Iterator[Stage]:
+    with Proxy(plane.server).serving() as proxy:
+        made = Stage(plane, proxy, tmp_path, undisturbed)
+        try:
+            yield made
+        finally:
+            made.clear()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What is marked `soak` takes minutes: `make soak` runs it."""
+    if not is_soak():
+        for item in items:
+            if item.get_closest_marker("soak"):
+                item.add_marker(pytest.mark.skip(reason="exhaustive: make soak SEEDS=n"))

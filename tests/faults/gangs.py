@@ -1,0 +1,91 @@
+"""The work of these tests: a bare Workload over two pools, so that it needs two requests, and no Ray.
+
+One head on l4, two workers on h100. Written as Kueue's webhooks would leave it, because nobody defaults it here.
+"""
+
+from __future__ import annotations
+
+import urllib.error
+from typing import Any, Final
+
+from model import names
+from tests.faults.plane import KUEUE, MERGE, PROVISIONING, Plane, items
+
+PIECES: Final = {"head": ("l4", 1), "workers": ("h100", 2)}
+TEAM: Final = "team-a"
+
+
+def submit(
+    plane: Plane, name: str, *, team: str = TEAM, priority: str = "dev", pieces: dict[str, tuple[str, int]] = PIECES
+) -> dict[str, Any]:
+    """PodSet -> (pool, pods of one GPU each)."""
+    body = {
+        "apiVersion": names.KUEUE_API_VERSION,
+        "kind": "Workload",
+        "metadata": {"name": name, "namespace": team},
+        "spec": {
+            "queueName": "default",
+            "active": True,
+            "priority": next(each.value for each in plane.stack.priorities if each.name == priority),
+            "podSets": [
+                {"name": pod_set, "count": count, "template": {"spec": _pod(pool)}}
+                for pod_set, (pool, count) in pieces.items()
+            ],
+        },
+    }
+    return dict(plane.server.call("POST", f"{KUEUE}/namespaces/{team}/workloads", body))
+
+
+def _pod(pool: str) -> dict[str, Any]:
+    gpu = {"nvidia.com/gpu": "1"}
+    resources = {"requests": {"cpu": "100m", **gpu}, "limits": gpu}
+    return {
+        "restartPolicy": "Never",
+        "nodeSelector": {names.POOL_LABEL: pool},
+        "tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}],
+        "containers": [{"name": "work", "image": "none", "resources": resources}],
+    }
+
+
+def path(name: str, team: str = TEAM) -> str:
+    return f"{KUEUE}/namespaces/{team}/workloads/{name}"
+
+
+def read(plane: Plane, name: str, team: str = TEAM) -> dict[str, Any] | None:
+    try:
+        return dict(plane.server.call("GET", path(name, team)))
+    except urllib.error.HTTPError as refusal:
+        if refusal.code == 404:
+            return None
+        raise
+
+
+def end(plane: Plane, name: str, team: str = TEAM) -> None:
+    plane.server.call("DELETE", path(name, team))
+
+
+def patch(plane: Plane, name: str, body: dict[str, Any], team: str = TEAM) -> None:
+    plane.server.call("PATCH", path(name, team), body, content_type=MERGE)
+
+
+def holds(workload: dict[str, Any] | None, condition: str) -> bool:
+    found = ((workload or {}).get("status") or {}).get("conditions") or []
+    return any(each["type"] == condition and each["status"] == "True" for each in found)
+
+
+def entry(workload: dict[str, Any] | None) -> dict[str, Any]:
+    """Our check's answer; empty when there is none."""
+    found = ((workload or {}).get("status") or {}).get("admissionChecks") or []
+    return next((each for each in found if each["name"] == names.ADMISSION_CHECK), {})
+
+
+def is_admitted(plane: Plane, name: str, team: str = TEAM) -> bool:
+    return holds(read(plane, name, team), "Admitted")
+
+
+def requests(plane: Plane, team: str = TEAM) -> list[dict[str, Any]]:
+    return items(plane.server, f"{PROVISIONING}/namespaces/{team}/provisioningrequests")
+
+
+def templates(plane: Plane, team: str = TEAM) -> list[dict[str, Any]]:
+    return items(plane.server, f"/api/v1/namespaces/{team}/podtemplates")

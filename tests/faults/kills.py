@@ -1,0 +1,46 @@
+"""A power cut at a chosen write.
+
+Decides when: at the n-th write of the manager about gangs, before the server has heard of it, or after it has
+written and before the manager knows. Leaves starting the next one to `Manager.kept`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tests.faults.managers import Manager
+from tests.faults.proxy import Break, Call, Fault
+
+
+@dataclass(slots=True)
+class Kill:
+    """The plan: the manager dies at its write `number`, and with `again` at every such multiple."""
+
+    manager: Manager
+    number: int
+    before: bool = False
+    again: bool = False
+    writes: int = 0
+    kills: int = 0
+    _due: Call | None = None
+
+    def judge(self, call: Call) -> Break | None:
+        if not call.writes:
+            return None
+        self.writes += 1
+        if self.writes % self.number or (self.kills and not self.again):
+            return None
+        if not self.before:
+            self._due = call
+            return None
+        self._strike()
+        return Break(Fault.CUT)
+
+    def done(self, call: Call) -> None:
+        if call is self._due:
+            self._strike()
+
+    def _strike(self) -> None:
+        self._due = None
+        self.kills += 1
+        self.manager.kill()

@@ -1,0 +1,93 @@
+"""Where one test plays: the plane, a proxy, managers, and the oracle over all that has happened meanwhile."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from tests.faults import gangs, history, oracle
+from tests.faults.managers import Manager
+from tests.faults.plane import KUEUE, Plane, items, tail
+from tests.faults.proxy import Calm, Proxy
+from tests.faults.waiting import eventually
+
+_NUMBERS = itertools.count()
+
+
+@dataclass(slots=True)
+class Stage:
+    """`undisturbed`: the end of a story without faults. `began`: where the oracle begins to look."""
+
+    plane: Plane
+    proxy: Proxy
+    folder: Path
+    undisturbed: dict[str, Any] = field(default_factory=dict)
+    began: int = 0
+    _managers: list[Manager] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.began = history.revision(self.plane.server.etcd)
+
+    @property
+    def log(self) -> Path:
+        return self.folder / "manager.log"
+
+    def manager(self, **more: Any) -> Manager:
+        """One that meets the faults of our proxy."""
+        made = Manager(self.plane.manager_kubeconfig(self.proxy.url), self.log, **more)
+        self._managers.append(made)
+        return made
+
+    def eventually(self, what: str, reached: Callable[[], Any]) -> Any:
+        return eventually(what, reached, told=self._told)
+
+    def _told(self) -> str:
+        """What a person would look at."""
+        workloads = items(self.plane.server, f"{KUEUE}/workloads")
+        names = ((each["metadata"]["name"], each["metadata"]["namespace"]) for each in workloads)
+        seen = "\n".join(f"{name}: {oracle.picture(self.plane, name, team)}" for name, team in names)
+        return f"{seen}\nundisturbed: {self.undisturbed}\n{self.proxy.plan}\n{tail(self.log)}"
+
+    def submit(self, team: str = gangs.TEAM, **more: Any) -> str:
+        """A gang of its own name."""
+        name = f"gang-{next(_NUMBERS)}"
+        gangs.submit(self.plane, name, team=team, **more)
+        return name
+
+    def runs(self, *names: str, team: str = gangs.TEAM) -> None:
+        """Until they run, with all that they were promised and nothing else."""
+        for name in names:
+            self.eventually(f"{name} is admitted", partial(gangs.is_admitted, self.plane, name, team))
+            self.eventually(f"{name} ends as undisturbed", partial(self._is_whole, name, team))
+
+    def _is_whole(self, name: str, team: str) -> bool:
+        return oracle.picture(self.plane, name, team) == self.undisturbed
+
+    def end(self, *names: str, team: str = gangs.TEAM) -> None:
+        """Until nothing is left of them."""
+        for name in names:
+            gangs.end(self.plane, name, team)
+        self.eventually("nothing is left", lambda: not oracle.leftovers(self.plane))
+
+    def judge(self) -> None:
+        """The oracle over everything since the test began."""
+        found = oracle.leftovers(self.plane)
+        assert not found, f"left over: {found}"
+        oracle.check(self.plane, since=self.began)
+
+    def clear(self) -> None:
+        """For the next test, whatever this one has left."""
+        for manager in self._managers:
+            manager.end()
+        self.plane.mend()
+        self.proxy.plan = Calm()
+        for each in items(self.plane.server, f"{KUEUE}/workloads"):
+            gangs.end(self.plane, each["metadata"]["name"], each["metadata"]["namespace"])
+        for team in ("team-a", "team-b"):
+            spaces = (f"{gangs.PROVISIONING}/namespaces/{team}/provisioningrequests", f"/api/v1/namespaces/{team}/podtemplates")
+            for path in spaces:
+                self.plane.server.call("DELETE", path)

@@ -1,0 +1,72 @@
+"""Two managers at a time, by mistake or after a pause: nothing is asked for twice.
+
+Election keeps two from working on the same gangs; what is asked for stays right without it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from model import names
+from tests.faults.managers import Manager
+from tests.faults.proxy import Break, Call, Fault, Proxy
+from tests.faults.stage import Stage
+
+_LEASE = f"/apis/coordination.k8s.io/v1/namespaces/{names.SYSTEM_NAMESPACE}/leases/gang-admission"
+
+
+class _Late:
+    """Whoever meets this hears of everything late, and acts on what was."""
+
+    def judge(self, call: Call) -> Break | None:
+        return Break(Fault.DELAY, seconds=0.4) if call.verb == "watch" else None
+
+    def done(self, call: Call) -> None: ...
+
+
+def test_two_replicas_without_election_of_which_one_lives_in_the_past_ask_once(stage: Stage) -> None:
+    with Proxy(stage.plane.server, plan=_Late()).serving() as past:
+        late = Manager(stage.plane.manager_kubeconfig(past.url), stage.folder / "late.log", identity="late")
+        with stage.manager().kept() as prompt, late.kept():
+            stage.plane.fault("out", pool="l4", kind="stock-out", count=1)
+            gangs = [stage.submit() for _ in range(3)]
+            stage.runs(*gangs)
+            stage.end(*gangs)
+            stage.judge()
+        assert past.writes, "both have worked"
+        assert prompt.exits == late.exits == []
+
+
+def test_a_leader_that_was_stopped_for_longer_than_its_lease_writes_nothing_and_ends(stage: Stage) -> None:
+    """And the one who took over finishes."""
+    with Proxy(stage.plane.server).serving() as other:
+        second = Manager(
+            stage.plane.manager_kubeconfig(other.url), stage.folder / "second.log", identity="second", elects=True
+        )
+        first = stage.manager(identity="first", elects=True)
+        first.start()
+        stage.eventually("the first leads", lambda: _holder(stage) == "first")
+        try:
+            with second.kept():
+                gang = stage.submit()
+                stage.eventually("the first has asked", lambda: stage.proxy.writes)
+                first.freeze()
+                stage.eventually("the second leads", lambda: _holder(stage) == "second")
+                written = len(stage.proxy.writes)
+                first.thaw()
+                stage.eventually("the first has ended", lambda: not first.is_alive)
+                assert first.exit_code == 1
+                assert len(stage.proxy.writes) == written, "not one write after the pause"
+                stage.runs(gang)
+                stage.end(gang)
+                stage.judge()
+        finally:
+            first.thaw()
+            first.end()
+            stage.plane.server.call("DELETE", _LEASE)
+
+
+def _holder(stage: Stage) -> Any:
+    return stage.plane.server.call("GET", _LEASE)["spec"].get("holderIdentity")
+
+

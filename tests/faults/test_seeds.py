@@ -1,0 +1,53 @@
+"""Under any schedule of broken calls and watches, gangs end as if nothing had happened.
+
+The schedule is drawn from the seed alone and is printed when a test fails; the same seed breaks the same calls.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.faults.proxy import Call
+from tests.faults.schedule import MENU, Schedule
+from tests.faults.seeds import seeds
+from tests.faults.stage import Stage
+
+_CALLS = [
+    Call(verb, resource, "/")
+    for resource in ("workloads", "workloads/status", "provisioningrequests", "podtemplates", "nodes")
+    for verb in ("get", "list", "watch", "create", "apply", "patch", "delete")
+]
+
+
+@pytest.mark.parametrize("seed", seeds())
+def test_gangs_outlive_a_schedule_of_faults(stage: Stage, seed: int) -> None:
+    """Two at a time, one of which loses its capacity once."""
+    stage.proxy.plan = schedule = Schedule(seed)
+    manager = stage.manager()
+    with manager.kept():
+        first = stage.submit()
+        stage.plane.fault(f"out-{seed}", pool="l4", kind="stock-out", count=1)
+        second = stage.submit()
+        stage.runs(first, second)
+        stage.end(first, second)
+        print(schedule)
+        stage.judge()
+    assert manager.exits == [], "no fault between it and the server ends the manager"
+    assert len(schedule.story) > 10
+
+
+def test_a_seed_breaks_the_same_calls_again_and_leaves_no_fault_out() -> None:
+    one, again = Schedule(7), Schedule(7)
+    for call in _CALLS * 30:
+        assert one.judge(call) == again.judge(call)
+    assert one.story == again.story
+    assert one.met == MENU
+    assert Schedule(8).judge(_CALLS[0]) is None or Schedule(8).story != one.story
+
+
+@pytest.mark.parametrize("call", _CALLS, ids=str)
+def test_every_schedule_ends(call: Call) -> None:
+    schedule = Schedule(3)
+    broken = [schedule.judge(call) for _ in range(100)]
+    assert any(broken[:20])
+    assert not any(broken[20:])
