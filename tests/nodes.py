@@ -1,4 +1,4 @@
-"""What KWOK and the node lifecycle controller do for Node objects without a machine. Test code: it is neither."""
+"""What KWOK and the node lifecycle controller do for Node objects without a machine. Test code."""
 
 from __future__ import annotations
 

@@ -30,11 +30,13 @@ class Process:
         self._child: subprocess.Popen[bytes] | None = None
         self._guard: subprocess.Popen[bytes] | None = None
 
-    def start(self) -> None:
-        """In a process group of its own, so that a Ctrl-C reaches it only through us."""
+    def start(self, *also: str) -> None:
+        """In a process group of its own, so that a Ctrl-C reaches it only through us. `also`: arguments for
+        this time only.
+        """
         with self.log.open("ab") as log:
             self._child = subprocess.Popen(
-                self._argv,
+                [*self._argv, *also],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from localplane import bare
-from tests.faults import gangs, oracle
+from tests.faults import ending, gangs
 from tests.faults import plane as planes
 from tests.faults.plane import Plane
 from tests.faults.proxy import Proxy
@@ -21,7 +21,9 @@ from tests.faults.stage import Stage
 def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Plane]:
     programs = bare.found()
     if programs is None:
-        pytest.skip("no etcd, kube-apiserver and kueue: build them with `make build`, or set MUSTER_ARTIFACTS")
+        pytest.skip(
+            "no etcd, kube-apiserver and kueue: build them with `make build`, or set MUSTER_ARTIFACTS"
+        )
     with planes.plane(tmp_path_factory.mktemp("faults"), programs) as made:
         yield made
 
@@ -34,7 +36,7 @@ def undisturbed(plane: Plane, tmp_path_factory: pytest.TempPathFactory) -> dict[
         with stage.manager().kept() as manager:
             name = stage.submit()
             stage.eventually("it is admitted", lambda: gangs.is_admitted(plane, name))
-            seen = oracle.picture(plane, name)
+            seen = ending.picture(plane, name)
             stage.end(name)
             stage.judge()
         assert manager.exits == []

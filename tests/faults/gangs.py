@@ -1,11 +1,12 @@
 """The work of these tests: a bare Workload over two pools, so that it needs two requests, and no Ray.
 
-One head on l4, two workers on h100. Written as Kueue's webhooks would leave it, because nobody defaults it here.
+One head on l4, two workers on h100. Written as Kueue's webhooks would leave it: nobody defaults it here.
 """
 
 from __future__ import annotations
 
 import urllib.error
+from collections.abc import Mapping
 from typing import Any, Final
 
 from model import names
@@ -16,7 +17,13 @@ TEAM: Final = "team-a"
 
 
 def submit(
-    plane: Plane, name: str, *, team: str = TEAM, priority: str = "dev", pieces: dict[str, tuple[str, int]] = PIECES
+    plane: Plane,
+    name: str,
+    *,
+    team: str = TEAM,
+    priority: str = "dev",
+    pieces: Mapping[str, tuple[str, int]] = PIECES,
+    queue: str = "default",
 ) -> dict[str, Any]:
     """PodSet -> (pool, pods of one GPU each)."""
     body = {
@@ -24,7 +31,7 @@ def submit(
         "kind": "Workload",
         "metadata": {"name": name, "namespace": team},
         "spec": {
-            "queueName": "default",
+            "queueName": queue,
             "active": True,
             "priority": next(each.value for each in plane.stack.priorities if each.name == priority),
             "podSets": [

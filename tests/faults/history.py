@@ -1,29 +1,28 @@
 """Every state that the store has had, one after another.
 
 etcd numbers each write of the whole cluster, so one walk through its own history sees what no client between
-two looks would have seen, and what a killed API server has told nobody. (Its JSON gateway:
-etcd.io/docs/v3.6/dev-guide/api_grpc_gateway; the store keeps JSON, see plane.py.)
+two looks would have seen, and what a killed API server has told nobody. The store keeps JSON (see plane.py).
 """
 
 from __future__ import annotations
 
 import base64
 import json
-import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
+from tests.faults import etcd as store
+
 Json = dict[str, Any]
 
-_SECONDS: Final = 30
-_EVERYTHING: Final = base64.b64encode(b"\0").decode()
 _PREFIXES: Final = {
     "Workload": "/registry/kueue.x-k8s.io/workloads/",
     "ProvisioningRequest": "/registry/autoscaling.x-k8s.io/provisioningrequests/",
     "PodTemplate": "/registry/podtemplates/",
     "Node": "/registry/minions/",
 }
+KINDS: Final = tuple(_PREFIXES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,9 +38,7 @@ class Change:
 
 def revision(etcd: str) -> int:
     """The number of the last write."""
-    question = {"key": _EVERYTHING, "countOnly": True}
-    with urllib.request.urlopen(_post(f"{etcd}/v3/kv/range", question), timeout=_SECONDS) as answer:
-        return int(json.loads(answer.read())["header"]["revision"])
+    return int(store.ask(etcd, "kv/range", {"key": _text("/"), "countOnly": True})["header"]["revision"])
 
 
 def changes(etcd: str, *, since: int, until: int) -> Iterator[Change]:
@@ -50,49 +47,49 @@ def changes(etcd: str, *, since: int, until: int) -> Iterator[Change]:
     for name, value in _objects(etcd, since):
         held[name] = value
         yield Change(since, _kind(name), name, None, value)
-    for number, name, value in _writes(etcd, since + 1, until):
-        kind = _kind(name)
+    for number, name, written in _writes(etcd, since + 1, until):
+        if not _kind(name):
+            continue
         before = held.pop(name, None)
-        if value is not None:
-            held[name] = value
-        if kind:
-            yield Change(number, kind, name, before, value)
+        if written is not None:
+            held[name] = written
+        yield Change(number, _kind(name), name, before, written)
 
 
 def _objects(etcd: str, at: int) -> Iterator[tuple[str, Json]]:
     for prefix in _PREFIXES.values():
-        end = prefix[:-1] + chr(ord("/") + 1)
-        question = {"key": _text(prefix), "range_end": _text(end), "revision": str(at)}
-        with urllib.request.urlopen(_post(f"{etcd}/v3/kv/range", question), timeout=_SECONDS) as answer:
-            for pair in json.loads(answer.read()).get("kvs", ()):
-                yield base64.b64decode(pair["key"]).decode(), _decoded(pair)
+        question = {"key": _text(prefix), "range_end": _text(_after(prefix)), "revision": str(at)}
+        for pair in store.ask(etcd, "kv/range", question).get("kvs", ()):
+            yield _name(pair), _decoded(pair)
 
 
 def _writes(etcd: str, start: int, end: int) -> Iterator[tuple[int, str, Json | None]]:
     if start > end:
         return
-    create = {"key": _EVERYTHING, "range_end": _EVERYTHING, "start_revision": str(start)}
-    with urllib.request.urlopen(
-        _post(f"{etcd}/v3/watch", {"create_request": create}), timeout=_SECONDS
-    ) as stream:
-        for line in stream:
-            result = json.loads(line)["result"]
-            assert "compact_revision" not in result, "the store has forgotten: this test takes too long"
-            for event in result.get("events", ()):
-                pair = event["kv"]
-                number = int(pair["mod_revision"])
-                if number > end:
-                    return
-                name = base64.b64decode(pair["key"]).decode(errors="replace")
-                yield number, name, None if event.get("type") == "DELETE" or not _kind(name) else _decoded(pair)
-            if int(result["header"]["revision"]) >= end and result.get("events"):
-                last = int(result["events"][-1]["kv"]["mod_revision"])
-                if last >= end:
-                    return
+    everything = {"key": _text("\0"), "range_end": _text("\0"), "start_revision": str(start)}
+    for line in store.stream(etcd, "watch", {"create_request": everything}):
+        assert "compact_revision" not in line["result"], "the store has forgotten: this test takes too long"
+        for event in line["result"].get("events", ()):
+            number, name = int(event["kv"]["mod_revision"]), _name(event["kv"])
+            if number > end:
+                return
+            is_gone = event.get("type") == "DELETE" or not _kind(name)
+            yield number, name, None if is_gone else _decoded(event["kv"])
+            if number == end:
+                return
 
 
 def _kind(name: str) -> str:
     return next((kind for kind, prefix in _PREFIXES.items() if name.startswith(prefix)), "")
+
+
+def _after(prefix: str) -> str:
+    """The first name that does not begin so."""
+    return prefix[:-1] + chr(ord(prefix[-1]) + 1)
+
+
+def _name(pair: Json) -> str:
+    return base64.b64decode(pair["key"]).decode(errors="replace")
 
 
 def _decoded(pair: Json) -> Json:
@@ -101,7 +98,3 @@ def _decoded(pair: Json) -> Json:
 
 def _text(word: str) -> str:
     return base64.b64encode(word.encode()).decode()
-
-
-def _post(url: str, body: Json) -> urllib.request.Request:
-    return urllib.request.Request(url, data=json.dumps(body).encode(), method="POST")  # noqa: S310 - our own

@@ -132,7 +132,7 @@ def _serve(argv: list[str], clocks: tuple[float, ...], log: str) -> None:
 
 def _hasten() -> None:
     """Constants of the program, and arguments that had them as a default when they were read."""
-    lease.LEASE_SECONDS, lease.RENEW_DEADLINE = 6, 4.0  # type: ignore[misc]
+    lease.LEASE_SECONDS, lease.RENEW_DEADLINE = 6, 4.0
     lease.RETRY_PERIOD, lease.ATTEMPT_TIMEOUT = 0.5, 1.5
     transport.RETRY_CAP = 0.5
     _default(transport.Call.__init__, "timeout", 3.0)
@@ -160,5 +160,5 @@ def _skew(clocks: tuple[float, ...]) -> None:
         now[0] = next(offsets)
 
     signal.signal(signal.SIGUSR1, jumped)
-    wiring.utc_now = clock  # type: ignore[attr-defined]
+    vars(wiring)["utc_now"] = clock
     _default(reconciler.GangReconciler.__init__, "clock", clock)

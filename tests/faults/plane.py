@@ -28,8 +28,8 @@ from model import gangpolicy, names
 from model.render import gang, kueue
 from model.stack import Stack
 from stackconfig import load
-from tests.integration.kueue_api.objects import apply
 from tests.faults.jobs import finish_evictions
+from tests.integration.kueue_api.objects import apply
 from tests.nodes import make_ready
 from tests.unit.model.kueue_files import rendered
 
@@ -167,5 +167,3 @@ def items(server: ControlPlane, path: str) -> list[dict[str, Any]]:
 
 def tail(log: Path, size: int = 6000) -> str:
     return log.read_bytes()[-size:].decode(errors="replace") if log.exists() else ""
-
-

@@ -38,6 +38,7 @@ class Fault(StrEnum):
     DELAY = "delay"  # later
     FREEZE = "freeze"  # nothing comes any more, and nobody closes
     TRUNCATE = "truncate"  # half of the answer
+    NOT_FOUND = "404"
     CONFLICT = "409"
     GONE = "410"
     TOO_MANY = "429"
@@ -49,6 +50,7 @@ class Fault(StrEnum):
 
 
 _STATUS: Final = {
+    Fault.NOT_FOUND: (404, "NotFound"),
     Fault.CONFLICT: (409, "Conflict"),
     Fault.GONE: (410, "Expired"),
     Fault.TOO_MANY: (429, "TooManyRequests"),
@@ -104,14 +106,19 @@ class Calm:
 
 @dataclass(slots=True)
 class Proxy:
-    """`plan` may be exchanged at any time; it takes effect with the next call. `writes`: gangs' writes that
-    have arrived here, in order.
+    """`plan` may be exchanged at any time; it takes effect with the next call. `calls` have arrived here, in
+    order.
     """
 
     server: ControlPlane
     plan: Plan = field(default_factory=Calm)
     url: str = ""
-    writes: list[Call] = field(default_factory=list)
+    calls: list[Call] = field(default_factory=list)
+
+    @property
+    def writes(self) -> list[Call]:
+        """Those about gangs that would change something."""
+        return [call for call in self.calls if call.writes]
 
     @contextmanager
     def serving(self, context: ssl.SSLContext | None = None, *, port: int = 0) -> Iterator[Proxy]:
@@ -155,8 +162,7 @@ class Proxy:
 
     async def _answer(self, request: web.Request, session: aiohttp.ClientSession) -> web.StreamResponse:
         call = _read(request)
-        if call.writes:
-            self.writes.append(call)
+        self.calls.append(call)
         found = self.plan.judge(call)
         exchange = _Exchange(self.server.url, request, session, await request.read())
         try:
@@ -258,7 +264,9 @@ class _Exchange:
                     await stream.write(line[: len(line) // 2])
                     return False
                 case Fault.GONE | Fault.GAP:
-                    await stream.write(_event_of_error() if broken.fault is Fault.GAP else line + _event_of_error())
+                    await stream.write(
+                        _event_of_error() if broken.fault is Fault.GAP else line + _event_of_error()
+                    )
                     return True
                 case _:
                     return False

@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
-from tests.faults import gangs, history, oracle
+from tests.faults import ending, gangs, history, oracle
 from tests.faults.managers import Manager
-from tests.faults.plane import KUEUE, Plane, items, tail
+from tests.faults.plane import KUEUE, PROVISIONING, Plane, items, tail
 from tests.faults.proxy import Calm, Proxy
 from tests.faults.waiting import eventually
 
-_NUMBERS = itertools.count()
+_NUMBERS: Final = itertools.count()
+_KINDS: Final = (
+    f"{KUEUE}/namespaces/{{}}/workloads",
+    f"{PROVISIONING}/namespaces/{{}}/provisioningrequests",
+    "/api/v1/namespaces/{}/podtemplates",
+)
 
 
 @dataclass(slots=True)
@@ -49,13 +55,19 @@ class Stage:
         """What a person would look at."""
         workloads = items(self.plane.server, f"{KUEUE}/workloads")
         names = ((each["metadata"]["name"], each["metadata"]["namespace"]) for each in workloads)
-        seen = "\n".join(f"{name}: {oracle.picture(self.plane, name, team)}" for name, team in names)
+        seen = "\n".join(f"{name}: {ending.picture(self.plane, name, team)}" for name, team in names)
         return f"{seen}\nundisturbed: {self.undisturbed}\n{self.proxy.plan}\n{tail(self.log)}"
 
     def submit(self, team: str = gangs.TEAM, **more: Any) -> str:
-        """A gang of its own name."""
+        """A gang of its own name; a server that has just started takes it a little later."""
         name = f"gang-{next(_NUMBERS)}"
-        gangs.submit(self.plane, name, team=team, **more)
+
+        def submitted() -> bool:
+            with suppress(OSError):  # HTTPError is one
+                gangs.submit(self.plane, name, team=team, **more)
+            return gangs.read(self.plane, name, team) is not None
+
+        self.eventually(f"{name} is submitted", submitted)
         return name
 
     def runs(self, *names: str, team: str = gangs.TEAM) -> None:
@@ -65,17 +77,17 @@ class Stage:
             self.eventually(f"{name} ends as undisturbed", partial(self._is_whole, name, team))
 
     def _is_whole(self, name: str, team: str) -> bool:
-        return oracle.picture(self.plane, name, team) == self.undisturbed
+        return ending.picture(self.plane, name, team) == self.undisturbed
 
     def end(self, *names: str, team: str = gangs.TEAM) -> None:
         """Until nothing is left of them."""
         for name in names:
             gangs.end(self.plane, name, team)
-        self.eventually("nothing is left", lambda: not oracle.leftovers(self.plane))
+        self.eventually("nothing is left", lambda: not ending.leftovers(self.plane))
 
     def judge(self) -> None:
         """The oracle over everything since the test began."""
-        found = oracle.leftovers(self.plane)
+        found = ending.leftovers(self.plane)
         assert not found, f"left over: {found}"
         oracle.check(self.plane, since=self.began)
 
@@ -85,9 +97,10 @@ class Stage:
             manager.end()
         self.plane.mend()
         self.proxy.plan = Calm()
-        for each in items(self.plane.server, f"{KUEUE}/workloads"):
-            gangs.end(self.plane, each["metadata"]["name"], each["metadata"]["namespace"])
+        eventually("the stage is empty", self._cleared)
+
+    def _cleared(self) -> bool:
         for team in ("team-a", "team-b"):
-            spaces = (f"{gangs.PROVISIONING}/namespaces/{team}/provisioningrequests", f"/api/v1/namespaces/{team}/podtemplates")
-            for path in spaces:
-                self.plane.server.call("DELETE", path)
+            for kind in _KINDS:
+                self.plane.server.call("DELETE", kind.format(team))
+        return True

@@ -12,7 +12,7 @@ _MINUTES = 60
 
 @pytest.mark.parametrize("minutes", [-10, 10])
 def test_a_manager_ten_minutes_off_lets_whole_gangs_start(stage: Stage, minutes: int) -> None:
-    """Ten minutes ahead is longer than the booking lasts, ten behind puts all that it reads into the future."""
+    """Ten ahead is longer than the booking lasts; ten behind puts all that it reads into the future."""
     manager = stage.manager(clocks=(minutes * _MINUTES, 0.0))
     with manager.kept():
         stage.plane.fault("out", pool="l4", kind="stock-out", count=1)

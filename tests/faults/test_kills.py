@@ -15,7 +15,9 @@ _MOST_WRITES = 100
 
 
 @pytest.mark.parametrize("moment", ["after", pytest.param("before", marks=pytest.mark.soak)])
-def test_killed_at_each_of_its_writes_in_turn_a_gang_stands_whole_all_the_same(stage: Stage, moment: str) -> None:
+def test_killed_at_each_of_its_writes_in_turn_a_gang_stands_whole_all_the_same(
+    stage: Stage, moment: str
+) -> None:
     """From the first write to the last: until a whole story has fewer writes than that."""
     for number in range(1, _MOST_WRITES):
         if not _story(stage, number, before=moment == "before"):
@@ -58,5 +60,3 @@ def test_a_manager_that_lives_for_one_write_at_a_time_gets_there(stage: Stage) -
         stage.end(name)
         stage.judge()
     assert plan.kills > 15
-
-

@@ -41,7 +41,10 @@ def test_a_leader_that_was_stopped_for_longer_than_its_lease_writes_nothing_and_
     """And the one who took over finishes."""
     with Proxy(stage.plane.server).serving() as other:
         second = Manager(
-            stage.plane.manager_kubeconfig(other.url), stage.folder / "second.log", identity="second", elects=True
+            stage.plane.manager_kubeconfig(other.url),
+            stage.folder / "second.log",
+            identity="second",
+            elects=True,
         )
         first = stage.manager(identity="first", elects=True)
         first.start()
@@ -68,5 +71,3 @@ def test_a_leader_that_was_stopped_for_longer_than_its_lease_writes_nothing_and_
 
 def _holder(stage: Stage) -> Any:
     return stage.plane.server.call("GET", _LEASE)["spec"].get("holderIdentity")
-
-

@@ -1,6 +1,6 @@
 """Under any schedule of broken calls and watches, gangs end as if nothing had happened.
 
-The schedule is drawn from the seed alone and is printed when a test fails; the same seed breaks the same calls.
+The schedule is drawn from the seed alone and printed when a test fails; the same seed breaks the same calls.
 """
 
 from __future__ import annotations

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import base64
-import json
-import urllib.request
-from functools import partial
+import urllib.error
 
 import pytest
 
-from tests.faults import gangs, history
+from tests.faults import etcd, gangs, history, oracle
 from tests.faults.plane import Plane
 from tests.faults.stage import Stage
 
 _FILL = "/api/v1/namespaces/default/configmaps"
+_ROOM = 2_000_000
+_PIECE = 400_000
+_MOST_PIECES = 200
 
 
 @pytest.mark.parametrize("what", ["server", "store"])
@@ -21,7 +21,11 @@ def test_the_api_server_or_its_store_is_killed_and_comes_back(stage: Stage, what
     with stage.manager().kept() as manager:
         first = stage.submit()
         stage.eventually("it has asked", lambda: gangs.requests(stage.plane))
-        _power_cut(stage.plane, what)
+        if what == "server":
+            stage.plane.server.kill()
+            stage.plane.server.start()
+        else:
+            _restart_store(stage)
         second = stage.submit()
         stage.runs(first, second)
         stage.end(first, second)
@@ -29,36 +33,59 @@ def test_the_api_server_or_its_store_is_killed_and_comes_back(stage: Stage, what
     assert manager.exits == [], "an API server that is away is no reason to end"
 
 
-def _power_cut(plane: Plane, what: str) -> None:
-    server = plane.server
-    if what == "server":
-        server.kill()
-    else:
-        server.store.kill()
-        server.store.start()
-        server.kill()
-    server.start()
-
-
 def test_a_store_that_is_full_takes_nothing_and_gangs_go_on_when_it_has_room(stage: Stage) -> None:
     """Reads work, writes are refused: nothing is half done, the manager lives and needs nobody."""
-    etcd = stage.plane.server.etcd
+    store = stage.plane.server.etcd
     with stage.manager().kept() as manager:
-        gang = stage.submit()
-        stage.eventually("it has asked", lambda: gangs.requests(stage.plane))
-        _post(etcd, "/v3/maintenance/alarm", {"action": "ACTIVATE", "alarm": "NOSPACE"})
+        running = stage.submit()
+        stage.runs(running)
+        _restart_store(stage, f"--quota-backend-bytes={_size(store) + _ROOM}")
         try:
-            number = len(stage.proxy.writes)
-            stage.eventually("it has tried to write", lambda: len(stage.proxy.writes) > number)
+            _fill(stage.plane)
+            # Deletions are taken: what it held has to be given back, and nothing can be noted about it.
+            gangs.end(stage.plane, running)
+            stage.eventually("what it held is released", lambda: not gangs.requests(stage.plane))
+            oracle.check(stage.plane, since=stage.began)
         finally:
-            _post(etcd, "/v3/maintenance/alarm", {"action": "DEACTIVATE", "alarm": "NOSPACE"})
-        stage.runs(gang)
-        stage.end(gang)
+            _make_room(stage)
+        waiting = stage.submit()
+        stage.runs(waiting)
+        stage.end(waiting)
         stage.judge()
+        _restart_store(stage)
     assert manager.exits == []
 
 
-def _post(etcd: str, path: str, body: object) -> None:
-    request = urllib.request.Request(etcd + path, data=json.dumps(body).encode(), method="POST")  # noqa: S310 - our own
-    with urllib.request.urlopen(request, timeout=30) as answer:
-        assert answer.status == 200
+def _restart_store(stage: Stage, *flags: str) -> None:
+    server = stage.plane.server
+    server.store.kill()
+    server.store.start(*flags)
+    stage.eventually("the API server reads again", lambda: server.call("GET", "/api/v1/namespaces/default"))
+
+
+def _fill(plane: Plane) -> None:
+    """Until the store refuses."""
+    for number in range(_MOST_PIECES):
+        body = {"metadata": {"name": f"fill-{number}"}, "data": {"fill": "x" * _PIECE}}
+        try:
+            plane.server.call("POST", _FILL, body)
+        except urllib.error.HTTPError as refusal:
+            if "space exceeded" in refusal.read().decode():
+                return
+            raise
+    raise AssertionError("the store is never full")
+
+
+def _make_room(stage: Stage) -> None:
+    """As an operator does it: delete, compact, defragment, take the alarm off."""
+    store = stage.plane.server.etcd
+    stage.plane.server.call("DELETE", _FILL)
+    stage.began = history.revision(store)
+    etcd.ask(store, "kv/compaction", {"revision": str(stage.began), "physical": True})
+    etcd.ask(store, "maintenance/defragment", {})
+    for alarm in etcd.ask(store, "maintenance/alarm", {"action": "GET"}).get("alarms", ()):
+        etcd.ask(store, "maintenance/alarm", {**alarm, "action": "DEACTIVATE"})
+
+
+def _size(store: str) -> int:
+    return int(etcd.ask(store, "maintenance/status", {})["dbSize"])

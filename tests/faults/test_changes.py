@@ -1,0 +1,165 @@
+"""What a gang depends on changes while it gathers: its quota, its policy, its place, its life."""
+
+from __future__ import annotations
+
+import threading
+import urllib.error
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import partial
+
+import pytest
+
+from tests.faults import ending, gangs
+from tests.faults.plane import KUEUE, MERGE
+from tests.faults.proxy import Break, Call
+from tests.faults.seeds import is_soak
+from tests.faults.stage import Stage
+
+_WRITES = range(1, 12) if is_soak() else (2, 5, 9)
+
+
+@dataclass(slots=True)
+class _At:
+    """The plan: something happens between the manager's write `number` and its knowing of it."""
+
+    number: int
+    happens: Callable[[], object]
+    writes: int = 0
+
+    def judge(self, call: Call) -> Break | None:
+        if call.writes:
+            self.writes += 1
+            if self.writes == self.number:
+                # Not in the proxy's own thread: that one has to pass on what it leads to.
+                threading.Thread(target=self.happens, daemon=True).start()
+        return None
+
+    def done(self, call: Call) -> None: ...
+
+
+@pytest.mark.parametrize("number", _WRITES)
+def test_a_gang_deleted_at_any_write_leaves_nothing(stage: Stage, number: int) -> None:
+    with stage.manager().kept():
+        name = stage.submit()
+        stage.proxy.plan = _At(number, partial(gangs.end, stage.plane, name))
+        stage.eventually("it is gone", lambda: gangs.read(stage.plane, name) is None)
+        stage.eventually("with all that it had", lambda: not ending.leftovers(stage.plane))
+        # Of that name there is another one at once.
+        gangs.submit(stage.plane, name)
+        stage.runs(name)
+        stage.end(name)
+        stage.judge()
+
+
+@pytest.mark.parametrize("number", _WRITES)
+def test_a_gang_preempted_at_any_write_gives_way_and_comes_back_with_new_requests(
+    stage: Stage, number: int
+) -> None:
+    team = "team-b"
+    with stage.manager().kept():
+        low = stage.submit(team, priority="dev")
+        high: list[str] = []
+        stage.proxy.plan = _At(number, lambda: high.append(stage.submit(team, priority="prod")))
+        stage.eventually("the second is there", lambda: high)
+        stage.runs(*high, team=team)
+        stage.eventually("the first has lost its place", lambda: not _reserved(stage, low, team))
+        stage.end(*high, team=team)
+        stage.runs(low, team=team)
+        stage.end(low, team=team)
+        stage.judge()
+
+
+def _reserved(stage: Stage, name: str, team: str) -> bool:
+    return gangs.holds(gangs.read(stage.plane, name, team), "QuotaReserved")
+
+
+def test_a_queue_that_is_drained_and_opened_again_starts_its_gangs_anew(stage: Stage) -> None:
+    with stage.manager().kept():
+        gang = stage.submit()
+        stage.eventually("it has asked", lambda: gangs.requests(stage.plane))
+        with _stopped(stage, "HoldAndDrain"):
+            stage.eventually("it holds nothing", lambda: not gangs.requests(stage.plane))
+            stage.eventually("nor its quota", lambda: not _reserved(stage, gang, gangs.TEAM))
+        stage.runs(gang)
+        stage.end(gang)
+        stage.judge()
+
+
+@contextmanager
+def _stopped(stage: Stage, how: str) -> Iterator[None]:
+    path = f"{KUEUE}/clusterqueues/{gangs.TEAM}"
+    stage.plane.server.call("PATCH", path, {"spec": {"stopPolicy": how}}, content_type=MERGE)
+    try:
+        yield
+    finally:
+        stage.plane.server.call("PATCH", path, {"spec": {"stopPolicy": "None"}}, content_type=MERGE)
+
+
+def test_a_policy_that_changes_while_gangs_wait_replaces_what_they_asked_for(stage: Stage) -> None:
+    stage.plane.fault("silent", pool="*", kind="silence")
+    try:
+        with stage.manager().kept():
+            gang = stage.submit()
+            (old,) = stage.eventually("it has asked", lambda: gangs.requests(stage.plane))
+            flavors = [dict(each) for each in _flavors(stage)]
+            for flavor in flavors:
+                if flavor["provisioningClassName"]:
+                    flavor["parameters"] = {"maxRunDurationSeconds": "3600"}
+            stage.plane.policy(flavors=flavors)
+            new = stage.eventually("with the new parameters", partial(_asked_with, stage, "3600"))
+            assert [each["metadata"]["uid"] for each in new] != [old["metadata"]["uid"]]
+            stage.plane.policy()
+            stage.plane.mend()
+            stage.runs(gang)
+            stage.end(gang)
+            stage.judge()
+    finally:
+        stage.plane.policy()
+
+
+def _flavors(stage: Stage) -> list[dict[str, object]]:
+    policy = stage.plane.server.call("GET", "/apis/muster.dev/v1alpha1/gangpolicies/default")
+    return list(policy["spec"]["flavors"])
+
+
+def _asked_with(stage: Stage, duration: str) -> list[dict[str, object]]:
+    found = gangs.requests(stage.plane)
+    return (
+        found
+        if found
+        and all(each["spec"]["parameters"].get("maxRunDurationSeconds") == duration for each in found)
+        else []
+    )
+
+
+def test_somebody_who_writes_the_same_object_all_the_time_only_delays(stage: Stage) -> None:
+    """Every write of ours may meet a newer version of its object."""
+    with stage.manager().kept() as manager:
+        name = stage.submit()
+        with _scribbling(stage, name) as scribbled:
+            stage.runs(name)
+        stage.end(name)
+        stage.judge()
+    assert len(scribbled) > 20
+    assert manager.exits == []
+
+
+@contextmanager
+def _scribbling(stage: Stage, name: str) -> Iterator[list[int]]:
+    stopped, made = threading.Event(), list[int]()
+
+    def scribble() -> None:
+        while not stopped.wait(0.01):
+            with suppress(urllib.error.URLError, OSError):
+                gangs.patch(stage.plane, name, {"metadata": {"annotations": {"somebody": str(len(made))}}})
+                made.append(1)
+
+    thread = threading.Thread(target=scribble, daemon=True)
+    thread.start()
+    try:
+        yield made
+    finally:
+        stopped.set()
+        thread.join(30)
