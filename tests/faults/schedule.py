@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from tests.faults.proxy import Break, Call, Fault
@@ -30,10 +30,13 @@ _MOST_EVENTS: Final = 4
 
 
 class Schedule:
-    """The plan of one seed. `story` is what it has done, in order."""
+    """The plan of one seed. `story` is what it has done, in order. With `kill`, some cuts of writes are the
+    manager's own end.
+    """
 
-    def __init__(self, seed: int, *, rate: float = _RATE, horizon: int = _HORIZON) -> None:
-        self.seed, self._rate, self._horizon = seed, rate, horizon
+    def __init__(self, seed: int, *, kill: Callable[[], None] | None = None) -> None:
+        self.seed, self._kill = seed, kill
+        self.kills = 0
         self.story: list[str] = []
         self.met: set[Fault] = set()
         self._calls: Counter[str] = Counter()
@@ -44,14 +47,22 @@ class Schedule:
         number = self._calls[kind]
         self._calls[kind] += 1
         draw = random.Random(f"{self.seed}/{kind}/{number}")
-        if number >= self._horizon or draw.random() >= self._rate:
+        if number >= _HORIZON or draw.random() >= _RATE:
             return None
         fault = next(self._menus.setdefault(kind, self._menu(call)))
         at = draw.randint(0, _MOST_EVENTS) if call.verb == "watch" else 0
         found = Break(fault, seconds=draw.uniform(0.05, _LONGEST_DELAY), at=at)
         self.met.add(fault)
-        self.story.append(f"{kind} #{number}: {fault} (event {at}, {found.seconds:.2f} s)")
+        ends = self._ends(call, fault)
+        self.story.append(f"{kind} #{number}: {ends or fault} (event {at}, {found.seconds:.2f} s)")
         return found
+
+    def _ends(self, call: Call, fault: Fault) -> str:
+        if self._kill is None or fault is not Fault.CUT or not call.writes:
+            return ""
+        self.kills += 1
+        self._kill()
+        return "killed"
 
     def done(self, call: Call) -> None: ...
 

@@ -21,9 +21,9 @@ _CALLS = [
 
 @pytest.mark.parametrize("seed", seeds())
 def test_gangs_outlive_a_schedule_of_faults(stage: Stage, seed: int) -> None:
-    """Two at a time, one of which loses its capacity once."""
-    stage.proxy.plan = schedule = Schedule(seed)
+    """Two at a time, one of which loses its capacity once. Under every other seed the manager dies too."""
     manager = stage.manager()
+    stage.proxy.plan = schedule = Schedule(seed, kill=manager.kill if seed % 2 else None)
     with manager.kept():
         first = stage.submit()
         stage.plane.fault(f"out-{seed}", pool="l4", kind="stock-out", count=1)
@@ -32,7 +32,7 @@ def test_gangs_outlive_a_schedule_of_faults(stage: Stage, seed: int) -> None:
         stage.end(first, second)
         print(schedule)
         stage.judge()
-    assert manager.exits == [], "no fault between it and the server ends the manager"
+    assert len(manager.exits) <= schedule.kills, "no fault between it and the server ends the manager"
     assert len(schedule.story) > 10
 
 
