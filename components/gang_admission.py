@@ -52,10 +52,11 @@ class GangAdmission(pulumi.ComponentResource):
         super().__init__("muster:index:GangAdmission", name, None, opts)
         self._provider = provider
         image = artifacts.image("gang-admission")
+        pause = artifacts.image("pause") if gang.holds(stack) else ""
         self.policy = Bundle(
             f"{name}-policy",
             manifests={
-                names.GANG_POLICY: text([gang.policy(stack)]),
+                names.GANG_POLICY: text([gang.policy(stack, placeholder_image=pause)]),
                 "queues": text([queuetree.tree(stack)]),
             },
             opts=pulumi.ResourceOptions(parent=self, provider=bundles, depends_on=depends_on),
@@ -66,7 +67,7 @@ class GangAdmission(pulumi.ComponentResource):
         self.manager = self._program(
             authority.MANAGER,
             pods.manager(image, footprint, stack.observability),
-            cluster_rules=authority.manager_cluster_rules(stack.scheduler),
+            cluster_rules=authority.manager_cluster_rules(stack.scheduler, holds=gang.holds(stack)),
             rules=authority.manager_rules(),
             after=[self.policy],
         )

@@ -2,8 +2,8 @@
 
 The manager reads the whole cluster and writes ProvisioningRequests and PodTemplates; with Kueue its entry
 in a Workload's status and a Workload's `active`, with KAI the gates of pods. It never touches Secrets, and
-pods only where KAI schedules. The webhooks read the policy and keep one Secret and one webhook
-configuration, both by name.
+pods only where KAI schedules or the policy says `onStaggered: hold`. The webhooks read the policy and keep
+one Secret and one webhook configuration, both by name.
 """
 
 from typing import Any
@@ -26,9 +26,12 @@ def _rule(group: str, resources: list[str], verbs: list[str], *, only: list[str]
     return {"apiGroups": [group], "resources": resources, "verbs": verbs, **named}
 
 
-def manager_cluster_rules(scheduler: Scheduler) -> list[Rule]:
-    """Across the cluster: gangs live in the teams' namespaces, and teams come and go."""
+def manager_cluster_rules(scheduler: Scheduler, *, holds: bool = False) -> list[Rule]:
+    """Across the cluster: gangs live in the teams' namespaces, and teams come and go. `holds`: with
+    `onStaggered: hold` it makes pods that keep nodes; a policy keeps them to what they are for.
+    """
     return [
+        *([_rule("", ["pods"], ["create", "delete"])] if holds else []),
         *(_kai_rules() if scheduler is Scheduler.KAI else _kueue_rules()),
         _rule(names.GROUP, [names.GANG_POLICY_PLURAL], _READ),
         _rule(names.GROUP, [f"{names.GANG_POLICY_PLURAL}/status"], ["patch"]),

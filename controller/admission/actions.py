@@ -9,7 +9,7 @@ from datetime import datetime
 from enum import StrEnum
 
 from controller.admission.objects import PodSetUpdate
-from controller.gangs.actions import CreateRequest, CreateTemplates, Delete, Tell, WaitsFor
+from controller.gangs.actions import CreateRequest, CreateTemplates, Delete, Hold, Tell, WaitsFor
 from controller.gangs.retry import History
 
 
@@ -52,7 +52,7 @@ class Note:
     history: History
 
 
-Action = CreateTemplates | CreateRequest | Delete | SetEntry | StepOut | StepIn | Note | Tell
+Action = CreateTemplates | CreateRequest | Hold | Delete | SetEntry | StepOut | StepIn | Note | Tell
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

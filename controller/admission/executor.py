@@ -16,7 +16,7 @@ from controller.admission.actions import Action, Note, SetEntry, StepIn, StepOut
 from controller.admission.identity import WORKLOAD_UID
 from controller.admission.objects import WHOLE_WORKLOAD, WORKLOAD, Flavors, Workload
 from controller.admission.templates import merged, owner_of
-from controller.gangs.actions import CreateRequest, CreateTemplates, Delete, Tell
+from controller.gangs.actions import CreateRequest, CreateTemplates, Delete, Hold, Tell
 from controller.gangs.objects import Belonging
 from controller.gangs.requests import Requests, StaleDecision
 from controller.gangs.retry import History, annotations
@@ -60,6 +60,8 @@ class Executor:
                     await self._create_templates(workload, action, flavors)
                 case CreateRequest():
                     await self._requests.create_request(owner_of(workload), action)
+                case Hold():
+                    await self._requests.hold(owner_of(workload), action)
                 case Delete():
                     await self._requests.delete(action)
                 case Tell():

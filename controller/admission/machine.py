@@ -22,9 +22,10 @@ from controller.admission.objects import PodSetUpdate
 from controller.admission.progress import outside, refused
 from controller.admission.running import while_running
 from controller.admission.situation import Situation
-from controller.gangs.actions import Tell
+from controller.gangs.actions import Tell, deletions
 from controller.gangs.assembly import (
     Asking,
+    Holding,
     Lost,
     Never,
     Parting,
@@ -141,6 +142,8 @@ def _assemble(now_is: Situation, policy: GangPolicy) -> Decision:
             return Decision(actions=(*surplus(now_is), *asked), wake=limit.at)
         case Parting(releases=releases, told=told, history=parted, limit=limit):
             return Decision(actions=(Note(history=parted), *surplus(now_is), *releases, told), wake=limit.at)
+        case Holding(holds=holds, told=told, limit=limit):
+            return Decision(actions=(*surplus(now_is), *holds, told), wake=limit.at)
         case Waiting() as step:
             return _wait(now_is, step)
         case Standing(promised=promised, limit=limit):
@@ -150,11 +153,24 @@ def _assemble(now_is: Situation, policy: GangPolicy) -> Decision:
 def _ready(now_is: Situation, policy: GangPolicy, promised: tuple[Promise, ...], limit: Deadline) -> Decision:
     message = f"all {sum(ask.count for ask in now_is.gang.asks)} nodes are provisioned"
     actions = set_entry(now_is, State.READY, message, updates=_updates(promised))
+    if policy.holds:
+        limit = _handed_over(now_is, policy)
     if not actions and limit.at <= now_is.now:
         # Other checks keep Kueue from admitting it, and the booking does not wait for them.
         return _retreat(now_is, policy, passed(limit).failure)
     told = (Tell(kind="Normal", reason="GangReady", message=message),) if actions else ()
-    return Decision(actions=(*surplus(now_is), *actions, *told), wake=limit.at)
+    # The placeholders go first: a namespace's quota may have no room for them and the gang's own pods.
+    freed = deletions((), (), now_is.placeholders)
+    return Decision(actions=(*freed, *surplus(now_is), *actions, *told), wake=limit.at)
+
+
+def _handed_over(now_is: Situation, policy: GangPolicy) -> Deadline:
+    """Kept nodes are kept no more once the gang is Ready: from then on the pods have a booking's time."""
+    entry = now_is.entry
+    is_ready = entry is not None and entry.state == State.READY
+    since = (entry.last_transition_time if entry and is_ready else None) or now_is.now
+    began = min(since, now_is.now)
+    return Deadline(began + policy.booking_window - policy.booking_margin, began, "bookingWindow")
 
 
 def _updates(promised: tuple[Promise, ...]) -> tuple[PodSetUpdate, ...]:
@@ -209,6 +225,6 @@ def _wait(now_is: Situation, step: Waiting) -> Decision:
     message = waiting(step.what, step.limit, now_is.now, told=told)
     return Decision(
         actions=(*surplus(now_is), *step.releases, *say(now_is, message)),
-        wake=step.limit.at,
+        wake=min(step.limit.at, step.wake) if step.wake else step.limit.at,
         waits_for=step.waits_for,
     )

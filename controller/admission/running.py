@@ -27,7 +27,8 @@ LOOK_AGAIN: Final = timedelta(minutes=1)
 
 def while_running(now_is: Situation) -> Decision:
     """The gang stands on its nodes, or did."""
-    stale = deletions([request for request in now_is.requests if request not in now_is.attempted], ())
+    old = [request for request in now_is.requests if request not in now_is.attempted]
+    stale = deletions(old, (), now_is.placeholders)
     lost = [found for request in now_is.attempted if (found := loss(request, admitted=True))]
     if lost:
         back = _requeue(now_is, f"{lost[0].summary}: {lost[0].detail}", reason="CapacityRevoked")

@@ -19,7 +19,7 @@ from controller.gangs.demand import Demand
 from controller.gangs.line import Place
 from controller.gangs.missing import is_settled
 from controller.gangs.missing import request_of as consumes
-from controller.gangs.objects import Belonging, Node, Pod, PodTemplate, ProvisioningRequest
+from controller.gangs.objects import Belonging, Node, Placeholder, Pod, PodTemplate, ProvisioningRequest
 from controller.gangs.promises import Claim, outstanding, pins_of
 from controller.gangs.retry import RETRY_AT
 from controller.gangs.split import Ask
@@ -86,6 +86,7 @@ class View:
     workloads: Informer[Workload]
     requests: Informer[ProvisioningRequest]
     templates: Informer[PodTemplate]
+    placeholders: Informer[Placeholder]
     nodes: Informer[Node]
     pods: Informer[Pod]
     flavors: Informer[ResourceFlavor]
@@ -158,7 +159,8 @@ class View:
             entry.name for entry in workload.status.admission_checks if self.checks.is_ours(entry.name)
         }
         requests, templates = self._belongings(workload.key)
-        entries |= {item.metadata.labels.get(identity.CHECK, "") for item in (*requests, *templates)}
+        items = (*requests, *templates, *self.placeholders.store.by_index(BY_WORKLOAD, workload.key))
+        entries |= {item.metadata.labels.get(identity.CHECK, "") for item in items}
         if RETRY_AT in workload.metadata.annotations and not entries:
             entries = {""}  # Its queue has lost the check while it waited: it must not wait for ever.
         return tuple(sorted(entries))
@@ -167,7 +169,8 @@ class View:
         """What an earlier Workload of this name left, where garbage collection did not reach."""
         uid = workload.metadata.uid if workload else ""
         requests, templates = self._belongings(key)
-        items: list[Belonging] = [*requests, *templates]
+        kept = self.placeholders.store.by_index(BY_WORKLOAD, key)
+        items: list[Belonging] = [*requests, *templates, *kept]
         foreign = (item for item in items if item.metadata.labels.get(identity.WORKLOAD_UID) != uid)
         return [item for item in foreign if not item.metadata.deletion_timestamp]
 
@@ -183,6 +186,11 @@ class View:
             is_leaving=self.checks.is_leaving(),
             requests=tuple(item for item in requests if mine.items() <= item.metadata.labels.items()),
             templates=tuple(item for item in templates if mine.items() <= item.metadata.labels.items()),
+            placeholders=tuple(
+                item
+                for item in self.placeholders.store.by_index(BY_WORKLOAD, workload.key)
+                if mine.items() <= item.metadata.labels.items()
+            ),
         )
 
     def _belongings(self, key: Key) -> tuple[list[ProvisioningRequest], list[PodTemplate]]:

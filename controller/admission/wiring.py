@@ -42,6 +42,7 @@ from controller.gangs.metrics import GangMetrics
 from controller.gangs.objects import (
     GANG_POLICY,
     NODE,
+    PLACEHOLDER,
     POD,
     POD_TEMPLATE,
     PROVISIONING_REQUEST,
@@ -105,6 +106,9 @@ def _gangs(
         templates=manager.informer(
             POD_TEMPLATE, selection=OURS, indexes={BY_WORKLOAD: lambda item: [workload_key(item)]}
         ),
+        placeholders=manager.informer(
+            PLACEHOLDER, selection=OURS, indexes={BY_WORKLOAD: lambda item: [workload_key(item)]}
+        ),
         nodes=manager.informer(NODE, indexes={BY_POOL: pool_of, BY_LEASE: lambda node: [lease_of(node)]}),
         pods=manager.informer(POD, selection=RUNNING, indexes={BY_NODE: node_of, BY_REQUEST: request_of}),
         flavors=flavors,
@@ -119,6 +123,7 @@ def _gangs(
                 WORKLOAD: view.workloads,
                 PROVISIONING_REQUEST: view.requests,
                 POD_TEMPLATE: view.templates,
+                PLACEHOLDER: view.placeholders,
             },
         ),
         clock=utc_now,
@@ -153,6 +158,7 @@ def _gangs(
     controller.watches(view.workloads, lambda workload: [workload.key])
     controller.watches(view.requests, lambda item: [workload_key(item)])
     controller.watches(view.templates, lambda item: [workload_key(item)])
+    controller.watches(view.placeholders, lambda item: [workload_key(item)])
     controller.notices(view.nodes, gangs.waiting_for_nodes)
     controller.notices(view.nodes, view.leaning_on)
     controller.watches(

@@ -9,7 +9,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from controller.gangs.objects import Belonging, PodTemplate, ProvisioningRequest
+from controller.gangs.objects import Belonging, Placeholder, PodTemplate, ProvisioningRequest
+from controller.gangs.promises import Promise
 from controller.gangs.split import Ask
 
 WaitsFor = Literal["", "nodes", "turn", "room"]
@@ -35,10 +36,22 @@ class CreateRequest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Hold:
+    """Write the placeholders of a finished request, one for each pod that will come; some may be there."""
+
+    request: str
+    ask: Ask
+    promised: tuple[Promise, ...]
+    """One for each PodSet of the request, in its order."""
+    labels: Mapping[str, str]
+    image: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Delete:
     """Delete exactly this object, by uid; it may be gone already."""
 
-    kind: Literal["ProvisioningRequest", "PodTemplate"]
+    kind: Literal["ProvisioningRequest", "PodTemplate", "Pod"]
     namespace: str
     name: str
     uid: str
@@ -54,16 +67,20 @@ class Tell:
 
 
 def deletions(
-    requests: Iterable[ProvisioningRequest], templates: Iterable[PodTemplate]
+    requests: Iterable[ProvisioningRequest],
+    templates: Iterable[PodTemplate],
+    placeholders: Iterable[Placeholder] = (),
 ) -> tuple[Delete, ...]:
-    """Requests first: an autoscaler must not meet a request whose template is gone."""
-    items: tuple[Belonging, ...] = (*requests, *templates)
+    """Requests before templates: an autoscaler must not meet a request whose template is gone."""
+    items: tuple[Belonging, ...] = (*placeholders, *requests, *templates)
     return tuple(delete(item) for item in items if not item.metadata.deletion_timestamp)
 
 
 def delete(item: Belonging) -> Delete:
     """The deletion of exactly this object."""
     meta = item.metadata
+    if isinstance(item, Placeholder):
+        return Delete(kind="Pod", namespace=meta.namespace, name=meta.name, uid=meta.uid)
     if isinstance(item, ProvisioningRequest):
         return Delete(kind="ProvisioningRequest", namespace=meta.namespace, name=meta.name, uid=meta.uid)
     return Delete(kind="PodTemplate", namespace=meta.namespace, name=meta.name, uid=meta.uid)

@@ -10,10 +10,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from controller.gangs.actions import CreateRequest, CreateTemplates, Delete, Tell, WaitsFor, deletions
+from controller.gangs import placeholders
+from controller.gangs.actions import CreateRequest, CreateTemplates, Delete, Hold, Tell, WaitsFor, deletions
 from controller.gangs.attempt import Attempt
-from controller.gangs.deadlines import Deadline, deadline, is_booking_over
-from controller.gangs.identity import ATTEMPT, template_name
+from controller.gangs.deadlines import Deadline, booking_over, deadline
+from controller.gangs.identity import ATTEMPT, request_of_placeholder, template_name
 from controller.gangs.limits import never_fits
 from controller.gangs.line import Place, ahead, crossed
 from controller.gangs.objects import ProvisioningRequest
@@ -48,6 +49,17 @@ class Waiting:
     limit: Deadline
     waits_for: WaitsFor = ""
     releases: tuple[Delete, ...] = ()
+    wake: datetime | None = None
+    """When to look again before the limit."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Holding:
+    """Keep what came early until the rest is there."""
+
+    holds: tuple[Hold, ...]
+    told: Tell
+    limit: Deadline
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +86,7 @@ class Parting:
     limit: Deadline
 
 
-Step = Never | Lost | Waiting | Asking | Standing | Parting
+Step = Never | Lost | Waiting | Asking | Standing | Parting | Holding
 
 
 def next_step(attempt: Attempt, policy: GangPolicy, *, since: datetime) -> Step:
@@ -83,18 +95,22 @@ def next_step(attempt: Attempt, policy: GangPolicy, *, since: datetime) -> Step:
     """
     if (reason := never_fits(attempt.gang)) is not None:
         return Never(reason=reason)
-    lost = [found for request in attempt.attempted if (found := loss(request, admitted=False))]
+    lost = [
+        found for request in attempt.attempted if (found := loss(request, admitted=False, held=policy.holds))
+    ]
     if lost:
         worst = next((found for found in lost if found.outcome is Outcome.REFUSE), lost[0])
         what = f"{worst.summary}: {worst.detail}"
         return Never(reason=what) if worst.outcome is Outcome.REFUSE else Lost(failure=what)
     limit = deadline(attempt.gang, attempt.current, quota_since=since, policy=policy, now=attempt.now)
-    early = [request for request in attempt.early if is_booking_over(request, policy, now=attempt.now)]
-    if early:
+    if not policy.holds and (early := _early(attempt, policy)):
         return _part(attempt, early, limit)
     step = _gather(attempt, limit)
     if limit.at <= attempt.now and not isinstance(step, Standing):
         return passed(limit)
+    if isinstance(step, Waiting):
+        kept = placeholders.due(attempt, policy)
+        return _keep(kept, limit) if kept else replace(step, wake=placeholders.next_due(attempt, policy))
     return step
 
 
@@ -113,11 +129,13 @@ def surplus(attempt: Attempt) -> tuple[Delete, ...]:
     }
     requests = [request for request in attempt.requests if request.metadata.name not in kept]
     outdated = [template for template in attempt.templates if template.metadata.name not in templates]
-    return deletions(requests, outdated)
+    live = {request.metadata.name for request in attempt.current.values()}
+    stray = [item for item in attempt.placeholders if request_of_placeholder(item.metadata.name) not in live]
+    return deletions(requests, outdated, stray)
 
 
 def everything(attempt: Attempt) -> tuple[Delete, ...]:
-    return deletions(attempt.requests, attempt.templates)
+    return deletions(attempt.requests, attempt.templates, attempt.placeholders)
 
 
 def pod_sets(ask: Ask) -> str:
@@ -168,6 +186,18 @@ def _ask(attempt: Attempt, ask: Ask, limit: Deadline) -> Step:
     )
 
 
+def _keep(holds: tuple[Hold, ...], limit: Deadline) -> Holding:
+    what = " and ".join(f"{hold.ask.count} {hold.ask.pool} nodes" for hold in holds)
+    message = f"{what} are kept by placeholder pods until the whole gang has its nodes"
+    return Holding(holds=holds, told=Tell(kind="Normal", reason="GangHeld", message=message), limit=limit)
+
+
+def _early(attempt: Attempt, policy: GangPolicy) -> list[ProvisioningRequest]:
+    """What came so early that its booking ends before the gang is whole."""
+    ends = ((request, booking_over(request, policy, now=attempt.now)) for request in attempt.early)
+    return [request for request, end in ends if end and end <= attempt.now]
+
+
 def _part(attempt: Attempt, early: Sequence[ProvisioningRequest], limit: Deadline) -> Parting:
     """The late piece keeps its place in the cloud's queue; nobody pays for the others meanwhile."""
     assert attempt.late is not None
@@ -195,10 +225,11 @@ def _give_way(attempt: Attempt, older: Place, limit: Deadline) -> Step:
 def _verify(attempt: Attempt, limit: Deadline) -> Step:
     """Every request is Provisioned. Believe it when the nodes stand."""
     promised = promises(attempt.gang, attempt.current)
+    own = {item.metadata.name for item in attempt.placeholders}
     rooms = verify(
         [promise.wanted for promise in promised if promise.is_verified],
         nodes=attempt.nodes,
-        pods=attempt.pods,
+        pods=[pod for pod in attempt.pods if pod.metadata.name not in own],  # They make room for its pods.
         claims=attempt.claims,
     )
     if not all(room.is_enough for room in rooms):

@@ -13,7 +13,7 @@ from functools import cached_property
 
 from controller.gangs.identity import ATTEMPT, NEEDS
 from controller.gangs.line import Place
-from controller.gangs.objects import Node, Pod, PodTemplate, ProvisioningRequest
+from controller.gangs.objects import Node, Placeholder, Pod, PodTemplate, ProvisioningRequest
 from controller.gangs.retry import History
 from controller.gangs.split import Ask, Gang
 from controller.gangs.verify import Wanted
@@ -28,6 +28,8 @@ class Attempt(ABC):
     policy: GangPolicy | None
     requests: tuple[ProvisioningRequest, ...] = ()
     templates: tuple[PodTemplate, ...] = ()
+    placeholders: tuple[Placeholder, ...] = ()
+    """Pods that keep nodes for it, of whatever attempt."""
     nodes: tuple[Node, ...] = ()
     pods: tuple[Pod, ...] = ()
     """What runs on those nodes."""

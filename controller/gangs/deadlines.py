@@ -62,13 +62,14 @@ def _running(
         booked += [provisioned] if provisioned else []
     if booked:
         yield _at(max(accepted), policy.provision_timeout, "provisionTimeout")
-        yield _at(min(booked), policy.booking_window - policy.booking_margin, "bookingWindow")
+        if not policy.holds:
+            yield _at(min(booked), policy.booking_window - policy.booking_margin, "bookingWindow")
 
 
-def is_booking_over(request: ProvisioningRequest, policy: GangPolicy, *, now: datetime) -> bool:
-    """What is booked for it has to be used or given up now."""
+def booking_over(request: ProvisioningRequest, policy: GangPolicy, *, now: datetime) -> datetime | None:
+    """When what is booked for it has to be used, kept or given up; None while nothing is."""
     booked = _past(request.status.since("Provisioned"), now)
-    return booked is not None and now >= booked + policy.booking_window - policy.booking_margin
+    return booked + policy.booking_window - policy.booking_margin if booked else None
 
 
 def _past(moment: datetime | None, now: datetime) -> datetime | None:

@@ -36,5 +36,14 @@ def request_of_template(name: str) -> str:
     return name.rpartition("-")[0]
 
 
+def placeholder_name(request: str, pod_set: int, number: int) -> str:
+    return f"{request}-{pod_set}-hold-{number}"
+
+
+def request_of_placeholder(name: str) -> str:
+    """The request that a placeholder of this name consumes."""
+    return name.rpartition("-hold-")[0].rpartition("-")[0]
+
+
 def digest(*parts: str) -> str:
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:_DIGEST_LENGTH]

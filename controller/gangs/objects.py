@@ -172,7 +172,11 @@ class PodTemplate(Object, frozen=True):
     """Only its metadata matters to us once it is written."""
 
 
-Belonging = ProvisioningRequest | PodTemplate
+class Placeholder(Pod, frozen=True):
+    """A pod of ours that keeps a node for one of a gang's."""
+
+
+Belonging = ProvisioningRequest | PodTemplate | Placeholder
 """What we write for a gang."""
 
 
@@ -199,5 +203,8 @@ POD_TEMPLATE = Resource(
 )
 NODE = Resource("", "v1", "nodes", "Node", False, Node, annotation_prefixes=())
 POD = Resource("", "v1", "pods", "Pod", True, Pod, annotation_prefixes=POD_ANNOTATIONS)
+PLACEHOLDER = Resource(
+    *("", "v1", "pods", "Pod", True, Placeholder), annotation_prefixes=(f"{GROUP}/",), title="placeholders"
+)
 QUEUE_TREE = Resource(GROUP, VERSION, QUEUE_TREE_PLURAL, QUEUE_TREE_KIND, False, QueueTreeObject)
 GANG_POLICY = Resource(GROUP, VERSION, GANG_POLICY_PLURAL, GANG_POLICY_KIND, False, GangPolicyObject)

@@ -13,7 +13,7 @@ from controller.kube.client import Client
 from controller.kube.resource import Key, Object, Resource, T
 from controller.runtime.controller import Result
 from controller.runtime.informer import Informer
-from model.gangpolicy import FlavorPolicy, GangPolicy, from_spec
+from model.gangpolicy import FlavorPolicy, GangPolicy, OnStaggered, from_spec
 from model.violations import Violation
 
 ACCEPTED: Final = "Accepted"
@@ -78,6 +78,9 @@ class PolicyReconciler:
     def _verdict(self, found: GangPolicy | list[Violation]) -> tuple[str, str, str]:
         if isinstance(found, list):
             return "False", "Invalid", " ".join(str(violation) for violation in found)
+        if found.on_staggered is OnStaggered.HOLD and not found.holds:
+            what = "Obeyed as onStaggered: release; hold needs placeholderImage, an image that only waits"
+            return "True", "NoPlaceholderImage", what
         missing = self._missing(found)
         if missing:
             return (

@@ -36,9 +36,14 @@ class Promise:
 
 def promises(gang: Gang, requests: Mapping[str, ProvisioningRequest]) -> tuple[Promise, ...]:
     """One for each PodSet of the gang. Every request must be there."""
-    asked = [_promise(demand, ask, requests[ask.shape]) for ask in gang.asks for demand in ask.demands]
+    asked = [promise for ask in gang.asks for promise in promises_of(ask, requests[ask.shape])]
     present = [Promise(wanted=_wanted(demand), claim=None, is_verified=True) for demand in gang.present]
     return (*asked, *present)
+
+
+def promises_of(ask: Ask, request: ProvisioningRequest) -> tuple[Promise, ...]:
+    """One for each PodSet of the request."""
+    return tuple(_promise(demand, ask, request) for demand in ask.demands)
 
 
 def _promise(demand: Demand, ask: Ask, request: ProvisioningRequest) -> Promise:

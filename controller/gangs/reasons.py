@@ -70,8 +70,10 @@ AFTER_ADMISSION: Final = frozenset({"CapacityRevoked"})
 """A running gang loses nothing when its request fails or its booking ends late: it stands on its nodes."""
 
 
-def loss(request: ProvisioningRequest, *, admitted: bool) -> Loss | None:
-    """What the request's conditions say is lost, or None. Of an admitted gang only its leases count."""
+def loss(request: ProvisioningRequest, *, admitted: bool, held: bool = False) -> Loss | None:
+    """What the request's conditions say is lost, or None. Of an admitted gang only its leases count; what is
+    `held` needs no booking.
+    """
     for rule in RULES:
         condition = request.status.condition(rule.condition)
         if condition is None or condition.status != "True":
@@ -80,6 +82,8 @@ def loss(request: ProvisioningRequest, *, admitted: bool) -> Loss | None:
             continue
         if rule.outcome is Outcome.IGNORE:
             return None
+        if held and rule.condition == "BookingExpired":
+            continue
         outcome = Outcome.REQUEUE if admitted else rule.outcome
         return Loss(request, outcome, rule.summary, _words(condition))
     return None

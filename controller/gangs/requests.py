@@ -11,10 +11,11 @@ from typing import Any
 
 import structlog
 
-from controller.gangs.actions import CreateRequest, CreateTemplates, Delete, delete
+from controller.gangs.actions import CreateRequest, CreateTemplates, Delete, Hold, delete
 from controller.gangs.identity import template_name
-from controller.gangs.objects import POD_TEMPLATE, PROVISIONING_REQUEST, Belonging, PodTemplate
+from controller.gangs.objects import PLACEHOLDER, POD_TEMPLATE, PROVISIONING_REQUEST, Belonging, PodTemplate
 from controller.gangs.owner import Owner
+from controller.gangs.placeholders import named, pod
 from controller.gangs.templates import Json, is_ours, pod_template, provisioning_request
 from controller.kube.client import Client
 from controller.kube.errors import AlreadyExists, NotFound
@@ -59,10 +60,12 @@ class Requests:
         )
         await self._create(PROVISIONING_REQUEST, body, owner)
 
+    async def hold(self, owner: Owner, action: Hold) -> None:
+        for name, index in named(action.request, action.ask):
+            await self._create(PLACEHOLDER, pod(owner, action, name=name, index=index), owner)
+
     async def delete(self, action: Delete) -> None:
-        resource: Resource[Any] = (
-            PROVISIONING_REQUEST if action.kind == PROVISIONING_REQUEST.kind else POD_TEMPLATE
-        )
+        resource = _KINDS[action.kind]
         try:
             await self._client.delete(resource, Key(action.namespace, action.name), uid=action.uid)
         except NotFound:
@@ -100,6 +103,11 @@ class Requests:
             created = await self._client.get(resource, key)
             _check_owner(resource, created, body, owner)
         self.remember(resource, created)
+
+
+_KINDS: Mapping[str, Resource[Any]] = {
+    resource.kind: resource for resource in (PROVISIONING_REQUEST, POD_TEMPLATE, PLACEHOLDER)
+}
 
 
 def _check_owner(resource: Resource[T], found: T, body: Json, owner: Owner) -> None:

@@ -24,6 +24,7 @@ from datetime import datetime
 from controller.gangs.actions import Tell, WaitsFor, deletions
 from controller.gangs.assembly import (
     Asking,
+    Holding,
     Lost,
     Never,
     Parting,
@@ -171,6 +172,8 @@ def _gather(mine: Situation, policy: GangPolicy) -> Decision:
         case Parting(releases=releases, told=told, history=parted, limit=limit):
             note = Note(pod=mine.batch.leader, history=parted, status=told.message)
             return Decision(actions=(note, *surplus(mine), *releases, told), wake=limit.at)
+        case Holding(limit=limit):  # The policy's rules refuse it for KAI.
+            return Decision(wake=limit.at)
         case Waiting() as step:
             return _wait(mine, step)
         case Standing(promised=promised):

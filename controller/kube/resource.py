@@ -92,13 +92,15 @@ class Resource(Generic[T]):
     namespaced: bool
     type: type[T]
     annotation_prefixes: tuple[str, ...] | None = None
+    title: str = ""
+    """What it is called in metrics and readiness, where two caches are of one kind."""
 
     @property
     def api_version(self) -> str:
         return f"{self.group}/{self.version}" if self.group else self.version
 
     def __str__(self) -> str:
-        return f"{self.plural}.{self.group}" if self.group else self.plural
+        return self.title or (f"{self.plural}.{self.group}" if self.group else self.plural)
 
     def path(self, *, namespace: str = "", name: str = "", subresource: str = "") -> str:
         """The URL path of the collection, of one object, or of its subresource; an empty namespace means

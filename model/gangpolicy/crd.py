@@ -98,6 +98,12 @@ def _spec() -> Schema:
                 "enum": [choice.value for choice in OnStaggered],
                 "default": default.on_staggered.value,
             },
+            "placeholderImage": {
+                "type": "string",
+                "maxLength": 500,
+                "default": default.placeholder_image,
+                "description": "With `hold`: what the pods run that keep nodes. Empty: `release`.",
+            },
             "retry": _retry(),
             "nodeLossGrace": _duration(
                 default.node_loss_grace,

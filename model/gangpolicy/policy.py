@@ -91,6 +91,8 @@ class GangPolicy:
     """Ten minutes is fixed in the cluster autoscaler: a longer window here promises what nobody keeps."""
     booking_margin: timedelta = timedelta(minutes=1)
     on_staggered: OnStaggered = OnStaggered.RELEASE
+    placeholder_image: str = ""
+    """What the pods run that keep nodes with `hold`: an image that only waits. Empty = `release`."""
     retry: RetryPolicy = RetryPolicy()
     node_loss_grace: timedelta = timedelta(minutes=2)
     """How long a running gang may lack nodes before it queues again as a whole: a request that has been
@@ -101,6 +103,11 @@ class GangPolicy:
     flavors: tuple[FlavorPolicy, ...] = ()
     kai: KaiPolicy | None = None
     """Set where KAI schedules: the controller then releases gated Ray clusters instead of Workloads."""
+
+    @property
+    def holds(self) -> bool:
+        """Whether finished requests are kept for siblings that come late."""
+        return self.on_staggered is OnStaggered.HOLD and bool(self.placeholder_image)
 
     def flavor(self, name: str) -> FlavorPolicy | None:
         return next((flavor for flavor in self.flavors if flavor.name == name), None)

@@ -43,11 +43,11 @@ def _clock_violations(policy: GangPolicy, path: str) -> Iterator[Violation]:
         yield Violation(f"{path}.retry.jitterPercent", "must lie between 0 and 100.", "20 is usual.")
     if policy.retry.per_minute < 0:
         yield Violation(f"{path}.retry.perMinute", "cannot be negative.", "0 means: no bound; 300 is usual.")
-    if policy.on_staggered is OnStaggered.HOLD:
+    if policy.on_staggered is OnStaggered.HOLD and policy.kai is not None:
         yield Violation(
             f"{path}.onStaggered",
-            "`hold` is not served by this version.",
-            "write `release`: late siblings release the whole gang, which tries again after a pause.",
+            "`hold` is not served with KAI: the pods that keep the nodes would stand in no queue.",
+            "write `release`: what comes too early is given back and asked for again.",
         )
 
 

@@ -7,15 +7,25 @@ meaning of each field to gangpolicy.
 from dataclasses import replace
 
 from model import names
-from model.gangpolicy import DetailSelector, FlavorPolicy, GangPolicy, KaiPolicy, to_manifest
+from model.gangpolicy import DetailSelector, FlavorPolicy, GangPolicy, KaiPolicy, OnStaggered, to_manifest
 from model.pools import Capacity, Pool
 from model.render.manifest import Manifest
 from model.stack import Scheduler, Stack
 
 
-def policy(stack: Stack) -> Manifest:
-    """The GangPolicy object that the AdmissionCheck refers to."""
-    return to_manifest(gang_policy(stack), name=names.GANG_POLICY)
+def policy(stack: Stack, *, placeholder_image: str = "") -> Manifest:
+    """The GangPolicy object that the AdmissionCheck refers to. `placeholder_image`: what keeps nodes where
+    the stack says `onStaggered: hold` and names none itself.
+    """
+    found = gang_policy(stack)
+    if found.on_staggered is OnStaggered.HOLD and not found.placeholder_image:
+        found = replace(found, placeholder_image=placeholder_image)
+    return to_manifest(found, name=names.GANG_POLICY)
+
+
+def holds(stack: Stack) -> bool:
+    """Whether the controller makes pods that keep nodes."""
+    return stack.gang_admission.policy.on_staggered is OnStaggered.HOLD
 
 
 def gang_policy(stack: Stack) -> GangPolicy:

@@ -23,6 +23,12 @@ def test_pods_are_written_only_where_kai_schedules() -> None:
     assert granted(Scheduler.KAI)["", "pods"] == read | {"patch", "delete"}
 
 
+def test_pods_are_made_and_deleted_only_where_nodes_are_held() -> None:
+    rules: list[dict[str, Any]] = manager_cluster_rules(Scheduler.KUEUE, holds=True)
+    verbs = {verb for rule in rules if "pods" in rule["resources"] for verb in rule["verbs"]}
+    assert verbs == {"get", "list", "watch", "create", "delete"}
+
+
 def test_neither_scheduler_gives_rights_on_the_other_ones_kinds() -> None:
     groups = {scheduler: {group for group, _ in granted(scheduler)} for scheduler in Scheduler}
     assert not {"scheduling.run.ai", "ray.io"} & groups[Scheduler.KUEUE]

@@ -6,7 +6,7 @@ take their steps between. Nothing here shares code with the programs that it sta
 
 import dataclasses
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
@@ -21,7 +21,6 @@ from controller.admission.objects import (
     FlavorSpec,
     PodSet,
     PodSetAssignment,
-    PodSetUpdate,
     ResourceFlavor,
     SchedulingStats,
     Workload,
@@ -29,16 +28,18 @@ from controller.admission.objects import (
     WorkloadStatus,
 )
 from controller.admission.situation import Situation
-from controller.gangs.actions import CreateRequest, CreateTemplates, Delete, Tell
+from controller.gangs.actions import CreateRequest, CreateTemplates, Delete, Hold, Tell
 from controller.gangs.identity import template_name
 from controller.gangs.line import Place
 from controller.gangs.missing import is_settled
 from controller.gangs.objects import (
+    Belonging,
     Condition,
     Container,
     Node,
     NodeSpec,
     NodeStatus,
+    Placeholder,
     Pod,
     PodSpec,
     PodTemplate,
@@ -52,6 +53,8 @@ from controller.gangs.objects import (
     TemplateReference,
     Toleration,
 )
+from controller.gangs.placeholders import named
+from controller.gangs.promises import Claim
 from controller.gangs.retry import annotations
 from controller.kube.resource import ObjectMeta
 from model.gangpolicy import DetailSelector, FlavorPolicy, GangPolicy, RetryPolicy
@@ -175,6 +178,8 @@ class World:
     templates: dict[str, PodTemplate] = field(default_factory=dict)
     nodes: dict[str, Node] = field(default_factory=dict)
     pods: dict[str, Pod] = field(default_factory=dict)
+    placeholders: dict[str, Placeholder] = field(default_factory=dict)
+    idle: dict[str, datetime] = field(default_factory=dict)
     told: list[Tell] = field(default_factory=list)
     started: dict[str, datetime] = field(default_factory=dict)
     ended: list[str] = field(default_factory=list)
@@ -211,6 +216,7 @@ class World:
             flavors=self.flavors,
             requests=tuple(item for item in self.requests.values() if _uid(item) == uid),
             templates=tuple(item for item in self.templates.values() if _uid(item) == uid),
+            placeholders=tuple(item for item in self.placeholders.values() if _uid(item) == uid),
         )
 
     def _place(self, name: str) -> Place | None:
@@ -294,8 +300,19 @@ class World:
                         parameters=dict(ask.parameters),
                     ),
                 )
-            case Delete(kind=kind, name=key):
-                (self.requests if kind == "ProvisioningRequest" else self.templates).pop(key, None)
+            case Hold(promised=promised, labels=labels, request=request, ask=ask):
+                for key, index in named(request, ask):
+                    claim = promised[index].claim
+                    assert claim is not None
+                    if key not in self.placeholders and self._bind(key, lease_of(claim), claim.annotations):
+                        self.placeholders[key] = Placeholder(metadata=self._meta(key, labels))
+            case Delete(kind="ProvisioningRequest", name=key):
+                self.requests.pop(key, None)
+            case Delete(kind="PodTemplate", name=key):
+                self.templates.pop(key, None)
+            case Delete(name=key):
+                self.placeholders.pop(key, None)
+                self.pods.pop(key, None)
 
     def _meta(self, name: str, labels: object) -> ObjectMeta:
         return ObjectMeta(
@@ -388,6 +405,7 @@ class World:
         for name, held in list(self.nodes.items()):
             if held.metadata.labels.get(GKE_LEASE_LABEL, "") not in leases | {""}:
                 del self.nodes[name]
+        self._scale_down()
         for name, request in list(self.requests.items()):
             pool = request.metadata.annotations["pool"]
             if not request.status.conditions:
@@ -405,6 +423,20 @@ class World:
                 and _owner(self, request) not in self.started
             ):
                 self.answer(name, "BookingExpired", "BookingExpired")
+
+    def _scale_down(self) -> None:
+        """A node that is booked no more and runs nothing for ten minutes goes."""
+        used = {pod.spec.node_name for pod in self.pods.values()}
+        over = {
+            request.status.provisioning_class_details.get(GKE_LEASE_DETAIL)
+            for request in self.requests.values()
+            if request.status.holds("BookingExpired")
+        }
+        for name, held in list(self.nodes.items()):
+            if name in used or held.metadata.labels.get(GKE_LEASE_LABEL) not in over:
+                self.idle.pop(name, None)
+            elif self.now - self.idle.setdefault(name, self.now) >= timedelta(minutes=10):
+                del self.nodes[name]
 
     def free(self, pool: str) -> int:
         return self.stock[pool] - sum(
@@ -454,10 +486,10 @@ class World:
                 item.count for item in self.workloads[name].spec.pod_sets if item.name == update.name
             )
             for number in range(count):
-                stands = self._bind(f"{name}/{update.name}-{number}", lease, update) and stands
+                stands = self._bind(f"{name}/{update.name}-{number}", lease, update.annotations) and stands
         return stands
 
-    def _bind(self, key: str, lease: str, update: PodSetUpdate) -> bool:
+    def _bind(self, key: str, lease: str, annotations: Mapping[str, str]) -> bool:
         bound = self.pods.get(key)
         if bound is not None and bound.spec.node_name in self.nodes:
             return True
@@ -467,7 +499,7 @@ class World:
             free = item.metadata.name not in taken and item.status.holds("Ready")
             if free and item.metadata.labels.get(GKE_LEASE_LABEL) == lease:
                 spec = replace(pod_spec(1), node_name=item.metadata.name)
-                meta = ObjectMeta(name=key, namespace="team-a", annotations=update.annotations)
+                meta = ObjectMeta(name=key, namespace="team-a", annotations=dict(annotations))
                 self.pods[key] = Pod(metadata=meta, spec=spec)
                 return True
         return False
@@ -506,7 +538,11 @@ class World:
         return found
 
 
-def _uid(item: ProvisioningRequest | PodTemplate) -> str:
+def lease_of(claim: Claim) -> str:
+    return claim.node_selector.get(GKE_LEASE_LABEL, "")
+
+
+def _uid(item: Belonging) -> str:
     return item.metadata.labels["muster.dev/workload-uid"]
 
 

@@ -11,15 +11,19 @@ from hypothesis import strategies as st
 
 from controller.admission.actions import SetEntry, State, StepIn
 from controller.admission.machine import decide
-from controller.gangs.identity import ATTEMPT
+from controller.admission.templates import owner_of
+from controller.gangs.actions import Hold
+from controller.gangs.identity import ATTEMPT, request_of_placeholder
+from controller.gangs.placeholders import named, pod
 from controller.gangs.retry import FIRST_TRY, REFUSED, RETRY_AT, TRIES
-from model.gangpolicy import GangPolicy, RetryPolicy
-from model.names import IN_TURN_ANNOTATION, POOL_LABEL
+from model.gangpolicy import GangPolicy, OnStaggered, RetryPolicy
+from model.names import CONSUME_ANNOTATION, GKE_LEASE_LABEL, IN_TURN_ANNOTATION, POOL_LABEL
 from tests.unit.admission.gang_world import CHECK, FLAVORS, POLICY, START, World, entry_state, flavor_policy
 
 SPLIT = {"head": ("cpu", 1), "big": ("h100", 1), "small": ("l4", 1)}
 PLAIN = {"main": ("l4", 1)}
 MINUTE = timedelta(minutes=1)
+HOLDING = dataclasses.replace(POLICY, on_staggered=OnStaggered.HOLD, placeholder_image="pause")
 
 
 def run(world: World, minutes: int) -> None:
@@ -39,11 +43,13 @@ def assert_invariants(world: World) -> None:
         if not mine.may_act or not mine.workload.spec.active:
             assert not mine.requests, f"{name} holds requests without quota"
             assert not mine.templates
+            assert not mine.placeholders
+        assert not (mine.placeholders and name in world.started), "placeholders stand in the way"
 
 
 def assert_nobody_pays_for_nothing(world: World, name: str) -> None:
     """What is provisioned and does not run is given back before the end of its booking."""
-    idle = () if name in world.started else world.situation(name).requests
+    idle = () if name in world.started or world.policy.holds else world.situation(name).requests
     for request in idle:
         since = request.status.since("Provisioned")
         assert since is None or world.now - since < world.policy.booking_window - world.policy.booking_margin
@@ -419,11 +425,11 @@ def calm(world: World) -> None:
 
 
 @settings(max_examples=40, deadline=None)
-@given(gangs, steps)
+@given(gangs, steps, st.booleans())
 def test_whatever_happens_nothing_starts_half_nothing_is_left_over_and_everybody_ends(
-    wanted: dict[str, dict[str, tuple[str, int]]], disturbances: list[tuple[str, int]]
+    wanted: dict[str, dict[str, tuple[str, int]]], disturbances: list[tuple[str, int]], holds: bool
 ) -> None:
-    world = World(stock={"l4": 2, "h100": 2}, quota=3)
+    world = World(stock={"l4": 2, "h100": 2}, quota=3, policy=HOLDING if holds else POLICY)
     for name, pieces in wanted.items():
         world.submit(name, pieces)
     for kind, number in disturbances:
@@ -433,14 +439,18 @@ def test_whatever_happens_nothing_starts_half_nothing_is_left_over_and_everybody
     calm(world)
     assert not world.requests
     assert not world.templates
+    assert not world.placeholders
 
 
 @settings(max_examples=40, deadline=None)
-@given(gangs, steps, st.lists(st.integers(min_value=0, max_value=12), min_size=1, max_size=12))
+@given(gangs, steps, st.lists(st.integers(min_value=0, max_value=12), min_size=1, max_size=12), st.booleans())
 def test_a_crash_after_any_write_converges_to_the_same_end(
-    wanted: dict[str, dict[str, tuple[str, int]]], disturbances: list[tuple[str, int]], crashes: list[int]
+    wanted: dict[str, dict[str, tuple[str, int]]],
+    disturbances: list[tuple[str, int]],
+    crashes: list[int],
+    holds: bool,
 ) -> None:
-    world = World(stock={"l4": 2, "h100": 2}, quota=3)
+    world = World(stock={"l4": 2, "h100": 2}, quota=3, policy=HOLDING if holds else POLICY)
     for name, pieces in wanted.items():
         world.submit(name, pieces)
     for number, (kind, which) in enumerate(disturbances):
@@ -599,3 +609,52 @@ def test_who_waits_in_line_goes_by_priority_and_whoever_has_asked_goes_first() -
     world.settle()
     assert words("b").startswith("team-a/c asks for h100 first")
     assert len(world.situation("c").requests) == 1
+
+
+def test_what_comes_early_is_held_by_placeholders_that_go_when_the_gang_is_whole() -> None:
+    world = World(delay={"h100": 25 * MINUTE}, policy=HOLDING)
+    world.submit("a", SPLIT)
+    run(world, 12)
+    assert not world.placeholders, "nodes that are booked need nobody to keep them"
+    run(world, 2)
+    (held,) = world.placeholders
+    assert world.pods[held].spec.node_name in world.nodes
+    asked = set(world.requests)
+    run(world, 11)
+    assert any(request.status.holds("BookingExpired") for request in world.requests.values())
+    run(world, 4)
+    assert "a" in world.started
+    assert not world.placeholders
+    assert set(world.requests) == asked, "nothing was asked for twice"
+    assert [told.reason for told in world.told].count("GangHeld") == 1
+
+
+def test_what_is_held_is_given_back_when_the_late_piece_has_no_time_left() -> None:
+    world = World(delay={"h100": timedelta(hours=9)}, policy=HOLDING)
+    world.submit("a", SPLIT)
+    run(world, 20)
+    assert world.placeholders
+    run(world, 12)
+    assert not world.placeholders
+    assert not world.requests
+    assert "provisionTimeout" in world.workloads["a"].metadata.annotations["muster.dev/last-failure"]
+
+
+def test_a_placeholder_is_restricted_and_as_large_as_the_pod_that_it_stands_for() -> None:
+    world = World(delay={"h100": timedelta(hours=1)}, policy=HOLDING)
+    world.submit("a", SPLIT)
+    run(world, 4)
+    world.now += 10 * MINUTE
+    (hold,) = [action for action in decide(world.situation("a")).actions if isinstance(action, Hold)]
+    ((name, index),) = named(hold.request, hold.ask)
+    made = pod(owner_of(world.workloads["a"]), hold, name=name, index=index)
+    spec = made["spec"]
+    assert made["metadata"]["annotations"][CONSUME_ANNOTATION] == hold.request
+    assert spec["nodeSelector"] == {POOL_LABEL: "l4", GKE_LEASE_LABEL: f"lease-{hold.request}"}
+    (container,) = spec["containers"]
+    assert container["resources"] == {
+        "requests": {"cpu": "1000m", "memory": "1073741824", "nvidia.com/gpu": "1"},
+        "limits": {"nvidia.com/gpu": "1"},
+    }
+    assert spec["terminationGracePeriodSeconds"] == 0
+    assert request_of_placeholder(name) == hold.request

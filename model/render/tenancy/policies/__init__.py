@@ -9,6 +9,7 @@ namespaces  nor is what stands on a team's Namespace
 controller  our own accounts, held to their own check
 """
 
+from model.render import gang
 from model.render.manifest import Manifest
 from model.render.tenancy.policies.controller import controller
 from model.render.tenancy.policies.pods import pods
@@ -21,7 +22,7 @@ from model.tenancy import TenancyMode
 
 def policies(stack: Stack) -> list[list[Manifest]]:
     """Every policy, each with its binding. What holds our own controller is enforced in every mode."""
-    found = [controller().manifests(TenancyMode.ENFORCE)]
+    found = [controller(holds=gang.holds(stack)).manifests(TenancyMode.ENFORCE)]
     if stack.tenancy.mode is not TenancyMode.OFF:
         ours = (work(stack), ray(stack), pods(stack), protected(), namespaces())
         found += [policy.manifests(stack.tenancy.mode) for policy in ours]

@@ -2,7 +2,7 @@
 
 Whoever may write the status of Workloads could admit anything. Decides that our accounts change no check but
 ours, nothing else of the status, nothing of a Workload's spec but whether it is active, and touch only
-requests and templates that are ours by name.
+requests, templates and placeholder pods that are ours by name.
 """
 
 from typing import Final
@@ -17,7 +17,8 @@ OWN_PREFIX: Final = "muster-"
 _STATUS: Final = "request.?subResource.orValue('') == 'status'"
 
 
-def controller() -> Policy:
+def controller(*, holds: bool = False) -> Policy:
+    """`holds`: it may make pods that keep nodes, and those are held to their name too."""
     return Policy(
         name="muster-controller",
         kinds=(
@@ -30,6 +31,7 @@ def controller() -> Policy:
                 operations=("CREATE", "UPDATE", "DELETE"),
             ),
             Kinds(group="", resources=("podtemplates",), operations=("CREATE", "UPDATE", "DELETE")),
+            *([Kinds(group="", resources=("pods",), operations=("CREATE", "DELETE"))] if holds else []),
         ),
         unless=(("another", f"!({OURS})"),),
         everywhere=True,
@@ -78,5 +80,6 @@ def _spec() -> Rule:
 def _names() -> Rule:
     return Rule(
         holds=f"request.resource.resource == 'workloads' || request.name.startsWith('{OWN_PREFIX}')",
-        says=f"'this account writes requests and templates of its own, whose names begin with {OWN_PREFIX}'",
+        says="'this account writes requests, templates and pods of its own, whose names begin with "
+        f"{OWN_PREFIX}'",
     )

@@ -7,8 +7,9 @@ of a pod is what the queue admitted. A Deployment's pods are nobody's that a que
 from typing import Final
 
 from model import names
+from model.render import gang
 from model.render.tenancy.policies.policy import Kinds, Policy, Rule
-from model.render.tenancy.policies.who import ADMINISTRATOR, SYSTEM
+from model.render.tenancy.policies.who import ADMINISTRATOR, OURS, SYSTEM
 from model.stack import GangMode, Scheduler, Stack
 
 # Any of NVIDIA's resources (whole GPUs, MIG slices, shared ones), a device claimed by name, or a part of a
@@ -30,6 +31,12 @@ _ADMITTED: Final = (
     "(owner.kind == 'RayCluster' && owner.apiVersion.startsWith('ray.io/'))))"
 )
 
+# What keeps the nodes of a gang that is not whole yet: ours, and it goes with the Workload.
+_PLACEHOLDER: Final = (
+    f"{OURS} && object.metadata.?ownerReferences.orValue([]).exists(owner, "
+    "owner.kind == 'Workload' && owner.apiVersion.startsWith('kueue.x-k8s.io/'))"
+)
+
 
 def pods(stack: Stack) -> Policy:
     return Policy(
@@ -39,13 +46,14 @@ def pods(stack: Stack) -> Policy:
             ("gpu", f"{_ASKS_RESOURCES} || {_ASKS_CLAIM} || {_ASKS_PART}"),
             ("admitted", _ADMITTED),
         ),
-        rules=(_owner(), _priority(), *(_kai(stack) if stack.scheduler is Scheduler.KAI else ())),
+        rules=(_owner(stack), _priority(), *(_kai(stack) if stack.scheduler is Scheduler.KAI else ())),
     )
 
 
-def _owner() -> Rule:
+def _owner(stack: Stack) -> Rule:
+    kept = f" || {_PLACEHOLDER}" if gang.holds(stack) else ""
     return Rule(
-        holds=f"!variables.gpu || variables.admitted || {ADMINISTRATOR}",
+        holds=f"!variables.gpu || variables.admitted{kept} || {ADMINISTRATOR}",
         says="'GPUs are for work that a queue admitted; submit a RayJob, RayCluster, RayService or batch "
         "Job, with a "
         "queue, in place of a bare Pod or a Deployment'",
