@@ -32,9 +32,10 @@ class Programs:
     def program(self, name: str) -> str:
         return str(self.programs[name])
 
-    def kinds(self, asset: str) -> list[dict[str, Any]]:
-        """The CustomResourceDefinitions of an asset, in the order of its files."""
-        texts = (path.read_text(encoding="utf-8") for path in sorted(self.assets[asset].glob("*.yaml")))
+    def kinds(self, asset: str, *, below: str = ".") -> list[dict[str, Any]]:
+        """The CustomResourceDefinitions of an asset's folder, in the order of its files."""
+        files = sorted((self.assets[asset] / below).glob("*.yaml"))
+        texts = (path.read_text(encoding="utf-8") for path in files)
         loaded = (yaml.load(text, Loader=yaml.CSafeLoader) for text in texts)
         return [kind for kind in loaded if kind and kind["kind"] == "CustomResourceDefinition"]
 

@@ -3,17 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
 from localplane import bare
 from localplane.bare import ControlPlane
 from localplane.bare.kueue import define
+from model import gangpolicy, names, queuetree
 from model.render import kueue
+from model.stack import Stack
+from stackconfig import load
+from tests.integration.kueue_api.objects import apply
+from tests.integration.kueue_api.world import World
 from tests.unit.model.kueue_files import everything
 
 _CHART = "kueue-chart"
+_KUBERAY = "kuberay-config"
+_MISSING = "a program is missing: build them with `make build`, or set MUSTER_ARTIFACTS"
 _NEEDED = (("etcd", "kube-apiserver", "kueue"), ("kueue-crds", "provisioningrequest-crd", _CHART))
+_WORLD = (
+    ("etcd", "kube-apiserver", "kueue", "kube-controller-manager"),
+    (*_NEEDED[1], _KUBERAY),
+)
+_COLLECTORS = ("garbage-collector-controller", "namespace-controller")
 
 
 @pytest.fixture(scope="session")
@@ -21,12 +35,44 @@ def kueue_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPl
     """An API server that Kueue stands in front of, with every gate on that a stack can switch on."""
     programs = bare.found(*_NEEDED)
     if programs is None:
-        pytest.skip(
-            "no etcd, kube-apiserver and kueue: build them with `make build`, or set MUSTER_ARTIFACTS"
-        )
+        pytest.skip(_MISSING)
     (full, _) = everything()
     config, chart = kueue.manager_config(full), programs.assets[_CHART]
     with bare.control_plane(tmp_path_factory.mktemp("kueue-api"), programs) as plane:
         define(plane, programs)
         with bare.kueue(plane, programs, config=config, chart=chart):
             yield plane
+
+
+@contextmanager
+def world_of(stack: Stack, folder: Path) -> Iterator[World]:
+    """A plane of its own for this stack: Kueue with its webhooks and the Ray kinds, a garbage collector, and
+    the kinds of ours. Nothing of the stack is there yet.
+    """
+    programs = bare.found(*_WORLD)
+    if programs is None:
+        pytest.skip(_MISSING)
+    config, chart = kueue.manager_config(stack), programs.assets[_CHART]
+    with bare.control_plane(folder, programs) as plane:
+        define(plane, programs)
+        plane.define([gangpolicy.crd(), queuetree.crd(), *programs.kinds(_KUBERAY, below="crd/bases")])
+        apply(plane, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": names.SYSTEM_NAMESPACE}})
+        with (
+            bare.controllers(plane, programs, _COLLECTORS),
+            bare.kueue(plane, programs, config=config, chart=chart) as process,
+        ):
+            yield World(plane, stack, process)
+
+
+@pytest.fixture(scope="session")
+def _shared_world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    with world_of(load(Path(__file__).parent / "stack.yaml"), tmp_path_factory.mktemp("world")) as made:
+        made.begin()
+        yield made
+
+
+@pytest.fixture
+def world(_shared_world: World) -> Iterator[World]:
+    """The shared plane, without work. Who removes something of the stack takes a plane of its own."""
+    yield _shared_world
+    _shared_world.clear()

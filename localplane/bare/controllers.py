@@ -1,0 +1,34 @@
+"""Kubernetes' own controllers as a process of the caller: only those that it names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Final
+
+from localplane.bare.control_plane import ControlPlane
+from localplane.bare.process import Process
+from localplane.bare.programs import Programs
+
+_PROGRAM: Final = "kube-controller-manager"
+
+
+@contextmanager
+def controllers(plane: ControlPlane, programs: Programs, names: Sequence[str]) -> Iterator[Process]:
+    """These controllers until the block ends. They act some moments after they start: whoever needs what they
+    do waits for it.
+    """
+    argv = [
+        programs.program(_PROGRAM),
+        f"--kubeconfig={plane.kubeconfig()}",
+        f"--controllers={','.join(names)}",
+        "--leader-elect=false",
+        # It serves nothing that anybody here asks for.
+        "--secure-port=0",
+    ]
+    process = Process(_PROGRAM, argv, log=plane.folder / f"{_PROGRAM}.log")
+    process.start()
+    try:
+        yield process
+    finally:
+        process.kill()

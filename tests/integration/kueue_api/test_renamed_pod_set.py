@@ -1,0 +1,106 @@
+"""A gang is evicted and its job gets a PodSet of another name: what we said of the old one must not bar the new.
+
+Kueue leaves podSetUpdates where they are when it evicts, and its webhook refuses a Workload whose updates name
+no PodSet of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from typing import Any, Final
+
+import pytest
+
+from model import names
+from tests.integration.kueue_api.objects import apply, wait_for
+from tests.integration.kueue_api.world import CLUSTERS, KUEUE, MERGE, TEAM, World, pod
+
+_QUEUE: Final = f"{KUEUE}/namespaces/{TEAM}/localqueues/default"
+
+
+@pytest.fixture
+def open_queue(world: World) -> Iterator[World]:
+    yield world
+    _stop(world, "None")
+
+
+def test_a_pod_set_that_is_renamed_after_an_eviction_gets_its_own_capacity(open_queue: World) -> None:
+    _is_renamed_and_admitted(open_queue)
+
+
+def test_it_does_too_when_nobody_of_ours_was_there_at_the_eviction(open_queue: World) -> None:
+    _is_renamed_and_admitted(open_queue, away=True)
+
+
+def _is_renamed_and_admitted(world: World, *, away: bool = False) -> None:
+    with world.manager() as manager:
+        apply(world.plane, _cluster("before"))
+        world.provision(wait_for("it has asked", partial(world.asked, "training"))[0])
+        wait_for("it is admitted", lambda: world.holds("training", "Admitted"))
+        wait_for("its pods are told their request", lambda: _claimed(world, "before"))
+        if away:
+            manager.kill()
+        _stop(world, "HoldAndDrain")
+        wait_for("it has lost its quota", lambda: not world.holds("training", "QuotaReserved"))
+        wait_for("it is suspended", lambda: _spec(world)["suspend"])
+        _rename(world, "after")
+        if away:
+            _stop(world, "None")
+            manager.start()
+        wait_for("its Workload has the new PodSet", lambda: "after" in _pod_sets(world), seconds=120)
+        _stop(world, "None")
+        (request,) = wait_for("it has asked anew", partial(world.asked, "training"))
+        world.provision(request)
+        wait_for("it is admitted again", lambda: world.holds("training", "Admitted"))
+        updates = world.entry("training")["podSetUpdates"]
+        assert {each["name"] for each in updates} == {"after"}
+        claimed = wait_for("its pods are told their request", lambda: _claimed(world, "after"))
+        assert claimed == request["metadata"]["name"]
+
+
+def _cluster(group: str) -> dict[str, Any]:
+    labels = {names.QUEUE_LABEL: "default", names.PRIORITY_LABEL: "prod"}
+    head = pod("cpu")
+    head["containers"][0]["resources"] = {"requests": {"cpu": "100m", "memory": "64Mi"}}
+    head["tolerations"] = []
+    workers = {"groupName": group, "replicas": 1, "minReplicas": 1, "maxReplicas": 1}
+    return {
+        "apiVersion": "ray.io/v1",
+        "kind": "RayCluster",
+        "metadata": {"name": "training", "namespace": TEAM, "labels": labels},
+        "spec": {
+            "suspend": True,
+            "headGroupSpec": {"rayStartParams": {}, "template": {"spec": head}},
+            "workerGroupSpecs": [workers | {"rayStartParams": {}, "template": {"spec": pod("l4")}}],
+        },
+    }
+
+
+def _spec(world: World) -> dict[str, Any]:
+    found: dict[str, Any] = world.plane.call("GET", f"{CLUSTERS}/training")["spec"]
+    return found
+
+
+def _rename(world: World, group: str) -> None:
+    at = f"{CLUSTERS}/training"
+    renamed = [{"op": "replace", "path": "/spec/workerGroupSpecs/0/groupName", "value": group}]
+    world.plane.call("PATCH", at, renamed, content_type="application/json-patch+json")
+
+
+def _claimed(world: World, group: str) -> str | None:
+    """The request that the pods of the started group say they consume."""
+    spec = _spec(world)
+    found = {each["groupName"]: each["template"] for each in spec["workerGroupSpecs"]}
+    notes = (found[group].get("metadata") or {}).get("annotations") or {}
+    return None if spec["suspend"] else notes.get(names.CONSUME_ANNOTATION)
+
+
+def _pod_sets(world: World) -> list[str]:
+    return [
+        each["name"] for each in (world.workload("training") or {"spec": {"podSets": []}})["spec"]["podSets"]
+    ]
+
+
+def _stop(world: World, policy: str) -> None:
+    world.plane.call("PATCH", _QUEUE, {"spec": {"stopPolicy": policy}}, content_type=MERGE)

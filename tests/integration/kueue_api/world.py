@@ -1,0 +1,306 @@
+"""A plane with the real Kueue and our real manager on it, and the cloud played by the test.
+
+Everything is a process of this host. The cloud answers a request by writing its status and, where nodes are
+promised, by making them: nobody here would notice one that is not really there.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import signal
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+from components import gang_authority, gang_webhooks
+from localplane.bare import ControlPlane, path_of
+from localplane.bare.process import Process, free_port
+from model import names
+from model.render import gang, queuetree
+from model.stack import Stack
+from tests.integration.kueue_api.objects import apply, wait_for
+from tests.unit.model.kueue_files import rendered
+
+Object = dict[str, Any]
+
+ROOT: Final = Path(__file__).parents[3]
+TEAM: Final = "team-b"
+KUEUE: Final = f"/apis/{names.KUEUE_API_VERSION}"
+WORKLOADS: Final = f"{KUEUE}/namespaces/{TEAM}/workloads"
+REQUESTS: Final = f"/apis/{names.PROVISIONING_API_VERSION}/namespaces/{TEAM}/provisioningrequests"
+TEMPLATES: Final = f"/api/v1/namespaces/{TEAM}/podtemplates"
+JOBS: Final = f"/apis/batch/v1/namespaces/{TEAM}/jobs"
+CLUSTERS: Final = f"/apis/ray.io/v1/namespaces/{TEAM}/rayclusters"
+MERGE: Final = "application/merge-patch+json"
+_GPU_TAINT: Final = {"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}
+_TOLERATED: Final = {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}
+
+
+@dataclass(slots=True)
+class World:
+    """A plane with Kueue on it, and our manager while it is there. `ours`: the stack whose gangs it admits."""
+
+    plane: ControlPlane
+    ours: Stack
+    kueue: Process
+    logs: list[Path] = field(default_factory=list)
+
+    def begin(self) -> None:
+        """Our policy, the queues of our stack, and the node that always stands."""
+        at = f"/apis/{names.API_VERSION}/{names.GANG_POLICY_PLURAL}/{names.GANG_POLICY}"
+        self.plane.apply(json.loads(json.dumps(gang.policy(self.ours))), at)
+        apply(self.plane, json.loads(json.dumps(queuetree.tree(self.ours))))
+        for item in rendered(self.ours):
+            apply(self.plane, item)
+        self._node("cpu-0", "cpu")
+
+    # Programs
+
+    @contextmanager
+    def manager(
+        self, *, name: str = "manager", code: Path = ROOT, elects: bool = False, wait: bool = True
+    ) -> Iterator[Process]:
+        """Our manager, of the checkout that lies in `code`, until the block ends."""
+        argv = [sys.executable, "-m", "controller", "manager", f"--kubeconfig={self._kubeconfig()}"]
+        argv += [f"--health-port={free_port()}", f"--identity={name}"]
+        argv += ["--leader-elect" if elects else "--no-leader-elect"]
+        log = self.plane.folder / f"{name}.log"
+        environment = {**os.environ, "PYTHONPATH": str(code), "PYTHONSAFEPATH": "1"}
+        process = Process(name, argv, log=log, environment=environment)
+        self.logs.append(log)
+        process.start()
+        try:
+            if wait:
+                wait_for("our check is active", lambda: self.is_active(names.ADMISSION_CHECK))
+            yield process
+        finally:
+            process.kill()
+
+    @contextmanager
+    def webhooks(self) -> Iterator[None]:
+        """Our webhooks and the configuration that they keep, until the block ends.
+
+        The API server reaches them by the name of their Service, as in a cluster: here that is a name for
+        this host.
+        """
+        port, health = free_port(), free_port()
+        service = {"type": "ExternalName", "externalName": "localhost", "ports": [{"port": port}]}
+        meta = {"name": gang_authority.WEBHOOKS, "namespace": names.SYSTEM_NAMESPACE}
+        apply(self.plane, {"apiVersion": "v1", "kind": "Service", "metadata": meta, "spec": service})
+        found = gang_webhooks.validating()
+        for hook in found:
+            hook["clientConfig"]["service"]["port"] = port
+        configuration = {
+            "apiVersion": "admissionregistration.k8s.io/v1",
+            "kind": "ValidatingWebhookConfiguration",
+            "metadata": {"name": gang_authority.PROGRAM},
+            "webhooks": found,
+        }
+        apply(self.plane, configuration)
+        argv = [sys.executable, "-m", "controller", "webhooks", f"--kubeconfig={self._kubeconfig()}"]
+        argv += [f"--health-port={health}", f"--webhook-port={port}"]
+        argv += [f"--validating={gang_authority.PROGRAM}"]
+        process = Process("webhooks", argv, log=self.plane.folder / "webhooks.log")
+        process.start()
+        try:
+            process.await_(lambda: _is_ready(health), seconds=60)
+            yield
+        finally:
+            process.kill()
+            self.delete(path_of(configuration))
+
+    def is_active(self, check: str) -> bool:
+        return holds(self.plane.call("GET", f"{KUEUE}/admissionchecks/{check}"), "Active")
+
+    # Jobs
+
+    def submit(self, name: str, pool: str, *, priority: str = "prod", queue: str = "default") -> None:
+        """A Job of one pod with one GPU."""
+        labels = {names.QUEUE_LABEL: queue, names.PRIORITY_LABEL: priority}
+        meta = {"name": name, "namespace": TEAM, "labels": labels}
+        job = {"suspend": True, "template": {"spec": {"restartPolicy": "Never", **pod(pool)}}}
+        apply(self.plane, {"apiVersion": "batch/v1", "kind": "Job", "metadata": meta, "spec": job})
+
+    def delete(self, path: str, *, policy: str = "Background") -> None:
+        body = {"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": policy}
+        try:
+            self.plane.call("DELETE", path, body)
+        except urllib.error.HTTPError as error:
+            if error.code != 404:
+                raise
+
+    def clear(self) -> None:
+        """No job of an earlier test is left, nor anything of it."""
+        for at in (JOBS, CLUSTERS):
+            for item in self.items(at):
+                self.delete(f"{at}/{item['metadata']['name']}")
+        for at in (WORKLOADS, REQUESTS, TEMPLATES):
+            wait_for(f"all of {at} are gone", lambda at=at: not self.items(at), seconds=180)
+        self.delete(f"/api/v1/nodes?labelSelector={names.GKE_LEASE_LABEL}")
+
+    # What there is
+
+    def items(self, path: str) -> list[Object]:
+        try:
+            found: list[Object] = self.plane.call("GET", path)["items"]
+        except urllib.error.HTTPError as error:
+            if error.code != 404:
+                raise
+            return []
+        return found
+
+    def workload(self, name: str) -> Object | None:
+        """The newest Workload of the job of this name."""
+        owned = (each for each in self.items(WORKLOADS) if name in owners(each))
+        return max(owned, key=lambda each: int(each["metadata"]["resourceVersion"]), default=None)
+
+    def uid(self, name: str) -> str:
+        return str((self.workload(name) or {"metadata": {"uid": ""}})["metadata"]["uid"])
+
+    def requests(self, name: str) -> list[Object]:
+        """Requests of ours for this Workload, or of Kueue's."""
+        uid = self.uid(name)
+        return [each for each in self.items(REQUESTS) if is_ours(each, uid) or is_theirs(each, uid)]
+
+    def asked(self, name: str) -> list[Object]:
+        """Live requests of ours for this job."""
+        found = [each for each in self.requests(name) if is_ours(each, self.uid(name))]
+        return [each for each in found if "deletionTimestamp" not in each["metadata"]]
+
+    def entry(self, name: str) -> Object:
+        """The answer of our check, {} before there is one."""
+        found = (self.workload(name) or {}).get("status", {}).get("admissionChecks") or []
+        return next((each for each in found if each["name"] == names.ADMISSION_CHECK), {})
+
+    def holds(self, name: str, kind: str) -> bool:
+        return holds(self.workload(name) or {}, kind)
+
+    # The cloud
+
+    def answer(self, request: Object, kind: str, *, details: dict[str, str] | None = None) -> None:
+        """The cloud's word: Accepted, Failed or Provisioned."""
+        said = {
+            "type": kind,
+            "status": "True",
+            "reason": "Test",
+            "message": "said by a test",
+            "lastTransitionTime": request["metadata"]["creationTimestamp"],
+        }
+        path = f"{REQUESTS}/{request['metadata']['name']}/status"
+        status: Object = {"conditions": [said]}
+        if details:
+            status["provisioningClassDetails"] = details
+        self.plane.call("PATCH", path, {"status": status}, content_type=MERGE)
+
+    def provision(self, request: Object) -> None:
+        """Nodes of a lease of their own, one a pod, and then the word."""
+        name = request["metadata"]["name"]
+        count = sum(each["count"] for each in request["spec"]["podSets"])
+        template = request["spec"]["podSets"][0]["podTemplateRef"]["name"]
+        spec = self.plane.call("GET", f"{TEMPLATES}/{template}")["template"]["spec"]
+        pool = spec["nodeSelector"][names.POOL_LABEL]
+        for number in range(count):
+            self._node(f"{name[-12:]}-{number}", pool, lease=name)
+        self.answer(request, "Provisioned", details={names.GKE_LEASE_DETAIL: name})
+
+    def run(self, name: str, pool: str = "l4") -> None:
+        """Submit a Job, give it its nodes, and see it admitted."""
+        self.submit(name, pool)
+        self.provision(wait_for(f"{name} has asked", partial(self.asked, name))[0])
+        wait_for(f"{name} is admitted", lambda: self.holds(name, "Admitted"))
+
+    def _node(self, name: str, pool: str, *, lease: str = "") -> None:
+        labels = {names.POOL_LABEL: pool, **({names.GKE_LEASE_LABEL: lease} if lease else {})}
+        spec = {"taints": [_GPU_TAINT] if lease else []}
+        node = {
+            "apiVersion": "v1",
+            "kind": "Node",
+            "metadata": {"name": name, "labels": labels},
+            "spec": spec,
+        }
+        apply(self.plane, node)
+        size = {"cpu": "4", "memory": "8Gi", "pods": "20", "nvidia.com/gpu": "1"}
+        ready = {"type": "Ready", "status": "True", "reason": "Test", "message": "said by a test"}
+        status = {"status": {"capacity": size, "allocatable": size, "conditions": [ready]}}
+        path = f"{path_of(node)}/status"
+        self.plane.call("PATCH", path, status, content_type="application/strategic-merge-patch+json")
+        # A new node is tainted until a controller that is not here has seen it.
+        self.plane.call("PATCH", path_of(node), {"spec": spec}, content_type=MERGE)
+
+    def _kubeconfig(self) -> Path:
+        bundle = base64.b64encode(self.plane.certificate.read_bytes()).decode()
+        cluster = {"server": self.plane.url, "certificate-authority-data": bundle}
+        content = {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "current-context": "bare",
+            "contexts": [{"name": "bare", "context": {"cluster": "bare", "user": "bare"}}],
+            "clusters": [{"name": "bare", "cluster": cluster}],
+            "users": [{"name": "bare", "user": {"token": self.plane.token}}],
+        }
+        path = self.plane.folder / "manager.kubeconfig"
+        path.touch(mode=0o600)
+        path.write_text(json.dumps(content))
+        return path
+
+
+def pod(pool: str) -> Object:
+    """A pod spec of one container with one GPU of the pool."""
+    gpu = {"nvidia.com/gpu": "1"}
+    resources = {"requests": {"cpu": "100m", "memory": "64Mi", **gpu}, "limits": gpu}
+    return {
+        "nodeSelector": {names.POOL_LABEL: pool},
+        "tolerations": [_TOLERATED],
+        "containers": [{"name": "work", "image": "none", "resources": resources}],
+    }
+
+
+def holds(item: Object, kind: str) -> bool:
+    conditions = (item.get("status") or {}).get("conditions") or []
+    return any(each["type"] == kind and each["status"] == "True" for each in conditions)
+
+
+def owners(item: Object) -> set[str]:
+    return {owner["name"] for owner in item["metadata"].get("ownerReferences") or ()}
+
+
+def is_ours(request: Object, uid: str) -> bool:
+    return (request["metadata"].get("labels") or {}).get(names.WORKLOAD_UID_LABEL) == uid
+
+
+def is_theirs(request: Object, uid: str) -> bool:
+    return uid in {owner["uid"] for owner in request["metadata"].get("ownerReferences") or ()}
+
+
+def is_outside(workload: Object | None) -> bool:
+    """It waits outside the quota, and it was us who put it there."""
+    noted = (workload or {}).get("metadata", {}).get("annotations") or {}
+    return names.RETRY_AT_ANNOTATION in noted and (workload or {})["spec"].get("active") is False
+
+
+def is_let_in(workload: Object | None) -> bool:
+    noted = (workload or {}).get("metadata", {}).get("annotations") or {}
+    return names.RETRY_AT_ANNOTATION not in noted and (workload or {})["spec"].get("active") is not False
+
+
+def _is_ready(port: int) -> bool:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz", timeout=5) as answer:
+        return bool(answer.status == 200)
+
+
+def freeze(process: Process) -> None:
+    assert process.pid is not None
+    os.kill(process.pid, signal.SIGSTOP)
+
+
+def thaw(process: Process) -> None:
+    assert process.pid is not None
+    os.kill(process.pid, signal.SIGCONT)
