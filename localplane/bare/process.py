@@ -65,6 +65,19 @@ class Process:
             self.name, f"is not ready after {seconds:.0f} s:\n{self._tail()}", fix="see its log above"
         )
 
+    def stop(self, *, seconds: float = 60.0) -> None:
+        """Ask it to end, and wait until it has; PlaneError when it does not."""
+        if self._child is None:
+            return
+        self._child.terminate()
+        try:
+            self._child.wait(seconds)
+        except subprocess.TimeoutExpired:
+            message = f"does not end within {seconds:.0f} s:\n{self._tail()}"
+            raise PlaneError(self.name, message, fix="see its log above") from None
+        finally:
+            self.kill()
+
     def kill(self) -> None:
         """A power cut."""
         if self._child is not None and self._guard is not None:

@@ -1,4 +1,4 @@
-"""Kueue force-applies the answers of all checks, ours among them, as it last saw them; ours stands all the same.
+"""Kueue force-applies the answers of all checks, ours among them, as it last saw them; ours stands.
 
 What Kueue writes late is written here: its field manager, its force, and no resourceVersion, as
 pkg/workload/patching of Kueue 0.19.2 does where it is loose.

@@ -1,4 +1,4 @@
-"""Our webhooks, called by a real API server through their Service: what could never be stopped is not created."""
+"""Our webhooks, called by a real API server through their Service: what could never be stopped is refused."""
 
 from __future__ import annotations
 

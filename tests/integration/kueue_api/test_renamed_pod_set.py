@@ -1,7 +1,7 @@
-"""A gang is evicted and its job gets a PodSet of another name: what we said of the old one must not bar the new.
+"""A gang is evicted and its job gets a PodSet of another name: what we said of the old one is no bar to the new.
 
-Kueue leaves podSetUpdates where they are when it evicts, and its webhook refuses a Workload whose updates name
-no PodSet of it.
+Kueue leaves podSetUpdates where they are when it evicts, and its webhook refuses a Workload whose updates
+name no PodSet of it.
 """
 
 from __future__ import annotations
@@ -83,9 +83,13 @@ def _spec(world: World) -> dict[str, Any]:
 
 
 def _rename(world: World, group: str) -> None:
-    at = f"{CLUSTERS}/training"
-    renamed = [{"op": "replace", "path": "/spec/workerGroupSpecs/0/groupName", "value": group}]
-    world.plane.call("PATCH", at, renamed, content_type="application/json-patch+json")
+    """With another image: of names alone Kueue 0.19.2 takes no notice (pkg/util/equality/podset.go)."""
+    at, first = f"{CLUSTERS}/training", "/spec/workerGroupSpecs/0"
+    changes = [
+        {"op": "replace", "path": f"{first}/groupName", "value": group},
+        {"op": "replace", "path": f"{first}/template/spec/containers/0/image", "value": group},
+    ]
+    world.plane.call("PATCH", at, changes, content_type="application/json-patch+json")
 
 
 def _claimed(world: World, group: str) -> str | None:

@@ -46,7 +46,7 @@ _TOLERATED: Final = {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "N
 
 @dataclass(slots=True)
 class World:
-    """A plane with Kueue on it, and our manager while it is there. `ours`: the stack whose gangs it admits."""
+    """A plane with Kueue on it, and our manager while it is there. `ours`: the stack of its gangs."""
 
     plane: ControlPlane
     ours: Stack

@@ -1,0 +1,103 @@
+"""An older build of the manager and this one, side by side and one after the other: gangs notice nothing.
+
+Leader election fences nothing, so both act at once here, on the same gangs. The older build is the one before
+elastic gangs, read out of the history; in a checkout without it, two processes of this build.
+"""
+
+from __future__ import annotations
+
+import io
+import subprocess
+import tarfile
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tests.integration.kueue_api.objects import wait_for
+from tests.integration.kueue_api.world import ROOT, World, is_outside
+
+_BEFORE: Final = "fc210a7efdfd090410e8136496d68c0dfa583f5d"
+_ROOMS: Final = ("controller", "model")
+
+
+@pytest.fixture(scope="module")
+def older(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The checkout of the older build; this one's where the history does not reach so far."""
+    command = ["git", "archive", "--format=tar", _BEFORE, *_ROOMS]
+    made = subprocess.run(command, cwd=ROOT, capture_output=True, check=False)
+    if made.returncode != 0:
+        yield ROOT
+        return
+    folder = tmp_path_factory.mktemp("older")
+    with tarfile.open(fileobj=io.BytesIO(made.stdout)) as archive:
+        archive.extractall(folder, filter="data")
+    yield folder
+
+
+def test_both_act_at_once_and_a_gang_is_bought_once(world: World, older: Path) -> None:
+    bought: dict[str, set[str]] = {}
+
+    def look(*names: str) -> bool:
+        for name in names:
+            live = world.asked(name)
+            assert len(live) <= 1, f"{name} has two live requests"
+            bought.setdefault(name, set()).update(one["metadata"]["uid"] for one in live)
+        return all(bought[name] for name in names)
+
+    with world.manager(name="older", code=older) as old:
+        world.run("running")
+        world.submit("asking", "l4")
+        world.submit("outside", "h100")
+        wait_for("both have asked", lambda: look("asking", "outside"))
+        world.answer(world.asked("outside")[0], "Failed")
+        wait_for("one waits outside the quota", lambda: is_outside(world.workload("outside")))
+
+        with world.manager(name="newer"):
+            together = [f"together-{number}" for number in range(4)]
+            for name in together:
+                world.submit(name, "l4")
+            wait_for("each has asked", lambda: look("asking", *together))
+            for name in together:
+                world.provision(world.asked(name)[0])
+            wait_for("all run", lambda: look(*together) and _all_run(world, together))
+            assert all(len(bought[name]) == 1 for name in together)
+
+            old.kill()
+            # What the older one has begun is finished, not begun again.
+            world.provision(world.asked("asking")[0])
+            wait_for("it runs", lambda: look("asking") and world.holds("asking", "Admitted"))
+            assert len(bought["asking"]) == 1
+            (again,) = wait_for("the one outside asks again", partial(world.asked, "outside"))
+            assert again["metadata"]["uid"] not in bought["outside"]
+            world.provision(again)
+            wait_for("it runs", lambda: world.holds("outside", "Admitted"))
+            world.submit("begun", "l4")
+            (begun,) = wait_for("it has asked", partial(world.asked, "begun"))
+
+        # And back: the older build is rolled out once more.
+        old.start()
+        world.provision(begun)
+        wait_for("what the newer one had begun runs", lambda: world.holds("begun", "Admitted"))
+        (left,) = world.asked("begun")
+        assert left["metadata"]["uid"] == begun["metadata"]["uid"]
+        assert _all_run(world, ["running", "asking", *together])
+        assert len(world.asked("running")) == 1
+
+
+def test_a_rollout_hands_the_gangs_over_with_the_lease(world: World, older: Path) -> None:
+    with world.manager(name="leading", code=older, elects=True) as old:
+        world.submit("gang", "l4")
+        (request,) = wait_for("it has asked", partial(world.asked, "gang"))
+        with world.manager(name="following", elects=True, wait=False):
+            old.stop()
+            world.provision(request)
+            wait_for("the next one finishes", lambda: world.holds("gang", "Admitted"))
+            (left,) = world.asked("gang")
+            assert left["metadata"]["uid"] == request["metadata"]["uid"]
+
+
+def _all_run(world: World, jobs: list[str]) -> bool:
+    return all(world.holds(name, "Admitted") for name in jobs)
