@@ -26,14 +26,14 @@ def test_our_requests_survive_its_reconciles_and_die_with_their_workload(world: 
         _is_swept_beside(world, request)
 
         world.provision(request)
-        wait_for("the gang is admitted", lambda: world.holds("ours", "Admitted"))
+        world.wait_until_runs("ours")
         _is_swept_beside(world, request)
         assert world.entry("ours")["state"] == "Ready"
 
     # We are gone. What we wrote goes with its Workload all the same.
     world.delete(f"{JOBS}/ours")
     for at in (WORKLOADS, TEMPLATES, REQUESTS):
-        wait_for(f"nothing of it is left in {at}", lambda at=at: not world.items(at), seconds=180)
+        world.wait_until_empty(at)
 
 
 def test_its_gangs_and_ours_are_admitted_side_by_side(world: World) -> None:
@@ -47,7 +47,7 @@ def test_its_gangs_and_ours_are_admitted_side_by_side(world: World) -> None:
         for request in (mine, other):
             world.provision(request)
         for name in ("ours", "theirs"):
-            wait_for(f"{name} is admitted", lambda name=name: world.holds(name, "Admitted"))
+            world.wait_until_runs(name)
         assert len(world.requests("ours")) == 1
         assert len(world.requests("theirs")) == 1
     world.clear()

@@ -59,7 +59,7 @@ def test_an_answer_that_kueue_sets_back_is_given_again_whole(held: World) -> Non
             assert again["podSetUpdates"] == ready["podSetUpdates"]
         assert [one["metadata"]["uid"] for one in held.asked("gang")] == [request["metadata"]["uid"]]
         _say(held, "Ready")
-        wait_for("the gang is admitted", lambda: held.holds("gang", "Admitted"))
+        held.wait_until_runs("gang")
         assert _pod_annotation(held) == request["metadata"]["name"]
 
 
@@ -81,7 +81,7 @@ def test_a_storm_of_them_costs_neither_a_second_request_nor_the_answer(held: Wor
             held.provision(wait_for("we have asked", partial(held.asked, "gang"))[0])
         wait_for("we are ready", lambda: _answer(held, "Ready"))
         _say(held, "Ready")
-        wait_for("the gang is admitted", lambda: held.holds("gang", "Admitted"))
+        held.wait_until_runs("gang")
         seen |= {one["metadata"]["uid"] for one in held.asked("gang")}
         assert len(seen) == 1
 

@@ -1,4 +1,5 @@
-"""A gang is evicted and its job gets a PodSet of another name: what we said of the old one is no bar to the new.
+"""A gang is evicted and its job gets a PodSet of another name: what we said of the old one is no bar to the
+new.
 
 Kueue leaves podSetUpdates where they are when it evicts, and its webhook refuses a Workload whose updates
 name no PodSet of it.
@@ -37,7 +38,7 @@ def _is_renamed_and_admitted(world: World, *, away: bool = False) -> None:
     with world.manager() as manager:
         apply(world.plane, _cluster("before"))
         world.provision(wait_for("it has asked", partial(world.asked, "training"))[0])
-        wait_for("it is admitted", lambda: world.holds("training", "Admitted"))
+        world.wait_until_runs("training")
         wait_for("its pods are told their request", lambda: _claimed(world, "before"))
         if away:
             manager.kill()
@@ -52,7 +53,7 @@ def _is_renamed_and_admitted(world: World, *, away: bool = False) -> None:
         _stop(world, "None")
         (request,) = wait_for("it has asked anew", partial(world.asked, "training"))
         world.provision(request)
-        wait_for("it is admitted again", lambda: world.holds("training", "Admitted"))
+        world.wait_until_runs("training")
         updates = world.entry("training")["podSetUpdates"]
         assert {each["name"] for each in updates} == {"after"}
         claimed = wait_for("its pods are told their request", lambda: _claimed(world, "after"))

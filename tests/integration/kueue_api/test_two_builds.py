@@ -73,14 +73,14 @@ def test_both_act_at_once_and_a_gang_is_bought_once(world: World, older: Path) -
             (again,) = wait_for("the one outside asks again", partial(world.asked, "outside"))
             assert again["metadata"]["uid"] not in bought["outside"]
             world.provision(again)
-            wait_for("it runs", lambda: world.holds("outside", "Admitted"))
+            world.wait_until_runs("outside")
             world.submit("begun", "l4")
             (begun,) = wait_for("it has asked", partial(world.asked, "begun"))
 
         # And back: the older build is rolled out once more.
         old.start()
         world.provision(begun)
-        wait_for("what the newer one had begun runs", lambda: world.holds("begun", "Admitted"))
+        world.wait_until_runs("begun")
         (left,) = world.asked("begun")
         assert left["metadata"]["uid"] == begun["metadata"]["uid"]
         assert _all_run(world, ["running", "asking", *together])
@@ -94,7 +94,7 @@ def test_a_rollout_hands_the_gangs_over_with_the_lease(world: World, older: Path
         with world.manager(name="following", elects=True, wait=False):
             old.stop()
             world.provision(request)
-            wait_for("the next one finishes", lambda: world.holds("gang", "Admitted"))
+            world.wait_until_runs("gang")
             (left,) = world.asked("gang")
             assert left["metadata"]["uid"] == request["metadata"]["uid"]
 

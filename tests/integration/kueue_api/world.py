@@ -143,8 +143,14 @@ class World:
             for item in self.items(at):
                 self.delete(f"{at}/{item['metadata']['name']}")
         for at in (WORKLOADS, REQUESTS, TEMPLATES):
-            wait_for(f"all of {at} are gone", lambda at=at: not self.items(at), seconds=180)
+            self.wait_until_empty(at)
         self.delete(f"/api/v1/nodes?labelSelector={names.GKE_LEASE_LABEL}")
+
+    def wait_until_empty(self, path: str) -> None:
+        wait_for(f"all of {path} are gone", lambda: not self.items(path), seconds=180)
+
+    def wait_until_runs(self, name: str) -> None:
+        wait_for(f"{name} is admitted", lambda: self.holds(name, "Admitted"))
 
     # What there is
 
@@ -215,7 +221,7 @@ class World:
         """Submit a Job, give it its nodes, and see it admitted."""
         self.submit(name, pool)
         self.provision(wait_for(f"{name} has asked", partial(self.asked, name))[0])
-        wait_for(f"{name} is admitted", lambda: self.holds(name, "Admitted"))
+        self.wait_until_runs(name)
 
     def _node(self, name: str, pool: str, *, lease: str = "") -> None:
         labels = {names.POOL_LABEL: pool, **({names.GKE_LEASE_LABEL: lease} if lease else {})}
