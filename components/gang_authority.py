@@ -65,8 +65,11 @@ def _kai_rules() -> list[Rule]:
 
 
 def manager_rules() -> list[Rule]:
-    """In our own namespace: the lease. Creating cannot be limited by name."""
+    """In our own namespace: the lease, and whether our own Deployment is there to stay. Creating cannot be
+    limited by name.
+    """
     return [
+        _rule("apps", ["deployments"], ["get"], only=[MANAGER]),
         _rule("coordination.k8s.io", ["leases"], ["create"]),
         _rule("coordination.k8s.io", ["leases"], ["get", "update"], only=[PROGRAM]),
     ]

@@ -25,7 +25,12 @@ def manager(image: str, footprint: Footprint, watched: Observability) -> dict[st
     """The Deployment's spec. Every replica keeps its caches warm; the one with the lease acts."""
     return _deployment(
         MANAGER,
-        ["manager", f"--health-port={HEALTH_PORT}", f"--lease-name={PROGRAM}"],
+        [
+            "manager",
+            f"--health-port={HEALTH_PORT}",
+            f"--lease-name={PROGRAM}",
+            f"--deployment={MANAGER}",
+        ],
         image=image,
         size=footprint.manager,
         replicas=footprint.manager_replicas,

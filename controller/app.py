@@ -28,6 +28,7 @@ from controller.runtime.health import Health
 from controller.runtime.lease import LeaderElection
 from controller.runtime.manager import Manager, stop_on_signals
 from controller.runtime.metrics import Metrics
+from controller.runtime.removal import Removal
 from controller.runtime.review import Webhook
 from controller.runtime.traces import Traces, configured
 from controller.runtime.webhook_server import WebhookServer
@@ -102,6 +103,13 @@ def _manager_flags(command: argparse.ArgumentParser, environment: Mapping[str, s
         help="act only while holding the Lease; turn it off for a single replica only [MUSTER_LEADER_ELECT]",
     )
     command.add_argument("--lease-name", default=PROGRAM, help="name of the Lease")
+    command.add_argument(
+        "--deployment",
+        default=environment.get("MUSTER_DEPLOYMENT", ""),
+        metavar="NAME",
+        help="the Deployment that this is a replica of: when it goes, waiting gangs are told and give back "
+        "what they hold [MUSTER_DEPLOYMENT]",
+    )
 
 
 def _webhook_flags(command: argparse.ArgumentParser, environment: Mapping[str, str]) -> None:
@@ -210,7 +218,9 @@ class _Process:
         if settings.leader_elect:
             key = Key(settings.namespace, settings.lease_name)
             election = LeaderElection(self.client, key, identity=settings.identity, metrics=self.metrics)
-        return self._assembled(election=election)
+        own = Key(settings.namespace, settings.deployment)
+        removal = Removal(self.client, own) if settings.deployment else None
+        return self._assembled(election=election, removal=removal)
 
     def webhooks(self, webhooks: Webhooks) -> Manager:
         settings = self.settings
@@ -237,7 +247,13 @@ class _Process:
         manager.service("certificates", keeper.run)
         return manager
 
-    def _assembled(self, *, election: LeaderElection | None = None, lame_duck: float = 0.0) -> Manager:
+    def _assembled(
+        self,
+        *,
+        election: LeaderElection | None = None,
+        lame_duck: float = 0.0,
+        removal: Removal | None = None,
+    ) -> Manager:
         recorder = EventRecorder(
             self.client,
             reporter=names.CONTROLLER_NAME,
@@ -252,4 +268,5 @@ class _Process:
             election=election,
             lame_duck=lame_duck,
             traces=self.traces,
+            removal=removal,
         )

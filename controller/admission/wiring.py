@@ -10,6 +10,7 @@ from typing import Any, Final
 from controller.admission.checks import CheckReconciler, Checks, policy_name
 from controller.admission.defaults import Defaults
 from controller.admission.executor import Executor
+from controller.admission.farewell import Farewell
 from controller.admission.identity import WORKLOAD_UID
 from controller.admission.objects import (
     ADMISSION_CHECK,
@@ -128,6 +129,7 @@ def _gangs(
         ),
         clock=utc_now,
     )
+    manager.when_removed(Farewell(manager.client, checks, view, executor, clock=utc_now))
     gangs = GangReconciler(view, executor, wake=lambda key: queue.add(key))
     metrics = GangMetrics(manager.metrics.registry)
     watcher = RequestObserver(

@@ -13,7 +13,7 @@ from controller.kube.client import Client
 from controller.kube.resource import Key, Object, Resource, T
 from controller.runtime.controller import Result
 from controller.runtime.informer import Informer
-from model.gangpolicy import FlavorPolicy, GangPolicy, OnStaggered, from_spec
+from model.gangpolicy import FlavorPolicy, GangPolicy, OnStaggered, from_spec, unknown_fields
 from model.violations import Violation
 
 ACCEPTED: Final = "Accepted"
@@ -34,7 +34,7 @@ class Policies:
             return None
         version, known = self._read.get(name, ("", []))
         if version != found.metadata.resource_version:
-            known = from_spec(found.spec)
+            known = from_spec(found.spec, is_stored=True)
             self._read[name] = (found.metadata.resource_version, known)
         return known
 
@@ -71,6 +71,8 @@ class PolicyReconciler:
         if policy is None or found is None or policy.metadata.deletion_timestamp:
             return None
         status, reason, message = self._verdict(found)
+        if unknown := unknown_fields(policy.spec):
+            message += f"; left out, because a newer controller knows them: {', '.join(unknown)}"
         condition = Condition(type=ACCEPTED, status=status, reason=reason, message=message)
         await tell(self._client, GANG_POLICY, policy, policy.status, condition, now=self._clock())
         return None

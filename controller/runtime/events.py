@@ -6,6 +6,7 @@ never waits, and loses Events rather than slow a reconcile: an Event is a courte
 """
 
 import asyncio
+import contextlib
 import hashlib
 from collections import OrderedDict, deque
 from collections.abc import Callable
@@ -103,6 +104,8 @@ class EventRecorder:
         self._fate = metrics.events
         self._waiting: deque[_News] = deque()
         self._wake = asyncio.Event()
+        self._idle = asyncio.Event()
+        self._idle.set()
         self._series: OrderedDict[_News, _Series] = OrderedDict()
         self._objects: OrderedDict[str, _Bucket] = OrderedDict()
         self._process: _Bucket | None = None
@@ -117,6 +120,7 @@ class EventRecorder:
             self._fate.labels("dropped").inc()
             return
         self._waiting.append(_News(about, kind, reason[:128], action[:128], note))
+        self._idle.clear()
         self._wake.set()
 
     async def run(self) -> None:
@@ -124,8 +128,15 @@ class EventRecorder:
         while True:
             while self._waiting:
                 await self._write(self._waiting.popleft())
+            self._idle.set()
             self._wake.clear()
             await self._wake.wait()
+
+    async def drained(self, *, seconds: float) -> None:
+        """Wait until all that was recorded is written, but no longer than this."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._idle.wait()
 
     async def _write(self, news: _News) -> None:
         if not self._may_write(news):

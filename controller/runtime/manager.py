@@ -2,7 +2,8 @@
 
 Decides what runs where and when it stops: caches and servers on every replica, controllers on the leader
 only; anything that ends unasked ends the process with an error, so that Kubernetes starts it anew. On
-SIGTERM the reconciles under way get `GRACE` seconds, then the lease is released. Leaves the meaning of the
+SIGTERM the reconciles under way get `GRACE` seconds, then the lease is released; where the program is being
+removed for good, the leader takes leave before that. Leaves the meaning of the
 work to those who register it.
 """
 
@@ -22,11 +23,19 @@ from controller.runtime.informer import Informer
 from controller.runtime.lease import LeaderElection
 from controller.runtime.metrics import Metrics
 from controller.runtime.queue import K
+from controller.runtime.removal import Removal
 from controller.runtime.store import IndexFunction
 from controller.runtime.traces import NO_TRACES, Traces
 
-GRACE = 20.0
-"""Seconds for the reconciles under way at the end; less than the 30 s that a pod gets by default."""
+GRACE = 12.0
+"""Seconds for the reconciles under way at the end."""
+
+FAREWELL = 12.0
+"""Seconds for what is done at the very end, and then for its Events; with GRACE less than the 30 s that a pod
+gets by default.
+"""
+
+LAST_WORDS = 3.0
 
 Run = Callable[[], Coroutine[Any, Any, None]]
 
@@ -51,6 +60,7 @@ class Manager:
         grace: float = GRACE,
         lame_duck: float = 0.0,
         traces: Traces = NO_TRACES,
+        removal: Removal | None = None,
     ) -> None:
         self.traces = traces
         self.metrics, self.health, self.events = metrics, health, events
@@ -63,6 +73,8 @@ class Manager:
         self._informers: list[Informer[Any]] = []
         self._controllers: list[Controller[Any]] = []
         self._services: dict[str, Run] = {"events": events.run}
+        self._removal = removal
+        self._farewells: list[Callable[[], Awaitable[None]]] = []
         self._log = structlog.get_logger("manager")
 
     def informer(
@@ -113,6 +125,10 @@ class Manager:
         """Something that runs for ever on every replica, such as a webhook server. Cancelled at the end."""
         self._services[name] = run
 
+    def when_removed(self, farewell: Callable[[], Awaitable[None]]) -> None:
+        """Done by the leader when it stops because the program is being removed, not restarted."""
+        self._farewells.append(farewell)
+
     async def run(self, stop: asyncio.Event) -> None:
         """Run until `stop` is set, then end in order. Raises what ended the process when nobody asked for
         it.
@@ -132,6 +148,7 @@ class Manager:
                 self._stopping = True
                 self._log.info("stopping")
                 await leading
+                await self.events.drained(seconds=LAST_WORDS)
                 await asyncio.sleep(self._lame_duck)
                 for task in background:
                     task.cancel()
@@ -154,6 +171,7 @@ class Manager:
             ]
             await stop.wait()
             await self._drain(running)
+            await self._part()
             if holder is not None:
                 holder.cancel()
         if self._election is not None:
@@ -166,6 +184,19 @@ class Manager:
         for task in late:
             self._log.warning("cut short", task=task.get_name(), after_seconds=self._grace)
             task.cancel()
+
+    async def _part(self) -> None:
+        """Whatever goes wrong here, the process ends."""
+        if self._removal is None or not self._farewells:
+            return
+        try:
+            async with asyncio.timeout(FAREWELL):
+                if await self._removal.is_under_way():
+                    self._log.warning("the program is being removed")
+                    for farewell in self._farewells:
+                        await farewell()
+        except Exception:
+            self._log.exception("no farewell, or half of it")
 
 
 async def _forever(name: str, run: Run) -> None:

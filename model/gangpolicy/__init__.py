@@ -12,7 +12,7 @@ from model.gangpolicy.policy import (
     OverQuota,
     RetryPolicy,
 )
-from model.gangpolicy.reader import from_spec
+from model.gangpolicy.reader import from_spec, unknown_fields
 from model.gangpolicy.rules import violations
 
 __all__ = [
@@ -29,5 +29,6 @@ __all__ = [
     "from_spec",
     "parse_duration",
     "to_manifest",
+    "unknown_fields",
     "violations",
 ]

@@ -21,11 +21,24 @@ from model.gangpolicy.rules import violations
 from model.violations import Violation
 
 
-def from_spec(spec: object, *, path: str = "spec") -> GangPolicy | list[Violation]:
-    """The policy that a `spec` mapping says, or every reason why it says none."""
+def from_spec(spec: object, *, path: str = "spec", is_stored: bool = False) -> GangPolicy | list[Violation]:
+    """The policy that a `spec` mapping says, or every reason why it says none.
+
+    A field that is none of GangPolicy's is a mistake where a person writes it. The API server keeps such a
+    field only when a newer definition has it: `is_stored` leaves it out, so that an older replica goes on
+    obeying what it knows while a newer one is rolled out.
+    """
     reader = _Reader()
     policy = reader.policy(spec, path)
-    return reader.found or violations(policy, path=path) or policy
+    noted = [*reader.found, *(() if is_stored else reader.unknown)]
+    return noted or violations(policy, path=path) or policy
+
+
+def unknown_fields(spec: object, *, path: str = "spec") -> list[str]:
+    """The paths of what is no field of GangPolicy."""
+    reader = _Reader()
+    reader.policy(spec, path)
+    return [violation.path for violation in reader.unknown]
 
 
 class _Reader:
@@ -33,6 +46,7 @@ class _Reader:
 
     def __init__(self) -> None:
         self.found: list[Violation] = []
+        self.unknown: list[Violation] = []
 
     def policy(self, spec: object, path: str) -> GangPolicy:
         known = GangPolicy()
@@ -176,7 +190,8 @@ class _Reader:
         fields = {str(key): item for key, item in value.items()}
         for key in fields:
             if allowed is not None and key not in allowed:
-                self._note(f"{path}.{key}", "is not a field of GangPolicy", f"allowed: {', '.join(allowed)}")
+                fix = f"allowed: {', '.join(allowed)}."
+                self.unknown.append(Violation(f"{path}.{key}", "is not a field of GangPolicy.", fix))
         return fields
 
     def _note(self, path: str, message: str, fix: str) -> None:

@@ -16,7 +16,7 @@ from model.render import kueue
 from model.stack import Stack
 from stackconfig import load
 from tests.integration.kueue_api.objects import apply
-from tests.integration.kueue_api.world import World
+from tests.integration.kueue_api.world import STACK, World
 from tests.unit.model.kueue_files import everything
 
 _CHART = "kueue-chart"
@@ -66,7 +66,7 @@ def world_of(stack: Stack, folder: Path) -> Iterator[World]:
 
 @pytest.fixture(scope="session")
 def _shared_world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    with world_of(load(Path(__file__).parent / "stack.yaml"), tmp_path_factory.mktemp("world")) as made:
+    with world_of(load(STACK), tmp_path_factory.mktemp("world")) as made:
         made.begin()
         yield made
 

@@ -29,7 +29,7 @@ def apply(server: ControlPlane, item: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def wait_for(what: str, reached: Callable[[], Any], *, seconds: float = 60) -> Any:
+def wait_for(what: str, reached: Callable[[], Any], *, seconds: float = 180) -> Any:
     """What `reached` gives as soon as it gives something."""
     end = time.monotonic() + seconds
     while not (found := reached()):

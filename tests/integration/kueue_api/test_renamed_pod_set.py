@@ -49,7 +49,7 @@ def _is_renamed_and_admitted(world: World, *, away: bool = False) -> None:
         if away:
             _stop(world, "None")
             manager.start()
-        wait_for("its Workload has the new PodSet", lambda: "after" in _pod_sets(world), seconds=120)
+        wait_for("its Workload has the new PodSet", lambda: "after" in _pod_sets(world))
         _stop(world, "None")
         (request,) = wait_for("it has asked anew", partial(world.asked, "training"))
         world.provision(request)

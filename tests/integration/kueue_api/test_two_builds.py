@@ -7,7 +7,10 @@ elastic gangs, read out of the history; in a checkout without it, two processes 
 from __future__ import annotations
 
 import io
+import json
+import os
 import subprocess
+import sys
 import tarfile
 from collections.abc import Iterator
 from functools import partial
@@ -16,11 +19,18 @@ from typing import Final
 
 import pytest
 
-from tests.integration.kueue_api.objects import wait_for
-from tests.integration.kueue_api.world import ROOT, World, is_outside
+from tests.integration.kueue_api.objects import apply, wait_for
+from tests.integration.kueue_api.world import ROOT, STACK, World, is_outside
 
 _BEFORE: Final = "fc210a7efdfd090410e8136496d68c0dfa583f5d"
-_ROOMS: Final = ("controller", "model")
+_ROOMS: Final = ("controller", "model", "stackconfig", "manifests")
+_RENDER: Final = """
+import json, pathlib, sys
+from model.gangpolicy import crd
+from model.render import gang
+from stackconfig import load
+print(json.dumps([crd(), gang.policy(load(pathlib.Path(sys.argv[1])))]))
+"""
 
 
 @pytest.fixture(scope="module")
@@ -47,6 +57,7 @@ def test_both_act_at_once_and_a_gang_is_bought_once(world: World, older: Path) -
             bought.setdefault(name, set()).update(one["metadata"]["uid"] for one in live)
         return all(bought[name] for name in names)
 
+    _apply_policy(world, older)
     with world.manager(name="older", code=older) as old:
         world.run("running")
         world.submit("asking", "l4")
@@ -66,6 +77,7 @@ def test_both_act_at_once_and_a_gang_is_bought_once(world: World, older: Path) -
             assert all(len(bought[name]) == 1 for name in together)
 
             old.kill()
+            _apply_policy(world, ROOT)
             # What the older one has begun is finished, not begun again.
             world.provision(world.asked("asking")[0])
             wait_for("it runs", lambda: look("asking") and world.holds("asking", "Admitted"))
@@ -77,7 +89,8 @@ def test_both_act_at_once_and_a_gang_is_bought_once(world: World, older: Path) -
             world.submit("begun", "l4")
             (begun,) = wait_for("it has asked", partial(world.asked, "begun"))
 
-        # And back: the older build is rolled out once more.
+        # And back: the older stack is applied once more.
+        _apply_policy(world, older)
         old.start()
         world.provision(begun)
         world.wait_until_runs("begun")
@@ -88,6 +101,7 @@ def test_both_act_at_once_and_a_gang_is_bought_once(world: World, older: Path) -
 
 
 def test_a_rollout_hands_the_gangs_over_with_the_lease(world: World, older: Path) -> None:
+    _apply_policy(world, older)
     with world.manager(name="leading", code=older, elects=True) as old:
         world.submit("gang", "l4")
         (request,) = wait_for("it has asked", partial(world.asked, "gang"))
@@ -97,6 +111,22 @@ def test_a_rollout_hands_the_gangs_over_with_the_lease(world: World, older: Path
             world.wait_until_runs("gang")
             (left,) = world.asked("gang")
             assert left["metadata"]["uid"] == request["metadata"]["uid"]
+
+
+@pytest.fixture(autouse=True)
+def _policy_of_now(world: World) -> Iterator[None]:
+    yield
+    _apply_policy(world, ROOT)
+
+
+def _apply_policy(world: World, code: Path) -> None:
+    """The policy and its definition, as the program of that checkout writes them."""
+    command = [sys.executable, "-c", _RENDER, str(STACK)]
+    environment = {**os.environ, "PYTHONPATH": str(code), "PYTHONSAFEPATH": "1"}
+    made = subprocess.run(command, env=environment, capture_output=True, check=True)
+    definition, policy = json.loads(made.stdout)
+    world.plane.define([definition])
+    apply(world.plane, policy)
 
 
 def _all_run(world: World, jobs: list[str]) -> bool:

@@ -32,6 +32,7 @@ from tests.unit.model.kueue_files import rendered
 Object = dict[str, Any]
 
 ROOT: Final = Path(__file__).parents[3]
+STACK: Final = Path(__file__).parent / "stack.yaml"
 TEAM: Final = "team-b"
 KUEUE: Final = f"/apis/{names.KUEUE_API_VERSION}"
 WORKLOADS: Final = f"{KUEUE}/namespaces/{TEAM}/workloads"
@@ -66,12 +67,17 @@ class World:
 
     @contextmanager
     def manager(
-        self, *, name: str = "manager", code: Path = ROOT, elects: bool = False, wait: bool = True
+        self,
+        *flags: str,
+        name: str = "manager",
+        code: Path = ROOT,
+        elects: bool = False,
+        wait: bool = True,
     ) -> Iterator[Process]:
         """Our manager, of the checkout that lies in `code`, until the block ends."""
         argv = [sys.executable, "-m", "controller", "manager", f"--kubeconfig={self._kubeconfig()}"]
         argv += [f"--health-port={free_port()}", f"--identity={name}"]
-        argv += ["--leader-elect" if elects else "--no-leader-elect"]
+        argv += ["--leader-elect" if elects else "--no-leader-elect", *flags]
         log = self.plane.folder / f"{name}.log"
         environment = {**os.environ, "PYTHONPATH": str(code), "PYTHONSAFEPATH": "1"}
         process = Process(name, argv, log=log, environment=environment)
@@ -147,7 +153,7 @@ class World:
         self.delete(f"/api/v1/nodes?labelSelector={names.GKE_LEASE_LABEL}")
 
     def wait_until_empty(self, path: str) -> None:
-        wait_for(f"all of {path} are gone", lambda: not self.items(path), seconds=180)
+        wait_for(f"all of {path} are gone", lambda: not self.items(path))
 
     def wait_until_runs(self, name: str) -> None:
         wait_for(f"{name} is admitted", lambda: self.holds(name, "Admitted"))
@@ -270,8 +276,12 @@ def pod(pool: str) -> Object:
 
 
 def holds(item: Object, kind: str) -> bool:
+    return bool(condition(item, kind)["status"] == "True")
+
+
+def condition(item: Object, kind: str) -> Object:
     conditions = (item.get("status") or {}).get("conditions") or []
-    return any(each["type"] == kind and each["status"] == "True" for each in conditions)
+    return next((each for each in conditions if each["type"] == kind), {"status": "Unknown"})
 
 
 def owners(item: Object) -> set[str]:

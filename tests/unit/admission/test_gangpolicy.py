@@ -18,6 +18,7 @@ from model.gangpolicy import (
     from_spec,
     parse_duration,
     to_manifest,
+    unknown_fields,
 )
 from model.violations import Violation
 
@@ -103,6 +104,20 @@ def test_every_mistake_is_named_in_one_look() -> None:
     assert isinstance(found, list)
     assert len(found) == 3
     assert all(isinstance(violation, Violation) for violation in found)
+
+
+def test_a_stored_policy_of_a_newer_definition_is_obeyed_for_what_is_known() -> None:
+    spec = {"queueTimeout": "1h", "colour": "red", "retry": {"base": "5s", "spread": 3}}
+    found = from_spec(spec, is_stored=True)
+    assert isinstance(found, GangPolicy)
+    assert found.retry.base == timedelta(seconds=5)
+    assert unknown_fields(spec) == ["spec.colour", "spec.retry.spread"]
+    written = from_spec(spec)
+    assert isinstance(written, list)
+    assert [violation.path for violation in written] == unknown_fields(spec)
+    wrong = from_spec({**spec, "queueTimeout": 1}, is_stored=True)
+    assert isinstance(wrong, list)
+    assert [violation.path for violation in wrong] == ["spec.queueTimeout"]
 
 
 def test_the_definition_defaults_to_what_the_reader_defaults_to() -> None:

@@ -1,0 +1,50 @@
+"""What a controller that is removed for good leaves of a gang."""
+
+from datetime import timedelta
+
+from controller.admission.actions import SetEntry, State, StepIn
+from controller.admission.farewell import parting
+from controller.gangs.actions import Delete, Tell
+from tests.unit.admission.gang_world import World
+
+PAIR = {"main": ("l4", 2)}
+
+
+def waiting(stock: int = 0) -> World:
+    world = World(stock={"l4": stock}, runtime=timedelta(days=30))
+    world.submit("a", PAIR)
+    world.tick()
+    return world
+
+
+def test_a_gang_that_gathers_gives_everything_back_and_is_told() -> None:
+    world = waiting()
+    assert world.requests
+    actions = parting(world.situation("a"))
+    kinds = {action.kind for action in actions if isinstance(action, Delete)}
+    assert kinds == {"ProvisioningRequest", "PodTemplate"}
+    (entry,) = (action for action in actions if isinstance(action, SetEntry))
+    assert entry.state is State.PENDING
+    assert "has been removed" in entry.message
+    assert "Fix: " in entry.message
+    assert [action.reason for action in actions if isinstance(action, Tell)] == ["ControllerRemoved"]
+
+
+def test_a_gang_that_runs_is_left_alone() -> None:
+    world = waiting(stock=2)
+    world.tick()
+    world.tick()
+    assert "a" in world.started
+    assert parting(world.situation("a")) == ()
+
+
+def test_a_gang_that_waits_outside_the_quota_is_let_in_unless_somebody_else_put_it_there() -> None:
+    world = waiting()
+    (request,) = world.requests
+    world.answer(request, "Failed", reason="OutOfStock")
+    world.settle()
+    outside = world.situation("a")
+    assert outside.past.retry_at is not None
+    (step,) = (action for action in parting(outside) if isinstance(action, StepIn))
+    assert step.history.retry_at is None
+    assert step.history.tries == outside.past.tries, "it does not begin anew when the controller comes back"
