@@ -7,6 +7,7 @@ thrown away.
     player.py     does what jobs do: gives quota back when evicted, ends when its time is over
     counted.py    when Kueue knows what is taken
     rights.py     what Kueue may write there
+    turn.py       whether Kueue is done, or has no processor
     simulate.py   one side, from an empty store to its outcome
     trees.py      what is the same in base and head
     sides.py      base and head

@@ -5,21 +5,24 @@ say of themselves: each tells whether it is active, and together they count ever
 """
 
 import time
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
 from localplane.bare import ControlPlane
 from model.names import KUEUE_API_VERSION
+from model.render.manifest import Manifest
 from preview.fields import items, number, text
 from preview.snapshot import Workload
 from preview.whatif.outcome import condition
+from preview.whatif.stage import Act
 
 _QUEUES: Final = f"/apis/{KUEUE_API_VERSION}/clusterqueues"
 _MOST_SECONDS: Final = 600.0
-# A queue that is drained lets go of what it holds, and its count is never reached.
-_STEADY_SECONDS: Final = 10.0
+# Long beside the time between two words of Kueue on a busy machine.
+_STEADY_SECONDS: Final = 90.0
+_DRAINED: Final = "HoldAndDrain"
 _PAUSE_SECONDS: Final = 0.2
 # A thousand queues are megabytes to write and to read, on the processors that Kueue needs.
 _SHARE: Final = 5
@@ -39,11 +42,31 @@ class Count:
         return not self.silent and not self.inactive
 
 
-def await_counted(plane: ControlPlane, names: Set[str], holding: Sequence[Workload]) -> bool:
-    """Until every Workload is counted in the ClusterQueues of these names, or nothing is counted any more:
-    whether all of them are active.
-    """
-    wanted = sum(each.cluster_queue in names for each in holding)
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """How many ClusterQueues there are, and how many Workloads they have to count."""
+
+    queues: int
+    reserving: int
+
+
+def expected(acts: Iterable[Act], holding: Iterable[Workload]) -> Expected:
+    """Of what these queues hold. One that is drained lets go of it."""
+    every = [manifest for act in acts for _, manifest in act]
+    queues = {_name(each) for each in every if each["kind"] == "ClusterQueue"}
+    drained = {
+        (each["metadata"].get("namespace"), _name(each))
+        for each in every
+        if each["kind"] in ("ClusterQueue", "LocalQueue") and each["spec"].get("stopPolicy") == _DRAINED
+    }
+    kept = [
+        each for each in holding if not drained & {(None, each.cluster_queue), (each.namespace, each.queue)}
+    ]
+    return Expected(len(queues), sum(each.cluster_queue in queues for each in kept))
+
+
+def await_counted(plane: ControlPlane, wanted: Expected) -> bool:
+    """Until that is counted, or nothing has been counted for long: whether all queues are active."""
     end = time.monotonic() + _MOST_SECONDS
     last, since = Count(0, 0, 0, 0), time.monotonic()
     while (now := time.monotonic()) < end:
@@ -53,8 +76,8 @@ def await_counted(plane: ControlPlane, names: Set[str], holding: Sequence[Worklo
         count = read(queues)
         if count != last:
             last, since = count, now
-        is_whole = count.reserving >= wanted or now - since > _STEADY_SECONDS
-        if is_whole and count.queues == len(names) and not count.silent:
+        is_whole = count.reserving >= wanted.reserving or now - since > _STEADY_SECONDS
+        if is_whole and count.queues == wanted.queues and not count.silent:
             return count.is_active
         time.sleep(max(_PAUSE_SECONDS, _SHARE * (time.monotonic() - now)))
     return False
@@ -68,3 +91,7 @@ def read(queues: Sequence[Mapping[str, Any]]) -> Count:
         inactive=told.count("False"),
         reserving=sum(number(each, "status", "reservingWorkloads") or 0 for each in queues),
     )
+
+
+def _name(manifest: Manifest) -> str:
+    return str(manifest["metadata"]["name"])

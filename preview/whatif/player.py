@@ -19,14 +19,20 @@ import aiohttp
 from localplane.bare import ControlPlane
 from model import names
 from preview.fields import mapping, text
+from preview.whatif import turn
 from preview.whatif.outcome import condition, holds, preemptor
+from preview.whatif.turn import Turns
 
 _WORKLOADS: Final = f"/apis/{names.KUEUE_API_VERSION}/workloads"
 _PAGE: Final = 500
-# Long beside the pause between two of Kueue's cycles, which is milliseconds.
+# Long beside the pause between two of Kueue's cycles, which is milliseconds, and beside the second for which
+# it collects what has become worth another look.
 _CALM_SECONDS: Final = 3.0
 # What waits behind others in a strict queue is never looked at: then quiet alone is the sign.
-_QUIET_SECONDS: Final = 15.0
+_QUIET_SECONDS: Final = 8.0
+# On a machine where Kueue takes long to answer, quiet has to last so many times as long.
+_CALM_ANSWERS, _QUIET_ANSWERS = 5, 15
+_ASK_SECONDS: Final = 1.0
 # Between two words about how far Kueue is.
 _WORD_SECONDS: Final = 10.0
 _PATCH: Final = {"Content-Type": "application/merge-patch+json"}
@@ -67,6 +73,7 @@ class Player:
     workloads: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     preempted: dict[str, tuple[str, str]] = field(default_factory=dict)
     admitted: dict[str, float] = field(default_factory=dict)
+    _turns: Turns = field(default_factory=Turns)
     _moved: float = 0.0
     _begun: float = 0.0
     _ends: dict[str, asyncio.TimerHandle] = field(default_factory=dict)
@@ -85,7 +92,7 @@ class Player:
             version = await self._list(session)
             watch = asyncio.create_task(self._follow(session, version))
             try:
-                return await self._until_done(watch, end=self._begun + most)
+                return await self._until_done(session, watch, end=self._begun + most)
             finally:
                 for handle in self._ends.values():
                     handle.cancel()
@@ -93,7 +100,9 @@ class Player:
                     task.cancel()
                 await asyncio.gather(watch, *self._tasks, return_exceptions=True)
 
-    async def _until_done(self, watch: asyncio.Task[None], *, end: float) -> bool:
+    async def _until_done(
+        self, session: aiohttp.ClientSession, watch: asyncio.Task[None], *, end: float
+    ) -> bool:
         word = self._begun + _WORD_SECONDS
         while (now := time.monotonic()) < end:
             if watch.done():
@@ -101,6 +110,8 @@ class Player:
                 raise AssertionError("following ends with the player alone")
             if self._is_done(now):
                 return True
+            if self._is_time_to_ask(now):
+                await self._ask(session)
             if now > word:
                 word = now + _WORD_SECONDS
                 decided = sum(map(_is_decided, self.workloads.values()))
@@ -120,8 +131,18 @@ class Player:
     def _is_done(self, now: float) -> bool:
         if self._ends or self._tasks:
             return False
-        quiet = now - self._moved
-        return quiet > _QUIET_SECONDS or (quiet > _CALM_SECONDS and not self._undecided())
+        took, quiet = self._turns.took(self._moved), now - self._moved
+        if took is None or quiet <= max(_CALM_SECONDS, _CALM_ANSWERS * took):
+            return False
+        return quiet > max(_QUIET_SECONDS, _QUIET_ANSWERS * took) or not self._undecided()
+
+    def _is_time_to_ask(self, now: float) -> bool:
+        is_quiet = now - self._moved > _ASK_SECONDS and not (self._ends or self._tasks)
+        return is_quiet and not self._turns.is_open and self._turns.asked <= self._moved
+
+    async def _ask(self, session: aiohttp.ClientSession) -> None:
+        async with session.post(turn.PATH, json=self._turns.ask()) as answer:
+            answer.raise_for_status()
 
     def _undecided(self) -> bool:
         """Kueue looks at one of several that are alike, and says nothing of the others (its gate
@@ -163,10 +184,14 @@ class Player:
                     event = json.loads(line)
                     if event["type"] == "ERROR":
                         return
-                    self._moved = time.monotonic()
+                    if not turn.is_one(event["object"]):
+                        self._moved = time.monotonic()
                     self._see(session, event["object"])
 
     def _see(self, session: aiohttp.ClientSession, workload: Mapping[str, Any]) -> None:
+        if turn.is_one(workload):
+            self._turns.see(workload)
+            return
         uid = workload["metadata"]["uid"]
         self.workloads[uid] = workload
         by, how = preemptor(workload)

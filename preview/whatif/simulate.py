@@ -19,8 +19,8 @@ from preview.errors import PreviewError
 from preview.fields import items, text, texts
 from preview.snapshot import Snapshot, State, Workload
 from preview.snapshot.kueue import amount
-from preview.whatif import etcd, rights, stage, stored
-from preview.whatif.counted import await_counted
+from preview.whatif import etcd, rights, stage, stored, turn
+from preview.whatif.counted import await_counted, expected
 from preview.whatif.outcome import Decision, Fate, Outcome, condition, fate, holds
 from preview.whatif.player import Clock, Player, Progress, was_told
 
@@ -57,6 +57,7 @@ def simulate(
     acts.
     """
     begun = time.monotonic()
+    acts = [*acts, *turn.acts()]
     holding = [each for each in question.snapshot.workloads if each.is_holding]
     with bare.control_plane(room.folder, room.programs) as plane:
         define(plane, room.programs)
@@ -65,7 +66,7 @@ def simulate(
         room.progress(f"{len(question.snapshot.workloads)} Workloads")
         rights.grant(plane, usage_counts="admissionFairSharing" in config)
         with bare.kueue(plane, room.programs, config=config, user=rights.USER):
-            if await_counted(plane, _queues(acts), holding):
+            if await_counted(plane, expected(acts, holding)):
                 rights.stop_counting(plane)
             waiting = [each for each in question.snapshot.workloads if not each.is_holding]
             # In the order in which Kueue would look at them.
@@ -79,11 +80,6 @@ def simulate(
             )
             is_settled = asyncio.run(player.play(most=question.most))
     return _outcome(question, player, is_settled=is_settled, seconds=time.monotonic() - begun)
-
-
-def _queues(acts: Iterable[stage.Act]) -> set[str]:
-    every = (manifest for act in acts for _, manifest in act)
-    return {each["metadata"]["name"] for each in every if each["kind"] == "ClusterQueue"}
 
 
 async def _load(plane: ControlPlane, acts: Iterable[stage.Act], workloads: Iterable[Workload]) -> None:

@@ -33,13 +33,15 @@ def acts(stack: Stack) -> Iterator[Act]:
     """(path, object) of what has to be there, kind by kind; the objects of one act need no order."""
     found: dict[str, list[tuple[str, Manifest]]] = {kind: [] for kind in _KINDS}
     for manifest in _manifests(stack):
-        path = _KINDS.get(manifest["kind"])
-        if path is not None:
-            metadata = manifest["metadata"]
-            found[manifest["kind"]].append(
-                (path.format(namespace=metadata.get("namespace")), _alone(manifest))
-            )
+        if manifest["kind"] in _KINDS:
+            found[manifest["kind"]].append(placed(_alone(manifest)))
     return (act for act in found.values() if act)
+
+
+def placed(manifest: Manifest) -> tuple[str, Manifest]:
+    """An object with the path that it is created at."""
+    namespace = manifest["metadata"].get("namespace")
+    return _KINDS[manifest["kind"]].format(namespace=namespace), manifest
 
 
 def configuration(stack: Stack) -> dict[str, Any]:
@@ -51,10 +53,9 @@ def configuration(stack: Stack) -> dict[str, Any]:
     # On by default since 0.19, and nothing here ever has a ready pod.
     ours["waitForPodsReady"] = {"timeout": _NEVER, "recoveryTimeout": _NEVER, "blockAdmission": False}
     ours["clientConnection"] = {"qps": 2000, "burst": 4000}
-    # Queues count what waits in their status, after every decision. Nobody reads it here: one worker writes
-    # it less often, since it comes to a queue only when it has been to all others.
-    slow = {f"{kind}.kueue.x-k8s.io": 1 for kind in ("LocalQueue", "ClusterQueue", "Cohort")}
-    ours["controller"] = {"groupKindConcurrency": {**ours["controller"]["groupKindConcurrency"], **slow}}
+    # Every queue says once that it is active, before anything is decided.
+    concurrency = {**ours["controller"]["groupKindConcurrency"], "ClusterQueue.kueue.x-k8s.io": 20}
+    ours["controller"] = {"groupKindConcurrency": concurrency}
     return ours
 
 

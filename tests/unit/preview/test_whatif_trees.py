@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 
 from model.stack import Stack
 from preview.snapshot import Workload
-from preview.whatif import counted, stage, trees
+from preview.whatif import counted, stage, trees, turn
 from preview.whatif.outcome import Decision, Fate, Outcome
 from preview.whatif.sides import Again, asked_again, put_together
 from preview.whatif.synthetic import synthetic
+from preview.whatif.turn import Turns
 from stackconfig import parse
 
 _CONFIG: dict[str, Any] = {
@@ -174,3 +175,50 @@ def test_kueue_may_stop_counting_only_when_every_queue_is_known_to_be_active() -
     assert counted.read([queue("True"), queue("True")]).is_active
     assert not counted.read([queue("True"), queue("False")]).is_active
     assert not counted.read([queue("True"), queue(None)]).is_active
+
+
+def test_what_a_drained_queue_holds_is_not_waited_for() -> None:
+    acts = [*stage.acts(BASE)]
+    holding = [each for each in WORK if each.is_holding]
+    whole = counted.expected(acts, holding)
+    assert whole == counted.Expected(queues=6, reserving=len(holding))
+    drained = [[(path, _drained(each, "team-a")) for path, each in act] for act in acts]
+    left = [each for each in holding if each.namespace != "team-a"]
+    assert counted.expected(drained, holding) == counted.Expected(queues=6, reserving=len(left))
+
+
+def _drained(manifest: dict[str, Any], queue: str) -> dict[str, Any]:
+    if (manifest["kind"], manifest["metadata"]["name"]) != ("ClusterQueue", queue):
+        return manifest
+    return {**manifest, "spec": {**manifest["spec"], "stopPolicy": "HoldAndDrain"}}
+
+
+def test_only_the_answer_to_what_was_asked_after_the_last_move_counts() -> None:
+    turns = Turns()
+    assert turns.took(0.0) is None
+    first = turns.ask()
+    assert turns.is_open
+    assert turns.took(0.0) is None
+    admitted = {"status": {"conditions": [{"type": "QuotaReserved", "status": "True"}]}}
+    turns.see({**first, "metadata": {**first["metadata"], "name": "turn-0"}, **admitted})
+    assert turns.is_open
+    turns.see({**first, **admitted})
+    assert not turns.is_open
+    assert turns.took(0.0) is not None
+    assert turns.took(turns.asked + 1) is None
+
+
+def test_a_turn_touches_nobodys_quota() -> None:
+    pods = Turns().ask()["spec"]["podSets"][0]["template"]["spec"]
+    asked = set(pods["containers"][0]["resources"]["requests"])
+    covered = {
+        resource
+        for act in stage.acts(BASE)
+        for _, each in act
+        if each["kind"] == "ClusterQueue"
+        for group in each["spec"]["resourceGroups"]
+        for resource in group["coveredResources"]
+    }
+    assert covered
+    assert not asked & covered
+    assert not any("cohortName" in each.get("spec", {}) for act in turn.acts() for _, each in act)
