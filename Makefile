@@ -79,8 +79,9 @@ preview: $(STAMP) ## What a change means: make preview STACK=local BASE=origin/m
 	    $(if $(HTML),--html "$(HTML)") --markdown -
 
 .PHONY: bench
-bench: $(STAMP) ## Kueue's own check and ours, measured side by side: make bench [CASES="burst:1000" ROUNDS=5 JSON=1]
-	@$(PY) -m bench.gangs $(if $(CASES),--cases $(CASES)) $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(JSON),--json)
+bench: $(STAMP) ## Kueue's own check and ours, measured side by side: make bench [CASES="burst:1000" ROUNDS=5 ALL=1 JSON=1]
+	@$(PY) -m bench.gangs $(if $(CASES),--cases $(CASES)) $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(JSON),--json) \
+	  $(if $(ALL),--contenders builtin muster builtin-tuned muster-tuned --standing 50000 --webhooks)
 
 .PHONY: stack
 stack: $(STAMP) ## Write a stack file: make stack NAME=gke-dev PROVIDER=gke

@@ -31,6 +31,8 @@ def draw(results: Results, path: Path) -> None:
     """The same results give the same file."""
     columns = [column for column in COLUMNS if column.title in _SHOWN]
     cases = results.cases()
+    if not cases:
+        return
     with mpl.rc_context({"svg.hashsalt": "muster", "font.size": 8, "svg.fonttype": "none"}):
         figure = Figure(figsize=(2.1 * len(columns), 1.9 * len(cases) + 0.6), layout="constrained")
         axes = figure.subplots(len(cases), len(columns), squeeze=False)
