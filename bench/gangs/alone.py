@@ -30,7 +30,8 @@ _SHAPE: Final = Shape(cohorts=5, queues=6)
 _OURS: Final = Contender(GangMode.MUSTER, is_tuned=False)
 _REQUESTS: Final = f"/apis/{names.PROVISIONING_API_VERSION}/provisioningrequests"
 _POLICY: Final = f"/apis/{names.API_VERSION}/{names.GANG_POLICY_PLURAL}/{names.GANG_POLICY}"
-_START_SECONDS: Final = 300.0
+_START_SECONDS: Final = 900.0
+_LOOK_SECONDS: Final = 1.0
 _MIB: Final = 2**20
 
 
@@ -43,6 +44,8 @@ def standing(count: int, programs: Programs, *, told: Told) -> dict[str, float]:
         told("filling the store")
         world = Standing(_SHAPE, count)
         asyncio.run(_fill(stage.plane, world))
+        # The API server has to know them itself before anybody can ask for them.
+        await_(lambda: _count(stage.plane) >= world.running, "all of it is served", seconds=_START_SECONDS)
         told("cold start")
         with program(stage.plane, "manager") as manager:
             found = _cold_start(stage, manager.pid or 0, world)
@@ -64,6 +67,7 @@ def _cold_start(stage: Stage, pid: int, world: Standing) -> dict[str, float]:
         lambda: _count(stage.plane) >= wanted,
         "the last gang of every queue has asked",
         seconds=_START_SECONDS,
+        pause=_LOOK_SECONDS,
     )
     cpu = usage(pid).cpu
     quiet(pid)

@@ -95,14 +95,16 @@ def program(plane: ControlPlane, command: str, *extra: str, health: int | None =
         process.kill()
 
 
-def await_(reached: Callable[[], bool], what: str, *, seconds: float = _READY_SECONDS) -> None:
+def await_(
+    reached: Callable[[], bool], what: str, *, seconds: float = _READY_SECONDS, pause: float = _PAUSE
+) -> None:
     """A refused call means "not yet": Kueue changes its kinds when it starts, and then nobody serves them."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         with suppress(OSError):
             if reached():
                 return
-        time.sleep(_PAUSE)
+        time.sleep(pause)
     raise StageError(f"after {seconds:.0f} s not yet: {what}; see the logs, or give it more time")
 
 
