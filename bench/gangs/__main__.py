@@ -25,6 +25,7 @@ _MAKERS: Final[dict[str, Callable[[int], Case]]] = {
     "burst": cases.burst,
     "steady": lambda count: cases.steady(count, rate=4.0),
     "cohorts": cases.kueues_own,
+    "shared": cases.shared,
     "scarcity": cases.scarcity,
 }
 _DEFAULT: Final = ("burst:100", "steady:40", "scarcity:8")

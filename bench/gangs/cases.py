@@ -6,6 +6,7 @@ from typing import Final
 
 from bench.gangs import shapes
 from bench.gangs.shapes import Gang, Shape
+from model import names
 
 # Kueue's own performance shape (see shapes.kueues_own).
 _KUEUES: Final = Shape(cohorts=5, queues=6, quota=20, borrow=100, preempts=True)
@@ -32,6 +33,17 @@ def burst(count: int) -> Case:
     shape = Shape()
     return Case(
         name=f"burst-{count}",
+        shape=shape,
+        gangs=lambda: shapes.plain(shape, count),
+        most=max(300.0, count / 2),
+    )
+
+
+def shared(count: int) -> Case:
+    """All at once, and the nodes that come are nobody's own: ours has to tell them apart, as on EKS."""
+    shape = Shape(provisioning=names.BEST_EFFORT_ATOMIC_CLASS)
+    return Case(
+        name=f"shared-{count}",
         shape=shape,
         gangs=lambda: shapes.plain(shape, count),
         most=max(300.0, count / 2),

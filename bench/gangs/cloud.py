@@ -1,8 +1,9 @@
 """The cloud of a trial: it answers every ProvisioningRequest at once, and alike whoever asked.
 
-A Node of the request's lease that has room for the whole gang, then Accepted and Provisioned in one write;
-or Failed, for the gangs that the trial has no stock for. The plane's own simulated autoscaler decides anew
-about all requests at every change, as the real one does: with thousands of them it would be what is measured.
+A Node that has room for the whole gang (of the request's lease, where its class gives leases), then Accepted
+and Provisioned in one write; or Failed, for the gangs that the trial has no stock for. The plane's own
+simulated autoscaler decides anew about all requests at every change, as the real one does: with thousands of
+them it would be what is measured.
 """
 
 import asyncio
@@ -61,7 +62,8 @@ class Cloud:
                 await self._say(meta, [conditions.STOCK_OUT], {})
                 return
             lease = resize_request_name(meta["namespace"], meta["name"])
-            await self._api.call("POST", NODES.path(), _node(lease[-63:], lease))
+            is_leased = item["spec"]["provisioningClassName"] == names.GKE_QUEUED_CLASS
+            await self._api.call("POST", NODES.path(), _node(lease[-63:], lease if is_leased else ""))
             words = [conditions.QUEUED, conditions.GKE_PROVISIONED]
             await self._say(meta, words, {names.GKE_LEASE_DETAIL: lease})
 
@@ -83,7 +85,8 @@ class Cloud:
 
 
 def _node(name: str, lease: str) -> dict[str, Any]:
-    labels = {names.POOL_LABEL: POOL, names.GKE_LEASE_LABEL: lease, "kubernetes.io/hostname": name}
+    labels = {names.POOL_LABEL: POOL, "kubernetes.io/hostname": name}
+    labels |= {names.GKE_LEASE_LABEL: lease} if lease else {}
     taint = {
         "key": names.GPU_TAINT_KEY,
         "value": names.GPU_TAINT_VALUE,

@@ -20,7 +20,7 @@ _MOST_NODES: Final = 15_000
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
     """Cohorts, and ClusterQueues in each, with this many GPUs of their own (all together the pool's without a
-    number) and to borrow.
+    number) and to borrow. `provisioning`: the class of the pool's requests.
     """
 
     cohorts: int = 1
@@ -28,6 +28,7 @@ class Shape:
     quota: int | None = None
     borrow: int = 0
     preempts: bool = False
+    provisioning: str = names.GKE_QUEUED_CLASS
 
     @property
     def teams(self) -> tuple[str, ...]:
@@ -85,7 +86,7 @@ def stack_of(shape: Shape) -> Stack:
         if shape.preempts:
             bounds["preemption"] = {"within": "lower-priority", "reclaim": "any"}
         department["teams"][team] = bounds
-    gpu = {"capacity": "queued", "provisioningClass": names.GKE_QUEUED_CLASS, "maxNodes": _MOST_NODES}
+    gpu = {"capacity": "queued", "provisioningClass": shape.provisioning, "maxNodes": _MOST_NODES}
     machine = {"accelerator": "nvidia-l4", "machine": "local-l4", **gpu}
     config = {
         "muster:artifacts": "local",
