@@ -1,7 +1,8 @@
 """python -m images build | push | charts
 
 build   the controller's image for amd64 and arm64
-push    the image to the stack's repository; its digest goes into the stack file
+push    the image to the stack's repository, with a bill of materials attached to each processor's; its digest
+        goes into the stack file
 charts  the charts of versions.toml into a folder, for clusters that reach no registry
 
 Exit codes: 0 done, 1 not done (the message says why and what to do), 2 wrong command line.
@@ -14,11 +15,13 @@ from pathlib import Path
 import stackconfig
 from images import charts as fetching
 from images import target
-from images.build import build
+from images.bom import MEDIA_TYPE, bill
+from images.build import CREATED, build
 from images.stackfile import Unwritable, write_image
 from localplane.errors import PlaneError
 from oci.credentials import credentials_for
 from oci.image import index_of, push
+from oci.referrers import attach
 from oci.registry import Registry, RegistryError, Repository, digest_of
 from oci.web import Unreachable
 from stackconfig.catalogue import VERSIONS_FILE, catalogue
@@ -47,7 +50,10 @@ def _parser() -> argparse.ArgumentParser:
     form = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser(prog="python -m images", description=__doc__, formatter_class=form)
     commands = parser.add_subparsers(dest="command", required=True)
-    commands.add_parser("build")
+    building = commands.add_parser("build")
+    building.add_argument(
+        "--boms", type=Path, metavar="FOLDER", help="write each image's bill of materials here (CycloneDX)"
+    )
     pushing = commands.add_parser("push")
     pushing.add_argument("--stack", required=True)
     pushing.add_argument("--repository", help="host/path, instead of the one that the stack makes")
@@ -57,11 +63,17 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _build(_: argparse.Namespace) -> None:
+def _build(chosen: argparse.Namespace) -> None:
     images = build()
     for image in images:
         print(f"{image.architecture:6} {image.digest}")
     print(f"both   {digest_of(index_of(images))}")
+    if chosen.boms is not None:
+        chosen.boms.mkdir(parents=True, exist_ok=True)
+        for image in images:
+            name = f"{image.digest.replace(':', '-')}.cdx.json"
+            (chosen.boms / name).write_bytes(bill(image, created=CREATED))
+            print(f"{image.architecture:6} {chosen.boms / name}")
 
 
 def _push(chosen: argparse.Namespace) -> None:
@@ -74,7 +86,11 @@ def _push(chosen: argparse.Namespace) -> None:
     images = build()
     # A tag that says the content: pushing the same image again is no second tag, and a tag never moves.
     tag = digest_of(index_of(images)).removeprefix("sha256:")[:12]
-    digest = push(images, Registry(repository, credentials_for(repository.host)), tag=tag)
+    registry = Registry(repository, credentials_for(repository.host))
+    digest = push(images, registry, tag=tag)
+    for image in images:
+        content = bill(image, created=CREATED)
+        attach(registry, subject=image.manifest, content=content, media_type=MEDIA_TYPE)
     write_image(file, f"{repository}@{digest}")
     print(f"{repository}@{digest}\nwritten to {file.relative_to(_CHECKOUT)}: commit it")
 

@@ -22,7 +22,7 @@ from oci.image import Image, assemble, layer_of_files, layer_of_tar, read_archiv
 
 # As registries call a processor -> as the kernel does.
 MACHINES: Final[Mapping[str, str]] = {"amd64": "x86_64", "arm64": "aarch64"}
-_CREATED: Final = "2025-01-01T00:00:00Z"
+CREATED: Final = "2025-01-01T00:00:00Z"
 _ROOMS: Final = ("controller", "model")
 
 
@@ -59,7 +59,7 @@ def _foreign(builder: ImageBuilder, architecture: str, *, like: Image) -> Image:
         [layer_of_tar((base.path / "base.tar").read_bytes()), code],
         architecture=architecture,
         settings=settings,
-        created=_CREATED,
+        created=CREATED,
     )
 
 

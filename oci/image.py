@@ -71,7 +71,7 @@ def assemble(
     created: str,
 ) -> Image:
     """`settings` is the config's `config`: Env, Entrypoint, User and so on."""
-    config = _json(
+    config = encoded(
         {
             "architecture": architecture,
             "os": "linux",
@@ -80,12 +80,12 @@ def assemble(
             "rootfs": {"type": "layers", "diff_ids": [layer.diff_id for layer in layers]},
         }
     )
-    manifest = _json(
+    manifest = encoded(
         {
             "schemaVersion": 2,
             "mediaType": MANIFEST,
-            "config": _descriptor(CONFIG, config),
-            "layers": [_descriptor(LAYER, layer.content) for layer in layers],
+            "config": descriptor(CONFIG, config),
+            "layers": [descriptor(LAYER, layer.content) for layer in layers],
         }
     )
     blobs = {digest_of(content): content for content in (config, *(layer.content for layer in layers))}
@@ -118,12 +118,12 @@ def index_of(images: Sequence[Image]) -> bytes:
     """One reference for all platforms: each node takes its own."""
     entries = [
         {
-            **_descriptor(MANIFEST, image.manifest),
+            **descriptor(MANIFEST, image.manifest),
             "platform": {"architecture": image.architecture, "os": "linux"},
         }
         for image in sorted(images, key=lambda image: image.architecture)
     ]
-    return _json({"schemaVersion": 2, "mediaType": INDEX, "manifests": entries})
+    return encoded({"schemaVersion": 2, "mediaType": INDEX, "manifests": entries})
 
 
 def push(images: Sequence[Image], registry: Registry, *, tag: str) -> str:
@@ -135,10 +135,10 @@ def push(images: Sequence[Image], registry: Registry, *, tag: str) -> str:
     return registry.push_manifest(index_of(images), INDEX, tag=tag)
 
 
-def _descriptor(media_type: str, content: bytes) -> dict[str, Any]:
+def descriptor(media_type: str, content: bytes) -> dict[str, Any]:
     digest = f"sha256:{hashlib.sha256(content).hexdigest()}"
     return {"mediaType": media_type, "digest": digest, "size": len(content)}
 
 
-def _json(document: Mapping[str, Any]) -> bytes:
+def encoded(document: Mapping[str, Any]) -> bytes:
     return json.dumps(document, separators=(",", ":"), sort_keys=True).encode()

@@ -91,6 +91,17 @@ class Registry:
         found = self._expect(self._call("GET", f"manifests/{reference}", {"Accept": _ACCEPT}), 200).body
         return self._checked(found, reference)
 
+    def referrers(self, subject: str) -> list[dict[str, Any]]:
+        """What names this digest as its subject; nothing where the registry does not know the question."""
+        answer = self._call("GET", f"referrers/{subject}", {"Accept": INDEX})
+        if answer.status == 404:
+            return []
+        listed: list[dict[str, Any]] = json.loads(self._expect(answer, 200).body).get("manifests") or []
+        return listed
+
+    def knows_referrers(self, subject: str) -> bool:
+        return self._there("GET", f"referrers/{subject}", {"Accept": INDEX})
+
     def blob(self, digest: str) -> bytes:
         return self._checked(self._expect(self._call("GET", f"blobs/{digest}"), 200).body, digest)
 

@@ -9,6 +9,7 @@ _PLURALS: Final = {
     "WorkloadPriorityClass": "workloadpriorityclasses",
     "Topology": "topologies",
     "GangPolicy": "gangpolicies",
+    "NetworkPolicy": "networkpolicies",
 }
 
 

@@ -22,6 +22,14 @@ _TRIES: Final = 3
 _DEBIAN: Final = {"x86_64": "amd64", "aarch64": "arm64"}
 _LEFT_OUT: Final = ("/usr/share/man/*", "/usr/share/locale/*", "/usr/share/info/*", "/usr/share/doc/*")
 _KEPT: Final = "/usr/share/doc/*/copyright"
+# Nothing installs what is only unpacked, so nothing would list it: scanners and our bill of materials read
+# what each package says of itself here, as they do in distroless images.
+_LISTED: Final = """
+mkdir -p "$1/var/lib/dpkg/status.d"
+for deb in "$1"/var/cache/apt/archives/*.deb; do
+  dpkg-deb --field "$deb" > "$1/var/lib/dpkg/status.d/$(dpkg-deb --field "$deb" Package)"
+done
+"""
 
 
 def base_entry(cache: Cache, base: PythonBase, *, own: Path | None) -> Entry:
@@ -60,7 +68,9 @@ def ensure_foreign_base(cache: Cache, children: Children, *, base: PythonBase, m
     No emulation is needed for that. What scripts would have made is missing (accounts, the certificate
     bundle): the controller runs by number and trusts the cluster's own authority.
     """
-    described = json.dumps([base.suite, base.packages, base.revision, _LEFT_OUT, machine, "unpacked"])
+    described = json.dumps(
+        [base.suite, base.packages, base.revision, _LEFT_OUT, machine, _LISTED, "base-files"]
+    )
     entry = cache.entry("base", f"{base.suite}-{machine}", key_of(described))
     with cache.lock(f"base-{entry.name}", stopping=children.stopping):
         if not entry.exists:
@@ -80,8 +90,10 @@ def _bootstrap(
     if machine is None:
         argv += ["--variant=minbase"]
     else:
-        argv += ["--variant=extract", f"--architectures={_DEBIAN[machine]}"]
-    argv += [f"--include={','.join(base.packages)}"]
+        argv += ["--variant=extract", f"--architectures={_DEBIAN[machine]}", f"--extract-hook={_LISTED}"]
+    # Everything essential is in ours; what is unpacked has to be named: base-files says which Debian it is.
+    names = base.packages if machine is None else (*base.packages, "base-files")
+    argv += [f"--include={','.join(names)}"]
     argv += [f"--dpkgopt=path-exclude={pattern}" for pattern in _LEFT_OUT]
     argv += [f"--dpkgopt=path-include={_KEPT}", base.suite, str(target)]
     for attempt in range(1, _TRIES + 1):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import subprocess
 import sys
 import tarfile
@@ -14,10 +15,13 @@ from typing import Any
 
 import pytest
 
-from images.build import MACHINES, build
+from images.bom import MEDIA_TYPE, bill
+from images.build import CREATED, MACHINES, build
 from images.charts import CHART_LAYER, fetch
+from localplane.build.python_packages import for_image
 from localplane.errors import PlaneError
 from oci.image import Image, index_of, push
+from oci.referrers import attach, attached
 from oci.registry import MANIFEST, Registry, RegistryError, Repository, digest_of
 from stackconfig.catalogue import ChartEntry
 
@@ -107,6 +111,38 @@ def test_the_command_pushes_and_writes_the_digest(
     assert command.main(["push", "--stack", "x", "--repository", f"{registry_host}/other/place"]) == 0
     reference = f"{registry_host}/other/place@{digest_of(index_of(images))}"
     assert f"  muster:image: {reference}\n" in (stacks / "Pulumi.x.yaml").read_text()
+    registry = Registry(Repository.of(f"{registry_host}/other/place"))
+    for image in images:
+        assert attached(registry, image.digest, media_type=MEDIA_TYPE) == [bill(image, created=CREATED)]
+
+
+def test_the_bill_of_materials_is_what_was_pinned(images: tuple[Image, ...]) -> None:
+    pinned = (ROOT / "requirements" / "controller.txt").read_text()
+    for image in images:
+        document = json.loads(bill(image, created=CREATED))
+        found = {each["purl"] for each in document["components"] if "purl" in each}
+        wanted = for_image(pinned, python="3.11", machine=MACHINES[image.architecture])
+        names = re.findall(r"^([A-Za-z0-9._-]+)==([^\s\\]+)", wanted, re.MULTILINE)
+        assert {f"pkg:pypi/{name}@{version}" for name, version in names} == {
+            purl for purl in found if purl.startswith("pkg:pypi/")
+        }
+        debian = {purl.partition("@")[0].rpartition("/")[2] for purl in found if purl.startswith("pkg:deb/")}
+        assert {"python3", "python3.11-minimal", "libc6", "libssl3", "ca-certificates"} <= debian
+
+
+def test_documents_stay_with_their_image_one_of_each(registry_host: str, images: tuple[Image, ...]) -> None:
+    registry = Registry(Repository.of(f"{registry_host}/documents"))
+    push(images[:1], registry, tag="one")
+    subject = images[0].manifest
+    for content, media_type in (
+        (b"bill", MEDIA_TYPE),
+        (b"other", "application/x-other"),
+        (b"bill", MEDIA_TYPE),
+    ):
+        attach(registry, subject=subject, content=content, media_type=media_type)
+    assert attached(registry, images[0].digest, media_type=MEDIA_TYPE) == [b"bill"]
+    assert attached(registry, images[0].digest, media_type="application/x-other") == [b"other"]
+    assert attached(registry, digest_of(b"nobody"), media_type=MEDIA_TYPE) == []
 
 
 def test_a_registry_without_the_image_says_so(registry_host: str) -> None:
