@@ -102,6 +102,9 @@ def test_requests_are_counted_by_class_pool_and_outcome() -> None:
     assert watched.states() == {"running": 1}
     whole = {"asked": 1, "accepted": 1, "provisioned": 1}
     assert (watched.outcomes("l4"), watched.outcomes("h100")) == (whole, whole)
+    watched.run(30)
+    assert not watched.world.requests
+    assert (watched.outcomes("l4"), watched.outcomes("h100")) == (whole, whole)
     times = {"class": GKE_QUEUED_CLASS, "phase": "provision"}
     assert watched.value("muster_provisioning_request_seconds_count", **times) == 2
 
