@@ -18,18 +18,13 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-import pulumi_kubernetes as kubernetes
 import pytest
-import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
-from components.bundle import BundleProvider
-from components.footprint import footprint
-from components.gang_admission import GangAdmission
 from components.gang_authority import CERTIFICATES, MANAGER, PROGRAM, WEBHOOKS
 from localplane import bare
 from localplane.bare import ControlPlane
@@ -38,11 +33,9 @@ from localplane.bare.process import free_port
 from model import queuetree
 from model.gangpolicy import crd
 from model.names import SYSTEM_NAMESPACE
-from model.stack import ArtifactSource
 from stackconfig import load
-from stackconfig.artifacts import Artifacts
+from tests.integration.accounts import account_kubeconfig, refused, registered
 from tests.integration.kueue_api.objects import apply, wait_for
-from tests.mocks.recorder import run
 from tests.mocks.test_platform import LOCAL
 
 _ROOT: Final = Path(__file__).parents[3]
@@ -109,7 +102,13 @@ class Cluster:
 
     def start(self, command: str, account: str, identity: str) -> Running:
         health, webhooks = free_port(), free_port()
-        argv = [sys.executable, "-m", "controller", command, f"--kubeconfig={self._kubeconfig(account)}"]
+        argv = [
+            sys.executable,
+            "-m",
+            "controller",
+            command,
+            f"--kubeconfig={account_kubeconfig(self.plane, account)}",
+        ]
         argv += [f"--health-port={health}", f"--identity={identity}"]
         if command == "webhooks":
             argv += [f"--webhook-port={webhooks}", f"--validating={PROGRAM}", f"--mutating={PROGRAM}"]
@@ -119,26 +118,12 @@ class Cluster:
         self.started.append(Running(child, health, log, webhooks))
         return self.started[-1]
 
-    def _kubeconfig(self, account: str) -> Path:
-        path = f"/api/v1/namespaces/{SYSTEM_NAMESPACE}/serviceaccounts/{account}/token"
-        body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
-        token = self.plane.call("POST", path, body)["status"]["token"]
-        written = self.plane.kubeconfig(token, name=account)
-        as_json = self.folder / f"{account}.json"
-        as_json.write_text(json.dumps(yaml.safe_load(written.read_text())))
-        return as_json
-
     def pods(self) -> Iterator[dict[str, Any]]:
         for deployment in (each for each in self.made if each["kind"] == "Deployment"):
             template = deployment["spec"]["template"]
             meta = {"name": deployment["metadata"]["name"], "namespace": SYSTEM_NAMESPACE}
             named = {"metadata": template["metadata"] | meta, "spec": template["spec"]}
             yield {"apiVersion": "v1", "kind": "Pod", **named}
-
-    def forbidden(self) -> list[dict[str, str]]:
-        """Calls that the API server refused for want of a right."""
-        calls = [sample for each in self.started for sample in each.samples("rest_client_requests_total")]
-        return [labels for labels, _ in calls if labels["code"] == "403"]
 
 
 @pytest.fixture(scope="module")
@@ -150,7 +135,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     with bare.control_plane(folder, programs) as plane:
         define(plane, programs)
         plane.define([crd(), queuetree.crd()])
-        found = Cluster(plane, registered(), folder)
+        found = Cluster(plane, registered(load(LOCAL)), folder)
         for item in found.made:
             apply(plane, item)
         try:
@@ -160,51 +145,6 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
                 with suppress(OSError):
                     each.child.kill()
                 each.child.wait(30)
-
-
-def registered() -> list[dict[str, Any]]:
-    """What the component makes, in the order of its making."""
-    stack = load(LOCAL)
-    artifacts = Artifacts(
-        source="test",
-        charts={},
-        kustomize={},
-        crds={},
-        images={"gang-admission": f"registry.test/x@sha256:{'ab' * 32}"},
-        programs={},
-    )
-
-    def program() -> None:
-        GangAdmission(
-            "gang-admission",
-            stack=stack,
-            artifacts=artifacts,
-            footprint=footprint(replace(stack, artifacts=ArtifactSource.UPSTREAM)),
-            provider=kubernetes.Provider("cluster", kubeconfig="{}"),
-            bundles=BundleProvider("bundles", kubeconfig="{}", context="c"),
-            depends_on=[],
-        )
-
-    found: list[dict[str, Any]] = []
-    for each in run(program).resources:
-        if each.type == "muster:k8s:Bundle":
-            texts = each.inputs["manifests"].values()
-            found += [item for text in texts for item in json.loads(text).values()]
-        elif each.type.startswith("kubernetes:"):
-            found.append(_whole(dict(each.inputs)))
-    return sorted(found, key=lambda item: item["kind"] != "Namespace")
-
-
-def _whole(value: Any) -> Any:
-    """The engine's numbers are floating; the API's are not."""
-    match value:
-        case dict():
-            return {key: _whole(each) for key, each in value.items()}
-        case list():
-            return [_whole(each) for each in value]
-        case float() if value.is_integer():
-            return int(value)
-    return value
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,7 +198,7 @@ def test_the_rights_that_we_are_given_are_enough(fleet: Fleet) -> None:
     fleet.leader()
     accepted = "/apis/muster.dev/v1alpha1/gangpolicies/default"
     wait_for("the policy is judged", lambda: fleet.cluster.plane.call("GET", accepted).get("status"))
-    assert fleet.cluster.forbidden() == []
+    assert [refused(each.health) for each in (*fleet.managers, fleet.webhooks)] == [[], [], []]
 
 
 def test_the_webhooks_serve_with_a_certificate_that_their_configuration_trusts(fleet: Fleet) -> None:
@@ -289,3 +229,6 @@ def test_a_leader_that_is_stopped_gives_the_lease_back_and_the_other_leads(fleet
     assert holder == other.log.stem
     fleet.webhooks.child.send_signal(signal.SIGTERM)
     assert fleet.webhooks.child.wait(60) == 0
+    for each in fleet.cluster.started:
+        lines = [json.loads(line) for line in each.log.read_text().splitlines()]
+        assert all({"event", "level", "timestamp"} <= line.keys() for line in lines)

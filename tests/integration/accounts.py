@@ -1,0 +1,88 @@
+"""The controller's own accounts and rights on a bare control plane, as a stack makes them."""
+
+from __future__ import annotations
+
+import json
+import urllib.request
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+import pulumi_kubernetes as kubernetes
+import yaml
+from prometheus_client.parser import text_string_to_metric_families
+
+from components.bundle import BundleProvider
+from components.footprint import footprint
+from components.gang_admission import GangAdmission
+from localplane.bare import ControlPlane
+from model.names import SYSTEM_NAMESPACE
+from model.stack import ArtifactSource, Stack
+from stackconfig.artifacts import Artifacts
+from tests.mocks.recorder import run
+
+RIGHTS: Final = frozenset(
+    ("Namespace", "ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding")
+)
+
+
+def account_kubeconfig(plane: ControlPlane, account: str) -> Path:
+    """A kubeconfig, in JSON as our programs read it, with a fresh token of one of our ServiceAccounts."""
+    path = f"/api/v1/namespaces/{SYSTEM_NAMESPACE}/serviceaccounts/{account}/token"
+    body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
+    written = plane.kubeconfig(plane.call("POST", path, body)["status"]["token"], name=account)
+    written.write_text(json.dumps(yaml.safe_load(written.read_text())))
+    return written
+
+
+def refused(health: int) -> list[str]:
+    """The calls of the program with this health port that were refused for want of a right, by verb."""
+    with urllib.request.urlopen(f"http://127.0.0.1:{health}/metrics", timeout=10) as answer:
+        families = text_string_to_metric_families(answer.read().decode())
+    samples = [sample for family in families for sample in family.samples]
+    calls = [each.labels for each in samples if each.name == "rest_client_requests_total"]
+    return [labels["verb"] for labels in calls if labels["code"] == "403"]
+
+
+def registered(stack: Stack) -> list[dict[str, Any]]:
+    """What the component makes, in the order of its making, in two replicas as outside of the plane."""
+    artifacts = Artifacts(
+        source="test",
+        charts={},
+        kustomize={},
+        crds={},
+        images={"gang-admission": f"registry.test/x@sha256:{'ab' * 32}"},
+        programs={},
+    )
+
+    def program() -> None:
+        GangAdmission(
+            "gang-admission",
+            stack=stack,
+            artifacts=artifacts,
+            footprint=footprint(replace(stack, artifacts=ArtifactSource.UPSTREAM)),
+            provider=kubernetes.Provider("cluster", kubeconfig="{}"),
+            bundles=BundleProvider("bundles", kubeconfig="{}", context="c"),
+            depends_on=[],
+        )
+
+    found: list[dict[str, Any]] = []
+    for each in run(program).resources:
+        if each.type == "muster:k8s:Bundle":
+            texts = each.inputs["manifests"].values()
+            found += [item for text in texts for item in json.loads(text).values()]
+        elif each.type.startswith("kubernetes:"):
+            found.append(_whole(dict(each.inputs)))
+    return sorted(found, key=lambda item: item["kind"] != "Namespace")
+
+
+def _whole(value: Any) -> Any:
+    """The engine's numbers are floating; the API's are not."""
+    match value:
+        case dict():
+            return {key: _whole(each) for key, each in value.items()}
+        case list():
+            return [_whole(each) for each in value]
+        case float() if value.is_integer():
+            return int(value)
+    return value
