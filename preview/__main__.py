@@ -15,6 +15,9 @@ from preview.foreign import plain
 # In the order in which the help lists them; each is a module of preview.commands.
 _COMMANDS: Final = ("validate", "report", "comment", "why", "snapshot", "pins", "what-if", "doctor")
 
+# What shells report of a command that ended by Ctrl-C: 128 and the signal's number.
+_INTERRUPTED: Final = 130
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command; the exit code."""
@@ -25,6 +28,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(plain(str(error), longest=2000), file=sys.stderr)
     except OSError as error:
         print(plain(f"{error.filename}: {error.strerror}."), file=sys.stderr)
+    except KeyboardInterrupt:
+        print("stopped.", file=sys.stderr)
+        return _INTERRUPTED
     else:
         return code
     return 2

@@ -46,7 +46,7 @@ def decide(
     again = asked_again(base, head, question.snapshot.workloads)
     if again.shared:
         say("head", f"{again.shared} cohort trees are as in base, and decided there")
-    with tempfile.TemporaryDirectory(prefix="muster-what-if-") as folder:
+    with tempfile.TemporaryDirectory(prefix="muster-what-if-", ignore_cleanup_errors=True) as folder:
         rooms = {side: Room(Path(folder) / side, programs, partial(say, side)) for side in ("base", "head")}
         for room in rooms.values():
             room.folder.mkdir()

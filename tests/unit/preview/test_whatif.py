@@ -99,6 +99,18 @@ def test_a_figure_that_is_none_is_refused_before_anything_starts(
     assert "Fix: " in capsys.readouterr().err
 
 
+def test_a_question_that_is_stopped_says_so_in_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def stopped(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("preview.commands.whatif.bare.ensure", stopped)
+    stack = str(ROOT / "stacks" / "Pulumi.local.yaml")
+    assert main(["what-if", "--base", stack, "--head", stack, "--synthetic", "1+1"]) == 130
+    assert capsys.readouterr().err == "stopped.\n"
+
+
 def test_what_was_not_done_in_time_is_said() -> None:
     outcome = Outcome(decisions={}, used={}, is_settled=False, seconds=600.0)
     answer = Answer(name="lab", base=outcome, head=outcome, base_stack=STACK, head_stack=STACK)

@@ -1,0 +1,114 @@
+"""How long `preview what-if` takes, by number of ClusterQueues and by how much of the tree changed.
+
+    python -m bench.whatif --queues 1000 --running 8000 --waiting 2000 --changed one all > table.md
+
+Made-up teams in 20 departments that lend within each, full of running work, and as much waiting as is asked
+for. Head gives every other team of one department, or of all, two GPUs more. Wall time, and the CPU time
+of both control planes: the first depends on what else the machine does, the second much less.
+"""
+
+import argparse
+import os
+import resource
+import sys
+import time
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any
+
+import stackconfig
+from localplane import bare
+from model.stack import Stack
+from preview.whatif.outcome import Outcome
+from preview.whatif.sides import decide
+from preview.whatif.simulate import Question
+from preview.whatif.synthetic import synthetic
+
+_DEPARTMENTS = 20
+_GPUS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    wall: float
+    cpu: float
+    sides: tuple[Outcome, Outcome]
+
+
+def main() -> None:
+    arguments = _arguments()
+    print("| queues | Workloads | of these waiting | departments changed | wall s | CPU s | load before |")
+    print("|---:|---:|---:|---:|---:|---:|---:|")
+    for changed in arguments.changed:
+        load = os.getloadavg()[0]
+        count = 1 if changed == "one" else _DEPARTMENTS
+        taken = measure(arguments, count)
+        every = len(taken.sides[0].decisions)
+        row = (arguments.queues, every, arguments.waiting, count, f"{taken.wall:.0f}", f"{taken.cpu:.0f}")
+        print("|", " | ".join(map(str, row)), f"| {load:.1f} |", flush=True)
+        for side, outcome in zip(("base", "head"), taken.sides, strict=True):
+            fates = dict(Counter(each.fate.value for each in outcome.decisions.values()))
+            print(f"{side}: settled {outcome.is_settled}, unseen {outcome.unseen}, {fates}", file=sys.stderr)
+
+
+def measure(arguments: argparse.Namespace, changed: int) -> Taken:
+    base, head = stack(arguments.queues, changed=0), stack(arguments.queues, changed=changed)
+    snapshot = synthetic(base, running=arguments.running, pending=arguments.waiting)
+    question, programs = Question(snapshot=snapshot, most=arguments.most), bare.ensure()
+    used, began = _cpu(), time.monotonic()
+
+    def say(side: str, what: str) -> None:
+        print(f"{time.monotonic() - began:5.0f} s  {side}: {what}", file=sys.stderr, flush=True)
+
+    sides = decide(base, head, question, programs, say)
+    return Taken(time.monotonic() - began, _cpu() - used, sides)
+
+
+def stack(queues: int, *, changed: int) -> Stack:
+    """Every other team of the first `changed` departments has two GPUs more."""
+    each = queues // _DEPARTMENTS
+
+    def team(department: int, index: int) -> dict[str, Any]:
+        more = 2 if department < changed and index % 2 else 0
+        return {"quota": {"l4": _GPUS + more}, "borrow": {"l4": 8}}
+
+    departments = {
+        f"d{department}": {
+            "teams": {f"t{department}-{index}": team(department, index) for index in range(each)}
+        }
+        for department in range(_DEPARTMENTS)
+    }
+    gpus = {"accelerator": "nvidia-l4", "machine": "g2-standard-96", "gpusPerNode": 8, "maxNodes": queues * 3}
+    return stackconfig.parse(
+        {
+            "cluster": {"provider": "existing", "name": "bench", "context": "bench"},
+            "pools": {"cpu": {"machine": "local-cpu", "minNodes": 1, "maxNodes": 1}, "l4": gpus},
+            "priorities": {"prod": 1000, "dev": 100},
+            "departments": departments,
+        },
+        source="bench",
+    )
+
+
+def _cpu() -> float:
+    """Ours and that of all that we started and that has ended."""
+    own, started = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return own.ru_utime + own.ru_stime + started.ru_utime + started.ru_stime
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m bench.whatif",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--queues", type=int, default=1000, help=f"a multiple of {_DEPARTMENTS}")
+    parser.add_argument("--running", type=int, default=8000, help="at most, as the quotas hold")
+    parser.add_argument("--waiting", type=int, default=2000)
+    parser.add_argument("--changed", nargs="+", choices=["one", "all"], default=["one", "all"])
+    parser.add_argument("--most", type=float, default=1800, help="seconds for a side")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()
