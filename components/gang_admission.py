@@ -89,7 +89,7 @@ class GangAdmission(pulumi.ComponentResource):
             # Ready means that its authority stands in the configuration: reviews work from then on.
             after=[self.policy, *self.configurations],
         )
-        self.serving: list[pulumi.Resource] = [self.policy, self.manager, self.webhooks]
+        self.serving: list[pulumi.Resource] = [self.manager, self.webhooks]
         self.register_outputs({})
 
     def _program(
@@ -113,10 +113,13 @@ class GangAdmission(pulumi.ComponentResource):
         role = _ours(f"{_RBAC}/v1", "Role", name, rules=rules)
         binding = _ours(f"{_RBAC}/v1", "RoleBinding", name, **_binding("Role", name, name))
         rights = [
-            self._object(bind, after=[self._object(grant, after=[self.namespace]), account])
-            for grant, bind in ((cluster_role, cluster_binding), (role, binding))
+            self._object(bind, after=[self._object(grant, after=before), account])
+            for grant, bind, before in (
+                (cluster_role, cluster_binding, []),
+                (role, binding, [self.namespace]),
+            )
         ]
-        return self._object(_ours("apps/v1", "Deployment", name, spec=spec), after=[account, *rights, *after])
+        return self._object(_ours("apps/v1", "Deployment", name, spec=spec), after=[*rights, *after])
 
     def _webhook_configurations(self) -> list[pulumi.Resource]:
         """The Service that the API server calls, and the configuration that the program puts its authority

@@ -75,7 +75,7 @@ class Platform(pulumi.ComponentResource):
             "queues",
             stack=stack,
             provider=bundles,
-            depends_on=[*serving, *self.priorities.classes, self.tenancy.in_force],
+            depends_on=[*self.priorities.classes, self.tenancy.in_force],
             identities=self.identities.of_teams,
             opts=child,
         )
@@ -143,7 +143,7 @@ class Platform(pulumi.ComponentResource):
             provider=provider,
             bundles=bundles,
             # Its caches are of the scheduler's kinds: it comes up in one go when they are there.
-            depends_on=[self.crds, self.scheduler.serving],
+            depends_on=[self.scheduler.serving],
             opts=pulumi.ResourceOptions(parent=self),
         )
 

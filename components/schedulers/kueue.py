@@ -12,18 +12,21 @@ from typing import Any
 import pulumi
 import pulumi_kubernetes as kubernetes
 
-from components.bundle import BundleProvider, find
+from components.bundle import Bundle, BundleProvider, find, text
 from components.charts import release
 from components.footprint import Footprint
 from components.objects import KubernetesObject
 from components.schedulers.kueue_found import SELECTOR, refuse
 from model import names
 from model.render import kueue
-from model.render.manifest import Manifest, manifest
+from model.render.manifest import MANAGED_BY_LABEL, Manifest, manifest
 from model.stack import Stack
 from stackconfig.artifacts import Artifacts
 
 _TIMEOUT = 300
+_RBAC = "rbac.authorization.k8s.io"
+# With an aggregationRule in templates/rbac of chart 0.19.2.
+_GATHERED = ("kueue-batch-admin-role", "kueue-batch-user-role")
 
 
 class Kueue(pulumi.ComponentResource):
@@ -58,8 +61,23 @@ class Kueue(pulumi.ComponentResource):
             timeout=_TIMEOUT,
             opts=pulumi.ResourceOptions(parent=self, provider=provider, depends_on=[self.namespace]),
         )
+        self.roles = Bundle(
+            f"{name}-roles",
+            manifests={"gathered": text(gathered_roles())},
+            opts=pulumi.ResourceOptions(parent=self, provider=bundles, depends_on=[self.release]),
+        )
         self.serving: pulumi.Resource = self.release
         self.register_outputs({})
+
+
+def gathered_roles() -> list[Manifest]:
+    """The roles of the chart that the controller manager gathers from others, named once more: they go before
+    the release. Helm takes role after role away; on a busy cluster the controller manager then writes the
+    gathered ones anew behind it (an apply makes what is gone), and Helm waits for their end until its time
+    is over.
+    """
+    helms = {MANAGED_BY_LABEL: "Helm"}
+    return [manifest(f"{_RBAC}/v1", "ClusterRole", role, labels=helms) for role in _GATHERED]
 
 
 def _unless_refused(others: list[Manifest], chart_values: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -17,7 +17,9 @@ from pulumi.runtime.stack import run_pulumi_func
 
 @dataclass(frozen=True, slots=True)
 class Registered:
-    """One resource. `parent` and `depends_on` are URNs; `provider` is `urn::id` of its provider."""
+    """One resource. `parent` and `depends_on` are URNs, `read` those that inputs come from, once an input;
+    `provider` is `urn::id` of its provider.
+    """
 
     type: str
     name: str
@@ -25,6 +27,7 @@ class Registered:
     inputs: Mapping[str, Any]
     parent: str
     depends_on: frozenset[str]
+    read: tuple[str, ...]
     provider: str
     is_custom: bool
     protect: bool
@@ -60,6 +63,28 @@ class Program:
             todo += self._by_urn[urn].depends_on
             todo += [each.urn for each in self.resources if each.parent == urn]
         return False
+
+    def paths(self, last: Registered) -> int:
+        """How many ways lead from a resource to what it waits for, over any number of steps.
+
+        When a deletion is refused or fails, the engine goes all of them (markAsDependency in
+        pkg/resource/graph/dependency_graph.go of pulumi/pulumi 3.200 and after: it never asks whether it has
+        been somewhere before), at a million in seconds.
+        """
+        known: dict[str, int] = {}
+
+        def count(urn: str) -> int:
+            if urn not in known:
+                each = self._by_urn.get(urn)
+                known[urn] = 1 if each is None else 1 + sum(map(count, _steps(each)))
+            return known[urn]
+
+        return count(last.urn)
+
+
+def _steps(resource: Registered) -> list[str]:
+    provider = [resource.provider.rpartition("::")[0]] if resource.provider else []
+    return [*provider, *resource.depends_on, *resource.read]
 
 
 # What a cloud says of a thing that it has made.
@@ -116,6 +141,7 @@ class _Monitor(mocks.MockMonitor):
                     inputs=rpc.deserialize_properties(request.object, keep_unknowns=False),
                     parent=request.parent,
                     depends_on=frozenset(request.dependencies),
+                    read=tuple(urn for each in request.propertyDependencies.values() for urn in each.urns),
                     provider=request.provider,
                     is_custom=request.custom,
                     protect=request.protect,

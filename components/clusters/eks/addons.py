@@ -4,6 +4,7 @@ the cluster's version.
 Those that nodes need to become Ready come before nodes; those that need nodes come after.
 """
 
+from collections.abc import Sequence
 from typing import Final
 
 import pulumi
@@ -30,19 +31,26 @@ def addons(
     cluster: aws.eks.Cluster,
     described: EksCluster,
     opts: pulumi.ResourceOptions,
+    after: Sequence[pulumi.Resource] = (),
 ) -> list[pulumi.Resource]:
-    return [_addon(name, cluster=cluster, described=described, opts=opts) for name in names]
+    """`after`: what the add-ons themselves wait for, their roles do not."""
+    return [_addon(name, cluster=cluster, described=described, after=after, opts=opts) for name in names]
 
 
 def _addon(
-    name: str, *, cluster: aws.eks.Cluster, described: EksCluster, opts: pulumi.ResourceOptions
+    name: str,
+    *,
+    cluster: aws.eks.Cluster,
+    described: EksCluster,
+    after: Sequence[pulumi.Resource],
+    opts: pulumi.ResourceOptions,
 ) -> aws.eks.Addon:
-    identities = None
+    identities, before = None, list(after)
     if name in _RIGHTS:
         account, policy = _RIGHTS[name]
         role, grants = _pod_role(f"{described.name}-{name}", policy, described, opts)
         identities = [aws.eks.AddonPodIdentityAssociationArgs(role_arn=role.arn, service_account=account)]
-        opts = pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(depends_on=grants))
+        before += grants
     return aws.eks.Addon(
         f"{described.name}-{name}",
         cluster_name=cluster.name,
@@ -52,7 +60,7 @@ def _addon(
         resolve_conflicts_on_create="OVERWRITE",
         resolve_conflicts_on_update="PRESERVE",
         tags=dict(described.tags) or None,
-        opts=opts,
+        opts=pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(depends_on=before)),
     )
 
 

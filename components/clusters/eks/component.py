@@ -52,7 +52,8 @@ class EksGpuCluster(pulumi.ComponentResource):
             control_plane=ours,
             role_arn=role.arn,
             network=subnets,
-            opts=pulumi.ResourceOptions.merge(child, pulumi.ResourceOptions(depends_on=[*grants, *early])),
+            after=[*grants, *early],
+            opts=child,
         )
         self.system = groups.system()
         self.pools = {pool.name: groups.of(pool) for pool in stack_pools}
@@ -60,7 +61,8 @@ class EksGpuCluster(pulumi.ComponentResource):
             addons.AFTER_NODES,
             cluster=ours,
             described=cluster,
-            opts=pulumi.ResourceOptions.merge(child, pulumi.ResourceOptions(depends_on=[self.system])),
+            after=[self.system],
+            opts=child,
         )
         scaling = autoscaler.identity(cluster, cluster=ours, opts=child)
         self.kubeconfig = access.kubeconfig(
@@ -83,7 +85,8 @@ class EksGpuCluster(pulumi.ComponentResource):
             name,
             kubeconfig=self.kubeconfig,
             context=name,
-            after=[self.system, *late, scaling],
+            # The late add-ons have waited for the system pool.
+            after=[*late, scaling],
             parent=self,
         )
         self.outputs: dict[str, pulumi.Input[object]] = {

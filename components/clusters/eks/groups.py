@@ -31,7 +31,7 @@ _AMI: Final = {
 
 
 class NodeGroups:
-    """Makes them all alike: `of(pool)` and `system()`. `groups`: the security groups of every node."""
+    """Makes them all alike: `of(pool)` and `system()`. `after`: what a group itself waits for."""
 
     def __init__(
         self,
@@ -40,10 +40,11 @@ class NodeGroups:
         control_plane: aws.eks.Cluster,
         role_arn: pulumi.Input[str],
         network: Network,
+        after: Sequence[pulumi.Resource],
         opts: pulumi.ResourceOptions,
     ) -> None:
         self._cluster, self._control_plane = cluster, control_plane
-        self._role_arn, self._network, self._opts = role_arn, network, opts
+        self._role_arn, self._network, self._after, self._opts = role_arn, network, after, opts
         self._shared = control_plane.vpc_config.apply(lambda config: config.cluster_security_group_id or "")
         self._fabric: aws.ec2.SecurityGroup | None = None
 
@@ -144,6 +145,7 @@ class NodeGroups:
             opts=pulumi.ResourceOptions.merge(
                 self._opts,
                 pulumi.ResourceOptions(
+                    depends_on=list(self._after),
                     protect=protect,
                     ignore_changes=_COUNTS,
                     delete_before_replace=True,

@@ -1,0 +1,33 @@
+"""A protected stack refuses to be destroyed at once, not after minutes in which the engine looks for what the
+refused resource depends on.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from components.guard import guard
+from components.platform import Platform
+from stackconfig import load, upstream
+from tests.mocks.recorder import Program, run
+from tests.mocks.test_cloud_platforms import IMAGE
+
+STACKS = sorted((Path(__file__).parents[2] / "stacks").glob("Pulumi.*-*.yaml"))
+# Seconds of the engine's time; eks-prod had fourteen times as many, and the engine minutes.
+MOST = 12_000_000
+
+
+def guarded(file: Path) -> Program:
+    stack = replace(load(file), images=IMAGE)
+    artifacts = upstream.of(stack, name=file.stem)
+    return run(lambda: guard(stack.cluster, Platform("muster", stack=stack, artifacts=artifacts)))
+
+
+@pytest.mark.parametrize("file", STACKS, ids=lambda file: file.stem)
+def test_the_engine_comes_soon_to_the_end_of_what_a_guard_depends_on(file: Path) -> None:
+    program = guarded(file)
+    (found,) = program.of("muster:index:Guard")
+    assert program.paths(found) < MOST
