@@ -45,7 +45,7 @@ def manager_cluster_rules(scheduler: Scheduler, *, holds: bool = False) -> list[
 
 def _kueue_rules() -> list[Rule]:
     return [
-        _rule("kueue.x-k8s.io", ["workloads", "admissionchecks", "resourceflavors"], _READ),
+        _rule("kueue.x-k8s.io", ["workloads", "admissionchecks", "resourceflavors", "clusterqueues"], _READ),
         _rule("kueue.x-k8s.io", ["workloads", "workloads/status", "admissionchecks/status"], ["patch"]),
         # Owning with blockOwnerDeletion needs this where OwnerReferencesPermissionEnforcement is on.
         _rule("kueue.x-k8s.io", ["workloads/finalizers"], ["update"]),

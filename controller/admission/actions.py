@@ -11,6 +11,7 @@ from enum import StrEnum
 from controller.admission.objects import PodSetUpdate
 from controller.gangs.actions import CreateRequest, CreateTemplates, Delete, Hold, Tell, WaitsFor
 from controller.gangs.retry import History
+from model.gangpolicy import GangPolicy
 
 
 class State(StrEnum):
@@ -46,13 +47,21 @@ class StepIn:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Steer:
+    """Keep the PodSets of a Workload without quota away from these pools; from none takes our word off."""
+
+    pools: tuple[str, ...]
+    policy: GangPolicy
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Note:
     """Set the history on the Workload; what it does not hold is removed."""
 
     history: History
 
 
-Action = CreateTemplates | CreateRequest | Hold | Delete | SetEntry | StepOut | StepIn | Note | Tell
+Action = CreateTemplates | CreateRequest | Hold | Delete | SetEntry | StepOut | StepIn | Steer | Note | Tell
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -38,8 +38,10 @@ class Checks:
         )
 
     def policy(self, name: str) -> GangPolicy | None:
-        """The accepted policy of a check; None while there is none."""
-        check = self._checks.get(Key("", name))
+        """The accepted policy of a check; None while there is none. Without a name: of one that is ours, for
+        Workloads that Kueue has taken our entry off.
+        """
+        check = self._checks.get(Key("", name)) if name else next(filter(is_ours, self._checks.store), None)
         return self._policies.accepted(policy_name(check)) if check and is_ours(check) else None
 
 

@@ -12,9 +12,10 @@ from typing import Any
 
 import msgspec
 
-from controller.admission.actions import Action, Note, SetEntry, StepIn, StepOut
+from controller.admission.actions import Action, Note, SetEntry, Steer, StepIn, StepOut
 from controller.admission.identity import WORKLOAD_UID
 from controller.admission.objects import WHOLE_WORKLOAD, WORKLOAD, Flavors, Workload
+from controller.admission.steering import pod_sets
 from controller.admission.templates import merged, owner_of
 from controller.gangs.actions import CreateRequest, CreateTemplates, Delete, Hold, Tell
 from controller.gangs.objects import Belonging
@@ -54,6 +55,8 @@ class Executor:
                     workload = await self._patch(workload, history, active=False)
                 case StepIn(history=history):
                     workload = await self._patch(workload, history, active=True)
+                case Steer():
+                    workload = await self._steer(workload, action)
                 case Note(history=history):
                     workload = await self._patch(workload, history, active=None)
                 case CreateTemplates():
@@ -99,6 +102,15 @@ class Executor:
         applied = await self._client.apply(
             WORKLOAD, workload.key, _named(workload, body), subresource="status", force=True
         )
+        return self._requests.remember(WORKLOAD, applied)
+
+    async def _steer(self, workload: Workload, action: Steer) -> Workload:
+        wanted = list(pod_sets(workload, action.pools, action.policy)) if action.pools else []
+        body = {
+            "metadata": {"uid": workload.metadata.uid, "resourceVersion": workload.metadata.resource_version},
+            "spec": {"podSets": wanted} if wanted else {},
+        }
+        applied = await self._client.apply(WORKLOAD, workload.key, _named(workload, body), force=True)
         return self._requests.remember(WORKLOAD, applied)
 
     async def _patch(self, workload: Workload, history: History, *, active: bool | None) -> Workload:

@@ -16,12 +16,13 @@ Workload that is being evicted; no refusal of what may pass; no write when nothi
 
 from dataclasses import replace
 
-from controller.admission.actions import Action, Decision, Note, State, StepIn, StepOut
+from controller.admission.actions import Action, Decision, Note, State, Steer, StepIn, StepOut
 from controller.admission.entry import say, set_entry
 from controller.admission.objects import PodSetUpdate
 from controller.admission.progress import outside, refused
 from controller.admission.running import while_running
 from controller.admission.situation import Situation
+from controller.admission.steering import avoided, elsewhere, pools_to_avoid
 from controller.gangs.actions import Tell, deletions
 from controller.gangs.assembly import (
     Asking,
@@ -39,8 +40,8 @@ from controller.gangs.assembly import (
 from controller.gangs.deadlines import Deadline
 from controller.gangs.progress import released, waiting
 from controller.gangs.promises import Promise
-from controller.gangs.retry import History, next_try
-from model.gangpolicy import GangPolicy, format_duration
+from controller.gangs.retry import History, moved, next_try
+from model.gangpolicy import GangPolicy, OnStockOut, format_duration
 from model.waiting import OUTSIDE
 
 
@@ -50,6 +51,8 @@ def decide(now_is: Situation) -> Decision:
         return Decision(actions=everything(now_is))
     if not now_is.workload.spec.active:
         return _while_inactive(now_is)
+    if now_is.entry is None and now_is.past.avoid and not now_is.workload.status.holds("QuotaReserved"):
+        return _without_quota(now_is)
     if now_is.entry is None or (now_is.is_leaving and not now_is.is_admitted):
         # Whoever takes over asks anew: what we hold would be held twice, and nobody else would give it back.
         return Decision(actions=everything(now_is))
@@ -99,14 +102,28 @@ def _while_inactive(now_is: Situation) -> Decision:
     if now_is.workload.status.holds("QuotaReserved"):
         return Decision(actions=released)  # Kueue is still taking the quota back and will tell.
     if now_is.is_leaving or (now_is.wants_back and not now_is.pace):
-        return Decision(actions=(*released, StepIn(history=replace(past, retry_at=None))))
+        return Decision(actions=(*released, *_steered(now_is), StepIn(history=replace(past, retry_at=None))))
     wake = max(past.retry_at, now_is.now + now_is.pace)
     return Decision(actions=(*released, *say(now_is, outside(past))), wake=wake)
 
 
+def _steered(now_is: Situation) -> tuple[Steer, ...]:
+    """Only while it holds no quota may its PodSets be changed."""
+    wanted, policy = pools_to_avoid(now_is), now_is.policy or GangPolicy()
+    return () if wanted == avoided(now_is.workload) else (Steer(pools=wanted, policy=policy),)
+
+
 def _without_quota(now_is: Situation) -> Decision:
     """Nothing of an earlier reservation may outlive it: its capacity is somebody else's now."""
-    return Decision(actions=(*everything(now_is), *_cleared(now_is)))
+    policy, since = now_is.policy or GangPolicy(), now_is.unreserved_since
+    if not now_is.past.avoid or since is None:
+        return Decision(actions=(*everything(now_is), *_cleared(now_is)))
+    until = since + policy.retry.max
+    if now_is.now < until:
+        return Decision(actions=(*everything(now_is), *_cleared(now_is)), wake=until)
+    # The other flavors have no room for it: whatever it gets first is right again.
+    free = replace(now_is.past, avoid=())
+    return Decision(actions=(*everything(now_is), Steer(pools=(), policy=policy), Note(history=free)))
 
 
 def _cleared(now_is: Situation) -> tuple[Action, ...]:
@@ -136,8 +153,8 @@ def _assemble(now_is: Situation, policy: GangPolicy) -> Decision:
     match next_step(now_is, policy, since=now_is.quota_since or now_is.now):
         case Never(reason=reason):
             return _refuse(now_is, reason)
-        case Lost(failure=failure):
-            return _retreat(now_is, policy, failure)
+        case Lost(failure=failure, exhausted=exhausted):
+            return _move(now_is, policy, failure, exhausted) or _retreat(now_is, policy, failure)
         case Asking(actions=asked, limit=limit):
             return Decision(actions=(*surplus(now_is), *asked), wake=limit.at)
         case Parting(releases=releases, told=told, history=parted, limit=limit):
@@ -186,6 +203,19 @@ def _updates(promised: tuple[Promise, ...]) -> tuple[PodSetUpdate, ...]:
 
 
 # The way back
+
+
+def _move(now_is: Situation, policy: GangPolicy, failure: str, exhausted: str) -> Decision | None:
+    """Release everything and try the next flavor of the queue at once, where there is one."""
+    wants_next = policy.on_stock_out is OnStockOut.NEXT_FLAVOR and exhausted
+    following = elsewhere(now_is, policy, exhausted=exhausted) if wants_next else ""
+    if not following:
+        return None
+    began = min(now_is.quota_since or now_is.now, now_is.now)
+    future = moved(now_is.past, began=began, failure=failure, exhausted=exhausted, now=now_is.now)
+    message = f"{failure.rstrip('.')}. Everything is released; next it tries {following}"
+    told = Tell(kind="Warning", reason="GangMoves", message=message)
+    return Decision(actions=(StepOut(history=future), *everything(now_is), told), wake=future.retry_at)
 
 
 def _retreat(now_is: Situation, policy: GangPolicy, failure: str) -> Decision:

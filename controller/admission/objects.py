@@ -130,6 +130,22 @@ class ResourceFlavor(Object, frozen=True):
     spec: FlavorSpec = FlavorSpec()
 
 
+class FlavorName(Partial, frozen=True):
+    name: str = ""
+
+
+class ResourceGroup(Partial, frozen=True):
+    flavors: tuple[FlavorName, ...] = ()
+
+
+class ClusterQueueSpec(Partial, frozen=True):
+    resource_groups: tuple[ResourceGroup, ...] = ()
+
+
+class ClusterQueue(Object, frozen=True):
+    spec: ClusterQueueSpec = ClusterQueueSpec()
+
+
 OUR_ANNOTATIONS = (f"{GROUP}/", "provreq.kueue.x-k8s.io/")
 
 WORKLOAD = Resource(
@@ -141,6 +157,11 @@ ADMISSION_CHECK = Resource(
 )
 RESOURCE_FLAVOR = Resource(
     "kueue.x-k8s.io", "v1beta2", "resourceflavors", "ResourceFlavor", False, ResourceFlavor
+)
+
+CLUSTER_QUEUE = Resource(
+    *("kueue.x-k8s.io", "v1beta2", "clusterqueues", "ClusterQueue", False, ClusterQueue),
+    annotation_prefixes=(),
 )
 
 Flavors = Mapping[str, ResourceFlavor]

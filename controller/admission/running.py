@@ -41,7 +41,11 @@ def while_running(now_is: Situation) -> Decision:
         return Decision(actions=(*stale, *_requeue(now_is, gone, reason="NodesLost")))
     ends = first_end(claim.annotations for claim in now_is.carried.values())
     told_at = ends - policy.lease_notice if ends and policy.lease_notice else None
-    noted = History(nodes_missing=since, lease_ends=ends if told_at and told_at <= now_is.now else None)
+    noted = History(
+        avoid=now_is.past.avoid,
+        nodes_missing=since,
+        lease_ends=ends if told_at and told_at <= now_is.now else None,
+    )
     wakes = [since + policy.node_loss_grace] if since else []
     wakes += [told_at] if told_at and told_at > now_is.now else []
     # A node that is drained loses its pods without a word to us.

@@ -31,6 +31,8 @@ class Situation(Attempt):
     flavors: Flavors = field(default_factory=dict)
     lacks_pods: bool = False
     """It runs and some pods of it are on no node that will keep them: `nodes` and `pods` show why."""
+    queue_flavors: tuple[tuple[str, ...], ...] = ()
+    """The flavors of its ClusterQueue, by resource group, in the queue's order."""
     pace: timedelta = timedelta(0)
     """How long its next try has to wait for the tries of others."""
     is_leaving: bool = False
@@ -63,6 +65,12 @@ class Situation(Attempt):
     @property
     def quota_since(self) -> datetime | None:
         return self.workload.status.since("QuotaReserved")
+
+    @property
+    def unreserved_since(self) -> datetime | None:
+        """Since when it waits for quota; None while it has some or never had any."""
+        condition = self.workload.status.condition("QuotaReserved")
+        return condition.last_transition_time if condition and condition.status == "False" else None
 
     @cached_property
     def may_act(self) -> bool:

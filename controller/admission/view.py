@@ -12,7 +12,7 @@ from datetime import datetime
 from controller.admission import identity
 from controller.admission.actions import State
 from controller.admission.checks import Checks
-from controller.admission.objects import ResourceFlavor, Workload
+from controller.admission.objects import ClusterQueue, ResourceFlavor, Workload
 from controller.admission.situation import Situation
 from controller.admission.templates import OWNING_WORKLOAD
 from controller.gangs.demand import Demand
@@ -27,7 +27,7 @@ from controller.gangs.templates import POOL
 from controller.gangs.verify import Wanted, is_usable
 from controller.kube.resource import Key
 from controller.runtime.informer import Informer
-from model.names import CONSUME_ANNOTATION, GKE_LEASE_DETAIL, GKE_LEASE_LABEL, POOL_LABEL
+from model.names import AVOID_ANNOTATION, CONSUME_ANNOTATION, GKE_LEASE_DETAIL, GKE_LEASE_LABEL, POOL_LABEL
 
 BY_WORKLOAD = "workload"
 BY_POOL = "pool"
@@ -90,6 +90,7 @@ class View:
     nodes: Informer[Node]
     pods: Informer[Pod]
     flavors: Informer[ResourceFlavor]
+    queues: Informer[ClusterQueue]
     checks: Checks
 
     def situation(self, workload: Workload, check: str, *, now: datetime) -> Situation:
@@ -161,7 +162,7 @@ class View:
         requests, templates = self._belongings(workload.key)
         items = (*requests, *templates, *self.placeholders.store.by_index(BY_WORKLOAD, workload.key))
         entries |= {item.metadata.labels.get(identity.CHECK, "") for item in items}
-        if RETRY_AT in workload.metadata.annotations and not entries:
+        if not entries and not {RETRY_AT, AVOID_ANNOTATION}.isdisjoint(workload.metadata.annotations):
             entries = {""}  # Its queue has lost the check while it waited: it must not wait for ever.
         return tuple(sorted(entries))
 
@@ -183,6 +184,7 @@ class View:
             now=now,
             policy=self.checks.policy(check),
             flavors={flavor.metadata.name: flavor for flavor in self.flavors.store},
+            queue_flavors=self._queue_flavors(workload),
             is_leaving=self.checks.is_leaving(),
             requests=tuple(item for item in requests if mine.items() <= item.metadata.labels.items()),
             templates=tuple(item for item in templates if mine.items() <= item.metadata.labels.items()),
@@ -192,6 +194,12 @@ class View:
                 if mine.items() <= item.metadata.labels.items()
             ),
         )
+
+    def _queue_flavors(self, workload: Workload) -> tuple[tuple[str, ...], ...]:
+        admission = workload.status.admission
+        queue = self.queues.get(Key("", admission.cluster_queue)) if admission else None
+        groups = queue.spec.resource_groups if queue else ()
+        return tuple(tuple(flavor.name for flavor in group.flavors) for group in groups)
 
     def _belongings(self, key: Key) -> tuple[list[ProvisioningRequest], list[PodTemplate]]:
         return (

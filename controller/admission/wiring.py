@@ -14,6 +14,7 @@ from controller.admission.farewell import Farewell
 from controller.admission.identity import WORKLOAD_UID
 from controller.admission.objects import (
     ADMISSION_CHECK,
+    CLUSTER_QUEUE,
     RESOURCE_FLAVOR,
     WORKLOAD,
     AdmissionCheck,
@@ -113,6 +114,7 @@ def _gangs(
         nodes=manager.informer(NODE, indexes={BY_POOL: pool_of, BY_LEASE: lambda node: [lease_of(node)]}),
         pods=manager.informer(POD, selection=RUNNING, indexes={BY_NODE: node_of, BY_REQUEST: request_of}),
         flavors=flavors,
+        queues=manager.informer(CLUSTER_QUEUE),
         checks=known,
     )
     executor = Executor(

@@ -20,7 +20,7 @@ from controller.gangs.line import Place, ahead, crossed
 from controller.gangs.objects import ProvisioningRequest
 from controller.gangs.progress import nodes
 from controller.gangs.promises import Promise, missing_detail, promises
-from controller.gangs.reasons import Outcome, loss
+from controller.gangs.reasons import Loss, Outcome, loss
 from controller.gangs.retry import History
 from controller.gangs.split import Ask
 from controller.gangs.verify import verify
@@ -39,6 +39,8 @@ class Lost:
     """This attempt is over: release everything, try again later."""
 
     failure: str
+    exhausted: str = ""
+    """The pool that is out of stock, where that was the reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,17 +103,26 @@ def next_step(attempt: Attempt, policy: GangPolicy, *, since: datetime) -> Step:
     if lost:
         worst = next((found for found in lost if found.outcome is Outcome.REFUSE), lost[0])
         what = f"{worst.summary}: {worst.detail}"
-        return Never(reason=what) if worst.outcome is Outcome.REFUSE else Lost(failure=what)
+        if worst.outcome is Outcome.REFUSE:
+            return Never(reason=what)
+        return Lost(failure=what, exhausted=_exhausted(attempt, worst))
     limit = deadline(attempt.gang, attempt.current, quota_since=since, policy=policy, now=attempt.now)
     if not policy.holds and (early := _early(attempt, policy)):
         return _part(attempt, early, limit)
     step = _gather(attempt, limit)
     if limit.at <= attempt.now and not isinstance(step, Standing):
-        return passed(limit)
+        return replace(passed(limit), exhausted=attempt.late.pool if attempt.late else "")
     if isinstance(step, Waiting):
         kept = placeholders.due(attempt, policy)
         return _keep(kept, limit) if kept else replace(step, wake=placeholders.next_due(attempt, policy))
     return step
+
+
+def _exhausted(attempt: Attempt, lost: Loss) -> str:
+    if lost.outcome is not Outcome.NEXT_FLAVOR:
+        return ""
+    name = lost.request.metadata.name
+    return next((ask.pool for ask in attempt.gang.asks if attempt.request_name(ask) == name), "")
 
 
 def passed(limit: Deadline) -> Lost:

@@ -16,6 +16,8 @@ from controller.gangs.objects import Condition, ProvisioningRequest
 class Outcome(StrEnum):
     RETRY = "retry"
     """Release everything, wait outside the quota, try again."""
+    NEXT_FLAVOR = "next flavor"
+    """As RETRY, in another flavor of the queue where the policy says so and there is one."""
     REQUEUE = "requeue"
     """The gang was running: evict it and let it queue again at once."""
     REFUSE = "refuse"
@@ -59,8 +61,13 @@ RULES: Final = (
         "request refused",
     ),
     _rule("Failed", r"only single PodSet|not supported|is invalid", Outcome.REFUSE, "request refused"),
-    _rule("Failed", r"quota", Outcome.RETRY, "cloud quota exhausted"),
-    _rule("Failed", r"CapacityIsNotFound|out.?of.?resources|exhausted|stock", Outcome.RETRY, "out of stock"),
+    _rule("Failed", r"quota", Outcome.NEXT_FLAVOR, "cloud quota exhausted"),
+    _rule(
+        "Failed",
+        r"CapacityIsNotFound|out.?of.?resources|exhausted|stock",
+        Outcome.NEXT_FLAVOR,
+        "out of stock",
+    ),
     _rule("Failed", r"^Expired|^CapacityReservationTimeExpired", Outcome.RETRY, "request expired"),
     _rule("Failed", r"", Outcome.RETRY, "provisioning failed"),
     _rule("BookingExpired", r"", Outcome.RETRY, "booking expired"),

@@ -15,6 +15,7 @@ from controller.gangs.lease import moment, written
 from controller.kube.resource import Object
 from model.gangpolicy import RetryPolicy
 from model.names import (
+    AVOID_ANNOTATION,
     GROUP,
     IN_TURN_ANNOTATION,
     LAST_FAILURE_ANNOTATION,
@@ -45,6 +46,8 @@ class History:
     retry_at: datetime | None = None
     last_failure: str = ""
     refused: str = ""
+    avoid: tuple[str, ...] = ()
+    """Flavors that were out of stock and that it keeps away from."""
     in_turn: str = ""
     """The attempt whose pieces are asked for one after another, because the last came too early."""
     nodes_missing: datetime | None = None
@@ -62,6 +65,7 @@ def history(held: Object) -> History:
         retry_at=moment(notes.get(RETRY_AT, "")),
         last_failure=notes.get(LAST_FAILURE, ""),
         refused=notes.get(REFUSED, ""),
+        avoid=tuple(name for name in notes.get(AVOID_ANNOTATION, "").split(",") if name),
         in_turn=notes.get(IN_TURN_ANNOTATION, ""),
         nodes_missing=moment(notes.get(NODES_MISSING_ANNOTATION, "")),
         lease_ends=moment(notes.get(LEASE_ENDS_ANNOTATION, "")),
@@ -76,6 +80,7 @@ def annotations(past: History) -> Mapping[str, str | None]:
         RETRY_AT: _write(past.retry_at),
         LAST_FAILURE: past.last_failure or None,
         REFUSED: past.refused or None,
+        AVOID_ANNOTATION: ",".join(past.avoid) or None,
         IN_TURN_ANNOTATION: past.in_turn or None,
         NODES_MISSING_ANNOTATION: _write(past.nodes_missing),
         LEASE_ENDS_ANNOTATION: _write(past.lease_ends),
@@ -94,6 +99,17 @@ def next_try(
         return None
     return History(
         tries=past.tries + 1, first_try=first, retry_at=whole(retry_at), last_failure=failure[:1000]
+    )
+
+
+def moved(past: History, *, began: datetime, failure: str, exhausted: str, now: datetime) -> History:
+    """The history of a gang that tries the next flavor at once."""
+    return History(
+        tries=past.tries,
+        first_try=min(past.first_try or began, now),
+        retry_at=whole(now),
+        last_failure=failure[:1000],
+        avoid=(*past.avoid, exhausted),
     )
 
 

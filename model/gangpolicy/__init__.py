@@ -9,6 +9,7 @@ from model.gangpolicy.policy import (
     GangPolicy,
     KaiPolicy,
     OnStaggered,
+    OnStockOut,
     OverQuota,
     RetryPolicy,
 )
@@ -22,6 +23,7 @@ __all__ = [
     "GangPolicy",
     "KaiPolicy",
     "OnStaggered",
+    "OnStockOut",
     "OverQuota",
     "RetryPolicy",
     "crd",

@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import Any, Final
 
 from model.gangpolicy.durations import DURATION_PATTERN, format_duration
-from model.gangpolicy.policy import FlavorPolicy, GangPolicy, KaiPolicy, OnStaggered, OverQuota
+from model.gangpolicy.policy import FlavorPolicy, GangPolicy, KaiPolicy, OnStaggered, OnStockOut, OverQuota
 from model.names import GANG_POLICY_KIND, GANG_POLICY_PLURAL, GANG_POLICY_SHORT, GROUP, VERSION
 
 Schema = dict[str, Any]
@@ -97,6 +97,12 @@ def _spec() -> Schema:
                 "description": "What happens to finished requests whose siblings come too late.",
                 "enum": [choice.value for choice in OnStaggered],
                 "default": default.on_staggered.value,
+            },
+            "onStockOut": {
+                "type": "string",
+                "description": "What happens to a gang whose pool is out of stock.",
+                "enum": [choice.value for choice in OnStockOut],
+                "default": default.on_stock_out.value,
             },
             "placeholderImage": {
                 "type": "string",

@@ -22,6 +22,7 @@ def to_manifest(policy: GangPolicy, *, name: str = GANG_POLICY) -> Manifest:
             "bookingWindow": format_duration(policy.booking_window),
             "bookingMargin": format_duration(policy.booking_margin),
             "onStaggered": policy.on_staggered.value,
+            "onStockOut": policy.on_stock_out.value,
             **({"placeholderImage": policy.placeholder_image} if policy.placeholder_image else {}),
             "retry": {
                 "base": format_duration(policy.retry.base),

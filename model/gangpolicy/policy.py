@@ -19,6 +19,13 @@ class OnStaggered(StrEnum):
     HOLD = "hold"
 
 
+class OnStockOut(StrEnum):
+    """What to do when a pool is out of stock: wait for it, or take the next flavor of the queue."""
+
+    RETRY = "retry"
+    NEXT_FLAVOR = "nextFlavor"
+
+
 class OverQuota(StrEnum):
     """Whether a gang may ask for capacity above its queue's quota, which KAI can take back at any time."""
 
@@ -91,6 +98,7 @@ class GangPolicy:
     """Ten minutes is fixed in the cluster autoscaler: a longer window here promises what nobody keeps."""
     booking_margin: timedelta = timedelta(minutes=1)
     on_staggered: OnStaggered = OnStaggered.RELEASE
+    on_stock_out: OnStockOut = OnStockOut.RETRY
     placeholder_image: str = ""
     """What the pods run that keep nodes with `hold`: an image that only waits. Empty = `release`."""
     retry: RetryPolicy = RetryPolicy()

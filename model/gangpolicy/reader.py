@@ -14,6 +14,7 @@ from model.gangpolicy.policy import (
     GangPolicy,
     KaiPolicy,
     OnStaggered,
+    OnStockOut,
     OverQuota,
     RetryPolicy,
 )
@@ -58,6 +59,7 @@ class _Reader:
             booking_window=self._duration(values, "bookingWindow", path, known.booking_window),
             booking_margin=self._duration(values, "bookingMargin", path, known.booking_margin),
             on_staggered=self._on_staggered(values, path),
+            on_stock_out=self._on_stock_out(values, path),
             placeholder_image=self._text(values, "placeholderImage", path),
             retry=self._retry(values.get("retry", {}), f"{path}.retry"),
             node_loss_grace=self._duration(values, "nodeLossGrace", path, known.node_loss_grace),
@@ -119,6 +121,14 @@ class _Reader:
         except ValueError:
             self._note(f"{path}.onStaggered", f"{value!r} is unknown", "write release or hold")
             return OnStaggered.RELEASE
+
+    def _on_stock_out(self, values: Mapping[str, object], path: str) -> OnStockOut:
+        value = values.get("onStockOut", OnStockOut.RETRY.value)
+        try:
+            return OnStockOut(str(value))
+        except ValueError:
+            self._note(f"{path}.onStockOut", f"{value!r} is unknown", "write retry or nextFlavor")
+            return OnStockOut.RETRY
 
     def _parameters(self, spec: object, path: str) -> Mapping[str, str]:
         values = self._mapping(spec, path, allowed=None)
@@ -205,6 +215,7 @@ _SPEC_FIELDS = (
     "bookingWindow",
     "bookingMargin",
     "onStaggered",
+    "onStockOut",
     "placeholderImage",
     "retry",
     "nodeLossGrace",

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from datetime import timedelta
 
 from model.gangpolicy.durations import format_duration
-from model.gangpolicy.policy import GangPolicy, OnStaggered
+from model.gangpolicy.policy import GangPolicy, OnStaggered, OnStockOut
 from model.names import GKE_QUEUED_CLASS
 from model.violations import Violation
 
@@ -43,6 +43,12 @@ def _clock_violations(policy: GangPolicy, path: str) -> Iterator[Violation]:
         yield Violation(f"{path}.retry.jitterPercent", "must lie between 0 and 100.", "20 is usual.")
     if policy.retry.per_minute < 0:
         yield Violation(f"{path}.retry.perMinute", "cannot be negative.", "0 means: no bound; 300 is usual.")
+    if policy.on_stock_out is OnStockOut.NEXT_FLAVOR and policy.kai is not None:
+        yield Violation(
+            f"{path}.onStockOut",
+            "`nextFlavor` is not served with KAI: its queues have no flavors, jobs name their pool.",
+            "write `retry`.",
+        )
     if policy.on_staggered is OnStaggered.HOLD and policy.kai is not None:
         yield Violation(
             f"{path}.onStaggered",

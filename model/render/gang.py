@@ -7,7 +7,15 @@ meaning of each field to gangpolicy.
 from dataclasses import replace
 
 from model import names
-from model.gangpolicy import DetailSelector, FlavorPolicy, GangPolicy, KaiPolicy, OnStaggered, to_manifest
+from model.gangpolicy import (
+    DetailSelector,
+    FlavorPolicy,
+    GangPolicy,
+    KaiPolicy,
+    OnStaggered,
+    OnStockOut,
+    to_manifest,
+)
 from model.pools import Capacity, Pool
 from model.render.manifest import Manifest
 from model.stack import Scheduler, Stack
@@ -26,6 +34,11 @@ def policy(stack: Stack, *, placeholder_image: str = "") -> Manifest:
 def holds(stack: Stack) -> bool:
     """Whether the controller makes pods that keep nodes."""
     return stack.gang_admission.policy.on_staggered is OnStaggered.HOLD
+
+
+def steers(stack: Stack) -> bool:
+    """Whether the controller keeps Workloads away from flavors."""
+    return stack.gang_admission.policy.on_stock_out is OnStockOut.NEXT_FLAVOR
 
 
 def gang_policy(stack: Stack) -> GangPolicy:

@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 
 import msgspec
 
-from controller.admission.actions import Action, Decision, Note, SetEntry, State, StepIn, StepOut
+from controller.admission.actions import Action, Decision, Note, SetEntry, State, Steer, StepIn, StepOut
 from controller.admission.machine import decide
 from controller.admission.objects import (
     Admission,
@@ -28,6 +28,8 @@ from controller.admission.objects import (
     WorkloadStatus,
 )
 from controller.admission.situation import Situation
+from controller.admission.steering import avoided
+from controller.admission.steering import pod_sets as steered_pod_sets
 from controller.gangs.actions import CreateRequest, CreateTemplates, Delete, Hold, Tell
 from controller.gangs.identity import template_name
 from controller.gangs.line import Place
@@ -179,6 +181,7 @@ class World:
     nodes: dict[str, Node] = field(default_factory=dict)
     pods: dict[str, Pod] = field(default_factory=dict)
     placeholders: dict[str, Placeholder] = field(default_factory=dict)
+    queue_flavors: tuple[tuple[str, ...], ...] = ()
     idle: dict[str, datetime] = field(default_factory=dict)
     told: list[Tell] = field(default_factory=list)
     started: dict[str, datetime] = field(default_factory=dict)
@@ -214,6 +217,7 @@ class World:
             now=self.now,
             policy=self.policy,
             flavors=self.flavors,
+            queue_flavors=self.queue_flavors,
             requests=tuple(item for item in self.requests.values() if _uid(item) == uid),
             templates=tuple(item for item in self.templates.values() if _uid(item) == uid),
             placeholders=tuple(item for item in self.placeholders.values() if _uid(item) == uid),
@@ -278,6 +282,11 @@ class World:
                     metadata=replace(held.metadata, annotations=notes),
                     spec=replace(held.spec, active=active),
                 )
+            case Steer(pools=pools, policy=policy):
+                assert not held.status.holds("QuotaReserved"), "Kueue's webhook refuses it"
+                applied = steered_pod_sets(held, pools, policy) if pools else ()
+                wanted = {each["name"]: each["template"]["spec"] for each in applied}
+                self.workloads[name] = replace(held, spec=replace(held.spec, pod_sets=_steered(held, wanted)))
             case CreateTemplates(request=request, ask=ask, labels=labels):
                 for number in range(len(ask.demands)):
                     key = template_name(request, number)
@@ -351,9 +360,17 @@ class World:
             self.started[name] = self.now
             self._schedule(name)
         elif held.spec.active and not status.holds("QuotaReserved") and self._used() < self.quota:
-            self._status(name, admission=assignment(self.pieces[name]), admission_checks=(entry,))
+            pieces = {
+                key: (self._flavor(held, pool), count) for key, (pool, count) in self.pieces[name].items()
+            }
+            self._status(name, admission=assignment(pieces), admission_checks=(entry,))
             self.set_condition(name, "QuotaReserved", "True")
             self.set_condition(name, "Evicted", "False")
+
+    def _flavor(self, held: Workload, pool: str) -> str:
+        """The first of the queue that the PodSets do not keep away from."""
+        group = next((group for group in self.queue_flavors if pool in group), (pool,))
+        return next(name for name in group if name not in avoided(held))
 
     def _used(self) -> int:
         return sum(
@@ -536,6 +553,16 @@ class World:
             if any(got) and not (all(got) and len(got) == len(mine.gang.asks)):
                 found.append(name)
         return found
+
+
+def _steered(held: Workload, wanted: Mapping[str, object]) -> tuple[PodSet, ...]:
+    """As server-side apply does it: our affinity where we name one, none where we name none any more."""
+    found = []
+    for each in held.spec.pod_sets:
+        said = msgspec.convert(wanted.get(each.name, {}), PodSpec)
+        spec = replace(each.template.spec, affinity=said.affinity)
+        found.append(replace(each, template=replace(each.template, spec=spec)))
+    return tuple(found)
 
 
 def lease_of(claim: Claim) -> str:

@@ -71,6 +71,8 @@ def test_the_written_policy_reads_back_equal(
         ({"onStaggered": "hold", "kai": {}}, "spec.onStaggered"),
         ({"retry": {"perMinute": -1}}, "spec.retry.perMinute"),
         ({"placeholderImage": 1}, "spec.placeholderImage"),
+        ({"onStockOut": "nextFlavor", "kai": {}}, "spec.onStockOut"),
+        ({"onStockOut": "panic"}, "spec.onStockOut"),
         ({"onStaggered": "wait"}, "spec.onStaggered"),
         ({"retry": {"base": "1h", "max": "1m"}}, "spec.retry.max"),
         ({"retry": {"jitterPercent": 101}}, "spec.retry.jitterPercent"),

@@ -22,7 +22,7 @@ from model.tenancy import TenancyMode
 
 def policies(stack: Stack) -> list[list[Manifest]]:
     """Every policy, each with its binding. What holds our own controller is enforced in every mode."""
-    found = [controller(holds=gang.holds(stack)).manifests(TenancyMode.ENFORCE)]
+    found = [controller(holds=gang.holds(stack), steers=gang.steers(stack)).manifests(TenancyMode.ENFORCE)]
     if stack.tenancy.mode is not TenancyMode.OFF:
         ours = (work(stack), ray(stack), pods(stack), protected(), namespaces())
         found += [policy.manifests(stack.tenancy.mode) for policy in ours]

@@ -14,11 +14,23 @@ from model.render.tenancy.policies.who import OURS
 # What every name begins with that the controller gives (controller/admission/identity.py).
 OWN_PREFIX: Final = "muster-"
 
+# The same PodSets, each as it was but for its affinity.
+_STEERED: Final = (
+    "object.spec.podSets.size() == oldObject.spec.podSets.size() && "
+    "object.spec.podSets.all(new, oldObject.spec.podSets.exists(old, "
+    "new.all(field, field == 'template' || (field in old && old[field] == new[field])) && "
+    "new.template.all(field, field == 'spec' || "
+    "(field in old.template && old.template[field] == new.template[field])) && "
+    "new.template.spec.all(field, field == 'affinity' || "
+    "(field in old.template.spec && old.template.spec[field] == new.template.spec[field]))))"
+)
 _STATUS: Final = "request.?subResource.orValue('') == 'status'"
 
 
-def controller(*, holds: bool = False) -> Policy:
-    """`holds`: it may make pods that keep nodes, and those are held to their name too."""
+def controller(*, holds: bool = False, steers: bool = False) -> Policy:
+    """`holds`: it may make pods that keep nodes, and those are held to their name too. `steers`: it may
+    change the affinity of a Workload's PodSets, which Kueue chooses flavors by.
+    """
     return Policy(
         name="muster-controller",
         kinds=(
@@ -39,7 +51,7 @@ def controller(*, holds: bool = False) -> Policy:
             ("status", "object.?status.orValue(dyn({}))"),
             ("statusBefore", "oldObject.?status.orValue(dyn({}))"),
         ),
-        rules=(_checks(), _rest(), _spec(), _names()),
+        rules=(_checks(), _rest(), _spec(steers=steers), _names()),
     )
 
 
@@ -68,12 +80,14 @@ def _rest() -> Rule:
     )
 
 
-def _spec() -> Rule:
-    same = "{a}.spec.all(key, key == 'active' || (key in {b}.spec && {a}.spec[key] == {b}.spec[key]))"
+def _spec(*, steers: bool) -> Rule:
+    also = " and the affinity of its podSets" if steers else ""
+    mine = "key == 'active'" + (f" || (key == 'podSets' && {_STEERED})" if steers else "")
+    same = "{a}.spec.all(key, " + mine + " || (key in {b}.spec && {a}.spec[key] == {b}.spec[key]))"
     return Rule(
         holds=f"request.resource.resource != 'workloads' || {_STATUS} || "
         f"({same.format(a='object', b='oldObject')} && {same.format(a='oldObject', b='object')})",
-        says="'this account writes spec.active of a Workload and nothing else of its spec'",
+        says=f"'this account writes spec.active of a Workload{also} and nothing else of its spec'",
     )
 
 

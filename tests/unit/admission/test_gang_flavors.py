@@ -1,0 +1,121 @@
+"""A pool that is out of stock: the next flavor of the queue, where the policy says so and there is one."""
+
+import dataclasses
+from datetime import timedelta
+
+import msgspec
+
+from controller.admission.machine import decide
+from controller.admission.steering import avoided
+from controller.gangs.objects import Affinity, NodeAffinity, NodeSelector, NodeSelectorTerm, Requirement
+from controller.gangs.retry import TRIES
+from model.gangpolicy import OnStockOut
+from model.names import AVOID_ANNOTATION, POOL_LABEL
+from tests.unit.admission.gang_world import POLICY, World
+
+replace = msgspec.structs.replace
+MOVING = dataclasses.replace(POLICY, on_stock_out=OnStockOut.NEXT_FLAVOR)
+PLAIN = {"main": ("l4", 1)}
+
+
+def stocked_out(world: World, *, times: int = 1) -> None:
+    """The first request is answered with the cloud's word for it, and everybody acts on that."""
+    for _ in range(times):
+        world.kueue()
+        world.settle()
+        (request,) = world.requests
+        world.answer(request, "Failed", "CapacityIsNotFound")
+        world.settle()
+        world.kueue()  # takes the quota back
+        world.settle()
+        world.kueue()  # and the entries off
+
+
+def pool_of(world: World) -> list[str]:
+    return [request.metadata.annotations["pool"] for request in world.requests.values()]
+
+
+def a_world(**settings: object) -> World:
+    world = World(**{"policy": MOVING, "queue_flavors": (("cpu",), ("l4", "h100")), **settings})  # type: ignore[arg-type]
+    world.submit("a", PLAIN)
+    return world
+
+
+def test_a_gang_moves_to_the_next_flavor_at_once_and_counts_no_try() -> None:
+    world = a_world()
+    stocked_out(world)
+    assert [told.reason for told in world.told][-1] == "GangMoves"
+    assert "next it tries h100" in world.told[-1].message
+    world.kueue()
+    world.settle()
+    assert pool_of(world) == ["h100"]
+    assert avoided(world.workloads["a"]) == ("l4",)
+    assert TRIES not in world.workloads["a"].metadata.annotations
+    for _ in range(4):
+        world.tick()
+    assert "a" in world.started
+
+
+def test_after_the_last_flavor_it_waits_and_begins_with_the_first_again() -> None:
+    world = a_world()
+    stocked_out(world, times=2)
+    notes = world.workloads["a"].metadata.annotations
+    assert notes[TRIES] == "1"
+    assert AVOID_ANNOTATION not in notes
+    assert not world.workloads["a"].spec.active
+    world.now += timedelta(minutes=5)
+    world.settle()
+    assert avoided(world.workloads["a"]) == ()
+    world.kueue()
+    world.settle()
+    assert pool_of(world) == ["l4"]
+
+
+def test_without_the_word_in_the_policy_it_waits_for_its_pool() -> None:
+    world = a_world(policy=POLICY)
+    stocked_out(world)
+    assert not world.workloads["a"].spec.active
+    assert AVOID_ANNOTATION not in world.workloads["a"].metadata.annotations
+
+
+def test_a_job_that_names_its_pool_or_its_nodes_stays_there() -> None:
+    rule = Requirement(key="zone", operator="In", values=("b",))
+    required = NodeSelector(node_selector_terms=(NodeSelectorTerm(match_expressions=(rule,)),))
+    affinity = Affinity(
+        node_affinity=NodeAffinity(required_during_scheduling_ignored_during_execution=required)
+    )
+    for change in ({"node_selector": {POOL_LABEL: "l4"}}, {"affinity": affinity}):
+        world = a_world()
+        held = world.workloads["a"]
+        (main,) = held.spec.pod_sets
+        spec = replace(main.template.spec, **change)
+        main = replace(main, template=replace(main.template, spec=spec))
+        world.workloads["a"] = replace(held, spec=replace(held.spec, pod_sets=(main,)))
+        stocked_out(world)
+        assert world.workloads["a"].metadata.annotations[TRIES] == "1"
+
+
+def test_a_flavor_whose_pool_is_too_small_is_no_way_out() -> None:
+    small = tuple(dataclasses.replace(f, max_nodes=1) if f.name == "h100" else f for f in MOVING.flavors)
+    world = a_world(policy=dataclasses.replace(MOVING, flavors=small))
+    world.workloads.clear()
+    world.submit("a", {"main": ("l4", 2)})
+    stocked_out(world)
+    assert world.workloads["a"].metadata.annotations[TRIES] == "1"
+
+
+def test_who_finds_no_quota_in_the_other_flavors_may_have_any_again() -> None:
+    world = a_world()
+    world.kueue()
+    world.settle()
+    world.quota = 0
+    stocked_out(world)
+    assert avoided(world.workloads["a"]) == ("l4",)
+    for _ in range(3):
+        world.tick()
+    wake = decide(world.situation("a")).wake
+    assert wake is not None
+    world.now = wake
+    world.settle()
+    assert avoided(world.workloads["a"]) == ()
+    assert AVOID_ANNOTATION not in world.workloads["a"].metadata.annotations
