@@ -13,6 +13,7 @@ from components import gang_authority
 from localplane import bare
 from localplane.bare import ControlPlane
 from localplane.bare.programs import CRDS, PROVISIONING_CRD
+from model.gangpolicy import OnStaggered, OnStockOut
 from model.render import queues, ray, tenancy
 from model.stack import Scheduler, Stack
 from stackconfig import load
@@ -68,8 +69,14 @@ class World:
 
 
 def described() -> Stack:
-    """Stack `local`, in which a group of the identity provider works as team-a, at priority dev alone."""
+    """Stack `local`, in which a group of the identity provider works as team-a, at priority dev alone, and in
+    which our controller may do all that a GangPolicy can ask of it.
+    """
     stack = load(_LOCAL)
+    policy = replace(
+        stack.gang_admission.policy, on_staggered=OnStaggered.HOLD, on_stock_out=OnStockOut.NEXT_FLAVOR
+    )
+    stack = replace(stack, gang_admission=replace(stack.gang_admission, policy=policy))
     departments = []
     for department in stack.departments:
         teams = []
@@ -145,7 +152,7 @@ def _accounts(scheduler: Scheduler) -> list[Object]:
     ]
     everything.append({"apiGroups": [""], "resources": ["pods", "pods/*", "podtemplates"], "verbs": ["*"]})
     objects += [_named("ClusterRole", "controllers", rules=everything)]
-    ours = gang_authority.manager_cluster_rules(scheduler)
+    ours = gang_authority.manager_cluster_rules(scheduler, holds=scheduler is Scheduler.KUEUE)
     objects += [_named("ClusterRole", "ours", rules=ours)]
     for name, (namespace, sa) in CONTROLLERS.items():
         objects.append(_account(namespace, sa))

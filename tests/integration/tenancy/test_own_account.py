@@ -9,8 +9,9 @@ import pytest
 from tests.integration.tenancy.cluster import Object
 from tests.integration.tenancy.conftest import World
 from tests.integration.tenancy.test_attacks import REQUEST, TEMPLATE, WORKLOAD
-from tests.integration.tenancy.works import named
+from tests.integration.tenancy.works import changed, named, owner, pod
 
+SPEC = ("template", "spec")
 SINCE = "2026-01-01T00:00:00Z"
 
 
@@ -89,3 +90,33 @@ def test_it_makes_requests_and_templates_under_its_own_names_alone(world: World)
     built_in = named(REQUEST, "train-gang-1")
     assert world.controllers["kueue"].create(built_in, dry_run=False).code in (201, 409)
     assert ours.delete(built_in).code == 403
+
+
+def test_it_steers_a_workload_by_the_affinity_of_its_pod_sets_alone(world: World) -> None:
+    waiting = named(WORKLOAD, "steered")
+    assert world.controllers["kueue"].create(waiting, dry_run=False).code in (201, 409)
+    ours, before = world.controllers["ours"], waiting["spec"]["podSets"]
+    away = {"matchExpressions": [{"key": "muster.dev/pool", "operator": "NotIn", "values": ["l4"]}]}
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [away]}}
+    steered = [changed(each, *SPEC, "affinity", value={"nodeAffinity": required}) for each in before]
+    answer = ours.patch(waiting, {"spec": {"podSets": steered}})
+    assert answer.is_allowed, answer.message
+    for path, value in (((*SPEC, "containers", 0, "image"), "mine"), (("count",), 7)):
+        first = changed(steered[0], *path, value=value)
+        answer = ours.patch(waiting, {"spec": {"podSets": [first, *steered[1:]]}})
+        assert answer.code == 403, path
+        assert "nothing else of its spec" in answer.message
+
+
+def test_it_holds_nodes_with_pods_of_its_own_name_that_belong_to_a_workload(world: World) -> None:
+    ours = world.controllers["ours"]
+    mine = owner("Workload", "kueue.x-k8s.io/v1beta2") | {"controller": False}
+    answer = ours.create(pod(owner=mine, name="muster-1234-0-hold-0"))
+    assert answer.is_allowed, answer.message
+    assert "begin with muster-" in ours.create(pod(owner=mine, name="mine")).message
+    assert "a queue admitted" in ours.create(pod(name="muster-1234-0-hold-0")).message
+    others = pod(owner=owner("Job", "batch/v1"), name="train-0")
+    assert world.controllers["kueue"].create(others, dry_run=False).code in (201, 409)
+    assert ours.delete(others).code == 403
+    for tenant in world.tenants:
+        assert not tenant.create(pod(owner=mine, name="muster-1234-0-hold-0")).is_allowed

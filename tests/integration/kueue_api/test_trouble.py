@@ -1,0 +1,161 @@
+"""What the real Kueue makes of our answers when a gang is in trouble: nodes that go, pools that are empty,
+pieces that come too early.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any, Final
+
+from model import names
+from tests.integration.kueue_api.objects import apply, wait_for
+from tests.integration.kueue_api.world import JOBS, MERGE, REQUESTS, TEAM, Object, World, pod
+
+_POLICY: Final = f"/apis/{names.API_VERSION}/{names.GANG_POLICY_PLURAL}/{names.GANG_POLICY}"
+_EVENTS: Final = f"/apis/events.k8s.io/v1/namespaces/{TEAM}/events"
+_PODS: Final = f"/api/v1/namespaces/{TEAM}/pods"
+
+
+@contextmanager
+def policy(world: World, **fields: object) -> Iterator[None]:
+    """The policy with other values, until the block ends."""
+    before = world.plane.call("GET", _POLICY)["spec"]
+    world.plane.call("PATCH", _POLICY, {"spec": fields}, content_type=MERGE)
+    try:
+        yield
+    finally:
+        old = {name: before.get(name) for name in fields}
+        world.plane.call("PATCH", _POLICY, {"spec": old}, content_type=MERGE)
+
+
+def test_a_running_gang_that_loses_its_node_is_evicted_and_gets_another_request(world: World) -> None:
+    with policy(world, nodeLossGrace="2s"), world.manager():
+        world.run("trainer")
+        (first,) = world.asked("trainer")
+        ends = world.entry("trainer")["podSetUpdates"][0]["annotations"][names.LEASE_ENDS_ANNOTATION]
+        job = world.plane.call("GET", f"{JOBS}/trainer")["spec"]["template"]
+        assert job["metadata"]["annotations"][names.LEASE_ENDS_ANNOTATION] == ends, "its program can read it"
+        lease = f"{names.GKE_LEASE_LABEL}={_lease(world, first)}"
+        world.delete(f"/api/v1/nodes?labelSelector={lease}")
+        (second,) = wait_for("it has asked anew", lambda: _others(world, "trainer", first))
+        assert {"NodesMissing", "NodesLost"} <= {each["reason"] for each in world.items(_EVENTS)}
+        assert not world.holds("trainer", "Admitted")
+        assert (world.workload("trainer") or {})["spec"].get("active") is not False
+        world.provision(second)
+        world.wait_until_runs("trainer")
+
+
+def test_a_gang_whose_pool_is_empty_gets_the_next_flavor_of_its_queue(world: World) -> None:
+    with policy(world, onStockOut="nextFlavor"), world.manager():
+        _submit_anywhere(world, "anywhere")
+        (first,) = wait_for("it has asked", partial(world.asked, "anywhere"))
+        _out_of_stock(world, first)
+        (second,) = wait_for("it has asked anew", lambda: _others(world, "anywhere", first))
+        assert _pool(second) != _pool(first)
+        world.provision(second)
+        world.wait_until_runs("anywhere")
+        job = wait_for("the job has begun", lambda: _begun(world, "anywhere"))
+        assert job["nodeSelector"][names.POOL_LABEL] == _pool(second)
+        assert "affinity" not in job, "what steers Kueue is nothing to the job's own pods"
+
+
+def test_what_comes_early_is_held_by_pods_that_go_when_the_gang_is_whole(world: World) -> None:
+    hold = policy(world, onStaggered="hold", placeholderImage="none", bookingWindow="4s", bookingMargin="3s")
+    with hold, world.manager():
+        apply(world.plane, _cluster("pair"))
+        both = wait_for("it has asked for both", lambda: _accepted(world, "pair", count=2))
+        early = next(each for each in both if _pool(each) == "l4")
+        late = next(each for each in both if _pool(each) != "l4")
+        world.provision(early)
+        (held,) = wait_for("its node is held", lambda: _placeholders(world))
+        assert held["metadata"]["annotations"][names.CONSUME_ANNOTATION] == early["metadata"]["name"]
+        assert held["spec"]["nodeSelector"][names.GKE_LEASE_LABEL] == _lease(world, early)
+        world.provision(late)
+        world.wait_until_runs("pair")
+        wait_for("nothing stands in its way", lambda: not _placeholders(world))
+        assert {each["metadata"]["uid"] for each in world.asked("pair")} == {
+            each["metadata"]["uid"] for each in both
+        }
+
+
+def _others(world: World, name: str, than: Object) -> list[Object]:
+    return [each for each in world.asked(name) if each["metadata"]["uid"] != than["metadata"]["uid"]]
+
+
+def _lease(world: World, request: Object) -> str:
+    found = world.plane.call("GET", f"{REQUESTS}/{request['metadata']['name']}")
+    return str(found["status"]["provisioningClassDetails"][names.GKE_LEASE_DETAIL])
+
+
+def _pool(request: Object) -> str:
+    return str(request["metadata"]["annotations"][f"{names.GROUP}/requested-pool"])
+
+
+def _out_of_stock(world: World, request: Object) -> None:
+    said = {
+        "type": "Failed",
+        "status": "True",
+        "reason": "ResourcePoolExhausted",
+        "message": "said by a test",
+        "lastTransitionTime": request["metadata"]["creationTimestamp"],
+    }
+    path = f"{REQUESTS}/{request['metadata']['name']}/status"
+    world.plane.call("PATCH", path, {"status": {"conditions": [said]}}, content_type=MERGE)
+
+
+def _submit_anywhere(world: World, name: str) -> None:
+    """A Job that names no pool."""
+    spec = pod("l4")
+    del spec["nodeSelector"]
+    meta = {"name": name, "namespace": TEAM, "labels": {names.QUEUE_LABEL: "default"}}
+    body = {"suspend": True, "template": {"spec": {"restartPolicy": "Never", **spec}}}
+    apply(world.plane, {"apiVersion": "batch/v1", "kind": "Job", "metadata": meta, "spec": body})
+
+
+def _begun(world: World, name: str) -> dict[str, Any] | None:
+    spec = world.plane.call("GET", f"{JOBS}/{name}")["spec"]
+    found: dict[str, Any] = spec["template"]["spec"]
+    return None if spec["suspend"] else found
+
+
+def _accepted(world: World, name: str, *, count: int) -> list[Object]:
+    """Its requests when there are so many; those that are there are accepted meanwhile."""
+    found = world.asked(name)
+    for each in found:
+        if not (each.get("status") or {}).get("conditions"):
+            world.answer(each, "Accepted")
+    return found if len(found) == count else []
+
+
+def _placeholders(world: World) -> list[Object]:
+    return [each for each in world.items(_PODS) if "-hold-" in each["metadata"]["name"]]
+
+
+def _cluster(name: str) -> Object:
+    """Workers in two pools, and a head beside them."""
+    head = pod("cpu")
+    head["containers"][0]["resources"] = {"requests": {"cpu": "100m", "memory": "64Mi"}}
+    head["tolerations"] = []
+    groups = [
+        {
+            "groupName": pool,
+            "replicas": 1,
+            "minReplicas": 1,
+            "maxReplicas": 1,
+            "rayStartParams": {},
+            "template": {"spec": pod(pool)},
+        }
+        for pool in ("l4", "h100")
+    ]
+    return {
+        "apiVersion": "ray.io/v1",
+        "kind": "RayCluster",
+        "metadata": {"name": name, "namespace": TEAM, "labels": {names.QUEUE_LABEL: "default"}},
+        "spec": {
+            "suspend": True,
+            "headGroupSpec": {"rayStartParams": {}, "template": {"spec": head}},
+            "workerGroupSpecs": groups,
+        },
+    }
