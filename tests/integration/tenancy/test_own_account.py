@@ -101,7 +101,7 @@ def test_it_steers_a_workload_by_the_affinity_of_its_pod_sets_alone(world: World
     steered = [changed(each, *SPEC, "affinity", value={"nodeAffinity": required}) for each in before]
     answer = ours.patch(waiting, {"spec": {"podSets": steered}})
     assert answer.is_allowed, answer.message
-    for path, value in (((*SPEC, "containers", 0, "image"), "mine"), (("count",), 7)):
+    for path, value in (((*SPEC, "hostNetwork"), True), (("count",), 7)):
         first = changed(steered[0], *path, value=value)
         answer = ours.patch(waiting, {"spec": {"podSets": [first, *steered[1:]]}})
         assert answer.code == 403, path

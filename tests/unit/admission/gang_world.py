@@ -313,7 +313,8 @@ class World:
                 for key, index in named(request, ask):
                     claim = promised[index].claim
                     assert claim is not None
-                    if key not in self.placeholders and self._bind(key, lease_of(claim), claim.annotations):
+                    self._bind(key, lease_of(claim), claim.annotations)  # or it waits for a node
+                    if key not in self.placeholders:
                         self.placeholders[key] = Placeholder(metadata=self._meta(key, labels))
             case Delete(kind="ProvisioningRequest", name=key):
                 self.requests.pop(key, None)
