@@ -10,7 +10,16 @@ from hypothesis import strategies as st
 
 from controller.admission.podsets import flavored
 from controller.gangs.demand import PodNeeds, pod_amounts
-from controller.gangs.objects import Container, Pod, PodSpec, PodStatus, ResourceNeeds, Taint
+from controller.gangs.objects import (
+    Container,
+    NodeSelectorTerm,
+    Pod,
+    PodSpec,
+    PodStatus,
+    Requirement,
+    ResourceNeeds,
+    Taint,
+)
 from controller.gangs.verify import Wanted, verify
 from controller.kube.resource import ObjectMeta
 from tests.unit.admission.gang_world import FLAVORS, node, pod_spec
@@ -64,6 +73,31 @@ def test_what_other_gangs_were_promised_is_not_promised_twice() -> None:
 def test_a_node_that_does_not_fit_is_no_room(unfit: object) -> None:
     assert placed(1, [unfit]) == 0
     assert placed(1, [unfit, node("n1", "l4")]) == 1
+
+
+@pytest.mark.parametrize(
+    ("operator", "values", "fits"),
+    [
+        ("In", ("a", "b"), True),
+        ("In", ("b",), False),
+        ("NotIn", ("b",), True),
+        ("Exists", (), True),
+        ("DoesNotExist", (), False),
+        ("Gt", ("1",), False),
+        ("Unheard", ("a",), False),
+    ],
+)
+def test_a_pods_own_node_affinity_counts(operator: str, values: tuple[str, ...], fits: bool) -> None:
+    standing = node("n0", "l4")
+    labels = {**standing.metadata.labels, "zone": "a"}
+    standing = replace(standing, metadata=replace(standing.metadata, labels=labels))
+    rule = Requirement(key="zone", operator=operator, values=values)
+    picky = changed(wanted(1), needs=changed(needs(), terms=(NodeSelectorTerm(match_expressions=(rule,)),)))
+    (room,) = verify([picky], nodes=[standing], pods=())
+    assert room.is_enough is fits
+    either = (*picky.needs.terms, NodeSelectorTerm(match_expressions=()))
+    (room,) = verify([changed(picky, needs=changed(picky.needs, terms=either))], nodes=[standing], pods=())
+    assert room.is_enough, "one term that fits is enough"
 
 
 def test_pods_are_pinned_to_their_own_lease() -> None:
