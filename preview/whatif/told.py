@@ -180,11 +180,16 @@ def _preempted(answer: Answer) -> Iterable[Section]:
 
 
 def _waiting(answer: Answer) -> Iterable[Section]:
-    reasons = Counter(
-        each.why for each in answer.head.decisions.values() if each.fate is Fate.PENDING and each.why
-    )
+    """Why, and whose work: the reasons of most Workloads first."""
+    waiting = [each for each in answer.head.decisions.values() if each.fate is Fate.PENDING and each.why]
+    reasons: dict[str, list[Decision]] = {}
+    for each in waiting:
+        reasons.setdefault(each.why, []).append(each)
     if not reasons:
         return
-    ordered = sorted(reasons.items(), key=lambda item: (-item[1], item[0]))
-    rows: list[tuple[Text, ...]] = [((str(count),), (Name(why),)) for why, count in ordered[:_LISTED]]
-    yield Section("Why work waits with head", 1, (Table(("Workloads", "Kueue says"), tuple(rows)),))
+    ordered = sorted(reasons.items(), key=lambda item: (-len(item[1]), item[0]))
+    rows = tuple(
+        ((str(len(found)),), names(tuple(sorted({each.namespace for each in found}))), (Name(why),))
+        for why, found in ordered[:_LISTED]
+    )
+    yield Section("Why work waits with head", 1, (Table(("Workloads", "Of", "Kueue says"), rows),))

@@ -99,6 +99,17 @@ def test_a_figure_that_is_none_is_refused_before_anything_starts(
     assert "Fix: " in capsys.readouterr().err
 
 
+def test_why_work_waits_is_told_with_whose_it_is() -> None:
+    decisions = {
+        f"team-{index}/one": Decision(namespace=f"team-{index}", name="one", fate=Fate.PENDING, why="no GPU")
+        for index in range(7)
+    }
+    outcome = Outcome(decisions=decisions, used={}, is_settled=True, seconds=1.0)
+    answer = Answer(name="lab", base=outcome, head=outcome, base_stack=STACK, head_stack=STACK)
+    told_of = markdown.comment(told.report(answer))
+    assert "| 7 | `team-0`, `team-1`, `team-2`, `team-3`, `team-4` and 2 more | `no GPU` |" in told_of
+
+
 def test_a_question_that_is_stopped_says_so_in_one_line(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
