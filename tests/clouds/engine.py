@@ -117,8 +117,16 @@ class Workspace:
 
     def state(self) -> list[dict[str, Any]]:
         """The resources of the stack's state."""
+        return list(self._deployment().get("resources") or [])
+
+    def pending(self) -> list[dict[str, Any]]:
+        """The resources whose creation began and never ended, as far as the state knows."""
+        found = self._deployment().get("pending_operations") or []
+        return [each["resource"] for each in found if each["type"] == "creating"]
+
+    def _deployment(self) -> dict[str, Any]:
         exported = json.loads(self.cli("stack", "export", "--stack", self.stack, "--show-secrets"))
-        return list(exported["deployment"].get("resources") or [])
+        return dict(exported["deployment"])
 
     def _started(self, *arguments: str) -> tuple[subprocess.Popen[str], Path, float]:
         events = self.folder / f"events-{len(self.runs)}.json"

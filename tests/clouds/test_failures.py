@@ -7,13 +7,14 @@ from __future__ import annotations
 import re
 import signal
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.clouds.conftest import ClusterOf
 from tests.clouds.engine import Workspace
 from tests.clouds.stack_files import OWN, edited
-from tests.clouds.standin.cloud import Cloud
+from tests.clouds.standin.cloud import Cloud, Standing
 from tests.clouds.standin.faults import Fault, Ordered
 from tests.clouds.standin.serve import Clouds
 
@@ -56,7 +57,7 @@ def test_a_cluster_that_comes_up_without_its_pool_says_which_line_asked_and_the_
     assert "Traceback" not in failed.output
     told = _told(failed.output, f"every-{pool}")
     assert f"{stack}:{_line(stack, pool)}: muster:pools.{pool}" in told
-    assert re.search("quotaExceeded|VcpuLimitExceeded|timeout while|error state|CREATE_FAILED", told)
+    assert re.search("regional quota|VcpuLimitExceeded|timeout while|error state|CREATE_FAILED", told)
     assert cloud.of(CLUSTERS[name])
     _is_not_orphaned(cloud, workspace)
 
@@ -102,6 +103,59 @@ def test_an_interrupted_up_lets_the_cloud_finish_and_the_next_up_converges(
     workspace.up()
     workspace.up("--expect-no-changes")
     _is_not_orphaned(cloud, workspace)
+
+
+# How far the cloud is when `pulumi` is killed: in the middle of the cluster, in the middle of its pools.
+KILLED_AT = {"gke": (CLUSTERS["gke"], 1), "eks": (POOLS["eks"], 2)}
+
+
+def test_a_killed_up_is_mended_by_what_the_runbook_says(
+    name: str, clouds: Clouds, cloud: Cloud, workspace: Workspace
+) -> None:
+    """docs/runbooks/killed-up.md. What the cloud has is imported, but for one thing, which is deleted."""
+    token, count = KILLED_AT[name]
+    cloud.pace = 50
+    killed = workspace.interrupted(
+        "up",
+        "--yes",
+        "--skip-preview",
+        when=lambda: len(cloud.of(token)) >= count,
+        number=signal.SIGKILL,
+    )
+    assert killed.code == -signal.SIGKILL
+    cloud.pace = 2_000
+    assert "pulumi cancel" in workspace.up(fails=True).output
+    workspace.cli("cancel", "--yes", "--stack", workspace.stack)
+
+    begun = [(each, made) for each in workspace.pending() if (made := _made_of(each, cloud)) is not None]
+    assert {made.table.token for _, made in begun} >= {token}
+    for index, (resource, made) in enumerate(begun):
+        if index:
+            clouds.ask(cloud.delete(made))
+        else:
+            _import(workspace, resource, made.id)
+    workspace.refresh("--clear-pending-creates")
+    assert workspace.pending() == []
+
+    workspace.up()
+    workspace.up("--expect-no-changes")
+    _is_not_orphaned(cloud, workspace)
+
+
+def _made_of(resource: dict[str, Any], cloud: Cloud) -> Standing | None:
+    """What stands in the cloud for a creation that the state does not know the end of."""
+    found = (each for each in cloud.of(resource["type"]) if each.inputs == resource["inputs"])
+    return next(found, None)
+
+
+def _import(workspace: Workspace, resource: dict[str, Any], id_: str) -> None:
+    provider = resource["provider"].rpartition("::")[0]
+    workspace.cli(
+        *("import", resource["type"], resource["urn"].rpartition("::")[2], id_),
+        *("--parent", f"parent={resource['parent']}", "--provider", f"provider={provider}"),
+        *("--protect=false", "--generate-code=false", "--skip-preview", "--yes"),
+        *("--stack", workspace.stack),
+    )
 
 
 def _is_not_orphaned(cloud: Cloud, workspace: Workspace) -> None:

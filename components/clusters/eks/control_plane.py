@@ -80,6 +80,10 @@ def control_plane(
             opts,
             pulumi.ResourceOptions(
                 protect=cluster.protect,
+                # A cluster keeps the key that it got: EKS has no call that changes it, and the provider,
+                # which would take another one, does nothing with it
+                # (resourceClusterUpdate of terraform-provider-aws, internal/service/eks/cluster.go).
+                replace_on_changes=["encryptionConfig"],
                 custom_timeouts=_TIMEOUTS,
                 depends_on=[*grants, logs, *network.way_out],
             ),

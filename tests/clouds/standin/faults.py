@@ -1,6 +1,6 @@
 """What goes wrong in a stand-in cloud, on order.
 
-The messages are those of the originals, as users report them, so that a test sees what a user would see.
+The messages are those of the originals, so that a test sees what a user would see.
 """
 
 from __future__ import annotations
@@ -33,29 +33,47 @@ class Ordered:
     name: str = ""
 
 
-# googleapi: as in terraform-provider-google's issues 5325 (quota) and 9461 (RUNNING_WITH_ERROR);
-# AWS: https://docs.aws.amazon.com/eks/latest/APIReference/API_CreateNodegroup.html#API_CreateNodegroup_Errors
-# and https://docs.aws.amazon.com/eks/latest/APIReference/API_Issue.html
+# As users report them; each was read in the issue or pull request of GitHub that is named before it.
 _SAID: Final = {
+    # vanvalenlab/kiosk-console#367; with the provider's words around it:
+    # kaiwaehner/hivemq-mqtt-tensorflow-kafka-realtime-iot-machine-learning-training-inference#48
     ("gcp", Fault.QUOTA): (
-        "googleapi: Error 403: Insufficient regional quota to satisfy request: resource "
-        '"NVIDIA_GPUS": request requires more than is available, quotaExceeded'
+        "error creating NodePool: googleapi: Error 403: Insufficient regional quota to satisfy request: "
+        "resource \"NVIDIA_L4_GPUS\": request requires '1.0' and is short '1.0'. project has a quota of "
+        "'0.0' with '0.0' available., forbidden"
     ),
-    ("gcp", Fault.STALL): "timeout while waiting for state to become 'DONE' (last state: 'RUNNING')",
-    ("gcp", Fault.BROKEN): (
-        '{name} was created in the error state "RUNNING_WITH_ERROR": ZONE_RESOURCE_POOL_EXHAUSTED'
+    # hashicorp/terraform-provider-google#5229
+    ("gcp", Fault.STALL): (
+        "timeout while waiting for state to become 'DONE' (last state: 'RUNNING', timeout: 30m0s)"
     ),
-    ("gcp", Fault.DENIED): "googleapi: Error 403: Required permission is missing, forbidden",
+    # hashicorp/terraform-provider-google#10823
+    ("gcp", Fault.BROKEN): 'NodePool {name} was created in the error state "RUNNING_WITH_ERROR"',
+    # pulumi/examples#150
+    ("gcp", Fault.DENIED): (
+        'googleapi: Error 403: Required "container.clusters.create" permission(s) for "projects/acme"., '
+        "forbidden"
+    ),
+    # klothoplatform/klotho#311. There it is the end of a long wait; here it is said at once.
     ("aws", Fault.QUOTA): (
-        "operation error: ResourceLimitExceededException: you have requested more vCPU capacity than your "
-        "current vCPU limit allows (VcpuLimitExceeded)"
+        "unexpected state 'CREATE_FAILED', wanted target 'ACTIVE'. last error: {name}: "
+        "AsgInstanceLaunchFailures: Could not launch On-Demand Instances. VcpuLimitExceeded - You have "
+        "requested more vCPU capacity than your current vCPU limit of 0 allows for the instance bucket that "
+        "the specified instance type belongs to."
     ),
-    ("aws", Fault.STALL): "timeout while waiting for state to become 'ACTIVE' (last state: 'CREATING')",
+    # terraform-aws-modules/terraform-aws-eks#2233
+    ("aws", Fault.STALL): (
+        "timeout while waiting for state to become 'ACTIVE' (last state: 'CREATING', timeout: 30m0s)"
+    ),
+    # hashicorp/terraform-provider-aws#39904 (the sentence), aws/containers-roadmap#2204 (the reason)
     ("aws", Fault.BROKEN): (
         "unexpected state 'CREATE_FAILED', wanted target 'ACTIVE'. last error: {name}: "
         "AsgInstanceLaunchFailures: Could not launch On-Demand Instances. InsufficientInstanceCapacity"
     ),
-    ("aws", Fault.DENIED): "operation error: AccessDeniedException: User is not authorized to perform it",
+    # aws/amazon-cloudwatch-agent-test#220
+    ("aws", Fault.DENIED): (
+        "AccessDeniedException: User: deployer is not authorized to perform: eks:CreateCluster on resource: "
+        "{name}"
+    ),
 }
 
 
