@@ -32,6 +32,7 @@ class Registered:
     is_custom: bool
     protect: bool
     ignore_changes: frozenset[str]
+    replace_on_changes: frozenset[str]
 
 
 class Program:
@@ -146,6 +147,7 @@ class _Monitor(mocks.MockMonitor):
                     is_custom=request.custom,
                     protect=request.protect,
                     ignore_changes=frozenset(request.ignoreChanges),
+                    replace_on_changes=frozenset(request.replaceOnChanges),
                 )
             )
         register: Callable[[Any], Any] = super().RegisterResource

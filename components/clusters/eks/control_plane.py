@@ -15,6 +15,12 @@ _POLICIES: Final = {
     AccessPolicy.EDIT: "AmazonEKSEditPolicy",
     AccessPolicy.VIEW: "AmazonEKSViewPolicy",
 }
+VPC_TAG: Final = "muster.dev/vpc"
+# What a cluster keeps for life, while the provider would take another one and do nothing with it, or fail: a
+# change of it is a new cluster, and announced as one. The key: resourceClusterUpdate in
+# terraform-provider-aws, internal/service/eks/cluster.go. The VPC, which is no input and therefore a tag:
+# https://docs.aws.amazon.com/eks/latest/APIReference/API_UpdateClusterConfig.html
+_KEPT: Final = ["encryptionConfig", f'tags["{VPC_TAG}"]']
 _TIMEOUTS: Final = pulumi.CustomTimeouts(create="45m", update="90m", delete="45m")
 
 
@@ -52,6 +58,8 @@ def control_plane(
         tags=dict(cluster.tags) or None,
         opts=opts,
     )
+    there = cluster.network.existing
+    vpc = cluster.network.cidr if there is None else there.vpc
     return aws.eks.Cluster(
         cluster.name,
         name=cluster.name,
@@ -75,15 +83,12 @@ def control_plane(
         enabled_cluster_log_types=list(cluster.logs),
         upgrade_policy=aws.eks.ClusterUpgradePolicyArgs(support_type="STANDARD"),
         deletion_protection=cluster.protect,
-        tags=dict(cluster.tags) or None,
+        tags={**cluster.tags, VPC_TAG: f"{cluster.region}:{vpc}"},
         opts=pulumi.ResourceOptions.merge(
             opts,
             pulumi.ResourceOptions(
                 protect=cluster.protect,
-                # A cluster keeps the key that it got: EKS has no call that changes it, and the provider,
-                # which would take another one, does nothing with it
-                # (resourceClusterUpdate of terraform-provider-aws, internal/service/eks/cluster.go).
-                replace_on_changes=["encryptionConfig"],
+                replace_on_changes=_KEPT,
                 custom_timeouts=_TIMEOUTS,
                 depends_on=[*grants, logs, *network.way_out],
             ),

@@ -5,11 +5,15 @@
 import ipaddress
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 import pulumi
 import pulumi_aws as aws
 
 from model.clusters import EksCluster, NatGateways
+
+# No region has more.
+_MOST_ZONES: Final = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,11 +33,12 @@ def network(cluster: EksCluster, *, opts: pulumi.ResourceOptions) -> Network:
 
 def subnet_cidrs(cidr: str, zones: tuple[str, ...]) -> tuple[dict[str, str], dict[str, str]]:
     """The private and public range of each zone: most of the VPC is divided among the private ones, because
-    every pod takes an address there; the public ones hold one NAT gateway each.
+    every pod takes an address there; the public ones hold one NAT gateway each. A zone that is added at the
+    end moves no other public one, and a private one only where the VPC has to be divided anew.
     """
     whole = ipaddress.IPv4Network(cidr)
     slots = list(whole.subnets(new_prefix=whole.prefixlen + _bits(len(zones) + 1)))
-    small = slots[-1].subnets(new_prefix=min(28, slots[-1].prefixlen + _bits(len(zones))))
+    small = slots[-1].subnets(new_prefix=min(28, slots[-1].prefixlen + _bits(_MOST_ZONES)))
     private = {zone: str(slot) for zone, slot in zip(zones, slots, strict=False)}
     return private, {zone: str(slot) for zone, slot in zip(zones, small, strict=False)}
 

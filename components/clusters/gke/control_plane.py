@@ -25,10 +25,12 @@ def control_plane(
     security_group: str | None,
     opts: pulumi.ResourceOptions,
 ) -> gcp.container.Cluster:
-    """`multi_networking`: some pool has further networks, which can be switched on at creation only."""
+    """`multi_networking`: some pool has further networks."""
     return gcp.container.Cluster(
         cluster.name,
         name=cluster.name,
+        # Said here too, or a stack that moves to another project would be told of an update.
+        project=cluster.project,
         location=cluster.region,
         node_locations=list(cluster.zones) or None,
         min_master_version=cluster.version,

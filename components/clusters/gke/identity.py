@@ -33,6 +33,7 @@ class NodeIdentity:
         account = gcp.serviceaccount.Account(
             f"{cluster.name}-nodes",
             account_id=account_id(cluster.name),
+            project=cluster.project,
             display_name=f"Nodes of the GKE cluster {cluster.name}",
             opts=opts,
         )

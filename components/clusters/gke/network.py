@@ -42,12 +42,18 @@ def _existing(there: ExistingNetwork) -> Network:
 def _made(cluster: GkeCluster, opts: pulumi.ResourceOptions) -> Network:
     name, ranges = cluster.name, cluster.network
     vpc = gcp.compute.Network(
-        name, name=name, auto_create_subnetworks=False, routing_mode="REGIONAL", opts=opts
+        name,
+        name=name,
+        project=cluster.project,
+        auto_create_subnetworks=False,
+        routing_mode="REGIONAL",
+        opts=opts,
     )
     subnetwork = gcp.compute.Subnetwork(
         f"{name}-nodes",
         name=f"{name}-nodes",
         network=vpc.id,
+        project=cluster.project,
         region=cluster.region,
         ip_cidr_range=ranges.nodes,
         # Without it nodes without a public address cannot reach Google's own registries and APIs.
@@ -56,15 +62,24 @@ def _made(cluster: GkeCluster, opts: pulumi.ResourceOptions) -> Network:
             gcp.compute.SubnetworkSecondaryIpRangeArgs(range_name=PODS, ip_cidr_range=ranges.pods),
             gcp.compute.SubnetworkSecondaryIpRangeArgs(range_name=SERVICES, ip_cidr_range=ranges.services),
         ],
-        opts=opts,
+        # Pods and Services live in them: while the cluster stands the API changes none, so it goes with them.
+        opts=pulumi.ResourceOptions.merge(
+            opts, pulumi.ResourceOptions(replace_on_changes=["secondaryIpRanges"])
+        ),
     )
     router = gcp.compute.Router(
-        f"{name}-out", name=f"{name}-out", network=vpc.id, region=cluster.region, opts=opts
+        f"{name}-out",
+        name=f"{name}-out",
+        network=vpc.id,
+        project=cluster.project,
+        region=cluster.region,
+        opts=opts,
     )
     nat = gcp.compute.RouterNat(
         f"{name}-out",
         name=f"{name}-out",
         router=router.name,
+        project=cluster.project,
         region=cluster.region,
         nat_ip_allocate_option="AUTO_ONLY",
         source_subnetwork_ip_ranges_to_nat="ALL_SUBNETWORKS_ALL_IP_RANGES",

@@ -33,6 +33,7 @@ def pool(
         f"{cluster.name}-{one.name}",
         name=one.name,
         cluster=control_plane.name,
+        project=cluster.project,
         location=cluster.region,
         node_locations=list(one.zones) or None,
         initial_node_count=_initial(one.min_nodes, zones=len(one.zones or cluster.zones) or _ZONES),
@@ -73,6 +74,7 @@ def system_pool(
         f"{cluster.name}-{names.SYSTEM_POOL}",
         name=names.SYSTEM_POOL,
         cluster=control_plane.name,
+        project=cluster.project,
         location=cluster.region,
         initial_node_count=_initial(size.min_nodes, zones=len(cluster.zones) or _ZONES),
         autoscaling=gcp.container.NodePoolAutoscalingArgs(

@@ -52,6 +52,7 @@ def _made(
     account = gcp.serviceaccount.Account(
         name,
         account_id=google_account(cluster.name, team.name),
+        project=cluster.project,
         display_name=f"Pods of team {team.name} in the GKE cluster {cluster.name}",
         opts=opts,
     )

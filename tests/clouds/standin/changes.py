@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ipaddress
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 
 from tests.clouds.standin.judge import dotted
 from tests.clouds.standin.table import Table
@@ -30,12 +32,19 @@ def changes(table: Table, old: Inputs, new: Inputs, *, ignored: Sequence[str] = 
     before, after = dict(leaves(dict(old))), dict(leaves(dict(new)))
     found: dict[str, Changed] = {}
     for path in sorted(before.keys() | after.keys()):
-        if not path or before.get(path) == after.get(path) or _is_ignored(path, ignored):
+        if not path or before.get(path) == after.get(path) or covers(ignored, path):
             continue
         kind = Change.ADD if path not in before else Change.DELETE if path not in after else Change.UPDATE
-        found[path] = Changed(kind, table.is_replaced_by(dotted(path)))
+        found[path] = Changed(kind, _replaces(table, dotted(path), before.get(path), after.get(path)))
     return found
 
 
-def _is_ignored(path: str, ignored: Sequence[str]) -> bool:
-    return any(path == each or path.startswith((f"{each}.", f"{each}[")) for each in ignored)
+def covers(patterns: Sequence[str], path: str) -> bool:
+    """Whether the path is one of these, or below one."""
+    return any(path == each or path.startswith((f"{each}.", f"{each}[")) for each in patterns)
+
+
+def _replaces(table: Table, path: str, old: Any, new: Any) -> bool:
+    if path in table.grows:
+        return not ipaddress.IPv4Network(old).subnet_of(ipaddress.IPv4Network(new))
+    return table.is_replaced_by(path)

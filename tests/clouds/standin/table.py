@@ -43,6 +43,7 @@ class Table:
     paths, lists stepped through. `updates` change in place, `replaces` make a new resource: as the
     provider's schema has it (ForceNew).
 
+    grows: of `updates`, ranges of addresses that may grow in place and are replaced otherwise.
     refers: inputs that must name something that stands -> resource types.
     unique: the inputs that no two resources of the type may share.
     autonamed: the input that the provider fills with the resource's name and a random suffix.
@@ -60,6 +61,7 @@ class Table:
     id: str
     replaces: Mapping[str, Place]
     updates: Mapping[str, Place] = field(default_factory=dict)
+    grows: frozenset[str] = frozenset()
     refers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     unique: tuple[str, ...] = ()
     autonamed: str | None = None

@@ -60,7 +60,6 @@ SUBNETWORK: Final = Table(
         ),
     },
     updates={
-        # It may grow in place; to shrink it is a replacement, which nothing here asks for.
         **same(
             "ipCidrRange",
             "privateIpGoogleAccess",
@@ -72,6 +71,8 @@ SUBNETWORK: Final = Table(
             "logConfig.metadata",
         ),
     },
+    # customdiff.ForceNewIfChange("ip_cidr_range", isShrinkageIpCidr) in the provider.
+    grows=frozenset({"ipCidrRange"}),
     refers={"network": (NETWORK_TYPE,)},
     outputs=_LINK,
 )

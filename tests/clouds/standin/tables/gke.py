@@ -41,7 +41,6 @@ CLUSTER: Final = Table(
         "initialNodeCount": "initialNodeCount",
         "defaultMaxPodsPerNode": "defaultMaxPodsConstraint.maxPodsPerNode",
         "enableKubernetesAlpha": "enableKubernetesAlpha",
-        "enableMultiNetworking": "networkConfig.enableMultiNetworking",
         **same(
             "ipAllocationPolicy.clusterSecondaryRangeName",
             "ipAllocationPolicy.servicesSecondaryRangeName",
@@ -84,6 +83,8 @@ CLUSTER: Final = Table(
             "workloadIdentityConfig.workloadPool",
             "authenticatorGroupsConfig.securityGroup",
         ),
+        # No ForceNew in the provider, and ClusterUpdate.desiredEnableMultiNetworking in the API.
+        "enableMultiNetworking": "networkConfig.enableMultiNetworking",
         "enableShieldedNodes": "shieldedNodes.enabled",
         "enableIntranodeVisibility": "networkConfig.enableIntraNodeVisibility",
         "enableL4IlbSubsetting": "networkConfig.enableL4ilbSubsetting",

@@ -1,0 +1,66 @@
+"""What a change of a stack file does to the cloud, without an engine: what the program registers before and
+after, compared as the stand-in providers compare it.
+
+Only what a resource's own inputs bring about: what follows from another's replacement, the engine finds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from pathlib import Path
+
+import pulumi
+
+import stackconfig
+from components.clusters.cluster import cluster_of
+from components.guard import guard
+from components.identities import Identities
+from tests.clouds.standin.changes import changes, covers
+from tests.clouds.standin.tables import TABLES
+from tests.clouds.standin.values import plain
+from tests.mocks.recorder import Registered, run
+
+Place = tuple[str, str]
+
+
+class Fate(StrEnum):
+    """What becomes of a resource, the least weighty first."""
+
+    UPDATE = "update"
+    CREATE = "create"
+    DELETE = "delete"
+    REPLACE = "replace"
+
+
+def registered(stack: Path) -> Mapping[Place, Registered]:
+    """(type, name) -> the resources of the clouds that the cluster half of the program asks for."""
+    described = stackconfig.load(stack)
+
+    def program() -> None:
+        cluster = cluster_of(described, opts=pulumi.ResourceOptions())
+        assert isinstance(cluster, pulumi.Resource)
+        guard(described.cluster, cluster, Identities("identities", stack=described, cloud=cluster.cloud))
+
+    return {(each.type, each.name): each for each in run(program).resources if each.type in TABLES}
+
+
+def fates(before: Mapping[Place, Registered], after: Mapping[Place, Registered]) -> dict[Place, Fate]:
+    """What changes, and how."""
+    found = dict.fromkeys(before.keys() - after.keys(), Fate.DELETE)
+    found |= dict.fromkeys(after.keys() - before.keys(), Fate.CREATE)
+    for place in before.keys() & after.keys():
+        if (fate := _fate(before[place], after[place])) is not None:
+            found[place] = fate
+    return found
+
+
+def _fate(before: Registered, after: Registered) -> Fate | None:
+    table = TABLES[before.type]
+    ignored = sorted(after.ignore_changes)
+    found = changes(table, plain(before.inputs), plain(after.inputs), ignored=ignored)
+    if not found:
+        return None
+    asked = sorted(after.replace_on_changes)
+    is_new = any(each.replaces or covers(asked, path) for path, each in found.items())
+    return Fate.REPLACE if is_new else Fate.UPDATE
