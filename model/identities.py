@@ -36,8 +36,13 @@ def is_made(cluster: Cluster, team: Team) -> bool:
 
 
 def google_account(cluster: str, team: str) -> str:
-    """The name of the Google service account that is made for a team."""
-    return _shortened(f"muster-{cluster}-{team}", _LONGEST_ACCOUNT)
+    """The name of the Google service account that is made for a team. No two clusters of a project share one:
+    where a dash leaves open whether `a-b-c` is team c of a-b or team b-c of a, a hash says which.
+    """
+    name = f"muster-{cluster}-{team}"
+    if "-" not in cluster + team and len(name) <= _LONGEST_ACCOUNT:
+        return name
+    return _marked(name, _LONGEST_ACCOUNT, of=f"{cluster}/{team}")
 
 
 def google_address(cluster: GkeCluster, team: Team) -> str | None:
@@ -83,4 +88,9 @@ def _shortened(name: str, longest: int) -> str:
     """The name; one that is too long ends in a part of its hash."""
     if len(name) <= longest:
         return name
-    return f"{name[: longest - 9].rstrip('-')}-{sha256(name.encode()).hexdigest()[:8]}"
+    return _marked(name, longest, of=name)
+
+
+def _marked(name: str, longest: int, *, of: str) -> str:
+    """What fits of the name, and a part of the hash of what it stands for."""
+    return f"{name[: longest - 9].rstrip('-')}-{sha256(of.encode()).hexdigest()[:8]}"

@@ -54,6 +54,13 @@ def test_no_two_teams_of_a_cluster_share_an_identity(cluster: str, names: list[s
     assert len({amazon_role(cluster, name) for name in names}) == len(names)
 
 
+@given(parts=st.lists(NAMES, min_size=3, max_size=3))
+def test_no_two_clusters_of_a_project_share_an_account(parts: list[str]) -> None:
+    """Names of clusters and teams are put together with dashes, and have dashes themselves."""
+    first, middle, last = parts
+    assert google_account(f"{first}-{middle}", last) != google_account(first, f"{middle}-{last}")
+
+
 def test_the_account_of_a_project_of_a_domain_is_addressed_as_google_does() -> None:
     cluster = replace(GKE, project="example.com:acme")
     asking = team(Access(buckets={"datasets": BucketRight.READ}))
