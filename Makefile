@@ -63,6 +63,11 @@ push: $(STAMP) ## Push it and write its digest into a stack: make image push STA
 	@: "$${STACK:?name a stack: make image push STACK=gke-prod}"
 	@$(PY) -m images push --stack "$$STACK" $(if $(REPOSITORY),--repository "$(REPOSITORY)")
 
+.PHONY: pin
+pin: $(STAMP) ## Write the digests of the others' images into a stack: make pin STACK=gke-prod
+	@: "$${STACK:?name a stack: make pin STACK=gke-prod}"
+	@$(PY) -m images pin --stack "$$STACK"
+
 .PHONY: backend
 backend: $(STAMP) ## Make the bucket and key for a stack's state and secrets: make backend STACK=gke-prod
 	@: "$${STACK:?name a stack: make backend STACK=gke-prod}"

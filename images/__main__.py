@@ -1,8 +1,9 @@
-"""python -m images build | push | charts
+"""python -m images build | push | pin | charts
 
 build   the controller's image for amd64 and arm64
 push    the image to the stack's repository, with a bill of materials attached to each processor's; its digest
         goes into the stack file
+pin     asks for the digests of the others' images, and writes them into the stack file
 charts  the charts of versions.toml into a folder, for clusters that reach no registry
 
 Exit codes: 0 done, 1 not done (the message says why and what to do), 2 wrong command line.
@@ -17,13 +18,14 @@ from images import charts as fetching
 from images import target
 from images.bom import MEDIA_TYPE, bill
 from images.build import CREATED, build
-from images.stackfile import Unwritable, write_image
+from images.pins import pins
+from images.stackfile import Unwritable, write_image, write_pins
 from localplane.errors import PlaneError
 from oci.credentials import credentials_for
 from oci.image import index_of, push
 from oci.referrers import attach
 from oci.registry import Registry, RegistryError, Repository, digest_of
-from oci.web import Unreachable
+from oci.web import Unreachable, Web
 from stackconfig.catalogue import VERSIONS_FILE, catalogue
 
 _CHECKOUT = VERSIONS_FILE.parents[1]
@@ -32,7 +34,7 @@ _CHECKOUT = VERSIONS_FILE.parents[1]
 def main(arguments: list[str] | None = None) -> int:
     chosen = _parser().parse_args(arguments)
     try:
-        commands = {"build": _build, "push": _push, "charts": _charts}
+        commands = {"build": _build, "push": _push, "pin": _pin, "charts": _charts}
         commands[chosen.command](chosen)
     except (
         *(PlaneError, RegistryError, Unreachable, Unwritable, target.NoTarget, OSError),
@@ -57,6 +59,8 @@ def _parser() -> argparse.ArgumentParser:
     pushing = commands.add_parser("push")
     pushing.add_argument("--stack", required=True)
     pushing.add_argument("--repository", help="host/path, instead of the one that the stack makes")
+    pinning = commands.add_parser("pin")
+    pinning.add_argument("--stack", required=True)
     fetched = commands.add_parser("charts")
     fetched.add_argument("--to", type=Path, required=True, metavar="FOLDER")
     fetched.add_argument("--mirror", metavar="oci://...", help="an OCI registry that holds them all")
@@ -77,7 +81,7 @@ def _build(chosen: argparse.Namespace) -> None:
 
 
 def _push(chosen: argparse.Namespace) -> None:
-    file = _CHECKOUT / "stacks" / f"Pulumi.{chosen.stack}.yaml"
+    file = _stack_file(chosen.stack)
     named = chosen.repository
     if named is None:
         named = target.repository_of(stackconfig.load(file))
@@ -93,6 +97,23 @@ def _push(chosen: argparse.Namespace) -> None:
         attach(registry, subject=image.manifest, content=content, media_type=MEDIA_TYPE)
     write_image(file, f"{repository}@{digest}")
     print(f"{repository}@{digest}\nwritten to {file.relative_to(_CHECKOUT)}: commit it")
+
+
+def _pin(chosen: argparse.Namespace) -> None:
+    file = _stack_file(chosen.stack)
+    found: dict[str, str] = {}
+    for name, reference in pins(stackconfig.load(file), web=Web()):
+        print(f"{name}: {reference}", flush=True)
+        found[name] = reference
+    if not found:
+        print("every image has its digest")
+        return
+    write_pins(file, found)
+    print(f"written to {file.relative_to(_CHECKOUT)}: commit it")
+
+
+def _stack_file(name: str) -> Path:
+    return _CHECKOUT / "stacks" / f"Pulumi.{name}.yaml"
 
 
 def _charts(chosen: argparse.Namespace) -> None:

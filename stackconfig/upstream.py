@@ -8,7 +8,7 @@ import hashlib
 from pathlib import Path
 from typing import Final
 
-from model.charts import OCI, Chart, ChartOrigin, ChartSource
+from model.charts import OCI, Chart, ChartOrigin, ChartSource, has_digest
 from model.floors import floor_rules
 from model.stack import ArtifactSource, GangMode, Stack
 from stackconfig import artifacts
@@ -48,6 +48,12 @@ def published(stack: Stack, *, name: str) -> Artifacts:
         programs={},
         fix=f"`make image push STACK={name}` publishes ours; manifests/versions.toml lists the others",
     )
+
+
+def by_tag(stack: Stack) -> dict[str, str]:
+    """The images of others that a stack takes by a tag, which can be moved: name -> reference."""
+    named = {each: stack.images.reference(each, theirs) for each, theirs in catalogue().images.items()}
+    return {each: reference for each, reference in named.items() if not has_digest(reference)}
 
 
 def _refuse_unsafe(known: Catalogue) -> None:

@@ -28,6 +28,7 @@ def checks(stack: Stack, *, name: str, file: Path) -> list[tuple[str, Check]]:
         ("lock", partial(state.lock, where)),
         ("secrets", partial(state.secrets, where, stack.cluster)),
         ("image", partial(sources.image, stack, name=name, web=web)),
+        ("digests", partial(sources.tags, stack, name=name)),
         ("charts", partial(sources.charts, stack, name=name, web=web)),
     ]
 

@@ -11,7 +11,7 @@ from model.stack import ArtifactSource, GangMode, Stack
 from oci.credentials import credentials_for
 from oci.registry import Registry, RegistryError, Repository
 from oci.web import Unreachable, Web
-from preview.doctor.findings import Finding, bad, good
+from preview.doctor.findings import Finding, State, bad, good
 from stackconfig import upstream
 from stackconfig.artifacts import ArtifactError
 
@@ -46,6 +46,19 @@ def charts(stack: Stack, *, name: str, web: Web) -> Iterator[Finding]:
         except (RegistryError, Unreachable, ArtifactError) as error:
             problem = str(error)
         yield bad("charts", f"{chart.name}: {problem}", fix) if problem else good("charts", _told(chart))
+
+
+def tags(stack: Stack, *, name: str) -> Iterator[Finding]:
+    """Images of others that are named by tag: nobody can tell what they will be tomorrow."""
+    if stack.artifacts is ArtifactSource.LOCAL:
+        return
+    found = upstream.by_tag(stack)
+    if not found:
+        yield good("digests", "every image that the stack names has its digest")
+        return
+    told = ", ".join(sorted(found))
+    message = f"{told}: named by tag, which can be moved; the policy images-by-digest refuses that"
+    yield Finding("digests", State.UNKNOWN, message, f"python -m images pin --stack {name}, and commit it")
 
 
 def _missing(chart: Chart, web: Web) -> str:

@@ -11,7 +11,7 @@ from tests.clouds.legal import LEGAL, edited
 from tests.clouds.standin.changes import changes
 from tests.clouds.standin.judge import judge
 from tests.clouds.standin.rules import rules_of
-from tests.clouds.standin.tables import TABLES, ec2, eks, gke, launch_templates
+from tests.clouds.standin.tables import TABLES, compute, ec2, eks, gke, launch_templates
 
 TEMPLATE = launch_templates.LAUNCH_TEMPLATE.token
 
@@ -70,10 +70,17 @@ def test_what_a_preview_does_not_know_yet_is_let_by() -> None:
 @pytest.mark.parametrize("token", [token for token in TABLES if token in LEGAL])
 def test_each_input_is_updated_or_replaces_as_its_table_says(token: str) -> None:
     table, legal = TABLES[token], LEGAL[token]
-    for path in table.inputs:
+    for path in table.inputs.keys() - table.grows:
         if path.partition(".")[0] in legal and isinstance(legal[path.partition(".")[0]], str | bool | int):
             found = changes(table, legal, {**legal, path: "another"})
             assert [change.replaces for change in found.values()] == [path in table.replaces]
+
+
+@pytest.mark.parametrize(("latter", "replaces"), [("10.0.0.0/19", False), ("10.0.0.0/21", True)])
+def test_a_range_grows_in_place_and_shrinks_by_replacement(latter: str, replaces: bool) -> None:
+    table, inputs = TABLES[compute.SUBNETWORK_TYPE], {"ipCidrRange": "10.0.0.0/20"}
+    found = changes(table, inputs, {"ipCidrRange": latter})
+    assert [change.replaces for change in found.values()] == [replaces]
 
 
 def test_a_change_deep_in_an_input_is_told_by_its_own_path() -> None:

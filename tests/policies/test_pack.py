@@ -140,6 +140,16 @@ def test_a_stack_that_breaks_a_policy_is_told_which_and_how_to_mend_it(engine: E
     assert not [secret for secret in side.get("never", ()) if secret in verdict.text]
 
 
+def test_tags_are_a_warning_in_dev_and_refused_elsewhere(engine: Engine) -> None:
+    """policies/dev.json, for stacks whose images nobody has pinned yet."""
+    side = CASES["images"]["failing"]
+    shipped = json.loads((ROOT / "policies" / "dev.json").read_text())
+    assert engine.preview(side, {}).code != 0
+    verdict = engine.preview(side, shipped)
+    assert verdict.code == 0, verdict.text
+    assert "images-by-digest" in verdict.found
+
+
 def test_every_policy_has_a_case_that_breaks_it() -> None:
     broken = {policy for case in CASES.values() for policy in case["failing"]["expects"]}
     assert broken == {rule.name for rule in RULES}

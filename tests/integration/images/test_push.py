@@ -15,15 +15,19 @@ from typing import Any
 
 import pytest
 
+import stackconfig
 from images.bom import MEDIA_TYPE, bill
 from images.build import CREATED, MACHINES, build
 from images.charts import CHART_LAYER, fetch
 from localplane.build.python_packages import for_image
 from localplane.errors import PlaneError
+from model.charts import mirrored
+from model.clusters import Provider
 from oci.image import Image, index_of, push
 from oci.referrers import attach, attached
-from oci.registry import MANIFEST, Registry, RegistryError, Repository, digest_of
-from stackconfig.catalogue import ChartEntry
+from oci.registry import INDEX, MANIFEST, Registry, RegistryError, Repository, digest_of
+from stackconfig.catalogue import ChartEntry, catalogue
+from stackconfig.scaffold import template
 
 ROOT = Path(__file__).parents[3]
 
@@ -143,6 +147,25 @@ def test_documents_stay_with_their_image_one_of_each(registry_host: str, images:
     assert attached(registry, images[0].digest, media_type=MEDIA_TYPE) == [b"bill"]
     assert attached(registry, images[0].digest, media_type="application/x-other") == [b"other"]
     assert attached(registry, digest_of(b"nobody"), media_type=MEDIA_TYPE) == []
+
+
+def test_the_command_pins_what_a_stack_takes_by_tag(
+    registry_host: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from images import __main__ as command
+
+    expected = {}
+    for name, reference in catalogue().images.items():
+        place, _, tag = mirrored(reference, f"{registry_host}/m").rpartition(":")
+        content = json.dumps({"schemaVersion": 2, "mediaType": INDEX, "manifests": []}).encode()
+        digest = Registry(Repository.of(place)).push_manifest(content, INDEX, tag=tag)
+        expected[name] = f"{place}@{digest}"
+    (tmp_path / "stacks").mkdir()
+    file = tmp_path / "stacks" / "Pulumi.x.yaml"
+    file.write_text(template("x", Provider.GKE) + f"  muster:images:\n    mirror: {registry_host}/m\n")
+    monkeypatch.setattr(command, "_CHECKOUT", tmp_path)
+    assert command.main(["pin", "--stack", "x"]) == 0
+    assert dict(stackconfig.load(file).images.pinned) == expected
 
 
 def test_a_registry_without_the_image_says_so(registry_host: str) -> None:

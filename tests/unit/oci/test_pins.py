@@ -1,0 +1,48 @@
+"""What a stack takes by tag gets its digest, in the stack file, and nothing else there is touched."""
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+import stackconfig
+from images.stackfile import Unwritable, with_pins
+from model.clusters import Provider
+from stackconfig import upstream
+from stackconfig.catalogue import catalogue
+from stackconfig.scaffold import template
+
+DIGEST = f"sha256:{'ab' * 32}"
+PINS = {name: f"a.b/{name}@{DIGEST}" for name in catalogue().images}
+FORMS = {
+    "absent": "",
+    "with a mirror": "  muster:images:  # ours\n    mirror: m.example/x\n",
+    "empty": "  muster:images:\n",
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_pinned_images_are_no_longer_taken_by_tag(form: str, tmp_path: Path) -> None:
+    file = tmp_path / "Pulumi.x.yaml"
+    text = template("x", Provider.GKE) + FORMS[form]
+    file.write_text(text)
+    if form != "empty":
+        assert upstream.by_tag(stackconfig.load(file)).keys() == PINS.keys()
+    file.write_text(with_pins(text, PINS, source="x"))
+    stack = stackconfig.load(file)
+    assert upstream.by_tag(stack) == {}
+    assert stack.images.mirror == ("m.example/x" if form == "with a mirror" else None)
+    left = [line for line in file.read_text().splitlines() if DIGEST not in line]
+    assert [line for line in left if line.strip() != "muster:images:"] == [
+        line for line in text.splitlines() if line.strip() != "muster:images:"
+    ]
+
+
+def test_images_in_braces_are_left_to_their_writer_and_told() -> None:
+    with pytest.raises(Unwritable, match=r"kueue: a\.b/kueue@sha256"):
+        with_pins("config:\n  muster:images: {mirror: a.b/c}\n", PINS, source="x")
+
+
+def test_what_is_written_is_yaml_below_config() -> None:
+    written = yaml.safe_load(with_pins("config:\n  muster:scheduler: kueue\n", PINS, source="x"))
+    assert written["config"]["muster:images"] == PINS
