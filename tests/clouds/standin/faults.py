@@ -13,15 +13,13 @@ from typing import Final
 class Fault(StrEnum):
     """`quota`: refused at once, nothing is made. `stall`: the operation runs far beyond the provider's
     timeout, and the cloud finishes it later all the same. `broken`: it is made, in an error state, and
-    becomes well when the fault is over. `denied`: the caller lacks a permission. `hang`: the operation goes
-    on until the fault is over.
+    becomes well when the fault is over. `denied`: the caller lacks a permission.
     """
 
     QUOTA = "quota"
     STALL = "stall"
     BROKEN = "broken"
     DENIED = "denied"
-    HANG = "hang"
 
 
 @dataclass(frozen=True, slots=True)
