@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
+from controller.admission.choice import choose
 from controller.kube.resource import Object
 from controller.runtime.review import Allow, Deny, Patch, Review, Verdict, Webhook
 from model import names
@@ -47,7 +48,7 @@ class Defaults:
         if review.operation != "CREATE" or review.object is None or space is None or _is_made(review):
             return Allow()
         patch = _Patch(msgspec.json.decode(review.raw))
-        refusal = _queue(patch, tree, space)
+        refusal = _queue(patch, kind, tree, space)
         if refusal is not None:
             return Deny(refusal)
         _priority(patch, tree, space)
@@ -92,17 +93,27 @@ class _Patch:
         self.operations.append({"op": "add", "path": pointer, "value": value})
 
 
-def _queue(patch: _Patch, tree: QueueTree, space: Space) -> str | None:
-    """The namespace's only queue; with several, Kueue's default one. Returns why it cannot be chosen."""
+def _queue(patch: _Patch, kind: str, tree: QueueTree, space: Space) -> str | None:
+    """The queue that the job is for, and the pool that the queue is of. Returns why it cannot be chosen."""
     label = names.KAI_QUEUE_LABEL if tree.kai else names.QUEUE_LABEL
-    said, known = patch.label(label), [queue.name for queue in space.queues]
-    if said in known or (said and not tree.kai):
+    said = patch.label(label)
+    if said and not tree.kai:
         return None  # Another's queue is a policy's to refuse.
-    if len(known) == 1 or (not said and names.DEFAULT_LOCAL_QUEUE in known):
-        patch.put(known[0] if len(known) == 1 else names.DEFAULT_LOCAL_QUEUE, "metadata", "labels", label)
-        return None
-    what = f"queue {said} takes no work of this namespace" if said else "it names no queue"
-    return f"{what}: set metadata.labels[{label}] to one of: {', '.join(known) or '(there is none)'}."
+    queue = space.queue(said)
+    if queue is None:
+        # One that is wrong is put right only where there is nothing to choose.
+        is_clear = not said or len(space.queues) == 1
+        templates = [each for _, each in _all_templates(patch, kind)]
+        queue = choose(patch.body, templates, space) if is_clear else None
+        if queue is None:
+            known = ", ".join(each.name for each in space.queues) or "(there is none)"
+            what = f"queue {said} takes no work of this namespace" if said else "it names no queue"
+            return f"{what}: set metadata.labels[{label}] to one of: {known}."
+        patch.put(queue.name, "metadata", "labels", label)
+    if queue.pool and not patch.label(names.POOL_LABEL):
+        # KAI's shards look for their own pool's label on the pod group, which has it from here.
+        patch.put(queue.pool, "metadata", "labels", names.POOL_LABEL)
+    return None
 
 
 def _priority(patch: _Patch, tree: QueueTree, space: Space) -> None:
@@ -131,6 +142,18 @@ def _ray(patch: _Patch, cluster: tuple[str, ...], tree: QueueTree) -> None:
     if tree.gated:
         for path, template in _templates(spec):
             _gate(patch, (*cluster, *path, "spec"), template.get("spec"))
+
+
+def _all_templates(patch: _Patch, kind: str) -> Iterator[tuple[tuple[str | int, ...], Json]]:
+    """The pod templates of any kind, by their path in what holds them."""
+    path = _cluster(patch, kind)
+    spec: Any = patch.body
+    for part in path or ("spec",):
+        spec = spec.get(part) if isinstance(spec, dict) else None
+    if path is not None:
+        yield from _templates(spec)
+    elif isinstance(spec, dict) and isinstance(spec.get("template"), dict):
+        yield ("template",), spec["template"]
 
 
 def _templates(spec: Json) -> Iterator[tuple[tuple[str | int, ...], Json]]:

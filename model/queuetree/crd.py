@@ -48,7 +48,9 @@ def _spec() -> Schema:
 def _space() -> Schema:
     name = {"type": "string", "minLength": 1, "maxLength": 253}
     most = {"type": "object", "additionalProperties": {"type": "integer", "minimum": 0}}
-    queue = {"type": "object", "required": ["name"], "properties": {"name": name, "most": most}}
+    gpus = {"type": "integer", "minimum": 0, "description": "Of one node of its pool."}
+    fields = {"name": name, "most": most, "pool": name, "gpus": gpus}
+    queue = {"type": "object", "required": ["name"], "properties": fields}
     return {
         "type": "object",
         "required": ["namespace", "team", "queues"],

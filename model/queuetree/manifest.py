@@ -35,4 +35,5 @@ def _space(namespace: str, space: Space) -> Manifest:
 
 
 def _queue(queue: Queue) -> Manifest:
-    return {"name": queue.name, "most": dict(sorted(queue.most.items()))}
+    found: Manifest = {"name": queue.name, "most": dict(sorted(queue.most.items()))}
+    return {**found, "pool": queue.pool, "gpus": queue.gpus} if queue.pool else found

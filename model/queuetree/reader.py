@@ -34,7 +34,13 @@ def _queue(spec: Mapping[str, object]) -> Queue:
     most = spec.get("most")
     counts = most.items() if isinstance(most, Mapping) else ()
     known = {str(pool): count for pool, count in counts if isinstance(count, int)}
-    return Queue(name=str(spec.get("name", "")), most=MappingProxyType(known))
+    gpus = spec.get("gpus")
+    return Queue(
+        name=str(spec.get("name", "")),
+        pool=str(spec.get("pool", "")),
+        gpus=gpus if isinstance(gpus, int) else 0,
+        most=MappingProxyType(known),
+    )
 
 
 def _mappings(value: object) -> Iterator[Mapping[str, object]]:

@@ -17,9 +17,14 @@ class Queue:
     """`name` is the word by which work names it. `most` are the most GPUs of a pool that work of it can ever
     hold at a time, borrowed ones included: a bound from above. A pool that is not there has none for it;
     with no pool at all, nothing is known.
+
+    `pool` is the one pool that the queue is of, empty for a queue of any; `gpus` are those of one of its
+    nodes, as pods ask for them.
     """
 
     name: str
+    pool: str = ""
+    gpus: int = 0
     most: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
 
 

@@ -40,12 +40,10 @@ def queue_tree(stack: Stack) -> QueueTree:
     leaves = kai.leaf_queues(stack) if is_kai else {}
     spaces = {}
     for _, team in stack.teams():
-        named = (
-            [(name, name) for name in leaves[team.name].values()] if is_kai else _local(by_team[team.name])
-        )
+        named = _sharded(stack, leaves[team.name], most) if is_kai else _local(by_team[team.name], most)
         spaces[team.namespace] = Space(
             team=team.name,
-            queues=tuple(Queue(name=word, most=most.get(queue, {})) for word, queue in named),
+            queues=tuple(named),
             priorities=priorities_of(stack, team),
             default_priority=team.access.default_priority or _default(stack, priorities_of(stack, team)),
         )
@@ -63,10 +61,19 @@ def _default(stack: Stack, allowed: tuple[str, ...]) -> str | None:
     return default if default in allowed else None
 
 
-def _local(objects: Iterable[Manifest]) -> list[tuple[str, str]]:
-    """LocalQueue and its ClusterQueue."""
+def _sharded(stack: Stack, leaves: Mapping[str | None, str], most: Most) -> list[Queue]:
+    """KAI's leaves of a team: one, or one of each pool."""
+    gpus = {pool.name: pool.slots_per_node for pool in stack.pools}
     return [
-        (each["metadata"]["name"], each["spec"]["clusterQueue"])
+        Queue(name=name, pool=pool or "", gpus=gpus[pool] if pool else 0, most=most.get(name, {}))
+        for pool, name in leaves.items()
+    ]
+
+
+def _local(objects: Iterable[Manifest], most: Most) -> list[Queue]:
+    """LocalQueues, with what their ClusterQueues hold."""
+    return [
+        Queue(name=each["metadata"]["name"], most=most.get(each["spec"]["clusterQueue"], {}))
         for each in objects
         if each["kind"] == "LocalQueue"
     ]

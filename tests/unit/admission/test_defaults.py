@@ -138,6 +138,57 @@ def test_among_several_queues_nobody_guesses() -> None:
     assert "one of: a, b" in refused.message
 
 
+SHARDS = (
+    Queue(name="t-cpu", pool="cpu"),
+    Queue(name="t-l4", pool="l4", gpus=1, most={ANY_POOL: 4}),
+    Queue(name="t-h100", pool="h100", gpus=8, most={ANY_POOL: 16}),
+)
+SHARDED = QueueTree(kai=True, gated=True, spaces={"one": Space(team="t", queues=SHARDS)})
+
+
+def _of(gpus: int, *, pool: str = "", **labels: str) -> Json:
+    """A Ray cluster whose workers ask for so many GPUs each."""
+    spec = {"nodeSelector": {names.POOL_LABEL: pool}} if pool else {}
+    return body("raycluster", **labels) | {"spec": cluster(template=pod(gpus, **spec))}
+
+
+@pytest.mark.parametrize(
+    ("obj", "chosen"),
+    [
+        # The pool that the object or one of its pods names.
+        (_of(1, **{names.POOL_LABEL: "l4"}), "t-l4"),
+        (_of(1, pool="h100"), "t-h100"),
+        # No other node has eight, and only one has none.
+        (_of(8), "t-h100"),
+        (_of(0), "t-cpu"),
+        # Named already: only the pool is missing.
+        (_of(1, **{names.KAI_QUEUE_LABEL: "t-l4"}), "t-l4"),
+    ],
+)
+def test_among_kai_s_queues_of_pools_the_one_is_chosen_that_the_gang_says_or_needs(
+    obj: Json, chosen: str
+) -> None:
+    found = patched(obj, default(SHARDED, "raycluster", obj))
+    assert found["metadata"]["labels"][names.KAI_QUEUE_LABEL] == chosen
+    assert found["metadata"]["labels"][names.POOL_LABEL] == chosen.removeprefix("t-")
+    assert default(SHARDED, "raycluster", found) == Allow()
+
+
+def test_a_part_of_a_gpu_is_of_one() -> None:
+    obj = _of(0)
+    obj["spec"]["workerGroupSpecs"][0]["template"]["metadata"] = {"annotations": {"gpu-fraction": "0.5"}}
+    assert isinstance(default(SHARDED, "raycluster", obj), Deny)
+
+
+@pytest.mark.parametrize(
+    "obj", [_of(1), _of(9), _of(1, pool="t4"), _of(1, pool="l4", **{names.POOL_LABEL: "h100"})]
+)
+def test_where_several_pools_would_do_or_none_nobody_guesses(obj: Json) -> None:
+    refused = default(SHARDED, "raycluster", obj)
+    assert isinstance(refused, Deny)
+    assert "one of: t-cpu, t-l4, t-h100" in refused.message
+
+
 def test_other_namespaces_and_what_kuberay_makes_are_left_alone() -> None:
     assert default(KUEUE, "job", body("job"), namespace="kube-system") == Allow()
     made = default(KUEUE, "raycluster", body("raycluster"), group="system:serviceaccounts:ray-system")
@@ -212,4 +263,5 @@ def test_kai_takes_no_submitter_pod() -> None:
 def test_a_tree_is_read_as_it_was_written() -> None:
     assert from_spec(to_manifest(KUEUE)["spec"]) == KUEUE
     assert from_spec(to_manifest(KAI)["spec"]) == KAI
+    assert from_spec(to_manifest(SHARDED)["spec"]) == SHARDED
     assert crd()["metadata"]["name"] == "queuetrees.muster.dev"

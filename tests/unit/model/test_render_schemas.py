@@ -11,6 +11,7 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 
 from model import gangpolicy
+from model.kueue import ConcurrentAdmission, Migration
 from model.queues import Allowance
 from model.render import gang, kueue
 from model.stack import GangAdmission, GangMode, Stack
@@ -112,7 +113,17 @@ def test_every_field_of_the_manager_configuration_exists(weight: int | None) -> 
 def test_feature_gates_of_the_manager_configuration_exist() -> None:
     text = source_of(KUEUE, "pkg/features/kube_features.go").read_text(encoding="utf-8")
     known = set(re.findall(r'^\t\w+ featuregate\.Feature = "(\w+)"', text, re.M))
-    assert kueue.manager_config(two_teams(Allowance())).get("featureGates", {}).keys() <= known
+    stack = two_teams(Allowance())
+    (department,) = stack.departments
+    settings = replace(
+        department.teams[0].kueue, concurrent_admission=ConcurrentAdmission(mode=next(iter(Migration)))
+    )
+    teams = (replace(department.teams[0], kueue=settings), *department.teams[1:])
+    gates = kueue.manager_config(replace(stack, departments=(replace(department, teams=teams),)))[
+        "featureGates"
+    ]
+    assert gates
+    assert gates.keys() <= known
 
 
 def test_frameworks_are_jobs_and_ray_alone_and_nothing_is_blocked_or_retried_for_ever() -> None:
