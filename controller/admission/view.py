@@ -6,13 +6,13 @@ caches, calls nothing, decides nothing.
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from controller.admission import identity
-from controller.admission.actions import State
 from controller.admission.checks import Checks
 from controller.admission.objects import ClusterQueue, ResourceFlavor, Workload
+from controller.admission.promised import Memory, Promised, Version, is_whole, rank
 from controller.admission.situation import Situation
 from controller.admission.templates import OWNING_WORKLOAD
 from controller.gangs.demand import Demand
@@ -92,6 +92,7 @@ class View:
     flavors: Informer[ResourceFlavor]
     queues: Informer[ClusterQueue]
     checks: Checks
+    memory: Memory = field(default_factory=Memory)
 
     def situation(self, workload: Workload, check: str, *, now: datetime) -> Situation:
         """Everything that a decision about this Workload and this check depends on."""
@@ -246,25 +247,40 @@ class View:
 
     def _claims(self, mine: Situation) -> Iterator[Wanted]:
         """Room that gangs before this one were promised in its pools and have not taken yet."""
-        rank = _rank(mine)
-        shared = {ask.pool for ask in mine.gang.asks if not ask.flavor.node_selector_from_details}
-        uids = {
-            request.metadata.labels.get(identity.WORKLOAD_UID, ""): request.metadata.labels.get(
-                identity.CHECK, ""
-            )
-            for pool in shared
-            for request in self.requests.store.by_index(BY_POOL, pool)
-        }
-        for uid, check in uids.items():
+        mine_is = rank(mine)
+        flavors = tuple(flavor.metadata.resource_version for flavor in self.flavors.store)
+        for uid, check in self._promisees(mine):
             workload = self.workloads.store.by_uid(uid)
             if workload is None or uid == mine.workload.metadata.uid:
                 continue
-            other = self._plain(workload, check, mine.now)
             try:
-                if other.holds_promises and _rank(other) < rank:
-                    yield from outstanding(other.gang, other.current, self._consumers(other))
+                other = self._promised(workload, check, flavors, mine.now)
+                if other.rank is not None and other.rank < mine_is:
+                    situation = other.situation
+                    yield from outstanding(situation.gang, situation.current, self._consumers(situation))
             except ValueError:
                 continue
+
+    def _promisees(self, mine: Situation) -> Iterable[tuple[str, str]]:
+        """Uid and check of all that wait for their pods in the pools that this gang shares."""
+        shared = {ask.pool for ask in mine.gang.asks if not ask.flavor.node_selector_from_details}
+        requests = (each for pool in shared for each in self.requests.store.by_index(BY_POOL, pool))
+        labels = (each.metadata.labels for each in requests if not self._is_used(each))
+        return {(each.get(identity.WORKLOAD_UID, ""), each.get(identity.CHECK, "")) for each in labels}
+
+    def _is_used(self, request: ProvisioningRequest) -> bool:
+        """Whether all pods that it was made for have a node."""
+        pods = self.pods.store.by_index(BY_REQUEST, request.metadata.name)
+        bound = sum(1 for pod in pods if pod.spec.node_name)
+        return bound >= sum(pod_set.count for pod_set in request.spec.pod_sets)
+
+    def _promised(self, workload: Workload, check: str, flavors: Version, now: datetime) -> Promised:
+        requests, _ = self._belongings(workload.key)
+        versions = (request.metadata.resource_version for request in requests)
+        policy = self.checks.policy(check)
+        version = (workload.metadata.resource_version, policy, flavors, *versions)
+        uid = workload.metadata.uid
+        return self.memory.recall(uid, check, version, lambda: self._plain(workload, check, now))
 
     def _consumers(self, other: Situation) -> Iterator[Pod]:
         for request in other.current.values():
@@ -297,17 +313,6 @@ def _pin(situation: Situation, ask: Ask) -> str:
 
 def _place(other: Situation) -> Place | None:
     try:
-        return other.place() if other.is_gathering and not _is_whole(other) else None
+        return other.place() if other.is_gathering and not is_whole(other) else None
     except ValueError:
         return None
-
-
-def _is_whole(situation: Situation) -> bool:
-    return situation.entry is not None and situation.entry.state == State.READY
-
-
-def _rank(situation: Situation) -> tuple[bool, datetime, str]:
-    """Who is promised room first: gangs that are Ready, then the one whose last piece came first."""
-    moments = [request.status.since("Provisioned") for request in situation.current.values()]
-    last = max((moment for moment in moments if moment), default=situation.now)
-    return not _is_whole(situation), last, situation.workload.metadata.uid

@@ -7,8 +7,8 @@ less room than there is, never more. Leaves spreading, pod affinity and ports to
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from controller.gangs.demand import PodNeeds, pod_amounts
@@ -46,7 +46,7 @@ def verify(
     everybody = (*claims, *wanted)
     usable = [node for node in nodes if is_usable(node) and any(fits(each.needs, node) for each in everybody)]
     free = _free(usable, pods)
-    for claim in _largest_first(claims):
+    for claim in _largest_first(_alike(claims)):
         _place(claim, usable, free)
     placed = {id(want): _place(want, usable, free) for want in _largest_first(wanted)}
     return tuple(Room(want, placed[id(want)]) for want in wanted)
@@ -103,6 +103,19 @@ def _place(want: Wanted, nodes: Iterable[Node], free: Mapping[str, dict[str, Fra
             room[name] -= here * amount
         left -= here
     return want.count - left
+
+
+def _alike(claims: Iterable[Wanted]) -> Iterator[Wanted]:
+    """Claims of equal pods as one: nodes are gone through once for each kind and not for each gang."""
+    counts: dict[Hashable, int] = defaultdict(int)
+    kinds: dict[Hashable, Wanted] = {}
+    for claim in claims:
+        needs = claim.needs
+        places = frozenset(needs.amounts.items()), frozenset(needs.node_selector.items())
+        kind = (*places, needs.tolerations, needs.terms)
+        counts[kind] += claim.count
+        kinds.setdefault(kind, claim)
+    return (replace(claim, count=counts[kind]) for kind, claim in kinds.items())
 
 
 def _largest_first(wanted: Iterable[Wanted]) -> Iterator[Wanted]:

@@ -12,7 +12,8 @@ from typing import Final
 
 from localplane.errors import PlaneError
 
-_GRACE_SECONDS: Final = 10.0
+# A killed process with gigabytes takes its time to go on a machine that has much else to do.
+_GRACE_SECONDS: Final = 60.0
 _PAUSE_SECONDS: Final = 0.1
 _TAIL_BYTES: Final = 2000
 

@@ -57,6 +57,12 @@ def test_what_other_gangs_were_promised_is_not_promised_twice() -> None:
     assert placed(2, nodes, claims=[wanted(2, name="theirs")]) == 1
 
 
+def test_claims_that_are_alike_take_as_much_together_as_one_by_one() -> None:
+    nodes = [node(f"n{number}", "l4") for number in range(5)]
+    claims = [wanted(1, name=f"theirs-{number}") for number in range(3)]
+    assert placed(5, nodes, claims=claims) == placed(5, nodes, claims=[wanted(3)]) == 2
+
+
 @pytest.mark.parametrize(
     "unfit",
     [

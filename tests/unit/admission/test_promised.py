@@ -1,0 +1,45 @@
+"""What other gangs were promised is worked out once for each version of them."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from controller.admission.objects import Workload
+from controller.admission.promised import Memory
+from controller.admission.situation import Situation
+from model.gangpolicy import GangPolicy
+from tests.unit.admission.gang_world import START
+
+
+def _situation(uid: str) -> Situation:
+    workload = msgspec.convert({"metadata": {"name": uid, "uid": uid}}, Workload)
+    return Situation(check="gang", workload=workload, now=START, policy=GangPolicy())
+
+
+def test_a_gang_is_worked_out_again_when_its_version_changes_and_not_before() -> None:
+    memory, made = Memory(), list[str]()
+
+    def make() -> Situation:
+        made.append("made")
+        return _situation("one")
+
+    first = memory.recall("one", "gang", ("1",), make)
+    assert memory.recall("one", "gang", ("1",), make) is first
+    assert memory.recall("one", "gang", ("2",), make) is not first
+    assert memory.recall("other", "gang", ("2",), make) is not first
+    assert len(made) == 3
+
+
+def test_a_gang_without_quota_holds_no_promises() -> None:
+    assert Memory().recall("one", "gang", (), lambda: _situation("one")).rank is None
+
+
+def test_what_cannot_be_read_is_not_remembered() -> None:
+    def make() -> Situation:
+        raise ValueError("no quantity")
+
+    memory = Memory()
+    for _ in range(2):
+        with pytest.raises(ValueError, match="no quantity"):
+            memory.recall("one", "gang", (), make)
