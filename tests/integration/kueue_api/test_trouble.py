@@ -11,7 +11,17 @@ from typing import Any, Final
 
 from model import names
 from tests.integration.kueue_api.objects import apply, wait_for
-from tests.integration.kueue_api.world import JOBS, MERGE, REQUESTS, TEAM, Object, World, pod
+from tests.integration.kueue_api.world import (
+    JOBS,
+    KUEUE,
+    MERGE,
+    REQUESTS,
+    TEAM,
+    Object,
+    World,
+    condition,
+    pod,
+)
 
 _POLICY: Final = f"/apis/{names.API_VERSION}/{names.GANG_POLICY_PLURAL}/{names.GANG_POLICY}"
 _EVENTS: Final = f"/apis/events.k8s.io/v1/namespaces/{TEAM}/events"
@@ -80,8 +90,32 @@ def test_what_comes_early_is_held_by_pods_that_go_when_the_gang_is_whole(world: 
         }
 
 
+def test_what_is_wrong_with_a_policy_is_told_on_it_and_on_the_check_that_follows_it(world: World) -> None:
+    check = f"{KUEUE}/admissionchecks/{names.ADMISSION_CHECK}"
+    with world.manager():
+        with policy(world, bookingMargin="10m"):
+            said = wait_for("it is refused", lambda: _condition(world, _POLICY, "Accepted", "False"))
+            assert (said["reason"], "bookingMargin" in said["message"]) == ("Invalid", True)
+            said = wait_for("so is the check", lambda: _condition(world, check, "Active", "False"))
+            assert (said["reason"], "bookingMargin" in said["message"]) == ("BadParametersRef", True)
+        with policy(world, onStaggered="hold"):
+            wait_for("the check is active", lambda: _condition(world, check, "Active", "True"))
+            wait_for("it is obeyed as far as it can be", lambda: _is_obeyed(world, "NoPlaceholderImage"))
+        wait_for("it is as it was", lambda: _is_obeyed(world, "Accepted"))
+
+
 def _others(world: World, name: str, than: Object) -> list[Object]:
     return [each for each in world.asked(name) if each["metadata"]["uid"] != than["metadata"]["uid"]]
+
+
+def _condition(world: World, path: str, kind: str, status: str) -> Object | None:
+    found = condition(world.plane.call("GET", path), kind)
+    return found if found["status"] == status else None
+
+
+def _is_obeyed(world: World, reason: str) -> bool:
+    said = _condition(world, _POLICY, "Accepted", "True")
+    return said is not None and said["reason"] == reason
 
 
 def _lease(world: World, request: Object) -> str:

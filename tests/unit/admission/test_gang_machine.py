@@ -278,6 +278,20 @@ def test_a_gang_larger_than_its_pool_is_refused_before_anything_is_asked_for() -
     assert not world.everything_made
 
 
+def test_a_pool_that_shrinks_below_a_waiting_gang_refuses_it_and_one_that_grows_leaves_it_alone() -> None:
+    world = World(stock={"l4": 0, "h100": 0})
+    world.submit("a", {"main": ("l4", 2)})
+    run(world, 2)
+    (request,) = world.requests
+    world.policy = GangPolicy(flavors=(flavor_policy("l4", 10, max_nodes=99),))
+    world.settle()
+    assert set(world.requests) == {request}
+    world.policy = GangPolicy(flavors=(flavor_policy("l4", 10, max_nodes=1),))
+    world.settle()
+    assert_refused(world, "needs 2 nodes")
+    assert not world.requests
+
+
 def test_a_refused_gang_that_a_person_activates_starts_afresh() -> None:
     world = World()
     world.submit("a", {"main": ("l4", 9)})
