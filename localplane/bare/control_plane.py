@@ -13,7 +13,7 @@ import ssl
 import urllib.request
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,6 +23,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 
 from localplane.bare.process import Process, free_port
 from localplane.bare.programs import Programs
+from localplane.bare.reading import Reader
 
 _BOOT_SECONDS: Final = 90.0
 # A busy machine takes its time; whoever asked would only ask again.
@@ -42,6 +43,10 @@ class ControlPlane:
     token: str
     server: Process
     store: Process
+    _reader: Reader = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        self._reader = Reader(self.url, authority=self.certificate, seconds=_CALL_SECONDS)
 
     @property
     def certificate(self) -> Path:
@@ -73,11 +78,14 @@ class ControlPlane:
         self, method: str, path: str, body: object = None, *, content_type: str = "application/json"
     ) -> Any:
         """One call as the administrator; HTTPError for what is refused."""
+        headers = {"Authorization": f"Bearer {self.token}", "Content-Type": content_type}
+        if method == "GET":
+            return json.loads(self._reader.get(path, headers) or b"null")
         request = urllib.request.Request(  # noqa: S310 - the address is our own server's
             self.url + path,
             method=method,
             data=None if body is None else json.dumps(body).encode(),
-            headers={"Authorization": f"Bearer {self.token}", "Content-Type": content_type},
+            headers=headers,
         )
         with self._opener().open(request, timeout=_CALL_SECONDS) as answer:
             return json.loads(answer.read() or b"null")

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tests.faults.breaks import Break, Call, Fault
 from tests.faults.managers import Manager
-from tests.faults.proxy import Break, Call, Fault
 
 
 @dataclass(slots=True)

@@ -55,11 +55,17 @@ def owner(item: Json) -> str:
 
 
 def check(plane: Plane, *, since: int) -> None:
-    """From `since` until now: at most one live request for each shape of an attempt, and Ready only with the
-    whole gang's verified capacity.
+    """Every state from `since` until now."""
+    etcd = plane.server.etcd
+    judge(history.changes(etcd, since=since, until=history.revision(etcd)), since=since)
+
+
+def judge(changes: Iterable[Change], *, since: int) -> None:
+    """After each change: at most one live request for each shape of an attempt, and Ready only with the whole
+    gang's verified capacity.
     """
-    etcd, held = plane.server.etcd, _Held()
-    for change in history.changes(etcd, since=since, until=history.revision(etcd)):
+    held = _Held()
+    for change in changes:
         held.take(change)
         if change.revision == since:
             continue

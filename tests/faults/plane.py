@@ -147,7 +147,7 @@ def _caretaker(server: ControlPlane) -> Iterator[None]:
     stopped = threading.Event()
 
     def keep() -> None:
-        while not stopped.wait(0.1):
+        while not stopped.wait(0.2):
             for care in (make_ready, finish_evictions):
                 with suppress(OSError):  # HTTPError is one
                     care(server)

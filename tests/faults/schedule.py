@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from tests.faults.proxy import Break, Call, Fault
+from tests.faults.breaks import Break, Call, Fault
 
 _ALWAYS: Final = (Fault.CUT, Fault.LOST, Fault.TRUNCATE, Fault.DELAY, Fault.FREEZE)
 _REFUSED: Final = (Fault.TOO_MANY, Fault.BROKEN, Fault.UNAVAILABLE)

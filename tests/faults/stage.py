@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from tests.faults import ending, gangs, history, oracle
+from tests.faults.breaks import Calm
 from tests.faults.managers import Manager
 from tests.faults.plane import KUEUE, PROVISIONING, Plane, items, tail
-from tests.faults.proxy import Calm, Proxy
+from tests.faults.proxy import Proxy
 from tests.faults.waiting import eventually
 
 _NUMBERS: Final = itertools.count()

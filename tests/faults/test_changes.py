@@ -12,8 +12,8 @@ from functools import partial
 import pytest
 
 from tests.faults import ending, gangs
+from tests.faults.breaks import Break, Call
 from tests.faults.plane import KUEUE, MERGE
-from tests.faults.proxy import Break, Call
 from tests.faults.seeds import is_soak
 from tests.faults.stage import Stage
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import urllib.error
+from contextlib import suppress
 from functools import partial
 
-from tests.faults import gangs
+from model import names
+from tests.faults import gangs, history
 from tests.faults.plane import PROVISIONING
 from tests.faults.stage import Stage
 
@@ -24,19 +27,18 @@ def test_silence_ends_at_the_deadline_and_the_gang_tries_again(stage: Stage) -> 
 
 
 def test_fewer_nodes_than_promised_are_never_ready_and_everything_is_released(stage: Stage) -> None:
+    """Provisioned, says the cloud, and one node is missing: the oracle knows whether anybody believed it."""
     stage.plane.fault("partial", pool="h100", kind="partial", missing=1, count=1)
     stage.plane.policy(provisionTimeout="4s")
     try:
         with stage.manager().kept():
             gang = stage.submit()
-            stage.eventually(
-                "it tells how many are missing", partial(_says, stage, gang, "1 of 2 h100 nodes")
-            )
             stage.runs(gang)
             stage.end(gang)
             stage.judge()
     finally:
         stage.plane.policy()
+    assert any("provisionTimeout of 4s has passed" in failure for failure in _failures(stage, gang))
 
 
 def test_a_lease_revoked_under_a_running_gang_makes_it_queue_again(stage: Stage) -> None:
@@ -55,19 +57,33 @@ def test_a_request_that_somebody_deletes_is_made_again_while_it_is_needed(stage:
     """In every phase: asked, accepted, provisioned. A gang that runs has no more use for it."""
     with stage.manager().kept():
         gang = stage.submit()
+        runs = partial(gangs.is_admitted, stage.plane, gang)
         for _ in range(3):
-            for name in stage.eventually("it has asked", partial(_names, stage)):
-                stage.plane.server.call(
-                    "DELETE", f"{PROVISIONING}/namespaces/{gangs.TEAM}/provisioningrequests/{name}"
-                )
-        stage.eventually("it runs", partial(gangs.is_admitted, stage.plane, gang))
+            stage.eventually("it has asked, or runs", lambda: _names(stage) or runs())
+            for name in _names(stage):
+                _delete(stage, name)
+        stage.eventually("it runs", runs)
         stage.end(gang)
         stage.judge()
+
+
+def _delete(stage: Stage, name: str) -> None:
+    with suppress(urllib.error.HTTPError):  # the manager may have been faster
+        path = f"{PROVISIONING}/namespaces/{gangs.TEAM}/provisioningrequests/{name}"
+        stage.plane.server.call("DELETE", path)
 
 
 def _names(stage: Stage) -> set[str]:
     return {each["metadata"]["name"] for each in gangs.requests(stage.plane)}
 
 
-def _says(stage: Stage, gang: str, words: str) -> bool:
-    return words in str(gangs.entry(gangs.read(stage.plane, gang)).get("message"))
+def _failures(stage: Stage, gang: str) -> set[str]:
+    """What the gang was ever released for."""
+    etcd = stage.plane.server.etcd
+    seen = history.changes(etcd, since=stage.began, until=history.revision(etcd))
+    notes = [
+        (each.after or {"metadata": {}})["metadata"].get("annotations") or {}
+        for each in seen
+        if each.name.endswith(f"/{gang}")
+    ]
+    return {each[names.LAST_FAILURE_ANNOTATION] for each in notes if names.LAST_FAILURE_ANNOTATION in each}

@@ -8,8 +8,8 @@ from typing import Any, Final
 
 from model import names
 from tests.faults import gangs
+from tests.faults.breaks import Break, Call, Fault
 from tests.faults.plane import MERGE, PROVISIONING
-from tests.faults.proxy import Break, Call, Fault
 from tests.faults.stage import Stage
 
 _NOW: Final = "2026-11-21T10:00:00Z"

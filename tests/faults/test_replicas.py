@@ -8,8 +8,9 @@ from __future__ import annotations
 from typing import Any
 
 from model import names
+from tests.faults.breaks import Break, Call, Fault
 from tests.faults.managers import Manager
-from tests.faults.proxy import Break, Call, Fault, Proxy
+from tests.faults.proxy import Proxy
 from tests.faults.stage import Stage
 
 _LEASE = f"/apis/coordination.k8s.io/v1/namespaces/{names.SYSTEM_NAMESPACE}/leases/gang-admission"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.faults.proxy import Call
+from tests.faults.breaks import Call
 from tests.faults.schedule import MENU, Schedule
 from tests.faults.seeds import seeds
 from tests.faults.stage import Stage

@@ -6,7 +6,7 @@ import urllib.error
 import urllib.request
 
 from localplane.bare.process import free_port
-from tests.faults.proxy import Break, Call, Calm, Fault
+from tests.faults.breaks import Break, Call, Calm, Fault
 from tests.faults.stage import Stage
 
 

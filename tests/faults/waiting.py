@@ -20,5 +20,5 @@ def eventually(what: str, reached: Callable[[], Any], *, told: Callable[[], str]
         with suppress(OSError):  # HTTPError is one
             if found := reached():
                 return found
-        time.sleep(0.05)
+        time.sleep(0.1)
     raise AssertionError(f"never came true: {what}\n{told()}")

@@ -1,0 +1,94 @@
+"""What can be broken, and how.
+
+Decides the words: a `Call` of the manager, a `Break` of it, and a `Plan`, which says what happens to which.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final, Protocol
+
+from aiohttp import web
+
+_VERBS: Final = {"POST": "create", "PUT": "update", "DELETE": "delete"}
+
+
+class Fault(StrEnum):
+    """What can happen to a call, or to a watch at one of its events."""
+
+    CUT = "cut"  # the connection breaks before the server has heard
+    LOST = "lost"  # the server has acted; its answer never comes
+    TWICE = "twice"  # the server hears it two times, and answers the second
+    DELAY = "delay"  # later
+    FREEZE = "freeze"  # nothing comes any more, and nobody closes
+    TRUNCATE = "truncate"  # half of the answer
+    NOT_FOUND = "404"
+    CONFLICT = "409"
+    GONE = "410"
+    TOO_MANY = "429"
+    BROKEN = "500"
+    UNAVAILABLE = "503"
+    DUPLICATE = "duplicate"  # every event of the watch two times
+    REORDER = "reorder"  # an event after its successor
+    GAP = "gap"  # an event is missing; then the server says that it has forgotten
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One call of the manager. `resource` is the plural, with its subresource."""
+
+    verb: str
+    resource: str
+    path: str
+
+    @property
+    def writes(self) -> bool:
+        """Of gangs: news (Events) and leases are not part of what is decided."""
+        told = self.resource.startswith(("events", "leases"))
+        return self.verb not in ("get", "list", "watch") and not told
+
+    @classmethod
+    def of(cls, request: web.Request) -> Call:
+        """What the path and the method of a request to an API server mean."""
+        parts = request.path.strip("/").split("/")
+        parts = parts[2:] if parts[0] == "api" else parts[3:]
+        if parts[0:1] == ["namespaces"] and len(parts) > 2:
+            parts = parts[2:]
+        plural, name, below = (*parts, "", "", "")[:3]
+        verb = _VERBS.get(request.method, "")
+        if request.method == "PATCH":
+            verb = "apply" if "apply-patch" in request.headers.get("Content-Type", "") else "patch"
+        elif request.method == "GET":
+            verb = "watch" if "watch" in request.query else "get" if name else "list"
+        return cls(verb, f"{plural}/{below}" if below else plural, request.path)
+
+    def __str__(self) -> str:
+        return f"{self.verb} {self.resource}"
+
+
+@dataclass(frozen=True, slots=True)
+class Break:
+    """What happens; to a watch, at its event number `at`."""
+
+    fault: Fault
+    seconds: float = 0.2
+    at: int = 0
+
+
+class Plan(Protocol):
+    """Says what happens to a call. Called in the proxy's thread, in the order of arrival."""
+
+    def judge(self, call: Call) -> Break | None: ...
+
+    def done(self, call: Call) -> None:
+        """The server has answered."""
+
+
+class Calm:
+    """Everything passes."""
+
+    def judge(self, call: Call) -> Break | None:
+        return None
+
+    def done(self, call: Call) -> None: ...
