@@ -197,11 +197,10 @@ def test_only_the_answer_to_what_was_asked_after_the_last_move_counts() -> None:
     turns = Turns()
     assert turns.took(0.0) is None
     first = turns.ask()
-    assert turns.is_open
-    assert turns.took(0.0) is None
+    assert (turns.is_open, turns.took(0.0)) == (True, None)
     admitted = {"status": {"conditions": [{"type": "QuotaReserved", "status": "True"}]}}
     turns.see({**first, "metadata": {**first["metadata"], "name": "turn-0"}, **admitted})
-    assert turns.is_open
+    assert (turns.is_open, turns.took(0.0)) == (True, None)
     turns.see({**first, **admitted})
     assert not turns.is_open
     assert turns.took(0.0) is not None
