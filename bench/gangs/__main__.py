@@ -64,14 +64,24 @@ def _run(arguments: argparse.Namespace, programs: Programs) -> Results:
             turn = number % len(arguments.contenders)
             for contender in (*arguments.contenders[turn:], *arguments.contenders[:turn]):
                 where = f"round {number + 1} of {arguments.rounds}, {case.name}, {contender.name}"
-                found.trials.append(trial.run(case, contender, programs, told=_teller(where)))
-                found.save(file)
-                _say(where, f"{found.trials[-1].throughput:.1f} gangs/s in {found.trials[-1].seconds:.0f} s")
+                _say(where, _try(found, case, contender, programs, where))
                 print(file=sys.stderr)
+                found.save(file)
     for name, measure in _alone(arguments, programs).items():
         found.alone[name] = measure(_teller(name))
         found.save(file)
     return found
+
+
+def _try(found: Results, case: Case, contender: Contender, programs: Programs, where: str) -> str:
+    """One trial into the results. One that does not come about costs itself alone."""
+    try:
+        done = trial.run(case, contender, programs, told=_teller(where))
+    except (StageError, PlaneError) as error:
+        found.failed.append(f"{where}: {str(error).splitlines()[0]}")
+        return f"failed: {error}"
+    found.trials.append(done)
+    return f"{done.throughput:.1f} gangs/s in {done.seconds:.0f} s"
 
 
 def _alone(

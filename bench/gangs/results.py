@@ -18,12 +18,15 @@ from bench.gangs.trial import Trial
 
 @dataclass(slots=True)
 class Results:
-    """`alone`: figures of ours that have no counterpart, by name."""
+    """`alone`: figures of ours that have no counterpart, by name. `failed`: trials whose plane did not come
+    up, and why.
+    """
 
     machine: Machine
     when: str
     trials: list[Trial] = field(default_factory=list)
     alone: dict[str, dict[str, float]] = field(default_factory=dict)
+    failed: list[str] = field(default_factory=list)
 
     def cases(self) -> list[str]:
         return list(dict.fromkeys(trial.case for trial in self.trials))

@@ -56,6 +56,13 @@ def test_what_no_trial_of_a_case_has_is_no_row_of_it() -> None:
     assert "quota-time lost" not in table.markdown(_results())
 
 
+def test_a_trial_that_did_not_come_about_is_told() -> None:
+    found = _results()
+    assert "count nowhere" not in table.markdown(found)
+    found.failed.append("round 1 of 2, burst-10, muster: kube-apiserver: is not ready after 90 s")
+    assert "count nowhere: 1." in table.markdown(found)
+
+
 def test_results_are_read_back_as_they_were_written(tmp_path: Path) -> None:
     before = _results()
     before.save(tmp_path / "results.json")
