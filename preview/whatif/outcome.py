@@ -55,7 +55,8 @@ class Outcome:
     """One side. `used`: by (namespace, LocalQueue), flavor -> GPUs in use. `is_settled` is False where time
     ran out before Kueue was done.
 
-    `unseen`: Workloads that wait behind others in a strict queue, so Kueue said nothing of them.
+    `unseen`: Workloads that wait without a word of Kueue's: behind others in a strict queue, or moved aside
+    with one of their shape that was admitted since.
     """
 
     decisions: Mapping[str, Decision]

@@ -80,7 +80,10 @@ def _verdict(answer: Answer) -> Iterable[Text]:
         if not outcome.is_settled:
             yield (f"Kueue was not done with {side} after {outcome.seconds:.0f} s: this is how far it came.",)
         elif outcome.unseen:
-            yield (f"{outcome.unseen} Workloads of {side} wait in a strict queue behind others, unseen.",)
+            yield (
+                f"Of {outcome.unseen} Workloads of {side} that wait Kueue says nothing: they stand behind "
+                "others in a strict queue, or are just like one that it looked at.",
+            )
     if answer.compression is not None:
         yield (
             f"Jobs were played {answer.compression:g} times as fast as they run; each second that Kueue "
