@@ -15,13 +15,13 @@ LABELS: Final = {
 }
 
 _NOTES: Final = """\
-- Every trial has an etcd, an API server, a Kueue and a cloud of its own on this machine; contenders take turns.
-  The cloud answers each request at once and alike. Both checks have the same Kueue beside them.
+- Every trial has an etcd, an API server, a Kueue and a cloud of its own, on this machine, by turns. The
+  cloud answers each request at once and alike. Both checks have the same Kueue beside them.
 - Times are those of the API server's audit log. Latencies of a burst are those of a queue: all gangs come at
   once. `steady` comes at a rate that both keep up with.
 - Calls, CPU and memory are Kueue's and ours together, without the API server, which takes more than both.
-- Quota-time lost: the share of the quota that gangs held which the cloud had no stock for, while runnable ones
-  waited for it.
+- Quota-time lost: the share of the quota that gangs held which the cloud had no stock for, while others that
+  could run waited for it.
 - Tuned: Kueue's client without a practical bound, 32 Workloads at a time, and a base pause of 5 s after a
   failed request instead of 60 s."""
 
