@@ -400,6 +400,7 @@ class World:
     def check_ready(self, name: str) -> None:
         """The oracle: whatever is admitted stands whole."""
         mine = self._plain(name)
+        assert not mine.placeholders, f"{name} is Ready and placeholders stand where its pods will"
         for ask in mine.gang.asks:
             request = mine.current.get(ask.shape)
             assert request is not None, f"{name} is Ready without a request for {ask.shape}"
