@@ -47,6 +47,8 @@ def _kueue_rules() -> list[Rule]:
     return [
         _rule("kueue.x-k8s.io", ["workloads", "admissionchecks", "resourceflavors", "clusterqueues"], _READ),
         _rule("kueue.x-k8s.io", ["workloads", "workloads/status", "admissionchecks/status"], ["patch"]),
+        # The claims of an elastic gang come off the templates of its cluster.
+        _rule("ray.io", ["rayclusters"], ["get", "patch"]),
         # Owning with blockOwnerDeletion needs this where OwnerReferencesPermissionEnforcement is on.
         _rule("kueue.x-k8s.io", ["workloads/finalizers"], ["update"]),
     ]

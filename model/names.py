@@ -74,6 +74,8 @@ IN_TURN_ANNOTATION: Final = f"{GROUP}/one-by-one"
 # On the pods of a gang and, when the notice is given, on its Workload: when its capacity is taken back.
 LEASE_ENDS_ANNOTATION: Final = f"{GROUP}/lease-ends"
 # On the Workload of a running gang: since when nodes of it are missing.
+# While an elastic gang runs: the attempt whose claims have been taken off its pod templates.
+UNCLAIMED_ANNOTATION: Final = f"{GROUP}/unclaimed"
 NODES_MISSING_ANNOTATION: Final = f"{GROUP}/nodes-missing-since"
 
 PROVISIONING_API_VERSION: Final = "autoscaling.x-k8s.io/v1"

@@ -61,7 +61,30 @@ class Note:
     history: History
 
 
-Action = CreateTemplates | CreateRequest | Hold | Delete | SetEntry | StepOut | StepIn | Steer | Note | Tell
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unclaim:
+    """Take the claims off the pod templates of the gang's RayCluster, and then set `history`.
+
+    With a history only once Kueue has started the cluster: before, there is nothing to take off.
+    """
+
+    selectors: tuple[str, ...]
+    history: History | None = None
+
+
+Action = (
+    CreateTemplates
+    | CreateRequest
+    | Hold
+    | Delete
+    | SetEntry
+    | StepOut
+    | StepIn
+    | Steer
+    | Note
+    | Unclaim
+    | Tell
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

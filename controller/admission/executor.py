@@ -12,7 +12,8 @@ from typing import Any
 
 import msgspec
 
-from controller.admission.actions import Action, Note, SetEntry, Steer, StepIn, StepOut
+from controller.admission.actions import Action, Note, SetEntry, Steer, StepIn, StepOut, Unclaim
+from controller.admission.clusters import WHOLE_RAY_CLUSTER, unclaimed
 from controller.admission.identity import WORKLOAD_UID
 from controller.admission.objects import WHOLE_WORKLOAD, WORKLOAD, Flavors, Workload
 from controller.admission.steering import pod_sets
@@ -67,6 +68,8 @@ class Executor:
                     await self._requests.hold(owner_of(workload), action)
                 case Delete():
                     await self._requests.delete(action)
+                case Unclaim():
+                    workload = await self._unclaim(workload, action)
                 case Tell():
                     self._tell(workload, action)
 
@@ -124,6 +127,20 @@ class Executor:
         if active is not None:
             body["spec"] = {"active": active}
         return self._requests.remember(WORKLOAD, await self._client.merge_patch(WORKLOAD, workload.key, body))
+
+    async def _unclaim(self, workload: Workload, action: Unclaim) -> Workload:
+        """The resourceVersion keeps what the autoscaler writes into the same lists meanwhile."""
+        for owner in workload.metadata.owner_references:
+            if not owner.controller or owner.kind != WHOLE_RAY_CLUSTER.kind:
+                continue
+            key = Key(workload.metadata.namespace, owner.name)
+            cluster = await self._client.get(WHOLE_RAY_CLUSTER, key)
+            if action.history and not cluster.is_started:
+                return workload
+            if (spec := unclaimed(cluster.spec, action.selectors)) is not None:
+                version = {"resourceVersion": cluster.metadata.resource_version}
+                await self._client.merge_patch(WHOLE_RAY_CLUSTER, key, {"metadata": version, "spec": spec})
+        return await self._patch(workload, action.history, active=None) if action.history else workload
 
     async def _create_templates(self, workload: Workload, action: CreateTemplates, flavors: Flavors) -> None:
         whole = await self._client.get(WHOLE_WORKLOAD, workload.key)

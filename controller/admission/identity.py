@@ -14,8 +14,8 @@ WORKLOAD_UID: Final = WORKLOAD_UID_LABEL
 CHECK: Final = f"{GROUP}/check"
 
 
-def attempt(workload: Workload) -> str:
-    """The identity of the present reservation, fit for a label.
+def attempt(workload: Workload, *, tries: int = 0) -> str:
+    """The identity of the present reservation, and of the try within it, fit for a label.
 
     The reservation's time has whole seconds only, and Kueue can evict and reserve again within one: the
     number of evictions, which it counts in the same write, tells such neighbours apart.
@@ -23,9 +23,10 @@ def attempt(workload: Workload) -> str:
     stats = workload.status.scheduling_stats
     evictions = sum(entry.count for entry in stats.evictions) if stats else 0
     since = workload.status.since("QuotaReserved")
-    return digest(workload.metadata.uid, since.isoformat() if since else "", str(evictions))
+    again = (str(tries),) if tries else ()
+    return digest(workload.metadata.uid, since.isoformat() if since else "", str(evictions), *again)
 
 
-def labels(workload: Workload, *, check: str) -> dict[str, str]:
+def labels(workload: Workload, *, check: str, tries: int = 0) -> dict[str, str]:
     """What our informers select on and what leads a clean-up from an orphan back to its Workload."""
-    return {WORKLOAD_UID: workload.metadata.uid, CHECK: check, ATTEMPT: attempt(workload)}
+    return {WORKLOAD_UID: workload.metadata.uid, CHECK: check, ATTEMPT: attempt(workload, tries=tries)}

@@ -16,8 +16,10 @@ Workload that is being evicted; no refusal of what may pass; no write when nothi
 
 from dataclasses import replace
 
+from controller.admission import growth
 from controller.admission.actions import Action, Decision, Note, State, Steer, StepIn, StepOut
 from controller.admission.entry import say, set_entry
+from controller.admission.growth import unclaim
 from controller.admission.objects import PodSetUpdate
 from controller.admission.progress import outside, refused
 from controller.admission.running import while_running
@@ -48,7 +50,7 @@ from model.waiting import OUTSIDE
 def decide(now_is: Situation) -> Decision:
     """The decision for this situation. Deterministic, and quiet where everything is as it should be."""
     if now_is.is_over:
-        return Decision(actions=everything(now_is))
+        return Decision() if now_is.is_stood_on else Decision(actions=everything(now_is))
     if not now_is.workload.spec.active:
         return _while_inactive(now_is)
     if now_is.entry is None and now_is.past.avoid and not now_is.workload.status.holds("QuotaReserved"):
@@ -56,7 +58,7 @@ def decide(now_is: Situation) -> Decision:
     if now_is.entry is None or (now_is.is_leaving and not now_is.is_admitted):
         # Whoever takes over asks anew: what we hold would be held twice, and nobody else would give it back.
         return Decision(actions=everything(now_is))
-    if now_is.past.retry_at is not None or now_is.past.refused:
+    if (now_is.past.retry_at is not None or now_is.past.refused) and not now_is.is_growth:
         # Somebody activated it. Take the note off: a later deactivation by others is not ours.
         afresh = History() if now_is.past.refused else replace(now_is.past, retry_at=None)
         return Decision(actions=(Note(history=afresh),))
@@ -146,11 +148,12 @@ def _cleared(now_is: Situation) -> tuple[Action, ...]:
 
 def _assemble(now_is: Situation, policy: GangPolicy) -> Decision:
     """One step towards a gang that stands whole, or the way back."""
+    if now_is.is_growth and (waits := growth.between_tries(now_is)) is not None:
+        return waits
     if not now_is.gang.asks:
-        return Decision(
-            actions=(*everything(now_is), *set_entry(now_is, State.READY, "nothing to provision"))
-        )
-    match next_step(now_is, policy, since=now_is.quota_since or now_is.now):
+        ready = set_entry(now_is, State.READY, "nothing to provision")
+        return Decision(actions=(*everything(now_is), *ready))
+    match next_step(now_is, policy, since=growth.since(now_is)):
         case Never(reason=reason):
             return _refuse(now_is, reason)
         case Lost(failure=failure, exhausted=exhausted):
@@ -178,7 +181,8 @@ def _ready(now_is: Situation, policy: GangPolicy, promised: tuple[Promise, ...],
     told = (Tell(kind="Normal", reason="GangReady", message=message),) if actions else ()
     # The placeholders go first: a namespace's quota may have no room for them and the gang's own pods.
     freed = deletions((), (), now_is.placeholders)
-    return Decision(actions=(*freed, *surplus(now_is), *actions, *told), wake=limit.at)
+    clean = unclaim(now_is) if actions else ()
+    return Decision(actions=(*freed, *surplus(now_is), *clean, *actions, *told), wake=limit.at)
 
 
 def _handed_over(now_is: Situation, policy: GangPolicy) -> Deadline:
@@ -206,8 +210,10 @@ def _updates(promised: tuple[Promise, ...]) -> tuple[PodSetUpdate, ...]:
 
 
 def _move(now_is: Situation, policy: GangPolicy, failure: str, exhausted: str) -> Decision | None:
-    """Release everything and try the next flavor of the queue at once, where there is one."""
-    wants_next = policy.on_stock_out is OnStockOut.NEXT_FLAVOR and exhausted
+    """Release everything and try the next flavor of the queue at once, where there is one. A growth stays
+    where the rest of its gang runs.
+    """
+    wants_next = policy.on_stock_out is OnStockOut.NEXT_FLAVOR and exhausted and not now_is.is_growth
     following = elsewhere(now_is, policy, exhausted=exhausted) if wants_next else ""
     if not following:
         return None
@@ -222,6 +228,8 @@ def _retreat(now_is: Situation, policy: GangPolicy, failure: str) -> Decision:
     """Release every request and step out of the quota until the next try; after the last one, say so and
     stop.
     """
+    if now_is.is_growth:
+        return growth.retreat(now_is, policy, failure)
     uid = now_is.workload.metadata.uid
     began = min(now_is.quota_since or now_is.now, now_is.now)
     future = next_try(now_is.past, uid=uid, began=began, failure=failure, now=now_is.now, policy=policy.retry)
@@ -242,6 +250,8 @@ def _refuse(now_is: Situation, reason: str) -> Decision:
     Not by the state Rejected: after that, Kueue 0.19.2 never queues a Workload again that a person activates
     (it looks for the reason `Deactivated` and finds `DeactivatedDueToAdmissionCheck`).
     """
+    if now_is.is_growth:
+        return growth.refuse(now_is, reason)
     history = History(refused=reason[:1000])
     told = Tell(kind="Warning", reason="GangRefused", message=refused(history))
     return Decision(actions=(StepOut(history=history), *everything(now_is), told))

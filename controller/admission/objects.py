@@ -146,7 +146,12 @@ class ClusterQueue(Object, frozen=True):
     spec: ClusterQueueSpec = ClusterQueueSpec()
 
 
-OUR_ANNOTATIONS = (f"{GROUP}/", "provreq.kueue.x-k8s.io/")
+OUR_ANNOTATIONS = (
+    f"{GROUP}/",
+    "provreq.kueue.x-k8s.io/",
+    "kueue.x-k8s.io/elastic-job",
+    "kueue.x-k8s.io/workload-slice-",
+)
 
 WORKLOAD = Resource(
     "kueue.x-k8s.io", "v1beta2", "workloads", "Workload", True, Workload, annotation_prefixes=OUR_ANNOTATIONS

@@ -4,7 +4,9 @@ Decides which PodSets ask for capacity of ours and what one of their pods needs 
 that Kueue assigned. Leaves the rest of a gang's way to controller.gangs.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+from typing import Final
 
 from controller.admission.objects import Flavors, PodSet, PodSetAssignment, Workload
 from controller.gangs.demand import Demand, PodNeeds, pod_amounts, pod_needs
@@ -13,15 +15,21 @@ from controller.gangs.split import Gang, split
 from model.gangpolicy import GangPolicy
 from model.pods import Amounts
 
+NONE: Final[Mapping[str, int]] = MappingProxyType({})
 
-def gang(workload: Workload, policy: GangPolicy, flavors: Flavors) -> Gang:
-    """The gang that an admitted-quota Workload makes under the policy. Raises ValueError for a bad
-    quantity.
+
+def gang(
+    workload: Workload, policy: GangPolicy, flavors: Flavors, *, granted: Mapping[str, int] = NONE
+) -> Gang:
+    """The gang that an admitted-quota Workload makes under the policy, less the pods of it that run already.
+    Raises ValueError for a bad quantity.
     """
-    return split(demands(workload, policy, flavors), wishes=workload.metadata.annotations)
+    return split(demands(workload, policy, flavors, granted=granted), wishes=workload.metadata.annotations)
 
 
-def demands(workload: Workload, policy: GangPolicy, flavors: Flavors) -> tuple[Demand, ...]:
+def demands(
+    workload: Workload, policy: GangPolicy, flavors: Flavors, *, granted: Mapping[str, int] = NONE
+) -> tuple[Demand, ...]:
     """The PodSets whose assigned flavor the policy speaks of, in the Workload's order; empty without an
     admission.
     """
@@ -32,16 +40,19 @@ def demands(workload: Workload, policy: GangPolicy, flavors: Flavors) -> tuple[D
     found = []
     for pod_set in workload.spec.pod_sets:
         assignment = assignments.get(pod_set.name)
-        demand = _demand(pod_set, assignment, policy, flavors) if assignment else None
+        less = granted.get(pod_set.name, 0)
+        demand = _demand(pod_set, assignment, policy, flavors, less=less) if assignment else None
         if demand is not None:
             found.append(demand)
     return tuple(found)
 
 
 def _demand(
-    pod_set: PodSet, assignment: PodSetAssignment, policy: GangPolicy, flavors: Flavors
+    pod_set: PodSet, assignment: PodSetAssignment, policy: GangPolicy, flavors: Flavors, *, less: int
 ) -> Demand | None:
-    count = pod_set.count if assignment.count is None else assignment.count
+    # Less than the job wants where Kueue admits a part, more where an elastic one has shrunk meanwhile.
+    whole = pod_set.count if assignment.count is None else min(assignment.count, pod_set.count)
+    count = max(0, whole - less)
     amounts = pod_amounts(pod_set.template.spec)
     resource = next((name for name in policy.managed_resources if amounts.get(name)), "")
     assigned = assignment.flavors.get(resource) or next(iter(sorted(assignment.flavors.values())), "")

@@ -57,11 +57,21 @@ def _most(queue: Queue, pool: str) -> int:
     return queue.most.get(pool, 0) if pool else sum(queue.most.values())
 
 
-def growth(annotations: Mapping[str, str], spec: RayClusterSpec | None, tree: QueueTree) -> Iterator[str]:
-    """A cluster that becomes larger than what was counted when it was admitted."""
+def growth(
+    annotations: Mapping[str, str], spec: RayClusterSpec | None, tree: QueueTree, *, is_alone: bool
+) -> Iterator[str]:
+    """A cluster that becomes larger than what was counted when it was admitted. `is_alone`: no RayJob or
+    RayService makes it; of theirs the templates lie in two objects, and claims cannot be kept out of both.
+    """
     if spec is None:
         return
-    if spec.enable_in_tree_autoscaling and not tree.kai and annotations.get(ELASTIC_ANNOTATION) != "true":
+    grows = spec.enable_in_tree_autoscaling and not tree.kai
+    if grows and not is_alone:
+        yield (
+            "enableInTreeAutoscaling is for a RayCluster of its own, whose growth is queued step by step; "
+            "remove it, or submit to an elastic RayCluster"
+        )
+    elif grows and annotations.get(ELASTIC_ANNOTATION) != "true":
         yield (
             "enableInTreeAutoscaling would let it outgrow what its queue counted; remove it, or set "
             f'annotation {ELASTIC_ANNOTATION}: "true" so that each step is queued'

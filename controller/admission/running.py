@@ -6,13 +6,17 @@ The bookkeeping of earlier attempts ends here.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Final
 
 from controller.admission.actions import Action, Decision, Note, State
 from controller.admission.entry import set_entry
+from controller.admission.growth import LOOK_AGAIN as LOOK_FOR_START
+from controller.admission.growth import is_claimed, unclaim
 from controller.admission.situation import Situation
 from controller.gangs.actions import Tell, deletions
+from controller.gangs.identity import ATTEMPT
 from controller.gangs.lease import first_end
 from controller.gangs.missing import missing
 from controller.gangs.progress import lacks
@@ -43,9 +47,15 @@ def while_running(now_is: Situation) -> Decision:
     told_at = ends - policy.lease_notice if ends and policy.lease_notice else None
     noted = History(
         avoid=now_is.past.avoid,
+        # Part of the name of a growth's requests: it must not change while they are used.
+        tries=now_is.past.tries if now_is.is_growth else 0,
         nodes_missing=since,
         lease_ends=ends if told_at and told_at <= now_is.now else None,
+        unclaimed=now_is.past.unclaimed,
     )
+    if is_claimed(now_is):
+        done = replace(now_is.past, unclaimed=now_is.labels[ATTEMPT])
+        return Decision(actions=(*stale, *unclaim(now_is, history=done)), wake=now_is.now + LOOK_FOR_START)
     wakes = [since + policy.node_loss_grace] if since else []
     wakes += [told_at] if told_at and told_at > now_is.now else []
     # A node that is drained loses its pods without a word to us.

@@ -13,6 +13,7 @@ from controller.admission import identity
 from controller.admission.actions import State
 from controller.admission.objects import CheckEntry, Flavors, Workload
 from controller.admission.podsets import gang
+from controller.admission.slices import is_elastic
 from controller.gangs.attempt import Attempt
 from controller.gangs.identity import ATTEMPT, NEEDS, request_name
 from controller.gangs.line import Place
@@ -35,6 +36,10 @@ class Situation(Attempt):
     """The flavors of its ClusterQueue, by resource group, in the queue's order."""
     pace: timedelta = timedelta(0)
     """How long its next try has to wait for the tries of others."""
+    granted: Mapping[str, int] = field(default_factory=dict)
+    """Pods of an elastic gang that run while this slice of it asks for more, by PodSet."""
+    is_stood_on: bool = False
+    """It is a slice that was replaced, and its pods run under a later one."""
     is_leaving: bool = False
     """No check of ours stays: whoever waits outside the quota is let back in while we are there to do it."""
 
@@ -48,7 +53,7 @@ class Situation(Attempt):
 
     @cached_property
     def gang(self) -> Gang:
-        return gang(self.workload, self.policy or GangPolicy(), self.flavors)
+        return gang(self.workload, self.policy or GangPolicy(), self.flavors, granted=self.granted)
 
     def request_name(self, ask: Ask) -> str:
         uid = self.workload.metadata.uid
@@ -56,11 +61,22 @@ class Situation(Attempt):
 
     @cached_property
     def labels(self) -> Mapping[str, str]:
-        return identity.labels(self.workload, check=self.check)
+        # Only a growth tries again within one reservation.
+        tries = self.past.tries if self.is_growth else 0
+        return identity.labels(self.workload, check=self.check, tries=tries)
 
     def request_labels(self, ask: Ask) -> Mapping[str, str]:
         """With what its flavors say: they can change while it waits."""
         return {**self.labels, NEEDS: ask.needs_digest}
+
+    @property
+    def is_elastic(self) -> bool:
+        return is_elastic(self.workload)
+
+    @property
+    def is_growth(self) -> bool:
+        """A part of its pods runs already: to evict it would stop them."""
+        return bool(self.granted)
 
     @property
     def quota_since(self) -> datetime | None:

@@ -24,9 +24,12 @@ def owner_of(workload: Workload) -> Owner:
 
 
 def merged(template: Mapping[str, Any], demand: Demand, flavors: Flavors) -> Json:
-    """With its flavors' labels and tolerations, limits as requests."""
+    """With its flavors' labels and tolerations, limits as requests, and without a gate that holds its pods
+    back.
+    """
     body: Json = deepcopy(dict(template))
     spec = body.setdefault("spec", {})
+    spec.pop("schedulingGates", None)
     for flavor in _assigned(demand, flavors):
         if flavor.spec.node_labels:
             spec["nodeSelector"] = {**spec.get("nodeSelector", {}), **flavor.spec.node_labels}

@@ -14,6 +14,7 @@ from controller.admission.checks import Checks
 from controller.admission.objects import ClusterQueue, ResourceFlavor, Workload
 from controller.admission.promised import Memory, Promised, Version, is_whole, rank
 from controller.admission.situation import Situation
+from controller.admission.slices import before_it, granted, is_stood_on
 from controller.admission.templates import OWNING_WORKLOAD
 from controller.gangs.demand import Demand
 from controller.gangs.line import Place
@@ -34,6 +35,7 @@ BY_POOL = "pool"
 BY_NODE = "node"
 BY_REQUEST = "request"
 BY_LEASE = "lease"
+BY_REPLACED = "replaced"
 
 
 def workload_key(item: Belonging) -> Key:
@@ -187,6 +189,8 @@ class View:
             flavors={flavor.metadata.name: flavor for flavor in self.flavors.store},
             queue_flavors=self._queue_flavors(workload),
             is_leaving=self.checks.is_leaving(),
+            granted=granted(workload, self.workloads.get),
+            is_stood_on=workload.status.holds("Finished") and is_stood_on(workload, self._later),
             requests=tuple(item for item in requests if mine.items() <= item.metadata.labels.items()),
             templates=tuple(item for item in templates if mine.items() <= item.metadata.labels.items()),
             placeholders=tuple(
@@ -201,6 +205,13 @@ class View:
         queue = self.queues.get(Key("", admission.cluster_queue)) if admission else None
         groups = queue.spec.resource_groups if queue else ()
         return tuple(tuple(flavor.name for flavor in group.flavors) for group in groups)
+
+    def slices_before(self, workload: Workload) -> list[Key]:
+        """The Workloads whose capacity stays or goes with this one."""
+        return [before.key for before in before_it(workload, self.workloads.get)]
+
+    def _later(self, key: Key) -> list[Workload]:
+        return self.workloads.store.by_index(BY_REPLACED, key)
 
     def _belongings(self, key: Key) -> tuple[list[ProvisioningRequest], list[PodTemplate]]:
         return (

@@ -83,7 +83,8 @@ class Reviews:
         return _verdict(job, "Job", list(self._fit(review.namespace, job, job_pieces(job.spec))))
 
     def _ray(self, namespace: str, obj: Object, spec: RayClusterSpec | None) -> Iterator[str]:
-        yield from refusals.growth(obj.metadata.annotations, spec, self._tree())
+        is_alone = isinstance(obj, RayCluster)
+        yield from refusals.growth(obj.metadata.annotations, spec, self._tree(), is_alone=is_alone)
         yield from self._fit(namespace, obj, ray_pieces(spec))
 
     def _fit(self, namespace: str, obj: Object, pieces: Iterable[Piece]) -> Iterator[str]:

@@ -22,11 +22,13 @@ from controller.admission.objects import (
 )
 from controller.admission.observed import look
 from controller.admission.reconciler import GangReconciler, utc_now
+from controller.admission.slices import replaced
 from controller.admission.spaces import Trees
 from controller.admission.view import (
     BY_LEASE,
     BY_NODE,
     BY_POOL,
+    BY_REPLACED,
     BY_REQUEST,
     BY_WORKLOAD,
     View,
@@ -95,7 +97,7 @@ def _gangs(
     judged: Policies,
 ) -> None:
     view = View(
-        workloads=manager.informer(WORKLOAD, indexes={BY_POOL: pools_gathering}),
+        workloads=manager.informer(WORKLOAD, indexes={BY_POOL: pools_gathering, BY_REPLACED: replaced}),
         requests=manager.informer(
             PROVISIONING_REQUEST,
             selection=OURS,
@@ -159,7 +161,7 @@ def _gangs(
             if workload.status.admission_checks or RETRY_AT in workload.metadata.annotations
         ]
 
-    controller.watches(view.workloads, lambda workload: [workload.key])
+    controller.watches(view.workloads, lambda workload: [workload.key, *view.slices_before(workload)])
     controller.watches(view.requests, lambda item: [workload_key(item)])
     controller.watches(view.templates, lambda item: [workload_key(item)])
     controller.watches(view.placeholders, lambda item: [workload_key(item)])

@@ -24,6 +24,7 @@ from model.names import (
     REFUSED_ANNOTATION,
     RETRY_AT_ANNOTATION,
     TRIES_ANNOTATION,
+    UNCLAIMED_ANNOTATION,
 )
 
 RETRY_AT: Final = RETRY_AT_ANNOTATION
@@ -54,6 +55,8 @@ class History:
     """While it runs: since when it lacks nodes."""
     lease_ends: datetime | None = None
     """While it runs: the end of its lease, once that has been announced."""
+    unclaimed: str = ""
+    """While an elastic one runs: the attempt whose claims have been taken off its templates."""
 
 
 def history(held: Object) -> History:
@@ -69,6 +72,7 @@ def history(held: Object) -> History:
         in_turn=notes.get(IN_TURN_ANNOTATION, ""),
         nodes_missing=moment(notes.get(NODES_MISSING_ANNOTATION, "")),
         lease_ends=moment(notes.get(LEASE_ENDS_ANNOTATION, "")),
+        unclaimed=notes.get(UNCLAIMED_ANNOTATION, ""),
     )
 
 
@@ -84,6 +88,7 @@ def annotations(past: History) -> Mapping[str, str | None]:
         IN_TURN_ANNOTATION: past.in_turn or None,
         NODES_MISSING_ANNOTATION: _write(past.nodes_missing),
         LEASE_ENDS_ANNOTATION: _write(past.lease_ends),
+        UNCLAIMED_ANNOTATION: past.unclaimed or None,
     }
 
 

@@ -24,7 +24,7 @@ _KUBERAY = "kuberay-config"
 _MISSING = "a program is missing: build them with `make build`, or set MUSTER_ARTIFACTS"
 _NEEDED = (("etcd", "kube-apiserver", "kueue"), ("kueue-crds", "provisioningrequest-crd", _CHART))
 _WORLD = (
-    ("etcd", "kube-apiserver", "kueue", "kube-controller-manager"),
+    ("etcd", "kube-apiserver", "kueue", "kube-controller-manager", "kuberay"),
     (*_NEEDED[1], _KUBERAY),
 )
 _COLLECTORS = ("garbage-collector-controller", "namespace-controller")
@@ -61,7 +61,7 @@ def world_of(stack: Stack, folder: Path) -> Iterator[World]:
             bare.controllers(plane, programs, _COLLECTORS),
             bare.kueue(plane, programs, config=config, chart=chart) as process,
         ):
-            yield World(plane, stack, process)
+            yield World(plane, stack, process, programs)
 
 
 @pytest.fixture(scope="session")

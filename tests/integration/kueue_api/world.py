@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from components import gang_authority, gang_webhooks
-from localplane.bare import ControlPlane, path_of
+from localplane.bare import ControlPlane, Programs, path_of
 from localplane.bare.process import Process, free_port
 from model import names
 from model.render import gang, queuetree
@@ -52,6 +52,7 @@ class World:
     plane: ControlPlane
     ours: Stack
     kueue: Process
+    programs: Programs
     logs: list[Path] = field(default_factory=list)
 
     def begin(self) -> None:
@@ -123,6 +124,22 @@ class World:
             process.kill()
             self.delete(path_of(configuration))
 
+    @contextmanager
+    def kuberay(self) -> Iterator[None]:
+        """The real KubeRay: it makes the pods of Ray clusters, which nobody here runs."""
+        health = free_port()
+        argv = [self.programs.program("kuberay"), "--metrics-addr=0", "--enable-leader-election=false"]
+        argv += [f"--health-probe-bind-address=127.0.0.1:{health}"]
+        environment = {**os.environ, "KUBECONFIG": str(self.plane.kubeconfig())}
+        log = self.plane.folder / "kuberay.log"
+        process = Process("kuberay", argv, log=log, environment=environment)
+        process.start()
+        try:
+            process.await_(lambda: _is_ready(health), seconds=180)
+            yield
+        finally:
+            process.kill()
+
     def is_active(self, check: str) -> bool:
         return holds(self.plane.call("GET", f"{KUEUE}/admissionchecks/{check}"), "Active")
 
@@ -170,9 +187,13 @@ class World:
         return found
 
     def workload(self, name: str) -> Object | None:
-        """The newest Workload of the job of this name."""
+        """The Workload of the job of this name; of an elastic one, the slice that lives."""
         owned = (each for each in self.items(WORKLOADS) if name in owners(each))
-        return max(owned, key=lambda each: int(each["metadata"]["resourceVersion"]), default=None)
+
+        def rank(each: Object) -> tuple[bool, int]:
+            return not holds(each, "Finished"), int(each["metadata"]["resourceVersion"])
+
+        return max(owned, key=rank, default=None)
 
     def uid(self, name: str) -> str:
         return str((self.workload(name) or {"metadata": {"uid": ""}})["metadata"]["uid"])

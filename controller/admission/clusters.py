@@ -1,0 +1,77 @@
+"""The RayCluster of an elastic gang, whole: its pod templates must hold no claim.
+
+When Kueue starts a job it writes the claims of our check into the job's pod templates, and there they stay.
+Pods of a later growth would be born with the claim of the first request: Kueue leaves such pods behind their
+gate for ever, and after an eviction it can start the job no more, because the next claim contradicts the old
+(pkg/controller/elasticjobs, pkg/podset of Kueue 0.19.2). Taken off the templates, the claims of each growth
+come to its pods from the Workload, when Kueue lifts their gate. Decides what is taken off; pure.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from msgspec import field
+
+from controller.kube.resource import Object, Resource
+from model.names import CLASS_ANNOTATION, CONSUME_ANNOTATION, LEASE_ENDS_ANNOTATION
+
+Json = dict[str, Any]
+
+CLAIMS: Final = (CONSUME_ANNOTATION, CLASS_ANNOTATION, LEASE_ENDS_ANNOTATION)
+
+
+class WholeRayCluster(Object, frozen=True):
+    """As it lies in the cluster, with every field: a list is written back whole."""
+
+    spec: Json = field(default_factory=dict)
+
+    @property
+    def is_started(self) -> bool:
+        return self.spec.get("suspend") is False
+
+
+WHOLE_RAY_CLUSTER: Final = Resource("ray.io", "v1", "rayclusters", "RayCluster", True, WholeRayCluster)
+
+
+def unclaimed(spec: Mapping[str, Any], selectors: Iterable[str]) -> Json | None:
+    """The merge patch of a spec whose templates carry claims; None where none does. `selectors`: the node
+    labels that pin pods to a lease.
+    """
+    pins = tuple(selectors)
+    head = spec.get("headGroupSpec") or {}
+    groups = spec.get("workerGroupSpecs") or []
+    cleaned = [{**group, "template": _cleaned(group.get("template") or {}, pins)} for group in groups]
+    patch: Json = {}
+    if cleaned != groups:
+        patch["workerGroupSpecs"] = cleaned
+    template = head.get("template") or {}
+    if (clean := _cleaned(template, pins)) != template:
+        patch["headGroupSpec"] = {"template": _removals(template, clean)}
+    return patch or None
+
+
+def _cleaned(template: Json, pins: tuple[str, ...]) -> Json:
+    meta, spec = template.get("metadata") or {}, template.get("spec") or {}
+    found = dict(template)
+    if any(key in (meta.get("annotations") or {}) for key in CLAIMS):
+        found["metadata"] = {**meta, "annotations": _without(meta["annotations"], CLAIMS)}
+    if any(key in (spec.get("nodeSelector") or {}) for key in pins):
+        found["spec"] = {**spec, "nodeSelector": _without(spec["nodeSelector"], pins)}
+    return found
+
+
+def _without(values: Mapping[str, Any], keys: Iterable[str]) -> Json:
+    gone = frozenset(keys)
+    return {key: value for key, value in values.items() if key not in gone}
+
+
+def _removals(before: Json, after: Json) -> Json:
+    """A merge patch removes a key by null: a map cannot be replaced in one."""
+    patch: Json = {}
+    for key in ("metadata", "spec"):
+        name = "annotations" if key == "metadata" else "nodeSelector"
+        had = (before.get(key) or {}).get(name) or {}
+        has = (after.get(key) or {}).get(name) or {}
+        if gone := had.keys() - has.keys():
+            patch[key] = {name: dict.fromkeys(sorted(gone))}
+    return patch

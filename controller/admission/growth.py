@@ -1,0 +1,90 @@
+"""What to do about an elastic gang that grows, beside what is done about every gang.
+
+Decides how a growth fails. The slice that grows holds the quota of the whole gang, and the pods that run
+already would stop with it if it were evicted or deactivated (Kueue suspends the cluster). So a growth that
+fails gives its requests back, keeps its quota and stays Pending until it tries again: what runs is not
+touched. It ends when the cluster asks for less, which Kueue writes into the same slice.
+"""
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Final
+
+from controller.admission.actions import Action, Decision, Note, Unclaim
+from controller.admission.entry import say
+from controller.admission.situation import Situation
+from controller.gangs.actions import Tell
+from controller.gangs.assembly import everything
+from controller.gangs.identity import ATTEMPT
+from controller.gangs.retry import History, next_try
+from model.gangpolicy import GangPolicy, format_duration
+from model.waiting import clock
+
+LOOK_AGAIN: Final = timedelta(seconds=5)
+"""Until the cluster of an elastic gang is started: no news of ours tells it."""
+
+
+def unclaim(now_is: Situation, *, history: History | None = None) -> tuple[Unclaim, ...]:
+    """An elastic gang's pods get their claims one growth at a time: its templates must hold none."""
+    if not now_is.is_elastic:
+        return ()
+    flavors = now_is.policy.flavors if now_is.policy else ()
+    pins = {pin.key for flavor in flavors for pin in flavor.node_selector_from_details}
+    return (Unclaim(selectors=tuple(sorted(pins)), history=history),)
+
+
+def is_claimed(now_is: Situation) -> bool:
+    """It runs, and its templates have not been looked at since it was started."""
+    return now_is.is_elastic and now_is.past.unclaimed != now_is.labels[ATTEMPT]
+
+
+def between_tries(now_is: Situation) -> Decision | None:
+    """A growth that has failed and waits; None where there is nothing to wait for."""
+    past = now_is.past
+    if not now_is.gang.asks:
+        return None  # It asks for no more: the next step says so.
+    if past.refused:
+        return Decision(actions=(*everything(now_is), *say(now_is, _refused(past))))
+    if past.retry_at is None or now_is.now >= past.retry_at:
+        return None
+    return Decision(actions=(*everything(now_is), *say(now_is, _waits(past))), wake=past.retry_at)
+
+
+def since(now_is: Situation) -> datetime:
+    """When the present try began: the deadlines of a growth run anew with each, its quota stays."""
+    began = (now_is.past.retry_at if now_is.is_growth else None) or now_is.quota_since
+    return began or now_is.now
+
+
+def retreat(now_is: Situation, policy: GangPolicy, failure: str) -> Decision:
+    """Give the growth's requests back, and try again later."""
+    past = now_is.past
+    began = min(now_is.quota_since or now_is.now, now_is.now)
+    uid = now_is.workload.metadata.uid
+    future = next_try(past, uid=uid, began=began, failure=failure, now=now_is.now, policy=policy.retry)
+    if future is None:
+        given = f"gave up after {past.tries + 1} tries in {format_duration(policy.retry.deadline)}"
+        return refuse(now_is, f"{given}; last: {failure}")
+    return _end(now_is, future, "GrowthReleased", _waits(future))
+
+
+def refuse(now_is: Situation, reason: str) -> Decision:
+    """No try can help this growth."""
+    history = replace(now_is.past, refused=reason[:1000], retry_at=None)
+    return _end(now_is, history, "GrowthRefused", _refused(history))
+
+
+def _end(now_is: Situation, history: History, reason: str, message: str) -> Decision:
+    told = Tell(kind="Warning", reason=reason, message=message)
+    actions: tuple[Action, ...] = (Note(history=history), *everything(now_is), *say(now_is, message), told)
+    return Decision(actions=actions, wake=history.retry_at)
+
+
+def _waits(past: History) -> str:
+    when = f" at {clock(past.retry_at)}" if past.retry_at else ""
+    why = f" ({past.last_failure})" if past.last_failure else ""
+    return f"cannot grow yet{why}; what runs goes on; try {past.tries + 1}{when}"
+
+
+def _refused(past: History) -> str:
+    return f"cannot grow: {past.refused}. What runs goes on. Fix: ask for fewer replicas"

@@ -1,0 +1,196 @@
+"""A RayCluster grows and shrinks: each growth is a gang of its own, and what runs is never touched by one.
+
+The real Kueue, KubeRay and manager; the Ray autoscaler is this test, which writes `replicas` as it does. Pods
+are made and run nowhere: whether they may be scheduled is whether Kueue has lifted their gate.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from model import names
+from tests.integration.kueue_api.objects import apply, wait_for
+from tests.integration.kueue_api.world import CLUSTERS, KUEUE, MERGE, REQUESTS, TEAM, World, is_ours, pod
+
+_NAME: Final = "elastic"
+_GATE: Final = "kueue.x-k8s.io/elastic-job"
+_GATED: Final = "gated"
+_QUEUE: Final = f"{KUEUE}/namespaces/{TEAM}/localqueues/default"
+
+
+def test_each_growth_is_gated_as_its_own_gang_and_a_failed_one_touches_nothing(world: World) -> None:
+    with world.kuberay(), world.manager():
+        apply(world.plane, _cluster())
+        first = _asked(world)
+        assert _count(first) == 1
+        world.provision(first)
+        world.wait_until_runs(_NAME)
+        wait_for("its worker may be scheduled", lambda: _released(world) == {first["metadata"]["name"]: 1})
+        wait_for("its templates hold no claim", lambda: not _claims(world))
+        running = _uids(world)
+
+        # It grows, and the cloud has nothing.
+        _scale(world, 3)
+        failed = _asked(world, but=first)
+        assert _count(failed) == 2, "what runs is not bought again"
+        wait_for("its new pods are there", lambda: len(_uids(world)) == 4)
+        world.answer(failed, "Failed")
+        wait_for("it is told", lambda: "cannot grow yet" in world.entry(_NAME).get("message", ""))
+        assert _released(world) == {first["metadata"]["name"]: 1}
+        assert running <= _uids(world)
+        assert _is_up(world)
+
+        # It tries again by itself, and the cloud has two nodes.
+        second = _asked(world, but=first, and_but=failed)
+        assert _count(second) == 2
+        assert _uid(first) in _live(world), "the first request is what the running part stands on"
+        world.provision(second)
+        world.wait_until_runs(_NAME)
+        grown = {first["metadata"]["name"]: 1, second["metadata"]["name"]: 2}
+        wait_for("its new pods may be scheduled with their own claim", lambda: _released(world) == grown)
+        assert running <= _uids(world)
+
+        # It shrinks and grows again.
+        _scale(world, 1, without=second["metadata"]["name"])
+        wait_for("two are gone", lambda: len(_uids(world)) == 2)
+        assert _is_up(world)
+        _scale(world, 2)
+        third = _asked(world, but=first, and_but=second)
+        assert _count(third) == 1
+        world.provision(third)
+        world.wait_until_runs(_NAME)
+
+        # It is evicted as a whole and comes back as a whole: all is asked for anew, and it can be started.
+        _stop(world, "HoldAndDrain")
+        wait_for("it has stopped", lambda: not _is_up(world) and not world.holds(_NAME, "QuotaReserved"))
+        wait_for("all is given back", lambda: not _live(world))
+        _stop(world, "None")
+        again = _asked(world)
+        assert _count(again) == 2
+        world.provision(again)
+        world.wait_until_runs(_NAME)
+        wait_for("it is started", lambda: _is_up(world))
+
+
+def test_a_growth_that_is_taken_back_gives_its_request_back(world: World) -> None:
+    with world.kuberay(), world.manager():
+        apply(world.plane, _cluster())
+        first = _asked(world)
+        world.provision(first)
+        world.wait_until_runs(_NAME)
+        wait_for("its templates hold no claim", lambda: not _claims(world))
+        _scale(world, 2)
+        _asked(world, but=first)
+        wait_for("its pods are there", lambda: len(_uids(world)) == 3)
+        _scale(world, 1, without=_GATED)
+        wait_for("only the first is left", lambda: _live(world) == {_uid(first)})
+        world.wait_until_runs(_NAME)
+        assert _is_up(world)
+
+
+def _cluster() -> dict[str, Any]:
+    labels = {names.QUEUE_LABEL: "default", names.PRIORITY_LABEL: "prod"}
+    small = {"requests": {"cpu": "50m", "memory": "64Mi"}, "limits": {"cpu": "50m", "memory": "64Mi"}}
+    head = pod("cpu") | {"tolerations": []}
+    head["containers"][0]["resources"] = small
+    workers = {"groupName": "l4", "replicas": 1, "minReplicas": 0, "maxReplicas": 4}
+    return {
+        "apiVersion": "ray.io/v1",
+        "kind": "RayCluster",
+        "metadata": {"name": _NAME, "namespace": TEAM, "labels": labels, "annotations": {_GATE: "true"}},
+        "spec": {
+            "suspend": True,
+            "rayVersion": "2.54.0",
+            "enableInTreeAutoscaling": True,
+            "autoscalerOptions": {"resources": small},
+            "headGroupSpec": {"rayStartParams": {}, "template": {"spec": head}},
+            "workerGroupSpecs": [workers | {"rayStartParams": {}, "template": {"spec": pod("l4")}}],
+        },
+    }
+
+
+def _asked(world: World, *, but: dict[str, Any] | None = None, and_but: Any = None) -> dict[str, Any]:
+    """The request of the slice that lives, once there is one that is none of those."""
+    known = {_uid(one) for one in (but, and_but) if one}
+
+    def new() -> list[dict[str, Any]]:
+        return [one for one in world.asked(_NAME) if _uid(one) not in known]
+
+    (found,) = wait_for("it has asked", new)
+    return dict(found)
+
+
+def _live(world: World) -> set[str]:
+    """The requests of every slice."""
+    slices = [each["metadata"]["uid"] for each in world.items(f"{KUEUE}/namespaces/{TEAM}/workloads")]
+    found = world.items(REQUESTS)
+    return {_uid(one) for one in found if any(is_ours(one, uid) for uid in slices)}
+
+
+def _uid(item: dict[str, Any]) -> str:
+    return str(item["metadata"]["uid"])
+
+
+def _count(request: dict[str, Any]) -> int:
+    return sum(each["count"] for each in request["spec"]["podSets"])
+
+
+def _scale(world: World, replicas: int, *, without: str = "") -> None:
+    """As the Ray autoscaler does, which names the pods that go: here those that consume a request."""
+    at = f"{CLUSTERS}/{_NAME}"
+    gone = [each["metadata"]["name"] for each in _pods(world) if without and _claim(each) == without]
+    first = "/spec/workerGroupSpecs/0"
+    change = [
+        {"op": "replace", "path": f"{first}/replicas", "value": replicas},
+        {"op": "add", "path": f"{first}/scaleStrategy", "value": {"workersToDelete": gone}},
+    ]
+    world.plane.call("PATCH", at, change, content_type="application/json-patch+json")
+
+
+def _spec(world: World) -> dict[str, Any]:
+    found: dict[str, Any] = world.plane.call("GET", f"{CLUSTERS}/{_NAME}")["spec"]
+    return found
+
+
+def _is_up(world: World) -> bool:
+    return _spec(world)["suspend"] is False
+
+
+def _claims(world: World) -> bool:
+    spec = _spec(world)
+    templates = [spec["headGroupSpec"]["template"], *(each["template"] for each in spec["workerGroupSpecs"])]
+    return any(
+        names.CONSUME_ANNOTATION in str(each) or names.GKE_LEASE_LABEL in str(each) for each in templates
+    )
+
+
+def _pods(world: World) -> list[dict[str, Any]]:
+    found = world.items(f"/api/v1/namespaces/{TEAM}/pods")
+    return [each for each in found if "deletionTimestamp" not in each["metadata"]]
+
+
+def _uids(world: World) -> set[str]:
+    return {_uid(each) for each in _pods(world)}
+
+
+def _claim(each: dict[str, Any]) -> str:
+    """The request that a pod consumes, _GATED while it may not be scheduled; empty for the head."""
+    if each["metadata"]["labels"].get("ray.io/node-type") == "head":
+        return ""
+    if each["spec"].get("schedulingGates"):
+        return _GATED
+    return str((each["metadata"].get("annotations") or {}).get(names.CONSUME_ANNOTATION, ""))
+
+
+def _released(world: World) -> dict[str, int]:
+    """Workers that may be scheduled, by the request that they consume and are pinned to."""
+    found: dict[str, int] = {}
+    for each in _pods(world):
+        claimed = _claim(each)
+        if claimed and each["spec"]["nodeSelector"].get(names.GKE_LEASE_LABEL) == claimed:
+            found[claimed] = found.get(claimed, 0) + 1
+    return found
+
+
+def _stop(world: World, policy: str) -> None:
+    world.plane.call("PATCH", _QUEUE, {"spec": {"stopPolicy": policy}}, content_type=MERGE)

@@ -1,0 +1,208 @@
+"""An elastic gang that grows: what of it is asked for, how a growth fails, and what stands on what."""
+
+import dataclasses
+from collections.abc import Mapping
+from datetime import timedelta
+
+import msgspec
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controller.admission.actions import Decision, Note, SetEntry, State, StepOut, Unclaim
+from controller.admission.clusters import CLAIMS, unclaimed
+from controller.admission.machine import decide
+from controller.admission.objects import EvictionCount, SchedulingStats, Workload
+from controller.admission.situation import Situation
+from controller.admission.slices import ELASTIC, REPLACES, granted, is_stood_on
+from controller.gangs.actions import CreateRequest, Delete, Tell
+from controller.gangs.retry import history
+from controller.kube.resource import Key
+from model.names import CONSUME_ANNOTATION, GKE_LEASE_LABEL
+from tests.unit.admission.gang_world import START, World, with_condition, workload
+
+replace = msgspec.structs.replace
+PIECES = {"head": ("cpu", 1), "main": ("l4", 3)}
+
+
+def conditioned(made: Workload, kind: str, status: str) -> Workload:
+    conditions = with_condition(made.status.conditions, kind, status, START)
+    return replace(made, status=replace(made.status, conditions=conditions))
+
+
+def a_slice(
+    name: str, count: int, *, before: str = "", admitted: bool = False, finished: bool = False
+) -> Workload:
+    made = workload(name, {"head": ("cpu", 1), "main": ("l4", count)})
+    notes = {ELASTIC: "true", **({REPLACES: f"{made.metadata.namespace}/{before}"} if before else {})}
+    made = replace(made, metadata=replace(made.metadata, annotations=notes))
+    for kind, holds in (("Admitted", admitted), ("Finished", finished)):
+        made = conditioned(made, kind, "True") if holds else made
+    return made
+
+
+def among(*slices: Workload) -> Mapping[Key, Workload]:
+    return {each.key: each for each in slices}
+
+
+def later(slices: Mapping[Key, Workload], key: Key) -> list[Workload]:
+    wanted = f"{key.namespace}/{key.name}"
+    return [each for each in slices.values() if each.metadata.annotations.get(REPLACES) == wanted]
+
+
+def test_what_the_last_admitted_slice_has_is_not_asked_for_again() -> None:
+    first = a_slice("one", 1, admitted=True, finished=True)
+    given_up = a_slice("two", 2, before="one", finished=True)
+    third = a_slice("three", 4, before="two")
+    find = among(first, given_up, third).get
+    assert granted(first, find) == {}
+    assert granted(given_up, find) == {"head": 1, "main": 1}
+    assert granted(third, find) == {"head": 1, "main": 1}
+
+
+def test_after_an_eviction_everything_is_asked_for() -> None:
+    first = a_slice("one", 1, admitted=True, finished=True)
+    second = a_slice("two", 2, before="one")
+    stats = SchedulingStats(evictions=(EvictionCount(count=1),))
+    evicted = replace(second, status=replace(second.status, scheduling_stats=stats))
+    assert granted(evicted, among(first, evicted).get) == {}
+    told = conditioned(second, "Evicted", "False")
+    assert granted(told, among(first, told).get) == {}
+
+
+def test_a_replaced_slice_is_kept_while_a_later_one_lives() -> None:
+    first = a_slice("one", 1, admitted=True, finished=True)
+    second = a_slice("two", 2, before="one", finished=True)
+    third = a_slice("three", 3, before="two")
+    slices = among(first, second, third)
+    assert is_stood_on(first, lambda key: later(slices, key))
+    assert not is_stood_on(second, lambda key: later(slices, key)), "it never had its capacity"
+    evicted = among(first, second, conditioned(third, "Evicted", "True"))
+    assert not is_stood_on(first, lambda key: later(evicted, key))
+    alone = among(first)
+    assert not is_stood_on(first, lambda key: later(alone, key))
+
+
+@given(st.lists(st.sampled_from(["a", "b", "c"]), min_size=1, max_size=3, unique=True))
+def test_a_ring_of_slices_ends(ring: list[str]) -> None:
+    slices = among(
+        *(
+            a_slice(name, 1, before=ring[index - 1], finished=True, admitted=name == "a")
+            for index, name in enumerate(ring)
+        )
+    )
+    for each in slices.values():
+        granted(each, slices.get)
+        assert not is_stood_on(each, lambda key: later(slices, key))
+
+
+def growing(count: int = 3, has: int = 1, stock: int = 0) -> World:
+    """A slice with quota whose gang has some of its pods."""
+    world = World(stock={"l4": stock}, runtime=timedelta(days=30))
+    world.submit("a", {"head": ("cpu", 1), "main": ("l4", count)})
+    notes = {ELASTIC: "true"}
+    meta = replace(world.workloads["a"].metadata, annotations=notes)
+    world.workloads["a"] = replace(world.workloads["a"], metadata=meta)
+    plain = world._plain
+
+    def with_slices(name: str) -> Situation:
+        return dataclasses.replace(plain(name), granted={"head": 1, "main": has})
+
+    world._plain = with_slices  # type: ignore[method-assign]
+    world.kueue()
+    return world
+
+
+def carried_out(world: World) -> Decision:
+    decision = decide(world.situation("a"))
+    for action in decision.actions:
+        if not isinstance(action, Unclaim):
+            world._carry_out("a", action)
+    return decision
+
+
+def test_a_growth_asks_for_what_it_lacks() -> None:
+    world = growing(count=3, has=1)
+    (asked,) = (action for action in carried_out(world).actions if isinstance(action, CreateRequest))
+    assert asked.ask.count == 2
+
+
+def test_a_growth_that_fails_gives_back_its_own_and_never_leaves_the_quota() -> None:
+    world = growing()
+    carried_out(world)
+    (first,) = world.requests
+    world.answer(first, "Failed", reason="OutOfStock")
+    decision = carried_out(world)
+    assert not [action for action in decision.actions if isinstance(action, StepOut)]
+    assert {action.kind for action in decision.actions if isinstance(action, Delete)} >= {
+        "ProvisioningRequest"
+    }
+    (entry,) = (action for action in decision.actions if isinstance(action, SetEntry))
+    assert entry.state is State.PENDING
+    assert "what runs goes on" in entry.message
+    assert [action.reason for action in decision.actions if isinstance(action, Tell)] == ["GrowthReleased"]
+    past = history(world.workloads["a"])
+    assert past.retry_at is not None
+    assert decide(world.situation("a")).is_quiet
+    assert decide(world.situation("a")).wake == past.retry_at
+
+    world.now = past.retry_at
+    while not world.requests:
+        assert not carried_out(world).is_quiet
+    (second,) = world.requests
+    assert second != first, "a request that has failed is not waited for again"
+
+
+def test_a_growth_that_can_never_be_had_stays_and_says_what_helps() -> None:
+    world = growing(count=3)
+    carried_out(world)
+    assert world.requests
+    for _ in range(2000):
+        past = history(world.workloads["a"])
+        if past.refused:
+            break
+        for name in list(world.requests):
+            world.answer(name, "Failed", reason="OutOfStock")
+        carried_out(world)
+        world.now = max(world.now, past.retry_at or world.now) + timedelta(seconds=1)
+    decision = decide(world.situation("a"))
+    assert not world.requests
+    assert not [action for action in decision.actions if isinstance(action, StepOut | Note)]
+    assert world.workloads["a"].spec.active
+    entry = world.workloads["a"].entry("gang")
+    assert entry is not None
+    assert "Fix: ask for fewer replicas" in entry.message
+
+
+def test_a_growth_that_is_taken_back_is_ready_at_once() -> None:
+    world = growing(count=1, has=1)
+    (entry,) = (action for action in carried_out(world).actions if isinstance(action, SetEntry))
+    assert (entry.state, entry.message) == (State.READY, "nothing to provision")
+
+
+def test_a_replaced_slice_that_runs_on_is_not_given_back() -> None:
+    world = growing()
+    carried_out(world)
+    world.workloads["a"] = conditioned(world.workloads["a"], "Finished", "True")
+    over = world.situation("a")
+    assert [action for action in decide(over).actions if isinstance(action, Delete)]
+    assert decide(dataclasses.replace(over, is_stood_on=True)).is_quiet
+
+
+def test_claims_come_off_the_templates_and_nothing_else() -> None:
+    notes = dict.fromkeys(CLAIMS, "x")
+    template = {
+        "metadata": {"annotations": {**notes, "own": "1"}, "labels": {"a": "b"}},
+        "spec": {"nodeSelector": {GKE_LEASE_LABEL: "x", "pool": "l4"}, "containers": [{"name": "ray"}]},
+    }
+    group = {"groupName": "main", "replicas": 3, "template": template}
+    spec = {"headGroupSpec": {"template": template}, "workerGroupSpecs": [group]}
+    patch = unclaimed(spec, [GKE_LEASE_LABEL])
+    assert patch is not None
+    (clean,) = patch["workerGroupSpecs"]
+    assert clean["replicas"] == 3
+    assert clean["template"]["metadata"] == {"annotations": {"own": "1"}, "labels": {"a": "b"}}
+    assert clean["template"]["spec"]["nodeSelector"] == {"pool": "l4"}
+    head = patch["headGroupSpec"]["template"]
+    assert head["metadata"]["annotations"][CONSUME_ANNOTATION] is None
+    assert head["spec"] == {"nodeSelector": {GKE_LEASE_LABEL: None}}
+    assert unclaimed({**spec, **patch, "headGroupSpec": {}}, [GKE_LEASE_LABEL]) is None
