@@ -31,8 +31,13 @@ def test_pods_are_made_and_deleted_only_where_nodes_are_held() -> None:
 
 def test_neither_scheduler_gives_rights_on_the_other_ones_kinds() -> None:
     groups = {scheduler: {group for group, _ in granted(scheduler)} for scheduler in Scheduler}
-    assert not {"scheduling.run.ai", "ray.io"} & groups[Scheduler.KUEUE]
+    assert "scheduling.run.ai" not in groups[Scheduler.KUEUE]
     assert "kueue.x-k8s.io" not in groups[Scheduler.KAI]
+
+
+def test_with_kueue_a_ray_cluster_is_changed_for_its_claims_alone() -> None:
+    rights = {key: verbs for key, verbs in granted(Scheduler.KUEUE).items() if key[0] == "ray.io"}
+    assert rights == {("ray.io", "rayclusters"): {"get", "patch"}}
 
 
 def test_queues_are_never_written() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from localplane import bare
-from localplane.bare import ControlPlane
+from localplane.bare import ControlPlane, Programs
 from localplane.bare.kueue import define
 from model import gangpolicy, names, queuetree
 from model.render import kueue
@@ -46,22 +46,26 @@ def kueue_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPl
 
 @contextmanager
 def world_of(stack: Stack, folder: Path) -> Iterator[World]:
-    """A plane of its own for this stack: Kueue with its webhooks and the Ray kinds, a garbage collector, and
-    the kinds of ours. Nothing of the stack is there yet.
-    """
+    """A plane of its own for this stack, with Kueue and its webhooks. Nothing of the stack is there yet."""
+    config = kueue.manager_config(stack)
+    with bare_of(folder) as (plane, programs):
+        chart = programs.assets[_CHART]
+        with bare.kueue(plane, programs, config=config, chart=chart) as process:
+            yield World(plane, stack, process, programs)
+
+
+@contextmanager
+def bare_of(folder: Path) -> Iterator[tuple[ControlPlane, Programs]]:
+    """A plane of its own with all kinds on it, ours too, and what collects garbage and ends namespaces."""
     programs = bare.found(*_WORLD)
     if programs is None:
         pytest.skip(_MISSING)
-    config, chart = kueue.manager_config(stack), programs.assets[_CHART]
     with bare.control_plane(folder, programs) as plane:
         define(plane, programs)
         plane.define([gangpolicy.crd(), queuetree.crd(), *programs.kinds(_KUBERAY, below="crd/bases")])
         apply(plane, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": names.SYSTEM_NAMESPACE}})
-        with (
-            bare.controllers(plane, programs, _COLLECTORS),
-            bare.kueue(plane, programs, config=config, chart=chart) as process,
-        ):
-            yield World(plane, stack, process, programs)
+        with bare.controllers(plane, programs, _COLLECTORS):
+            yield plane, programs
 
 
 @pytest.fixture(scope="session")

@@ -251,6 +251,16 @@ def test_what_fits_its_queue_passes() -> None:
     assert judge(KUEUE, "raycluster", _autoscaling("true")) == Allow()
 
 
+def test_only_a_ray_cluster_of_its_own_may_grow() -> None:
+    obj = body("rayjob", **{names.QUEUE_LABEL: "gpus"})
+    obj["metadata"]["annotations"] = {"kueue.x-k8s.io/elastic-job": "true"}
+    assert judge(KUEUE, "rayjob", obj) == Allow()
+    obj["spec"]["rayClusterSpec"]["enableInTreeAutoscaling"] = True
+    verdict = judge(KUEUE, "rayjob", obj)
+    assert isinstance(verdict, Deny)
+    assert "submit to an elastic RayCluster" in verdict.message
+
+
 def test_kai_takes_no_submitter_pod() -> None:
     obj = body("rayjob", **{names.KAI_QUEUE_LABEL: "leaf"})
     assert judge(KAI, "rayjob", obj) == Allow()
