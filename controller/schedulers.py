@@ -7,16 +7,23 @@ something else later, the process ends and Kubernetes starts it anew.
 
 import asyncio
 
+import structlog
+
 from controller.admission import wiring as kueue
 from controller.gangs.objects import GANG_POLICY, GangPolicyObject
 from controller.kai import wiring as kai
-from controller.kube.errors import NotFound
+from controller.kube.client import Client
+from controller.kube.errors import KubeError, NotFound
 from controller.kube.resource import Key
 from controller.runtime.informer import Informer
 from controller.runtime.manager import Manager
 from model import names
 
 _POLICY = Key("", names.GANG_POLICY)
+
+PATIENCE = 20.0
+"""Seconds; then the process ends, because its probes are not answered before it knows what it is."""
+PAUSE = 1.0
 
 
 class SchedulerChanged(Exception):
@@ -27,13 +34,27 @@ async def setup(manager: Manager) -> None:
     """Register the reconcilers of the stack's scheduler. Without a policy it is Kueue: its checks say then
     what is missing.
     """
-    try:
-        is_kai = schedules_with_kai(await manager.reader.get(GANG_POLICY, _POLICY))
-    except NotFound:
-        is_kai = False
+    is_kai = await is_kais(manager.reader)
     policies = manager.informer(GANG_POLICY)
     (kai.setup if is_kai else kueue.setup)(manager, policies)
     manager.service("scheduler of the stack", lambda: _until_changed(policies, is_kai))
+
+
+async def is_kais(reader: Client) -> bool:
+    """What the policy says. A server that does not answer is asked again for a while: a process that ends is
+    started anew after a pause that grows to minutes.
+    """
+    give_up = asyncio.get_running_loop().time() + PATIENCE
+    while True:
+        try:
+            return schedules_with_kai(await reader.get(GANG_POLICY, _POLICY))
+        except NotFound:
+            return False
+        except KubeError as error:
+            if asyncio.get_running_loop().time() >= give_up:
+                raise
+            structlog.get_logger("schedulers").warning("the policy cannot be read yet", error=str(error))
+        await asyncio.sleep(PAUSE)
 
 
 def schedules_with_kai(policy: GangPolicyObject) -> bool:
