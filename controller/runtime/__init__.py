@@ -31,26 +31,26 @@ How to write a reconciler:
                                  reason="Requested", action="Provision", note="asked for 2 nodes")
             return RequeueAfter(30.0)                  # or None: only when something changes
 
-        manager.controller("workload", reconcile, workers=8) \\
+        manager.controller("workload", reconcile, workers=8, about=workloads) \\
             .watches(workloads, lambda w: [w.key]) \\
             .watches(requests, lambda r: [Key(r.metadata.namespace, owner_of(r))])
 
 What holds:
 - `reconcile` is never run twice at a time for one key, and runs on the leader only. At the start of leading
-every cached
-  object is enqueued once; deletions seen by nobody leave no key behind, so let owner references do the
-  clean-up.
+  every cached object is enqueued once; deletions seen by nobody leave no key behind, so let owner references
+  do the clean-up.
 - Any exception costs this key its backoff (0.1 s doubling to 5 min; at least the server's Retry-After).
-`Conflict` is one
-  of them and is not logged as an error. Events cut a backoff short, but not below 5 s after the fifth
-  failure in a row.
+  `Conflict` is one of them and is not logged as an error. Events cut a backoff short, but not below 5 s
+  after the fifth failure in a row.
 - `RequeueAfter` must be returned each time: an event that comes earlier forgets it.
 - `manager.client` asks the lease before every attempt of every write; `manager.reader` does not, and is for
-reading.
+  reading.
 - The cache may lag behind your own writes: put `metadata.resourceVersion` into what you write, or read with
   `manager.client.get` before what cannot be undone. `store.unreadable(key)` says that the present form of
   an object does not decode; `get` then still returns its last form that did.
 - Typed objects are frozen; to write, build the dictionary of exactly the fields that you own.
+- Whatever is logged while a key is reconciled carries the uid of its object in `about`, and its calls are one
+  span of that object's trace.
 
 How to write a webhook: a pure function in `controller.runtime.review` terms, listed as
 `Webhook(path="/validate-rayjob", type=RayJob, review=function, on_error="deny")` and given to the
@@ -58,5 +58,5 @@ How to write a webhook: a pure function in `controller.runtime.review` terms, li
 
 Room by room: `store`, `informer` (caches) · `queue`, `controller` (work) · `lease` (leader) · `manager`
 (the process) · `review`, `webhook_server`, `authority`, `certificates` (admission) · `events`, `health`,
-`metrics`, `logs` (telling).
+`metrics`, `logs`, `traces`, `otlp` (telling).
 """

@@ -36,9 +36,14 @@ def account_kubeconfig(plane: ControlPlane, account: str) -> Path:
 
 
 def refused(health: int) -> list[str]:
-    """The calls of the program with this health port that were refused for want of a right, by verb."""
-    with urllib.request.urlopen(f"http://127.0.0.1:{health}/metrics", timeout=10) as answer:
-        families = text_string_to_metric_families(answer.read().decode())
+    """The calls of the program with this health port that were refused for want of a right, by verb. One that
+    has ended cannot be asked any more.
+    """
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{health}/metrics", timeout=10) as answer:
+            families = list(text_string_to_metric_families(answer.read().decode()))
+    except OSError:
+        return []
     samples = [sample for family in families for sample in family.samples]
     calls = [each.labels for each in samples if each.name == "rest_client_requests_total"]
     return [labels["verb"] for labels in calls if labels["code"] == "403"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,10 +12,12 @@ import pytest
 from localplane import bare
 from localplane.bare import ControlPlane, Programs
 from localplane.bare.kueue import define
-from model import gangpolicy, names, queuetree
+from model import gangpolicy, queuetree
+from model.gangpolicy import OnStaggered, OnStockOut
 from model.render import kueue
 from model.stack import Stack
 from stackconfig import load
+from tests.integration.accounts import RIGHTS, registered
 from tests.integration.kueue_api.objects import apply
 from tests.integration.kueue_api.world import STACK, World
 from tests.unit.model.kueue_files import everything
@@ -63,9 +66,19 @@ def bare_of(folder: Path) -> Iterator[tuple[ControlPlane, Programs]]:
     with bare.control_plane(folder, programs) as plane:
         define(plane, programs)
         plane.define([gangpolicy.crd(), queuetree.crd(), *programs.kinds(_KUBERAY, below="crd/bases")])
-        apply(plane, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": names.SYSTEM_NAMESPACE}})
+        for item in registered(_with_every_right(load(STACK))):
+            if item["kind"] in RIGHTS:
+                apply(plane, item)
         with bare.controllers(plane, programs, _COLLECTORS):
             yield plane, programs
+
+
+def _with_every_right(stack: Stack) -> Stack:
+    """Tests change the policy on the way: the rights are those of a stack that holds and steers."""
+    policy = replace(
+        stack.gang_admission.policy, on_staggered=OnStaggered.HOLD, on_stock_out=OnStockOut.NEXT_FLAVOR
+    )
+    return replace(stack, gang_admission=replace(stack.gang_admission, policy=policy))
 
 
 @pytest.fixture(scope="session")

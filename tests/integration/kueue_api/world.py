@@ -6,7 +6,6 @@ promised, by making them: nobody here would notice one that is not really there.
 
 from __future__ import annotations
 
-import base64
 import json
 import os
 import signal
@@ -26,6 +25,7 @@ from localplane.bare.process import Process, free_port
 from model import names
 from model.render import gang, queuetree
 from model.stack import Stack
+from tests.integration.accounts import account_kubeconfig, refused
 from tests.integration.kueue_api.objects import apply, wait_for
 from tests.unit.model.kueue_files import rendered
 
@@ -76,8 +76,9 @@ class World:
         wait: bool = True,
     ) -> Iterator[Process]:
         """Our manager, of the checkout that lies in `code`, until the block ends."""
-        argv = [sys.executable, "-m", "controller", "manager", f"--kubeconfig={self._kubeconfig()}"]
-        argv += [f"--health-port={free_port()}", f"--identity={name}"]
+        kubeconfig, health = account_kubeconfig(self.plane, gang_authority.MANAGER), free_port()
+        argv = [sys.executable, "-m", "controller", "manager", f"--kubeconfig={kubeconfig}"]
+        argv += [f"--health-port={health}", f"--identity={name}"]
         argv += ["--leader-elect" if elects else "--no-leader-elect", *flags]
         log = self.plane.folder / f"{name}.log"
         environment = {**os.environ, "PYTHONPATH": str(code), "PYTHONSAFEPATH": "1"}
@@ -88,6 +89,7 @@ class World:
             if wait:
                 wait_for("our check is active", lambda: self.is_active(names.ADMISSION_CHECK))
             yield process
+            assert refused(health) == [], "its account lacks a right"
         finally:
             process.kill()
 
@@ -112,7 +114,8 @@ class World:
             "webhooks": found,
         }
         apply(self.plane, configuration)
-        argv = [sys.executable, "-m", "controller", "webhooks", f"--kubeconfig={self._kubeconfig()}"]
+        kubeconfig = account_kubeconfig(self.plane, gang_authority.WEBHOOKS)
+        argv = [sys.executable, "-m", "controller", "webhooks", f"--kubeconfig={kubeconfig}"]
         argv += [f"--health-port={health}", f"--webhook-port={port}"]
         argv += [f"--validating={gang_authority.PROGRAM}"]
         process = Process("webhooks", argv, log=self.plane.folder / "webhooks.log")
@@ -267,22 +270,6 @@ class World:
         self.plane.call("PATCH", path, status, content_type="application/strategic-merge-patch+json")
         # A new node is tainted until a controller that is not here has seen it.
         self.plane.call("PATCH", path_of(node), {"spec": spec}, content_type=MERGE)
-
-    def _kubeconfig(self) -> Path:
-        bundle = base64.b64encode(self.plane.certificate.read_bytes()).decode()
-        cluster = {"server": self.plane.url, "certificate-authority-data": bundle}
-        content = {
-            "apiVersion": "v1",
-            "kind": "Config",
-            "current-context": "bare",
-            "contexts": [{"name": "bare", "context": {"cluster": "bare", "user": "bare"}}],
-            "clusters": [{"name": "bare", "cluster": cluster}],
-            "users": [{"name": "bare", "user": {"token": self.plane.token}}],
-        }
-        path = self.plane.folder / "manager.kubeconfig"
-        path.touch(mode=0o600)
-        path.write_text(json.dumps(content))
-        return path
 
 
 def pod(pool: str) -> Object:

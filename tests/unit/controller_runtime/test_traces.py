@@ -1,20 +1,22 @@
 """Traces tell a gang's story under its own uid, and cost nothing where nobody wants them."""
 
 import gzip
-import os
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.sdk.trace import ReadableSpan
+from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from prometheus_client import CollectorRegistry
 
 from controller.kube.resource import Key
 from controller.kube.transport import Call
+from controller.runtime import otlp
 from controller.runtime.controller import Controller
 from controller.runtime.metrics import Metrics
 from controller.runtime.otlp import OtlpTraces
@@ -116,27 +118,35 @@ def test_sampling_takes_a_gang_whole_or_not_at_all(monkeypatch: pytest.MonkeyPat
     assert set(counts.values()) == {3}
 
 
-def test_a_collector_that_is_not_there_costs_spans_and_does_not_hold_the_end() -> None:
-    """The process ends by itself soon after: what waits for the collector does not hold it."""
-    program = f"""
-from controller.runtime.otlp import OtlpTraces
-traces = OtlpTraces(instance="m-0")
-for _ in range(5000):
-    with traces.span("reconcile", {{}}, of="{UID}"):
-        pass
-traces.close()
-print("closed")
-"""
-    environment = {**os.environ, "OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:9"}
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=25,
-        check=True,
-    )
-    assert done.stdout == "closed\n"
+class Stuck(SpanExporter):
+    """A collector that never answers, until it is let go."""
+
+    def __init__(self) -> None:
+        self.called, self.freed, self.is_shut = threading.Event(), threading.Event(), False
+
+    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
+        self.called.set()
+        self.freed.wait()
+        return SpanExportResult.FAILURE
+
+    def shutdown(self) -> None:
+        self.is_shut = True
+
+
+def test_a_collector_that_never_answers_costs_spans_and_does_not_hold_the_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(otlp, "CLOSE_SECONDS", 0.1)
+    exporter = Stuck()
+    traces = OtlpTraces(instance="m-0", exporter=exporter)
+    for _ in range(5000):  # More than its queue holds.
+        with traces.span("reconcile", {}, of=UID):
+            pass
+    traces.close()
+    exporter.called.wait()
+    assert not exporter.is_shut, "the end has waited for the collector"
+    assert [thread for thread in threading.enumerate() if not thread.daemon] == [threading.main_thread()]
+    exporter.freed.set()
 
 
 def test_without_an_endpoint_nothing_of_it_is_loaded() -> None:
