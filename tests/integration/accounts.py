@@ -56,7 +56,7 @@ def registered(stack: Stack) -> list[dict[str, Any]]:
         charts={},
         kustomize={},
         crds={},
-        images={"gang-admission": f"registry.test/x@sha256:{'ab' * 32}"},
+        images={name: f"registry.test/{name}@sha256:{'ab' * 32}" for name in ("gang-admission", "pause")},
         programs={},
     )
 
