@@ -7,7 +7,7 @@ pods need of pools is limits.py's.
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from controller.admission.jobs import Piece, RayClusterSpec
-from model import names
+from model import names, ray_groups
 from model.names import GPU_RESOURCE
 from model.queuetree import ANY_POOL, Queue, QueueTree, Space
 
@@ -77,13 +77,11 @@ def growth(
             f'annotation {ELASTIC_ANNOTATION}: "true" so that each step is queued'
         )
     for group in spec.worker_group_specs:
-        replicas = 1 if group.replicas is None else group.replicas
-        most = replicas if group.max_replicas is None else group.max_replicas
-        if not (group.min_replicas or 0) <= replicas <= most:
-            yield (
-                f"group {group.group_name} has replicas {replicas}, minReplicas {group.min_replicas or 0} "
-                f"and maxReplicas {most}; set minReplicas <= replicas <= maxReplicas"
-            )
+        least, replicas, most = group.min_replicas, group.replicas, group.max_replicas
+        if not ray_groups.is_counted(least=least, replicas=replicas, most=most):
+            said = {"replicas": replicas, "minReplicas": least, "maxReplicas": most}
+            told = ", ".join(f"{name} {value}" for name, value in said.items() if value is not None)
+            yield f"group {group.group_name} has {told}; {ray_groups.FIX}"
 
 
 def submission(mode: str, tree: QueueTree) -> Iterator[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import re
 from typing import Any
 
 import msgspec
@@ -13,7 +14,7 @@ from controller.admission.defaults import Defaults
 from controller.admission.webhooks import Reviews
 from controller.kube.resource import Object
 from controller.runtime.review import Allow, Deny, Patch, Request, Verdict, _UserInfo, question
-from model import names
+from model import names, ray_groups
 from model.queuetree import ANY_POOL, Queue, QueueTree, Space, crd, from_spec, to_manifest
 
 Json = dict[str, Any]
@@ -275,3 +276,32 @@ def test_a_tree_is_read_as_it_was_written() -> None:
     assert from_spec(to_manifest(KAI)["spec"]) == KAI
     assert from_spec(to_manifest(SHARDED)["spec"]) == SHARDED
     assert crd()["metadata"]["name"] == "queuetrees.muster.dev"
+
+
+@pytest.mark.parametrize(
+    ("group", "counted"),
+    [
+        ({}, True),
+        ({"replicas": 2, "minReplicas": 2, "maxReplicas": 2}, True),
+        ({"minReplicas": 2}, False),
+        ({"replicas": 3, "maxReplicas": 2}, False),
+    ],
+)
+def test_the_webhook_and_the_policy_mean_the_same_where_a_group_says_less(
+    group: dict[str, int], counted: bool
+) -> None:
+    """Both ask model/ray_groups.py; its CEL is run by the attacks on a real API server."""
+    known = {"least": "minReplicas", "replicas": "replicas", "most": "maxReplicas"}
+    said = {name: group.get(key) for name, key in known.items()}
+    assert ray_groups.is_counted(**said) is counted
+    cel = re.sub(
+        r"group\.\?(\w+)\.orValue\((\d+)\)",
+        lambda found: str(group.get(found[1], found[2])),
+        ray_groups.IN_CEL,
+    )
+    assert all(_holds(each) for each in cel.split(" && ")) is counted
+
+
+def _holds(comparison: str) -> bool:
+    left, right = comparison.split(" <= ")
+    return int(left) <= int(right)

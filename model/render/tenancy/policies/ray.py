@@ -6,6 +6,7 @@ and a job that picks its cluster by labels.
 
 from typing import Final
 
+from model import ray_groups
 from model.render.tenancy.policies.policy import Kinds, Policy, Rule
 from model.render.tenancy.policies.work import UNLESS, ray_spec
 from model.stack import Scheduler, Stack
@@ -14,10 +15,6 @@ ELASTIC_ANNOTATION: Final = "kueue.x-k8s.io/elastic-job"
 # The one key by which KubeRay finds a cluster, by its name and in the job's own namespace (1.6, constant.go).
 _SELECTOR_KEY: Final = "ray.io/cluster"
 
-_BETWEEN: Final = (
-    "group.?minReplicas.orValue(0) <= group.?replicas.orValue(1) && "
-    "group.?replicas.orValue(1) <= group.?maxReplicas.orValue(2147483647)"
-)
 _FIXED: Final = "variables.cluster.?enableInTreeAutoscaling.orValue(false) == false"
 
 
@@ -47,12 +44,11 @@ def _elastic() -> tuple[Rule, ...]:
 
 
 def _bounds() -> Rule:
-    """KubeRay raises replicas to minReplicas; the queue counts replicas."""
+    """The queue counts replicas."""
     return Rule(
-        holds=f"variables.groups.all(group, {_BETWEEN})",
-        says=f"'group ' + variables.groups.filter(group, !({_BETWEEN}))[0].groupName + "
-        "' would run another number of workers than its queue counts; set minReplicas <= replicas <= "
-        "maxReplicas'",
+        holds=f"variables.groups.all(group, {ray_groups.IN_CEL})",
+        says=f"'group ' + variables.groups.filter(group, !({ray_groups.IN_CEL}))[0].groupName + "
+        f"' would run another number of workers than its queue counts; {ray_groups.FIX}'",
     )
 
 

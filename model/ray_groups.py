@@ -1,0 +1,24 @@
+"""How many workers a group of a Ray cluster runs: as many as its queue counted.
+
+Decides the bounds and what is meant where one is not said, once for the policy, which asks in CEL, and for
+the webhook, which tells why.
+"""
+
+from typing import Final
+
+# The bounds are the defaults of KubeRay's definition (ray-operator/apis/ray/v1/raycluster_types.go), and KubeRay
+# raises replicas to minReplicas; a group without replicas counts as one to Kueue.
+_LEAST, _REPLICAS, _MOST = 0, 1, 2**31 - 1
+
+FIX: Final = "set minReplicas <= replicas <= maxReplicas"
+# Of the variable `group`.
+IN_CEL: Final = (
+    f"group.?minReplicas.orValue({_LEAST}) <= group.?replicas.orValue({_REPLICAS}) && "
+    f"group.?replicas.orValue({_REPLICAS}) <= group.?maxReplicas.orValue({_MOST})"
+)
+
+
+def is_counted(*, least: int | None, replicas: int | None, most: int | None) -> bool:
+    """Whether the group runs what its replicas say; None is what is not said."""
+    found = _REPLICAS if replicas is None else replicas
+    return (_LEAST if least is None else least) <= found <= (_MOST if most is None else most)
