@@ -6,7 +6,7 @@ the webhook, which tells why.
 
 from typing import Final
 
-# The bounds are the defaults of KubeRay's definition (ray-operator/apis/ray/v1/raycluster_types.go), and KubeRay
+# The bounds are the defaults of KubeRay's definition (ray-operator/apis/ray/v1/raycluster_types.go). KubeRay
 # raises replicas to minReplicas; a group without replicas counts as one to Kueue.
 _LEAST, _REPLICAS, _MOST = 0, 1, 2**31 - 1
 
