@@ -1,0 +1,117 @@
+"""Kueue is replaced while gangs wait and run, and in the end everything is taken away in the program's order.
+
+The Kueue before is the program that MUSTER_KUEUE_BEFORE names; without it, the same one with another
+configuration.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from bundle.api import Cluster
+from bundle.converge import remove
+from bundle.deadline import Deadline
+from bundle.kubeconfig import load as access_of
+from bundle.manifests import Ref, ref_of
+from localplane import bare
+from model import gangpolicy, names, queuetree
+from model.render import gang, kueue
+from model.render.queuetree import tree
+from stackconfig import load
+from tests.integration.kueue_api.conftest import bare_of
+from tests.integration.kueue_api.objects import wait_for
+from tests.integration.kueue_api.world import KUEUE, STACK, WORKLOADS, World, is_let_in, is_outside
+from tests.unit.model.kueue_files import rendered
+
+_BEFORE: Final = os.environ.get("MUSTER_KUEUE_BEFORE")
+_CROWD: Final = 12
+_MINE: Final = (names.GROUP, names.CONTROLLER_NAME)
+
+
+def test_kueue_is_replaced_under_load_and_taken_away_after_its_queues(tmp_path: Path) -> None:
+    stack = load(STACK)
+    config = kueue.manager_config(stack)
+    older = {**config, "featureGates": {**config.get("featureGates", {}), "ConcurrentAdmission": True}}
+    with bare_of(tmp_path) as (plane, programs):
+        chart = programs.assets["kueue-chart"]
+        named = {"kueue": Path(_BEFORE)} if _BEFORE else {}
+        before = replace(programs, programs={**programs.programs, **named})
+        with bare.kueue(plane, before, config=older, chart=chart) as old:
+            world = World(plane, stack, old, programs)
+            world.begin()
+            with world.manager():
+                _begin(world)
+                bought = {name: _uids(world, name) for name in ("asking-0", "asking-1", "running")}
+                old.kill()
+                # Its webhook refuses every write to a Workload meanwhile: what is answered is told later.
+                world.provision(world.asked("asking-0")[0])
+                with bare.kueue(plane, programs, config=config, chart=chart):
+                    _goes_on(world)
+                    assert bought == {name: _uids(world, name) for name in bought}
+                    _uninstall(world)
+
+
+def _begin(world: World) -> None:
+    """A gang that runs, two that ask, one outside the quota, and a crowd without quota."""
+    world.run("running")
+    for name in ("asking-0", "asking-1"):
+        world.submit(name, "l4")
+        wait_for(f"{name} has asked", partial(world.asked, name))
+    world.submit("outside", "h100")
+    world.answer(wait_for("it has asked", partial(world.asked, "outside"))[0], "Failed")
+    wait_for("it waits outside the quota", lambda: is_outside(world.workload("outside")))
+    for number in range(_CROWD):
+        world.submit(f"crowd-{number}", "l4", priority="dev")
+
+
+def _goes_on(world: World) -> None:
+    world.wait_until_runs("asking-0")
+    assert world.holds("running", "Admitted")
+    world.provision(world.asked("asking-1")[0])
+    world.wait_until_runs("asking-1")
+    wait_for("the one outside is let in", lambda: is_let_in(world.workload("outside")))
+    for number in range(_CROWD):
+        world.submit(f"late-{number}", "h100", priority="dev")
+    wait_for("late ones ask too", lambda: any(world.asked(f"late-{number}") for number in range(_CROWD)))
+
+
+def _uids(world: World, name: str) -> set[str]:
+    return {each["metadata"]["uid"] for each in world.asked(name)}
+
+
+def _uninstall(world: World) -> None:
+    """Bundles in the program's order: the queues of teams, then the policy, then the definitions of ours."""
+    assert world.items(WORKLOADS), "there is work that waits and runs"
+    refs = [ref_of(item) for item in rendered(world.ours)]
+    policy = [ref_of(gang.policy(world.ours)), ref_of(tree(world.ours))]
+    kinds = [ref_of(gangpolicy.crd()), ref_of(queuetree.crd())]
+    for bundle in (refs, policy, kinds):
+        failures = asyncio.run(_remove(world, bundle))
+        assert not failures
+    for path in (WORKLOADS, f"{KUEUE}/clusterqueues", f"{KUEUE}/admissionchecks", f"{KUEUE}/resourceflavors"):
+        assert not world.items(path), path
+    for path in _ALL:
+        for item in world.items(path):
+            held = item["metadata"].get("finalizers") or []
+            assert not [each for each in held if each.startswith(_MINE)], f"{path} {item['metadata']['name']}"
+
+
+_ALL: Final = (
+    "/api/v1/namespaces",
+    "/api/v1/podtemplates",
+    "/apis/batch/v1/jobs",
+    f"/apis/{names.PROVISIONING_API_VERSION}/provisioningrequests",
+    "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
+)
+
+
+async def _remove(world: World, refs: list[Ref]) -> list[str]:
+    """As the provider of Bundles does it, in as much time."""
+    async with Cluster(access_of(str(world.plane.kubeconfig()), None)) as cluster:
+        outcome = await remove(cluster, refs, deadline=Deadline(300), say=lambda _: None)
+        return outcome.failures
