@@ -56,7 +56,7 @@ class Process:
         """Returns when it is ready; PlaneError when it ends before, or when the time is over."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
-            if self._child is None or self._child.poll() is not None:
+            if not self.is_alive:
                 raise PlaneError(self.name, f"ended by itself:\n{self._tail()}", fix="see its log above")
             with suppress(OSError, ValueError):
                 if ready():
@@ -86,6 +86,10 @@ class Process:
             self._child.wait(_GRACE_SECONDS)
             self._guard.communicate(timeout=_GRACE_SECONDS)
             self._child = self._guard = None
+
+    @property
+    def is_alive(self) -> bool:
+        return self._child is not None and self._child.poll() is None
 
     @property
     def pid(self) -> int | None:

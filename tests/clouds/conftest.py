@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.clouds.artifacts import built, completed
 from tests.clouds.engine import ROOT, Workspace, workspace
 from tests.clouds.handed import NOBODY
 from tests.clouds.legal import trust
@@ -26,6 +27,13 @@ ClusterOf = Callable[[Path], Workspace]
 def serving() -> Iterator[Clouds]:
     with Clouds().serving() as clouds:
         yield clouds
+
+
+@pytest.fixture(scope="session")
+def artifacts(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The file that MUSTER_ARTIFACTS names for a stack of a cloud."""
+    folder = tmp_path_factory.mktemp("artifacts")
+    return completed(built(folder), folder)
 
 
 @pytest.fixture

@@ -1,7 +1,7 @@
 """A chart in the place of one that cannot be had offline: it records what it is told and starts nothing.
 
 Its schema knows the value paths of the original that this project uses, and Helm refuses any other value.
-test_whole_programs.py holds the paths to the original's published values where those are present.
+test_recording.py holds the paths to the original's published values where those are present.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ data:
 """
 
 
-def chart(folder: Path, *, name: str, version: str, paths: Iterable[str]) -> Path:
-    """Writes the chart; it takes values at these paths and below them alone."""
+def chart(folder: Path, *, name: str, version: str, paths: Iterable[str], crds: Iterable[Path] = ()) -> Path:
+    """Writes the chart; it takes values at these paths and below them alone, and brings these CRDs."""
     (folder / "templates").mkdir(parents=True)
     (folder / "templates" / "recorded.yaml").write_text(_RECORD)
     description = "Stands in for the chart of this name in tests: records its values, starts nothing."
@@ -62,14 +62,15 @@ def chart(folder: Path, *, name: str, version: str, paths: Iterable[str]) -> Pat
 
 
 def _schema(paths: Iterable[str]) -> dict[str, Any]:
-    # Helm itself puts `global` into every chart's values.
-    root = _closed({"global": {}})
+    root = _closed({})
     for path in paths:
         *steps, last = path.split(".")
         here = root
         for step in steps:
             here = here["properties"].setdefault(step, _closed({}))
         here["properties"][last] = {}
+    # Helm itself puts `global` into every chart's values.
+    root["properties"].setdefault("global", _closed({}))
     return root
 
 

@@ -15,11 +15,16 @@ _MUSTER = pytest.StashKey[Muster]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "last: runs after all the others, because it ends what they share")
+    config.addinivalue_line("markers", "last(place=1): after all the others, because it ends what they share")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    items.sort(key=lambda item: item.get_closest_marker("last") is not None)
+    items.sort(key=_place)
+
+
+def _place(item: pytest.Item) -> int:
+    last = item.get_closest_marker("last")
+    return 0 if last is None else int(last.args[0]) if last.args else 1
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,133 @@
+"""A cloud's stack with the plane as its cluster: `up`, the pools that it asked the cloud for, `destroy`.
+
+The cloud's half goes to the stand-ins of tests/clouds. The plane's simulated autoscaler then sells nodes of
+the stack's own queued pools, with the labels, taints and GPUs that the cloud was told; they are smaller than
+the cloud's, because they run on this machine.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+import stackconfig
+from localplane.autoscaler import names
+from model import names as model_names
+from model.capacity import Capacity
+from model.clusters import Provider
+from model.stack import Stack
+from tests.clouds.artifacts import completed
+from tests.clouds.cluster.machines import NodePool, pools
+from tests.clouds.engine import checkout, workspace
+from tests.clouds.handed import handed
+from tests.clouds.stack_files import edited
+from tests.clouds.standin.serve import Clouds
+from tests.e2e.plane import Muster, run
+
+# The program, but for one thing: no image of cluster-autoscaler can be had, so none is started.
+_PROGRAM: Final = """\
+import runpy
+
+import pulumi
+
+
+def without_foreign_images(args):
+    if args.type_ == "kubernetes:apps/v1:Deployment" and args.name == "cluster-autoscaler-deployment":
+        spec = {**args.props["spec"], "replicas": 0}
+        return pulumi.ResourceTransformResult({**args.props, "spec": spec}, args.opts)
+
+
+pulumi.runtime.register_resource_transform(without_foreign_images)
+runpy.run_path(MAIN, run_name="__main__")
+"""
+
+
+@contextmanager
+def on_plane(muster: Muster, stack: Path, folder: Path) -> Iterator[Stack]:
+    """The stack stands until the block ends, and the plane's cloud sells its queued pools."""
+    server = handed(Path(muster.environment["KUBECONFIG"]))
+    edits = {"muster:artifacts": "local", "muster:cluster.protect": False}
+    project = checkout(folder / "project", edited(stack, folder / stack.name, edits))
+    _wrap(project / "__main__.py")
+    with Clouds().serving() as clouds:
+        server.to(clouds)
+        engine = workspace(
+            folder / "engine", project, stack.stem.removeprefix("Pulumi."), dict(clouds.environment)
+        )
+        engine.environment |= server.environment(folder, engine.environment["PATH"])
+        engine.environment["MUSTER_ARTIFACTS"] = str(
+            completed(Path(muster.environment["MUSTER_ARTIFACTS"]), folder)
+        )
+        described = stackconfig.load(stack)
+        with _kind_of_requests(muster, described):
+            engine.up()
+            try:
+                with _sold(muster, described, clouds):
+                    yield described
+            finally:
+                engine.destroy()
+        assert not clouds.gcp.standing
+        assert not clouds.aws.standing
+
+
+@contextmanager
+def _kind_of_requests(muster: Muster, stack: Stack) -> Iterator[None]:
+    """GKE's clusters serve ProvisioningRequests from the start; into others the stack brings the kind."""
+    if stack.cluster.provider is not Provider.GKE:
+        yield
+        return
+    file = json.loads(Path(muster.environment["MUSTER_ARTIFACTS"]).read_text())["crds"][
+        "provisioningrequests"
+    ]
+    run(["kubectl", "apply", "--server-side", "-f", file], muster.environment, timeout=60)
+    yield
+    run(["kubectl", "delete", "-f", file], muster.environment, timeout=60)
+
+
+def _wrap(main: Path) -> None:
+    real = str(main.resolve())
+    main.unlink()
+    main.write_text(_PROGRAM.replace("MAIN", repr(real)))
+
+
+@contextmanager
+def _sold(muster: Muster, stack: Stack, clouds: Clouds) -> Iterator[None]:
+    """The plane's autoscaler reads its pools anew when they change."""
+    where = {"namespace": names.NAMESPACE}
+    before = muster.cluster.get("ConfigMap", names.POOLS_CONFIG, **where) or {}
+    now = {"data": {names.POOLS_KEY: yaml.safe_dump(_offering(stack, clouds))}}
+    muster.cluster.patch("ConfigMap", names.POOLS_CONFIG, now, **where)
+    try:
+        yield
+    finally:
+        muster.cluster.patch("ConfigMap", names.POOLS_CONFIG, {"data": before["data"]}, **where)
+
+
+def _offering(stack: Stack, clouds: Clouds) -> dict[str, Any]:
+    classes = {
+        pool.name: str(pool.provisioning_class) for pool in stack.pools if pool.capacity is Capacity.QUEUED
+    }
+    sold = [_pool(each, classes[each.name]) for each in pools(clouds) if each.name in classes]
+    return {"times": {"scaleDown": "5s", "scaleDownConsumed": "5s"}, "pools": sold}
+
+
+def _pool(pool: NodePool, class_: str) -> dict[str, Any]:
+    ours = {key: value for key, value in pool.labels.items() if key != model_names.POOL_LABEL}
+    return {
+        "name": pool.name,
+        "kind": "real",
+        "labels": ours,
+        "taints": [f"{each['key']}={each['value']}:{each['effect']}" for each in pool.taints],
+        "gpus": pool.gpus,
+        "cpu": "1",
+        "memory": "2Gi",
+        "maxNodes": pool.most,
+        "stock": 2,
+        "provisionDelay": "3s",
+        "classes": [class_],
+    }
