@@ -28,6 +28,8 @@ from oci.referrers import attach, attached
 from oci.registry import INDEX, MANIFEST, Registry, RegistryError, Repository, digest_of
 from stackconfig.catalogue import ChartEntry, catalogue
 from stackconfig.scaffold import template
+from tests.unit.oci.test_bom import BASE, SITE
+from tests.unit.oci.test_bom import image as small_image
 
 ROOT = Path(__file__).parents[3]
 
@@ -134,18 +136,19 @@ def test_the_bill_of_materials_is_what_was_pinned(images: tuple[Image, ...]) -> 
         assert {"python3", "python3.11-minimal", "libc6", "libssl3", "ca-certificates"} <= debian
 
 
-def test_documents_stay_with_their_image_one_of_each(registry_host: str, images: tuple[Image, ...]) -> None:
+def test_documents_stay_with_their_image_one_of_each(registry_host: str) -> None:
     registry = Registry(Repository.of(f"{registry_host}/documents"))
-    push(images[:1], registry, tag="one")
-    subject = images[0].manifest
+    small = small_image(BASE, SITE)
+    push([small], registry, tag="one")
+    subject = small.manifest
     for content, media_type in (
         (b"bill", MEDIA_TYPE),
         (b"other", "application/x-other"),
         (b"bill", MEDIA_TYPE),
     ):
         attach(registry, subject=subject, content=content, media_type=media_type)
-    assert attached(registry, images[0].digest, media_type=MEDIA_TYPE) == [b"bill"]
-    assert attached(registry, images[0].digest, media_type="application/x-other") == [b"other"]
+    assert attached(registry, small.digest, media_type=MEDIA_TYPE) == [b"bill"]
+    assert attached(registry, small.digest, media_type="application/x-other") == [b"other"]
     assert attached(registry, digest_of(b"nobody"), media_type=MEDIA_TYPE) == []
 
 
