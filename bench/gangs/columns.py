@@ -37,6 +37,11 @@ COLUMNS: Final[Sequence[Column]] = (
     Column("Provisioned to Ready, p50", "ms", _milliseconds("to_ready", "p50"), digits=0),
     Column("Provisioned to Ready, p99", "ms", _milliseconds("to_ready", "p99"), digits=0),
     Column("calls a gang", "", lambda trial: _each(sum(each.calls for each in trial.agents.values()), trial)),
+    Column(
+        "written a gang",
+        "KiB",
+        lambda trial: _each(sum(each.sent for each in trial.agents.values()) / 1024, trial),
+    ),
     Column("wire a gang", "KiB", lambda trial: _each(sum(trial.wire.values()) / 1024, trial), digits=0),
     Column(
         "CPU a gang",
