@@ -14,8 +14,10 @@ import pytest
 
 from localplane import bare
 
+# A shell's background command begins with SIGINT ignored.
 _CALLER = """
-import sys, time
+import signal, sys, time
+signal.signal(signal.SIGINT, signal.default_int_handler)
 from pathlib import Path
 from localplane import bare
 with bare.control_plane(Path(sys.argv[1]), bare.found(("etcd", "kube-apiserver"), ())) as plane:
