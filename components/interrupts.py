@@ -6,13 +6,17 @@ after a resource that could not be made. Whatever the program was waiting for, a
 anything; not to go would cost the five seconds after which the engine kills it.
 """
 
+import atexit
 import os
 import signal
+from collections.abc import Callable
+from contextlib import suppress
 from types import FrameType
 from typing import Final
 
 # As shells say it of a process that SIGINT ended.
 _INTERRUPTED: Final = 128 + signal.SIGINT
+_tidying: Final[list[Callable[[], object]]] = []
 
 
 def go_quietly() -> None:
@@ -20,5 +24,14 @@ def go_quietly() -> None:
     signal.signal(signal.SIGINT, _go)
 
 
+def at_the_end(tidy: Callable[[], object]) -> None:
+    """Whichever way the program ends, short of being killed."""
+    _tidying.append(tidy)
+    atexit.register(tidy)
+
+
 def _go(number: int, frame: FrameType | None) -> None:
+    for tidy in _tidying:
+        with suppress(Exception):  # an interrupt may come in the middle of anything: the next may still do
+            tidy()
     os._exit(_INTERRUPTED)

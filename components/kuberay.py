@@ -5,11 +5,11 @@ four megabytes: as resources of the Kubernetes provider they made a preview twen
 one Bundle, which applies them by server-side apply and waits until they are served.
 """
 
-import atexit
 import json
 import os
 import shutil
 import tempfile
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ import pulumi
 import pulumi_kubernetes as kubernetes
 import yaml
 
+from components import interrupts
 from components.bundle import Bundle, BundleProvider, text
 from components.charts import release
 from components.footprint import Footprint
@@ -140,7 +141,7 @@ def overlay(operator: kuberay.Operator) -> dict[str, Any]:
 def _written(overlaid: dict[str, Any], *, bases: list[Path]) -> str:
     """A directory with the overlay. kustomize takes its bases by relative paths alone."""
     folder = Path(tempfile.mkdtemp(prefix="muster-kuberay-")).resolve()
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    interrupts.at_the_end(partial(shutil.rmtree, folder, ignore_errors=True))
     relative = [os.path.relpath(base, folder) for base in bases]
     (folder / "kustomization.yaml").write_text(json.dumps(overlaid | {"resources": relative}))
     return str(folder)
