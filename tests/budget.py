@@ -62,10 +62,10 @@ SUITES: Final = {
         Suite("policies", 90, (_pytest("policies", "-n", "4", *_PLAIN),)),
         Suite("browser", 40, (_pytest("browser", *_PLAIN),)),
         Suite("build", 2400, ((*_PYTHON, "localplane", "build"),)),
-        Suite("integration", 240, (_pytest("integration", *_PLAIN),)),
-        Suite("faults", 120, (_pytest("faults", "-n", "2", *_PLAIN),)),
+        Suite("integration", 480, (_pytest("integration", *_PLAIN),)),
+        Suite("faults", 180, (_pytest("faults", "-n", "2", *_PLAIN),)),
         Suite("clouds", 360, (_pytest("clouds", "-n", "2", *_PLAIN),)),
-        Suite("e2e", 1500, (_pytest("e2e", "-x", "--durations=0", *_PLAIN),)),
+        Suite("e2e", 1500, (_pytest("e2e", "--maxfail=3", "--durations=0", *_PLAIN),)),
     )
 }
 
