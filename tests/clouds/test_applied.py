@@ -121,4 +121,10 @@ def _is_protected(stack: Stack) -> bool:
 
 
 def _everything(cluster: Standing) -> set[tuple[str, str]]:
-    return {(path, name) for path in _LISTS for name in cluster.objects(path)}
+    """All but the roles that the API server makes for itself, some of them after it has begun to answer."""
+    return {
+        (path, name)
+        for path in _LISTS
+        for name, each in cluster.objects(path).items()
+        if "kubernetes.io/bootstrapping" not in each["metadata"].get("labels", {})
+    }
