@@ -121,10 +121,11 @@ def _is_protected(stack: Stack) -> bool:
 
 
 def _everything(cluster: Standing) -> set[tuple[str, str]]:
-    """All but the roles that the API server makes for itself, some of them after it has begun to answer."""
+    """All but what the API server makes for itself, some of it after it has begun to answer."""
     return {
         (path, name)
         for path in _LISTS
         for name, each in cluster.objects(path).items()
         if "kubernetes.io/bootstrapping" not in each["metadata"].get("labels", {})
+        and not name.startswith("system-")
     }
