@@ -6,6 +6,8 @@ the rules between fields to rules.py.
 
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
+from enum import StrEnum
+from typing import TypeVar
 
 from model.gangpolicy.durations import parse_duration
 from model.gangpolicy.policy import (
@@ -15,11 +17,12 @@ from model.gangpolicy.policy import (
     KaiPolicy,
     OnStaggered,
     OnStockOut,
-    OverQuota,
     RetryPolicy,
 )
 from model.gangpolicy.rules import violations
 from model.violations import Violation
+
+Word = TypeVar("Word", bound=StrEnum)
 
 
 def from_spec(spec: object, *, path: str = "spec", is_stored: bool = False) -> GangPolicy | list[Violation]:
@@ -58,8 +61,8 @@ class _Reader:
             provision_timeout=self._duration(values, "provisionTimeout", path, known.provision_timeout),
             booking_window=self._duration(values, "bookingWindow", path, known.booking_window),
             booking_margin=self._duration(values, "bookingMargin", path, known.booking_margin),
-            on_staggered=self._on_staggered(values, path),
-            on_stock_out=self._on_stock_out(values, path),
+            on_staggered=self._word(values, "onStaggered", OnStaggered.RELEASE, path),
+            on_stock_out=self._word(values, "onStockOut", OnStockOut.RETRY, path),
             placeholder_image=self._text(values, "placeholderImage", path),
             retry=self._retry(values.get("retry", {}), f"{path}.retry"),
             node_loss_grace=self._duration(values, "nodeLossGrace", path, known.node_loss_grace),
@@ -73,12 +76,7 @@ class _Reader:
 
     def _kai(self, spec: object, path: str) -> KaiPolicy:
         values = self._mapping(spec, path, allowed=("overQuota",))
-        value = values.get("overQuota", KaiPolicy().over_quota.value)
-        try:
-            return KaiPolicy(over_quota=OverQuota(str(value)))
-        except ValueError:
-            self._note(f"{path}.overQuota", f"{value!r} is unknown", "write deny or allow")
-            return KaiPolicy()
+        return KaiPolicy(over_quota=self._word(values, "overQuota", KaiPolicy().over_quota, path))
 
     def _retry(self, spec: object, path: str) -> RetryPolicy:
         known = RetryPolicy()
@@ -114,21 +112,15 @@ class _Reader:
         values = self._mapping(spec, path, allowed=("key", "detail"))
         return DetailSelector(key=self._text(values, "key", path), detail=self._text(values, "detail", path))
 
-    def _on_staggered(self, values: Mapping[str, object], path: str) -> OnStaggered:
-        value = values.get("onStaggered", OnStaggered.RELEASE.value)
+    def _word(self, values: Mapping[str, object], key: str, default: Word, path: str) -> Word:
+        """One of the words of the default's kind."""
+        words = type(default)
+        value = values.get(key, default.value)
         try:
-            return OnStaggered(str(value))
+            return words(str(value))
         except ValueError:
-            self._note(f"{path}.onStaggered", f"{value!r} is unknown", "write release or hold")
-            return OnStaggered.RELEASE
-
-    def _on_stock_out(self, values: Mapping[str, object], path: str) -> OnStockOut:
-        value = values.get("onStockOut", OnStockOut.RETRY.value)
-        try:
-            return OnStockOut(str(value))
-        except ValueError:
-            self._note(f"{path}.onStockOut", f"{value!r} is unknown", "write retry or nextFlavor")
-            return OnStockOut.RETRY
+            self._note(f"{path}.{key}", f"{value!r} is unknown", f"write {' or '.join(words)}")
+            return default
 
     def _parameters(self, spec: object, path: str) -> Mapping[str, str]:
         values = self._mapping(spec, path, allowed=None)
