@@ -1,13 +1,38 @@
 """Where the programs and files are that the local plane built: for tests that need some of them and no plane.
 
-Taken from the file that MUSTER_ARTIFACTS names, or from the local plane's cache.
+Taken from the file that MUSTER_ARTIFACTS names, or from the local plane's cache. What is not there skips a
+test that somebody runs by hand, and fails it in `make test` (tests.budget sets MUSTER_BUILT once the build
+has passed): a suite that skips itself must not pass for one that ran.
 """
 
 from __future__ import annotations
 
+import os
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Final, NoReturn
 
+import pytest
+
+from localplane import bare
+from localplane.bare import Programs
 from localplane.bare.programs import artifacts, newest
+
+VARIABLE: Final = "MUSTER_BUILT"
+
+
+def absent(what: str) -> NoReturn:
+    """Ends a test that lacks something which `make build` makes."""
+    sentence = f"not there: {what}; `make build` builds it, or MUSTER_ARTIFACTS names it"
+    if os.environ.get(VARIABLE):
+        pytest.fail(sentence)
+    pytest.skip(sentence)
+
+
+def programs(programs: Sequence[str], assets: Sequence[str] = ()) -> Programs:
+    """Programs and assets of a bare control plane, or the end of the test."""
+    found = bare.found(programs, assets)
+    return found or absent(", ".join(bare.missing(programs, assets)))
 
 
 def program(name: str) -> Path | None:
@@ -15,10 +40,10 @@ def program(name: str) -> Path | None:
     return Path(named) if named else newest(f"bin/{name}/*/{name}")
 
 
-def tools() -> Path | None:
-    """The folder with everything that `pulumi` needs on PATH."""
+def tools() -> Path:
+    """The folder with everything that `pulumi` needs on PATH, or the end of the test."""
     named = artifacts().get("path")
-    return Path(named) if named else newest("path/programs/*")
+    return Path(named) if named else newest("path/programs/*") or absent("pulumi")
 
 
 def provisioning_requests() -> Path | None:
@@ -27,7 +52,13 @@ def provisioning_requests() -> Path | None:
     return Path(named) if named else newest("assets/provisioningrequest-crd*/*/*provisioningrequests.yaml")
 
 
-def kuberay() -> Path | None:
-    """The folder of KubeRay's kustomization; its CRDs are beside it."""
+def kuberay() -> Path:
+    """The folder of KubeRay's kustomization, its CRDs beside it, or the end of the test."""
     named = artifacts().get("kustomize", {}).get("kuberay")
-    return Path(named) if named else newest("assets/kuberay-config*/*/default")
+    return Path(named) if named else newest("assets/kuberay-config*/*/default") or absent("kuberay")
+
+
+def chart(name: str) -> Path:
+    """The folder of a chart, or the end of the test."""
+    named = artifacts().get("charts", {}).get(name)
+    return Path(named) if named else newest(f"assets/{name}-chart-*/*") or absent(f"chart {name}")

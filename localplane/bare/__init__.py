@@ -13,7 +13,7 @@ from localplane.bare.control_plane import ControlPlane, control_plane
 from localplane.bare.controllers import controllers
 from localplane.bare.kueue import kueue
 from localplane.bare.paths import path_of
-from localplane.bare.programs import Programs, ensure, found
+from localplane.bare.programs import Programs, ensure, found, missing
 
 __all__ = [
     "ControlPlane",
@@ -23,5 +23,6 @@ __all__ = [
     "ensure",
     "found",
     "kueue",
+    "missing",
     "path_of",
 ]

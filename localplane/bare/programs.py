@@ -48,15 +48,29 @@ def ensure() -> Programs:
 
 def found(programs: Sequence[str] = _PROGRAMS, assets: Sequence[str] = _ASSETS) -> Programs | None:
     """What is there already; None when one is missing. Builds nothing."""
-    listed = artifacts().get("programs", {})
-    paths = {name: listed.get(name) or newest(f"bin/{name}/*/{name}") for name in programs}
-    folders = {name: newest(f"assets/{name}*/*") for name in assets}
-    if None in paths.values() or None in folders.values():
+    if missing(programs, assets):
         return None
     return Programs(
-        {name: Path(path) for name, path in paths.items() if path},
-        {name: path for name, path in folders.items() if path},
+        {name: path for name in programs if (path := _program(name))},
+        {name: path for name in assets if (path := _asset(name))},
     )
+
+
+def missing(programs: Sequence[str] = _PROGRAMS, assets: Sequence[str] = _ASSETS) -> list[str]:
+    """Names of what is not built yet."""
+    return [
+        *(name for name in programs if _program(name) is None),
+        *(name for name in assets if _asset(name) is None),
+    ]
+
+
+def _program(name: str) -> Path | None:
+    listed = artifacts().get("programs", {}).get(name)
+    return Path(listed) if listed else newest(f"bin/{name}/*/{name}")
+
+
+def _asset(name: str) -> Path | None:
+    return newest(f"assets/{name}*/*")
 
 
 def artifacts() -> dict[str, Any]:

@@ -161,15 +161,13 @@ def checkout(folder: Path, stack: Path) -> Path:
 def workspace(folder: Path, project: Path, stack: str, environment: Mapping[str, str]) -> Workspace:
     """A new stack of the project, with the engine's own things in `folder`."""
     (folder / "state").mkdir(parents=True)
-    found = built.tools()
-    assert found is not None, "no pulumi: build it with `make build`, or name it in MUSTER_ARTIFACTS"
     made = Workspace(
         folder,
         project,
         stack,
         {
             **os.environ,
-            "PATH": f"{found}:{os.environ.get('PATH', '')}",
+            "PATH": f"{built.tools()}:{os.environ.get('PATH', '')}",
             "PULUMI_BACKEND_URL": (folder / "state").as_uri(),
             "PULUMI_HOME": str(folder / "home"),
             "PULUMI_CONFIG_PASSPHRASE": "",

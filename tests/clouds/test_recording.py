@@ -6,9 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from localplane import bare
+from tests import built
 from tests.clouds import recording
 from tests.clouds.conftest import PROGRAMS
 from tests.clouds.engine import ROOT, workspace
@@ -38,9 +37,7 @@ def test_a_recording_chart_is_closed_at_every_level(tmp_path: Path) -> None:
 
 
 def test_helm_records_what_a_recording_chart_knows_and_refuses_the_rest(tmp_path: Path) -> None:
-    programs = bare.found(("etcd", "kube-apiserver"), ())
-    if programs is None:
-        pytest.skip("no etcd and kube-apiserver: build them with `make build`")
+    programs = built.programs(("etcd", "kube-apiserver"))
     chart = recording.chart(tmp_path / "chart", name="c", version="1.0.0", paths=["driver.enabled"])
     release = {"name": "told", "chart": str(chart), "namespace": "default"}
     known = release | {"values": {"driver": {"enabled": True}}}

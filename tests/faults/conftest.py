@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
-from localplane import bare
+from tests import built
 from tests.faults import ending, gangs
 from tests.faults import plane as planes
 from tests.faults.plane import Plane
@@ -16,14 +16,12 @@ from tests.faults.proxy import Proxy
 from tests.faults.seeds import is_soak
 from tests.faults.stage import Stage
 
+_NEEDED: Final = (("etcd", "kube-apiserver", "kueue"), ("kueue-crds", "provisioningrequest-crd"))
+
 
 @pytest.fixture(scope="session")
 def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Plane]:
-    programs = bare.found()
-    if programs is None:
-        pytest.skip(
-            "no etcd, kube-apiserver and kueue: build them with `make build`, or set MUSTER_ARTIFACTS"
-        )
+    programs = built.programs(*_NEEDED)
     with planes.plane(tmp_path_factory.mktemp("faults"), programs) as made:
         yield made
 

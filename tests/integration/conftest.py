@@ -1,7 +1,6 @@
 """A throw-away etcd and kube-apiserver on loopback, for tests that need the real API and no nodes.
 
-The programs come from the file that MUSTER_ARTIFACTS names, or from the local
-plane's cache; without them the tests are skipped and say so.
+Where its programs come from, and what happens without them: tests/built.py.
 """
 
 from __future__ import annotations
@@ -16,6 +15,7 @@ import pytest
 from localplane import bare
 from localplane.bare import ControlPlane
 from localplane.bare.programs import PROVISIONING_CRD
+from tests import built
 
 
 @dataclass
@@ -38,9 +38,7 @@ class ApiServer(ControlPlane):
 @pytest.fixture(scope="session")
 def api_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
     """One server for all tests of the session; whoever makes cluster-scoped objects removes them again."""
-    programs = bare.found(("etcd", "kube-apiserver"), (PROVISIONING_CRD,))
-    if programs is None:
-        pytest.skip("no etcd, kube-apiserver and CRDs: build them with `make build`, or set MUSTER_ARTIFACTS")
+    programs = built.programs(("etcd", "kube-apiserver"), (PROVISIONING_CRD,))
     with bare.control_plane(tmp_path_factory.mktemp("api-server"), programs) as plane:
         server = ApiServer(plane.url, plane.etcd, plane.folder, plane.token, plane.server, plane.store)
         server.define(programs.kinds(PROVISIONING_CRD))

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from localplane import bare
+from tests import built
 
 # A shell's background command begins with SIGINT ignored.
 _CALLER = """
@@ -28,8 +28,7 @@ with bare.control_plane(Path(sys.argv[1]), bare.found(("etcd", "kube-apiserver")
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
 def test_nothing_outlives_a_killed_caller(tmp_path: Path, number: signal.Signals) -> None:
-    if bare.found(("etcd", "kube-apiserver"), ()) is None:
-        pytest.skip("no etcd and kube-apiserver: build them with `make build`")
+    built.programs(("etcd", "kube-apiserver"))
     caller = subprocess.Popen(
         [sys.executable, "-c", _CALLER, str(tmp_path)], stdout=subprocess.PIPE, text=True
     )

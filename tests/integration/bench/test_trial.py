@@ -8,19 +8,15 @@ from bench.gangs import cases, trial
 from bench.gangs.contenders import ALL, Contender
 from bench.gangs.figures import KUEUE, OURS
 from bench.gangs.stage import NEEDED
-from localplane import bare
 from model.stack import GangMode
+from tests import built
 
 _GANGS = 5
 
 
 @pytest.mark.parametrize("contender", ALL[:2], ids=lambda each: each.name)
 def test_either_check_admits_every_gang_and_all_of_it_is_accounted_for(contender: Contender) -> None:
-    programs = bare.found(*NEEDED)
-    if programs is None:
-        pytest.skip(
-            "no etcd, kube-apiserver and kueue: build them with `make build`, or set MUSTER_ARTIFACTS"
-        )
+    programs = built.programs(*NEEDED)
     told: list[str] = []
     found = trial.run(cases.burst(_GANGS), contender, programs, told=told.append)
 

@@ -34,6 +34,7 @@ from model import queuetree
 from model.gangpolicy import crd
 from model.names import SYSTEM_NAMESPACE
 from stackconfig import load
+from tests import built
 from tests.integration.accounts import account_kubeconfig, refused, registered
 from tests.integration.kueue_api.objects import apply, wait_for
 from tests.mocks.test_platform import LOCAL
@@ -128,9 +129,7 @@ class Cluster:
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    programs = bare.found(("etcd", "kube-apiserver"), ("kueue-crds", "provisioningrequest-crd"))
-    if programs is None:
-        pytest.skip("no etcd, kube-apiserver and CRDs: build them with `make build`, or set MUSTER_ARTIFACTS")
+    programs = built.programs(("etcd", "kube-apiserver"), ("kueue-crds", "provisioningrequest-crd"))
     folder = tmp_path_factory.mktemp("processes")
     with bare.control_plane(folder, programs) as plane:
         define(plane, programs)

@@ -17,6 +17,7 @@ from model.gangpolicy import OnStaggered, OnStockOut
 from model.render import kueue
 from model.stack import Stack
 from stackconfig import load
+from tests import built
 from tests.integration.accounts import RIGHTS, registered
 from tests.integration.kueue_api.objects import apply
 from tests.integration.kueue_api.world import STACK, World
@@ -24,7 +25,6 @@ from tests.unit.model.kueue_files import everything
 
 _CHART = "kueue-chart"
 _KUBERAY = "kuberay-config"
-_MISSING = "a program is missing: build them with `make build`, or set MUSTER_ARTIFACTS"
 _NEEDED = (("etcd", "kube-apiserver", "kueue"), ("kueue-crds", "provisioningrequest-crd", _CHART))
 _WORLD = (
     ("etcd", "kube-apiserver", "kueue", "kube-controller-manager", "kuberay"),
@@ -36,9 +36,7 @@ _COLLECTORS = ("garbage-collector-controller", "namespace-controller")
 @pytest.fixture(scope="session")
 def kueue_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
     """An API server that Kueue stands in front of, with every gate on that a stack can switch on."""
-    programs = bare.found(*_NEEDED)
-    if programs is None:
-        pytest.skip(_MISSING)
+    programs = built.programs(*_NEEDED)
     (full, _) = everything()
     config, chart = kueue.manager_config(full), programs.assets[_CHART]
     with bare.control_plane(tmp_path_factory.mktemp("kueue-api"), programs) as plane:
@@ -60,9 +58,7 @@ def world_of(stack: Stack, folder: Path) -> Iterator[World]:
 @contextmanager
 def bare_of(folder: Path) -> Iterator[tuple[ControlPlane, Programs]]:
     """A plane of its own with all kinds on it, ours too, and what collects garbage and ends namespaces."""
-    programs = bare.found(*_WORLD)
-    if programs is None:
-        pytest.skip(_MISSING)
+    programs = built.programs(*_WORLD)
     with bare.control_plane(folder, programs) as plane:
         define(plane, programs)
         plane.define([gangpolicy.crd(), queuetree.crd(), *programs.kinds(_KUBERAY, below="crd/bases")])

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from localplane.bare.programs import artifacts, newest
+from tests import built
 from tests.integration.conftest import ApiServer
 
 _CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
@@ -22,11 +22,9 @@ _KINDS = ("clusterqueues", "localqueues", "workloads")
 @pytest.fixture(scope="session")
 def kueue_api(api_server: ApiServer) -> Iterator[ApiServer]:
     """The server with Kueue's queues and Workloads; without Kueue itself nobody converts or decides."""
-    chart = artifacts().get("charts", {}).get("kueue") or newest("assets/kueue-chart-*/*")
-    if not chart:
-        pytest.skip("no Kueue chart: build it with `make build`")
+    chart = built.chart("kueue")
     for kind in _KINDS:
-        definition = _definition(Path(chart) / "templates" / "crd" / f"kueue.x-k8s.io_{kind}.yaml")
+        definition = _definition(chart / "templates" / "crd" / f"kueue.x-k8s.io_{kind}.yaml")
         api_server.apply(definition, f"{_CRDS}/{definition['metadata']['name']}")
     for kind in _KINDS:
         _until(partial(api_server.call, "GET", f"/apis/kueue.x-k8s.io/v1beta2/{kind}"))

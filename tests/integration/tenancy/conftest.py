@@ -92,10 +92,8 @@ def described() -> Stack:
 @pytest.fixture(scope="session")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     """On a server of its own: the policies would be in the way of others' tests."""
-    programs = bare.found(("etcd", "kube-apiserver"), (CRDS, PROVISIONING_CRD))
+    programs = built.programs(("etcd", "kube-apiserver"), (CRDS, PROVISIONING_CRD))
     kuberay = built.kuberay()
-    if programs is None or kuberay is None:
-        pytest.skip("no API server, Kueue or KubeRay: build them with `make build`, or set MUSTER_ARTIFACTS")
     with bare.control_plane(tmp_path_factory.mktemp("tenancy"), programs) as server:
         kinds = [*programs.kinds(CRDS), *programs.kinds(PROVISIONING_CRD), *crds.kuberay(kuberay)]
         server.define(kinds)

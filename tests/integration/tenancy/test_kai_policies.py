@@ -26,10 +26,8 @@ GATE = [{"name": names.GANG_GATE}]
 @pytest.fixture(scope="module")
 def kai(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     """A server of its own: Kueue's policies are on the other one."""
-    programs = bare.found(("etcd", "kube-apiserver"), (CRDS, PROVISIONING_CRD))
+    programs = built.programs(("etcd", "kube-apiserver"), (CRDS, PROVISIONING_CRD))
     kuberay = built.kuberay()
-    if programs is None or kuberay is None:
-        pytest.skip("no API server or KubeRay: build them with `make build`, or set MUSTER_ARTIFACTS")
     with bare.control_plane(tmp_path_factory.mktemp("kai"), programs) as server:
         kinds = [*programs.kinds(CRDS), *programs.kinds(PROVISIONING_CRD), *crds.kuberay(kuberay)]
         server.define(kinds)

@@ -10,20 +10,19 @@ from typing import Any
 import pytest
 import yaml
 
-from localplane import bare
 from localplane.bare import ControlPlane
 from model import names
 from preview.__main__ import main
 from preview.snapshot import PodSet, Snapshot, State, Toleration, Workload, dump
 from preview.whatif import rights
+from tests import built
 
 _TAKEN = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 @pytest.fixture(scope="module", autouse=True)
 def programs() -> None:
-    if bare.found() is None:
-        pytest.skip("no etcd, kube-apiserver and Kueue: build them with `make build`")
+    built.programs(("etcd", "kube-apiserver", "kueue"), ("kueue-crds", "provisioningrequest-crd"))
 
 
 def _departments(*, lent: int) -> dict[str, Any]:
