@@ -41,6 +41,9 @@ def hardened(case: Case) -> Iterator[Finding]:
     for cluster in case.registered.of(_CLUSTER):
         for message in _cluster(cluster):
             yield Finding(f"cluster {cluster.name}: {message}.", cluster.urn)
+        if cluster.at("releaseChannel", "channel") in (None, "UNSPECIFIED") and not _is_queued(case):
+            message = "no release channel: it gets no patches by itself"
+            yield Finding(f"cluster {cluster.name}: {message}.", cluster.urn)
     for pool in case.registered.of(_POOL):
         for message in _pool(pool):
             yield Finding(f"node pool {pool.name}: {message}.", pool.urn)
@@ -51,12 +54,16 @@ def _cluster(cluster: Resource) -> Iterator[str]:
         yield "no Workload Identity: pods use the node's account"
     if is_or_may_be(cluster.at("enableShieldedNodes"), False):
         yield "no shielded nodes"
-    if cluster.at("releaseChannel", "channel") in (None, "UNSPECIFIED"):
-        yield "no release channel: it gets no patches by itself"
     if not is_or_may_be(cluster.at("datapathProvider"), "ADVANCED_DATAPATH"):
         yield "no Dataplane V2: NetworkPolicies are not enforced"
     if is_or_may_be(cluster.at("enableLegacyAbac"), True):
         yield "legacy ABAC is on"
+
+
+def _is_queued(case: Case) -> bool:
+    """Whether a pool is provisioned from the queue: its auto-upgrade is off, which no channel allows."""
+    pools = case.registered.of(_POOL)
+    return any(is_or_may_be(pool.at("queuedProvisioning", "enabled"), True) for pool in pools)
 
 
 def _pool(pool: Resource) -> Iterator[str]:

@@ -1,4 +1,5 @@
-"""The project's whole program, every shipped stack of it, previewed without a cloud, a registry or a cluster.
+"""The project's whole program, every shipped stack of it, previewed without a cloud, a registry or a cluster,
+and judged by the shipped policy pack.
 
 Charts and images that cannot be had offline are recorded ones; the rest is what the local plane built.
 """
@@ -9,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.clouds.engine import checkout, workspace
+from tests.clouds.engine import ROOT, checkout, workspace
 from tests.clouds.stack_files import OFFLINE, edited, provider
 from tests.clouds.standin.serve import Clouds
 
@@ -23,11 +24,16 @@ def test_a_shipped_stack_is_previewed_whole_before_anything_stands(
     name = stack.stem.removeprefix("Pulumi.")
     local = edited(stack, tmp_path / stack.name, {"muster:artifacts": "local"})
     environment = {**clouds.environment, "MUSTER_ARTIFACTS": str(artifacts)}
-    run = workspace(tmp_path / "ws", checkout(tmp_path / "project", local), name, environment).preview()
+    project = checkout(tmp_path / "project", local)
+    # A breach of a mandatory policy ends the preview with an error.
+    run = workspace(tmp_path / "ws", project, name, environment).preview(
+        "--policy-pack", f"{ROOT / 'policies'}"
+    )
 
     types = {step.type for step in run.changes}
     assert {step.op for step in run.changes} == {"create"}
     assert {"muster:k8s:Bundle", RELEASE, "muster:index:Guard"} <= types
     assert any(type_.startswith("gcp:" if provider(stack) == "gke" else "aws:") for type_ in types)
+    assert "muster@v" in run.output
     assert not clouds.gcp.standing
     assert not clouds.aws.standing
