@@ -10,6 +10,7 @@ _PLURALS: Final = {
     "Topology": "topologies",
     "GangPolicy": "gangpolicies",
     "NetworkPolicy": "networkpolicies",
+    "Rules": "rules",
 }
 
 

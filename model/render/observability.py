@@ -84,7 +84,9 @@ def _rules(stack: Stack) -> Manifest:
     wanted = stack.observability
     rules = [alert.rule() for alert in alerts(stack.gang_admission.policy)]
     kind = "Rules" if wanted.metrics is Scraping.GOOGLE else "PrometheusRule"
-    return _object(wanted, kind, spec={"groups": [{"name": _NAME, "rules": rules}]})
+    # Google's kind has no default for the interval.
+    group = {"name": _NAME, "interval": _INTERVAL, "rules": rules}
+    return _object(wanted, kind, spec={"groups": [group]})
 
 
 def _object(wanted: Observability, kind: str, **body: object) -> Manifest:

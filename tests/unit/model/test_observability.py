@@ -60,6 +60,8 @@ def test_each_way_of_scraping_has_its_own_kinds_under_the_users_labels(metrics: 
     assert monitor["spec"]["selector"] == {"matchLabels": SELECTOR}
     (endpoint,) = monitor["spec"].get("podMetricsEndpoints") or monitor["spec"]["endpoints"]
     assert (endpoint["port"], endpoint["path"]) == ("health", "/metrics")
+    (rules,) = [each for each in made if each["kind"] in ("PrometheusRule", "Rules")]
+    assert [group["interval"] for group in rules["spec"]["groups"]] == ["30s"], "Google's asks for one"
 
 
 def test_only_who_scrapes_reaches_metrics_and_reviews_come_from_anywhere() -> None:
