@@ -15,7 +15,9 @@ RAY_GROUP: Final = "ray.io/group"
 HEAD_GROUP: Final = "headgroup"
 QUEUE_LABEL: Final = "kai.scheduler/queue"
 PRIORITY_LABEL: Final = "priorityClassName"
+RAY_PRIORITY_LABEL: Final = "ray.io/priority-class-name"
 PREEMPTIBILITY: Final = "kai.scheduler/preemptibility"
+_PREEMPTIBILITIES: Final[Mapping[str | None, bool]] = {"preemptible": True, "non-preemptible": False}
 
 CLUSTER_UID: Final = f"{GROUP}/raycluster-uid"
 """Label of what was written for a Ray cluster."""
@@ -29,8 +31,12 @@ STATUS: Final = f"{GROUP}/gang-status"
 
 NON_PREEMPTIBLE: Final = 100
 """Work of this priority or above may not exceed its quota and is never preempted (KAI, docs/priority)."""
+DEFAULT_CLASS: Final = "train"
+"""What KAI's grouper writes where no class is named, or one that does not exist."""
 DEFAULT_PRIORITY: Final = 50
-"""What KAI gives to a class that it does not find (pkg/common/constants: DefaultPodGroupPriority)."""
+"""What KAI gives where that does not exist either and no class is the default of all (pkg/common/constants:
+DefaultPodGroupPriority).
+"""
 
 
 def is_gated(pod: GatedPod) -> bool:
@@ -62,10 +68,25 @@ def pool_of(pod: GatedPod, cluster: RayCluster | None) -> str:
 
 
 def is_preemptible(pod: GatedPod, cluster: RayCluster | None, classes: Mapping[str, PriorityClass]) -> bool:
-    labels = {**pod.metadata.labels, **(cluster.metadata.labels if cluster else {})}
-    said = labels.get(PREEMPTIBILITY, "")
-    if said:
-        return said == "preemptible"
-    found = classes.get(labels.get(PRIORITY_LABEL) or pod.spec.priority_class_name)
-    found = found or next((each for each in classes.values() if each.global_default), None)
-    return (found.value if found else DEFAULT_PRIORITY) < NON_PREEMPTIBLE
+    """As KAI finds it: what the labels say of preemption itself, or the value of the priority class."""
+    above = cluster.metadata.labels if cluster else {}
+    for labels in (above, pod.metadata.labels):
+        if (said := labels.get(PREEMPTIBILITY)) in _PREEMPTIBILITIES:
+            return _PREEMPTIBILITIES[said]
+    return _priority(_class_of(pod, above, classes), classes) < NON_PREEMPTIBLE
+
+
+def _class_of(pod: GatedPod, above: Mapping[str, str], classes: Mapping[str, PriorityClass]) -> str:
+    """Ray's own label goes before KAI's and is taken as it is; another class has to exist
+    (pkg/podgrouper/podgrouper/plugins: ray/ray_grouper.go, defaultgrouper/default_grouper.go).
+    """
+    if RAY_PRIORITY_LABEL in above:
+        return above[RAY_PRIORITY_LABEL]
+    labels = {**pod.metadata.labels, **above}
+    named = labels.get(PRIORITY_LABEL) or pod.spec.priority_class_name
+    return named if named in classes else DEFAULT_CLASS
+
+
+def _priority(name: str, classes: Mapping[str, PriorityClass]) -> int:
+    found = classes.get(name) or next((each for each in classes.values() if each.global_default), None)
+    return found.value if found else DEFAULT_PRIORITY

@@ -99,8 +99,9 @@ def _bound(
     assert isinstance(share, Share)
     scale = _SCALE[resource]
     quota = None if share.quota < 0 else Fraction(str(share.quota)) * scale
-    # To KAI a limit of 0, or none, grants nothing above the quota.
-    limit = quota if share.limit == 0 else None if share.limit < 0 else Fraction(str(share.limit)) * scale
+    # To KAI a limit of 0, or none, lets nothing run, whatever the quota is
+    # (pkg/scheduler/plugins/proportion/capacity_policy/max_allowed_check.go).
+    limit = None if share.limit < 0 else Fraction(str(share.limit)) * scale
     if is_preemptible and over_quota is OverQuota.ALLOW:
         return limit, "limit"
     if quota is None or (limit is not None and limit < quota):

@@ -113,8 +113,9 @@ class Group:
     memory: str = ""
 
 
-def queue(name: str, *, quota: float, limit: float = 0, parent: str = "") -> Queue:
-    gpu = Share(quota=quota, limit=limit)
+def queue(name: str, *, quota: float, limit: float | None = None, parent: str = "") -> Queue:
+    """Limited to its quota where nothing is said, as the stack renders a team that borrows nothing."""
+    gpu = Share(quota=quota, limit=quota if limit is None else limit)
     return Queue(
         metadata=ObjectMeta(name=name),
         spec=QueueSpec(parent_queue=parent, resources=Shares(gpu=gpu, cpu=NO_BOUND, memory=NO_BOUND)),

@@ -8,7 +8,7 @@ import pytest
 from controller.gangs.identity import ATTEMPT
 from controller.gangs.retry import REFUSED, TRIES
 from controller.kai.labels import CLUSTER_UID, is_gated
-from model.gangpolicy import FlavorPolicy, KaiPolicy, OverQuota
+from model.gangpolicy import FlavorPolicy, GangPolicy, KaiPolicy, OverQuota
 from model.names import CLASS_ANNOTATION, CONSUME_ANNOTATION, GKE_LEASE_LABEL, GKE_QUEUED_CLASS
 from tests.unit.kai.kai_world import POLICY, Crash, Group, World, queue
 
@@ -17,7 +17,7 @@ MINUTE = timedelta(minutes=1)
 ALLOW = changed(POLICY, kai=KaiPolicy(over_quota=OverQuota.ALLOW))
 
 
-def world(quota: float = 4, limit: float = 0, **settings: object) -> World:
+def world(quota: float = 4, limit: float | None = None, **settings: object) -> World:
     made = World(**settings)  # type: ignore[arg-type]  # the test's own keywords
     made.queues = {
         "dep": queue("dep", quota=8, limit=8),
@@ -171,6 +171,15 @@ def test_of_two_gangs_that_race_for_the_last_quota_one_passes_and_the_other_hold
     assert here.running(loser) == pods
 
 
+@pytest.mark.parametrize("policy", [POLICY, ALLOW])
+def test_a_queue_without_a_limit_lets_nothing_through_as_kai_starts_nothing_of_it(policy: GangPolicy) -> None:
+    here = world(quota=4, limit=0, policy=policy)
+    here.submit("a", {"headgroup": HEAD})
+    run(here, 8)
+    assert here.running("a") == 0
+    assert "limit 0" in here.status("a")
+
+
 def test_over_quota_a_gang_passes_only_where_the_policy_allows_it() -> None:
     for policy, runs in ((POLICY, 0), (ALLOW, 3)):
         here = world(quota=1, limit=4, policy=policy)
@@ -179,7 +188,7 @@ def test_over_quota_a_gang_passes_only_where_the_policy_allows_it() -> None:
         assert here.running("a") == runs
 
 
-def test_over_quota_ends_at_the_limit_and_without_a_limit_at_the_quota() -> None:
+def test_over_quota_ends_at_the_limit() -> None:
     for limit, runs in ((2.0, 0), (0.0, 0), (-1.0, 3)):
         here = world(quota=1, limit=limit, policy=ALLOW)
         here.submit("a", {"headgroup": HEAD, "workers": Group("l4", 2)})
