@@ -68,9 +68,9 @@ def context(browser: Browser, asked: list[str]) -> Iterator[BrowserContext]:
     made.close()
 
 
-@pytest.fixture(scope="session")
-def opened(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The page, as a file."""
-    path = tmp_path_factory.mktemp("page") / "preview.html"
-    path.write_text(everything(), encoding="utf-8")
+@pytest.fixture
+def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """The page, as a file: the report's, or the one that a test names in its parameter."""
+    path = tmp_path / "preview.html"
+    path.write_text(getattr(request, "param", everything)(), encoding="utf-8")
     return path

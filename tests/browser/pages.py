@@ -1,4 +1,6 @@
-"""A page with every part that a report can have, and names that would like to break out of it."""
+"""Pages with every part that a report or the answer to a what-if can have, and names that would like to break
+out of them.
+"""
 
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -12,6 +14,8 @@ from preview.page import page
 from preview.report import report
 from preview.snapshot import Queue, Snapshot, Usage
 from preview.told import Told
+from preview.whatif import told as whatif
+from preview.whatif.outcome import Decision, Fate, Outcome
 from tests.unit.model.model_stacks import CPU, H100, L4, gpus, stack, team
 from tests.unit.preview.preview_world import bundle, plan, step
 
@@ -59,3 +63,35 @@ def everything() -> str:
         snapshot=snapshot,
     )
     return page(report([whole, Told(name=HOSTILE, changes=None, mistakes=(LONG, HOSTILE))]))
+
+
+def answered() -> str:
+    """The page of a what-if in which somebody loses, somebody gains, and many wait."""
+    base, head = _stack(4, 2, 1), _stack(2, 2, 12, most=20)
+    lost = Decision(
+        namespace="team-0",
+        name=LONG,
+        fate=Fate.PENDING,
+        why=HOSTILE,
+        preemptor=HOSTILE,
+        how="InCohortReclamation",
+    )
+    waiting = [
+        Decision(namespace=f"team-{index % 3}", name=f"job-{index}", fate=Fate.PENDING, why=f"{LONG} {index}")
+        for index in range(30)
+    ]
+    before = _outcome(replace(lost, fate=Fate.RUNNING, why="", preemptor="", how=""), *waiting, used=3)
+    after = _outcome(lost, *waiting[1:], replace(waiting[0], fate=Fate.ADMITTED, waited=60.0), used=12)
+    answer = whatif.Answer(
+        name="dev", base=before, head=after, base_stack=base, head_stack=head, compression=60.0
+    )
+    return page(whatif.report(answer))
+
+
+def _outcome(*decisions: Decision, used: int) -> Outcome:
+    return Outcome(
+        decisions={each.label: each for each in decisions},
+        used={("team-0", "default"): {"l4": used}},
+        is_settled=False,
+        seconds=60.0,
+    )

@@ -8,6 +8,12 @@ from typing import Any
 import pytest
 from playwright.sync_api import BrowserContext, Page
 
+from tests.browser.pages import answered, everything
+
+# What holds of every page that Muster makes.
+EVERY_PAGE = pytest.mark.parametrize(
+    "opened", [everything, answered], ids=["report", "what-if"], indirect=True
+)
 # The W3C's minimum for text of this size: https://www.w3.org/TR/WCAG22/#contrast-minimum
 LEAST_CONTRAST = 4.5
 
@@ -42,6 +48,7 @@ def test_it_is_rendered_whole_and_asks_nobody_for_anything(page: Page, asked: li
     assert asked == []
 
 
+@EVERY_PAGE
 @pytest.mark.parametrize("width", [360, 1440])
 def test_nothing_is_wider_than_the_screen(page: Page, width: int) -> None:
     page.set_viewport_size({"width": width, "height": 800})
@@ -53,6 +60,7 @@ def test_nothing_is_wider_than_the_screen(page: Page, width: int) -> None:
     assert page.evaluate(beyond, width) == []
 
 
+@EVERY_PAGE
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_every_text_stands_out_from_its_ground(page: Page, scheme: Any) -> None:
     page.emulate_media(color_scheme=scheme)
@@ -75,6 +83,7 @@ def test_the_ground_is_dark_where_dark_is_asked_for(page: Page) -> None:
     assert (light, page.evaluate(ground)) == ("rgb(255, 255, 255)", "rgb(13, 17, 23)")
 
 
+@EVERY_PAGE
 def test_every_column_of_every_table_sorts_both_ways(page: Page, asked: list[str]) -> None:
     _open_all(page)
     for table in page.locator("table").all():
@@ -87,6 +96,16 @@ def test_every_column_of_every_table_sorts_both_ways(page: Page, asked: list[str
     assert asked == []
 
 
+@pytest.mark.parametrize("opened", [answered], indirect=True)
+def test_the_answer_to_a_what_if_says_who_loses_and_why_work_waits(page: Page, asked: list[str]) -> None:
+    _open_all(page)
+    titles = page.locator("h3, summary").all_inner_texts()
+    assert {"Teams that fare differently", "Preempted with head", "Why work waits with head"} <= {*titles}
+    assert page.locator("img, a, iframe").count() == 0
+    assert page.title() == "Muster preview"
+    assert asked == []
+
+
 def test_numbers_sort_as_numbers(page: Page) -> None:
     table = page.locator("section", has=page.get_by_role("heading", name="Quota of teams")).locator("table")
     heads = table.locator("th").all_inner_texts()
@@ -94,8 +113,9 @@ def test_numbers_sort_as_numbers(page: Page) -> None:
     assert table.evaluate(_COLUMN, heads.index("Quota")) == ["4 → 2", "1 → 12"]
 
 
+@EVERY_PAGE
 def test_everything_that_can_be_used_is_reached_by_tab_and_seen_to_be(page: Page) -> None:
-    """Buttons, folds and what scrolls, in the order in which they stand; and Enter does what a click does."""
+    """Buttons, folds and what scrolls, in the order in which they stand; and Enter sorts as a click does."""
     _open_all(page)
     wanted = page.locator("button, summary, [tabindex='0']").count()
     reached = []
@@ -107,12 +127,17 @@ def test_everything_that_can_be_used_is_reached_by_tab_and_seen_to_be(page: Page
     page.locator("th button").first.focus()
     page.keyboard.press("Enter")
     assert page.locator("th").first.get_attribute("aria-sort") == "ascending"
+
+
+def test_enter_folds_and_unfolds(page: Page) -> None:
+    _open_all(page)
     fold = page.locator("summary").first
     fold.focus()
     page.keyboard.press("Enter")
     assert not page.locator("details").first.evaluate("(each) => each.open")
 
 
+@EVERY_PAGE
 def test_a_screen_reader_is_told_what_is_what(page: Page) -> None:
     assert page.locator("html").get_attribute("lang") == "en"
     assert page.locator("main").count() == 1
