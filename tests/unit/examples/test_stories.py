@@ -21,7 +21,7 @@ from tests.unit.model.go_modules import source_of
 from tests.unit.model.openapi_check import mistakes
 
 _STORIES: Final = stories()
-_KUBERAY: Final = "github.com/ray-project/kuberay/ray-operator@v1.6.0"
+_KUBERAY: Final = "github.com/ray-project/kuberay/ray-operator@v1.6.2"
 _QUEUE_LABEL: Final = {
     Scheduler.KAI: "kai.scheduler/queue",
     Scheduler.KUEUE: "kueue.x-k8s.io/queue-name",

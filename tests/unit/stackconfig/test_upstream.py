@@ -44,7 +44,7 @@ def test_without_a_word_each_chart_comes_from_its_own_project() -> None:
     )
     assert (kuberay.reference, kuberay.version, kuberay.repository) == (
         "kuberay-operator",
-        "1.6.0",
+        "1.6.2",
         "https://ray-project.github.io/kuberay-helm",
     )
 
@@ -60,7 +60,7 @@ def test_a_mirror_holds_every_chart_under_its_name() -> None:
 def test_a_folder_holds_archives_and_a_missing_one_is_told(tmp_path: Path) -> None:
     (tmp_path / upstream.archive_name(KUBERAY)).write_bytes(b"chart")
     found = upstream.published(stack(charts={"path": str(tmp_path)}), name="here")
-    assert found.chart("kuberay").reference == str(tmp_path / "kuberay-operator-1.6.0.tgz")
+    assert found.chart("kuberay").reference == str(tmp_path / "kuberay-operator-1.6.2.tgz")
     with pytest.raises(ArtifactError, match=r"kueue-0\.19\.2\.tgz does not exist"):
         found.chart("kueue")
 
