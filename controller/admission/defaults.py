@@ -1,4 +1,4 @@
-"""What a new job need not say: its queue, its priority, its gate, Ray's token.
+"""What a new job need not say: its queue, its priority, its gate, Ray's token, how it is upgraded.
 
 Decides on creation only, from the queue tree in the cache, as a JSON patch of what is missing; a second time
 over there is nothing left to patch. What a job says is left as it is, but for a KAI queue that is none of its
@@ -15,6 +15,7 @@ from controller.kube.resource import Object
 from controller.runtime.review import Allow, Deny, Patch, Review, Verdict, Webhook
 from model import names
 from model.queuetree import QueueTree, Space
+from model.ray_upgrades import Upgrade
 
 Json = dict[str, Any]
 Trees = Callable[[], QueueTree]
@@ -52,6 +53,7 @@ class Defaults:
         if refusal is not None:
             return Deny(refusal)
         _priority(patch, tree, space)
+        _upgrade(patch, kind, tree)
         cluster = _cluster(patch, kind)
         if cluster is not None:
             _ray(patch, cluster, tree)
@@ -120,6 +122,13 @@ def _priority(patch: _Patch, tree: QueueTree, space: Space) -> None:
     label = names.KAI_PRIORITY_LABEL if tree.kai else names.PRIORITY_LABEL
     if space.default_priority and not patch.label(label):
         patch.put(space.default_priority, "metadata", "labels", label)
+
+
+def _upgrade(patch: _Patch, kind: str, tree: QueueTree) -> None:
+    """KubeRay's own default is what a queue cannot count."""
+    said = (patch.body.get("spec") or {}).get("upgradeStrategy") or {}
+    if kind == "rayservice" and not tree.kai and not said.get("type"):
+        patch.put(Upgrade.NONE, "spec", "upgradeStrategy", "type")
 
 
 def _cluster(patch: _Patch, kind: str) -> tuple[str, ...] | None:

@@ -29,10 +29,15 @@ class WorkerGroup(Partial, frozen=True):
     template: PodTemplateSpec = PodTemplateSpec()
 
 
+class UpgradeStrategy(Partial, frozen=True):
+    type: str = ""
+
+
 class RayClusterSpec(Partial, frozen=True):
     head_group_spec: HeadGroup = HeadGroup()
     worker_group_specs: tuple[WorkerGroup, ...] = ()
     enable_in_tree_autoscaling: bool = False
+    upgrade_strategy: UpgradeStrategy = UpgradeStrategy()
 
 
 class RayCluster(Object, frozen=True):
@@ -51,6 +56,7 @@ class RayJob(Object, frozen=True):
 
 
 class RayServiceSpec(Partial, frozen=True):
+    upgrade_strategy: UpgradeStrategy = UpgradeStrategy()
     ray_cluster_config: RayClusterSpec | None = None
 
 

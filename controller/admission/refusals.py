@@ -6,12 +6,11 @@ pods need of pools is limits.py's.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from controller.admission.jobs import Piece, RayClusterSpec
-from model import names, ray_groups
+from controller.admission.jobs import Piece, RayCluster, RayClusterSpec, RayService
+from controller.kube.resource import Object
+from model import names, ray_groups, ray_upgrades
 from model.names import GPU_RESOURCE
 from model.queuetree import ANY_POOL, Queue, QueueTree, Space
-
-ELASTIC_ANNOTATION = "kueue.x-k8s.io/elastic-job"
 
 
 def priority(labels: Mapping[str, str], tree: QueueTree, space: Space) -> Iterator[str]:
@@ -69,12 +68,13 @@ def growth(
     if grows and not is_alone:
         yield (
             "enableInTreeAutoscaling is for a RayCluster of its own, whose growth is queued step by step; "
-            "remove it, or submit to an elastic RayCluster"
+            "remove it and give its worker groups the replicas that it needs at most, or submit to an "
+            "elastic RayCluster"
         )
-    elif grows and annotations.get(ELASTIC_ANNOTATION) != "true":
+    elif grows and annotations.get(ray_upgrades.ELASTIC) != "true":
         yield (
             "enableInTreeAutoscaling would let it outgrow what its queue counted; remove it, or set "
-            f'annotation {ELASTIC_ANNOTATION}: "true" so that each step is queued'
+            f'annotation {ray_upgrades.ELASTIC}: "true" so that each step is queued'
         )
     for group in spec.worker_group_specs:
         least, replicas, most = group.min_replicas, group.replicas, group.max_replicas
@@ -82,6 +82,22 @@ def growth(
             said = {"replicas": replicas, "minReplicas": least, "maxReplicas": most}
             told = ", ".join(f"{name} {value}" for name, value in said.items() if value is not None)
             yield f"group {group.group_name} has {told}; {ray_groups.FIX}"
+
+
+def upgrade(obj: Object, spec: RayClusterSpec | None, tree: QueueTree) -> Iterator[str]:
+    """A strategy by which KubeRay would run pods beside its queue, or delete those that it admitted."""
+    if spec is None or tree.kai:
+        return
+    within = spec.upgrade_strategy.type
+    if isinstance(obj, RayCluster):
+        elastic = obj.metadata.annotations.get(ray_upgrades.ELASTIC) == "true"
+        found = ray_upgrades.violations("RayCluster", said=within, is_elastic=elastic)
+    elif isinstance(obj, RayService):
+        found = ray_upgrades.violations("RayService", said=obj.spec.upgrade_strategy.type, within=within)
+    else:
+        found = ray_upgrades.violations("RayJob", said="", within=within)
+    for each in found:
+        yield f"{each.path} {each.message} Fix: {each.fix}"
 
 
 def submission(mode: str, tree: QueueTree) -> Iterator[str]:

@@ -85,6 +85,7 @@ class Reviews:
     def _ray(self, namespace: str, obj: Object, spec: RayClusterSpec | None) -> Iterator[str]:
         is_alone = isinstance(obj, RayCluster)
         yield from refusals.growth(obj.metadata.annotations, spec, self._tree(), is_alone=is_alone)
+        yield from refusals.upgrade(obj, spec, self._tree())
         yield from self._fit(namespace, obj, ray_pieces(spec))
 
     def _fit(self, namespace: str, obj: Object, pieces: Iterable[Piece]) -> Iterator[str]:

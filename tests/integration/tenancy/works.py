@@ -59,7 +59,12 @@ def ray_cluster(**spec: Any) -> Object:
 
 
 def ray_service(**spec: Any) -> Object:
-    spec = {"serveConfigV2": "applications: []", "rayClusterConfig": cluster_spec(suspend=True), **spec}
+    spec = {
+        "serveConfigV2": "applications: []",
+        "upgradeStrategy": {"type": "None"},
+        "rayClusterConfig": cluster_spec(suspend=True),
+        **spec,
+    }
     return _object("ray.io/v1", "RayService", spec, name="llm")
 
 

@@ -1,17 +1,18 @@
 """What a Ray cluster may grow to and where a RayJob may run: never past what its queue counted.
 
-Decides three ways around a queue: a cluster that its head scales, a group whose bounds exceed its replicas,
-and a job that picks its cluster by labels.
+Decides the ways around a queue: a cluster that its head scales, a group whose bounds exceed its replicas, a
+job that picks its cluster by labels, a second cluster beside the first, and a group that is added to what
+runs.
 """
 
 from typing import Final
 
-from model import ray_groups
+from model import ray_groups, ray_upgrades
 from model.render.tenancy.policies.policy import Kinds, Policy, Rule
+from model.render.tenancy.policies.who import ADMINISTRATOR
 from model.render.tenancy.policies.work import UNLESS, ray_spec
 from model.stack import Scheduler, Stack
 
-ELASTIC_ANNOTATION: Final = "kueue.x-k8s.io/elastic-job"
 # The one key by which KubeRay finds a cluster, by its name and in the job's own namespace (1.6, constant.go).
 _SELECTOR_KEY: Final = "ray.io/cluster"
 
@@ -26,19 +27,58 @@ def ray(stack: Stack) -> Policy:
         words=(
             ("cluster", f"dyn({ray_spec('object')})"),
             ("groups", "variables.cluster.?workerGroupSpecs.orValue([])"),
+            ("before", "oldObject == null ? dyn({'spec': {}}) : dyn(oldObject)"),
+            ("clusterBefore", f"dyn({ray_spec('variables.before')})"),
+            ("groupsBefore", "variables.clusterBefore.?workerGroupSpecs.orValue([])"),
         ),
-        rules=(*(_elastic() if stack.scheduler is Scheduler.KUEUE else ()), _bounds(), _selector()),
+        rules=(*(_counted() if stack.scheduler is Scheduler.KUEUE else ()), _bounds(), _selector()),
+    )
+
+
+def _counted() -> tuple[Rule, ...]:
+    """What Kueue counts once, when it admits a job. KAI's gate counts every pod."""
+    return (*_elastic(), *_upgrades(), _added(), _made())
+
+
+def _upgrades() -> tuple[Rule, ...]:
+    return (
+        Rule(holds=ray_upgrades.SERVICE_IN_CEL, says=f"'{ray_upgrades.SERVICE_SAYS}'"),
+        Rule(holds=ray_upgrades.CLUSTER_IN_CEL, says=f"'{ray_upgrades.CLUSTER_SAYS}'"),
+    )
+
+
+def _added() -> Rule:
+    """KubeRay makes its pods at once, before Kueue has seen that they are not counted."""
+    return Rule(
+        holds="request.operation != 'UPDATE' || request.resource.resource == 'rayjobs' || "
+        "variables.clusterBefore.?suspend.orValue(false) || "
+        "variables.groups.size() <= variables.groupsBefore.size()",
+        says="'a group of workers that is added to what runs starts before its queue has counted it; make a "
+        "new ' + object.kind + ' with it'",
+    )
+
+
+def _made() -> Rule:
+    """Of what KubeRay made for a RayJob or RayService, Kueue counts the owner alone."""
+    made = (
+        "object.metadata.?ownerReferences.orValue([]).filter(owner, owner.apiVersion.startsWith('ray.io/'))"
+    )
+    return Rule(
+        holds="request.operation != 'UPDATE' || request.resource.resource != 'rayclusters' || "
+        f"{made}.size() == 0 || object.spec == oldObject.spec || {ADMINISTRATOR}",
+        says=f"'this cluster was made for ' + {made}[0].kind + ' ' + {made}[0].name + ', which is what its "
+        "queue counted; change that'",
     )
 
 
 def _elastic() -> tuple[Rule, ...]:
-    elastic = f"object.metadata.?annotations[?'{ELASTIC_ANNOTATION}'].orValue('') == 'true'"
+    elastic = f"object.metadata.?annotations[?'{ray_upgrades.ELASTIC}'].orValue('') == 'true'"
     return (
         Rule(
             holds=f"{_FIXED} || {elastic}",
             says="'a cluster that scales itself outgrows what its queue counted; remove "
             "enableInTreeAutoscaling, or "
-            f'set annotation {ELASTIC_ANNOTATION}: "true" so that each step is queued\'',
+            f'set annotation {ray_upgrades.ELASTIC}: "true" so that each step is queued\'',
         ),
     )
 
