@@ -21,7 +21,7 @@ SHARED = (CHECK_CAPACITY_CLASS, BEST_EFFORT_ATOMIC_CLASS)
 PIECES = {"x": ("l4", 1), "y": ("l4", 1)}
 
 
-def asked(provisioning_class: str) -> World:
+def asked(provisioning_class: str, *, provisioned: bool = True) -> World:
     """A gang of two PodSets whose only request is provisioned, if the cloud is to be believed."""
     flavor = flavor_policy(
         "l4",
@@ -38,7 +38,8 @@ def asked(provisioning_class: str) -> World:
     assert request.spec.provisioning_class_name == provisioning_class
     assert len(request.spec.pod_sets) == 2, "one request a pool: these classes take several PodSets"
     world.answer(request.metadata.name, "Accepted")
-    world.answer(request.metadata.name, "Provisioned")
+    if provisioned:
+        world.answer(request.metadata.name, "Provisioned")
     return world
 
 
@@ -61,6 +62,14 @@ def test_a_class_without_nodes_of_its_own_is_believed_when_free_nodes_stand(prov
         assert update.annotations == {CONSUME_ANNOTATION: request, CLASS_ANNOTATION: provisioning_class}
         assert update.node_selector == {}, "shared nodes carry no lease"
     assert LEASE_ENDS_ANNOTATION not in ready.updates[0].annotations, "and have no end"
+
+
+@pytest.mark.parametrize("provisioning_class", SHARED)
+def test_free_nodes_are_nobodys_before_the_cloud_has_promised_them(provisioning_class: str) -> None:
+    world = asked(provisioning_class, provisioned=False)
+    nodes = tuple(node(f"n{number}", "l4") for number in range(4))
+    waits = answer(world, nodes=nodes)
+    assert (waits.state, waits.message[:20]) == (State.PENDING, "0 of 2 l4 nodes for ")
 
 
 @pytest.mark.parametrize("provisioning_class", SHARED)

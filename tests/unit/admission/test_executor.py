@@ -1,0 +1,160 @@
+"""What is written for a gang hits what the decision was made from, or nothing."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from controller.admission.actions import Action, Note, SetEntry, State, StepIn, StepOut
+from controller.admission.executor import Executor
+from controller.admission.objects import WORKLOAD, Workload
+from controller.admission.templates import owner_of
+from controller.gangs.actions import CreateRequest, Delete
+from controller.gangs.objects import PLACEHOLDER, POD_TEMPLATE, PROVISIONING_REQUEST
+from controller.gangs.requests import NameTaken, Requests, StaleDecision
+from controller.gangs.retry import History
+from controller.kube.errors import Conflict
+from controller.kube.resource import Key
+from controller.runtime.events import EventRecorder
+from controller.runtime.informer import Informer
+from controller.runtime.metrics import Metrics
+from tests.unit.admission.gang_world import CHECK, World
+from tests.unit.controller_kube.fake_apiserver import FakeApiServer
+
+_SPACE: Final = "team-a"
+_KEY: Final = Key(_SPACE, "a")
+_AT: Final = ("workloads", *_KEY)
+_NOW: Final = datetime(2026, 11, 21, 10, tzinfo=UTC)
+
+
+class Hands:
+    """The executor before a server, with caches that nobody fills."""
+
+    def __init__(self, server: FakeApiServer) -> None:
+        self.server, self.client, metrics = server, server.client(), Metrics(CollectorRegistry())
+        kinds = (WORKLOAD, PROVISIONING_REQUEST, POD_TEMPLATE, PLACEHOLDER)
+        caches: dict[Any, Any] = {each: Informer(self.client, each, metrics=metrics) for each in kinds}
+        self.requests = Requests(self.client, caches=caches)
+        events = EventRecorder(self.client, reporter="test", instance="test", metrics=metrics)
+        self.executor = Executor(self.client, events=events, requests=self.requests, clock=lambda: _NOW)
+
+    def submit(self) -> None:
+        self.server.put("workloads", {"metadata": {"name": _KEY.name, "namespace": _SPACE}})
+
+    async def seen(self) -> Workload:
+        """The gang as it is now: what a decision is made from."""
+        return await self.client.get(WORKLOAD, _KEY)
+
+    async def run(self, workload: Workload, *actions: Action) -> None:
+        await self.executor.run(actions, workload=workload, check=CHECK, flavors={})
+
+
+def at_work(scenario: Callable[[Hands], Awaitable[None]]) -> None:
+    async def run() -> None:
+        async with FakeApiServer().running() as server:
+            hands = Hands(server)
+            hands.submit()
+            await scenario(hands)
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    "action",
+    [
+        SetEntry(state=State.READY, message="", updates=()),
+        StepOut(history=History(refused="x")),
+        StepIn(history=History()),
+        Note(history=History(tries=1)),
+    ],
+    ids=lambda action: type(action).__name__,
+)
+def test_a_decision_about_what_has_changed_since_writes_nothing(action: Action) -> None:
+    async def scenario(hands: Hands) -> None:
+        seen = await hands.seen()
+        hands.submit()
+        before = dict(hands.server.objects)
+        with pytest.raises(Conflict):
+            await hands.run(seen, action)
+        assert hands.server.objects == before
+
+    at_work(scenario)
+
+
+def test_a_decision_about_another_gang_of_that_name_writes_nothing() -> None:
+    async def scenario(hands: Hands) -> None:
+        seen = await hands.seen()
+        hands.server.drop(_AT)
+        hands.submit()
+        with pytest.raises(Conflict):
+            await hands.run(seen, StepOut(history=History(refused="x")))
+
+    at_work(scenario)
+
+
+def request(hands: Hands, uid: str, name: str = "asked") -> Delete:
+    """One of the gang's, as it stands; the deletion of it."""
+    meta = {"name": name, "namespace": _SPACE, "ownerReferences": [_reference(uid)]}
+    stored = hands.server.put("provisioningrequests", {"metadata": meta})["metadata"]
+    return Delete(kind="ProvisioningRequest", namespace=_SPACE, name=name, uid=stored["uid"])
+
+
+def _reference(uid: str) -> dict[str, str]:
+    return {"apiVersion": "v1", "kind": "PodTemplate", "name": "t", "uid": uid}
+
+
+def test_nothing_is_deleted_for_a_gang_that_has_changed_since() -> None:
+    async def scenario(hands: Hands) -> None:
+        seen, deletion = await hands.seen(), request(hands, "uid")
+        hands.submit()
+        with pytest.raises(StaleDecision):
+            await hands.run(seen, deletion)
+        assert ("provisioningrequests", _SPACE, "asked") in hands.server.objects
+        await hands.run(await hands.seen(), deletion)
+        assert ("provisioningrequests", _SPACE, "asked") not in hands.server.objects
+
+    at_work(scenario)
+
+
+def test_of_a_name_that_was_given_anew_nothing_is_deleted() -> None:
+    async def scenario(hands: Hands) -> None:
+        deletion = request(hands, "uid")
+        hands.server.drop(("provisioningrequests", _SPACE, "asked"))
+        request(hands, "uid")
+        with pytest.raises(Conflict):
+            await hands.run(await hands.seen(), deletion)
+
+    at_work(scenario)
+
+
+@pytest.mark.parametrize("is_ours", [True, False])
+def test_a_name_that_is_taken_is_believed_only_of_the_same_owner(is_ours: bool) -> None:
+    """Ours, from before a crash: go on. Somebody else's: say so, and leave it."""
+
+    async def scenario(hands: Hands) -> None:
+        workload, ask = await hands.seen(), _ask()
+        action = CreateRequest(name="asked", ask=ask, labels={})
+        for number in range(len(ask.demands)):
+            meta = {"name": f"asked-{number}", "namespace": _SPACE}
+            hands.server.put("podtemplates", {"metadata": meta})
+        await hands.requests.create_request(owner_of(workload), action)
+        stored = hands.server.objects["provisioningrequests", _SPACE, "asked"]
+        if not is_ours:
+            stored["metadata"]["ownerReferences"] = [_reference("somebody")]
+        if is_ours:
+            await hands.requests.create_request(owner_of(workload), action)
+        else:
+            with pytest.raises(NameTaken):
+                await hands.requests.create_request(owner_of(workload), action)
+
+    at_work(scenario)
+
+
+def _ask() -> Any:
+    world = World()
+    world.submit("a", {"main": ("l4", 1)})
+    world.kueue()
+    return world.situation("a").gang.asks[0]
