@@ -75,9 +75,10 @@ class Stage:
         """Until they run, with all that they were promised and nothing else."""
         for name in names:
             self.eventually(f"{name} is admitted", partial(gangs.is_admitted, self.plane, name, team))
-            self.eventually(f"{name} ends as undisturbed", partial(self._is_whole, name, team))
+            self.eventually(f"{name} ends as undisturbed", partial(self.stands, name, team))
 
-    def _is_whole(self, name: str, team: str) -> bool:
+    def stands(self, name: str, team: str = gangs.TEAM) -> bool:
+        """It has come to the end of its story, as if nothing had happened."""
         return ending.picture(self.plane, name, team) == self.undisturbed
 
     def end(self, *names: str, team: str = gangs.TEAM) -> None:

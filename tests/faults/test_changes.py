@@ -36,6 +36,15 @@ class _At:
                 threading.Thread(target=self.happens, daemon=True).start()
         return None
 
+    def comes(self, *, if_not: Callable[[], object]) -> bool:
+        """Whether it happens by now; at the latest once `if_not`. A manager that was slow has had less to
+        say, and so fewer writes.
+        """
+        if self.writes < self.number and if_not():
+            self.number = 0
+            self.happens()
+        return self.writes >= self.number
+
     def done(self, call: Call) -> None: ...
 
 
@@ -43,7 +52,9 @@ class _At:
 def test_a_gang_deleted_at_any_write_leaves_nothing(stage: Stage, number: int) -> None:
     with stage.manager().kept():
         name = stage.submit()
-        stage.proxy.plan = _At(number, partial(gangs.end, stage.plane, name))
+        stage.proxy.plan = plan = _At(number, partial(gangs.end, stage.plane, name))
+        runs = partial(stage.stands, name)
+        stage.eventually("its end has come", lambda: plan.comes(if_not=runs))
         stage.eventually("it is gone", lambda: gangs.read(stage.plane, name) is None)
         stage.eventually("with all that it had", lambda: not ending.leftovers(stage.plane))
         # Of that name there is another one at once.
@@ -61,7 +72,9 @@ def test_a_gang_preempted_at_any_write_gives_way_and_comes_back_with_new_request
     with stage.manager().kept():
         low = stage.submit(team, priority="dev")
         high: list[str] = []
-        stage.proxy.plan = _At(number, lambda: high.append(stage.submit(team, priority="prod")))
+        stage.proxy.plan = plan = _At(number, lambda: high.append(stage.submit(team, priority="prod")))
+        runs = partial(stage.stands, low, team)
+        stage.eventually("the second comes", lambda: plan.comes(if_not=runs))
         stage.eventually("the second is there", lambda: high)
         stage.runs(*high, team=team)
         stage.eventually("the first has lost its place", lambda: not _reserved(stage, low, team))

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import urllib.error
 from contextlib import suppress
 from functools import partial
 
 from model import names
-from tests.faults import gangs, history
+from tests.faults import gangs, history, oracle
 from tests.faults.plane import PROVISIONING
 from tests.faults.stage import Stage
 
@@ -39,6 +40,44 @@ def test_fewer_nodes_than_promised_are_never_ready_and_everything_is_released(st
     finally:
         stage.plane.policy()
     assert any("provisionTimeout of 4s has passed" in failure for failure in _failures(stage, gang))
+
+
+def test_a_cloud_that_has_nothing_is_asked_until_the_deadline_and_once_a_try(stage: Stage) -> None:
+    """Also when it only says so (kubernetes/autoscaler 9805): the tries are bounded, and a person may ask for
+    more.
+    """
+    stage.plane.fault("out", pool="l4", kind="stock-out")
+    stage.plane.policy(retry={"base": "1s", "max": "2s", "deadline": "6s"})
+    try:
+        with stage.manager().kept():
+            gang = stage.submit()
+            said = stage.eventually("it is given up", partial(_refusal, stage, gang))
+            assert "out of stock" in said
+            stage.eventually("nothing is left", lambda: not gangs.requests(stage.plane))
+            tries = re.search(r"gave up after (\d+) tries", said)
+            assert tries, said
+            assert 1 < int(tries[1]) == _times_asked(stage, gang, "l4")
+            stage.plane.mend()
+            gangs.patch(stage.plane, gang, {"spec": {"active": True}})
+            stage.runs(gang)
+            stage.end(gang)
+            stage.judge()
+    finally:
+        stage.plane.policy()
+
+
+def _refusal(stage: Stage, gang: str) -> str:
+    workload = gangs.read(stage.plane, gang) or {"metadata": {}}
+    return str((workload["metadata"].get("annotations") or {}).get(names.REFUSED_ANNOTATION, ""))
+
+
+def _times_asked(stage: Stage, gang: str, pool: str) -> int:
+    """How many requests for nodes of the pool there ever were."""
+    etcd, uid = stage.plane.server.etcd, (gangs.read(stage.plane, gang) or {})["metadata"]["uid"]
+    seen = history.changes(etcd, since=stage.began, until=history.revision(etcd))
+    made = (each.after for each in seen if each.kind == "ProvisioningRequest" and each.before is None)
+    asked = (each for each in made if each and oracle.owner(each) == uid)
+    return sum(oracle.shape(each).pool == pool for each in asked)
 
 
 def test_a_lease_revoked_under_a_running_gang_makes_it_queue_again(stage: Stage) -> None:
