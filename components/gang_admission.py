@@ -68,7 +68,7 @@ class GangAdmission(pulumi.ComponentResource):
             authority.MANAGER,
             pods.manager(image, footprint, stack.observability),
             cluster_rules=authority.manager_cluster_rules(stack.scheduler, holds=gang.holds(stack)),
-            rules=authority.manager_rules(),
+            rules=authority.manager_rules(stack.scheduler),
             after=[self.policy],
         )
         self._object(

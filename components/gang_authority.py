@@ -4,6 +4,9 @@ The manager reads the whole cluster and writes ProvisioningRequests and PodTempl
 in a Workload's status and a Workload's `active`, with KAI the gates of pods. It never touches Secrets, and
 pods only where KAI schedules or the policy says `onStaggered: hold`. The webhooks read the policy and keep
 one Secret and one webhook configuration, both by name.
+
+Nothing is given that nothing uses: tests/integration/test_rights.py compares the rules with what the programs
+have asked for, and names the few that a run need not meet.
 """
 
 from typing import Any
@@ -18,7 +21,8 @@ CERTIFICATES = f"{PROGRAM}-certificates"
 
 Rule = dict[str, Any]
 
-_READ = ["get", "list", "watch"]
+_FOLLOW = ["list", "watch"]
+"""What a cache needs: to read one object live is another verb."""
 
 
 def _rule(group: str, resources: list[str], verbs: list[str], *, only: list[str] | None = None) -> Rule:
@@ -31,26 +35,25 @@ def manager_cluster_rules(scheduler: Scheduler, *, holds: bool = False) -> list[
     `onStaggered: hold` it makes pods that keep nodes; a policy keeps them to what they are for.
     """
     return [
-        *([_rule("", ["pods"], ["create", "delete"])] if holds else []),
+        *([_rule("", ["pods"], ["get", "create", "delete"])] if holds else []),
         *(_kai_rules() if scheduler is Scheduler.KAI else _kueue_rules()),
-        _rule(names.GROUP, [names.GANG_POLICY_PLURAL], _READ),
+        _rule(names.GROUP, [names.GANG_POLICY_PLURAL], ["get", *_FOLLOW]),
         _rule(names.GROUP, [f"{names.GANG_POLICY_PLURAL}/status"], ["patch"]),
-        _rule("autoscaling.x-k8s.io", ["provisioningrequests"], [*_READ, "create", "delete"]),
-        _rule("", ["podtemplates"], [*_READ, "create", "delete"]),
-        _rule("", ["podtemplates/finalizers"], ["update"]),
-        _rule("", ["nodes", "pods"], _READ),
+        # No finalizers: no owner that we name blocks its own deletion (controller/gangs/owner.py).
+        _rule("autoscaling.x-k8s.io", ["provisioningrequests"], ["get", *_FOLLOW, "create", "delete"]),
+        _rule("", ["podtemplates"], ["get", *_FOLLOW, "create", "delete"]),
+        _rule("", ["nodes", "pods"], _FOLLOW),
         _rule("events.k8s.io", ["events"], ["create", "patch"]),
     ]
 
 
 def _kueue_rules() -> list[Rule]:
     return [
-        _rule("kueue.x-k8s.io", ["workloads", "admissionchecks", "resourceflavors", "clusterqueues"], _READ),
-        _rule("kueue.x-k8s.io", ["workloads", "workloads/status", "admissionchecks/status"], ["patch"]),
+        _rule("kueue.x-k8s.io", ["workloads"], ["get", *_FOLLOW, "patch"]),
+        _rule("kueue.x-k8s.io", ["admissionchecks", "resourceflavors", "clusterqueues"], _FOLLOW),
+        _rule("kueue.x-k8s.io", ["workloads/status", "admissionchecks/status"], ["patch"]),
         # The claims of an elastic gang come off the templates of its cluster.
         _rule("ray.io", ["rayclusters"], ["get", "patch"]),
-        # Owning with blockOwnerDeletion needs this where OwnerReferencesPermissionEnforcement is on.
-        _rule("kueue.x-k8s.io", ["workloads/finalizers"], ["update"]),
     ]
 
 
@@ -59,19 +62,20 @@ def _kai_rules() -> list[Rule]:
     that KubeRay makes it anew behind the gate.
     """
     return [
-        _rule("ray.io", ["rayclusters"], _READ),
-        _rule("scheduling.run.ai", ["queues"], _READ),
-        _rule("scheduling.k8s.io", ["priorityclasses"], _READ),
-        _rule("", ["pods"], ["patch", "delete"]),
+        _rule("ray.io", ["rayclusters"], ["get", *_FOLLOW]),
+        _rule("scheduling.run.ai", ["queues"], _FOLLOW),
+        _rule("scheduling.k8s.io", ["priorityclasses"], _FOLLOW),
+        _rule("", ["pods"], ["get", "patch", "delete"]),
     ]
 
 
-def manager_rules() -> list[Rule]:
-    """In our own namespace: the lease, and whether our own Deployment is there to stay. Creating cannot be
-    limited by name.
+def manager_rules(scheduler: Scheduler) -> list[Rule]:
+    """In our own namespace: the lease, and, for who takes leave of Kueue's gangs, whether our own Deployment
+    is there to stay. Creating cannot be limited by name.
     """
+    takes_leave = scheduler is Scheduler.KUEUE
     return [
-        _rule("apps", ["deployments"], ["get"], only=[MANAGER]),
+        *([_rule("apps", ["deployments"], ["get"], only=[MANAGER])] if takes_leave else []),
         _rule("coordination.k8s.io", ["leases"], ["create"]),
         _rule("coordination.k8s.io", ["leases"], ["get", "update"], only=[PROGRAM]),
     ]
@@ -80,7 +84,7 @@ def manager_rules() -> list[Rule]:
 def webhook_cluster_rules() -> list[Rule]:
     """What reviews are judged by, and the one configuration that gets our certificate authority."""
     return [
-        _rule(names.GROUP, [names.GANG_POLICY_PLURAL, names.QUEUE_TREE_PLURAL], _READ),
+        _rule(names.GROUP, [names.GANG_POLICY_PLURAL, names.QUEUE_TREE_PLURAL], _FOLLOW),
         _rule(
             "admissionregistration.k8s.io",
             ["validatingwebhookconfigurations", "mutatingwebhookconfigurations"],

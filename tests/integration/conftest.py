@@ -15,7 +15,10 @@ import pytest
 from localplane import bare
 from localplane.bare import ControlPlane
 from localplane.bare.programs import PROVISIONING_CRD
+from model.stack import Scheduler
 from tests import built
+from tests.integration import test_rights
+from tests.integration.rights import STRICT_OWNERS, audited
 
 
 @dataclass
@@ -39,7 +42,14 @@ class ApiServer(ControlPlane):
 def api_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
     """One server for all tests of the session; whoever makes cluster-scoped objects removes them again."""
     programs = built.programs(("etcd", "kube-apiserver"), (PROVISIONING_CRD,))
-    with bare.control_plane(tmp_path_factory.mktemp("api-server"), programs) as plane:
+    folder = tmp_path_factory.mktemp("api-server")
+    flags = (STRICT_OWNERS, *audited(folder, Scheduler.KAI))
+    with bare.control_plane(folder, programs, flags=flags) as plane:
         server = ApiServer(plane.url, plane.etcd, plane.folder, plane.token, plane.server, plane.store)
         server.define(programs.kinds(PROVISIONING_CRD))
         yield server
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What looks back on all the others is run last."""
+    items.sort(key=lambda item: item.path == Path(test_rights.__file__))

@@ -21,6 +21,7 @@ from localplane.bare import ControlPlane
 from model.names import SYSTEM_NAMESPACE
 from model.observability import Scraping
 from model.render.observability import objects
+from tests import built
 from tests.integration.kueue_api.objects import Refused, apply
 from tests.unit.model.test_observability import SELECTOR, stack
 
@@ -35,9 +36,7 @@ _KINDS: Final = {
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
     if not _NAMED:
         pytest.skip("MUSTER_MONITORING_CRDS names no definitions to compare with")
-    programs = bare.found(("etcd", "kube-apiserver"), ())
-    if programs is None:
-        pytest.skip("no etcd and kube-apiserver: build them with `make build`, or set MUSTER_ARTIFACTS")
+    programs = built.programs(("etcd", "kube-apiserver"))
     with bare.control_plane(tmp_path_factory.mktemp("monitoring"), programs) as plane:
         wanted = frozenset(chain.from_iterable(_KINDS.values()))
         found = {each["metadata"]["name"]: each for each in _definitions(wanted)}

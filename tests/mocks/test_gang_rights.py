@@ -18,9 +18,9 @@ def granted(scheduler: Scheduler) -> dict[tuple[str, str], set[str]]:
 
 
 def test_pods_are_written_only_where_kai_schedules() -> None:
-    read = {"get", "list", "watch"}
-    assert granted(Scheduler.KUEUE)["", "pods"] == read
-    assert granted(Scheduler.KAI)["", "pods"] == read | {"patch", "delete"}
+    follow = {"list", "watch"}
+    assert granted(Scheduler.KUEUE)["", "pods"] == follow
+    assert granted(Scheduler.KAI)["", "pods"] == follow | {"get", "patch", "delete"}
 
 
 def test_pods_are_made_and_deleted_only_where_nodes_are_held() -> None:
@@ -41,4 +41,4 @@ def test_with_kueue_a_ray_cluster_is_changed_for_its_claims_alone() -> None:
 
 
 def test_queues_are_never_written() -> None:
-    assert granted(Scheduler.KAI)["scheduling.run.ai", "queues"] == {"get", "list", "watch"}
+    assert granted(Scheduler.KAI)["scheduling.run.ai", "queues"] == {"list", "watch"}

@@ -33,10 +33,12 @@ from localplane.bare.process import free_port
 from model import queuetree
 from model.gangpolicy import crd
 from model.names import SYSTEM_NAMESPACE
+from model.stack import Scheduler
 from stackconfig import load
 from tests import built
 from tests.integration.accounts import account_kubeconfig, refused, registered
 from tests.integration.kueue_api.objects import apply, wait_for
+from tests.integration.rights import audited
 from tests.mocks.test_platform import LOCAL
 
 _ROOT: Final = Path(__file__).parents[3]
@@ -131,7 +133,7 @@ class Cluster:
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     programs = built.programs(("etcd", "kube-apiserver"), ("kueue-crds", "provisioningrequest-crd"))
     folder = tmp_path_factory.mktemp("processes")
-    with bare.control_plane(folder, programs) as plane:
+    with bare.control_plane(folder, programs, flags=audited(folder, *Scheduler)) as plane:
         define(plane, programs)
         plane.define([crd(), queuetree.crd()])
         found = Cluster(plane, registered(load(LOCAL)), folder)

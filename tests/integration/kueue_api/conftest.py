@@ -15,12 +15,13 @@ from localplane.bare.kueue import define
 from model import gangpolicy, queuetree
 from model.gangpolicy import OnStaggered, OnStockOut
 from model.render import kueue
-from model.stack import Stack
+from model.stack import Scheduler, Stack
 from stackconfig import load
 from tests import built
 from tests.integration.accounts import RIGHTS, registered
 from tests.integration.kueue_api.objects import apply
 from tests.integration.kueue_api.world import STACK, World
+from tests.integration.rights import STRICT_OWNERS, audited
 from tests.unit.model.kueue_files import everything
 
 _CHART = "kueue-chart"
@@ -59,7 +60,8 @@ def world_of(stack: Stack, folder: Path) -> Iterator[World]:
 def bare_of(folder: Path) -> Iterator[tuple[ControlPlane, Programs]]:
     """A plane of its own with all kinds on it, ours too, and what collects garbage and ends namespaces."""
     programs = built.programs(*_WORLD)
-    with bare.control_plane(folder, programs) as plane:
+    flags = (STRICT_OWNERS, *audited(folder, Scheduler.KUEUE))
+    with bare.control_plane(folder, programs, flags=flags) as plane:
         define(plane, programs)
         plane.define([gangpolicy.crd(), queuetree.crd(), *programs.kinds(_KUBERAY, below="crd/bases")])
         for item in registered(_with_every_right(load(STACK))):

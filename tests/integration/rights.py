@@ -1,0 +1,81 @@
+"""What our programs really ask of an API server, by its own audit log.
+
+Decides what is logged and what a right is: an account, a verb and a resource of a group. Leaves what is
+compared with it to test_rights.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+import yaml
+
+from components import gang_authority
+from model.names import SYSTEM_NAMESPACE
+from model.stack import Scheduler
+
+# (account, verb, group, resource with its subresource)
+Right = tuple[str, str, str, str]
+
+_USER: Final = f"system:serviceaccount:{SYSTEM_NAMESPACE}:"
+# https://kubernetes.io/docs/tasks/debug/debug-cluster/audit/. A watch is answered when it begins.
+_POLICY: Final = {
+    "apiVersion": "audit.k8s.io/v1",
+    "kind": "Policy",
+    "omitStages": ["RequestReceived"],
+    "rules": [
+        {
+            "level": "Metadata",
+            "users": [_USER + account for account in (gang_authority.MANAGER, gang_authority.WEBHOOKS)],
+        },
+        {"level": "None"},
+    ],
+}
+# As some distributions have it: who names an owner whose deletion that blocks needs rights on the owner.
+STRICT_OWNERS: Final = "--enable-admission-plugins=OwnerReferencesPermissionEnforcement"
+_logs: Final[dict[Scheduler, list[Path]]] = {scheduler: [] for scheduler in Scheduler}
+
+
+def audited(folder: Path, *schedulers: Scheduler) -> tuple[str, ...]:
+    """Flags of an API server on which our programs live as with these schedulers: their calls count."""
+    policy, log = folder / "rights-policy.yaml", folder / "rights.log"
+    policy.write_text(yaml.safe_dump(_POLICY))
+    for scheduler in schedulers:
+        _logs[scheduler].append(log)
+    return (f"--audit-policy-file={policy}", f"--audit-log-path={log}")
+
+
+def used(scheduler: Scheduler) -> frozenset[Right]:
+    """The rights without which a call of this run would have been refused."""
+    written = (log for log in _logs[scheduler] if log.exists())
+    return frozenset(right for log in written for right in _allowed(log.read_bytes().splitlines()))
+
+
+def granted(scheduler: Scheduler) -> frozenset[Right]:
+    """What a stack gives both programs, with everything on that it can switch on."""
+    holds = scheduler is Scheduler.KUEUE
+    manager = gang_authority.manager_cluster_rules(scheduler, holds=holds)
+    manager += gang_authority.manager_rules(scheduler)
+    webhooks = gang_authority.webhook_cluster_rules() + gang_authority.webhook_rules()
+    both = ((gang_authority.MANAGER, manager), (gang_authority.WEBHOOKS, webhooks))
+    return frozenset(right for account, rules in both for rule in rules for right in _of(account, rule))
+
+
+def _of(account: str, rule: gang_authority.Rule) -> Iterator[Right]:
+    for group in rule["apiGroups"]:
+        for resource in rule["resources"]:
+            for verb in rule["verbs"]:
+                yield account, verb, group, resource
+
+
+def _allowed(lines: Iterable[bytes]) -> Iterator[Right]:
+    for line in lines:
+        event: dict[str, Any] = msgspec.json.decode(line)
+        about = event.get("objectRef")
+        if about and event.get("annotations", {}).get("authorization.k8s.io/decision") == "allow":
+            account = event["user"]["username"].removeprefix(_USER)
+            resource = "/".join(part for part in (about["resource"], about.get("subresource")) if part)
+            yield account, event["verb"], about.get("apiGroup", ""), resource

@@ -1,0 +1,47 @@
+"""Our programs may do what they do and nothing else: what was used in this run is what the rules give.
+
+Run last (conftest.py), over what the tests before have logged; with only some of them there is nothing to
+tell.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from components.gang_authority import MANAGER, WEBHOOKS
+from model.stack import Scheduler
+from tests.integration.rights import Right, granted, used
+
+_HERE: Final = Path(__file__).parent
+_TELLING: Final = {
+    Scheduler.KUEUE: ("controller", "kueue_api"),
+    Scheduler.KAI: ("controller", "kai_gangs"),
+}
+_CERTIFICATE: Final = "a certificate that comes to its end is replaced in its Secret"
+_TAKEN_NAME: Final = "a create that finds its name taken reads whose that is"
+# What an undisturbed run need not meet.
+RARE: Final[dict[Right, str]] = {
+    (MANAGER, "get", "", "podtemplates"): _TAKEN_NAME,
+    (MANAGER, "get", "autoscaling.x-k8s.io", "provisioningrequests"): _TAKEN_NAME,
+    (MANAGER, "get", "", "pods"): _TAKEN_NAME,
+    (MANAGER, "delete", "", "pods"): "with KAI a pod that was let through and whose capacity is lost",
+    (WEBHOOKS, "patch", "", "secrets"): _CERTIFICATE,
+    (MANAGER, "patch", "events.k8s.io", "events"): "news that is told again counts on in its Event",
+}
+
+
+@pytest.mark.parametrize("scheduler", Scheduler)
+def test_no_right_is_given_that_nothing_uses(request: pytest.FixtureRequest, scheduler: Scheduler) -> None:
+    collected = {item.path for item in request.session.items}
+    files = {file for folder in _TELLING[scheduler] for file in (_HERE / folder).glob("test_*.py")}
+    if request.config.option.keyword or not files <= collected or not used(scheduler):
+        pytest.skip(f"tells only after all tests of {', '.join(_TELLING[scheduler])}")
+    assert not sorted(granted(scheduler) - used(scheduler) - RARE.keys())
+
+
+def test_what_is_rare_is_given() -> None:
+    everything = frozenset().union(*map(granted, Scheduler))
+    assert everything >= RARE.keys()
