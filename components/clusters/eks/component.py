@@ -52,7 +52,7 @@ class EksGpuCluster(pulumi.ComponentResource):
             control_plane=ours,
             role_arn=role.arn,
             network=subnets,
-            after=[*grants, *early],
+            after=[*grants, *early, *subnets.way_out],
             opts=child,
         )
         self.system = groups.system()

@@ -90,7 +90,7 @@ def control_plane(
                 protect=cluster.protect,
                 replace_on_changes=_KEPT,
                 custom_timeouts=_TIMEOUTS,
-                depends_on=[*grants, logs, *network.way_out],
+                depends_on=[*grants, logs],
             ),
         ),
     )
