@@ -3,20 +3,9 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 from tests.clouds import recording
-from tests.clouds.engine import ROOT
-
-
-def built(folder: Path) -> Path:
-    """The plane's own artifacts.json; what is missing is built."""
-    file = folder / "built.json"
-    command = [sys.executable, "-m", "localplane.build", "--artifacts", str(file)]
-    subprocess.run(command, cwd=ROOT, check=True, timeout=600, stdout=subprocess.DEVNULL)
-    return file
 
 
 def completed(plain: Path, folder: Path) -> Path:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.clouds.artifacts import built, completed
+from tests.clouds.charts import offline
 from tests.clouds.engine import ROOT, Workspace, workspace
 from tests.clouds.handed import NOBODY
 from tests.clouds.legal import trust
@@ -30,10 +30,9 @@ def serving() -> Iterator[Clouds]:
 
 
 @pytest.fixture(scope="session")
-def artifacts(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The file that MUSTER_ARTIFACTS names for a stack of a cloud."""
-    folder = tmp_path_factory.mktemp("artifacts")
-    return completed(built(folder), folder)
+def charts(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder that `muster:charts.path` names for a stack of a cloud."""
+    return offline(tmp_path_factory.mktemp("charts"))
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ test_recording.py holds the paths to the original's published values where those
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final
@@ -14,11 +15,14 @@ from typing import Any, Final
 # nvidia/gpu-operator v26.7.0, its values.yaml. A path holds everything below it.
 GPU_OPERATOR: Final = (
     "cdi.enabled",
+    "daemonsets.tolerations",
     "dcgmExporter.enabled",
     "dcgmExporter.serviceMonitor.enabled",
     "devicePlugin.enabled",
-    "devicePlugin.config.name",
+    "devicePlugin.config.create",
+    "devicePlugin.config.data",
     "devicePlugin.config.default",
+    "devicePlugin.config.name",
     "driver.enabled",
     "driver.usePrecompiled",
     "driver.version",
@@ -27,6 +31,7 @@ GPU_OPERATOR: Final = (
     "mig.strategy",
     "migManager.enabled",
     "migManager.config.name",
+    "migManager.env",
     "nfd.enabled",
     "node-feature-discovery",
     "operator.image",
@@ -39,6 +44,19 @@ GPU_OPERATOR: Final = (
     "toolkit.env",
     "validator.plugin.env",
 )
+# ray-project/kuberay, helm-chart/kuberay-operator v1.6.0, its values.yaml.
+KUBERAY: Final = (
+    *("image.repository", "image.tag", "image.pullPolicy"),
+    *("nodeSelector", "resources", "reconcileConcurrency", "env", "batchScheduler.name"),
+)
+# kai-scheduler v0.17.0, its values.yaml.
+KAI: Final = (
+    *(f"global.{key}" for key in ("registry", "gpuSharing", "clusterAutoscaling", "leaderElection")),
+    *("global.nodeSelector", "global.nodePoolLabelKey", "operator.replicaCount"),
+    *("podgrouper.queueLabelKey", "admission.gpuFractionRuntimeClassName", "kaiConfig.render"),
+    *("kaiConfigDeployer.enabled", "topologyMigration.enabled", "postCleanup.enabled"),
+    *("defaultShard.enabled", "defaultPriorityClasses.enabled", "defaultQueue.createDefaultQueue"),
+)
 _RECORD: Final = """\
 apiVersion: v1
 kind: ConfigMap
@@ -50,9 +68,11 @@ data:
 """
 
 
-def chart(folder: Path, *, name: str, version: str, paths: Iterable[str], crds: Iterable[Path] = ()) -> Path:
-    """Writes the chart; it takes values at these paths and below them alone, and brings these CRDs."""
+def chart(folder: Path, *, name: str, version: str, paths: Iterable[str], crds: Path | None = None) -> Path:
+    """Writes the chart: it takes values at these paths and below them alone, and brings a folder of CRDs."""
     (folder / "templates").mkdir(parents=True)
+    if crds is not None:
+        shutil.copytree(crds, folder / "crds")
     (folder / "templates" / "recorded.yaml").write_text(_RECORD)
     description = "Stands in for the chart of this name in tests: records its values, starts nothing."
     meta = {"apiVersion": "v2", "name": name, "version": version, "description": description}

@@ -8,8 +8,6 @@ from typing import Any, Final
 from ruamel.yaml import YAML
 
 from model.clusters import Provider
-from model.stack import Scheduler
-from stackconfig import load
 from stackconfig.document import read
 from tests.clouds.engine import ROOT
 
@@ -27,9 +25,6 @@ SHIPPED: Final = [
     for stack in sorted((ROOT / "stacks").glob("Pulumi.*.yaml"))
     if provider(stack) in (Provider.GKE, Provider.EKS)
 ]
-
-# KAI comes from its registry alone.
-OFFLINE: Final = [stack for stack in SHIPPED if load(stack).scheduler is Scheduler.KUEUE]
 
 
 def edited(stack: Path, into: Path, edits: dict[str, Any]) -> Path:

@@ -6,7 +6,10 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from localplane import bare
+from stackconfig.catalogue import catalogue
 from tests import built
 from tests.clouds import recording
 from tests.clouds.conftest import PROGRAMS
@@ -14,12 +17,20 @@ from tests.clouds.engine import ROOT, workspace
 from tests.unit.model import chart_values
 
 
-def test_the_recording_chart_knows_only_paths_that_the_chart_has() -> None:
-    published = chart_values.published("gpu-operator-v26.7.0.yaml")
+@pytest.mark.parametrize(
+    ("name", "paths"),
+    [
+        ("gpu-operator", recording.GPU_OPERATOR),
+        ("kuberay", recording.KUBERAY),
+        ("kai", recording.KAI),
+    ],
+)
+def test_a_recording_chart_knows_only_paths_that_its_original_has(name: str, paths: tuple[str, ...]) -> None:
+    published = chart_values.published(catalogue().charts[name].values)
     if not published.is_file():
         return
     theirs = chart_values.read(published)
-    for path in recording.GPU_OPERATOR:
+    for path in paths:
         here = theirs
         for step in path.split("."):
             assert step in here, path

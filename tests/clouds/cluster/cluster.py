@@ -11,6 +11,7 @@ from urllib.error import HTTPError
 
 from localplane import bare
 from localplane.bare import ControlPlane, Programs
+from tests import built
 from tests.clouds.cluster.controllers import PROGRAMS, STAGES, controllers
 from tests.clouds.cluster.kueue import HostedKueue
 from tests.clouds.cluster.machines import nodes
@@ -74,8 +75,7 @@ class Standing:
 @contextmanager
 def standing(folder: Path, clouds: Clouds) -> Iterator[Standing]:
     """A cluster for the clouds to hand out, until the block ends."""
-    programs = needed()
-    assert programs is not None, "programs are missing: `make build` makes them"
+    programs = built.programs(("etcd", "kube-apiserver", "kueue", *PROGRAMS), (STAGES,))
     with (
         bare.control_plane(folder, programs, flags=(_SERVICES,)) as plane,
         controllers(plane, programs),
@@ -83,8 +83,3 @@ def standing(folder: Path, clouds: Clouds) -> Iterator[Standing]:
         made = Standing(plane, programs, clouds)
         with made.followed():
             yield made
-
-
-def needed() -> Programs | None:
-    """None where they have not been built."""
-    return bare.found(("etcd", "kube-apiserver", "kueue", *PROGRAMS), (STAGES,))
