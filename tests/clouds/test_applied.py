@@ -31,6 +31,8 @@ _KINDS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 _KEPT: Final = frozenset(
     {"muster.dev", "autoscaling.x-k8s.io", "ray.io", "scheduling.run.ai", "kai.scheduler"}
 )
+# On what the API server makes: roles and priority classes, and an APIService for each group of CRDs.
+_OWN: Final = frozenset({"kubernetes.io/bootstrapping", "kube-aggregator.kubernetes.io/automanaged"})
 IMAGE: Final = f"registry.test/gang-admission@sha256:{'ab' * 32}"
 # What a destroyed stack must not leave in a cluster.
 _LISTS: Final = (
@@ -132,6 +134,5 @@ def _everything(cluster: Standing) -> set[tuple[str, str]]:
         (path, name)
         for path in _LISTS
         for name, each in cluster.objects(path).items()
-        if "kubernetes.io/bootstrapping" not in each["metadata"].get("labels", {})
-        and not name.startswith("system-")
+        if not _OWN & (each["metadata"].get("labels") or {}).keys() and not name.startswith("system-")
     }
