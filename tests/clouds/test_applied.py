@@ -17,7 +17,7 @@ from model import names
 from model.clusters import EksCluster, GkeCluster
 from model.stack import Scheduler, Stack
 from tests.clouds.cluster import Standing, standing
-from tests.clouds.engine import Workspace, checkout, workspace
+from tests.clouds.engine import ROOT, Workspace, checkout, workspace
 from tests.clouds.stack_files import SHIPPED, edited
 from tests.clouds.standin.serve import Clouds
 from tests.faults.waiting import eventually
@@ -65,9 +65,11 @@ def test_a_shipped_stack_is_previewed_applied_whole_left_alone_protected_and_des
     file, engine = _engine(stack, clouds, cluster, charts, tmp_path)
     before = _everything(cluster)
 
-    # Previewed before anything stands, the cluster included.
-    made = engine.run("up", "--yes")
+    # Previewed first, before anything stands, and judged by the shipped policy pack: a breach of a mandatory
+    # policy ends it with an error.
+    made = engine.run("up", "--yes", "--policy-pack", str(ROOT / "policies"))
     assert {step.op for step in made.changes} == {"create"}
+    assert "muster@v" in made.output
     _assert_stands(cluster, described)
     asked = [*clouds.gcp.log, *clouds.aws.log]
 
