@@ -65,7 +65,8 @@ SUITES: Final = {
         Suite("build", 2400, ((*_PYTHON, "localplane", "build"),)),
         Suite("integration", 480, (_pytest("integration", *_PLAIN),)),
         Suite("faults", 180, (_pytest("faults", "-n", "2", *_PLAIN),)),
-        Suite("clouds", 360, (_pytest("clouds", "-n", "2", *_PLAIN),)),
+        # One at a time: the first few tests apply whole stacks, which both workers take turns at.
+        Suite("clouds", 480, (_pytest("clouds", "-n", "2", "--maxschedchunk=1", *_PLAIN),)),
         Suite("e2e", 1500, (_pytest("e2e", "--maxfail=3", "--durations=0", *_PLAIN),)),
     )
 }

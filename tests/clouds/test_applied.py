@@ -16,6 +16,7 @@ import stackconfig
 from model import names
 from model.clusters import EksCluster, GkeCluster
 from model.stack import Scheduler, Stack
+from stackconfig.catalogue import catalogue
 from tests.clouds.cluster import Standing, standing
 from tests.clouds.engine import ROOT, Workspace, checkout, workspace
 from tests.clouds.stack_files import SHIPPED, edited
@@ -33,7 +34,12 @@ _KEPT: Final = frozenset(
 )
 # On what the API server makes: roles and priority classes, and an APIService for each group of CRDs.
 _OWN: Final = frozenset({"kubernetes.io/bootstrapping", "kube-aggregator.kubernetes.io/automanaged"})
-IMAGE: Final = f"registry.test/gang-admission@sha256:{'ab' * 32}"
+# What a user adds to a shipped stack: where charts lie, and images by digest, which the policy pack asks for.
+_DIGEST: Final = f"@sha256:{'ab' * 32}"
+_IMAGES: Final = {
+    "muster:image": f"registry.test/gang-admission{_DIGEST}",
+    "muster:images": {name: f"registry.test/{name}{_DIGEST}" for name in catalogue().images},
+}
 # What a destroyed stack must not leave in a cluster.
 _LISTS: Final = (
     *("/api/v1/namespaces", "/api/v1/namespaces/kube-system/configmaps", "/apis/apps/v1/deployments"),
@@ -97,7 +103,7 @@ def _engine(
 ) -> tuple[Path, Workspace]:
     """The stack's file, and the engine on it with the cluster behind both clouds."""
     cluster.handed.to(clouds)
-    own = edited(stack, folder / stack.name, {"muster:charts": {"path": str(charts)}, "muster:image": IMAGE})
+    own = edited(stack, folder / stack.name, {"muster:charts": {"path": str(charts)}, **_IMAGES})
     project = checkout(folder / "project", own)
     engine = workspace(folder / "ws", project, stack.stem.removeprefix("Pulumi."), dict(clouds.environment))
     engine.environment |= cluster.handed.environment(folder, engine.environment["PATH"])
