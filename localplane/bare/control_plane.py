@@ -78,7 +78,7 @@ class ControlPlane:
         self, method: str, path: str, body: object = None, *, content_type: str = "application/json"
     ) -> Any:
         """One call as the administrator; HTTPError for what is refused."""
-        headers = {"Authorization": f"Bearer {self.token}", "Content-Type": content_type}
+        headers = {**self._authorization, "Content-Type": content_type}
         if method == "GET":
             return json.loads(self._reader.get(path, headers) or b"null")
         request = urllib.request.Request(  # noqa: S310 - the address is our own server's
@@ -107,9 +107,21 @@ class ControlPlane:
         self.server.start()
         self.server.await_(self._is_ready, seconds=_BOOT_SECONDS)
 
+    def settle(self) -> None:
+        """Waits until the server calls itself healthy. On a busy machine that is long after it first answers,
+        and Kubernetes' own controllers wait ten seconds for it and then end.
+        """
+        self.server.await_(
+            lambda: bool(self._reader.get("/healthz", self._authorization)), seconds=_BOOT_SECONDS
+        )
+
     def kill(self) -> None:
         """A power cut of the API server; etcd goes on."""
         self.server.kill()
+
+    @property
+    def _authorization(self) -> dict[str, str]:
+        return {"Authorization": f"Bearer {self.token}"}
 
     def _is_ready(self) -> bool:
         # /readyz answers in words; a namespace tells as well that the first hooks have run.

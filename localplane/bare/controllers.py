@@ -27,6 +27,7 @@ def controllers(plane: ControlPlane, programs: Programs, names: Sequence[str]) -
         "--secure-port=0",
     ]
     process = Process(_PROGRAM, argv, log=plane.folder / f"{_PROGRAM}.log")
+    plane.settle()
     process.start()
     try:
         yield process

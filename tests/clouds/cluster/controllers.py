@@ -54,6 +54,7 @@ def controllers(plane: ControlPlane, programs: Programs) -> Iterator[None]:
             "--enable-crds=",
         ),
     }
+    plane.settle()
     with ExitStack() as stack:
         for name, own in flags.items():
             argv = [programs.program(name), kubeconfig, *own]
