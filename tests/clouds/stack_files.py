@@ -8,6 +8,7 @@ from typing import Any, Final
 from ruamel.yaml import YAML
 
 from model.clusters import Provider
+from stackconfig.catalogue import catalogue
 from stackconfig.document import read
 from tests.clouds.engine import ROOT
 
@@ -45,3 +46,16 @@ def edited(stack: Path, into: Path, edits: dict[str, Any]) -> Path:
     with into.open("w") as file:
         yaml.dump(document, file)
     return into
+
+
+def completed(stack: Path, into: Path, charts: Path) -> Path:
+    """A copy with what a user adds to a shipped stack: a folder of charts, and images by digest, which the
+    policy pack asks for. Nothing fetches them.
+    """
+    images = {name: _image(name) for name in catalogue().images}
+    added = {"charts": {"path": str(charts)}, "image": _image("gang-admission"), "images": images}
+    return edited(stack, into, {f"muster:{key}": value for key, value in added.items()})
+
+
+def _image(name: str) -> str:
+    return f"registry.test/{name}@sha256:{'ab' * 32}"

@@ -2,10 +2,12 @@
 
 The cloud half goes to the stand-ins, the Kubernetes half to the real API server that they hand out. Charts
 come from a folder, as they do for a user whose cluster reaches no registry; images are named and not started.
+Minutes a stack, so only where MUSTER_WHOLE is set; test_whole_programs.py previews the same everywhere.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -16,12 +18,15 @@ import stackconfig
 from model import names
 from model.clusters import EksCluster, GkeCluster
 from model.stack import Scheduler, Stack
-from stackconfig.catalogue import catalogue
 from tests.clouds.cluster import Standing, standing
 from tests.clouds.engine import ROOT, Workspace, checkout, workspace
-from tests.clouds.stack_files import SHIPPED, edited
+from tests.clouds.stack_files import SHIPPED, completed, edited
 from tests.clouds.standin.serve import Clouds
 from tests.faults.waiting import eventually
+
+pytestmark = pytest.mark.skipif(
+    "MUSTER_WHOLE" not in os.environ, reason="minutes a stack: set MUSTER_WHOLE=1"
+)
 
 _QUEUES: Final = {
     Scheduler.KUEUE: "/apis/kueue.x-k8s.io/v1beta2/clusterqueues",
@@ -34,12 +39,6 @@ _KEPT: Final = frozenset(
 )
 # On what the API server makes: roles and priority classes, and an APIService for each group of CRDs.
 _OWN: Final = frozenset({"kubernetes.io/bootstrapping", "kube-aggregator.kubernetes.io/automanaged"})
-# What a user adds to a shipped stack: where charts lie, and images by digest, which the policy pack asks for.
-_DIGEST: Final = f"@sha256:{'ab' * 32}"
-_IMAGES: Final = {
-    "muster:image": f"registry.test/gang-admission{_DIGEST}",
-    "muster:images": {name: f"registry.test/{name}{_DIGEST}" for name in catalogue().images},
-}
 # What a destroyed stack must not leave in a cluster.
 _LISTS: Final = (
     *("/api/v1/namespaces", "/api/v1/namespaces/kube-system/configmaps", "/apis/apps/v1/deployments"),
@@ -103,8 +102,7 @@ def _engine(
 ) -> tuple[Path, Workspace]:
     """The stack's file, and the engine on it with the cluster behind both clouds."""
     cluster.handed.to(clouds)
-    own = edited(stack, folder / stack.name, {"muster:charts": {"path": str(charts)}, **_IMAGES})
-    project = checkout(folder / "project", own)
+    project = checkout(folder / "project", completed(stack, folder / stack.name, charts))
     engine = workspace(folder / "ws", project, stack.stem.removeprefix("Pulumi."), dict(clouds.environment))
     engine.environment |= cluster.handed.environment(folder, engine.environment["PATH"])
     return project / "stacks" / stack.name, engine
