@@ -5,15 +5,18 @@ its own, and is gone at the end or at Ctrl-C.
 """
 
 import argparse
+import signal
 import sys
+import time
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from bench.gangs import alone, cases, contenders, machine, plot, results, reviews, table, trial
+from bench.gangs import alone, cases, contenders, machine, plan, plot, results, reviews, table, trial
 from bench.gangs.cases import Case
 from bench.gangs.contenders import Contender
+from bench.gangs.plan import Allowance, Planned, Turn
 from bench.gangs.results import Results
 from bench.gangs.stage import NEEDED, StageError
 from localplane import bare
@@ -30,58 +33,80 @@ _MAKERS: Final[dict[str, Callable[[int], Case]]] = {
 }
 _DEFAULT: Final = ("burst:100", "steady:40", "scarcity:8")
 _SHIPPED: Final = [each for each in contenders.ALL if not each.is_tuned]
+_EVERY_SECONDS: Final = 15.0
 _WEBHOOK_RATE, _WEBHOOK_SECONDS = 200.0, 20.0
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     arguments = _parser().parse_args(argv)
-    programs = bare.found(*NEEDED)
-    if programs is None:
-        print("the programs are not built; build them with `make build`", file=sys.stderr)
-        return 1
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    found = _before(arguments)
+    for file in arguments.merge:
+        found.merge(results.load(file))
     try:
-        found = _run(arguments, programs)
+        if not arguments.merge:
+            _run(arguments, found)
     except KeyboardInterrupt:
-        print("\ninterrupted: nothing runs any more; what was measured is in results.json", file=sys.stderr)
+        print("\ninterrupted: nothing runs any more; what was measured is written", file=sys.stderr)
         return 130
     except (StageError, PlaneError) as error:
         print(f"\n{error}", file=sys.stderr)
         return 1
-    (arguments.out / "comparison.md").write_text(table.markdown(found), encoding="utf-8")
-    plot.draw(found, arguments.out / "comparison.svg")
+    finally:
+        _write(found, arguments.out)
     print((arguments.out / "results.json").read_text() if arguments.json else table.markdown(found))
     return 0
 
 
-def _run(arguments: argparse.Namespace, programs: Programs) -> Results:
-    """Round by round, and in each round all contenders of all cases, each time another one first."""
+def _before(arguments: argparse.Namespace) -> Results:
+    """What stays of an earlier run."""
     file = arguments.out / "results.json"
     fresh = Results(machine.here(), datetime.now(UTC).strftime("%Y-%m-%d"))
-    found = results.load(file) if arguments.add and file.is_file() else fresh
-    found.trials = found.without(case.name for case in arguments.cases)
-    for number in range(arguments.rounds):
-        for case in arguments.cases:
-            turn = number % len(arguments.contenders)
-            for contender in (*arguments.contenders[turn:], *arguments.contenders[:turn]):
-                where = f"round {number + 1} of {arguments.rounds}, {case.name}, {contender.name}"
-                _say(where, _try(found, case, contender, programs, where))
-                print(file=sys.stderr)
-                found.save(file)
+    return results.load(file) if (arguments.add or arguments.more) and file.is_file() else fresh
+
+
+def _write(found: Results, out: Path) -> None:
+    if not found.trials and not found.alone:
+        return  # Nothing came about: what is there is worth more.
+    found.save(out / "results.json")
+    (out / "comparison.md").write_text(table.markdown(found), encoding="utf-8")
+    plot.draw(found, out / "comparison.svg")
+
+
+def _run(arguments: argparse.Namespace, found: Results) -> None:
+    """Everything that is asked for, as long as there is time. What is there is kept after every trial."""
+    programs = bare.found(*NEEDED)
+    if programs is None:
+        raise StageError("the programs are not built; build them with `make build`")
+    allowance, file = Allowance(arguments.minutes), arguments.out / "results.json"
+    for turn in plan.turns(arguments.cases, arguments.contenders, rounds=arguments.rounds):
+        if allowance.left <= 0:
+            print(f"{turn}: left out, the time is over", file=sys.stderr)
+            continue
+        is_first = turn.number == 1 and not arguments.more
+        _say(str(turn), _try(found, turn, programs, allowance, replaces=is_first))
+        print(file=sys.stderr)
+        found.save(file)
     for name, measure in _alone(arguments, programs).items():
+        if allowance.left <= 0:
+            break
         found.alone[name] = measure(_teller(name))
         found.save(file)
-    return found
 
 
-def _try(found: Results, case: Case, contender: Contender, programs: Programs, where: str) -> str:
+def _try(found: Results, turn: Turn, programs: Programs, allowance: Allowance, *, replaces: bool) -> str:
     """One trial into the results. One that does not come about costs itself alone."""
+    begun = time.monotonic()
     try:
-        done = trial.run(case, contender, programs, told=_teller(where))
+        done = trial.run(allowance.cut(turn.case), turn.contender, programs, told=_teller(str(turn)))
     except (StageError, PlaneError) as error:
-        found.failed.append(f"{where}: {str(error).splitlines()[0]}")
+        found.failed.append(f"{turn}: {str(error).splitlines()[0]}")
         return f"failed: {error}"
-    found.trials.append(done)
-    return f"{done.throughput:.1f} gangs/s in {done.seconds:.0f} s"
+    found.take(done, replaces=replaces)
+    taken = (
+        f"{done.admitted} of {done.gangs} in {done.seconds:.0f} s, {time.monotonic() - begun:.0f} s in all"
+    )
+    return f"{done.throughput:.1f} gangs/s: {taken}{', cut short' if done.is_cut_short else ''}"
 
 
 def _alone(
@@ -97,7 +122,18 @@ def _alone(
 
 
 def _teller(where: str) -> Callable[[str], None]:
-    return lambda text: _say(where, text) if sys.stderr.isatty() else None
+    """On a terminal every step, in one line; elsewhere a line now and then."""
+    last = 0.0
+
+    def tell(text: str) -> None:
+        nonlocal last
+        if sys.stderr.isatty():
+            _say(where, text)
+        elif time.monotonic() - last > _EVERY_SECONDS:
+            last = time.monotonic()
+            print(f"{where}: {text}", file=sys.stderr)
+
+    return tell
 
 
 def _say(where: str, text: str) -> None:
@@ -112,8 +148,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     kinds = ", ".join(f"{name}:N" for name in _MAKERS)
     parser.add_argument(
-        "--cases", nargs="*", type=_case, default=[_case(each) for each in _DEFAULT], metavar="CASE",
-        help=f"of {kinds}; N gangs, in `cohorts` N in each of 30 queues (default: {' '.join(_DEFAULT)})",
+        "--cases", nargs="*", type=_planned, default=[_planned(each) for each in _DEFAULT], metavar="CASE",
+        help=f"of {kinds}; N gangs, in `cohorts` N in each of 30 queues; 3 rounds of it: NAME:Nx3 "
+        f"(default: {' '.join(_DEFAULT)})",
     )  # fmt: skip
     parser.add_argument("--rounds", type=_positive, default=2, help="trials of each (default: 2)")
     parser.add_argument(
@@ -125,16 +162,28 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--webhooks", action="store_true", help="also our webhooks at 200 reviews a second")
     parser.add_argument("--out", type=Path, default=_OUT, help="folder of the results (default: docs/bench)")
-    parser.add_argument("--add", action="store_true", help="keep the other cases of results that are there")
+    parser.add_argument(
+        "--minutes", type=float, metavar="M", help="begin nothing after this time, and end what is under way"
+    )
+    kept = parser.add_mutually_exclusive_group()
+    kept.add_argument(
+        "--add", action="store_true", help="keep what is there of other cases and contenders, with its date"
+    )
+    kept.add_argument("--more", action="store_true", help="keep all that is there: these are further rounds")
+    parser.add_argument(
+        "--merge", nargs="+", type=Path, default=[], metavar="FILE",
+        help="run nothing: put the results.json of other runs together (with --add: and what is there)",
+    )  # fmt: skip
     parser.add_argument("--json", action="store_true", help="print all results as JSON, not the table")
     return parser
 
 
-def _case(text: str) -> Case:
+def _planned(text: str) -> Planned:
     kind, _, count = text.partition(":")
     if kind not in _MAKERS:
         raise argparse.ArgumentTypeError(f"{text!r}: must be one of {', '.join(_MAKERS)}, and :N behind it")
-    return _MAKERS[kind](_positive(count))
+    gangs, mark, rounds = count.partition("x")
+    return Planned(case=_MAKERS[kind](_positive(gangs)), rounds=_positive(rounds) if mark else None)
 
 
 def _contender(text: str) -> Contender:

@@ -1,11 +1,12 @@
-"""All trials of a run, as one JSON file: what the table and the plot are made of.
+"""All trials, of one run or of several, as one JSON file: what the table and the plot are made of.
 
-Kept after every trial, so that what an interrupted run has measured is not lost.
+Kept after every trial, so that what an interrupted run has measured is not lost. A run that adds to an
+earlier one takes the place of its own pairs of case and contender alone, each when its first trial is there.
 """
 
 import json
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -37,9 +38,21 @@ class Results:
     def of(self, case: str, contender: str | None = None) -> list[Trial]:
         return [trial for trial in self.trials if trial.case == case and contender in (None, trial.contender)]
 
-    def without(self, cases: Iterable[str]) -> list[Trial]:
-        left_out = set(cases)
-        return [trial for trial in self.trials if trial.case not in left_out]
+    def take(self, trial: Trial, *, replaces: bool) -> None:
+        """`replaces`: what is known of this case and contender is from an earlier run, and goes."""
+        if replaces:
+            pair = (trial.case, trial.contender)
+            self.trials = [each for each in self.trials if (each.case, each.contender) != pair]
+        self.trials.append(trial)
+
+    def merge(self, other: "Results") -> None:
+        """Everything of `other`, in the place of what is known of the same."""
+        for case in other.cases():
+            for contender in other.contenders(case):
+                for number, trial in enumerate(other.of(case, contender)):
+                    self.take(dated(trial, other.when), replaces=number == 0)
+        self.alone |= other.alone
+        self.failed += other.failed
 
     def save(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -48,7 +61,14 @@ class Results:
 
 def load(path: Path) -> Results:
     """What an earlier run has left; raises msgspec.ValidationError for what is none."""
-    return msgspec.json.decode(path.read_bytes(), type=Results)
+    found = msgspec.json.decode(path.read_bytes(), type=Results)
+    found.trials = [dated(trial, found.when) for trial in found.trials]
+    return found
+
+
+def dated(trial: Trial, when: str) -> Trial:
+    """With the day of its run, where it does not say itself when it was."""
+    return trial if trial.when else replace(trial, when=when)
 
 
 Figure = Callable[[Trial], float | None]

@@ -40,7 +40,7 @@ def _heading(results: Results) -> Iterator[str]:
     loads = [trial.load_before for trial in results.trials] or [results.machine.load]
     yield from ("# Kueue's own provisioning check and Muster's, measured", "")
     busy = f"load average {min(loads):.0f} to {max(loads):.0f} before a trial"
-    yield f"{results.machine}; {results.when}; {busy}."
+    yield f"{results.machine}; {busy}."
     yield "Each figure is the median of its trials; in brackets the least and the most. Made by `make bench`."
     if results.failed:
         yield f"Trials whose plane did not come up, and which count nowhere: {len(results.failed)}."
@@ -56,9 +56,15 @@ def _table(results: Results, case: str) -> Iterator[str]:
         cells = (_cell(over(results.of(case, name), column.figure), column) for name in contenders)
         yield f"| {_title(column)} | " + " | ".join(cells) + " |"
     yield "| trials | " + " | ".join(str(len(results.of(case, name))) for name in contenders) + " |"
+    yield "| measured, UTC | " + " | ".join(_when(results, case, name) for name in contenders) + " |"
     short = {name: sum(each.is_cut_short for each in results.of(case, name)) for name in contenders}
     if any(short.values()):
         yield "| of these cut short | " + " | ".join(str(short[name]) for name in contenders) + " |"
+
+
+def _when(results: Results, case: str, contender: str) -> str:
+    """When its trials began: figures of different days are figures of different programs."""
+    return min(trial.when or results.when for trial in results.of(case, contender))
 
 
 def _title(column: Column) -> str:

@@ -13,7 +13,8 @@ from typing import Any, Final
 from bench.gangs.audit import Call
 from controller.admission.templates import OWNING_WORKLOAD
 
-Gang = tuple[str, str]
+_Place = tuple[str, str]
+Gang = _Place
 """Namespace and name of the Workload."""
 
 
@@ -72,19 +73,24 @@ class Timeline:
 
 
 def timelines(calls: Iterable[Call]) -> dict[Gang, Timeline]:
-    """Every gang that was created, in the order of creation."""
+    """Every gang that was created, in the order of creation. Of the calls nothing is kept but moments."""
+    askers: dict[_Place, Gang] = {}
+    told: list[tuple[datetime, _Place, Moment]] = []
+    for call in calls:
+        if call.is_done and call.is_write:
+            told += ((call.at, place, moment) for place, moment in _moments(call, askers))
     found: dict[Gang, Timeline] = {}
-    askers: dict[tuple[str, str], Gang] = {}
-    for call in sorted((each for each in calls if each.is_done and each.is_write), key=lambda each: each.at):
-        for gang, moment in _moments(call, askers):
-            if moment is Moment.CREATED:
-                found.setdefault(gang, Timeline())
-            if gang in found:
-                found[gang].note(call.at, moment)
+    for at, place, moment in sorted(told, key=lambda each: each[0]):
+        gang = askers.get(place) if moment is Moment.PROVISIONED else place
+        if moment is Moment.CREATED:
+            found.setdefault(place, Timeline())
+        if gang in found:
+            found[gang].note(at, moment)
     return found
 
 
-def _moments(call: Call, askers: dict[tuple[str, str], Gang]) -> Iterator[tuple[Gang, Moment]]:
+def _moments(call: Call, askers: dict[_Place, Gang]) -> Iterator[tuple[_Place, Moment]]:
+    """Of the Workload, but for PROVISIONED: of the request, whose asker may be logged after it."""
     place = (call.namespace, call.name)
     match call.resource, call.verb:
         case "workloads", "create":
@@ -96,8 +102,8 @@ def _moments(call: Call, askers: dict[tuple[str, str], Gang]) -> Iterator[tuple[
                 askers[place] = call.namespace, name
                 yield askers[place], Moment.REQUESTED
         case "provisioningrequests/status", _:
-            if place in askers and _is_provisioned(call.body.get("status") or {}):
-                yield askers[place], Moment.PROVISIONED
+            if _is_provisioned(call.body.get("status") or {}):
+                yield place, Moment.PROVISIONED
 
 
 def _of_status(status: Mapping[str, Any]) -> Iterator[Moment]:

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
@@ -47,6 +48,8 @@ class Trial:
     wire: Mapping[str, int]
     load_before: float
     is_cut_short: bool
+    when: str = ""
+    """Minute in UTC at which it began."""
 
 
 @dataclass(slots=True)
@@ -59,17 +62,14 @@ class _Played:
 
 def run(case: Case, contender: Contender, programs: Programs, *, told: Told) -> Trial:
     """Raises what the plane raises. What takes longer than its case allows is cut short, and says so."""
-    load_before = os.getloadavg()[0]
+    load_before, when = os.getloadavg()[0], datetime.now(UTC)
     with (
         tempfile.TemporaryDirectory(prefix="muster-bench-") as folder,
         full_stage(Path(folder), programs, contender, case.shape) as stage,
     ):
         played = asyncio.run(_play(case, stage, told))
-        with stage.log.open("rb") as lines:
-            calls = list(audit.calls(lines))
-    gangs = timelines(calls)
-    begun = min((at for each in gangs.values() if (at := each.first(Moment.CREATED))), default=None)
-    calls = [each for each in calls if begun and each.at >= begun]
+        told("reading the log")
+        gangs, agents = _read(stage.log)
     return Trial(
         case=case.name,
         contender=contender.name,
@@ -81,12 +81,24 @@ def run(case: Case, contender: Contender, programs: Programs, *, told: Told) -> 
         to_ready=figures.latency(gangs, Moment.PROVISIONED, Moment.READY),
         to_admission=figures.latency(gangs, Moment.CREATED, Moment.ADMITTED),
         lost_share=_lost(case, gangs),
-        agents=figures.agents(calls),
+        agents=agents,
         usage=played.usage,
         wire=played.wire,
         load_before=load_before,
         is_cut_short=played.is_cut_short,
+        when=f"{when:%Y-%m-%d %H:%M}",
     )
+
+
+def _read(log: Path) -> tuple[dict[Gang, Timeline], dict[str, Agent]]:
+    """What became of the gangs, and what it took from the first one's creation on. Line by line, twice: the
+    log of ten thousand gangs is a gigabyte.
+    """
+    with log.open("rb") as lines:
+        gangs = timelines(audit.calls(lines))
+    begun = min((at for each in gangs.values() if (at := each.first(Moment.CREATED))), default=None)
+    with log.open("rb") as lines:
+        return gangs, figures.agents(each for each in audit.calls(lines) if begun and each.at >= begun)
 
 
 async def _play(case: Case, stage: Stage, told: Told) -> _Played:

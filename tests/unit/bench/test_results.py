@@ -28,6 +28,7 @@ _TRIAL = Trial(
     wire={"kueue": 10 * 2048},
     load_before=1.0,
     is_cut_short=False,
+    when="2026-11-21",
 )
 
 
@@ -67,6 +68,26 @@ def test_results_are_read_back_as_they_were_written(tmp_path: Path) -> None:
     before = _results()
     before.save(tmp_path / "results.json")
     assert results.load(tmp_path / "results.json") == before
+
+
+def test_a_run_that_adds_takes_the_place_of_its_own_pairs_when_their_first_trial_is_there() -> None:
+    found = _results()
+    found.take(replace(_TRIAL, throughput=1.0, when="2026-11-22 08:00"), replaces=True)
+    found.take(replace(_TRIAL, throughput=2.0, when="2026-11-22 08:01"), replaces=False)
+    assert [each.throughput for each in found.of("burst-10", "builtin")] == [1.0, 2.0]
+    assert [each.throughput for each in found.of("burst-10", "muster")] == [7.0]
+
+
+def test_results_of_other_runs_are_put_together_and_each_keeps_its_day(tmp_path: Path) -> None:
+    found, other = _results(), _results()
+    other.when = "2026-11-20"
+    undated = replace(_TRIAL, when="")
+    other.trials = [replace(undated, case="burst-20"), replace(undated, contender="muster", throughput=8.0)]
+    other.save(tmp_path / "other.json")
+    found.merge(results.load(tmp_path / "other.json"))
+    assert found.cases() == ["burst-10", "burst-20"]
+    assert [each.throughput for each in found.of("burst-10", "muster")] == [8.0]
+    assert "| measured, UTC | 2026-11-21 | 2026-11-20 |" in table.markdown(found)
 
 
 def test_the_same_results_give_the_same_picture(tmp_path: Path) -> None:
