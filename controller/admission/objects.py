@@ -154,7 +154,9 @@ OUR_ANNOTATIONS = (
 )
 
 WORKLOAD = Resource(
-    "kueue.x-k8s.io", "v1beta2", "workloads", "Workload", True, Workload, annotation_prefixes=OUR_ANNOTATIONS
+    *("kueue.x-k8s.io", "v1beta2", "workloads", "Workload", True, Workload),
+    annotation_prefixes=OUR_ANNOTATIONS,
+    shares_spec=True,
 )
 WHOLE_WORKLOAD = Resource("kueue.x-k8s.io", "v1beta2", "workloads", "Workload", True, WholeWorkload)
 ADMISSION_CHECK = Resource(

@@ -13,13 +13,16 @@ never reaches the heap. Leaves spec and status to the module that declares a kin
 import sys
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Generic, NamedTuple, TypeVar
+from functools import lru_cache
+from typing import Final, Generic, NamedTuple, TypeVar
 from urllib.parse import quote
 
 import msgspec
 
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 """A copy of the whole object that kubectl leaves in an annotation: never worth its memory."""
+
+_SPEC: Final = "spec"
 
 
 class Partial(msgspec.Struct, frozen=True, gc=False, rename="camel", omit_defaults=True):
@@ -76,6 +79,16 @@ class Object(Partial, frozen=True):
 T = TypeVar("T", bound=Object)
 
 
+def _shared(spec: msgspec.Struct) -> msgspec.Struct:
+    return _once(msgspec.json.encode(spec), type(spec))
+
+
+@lru_cache(maxsize=4096)
+def _once(encoded: bytes, kind: type[msgspec.Struct]) -> msgspec.Struct:
+    """Gangs made from one template differ in fields that nobody here reads."""
+    return msgspec.json.decode(encoded, type=kind)
+
+
 @dataclass(frozen=True, slots=True)
 class Resource(Generic[T]):
     """One kind of the API and the partial type it is decoded into.
@@ -94,6 +107,8 @@ class Resource(Generic[T]):
     annotation_prefixes: tuple[str, ...] | None = None
     title: str = ""
     """What it is called in metrics and readiness, where two caches are of one kind."""
+    shares_spec: bool = False
+    """Many objects of it have the same `spec`, as far as we read it: caches hold that once."""
 
     @property
     def api_version(self) -> str:
@@ -106,16 +121,13 @@ class Resource(Generic[T]):
         """The URL path of the collection, of one object, or of its subresource; an empty namespace means
         all of them.
         """
-        parts = ["apis", self.group] if self.group else ["api"]
-        parts.append(self.version)
-        if self.namespaced and namespace:
-            parts += ["namespaces", namespace]
-        parts.append(self.plural)
-        parts += [part for part in (name, subresource) if part]
-        return "/" + "/".join(quote(part, safe="") for part in parts)
+        root = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
+        space = f"/namespaces/{quote(namespace, safe='')}" if self.namespaced and namespace else ""
+        rest = "".join(f"/{quote(part, safe='')}" for part in (name, subresource) if part)
+        return f"{root}{space}/{self.plural}{rest}"
 
     def compact(self, obj: T) -> T:
-        """Shrink one freshly decoded object for a cache: shared strings once, unread annotations not at
+        """Shrink one freshly decoded object for a cache: what many share once, unread annotations not at
         all.
         """
         meta = obj.metadata
@@ -124,6 +136,8 @@ class Resource(Generic[T]):
             meta.labels[label] = sys.intern(value)
         for annotation in [name for name in meta.annotations if not self._keeps(name)]:
             del meta.annotations[annotation]
+        if self.shares_spec:
+            msgspec.structs.force_setattr(obj, _SPEC, _shared(getattr(obj, _SPEC)))
         return obj
 
     def _keeps(self, annotation: str) -> bool:

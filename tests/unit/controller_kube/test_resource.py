@@ -1,0 +1,37 @@
+"""What a cache holds of an object, and where an object lies."""
+
+from __future__ import annotations
+
+import msgspec
+
+from controller.admission.objects import WORKLOAD, Workload
+from controller.kube.resource import Resource
+from tests.unit.controller_kube.test_reflector import THING
+
+
+def _workload(name: str, *, queue: str) -> Workload:
+    needs = {"requests": {"cpu": "1", "nvidia.com/gpu": 1}, "limits": {"nvidia.com/gpu": "1"}}
+    container = {"name": name, "env": [{"name": "ME", "value": name}], "resources": needs}
+    pods = {"name": "main", "count": 2, "template": {"spec": {"containers": [container]}}}
+    spec = {"queueName": queue, "podSets": [pods]}
+    return WORKLOAD.compact(msgspec.convert({"metadata": {"name": name}, "spec": spec}, Workload))
+
+
+def test_gangs_that_differ_in_what_nobody_reads_hold_one_spec_and_others_their_own() -> None:
+    one, same, other = _workload("a", queue="q"), _workload("b", queue="q"), _workload("c", queue="r")
+    assert one.spec is same.spec
+    assert other.spec is not one.spec
+    assert (other.spec.queue_name, other.spec.pod_sets) == ("r", one.spec.pod_sets)
+    assert one.metadata.name != same.metadata.name
+
+
+def test_what_is_held_once_is_what_was_decoded() -> None:
+    body = {"spec": {"queueName": "q", "active": False, "priority": 7}}
+    plain = msgspec.convert(body, Workload)
+    assert WORKLOAD.compact(msgspec.convert(body, Workload)) == plain
+
+
+def test_a_path_is_quoted_where_a_name_may_hold_anything() -> None:
+    core = Resource("", "v1", "nodes", "Node", False, THING.type)
+    assert core.path(namespace="left-out", name="a/b", subresource="status") == "/api/v1/nodes/a%2Fb/status"
+    assert WORKLOAD.path(namespace="x") == "/apis/kueue.x-k8s.io/v1beta2/namespaces/x/workloads"
