@@ -11,7 +11,7 @@ from controller.admission.actions import State
 from controller.admission.objects import CheckEntry, Workload
 from controller.gangs.metrics import GangState
 from controller.gangs.observed import Sight
-from controller.gangs.retry import history
+from controller.gangs.retry import History, history
 
 
 def look(workload: Workload, checks: Sequence[str]) -> Sight | None:
@@ -24,12 +24,14 @@ def look(workload: Workload, checks: Sequence[str]) -> Sight | None:
     entries = [workload.entry(check) for check in checks]
     if not entries and not past.refused:
         return None
-    found = _stands(workload, [entry for entry in entries if entry])
+    found = _stands(workload, [entry for entry in entries if entry], past)
     return Sight(workload.metadata.uid, *found, past.refused or past.last_failure) if found else None
 
 
-def _stands(workload: Workload, entries: Sequence[CheckEntry]) -> tuple[GangState, datetime | None] | None:
-    status, past = workload.status, history(workload)
+def _stands(
+    workload: Workload, entries: Sequence[CheckEntry], past: History
+) -> tuple[GangState, datetime | None] | None:
+    status = workload.status
     if not workload.spec.active:
         if past.refused:
             return GangState.REFUSED, status.since("Evicted")

@@ -4,10 +4,11 @@ Decides what Kueue's conditions allow. Plain data and plain questions about it; 
 reconciler's, deciding is the machine's.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import cached_property
+from typing import Final
 
 from controller.admission import identity
 from controller.admission.actions import State
@@ -17,10 +18,15 @@ from controller.admission.slices import is_elastic
 from controller.gangs.attempt import Attempt
 from controller.gangs.identity import ATTEMPT, NEEDS, request_name
 from controller.gangs.line import Place
+from controller.gangs.objects import Node, Pod
 from controller.gangs.promises import Claim
 from controller.gangs.retry import History, history
 from controller.gangs.split import Ask, Gang
+from controller.gangs.verify import Wanted
 from model.gangpolicy import GangPolicy
+
+_ITS_OWN: Final = ("entry", "past", "gang", "labels", "may_act", "carried", "attempted", "current")
+"""What is worked out of its own objects alone, whatever lies around it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -152,6 +158,27 @@ class Situation(Attempt):
         """Admitted by our word and not being evicted."""
         is_ready = self.entry is not None and self.entry.state == State.READY
         return is_ready and self.is_admitted and self.may_act and not self.is_over
+
+    def among(
+        self,
+        *,
+        nodes: Iterable[Node] = (),
+        pods: Iterable[Pod] = (),
+        claims: Iterable[Wanted] = (),
+        others: Iterable[Place] = (),
+        lacks_pods: bool = False,
+    ) -> "Situation":
+        """The same with what lies around it. What is known of itself need not be worked out again."""
+        found = replace(
+            self,
+            nodes=tuple(nodes),
+            pods=tuple(pods),
+            claims=tuple(claims),
+            others=tuple(others),
+            lacks_pods=lacks_pods,
+        )
+        vars(found).update((name, known) for name, known in vars(self).items() if name in _ITS_OWN)
+        return found
 
     def place(self) -> Place | None:
         key = self.workload.key

@@ -6,7 +6,7 @@ caches, calls nothing, decides nothing.
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from controller.admission import identity
@@ -106,15 +106,9 @@ class View:
                 return plain
             others = tuple(self._others(plain)) if plain.gang.is_split else ()
             if not plain.is_provisioned:
-                return replace(plain, others=others)
+                return plain.among(others=others) if others else plain
             nodes = tuple(self._nodes(plain))
-            return replace(
-                plain,
-                others=others,
-                nodes=nodes,
-                pods=tuple(self._pods(nodes)),
-                claims=tuple(self._claims(plain)),
-            )
+            return plain.among(others=others, nodes=nodes, pods=self._pods(nodes), claims=self._claims(plain))
         except ValueError:
             return plain  # A quantity that is none: the machine meets it too, and says so.
 
@@ -136,7 +130,7 @@ class View:
             return plain
         found = self._nodes(plain) if is_shared else self._leased(carried.values())
         nodes = tuple({node.metadata.name: node for node in (*found, *under)}.values())
-        return replace(plain, lacks_pods=True, nodes=nodes, pods=tuple(self._pods(nodes)))
+        return plain.among(lacks_pods=True, nodes=nodes, pods=self._pods(nodes))
 
     def _leased(self, claims: Iterable[Claim]) -> Iterator[Node]:
         for claim in claims:
@@ -155,6 +149,9 @@ class View:
 
     def stands_in_line(self, workload: Workload, check: str, *, now: datetime) -> bool:
         """Whether this may be a split gang that asks, or waits to ask, for its next piece."""
+        admission = workload.status.admission
+        if admission is None or len(admission.pod_set_assignments) < 2:
+            return False  # Each request is for a PodSet of its own at least, and most gangs have one.
         return _place(self._plain(workload, check, now)) is not None
 
     def checks_of(self, workload: Workload) -> tuple[str, ...]:

@@ -9,9 +9,12 @@ import asyncio
 import random
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
-from typing import Protocol
+from functools import lru_cache
+from types import TracebackType
+from typing import Protocol, Self
+from urllib.parse import urlencode
 
 import aiohttp
 from yarl import URL
@@ -66,6 +69,11 @@ class Call:
     @property
     def writes(self) -> bool:
         return self.method != "GET"
+
+    @property
+    def target(self) -> str:
+        """Path and query, encoded."""
+        return f"{self.path}?{urlencode(self.query)}" if self.query else self.path
 
     def __str__(self) -> str:
         return f"{self.verb} {self.path}"
@@ -174,47 +182,40 @@ class Transport:
         return call.repeatable
 
     async def _attempt(self, call: Call) -> bytes:
-        limits = aiohttp.ClientTimeout(total=call.timeout, sock_connect=CONNECT_TIMEOUT)
-        async with self._exchange(call, limits) as response:
-            return await response.read()
+        limits = _limits(total=call.timeout)
+        with _Attempt(self._observer, call) as attempt:
+            async with self._send(call, limits) as response:
+                attempt.code = response.status
+                body = await response.read()
+                if not 200 <= response.status < 300:
+                    raise _refusal(response, body, call)
+                return body
 
     @asynccontextmanager
     async def stream(self, call: Call, *, idle_timeout: float) -> AsyncIterator[AsyncIterator[bytes]]:
         """The chunks of a long answer as they come. Silence longer than `idle_timeout` is a
         TransportError.
         """
-        limits = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT, sock_read=idle_timeout)
-        async with self._exchange(call, limits) as response:
-            yield response.content.iter_any()
+        limits = _limits(silence=idle_timeout)
+        with _Attempt(self._observer, call) as attempt:
+            async with self._send(call, limits) as response:
+                attempt.code = response.status
+                if not 200 <= response.status < 300:
+                    raise _refusal(response, await response.read(), call)
+                yield response.content.iter_any()
 
-    @asynccontextmanager
-    async def _exchange(
+    def _send(
         self, call: Call, limits: aiohttp.ClientTimeout
-    ) -> AsyncIterator[aiohttp.ClientResponse]:
-        started = time.monotonic()
-        code = 0
-        try:
-            async with self._open().request(
-                call.method,
-                URL(self.connection.server + call.path, encoded=True).update_query(dict(call.query)),
-                data=call.body,
-                headers=self._call_headers(call),
-                timeout=limits,
-                allow_redirects=False,
-                server_hostname=self.connection.server_name,
-            ) as response:
-                code = response.status
-                if not 200 <= code < 300:
-                    raise from_response(
-                        code, await response.read(), call=str(call), retry_after=_retry_after(response)
-                    )
-                yield response
-        except TimeoutError as error:
-            raise TransportError(f"no answer in time: {error}", call=str(call)) from error
-        except (aiohttp.ClientError, OSError) as error:
-            raise TransportError(f"{type(error).__name__}: {error}", call=str(call)) from error
-        finally:
-            self._observer.called(call, code, time.monotonic() - started)
+    ) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
+        return self._open().request(
+            call.method,
+            URL(f"{self.connection.server}{call.target}", encoded=True),
+            data=call.body,
+            headers=self._call_headers(call),
+            timeout=limits,
+            allow_redirects=False,
+            server_hostname=self.connection.server_name,
+        )
 
     def _call_headers(self, call: Call) -> dict[str, str]:
         headers = dict(self._headers)
@@ -227,6 +228,41 @@ class Transport:
         if call.body is not None:
             headers["Content-Type"] = call.content_type
         return headers
+
+
+class _Attempt:
+    """One attempt of a call, which the observer hears of however it ends. What breaks on the way is a
+    TransportError.
+    """
+
+    __slots__ = ("_call", "_observer", "_started", "code")
+
+    def __init__(self, observer: Observer, call: Call) -> None:
+        self._observer, self._call = observer, call
+        self._started = time.monotonic()
+        self.code = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._observer.called(self._call, self.code, time.monotonic() - self._started)
+        if isinstance(error, TimeoutError):
+            raise TransportError(f"no answer in time: {error}", call=str(self._call)) from error
+        if isinstance(error, aiohttp.ClientError | OSError):
+            message = f"{type(error).__name__}: {error}"
+            raise TransportError(message, call=str(self._call)) from error
+
+
+@lru_cache(maxsize=64)
+def _limits(*, total: float | None = None, silence: float | None = None) -> aiohttp.ClientTimeout:
+    return aiohttp.ClientTimeout(total=total, sock_connect=CONNECT_TIMEOUT, sock_read=silence)
+
+
+def _refusal(response: aiohttp.ClientResponse, body: bytes, call: Call) -> KubeError:
+    return from_response(response.status, body, call=str(call), retry_after=_retry_after(response))
 
 
 def _retry_after(response: aiohttp.ClientResponse) -> float | None:

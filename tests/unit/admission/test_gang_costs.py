@@ -1,0 +1,43 @@
+"""What a gang costs the API server, counted: clusters feel writes before anything else."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from tests.unit.admission.gang_world import World
+
+_WHOLE = {"main": ("l4", 1)}
+_SPLIT = {"big": ("h100", 1), "small": ("l4", 1)}
+
+
+def _ran(pieces: dict[str, tuple[str, int]]) -> World:
+    world = World()
+    world.submit("a", pieces)
+    for _ in range(6):
+        world.tick()
+    assert "a" in world.started
+    return world
+
+
+def test_a_gang_of_one_piece_costs_five_writes_and_two_events() -> None:
+    """Its template, its request, that it is asked for, that it is accepted, and that it stands."""
+    world = _ran(_WHOLE)
+    assert (world.writes, len(world.told)) == (5, 2)
+
+
+def test_each_further_piece_costs_three_writes_and_an_event() -> None:
+    """Its template, its request, and that it is asked for."""
+    world = _ran(_SPLIT)
+    assert (world.writes, len(world.told)) == (8, 3)
+
+
+def test_a_gang_that_runs_or_waits_for_quota_costs_nothing_however_often_it_is_looked_at() -> None:
+    world = _ran(_WHOLE)
+    world.quota = 1
+    world.submit("b", _WHOLE)
+    world.settle()
+    before = world.writes, len(world.told)
+    for _ in range(100):
+        world.now += timedelta(minutes=1)
+        world.settle()
+    assert (world.writes, len(world.told)) == before
