@@ -21,7 +21,7 @@ def test_either_check_admits_every_gang_and_all_of_it_is_accounted_for(contender
     found = trial.run(cases.burst(_GANGS), contender, programs, told=told.append)
 
     assert (found.gangs, found.admitted, found.is_cut_short) == (_GANGS, _GANGS, False)
-    assert told[-1] == "0 left"
+    assert "0 left" in told
     for latency in (found.to_request, found.to_ready, found.to_admission):
         assert latency is not None
         assert 0 < latency.p50 <= latency.p99 <= found.seconds
@@ -29,6 +29,8 @@ def test_either_check_admits_every_gang_and_all_of_it_is_accounted_for(contender
     asks = OURS if contender.mode is GangMode.MUSTER else KUEUE
     # A template, a request and an answer for each gang, and whatever it says beside that.
     assert found.agents[asks].writes >= 3 * _GANGS
+    if asks == OURS:  # A template, a request, three words on the Workload, two Events.
+        assert found.agents[asks].writes - found.agents[asks].refused <= 7 * _GANGS
     assert set(found.agents) == {KUEUE, asks}
     assert all(each.calls >= each.writes > 0 for each in found.agents.values())
     assert all(each.cpu >= 0 and each.peak > 2**20 for each in found.usage.values())
