@@ -11,10 +11,9 @@ from hashlib import sha256
 from typing import Final
 
 from model.clusters import Cluster, EksCluster, GkeCluster
+from model.google_names import team_account
 from model.queues import Team
 
-# cloud.google.com, "Create service accounts": 6 to 30 characters.
-_LONGEST_ACCOUNT: Final = 30
 # docs.aws.amazon.com, "IAM and AWS STS quotas": a role's name has 64 characters. Eight are the random end by
 # which one that replaces another can stand beside it.
 _LONGEST_ROLE: Final = 64 - 8
@@ -35,22 +34,12 @@ def is_made(cluster: Cluster, team: Team) -> bool:
     return is_ours and bool(team.access.buckets) and team.access.identity is None
 
 
-def google_account(cluster: str, team: str) -> str:
-    """The name of the Google service account that is made for a team. No two clusters of a project share one:
-    where a dash leaves open whether `a-b-c` is team c of a-b or team b-c of a, a hash says which.
-    """
-    name = f"muster-{cluster}-{team}"
-    if "-" not in cluster + team and len(name) <= _LONGEST_ACCOUNT:
-        return name
-    return _marked(name, _LONGEST_ACCOUNT, of=f"{cluster}/{team}")
-
-
 def google_address(cluster: GkeCluster, team: Team) -> str | None:
     """The Google service account that the team's pods act as; None where there is none."""
     if is_made(cluster, team):
         # A project of a domain (example.com:ml) is written the other way round.
         home = ".".join(reversed(cluster.project.split(":")))
-        return f"{google_account(cluster.name, team.name)}@{home}.iam.gserviceaccount.com"
+        return f"{team_account(cluster, team.name)}@{home}.iam.gserviceaccount.com"
     return team.access.identity
 
 
@@ -88,9 +77,4 @@ def _shortened(name: str, longest: int) -> str:
     """The name; one that is too long ends in a part of its hash."""
     if len(name) <= longest:
         return name
-    return _marked(name, longest, of=name)
-
-
-def _marked(name: str, longest: int, *, of: str) -> str:
-    """What fits of the name, and a part of the hash of what it stands for."""
-    return f"{name[: longest - 9].rstrip('-')}-{sha256(of.encode()).hexdigest()[:8]}"
+    return f"{name[: longest - 9].rstrip('-')}-{sha256(name.encode()).hexdigest()[:8]}"

@@ -13,6 +13,7 @@ from model.priorities import Priority
 from model.queues import Department
 from model.ray import Ray, RayAuth
 from model.rules import check, identity_rules, priority_rules
+from model.rules.twins import twin_rules
 from model.stack import ArtifactSource, PodsReady, Scheduler, Stack
 from model.violations import Violation, at
 from stackconfig.allowances import Pools
@@ -27,6 +28,7 @@ from stackconfig.kueue import read_kueue
 from stackconfig.observability import read_observability
 from stackconfig.pools import read_pool
 from stackconfig.section import Section
+from stackconfig.siblings import siblings
 from stackconfig.tenancy import read_tenancy
 
 
@@ -61,6 +63,7 @@ def examine(document: Document) -> tuple[Stack | None, list[Violation]]:
     stack, is_sound = _read(root)
     if is_sound:
         found.extend(check(stack))
+        found.extend(twin_rules(stack.cluster, siblings(document.source, naming=stack.cluster.name)))
         return stack, found
     found.extend([*priority_rules(stack), *identity_rules(stack)])
     return None, found

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from components.clusters.gke import GkeGpuCluster
-from components.clusters.gke.identity import account_id
 from model.capacity import Capacity, Reservation
 from model.clusters import ExistingNetwork, GkeCluster, GkeNetwork, GpuDriver, ReleaseChannel
 from model.machines import MACHINES
@@ -191,7 +190,7 @@ def test_the_cluster_is_private_and_its_control_plane_answers_those_who_are_name
     assert found["enableShieldedNodes"] is True
     assert found["releaseChannel"] == {"channel": "UNSPECIFIED"}
     assert found["enableMultiNetworking"] is True
-    assert "databaseEncryption" not in found
+    assert found["databaseEncryption"] == {"state": "DECRYPTED"}
 
 
 def test_nobody_is_authorised_unless_it_is_said() -> None:
@@ -266,10 +265,3 @@ def test_the_way_in_holds_no_credential_and_opens_when_system_nodes_stand(progra
     assert config["users"][0]["user"].keys() == {"exec"}
     assert config["users"][0]["user"]["exec"]["command"] == "gke-gcloud-auth-plugin"
     assert program.comes_after(provider, program.one(POOL, "ml-system"))
-
-
-@pytest.mark.parametrize("cluster", ["ml", "a-cluster-with-a-very-long-name", "a-cluster-with-a-very-x"])
-def test_an_account_s_id_is_one_that_google_takes(cluster: str) -> None:
-    found = account_id(cluster)
-    assert 6 <= len(found) <= 30
-    assert found.endswith("-nodes")

@@ -3,20 +3,17 @@
 Pods do not use it: Workload Identity gives them their own, and the metadata server hides the node's.
 """
 
-import hashlib
 from typing import Final
 
 import pulumi
 import pulumi_gcp as gcp
 
 from model.clusters import GkeCluster
+from model.google_names import node_account
 
 # Logs, metrics and what kubelet asks for; and images of the project's own registry.
 # https://cloud.google.com/kubernetes-engine/docs/how-to/hardening-your-cluster#use_least_privilege_sa
 ROLES: Final = ("roles/container.defaultNodeServiceAccount", "roles/artifactregistry.reader")
-
-# https://cloud.google.com/iam/docs/service-accounts-create: 6 to 30 characters.
-_LONGEST: Final = 30
 
 
 class NodeIdentity:
@@ -32,7 +29,7 @@ class NodeIdentity:
             return
         account = gcp.serviceaccount.Account(
             f"{cluster.name}-nodes",
-            account_id=account_id(cluster.name),
+            account_id=node_account(cluster),
             project=cluster.project,
             display_name=f"Nodes of the GKE cluster {cluster.name}",
             opts=opts,
@@ -47,12 +44,3 @@ class NodeIdentity:
                 opts=opts,
             )
             self.granted.append(grant)
-
-
-def account_id(cluster: str) -> str:
-    """`<cluster>-nodes`; a long name is cut, and what was cut is told apart by a hash."""
-    name = f"{cluster}-nodes"
-    if len(name) <= _LONGEST:
-        return name
-    digest = hashlib.sha256(cluster.encode()).hexdigest()[:6]
-    return f"{cluster[: _LONGEST - 13].rstrip('-')}-{digest}-nodes"

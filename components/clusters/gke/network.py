@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import pulumi
 import pulumi_gcp as gcp
 
+from model import google_names
 from model.clusters import ExistingNetwork, GkeCluster
 
 PODS = "pods"
@@ -43,7 +44,7 @@ def _made(cluster: GkeCluster, opts: pulumi.ResourceOptions) -> Network:
     name, ranges = cluster.name, cluster.network
     vpc = gcp.compute.Network(
         name,
-        name=name,
+        name=google_names.network(cluster),
         project=cluster.project,
         auto_create_subnetworks=False,
         routing_mode="REGIONAL",

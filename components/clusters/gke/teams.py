@@ -11,7 +11,8 @@ import pulumi
 import pulumi_gcp as gcp
 
 from model.clusters import GkeCluster
-from model.identities import google_account, google_address, google_project, is_made
+from model.google_names import team_account
+from model.identities import google_address, google_project, is_made
 from model.queues import Team
 from model.render.tenancy.accounts import POD_ACCOUNT
 from model.tenancy import BucketRight
@@ -51,7 +52,7 @@ def _made(
     name = f"{cluster.name}-team-{team.name}"
     account = gcp.serviceaccount.Account(
         name,
-        account_id=google_account(cluster.name, team.name),
+        account_id=team_account(cluster, team.name),
         project=cluster.project,
         display_name=f"Pods of team {team.name} in the GKE cluster {cluster.name}",
         opts=opts,

@@ -1,6 +1,5 @@
 """Cloud identities of teams: names that their clouds take, and words in a stack that come true."""
 
-import re
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -9,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from model.clusters import Cluster, EksCluster, ExistingCluster, GkeCluster
-from model.identities import amazon_role, google_account, google_address, google_project
+from model.identities import amazon_role, google_address, google_project
 from model.queues import Department, Team
 from model.rules.identities import cloud_identity_rules
 from model.stack import Stack
@@ -38,11 +37,6 @@ def broken(
     return cloud_identity_rules(Stack(cluster=cluster, pools=(CPU,), departments=(research,)))
 
 
-@given(cluster=NAMES, name=NAMES)
-def test_a_google_account_has_a_name_that_google_takes(cluster: str, name: str) -> None:
-    assert re.fullmatch(r"[a-z][-a-z0-9]{4,28}[a-z0-9]", google_account(cluster, name))
-
-
 @given(cluster=st.text("a-", min_size=1, max_size=100), name=NAMES)
 def test_a_role_s_name_leaves_room_for_its_random_end(cluster: str, name: str) -> None:
     assert len(amazon_role(cluster, name)) + len("-1234567") <= 64
@@ -50,21 +44,16 @@ def test_a_role_s_name_leaves_room_for_its_random_end(cluster: str, name: str) -
 
 @given(cluster=NAMES, names=st.lists(NAMES, min_size=2, max_size=9, unique=True))
 def test_no_two_teams_of_a_cluster_share_an_identity(cluster: str, names: list[str]) -> None:
-    assert len({google_account(cluster, name) for name in names}) == len(names)
     assert len({amazon_role(cluster, name) for name in names}) == len(names)
-
-
-@given(parts=st.lists(NAMES, min_size=3, max_size=3))
-def test_no_two_clusters_of_a_project_share_an_account(parts: list[str]) -> None:
-    """Names of clusters and teams are put together with dashes, and have dashes themselves."""
-    first, middle, last = parts
-    assert google_account(f"{first}-{middle}", last) != google_account(first, f"{middle}-{last}")
 
 
 def test_the_account_of_a_project_of_a_domain_is_addressed_as_google_does() -> None:
     cluster = replace(GKE, project="example.com:acme")
     asking = team(Access(buckets={"datasets": BucketRight.READ}))
-    assert google_address(cluster, asking) == "muster-ml-vision@acme.example.com.iam.gserviceaccount.com"
+    assert (
+        google_address(cluster, asking)
+        == "muster-ml-vision-e426df32@acme.example.com.iam.gserviceaccount.com"
+    )
     assert google_project(cluster, asking) == "example.com:acme"
 
 
