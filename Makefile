@@ -64,7 +64,7 @@ push: $(STAMP) ## Push it and write its digest into a stack: make image push STA
 	@$(PY) -m images push --stack "$$STACK" $(if $(REPOSITORY),--repository "$(REPOSITORY)")
 
 .PHONY: pin
-pin: $(STAMP) ## Write the digests of the others' images into a stack: make pin STACK=gke-prod
+pin: $(STAMP) ## Write the digests of the others' images and of the charts into a stack: make pin STACK=gke-prod
 	@: "$${STACK:?name a stack: make pin STACK=gke-prod}"
 	@$(PY) -m images pin --stack "$$STACK"
 

@@ -11,6 +11,7 @@ import pulumi
 import pulumi_kubernetes as kubernetes
 
 from model.charts import Chart
+from stackconfig.held import held
 
 # A release waits for its pods: with images of gigabytes on fresh nodes that takes minutes.
 _TIMEOUT = 600
@@ -26,7 +27,10 @@ def release(
     timeout: int = _TIMEOUT,
     skip_crds: bool = False,
 ) -> kubernetes.helm.v3.Release:
-    """The release `name`; there when its pods are ready."""
+    """The release `name`; there when its pods are ready. ArtifactError where its archive is not what its
+    digest says.
+    """
+    chart = held(chart)
     home = chart.repository
     return kubernetes.helm.v3.Release(
         name,

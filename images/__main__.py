@@ -3,7 +3,7 @@
 build   the controller's image for amd64 and arm64
 push    the image to the stack's repository, with a bill of materials attached to each processor's; its digest
         goes into the stack file
-pin     asks for the digests of the others' images, and writes them into the stack file
+pin     asks for the digests of the others' images and of the charts, and writes them into the stack file
 charts  the charts of versions.toml into a folder, for clusters that reach no registry
 
 Exit codes: 0 done, 1 not done (the message says why and what to do), 2 wrong command line.
@@ -11,6 +11,7 @@ Exit codes: 0 done, 1 not done (the message says why and what to do), 2 wrong co
 
 import argparse
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import stackconfig
@@ -19,7 +20,7 @@ from images import target
 from images.bom import MEDIA_TYPE, bill
 from images.build import CREATED, build
 from images.pins import pins
-from images.stackfile import Unwritable, write_image, write_pins
+from images.stackfile import Unwritable, write_charts, write_image, write_pins
 from localplane.errors import PlaneError
 from oci.credentials import credentials_for
 from oci.image import index_of, push
@@ -100,16 +101,28 @@ def _push(chosen: argparse.Namespace) -> None:
 
 
 def _pin(chosen: argparse.Namespace) -> None:
+    """Images first, then charts: what was found stands in the file whatever becomes of the rest."""
     file = _stack_file(chosen.stack)
-    found: dict[str, str] = {}
-    for name, reference in pins(stackconfig.load(file), web=Web()):
-        print(f"{name}: {reference}", flush=True)
-        found[name] = reference
-    if not found:
-        print("every image has its digest")
-        return
-    write_pins(file, found)
-    print(f"written to {file.relative_to(_CHECKOUT)}: commit it")
+    stack, web = stackconfig.load(file), Web()
+    images = _told(pins(stack, web=web))
+    if images:
+        write_pins(file, images)
+    charts = _told(fetching.digests(stack, web=web))
+    if charts:
+        write_charts(file, charts)
+    if images or charts:
+        print(f"written to {file.relative_to(_CHECKOUT)}: commit it")
+    else:
+        print("every image and chart has its digest")
+
+
+def _told(found: Iterator[tuple[str, str]]) -> dict[str, str]:
+    """All of them, each printed as it comes."""
+    kept: dict[str, str] = {}
+    for name, digest in found:
+        print(f"{name}: {digest}", flush=True)
+        kept[name] = digest
+    return kept
 
 
 def _stack_file(name: str) -> Path:
@@ -120,7 +133,7 @@ def _charts(chosen: argparse.Namespace) -> None:
     entries = list(catalogue().charts.values())
     for name, digest in fetching.fetch(entries, chosen.to, mirror=chosen.mirror):
         print(f"{name}: {digest}", flush=True)
-    print(f"set `muster:charts: {{path: {chosen.to}}}`; the digests may stand in its `digests`")
+    print(f"set `muster:charts: {{path: {chosen.to}}}`; `make pin STACK=...` writes the digests beside it")
 
 
 if __name__ == "__main__":

@@ -56,13 +56,27 @@ class ImageSource:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chart:
     """A chart as Helm is told it: `reference` is a name in `repository`, an `oci://` address, or a path.
-    `version` is None where the path is the version.
+    `version` is None where the path is the version. `digest` is the sha256 of its archive, where one is
+    known.
     """
 
     name: str
     reference: str
     version: str | None = None
     repository: str | None = None
+    digest: str = ""
+
+    @property
+    def home(self) -> str | None:
+        """The registry's folder or the repository that it is fetched from; None for one that lies here."""
+        if self.reference.startswith(OCI):
+            return self.reference.rpartition("/")[0]
+        return self.repository
+
+    @property
+    def chart(self) -> str:
+        """What its home calls it."""
+        return self.reference.rpartition("/")[2]
 
 
 def mirrored(reference: str, mirror: str) -> str:

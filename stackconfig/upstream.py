@@ -10,7 +10,8 @@ from typing import Final
 
 from model.charts import OCI, Chart, ChartOrigin, ChartSource, has_digest
 from model.floors import floor_rules
-from model.stack import ArtifactSource, GangMode, Stack
+from model.gpu_operator import installation
+from model.stack import ArtifactSource, GangMode, Scheduler, Stack
 from stackconfig import artifacts
 from stackconfig.artifacts import ArtifactError, Artifacts
 from stackconfig.catalogue import VERSIONS_FILE, Catalogue, ChartEntry, catalogue
@@ -56,6 +57,12 @@ def by_tag(stack: Stack) -> dict[str, str]:
     return {each: reference for each, reference in named.items() if not has_digest(reference)}
 
 
+def without_digest(stack: Stack) -> list[str]:
+    """The charts that the stack installs and whose archives nobody has written the digest of."""
+    known = catalogue().charts
+    return [name for name in installed(stack) if not wanted_digest(known[name], stack.charts)]
+
+
 def _refuse_unsafe(known: Catalogue) -> None:
     """Versions that may not be installed, whoever wrote them into the table."""
     versions = {name: entry.version for name, entry in known.charts.items()}
@@ -66,13 +73,34 @@ def _refuse_unsafe(known: Catalogue) -> None:
 
 
 def chart_of(entry: ChartEntry, source: ChartSource) -> Chart:
-    """The chart of an entry in a source. A file is compared with its digest where one is known."""
+    """The chart of an entry in a source. A file is compared with its digest where one is known; what is
+    fetched is compared when it comes (held.py).
+    """
     if source.origin is ChartOrigin.FOLDER:
         return Chart(name=entry.name, reference=str(_in_folder(entry, source)))
     home = source.location if source.origin is ChartOrigin.MIRROR else entry.repository
-    if home.startswith(OCI):
-        return Chart(name=entry.name, reference=f"{home.rstrip('/')}/{entry.chart}", version=entry.version)
-    return Chart(name=entry.name, reference=entry.chart, version=entry.version, repository=home)
+    is_oci = home.startswith(OCI)
+    return Chart(
+        name=entry.name,
+        reference=f"{home.rstrip('/')}/{entry.chart}" if is_oci else entry.chart,
+        version=entry.version,
+        repository=None if is_oci else home,
+        digest=wanted_digest(entry, source),
+    )
+
+
+def wanted_digest(entry: ChartEntry, source: ChartSource) -> str:
+    """The digest that its archive has to have; empty where nobody wrote one down."""
+    return source.digests.get(entry.name, entry.digest)
+
+
+def installed(stack: Stack) -> tuple[str, ...]:
+    """The published charts that the stack installs."""
+    if stack.artifacts is ArtifactSource.LOCAL:
+        return ()
+    scheduler = "kai" if stack.scheduler is Scheduler.KAI else "kueue"
+    of_gpus = () if installation(stack) is None else ("gpu-operator",)
+    return (scheduler, "kuberay", *of_gpus)
 
 
 def archive_name(entry: ChartEntry) -> str:
@@ -83,7 +111,7 @@ def archive_name(entry: ChartEntry) -> str:
 def _in_folder(entry: ChartEntry, source: ChartSource) -> Path:
     folder = Path(source.location)
     path = (folder if folder.is_absolute() else _CHECKOUT / folder) / archive_name(entry)
-    wanted = source.digests.get(entry.name, entry.digest)
+    wanted = wanted_digest(entry, source)
     if wanted and path.is_file():
         found = f"sha256:{hashlib.sha256(path.read_bytes()).hexdigest()}"
         if found != wanted:

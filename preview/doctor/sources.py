@@ -36,11 +36,9 @@ def image(stack: Stack, *, name: str, web: Web) -> Iterator[Finding]:
 
 
 def charts(stack: Stack, *, name: str, web: Web) -> Iterator[Finding]:
-    """Every chart that an upstream stack takes."""
-    if stack.artifacts is ArtifactSource.LOCAL:
-        return
+    """Every chart that the stack installs from elsewhere."""
     fix = "name a mirror (`muster:charts.mirror`) or a folder (`python -m images charts --to charts`)"
-    for chart in upstream.published(stack, name=name).charts.values():
+    for chart in (upstream.published(stack, name=name).charts[each] for each in upstream.installed(stack)):
         try:
             problem = _missing(chart, web)
         except (RegistryError, Unreachable, ArtifactError) as error:
@@ -49,16 +47,25 @@ def charts(stack: Stack, *, name: str, web: Web) -> Iterator[Finding]:
 
 
 def tags(stack: Stack, *, name: str) -> Iterator[Finding]:
-    """Images of others that are named by tag: nobody can tell what they will be tomorrow."""
+    """Images of others that are named by tag, and charts without a digest: nobody can tell what they will be
+    tomorrow.
+    """
     if stack.artifacts is ArtifactSource.LOCAL:
         return
-    found = upstream.by_tag(stack)
-    if not found:
-        yield good("digests", "every image that the stack names has its digest")
-        return
-    told = ", ".join(sorted(found))
-    message = f"{told}: named by tag, which can be moved; the policy images-by-digest refuses that"
-    yield Finding("digests", State.UNKNOWN, message, f"python -m images pin --stack {name}, and commit it")
+    images, charts = sorted(upstream.by_tag(stack)), sorted(upstream.without_digest(stack))
+    fix = f"python -m images pin --stack {name}, and commit it"
+    if images:
+        message = (
+            f"{', '.join(images)}: named by tag, which can be moved; the policy images-by-digest refuses that"
+        )
+        yield Finding("digests", State.UNKNOWN, message, fix)
+    if charts:
+        message = (
+            f"{', '.join(charts)}: no digest is known of the chart, so what comes is compared with nothing"
+        )
+        yield Finding("digests", State.UNKNOWN, message, fix)
+    if not images and not charts:
+        yield good("digests", "every image and chart that the stack names has its digest")
 
 
 def _missing(chart: Chart, web: Web) -> str:

@@ -7,18 +7,24 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import pulumi
 import pytest
 import yaml
 
 import stackconfig
 from components import gang_pods
+from components.charts import release
 from components.footprint import footprint
 from components.schedulers import kueue
 from model import gpu_operator, kuberay, names
+from model.charts import Chart
 from model.clusters import Provider
 from model.stack import Scheduler, Stack
+from oci.registry import digest_of
 from stackconfig.catalogue import catalogue
+from stackconfig.held import FOLDER
 from stackconfig.scaffold import template
+from tests.mocks.recorder import run
 from tests.unit.model.chart_values import OF_SUBCHARTS, published, read, unknown_paths
 from tests.unit.model.go_modules import KUEUE, source_of
 
@@ -132,3 +138,20 @@ def test_control_pods_stay_on_the_system_pool_where_there_is_one(stack: Stack) -
         assert selectors, name
         for selector in selectors:
             assert wanted.items() <= selector.items(), name
+
+
+def test_helm_is_handed_the_file_of_a_chart_whose_digest_is_known(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / FOLDER).mkdir()
+    (tmp_path / FOLDER / "thing-1.2.3.tgz").write_bytes(b"a chart")
+    home = "https://charts.test"
+    chart = Chart(
+        name="thing", reference="thing", version="1.2.3", repository=home, digest=digest_of(b"a chart")
+    )
+    options = pulumi.ResourceOptions()
+    made = run(lambda: release("thing", chart, namespace="here", values={}, opts=options))
+    (inputs,) = (each.inputs for each in made.of("kubernetes:helm.sh/v3:Release"))
+    assert inputs["chart"] == f"{FOLDER}/thing-1.2.3.tgz"
+    assert not inputs.keys() & {"repositoryOpts", "version"}

@@ -5,11 +5,8 @@ from __future__ import annotations
 import io
 import json
 import re
-import subprocess
-import sys
 import tarfile
 import zlib
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,37 +15,22 @@ import pytest
 import stackconfig
 from images.bom import MEDIA_TYPE, bill
 from images.build import CREATED, MACHINES, build
-from images.charts import CHART_LAYER, fetch
 from localplane.build.python_packages import for_image
 from localplane.errors import PlaneError
 from model.charts import mirrored
 from model.clusters import Provider
 from oci.image import Image, index_of, push
 from oci.referrers import attach, attached
-from oci.registry import INDEX, MANIFEST, Registry, RegistryError, Repository, digest_of
-from stackconfig.catalogue import ChartEntry, catalogue
+from oci.registry import INDEX, Registry, RegistryError, Repository, digest_of
+from stackconfig import upstream
+from stackconfig.catalogue import catalogue
 from stackconfig.scaffold import template
 from tests import built
+from tests.integration.images.test_charts import push_chart
 from tests.unit.oci.test_bom import BASE, SITE
 from tests.unit.oci.test_bom import image as small_image
 
 ROOT = Path(__file__).parents[3]
-
-
-@pytest.fixture(scope="module")
-def registry_host() -> Iterator[str]:
-    """The real thing, on loopback, in memory."""
-    argv = [sys.executable, "-m", "localplane.build", "--only", "registry"]
-    made = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, timeout=900, check=False)
-    assert made.returncode == 0, made.stderr
-    program = next(line for line in made.stdout.splitlines() if line.startswith("program: "))
-    process = subprocess.Popen([program.removeprefix("program: ")], stdout=subprocess.PIPE, text=True)
-    try:
-        assert process.stdout is not None
-        yield process.stdout.readline().strip()
-    finally:
-        process.kill()
-        process.wait(10)
 
 
 @pytest.fixture(scope="module")
@@ -166,10 +148,17 @@ def test_the_command_pins_what_a_stack_takes_by_tag(
         expected[name] = f"{place}@{digest}"
     (tmp_path / "stacks").mkdir()
     file = tmp_path / "stacks" / "Pulumi.x.yaml"
-    file.write_text(template("x", Provider.GKE) + f"  muster:images:\n    mirror: {registry_host}/m\n")
+    mirrors = f"  muster:images:\n    mirror: {registry_host}/m\n"
+    mirrors += f"  muster:charts: # ours\n    mirror: oci://{registry_host}/charts\n"
+    file.write_text(template("x", Provider.GKE) + mirrors)
+    charts = {name: push_chart(registry_host, name) for name in upstream.installed(stackconfig.load(file))}
     monkeypatch.setattr(command, "_CHECKOUT", tmp_path)
     assert command.main(["pin", "--stack", "x"]) == 0
+    written = file.read_text()
     assert dict(stackconfig.load(file).images.pinned) == expected
+    assert dict(stackconfig.load(file).charts.digests) == charts
+    assert command.main(["pin", "--stack", "x"]) == 0
+    assert file.read_text() == written
 
 
 def test_a_registry_without_the_image_says_so(registry_host: str) -> None:
@@ -177,23 +166,3 @@ def test_a_registry_without_the_image_says_so(registry_host: str) -> None:
     assert not registry.has_manifest("latest")
     with pytest.raises(RegistryError, match="no such repository or image"):
         registry.manifest("latest")
-
-
-def test_charts_are_fetched_from_a_mirror_and_compared(registry_host: str, tmp_path: Path) -> None:
-    registry = Registry(Repository.of(f"{registry_host}/charts/kueue"))
-    content = b"a chart"
-    layer = {"mediaType": CHART_LAYER, "digest": registry.push_blob(content), "size": len(content)}
-    config = {"mediaType": "application/json", "digest": registry.push_blob(b"{}"), "size": 2}
-    manifest = {"schemaVersion": 2, "mediaType": MANIFEST, "config": config, "layers": [layer]}
-    registry.push_manifest(json.dumps(manifest).encode(), MANIFEST, tag="1.2.3")
-    mirror = f"oci://{registry_host}/charts"
-    entry = ChartEntry(
-        name="kueue", chart="kueue", version="1.2.3", repository="oci://a.b/c", licence="L", unread="test"
-    )
-    assert dict(fetch([entry], tmp_path, mirror=mirror)) == {"kueue": digest_of(content)}
-    assert (tmp_path / "kueue-1.2.3.tgz").read_bytes() == content
-    other = ChartEntry(
-        name="kueue", chart="kueue", version="1.2.3", repository="x", licence="L", digest="sha256:" + "0" * 64
-    )
-    with pytest.raises(RegistryError, match=r"versions\.toml says"):
-        list(fetch([other], tmp_path, mirror=mirror))

@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 import stackconfig
-from images.stackfile import Unwritable, with_pins
+from images.stackfile import Unwritable, with_charts, with_pins
 from model.clusters import Provider
 from stackconfig import upstream
 from stackconfig.catalogue import catalogue
@@ -46,3 +46,28 @@ def test_images_in_braces_are_left_to_their_writer_and_told() -> None:
 def test_what_is_written_is_yaml_below_config() -> None:
     written = yaml.safe_load(with_pins("config:\n  muster:scheduler: kueue\n", PINS, source="x"))
     assert written["config"]["muster:images"] == PINS
+
+
+DIGESTS = dict.fromkeys(catalogue().charts, DIGEST)
+CHARTS = {
+    "absent": "",
+    "with a mirror": "  muster:charts:  # ours\n    mirror: oci://m.example/x\n",
+    "with some": f"  muster:charts:\n    mirror: oci://m.example/x\n    digests:\n      kai: {DIGEST}\n",
+}
+
+
+@pytest.mark.parametrize("form", CHARTS)
+def test_charts_get_their_digests_and_nothing_else_is_touched(form: str, tmp_path: Path) -> None:
+    file = tmp_path / "Pulumi.x.yaml"
+    text = template("x", Provider.GKE) + CHARTS[form]
+    missing = {name: digest for name, digest in DIGESTS.items() if f"{name}: {digest}" not in text}
+    file.write_text(with_charts(text, missing, source="x"))
+    stack = stackconfig.load(file)
+    assert stack.charts.digests == DIGESTS
+    assert upstream.without_digest(stack) == []
+    assert stack.charts.location == ("" if form == "absent" else "oci://m.example/x")
+
+
+def test_charts_in_braces_are_left_to_their_writer_and_told() -> None:
+    with pytest.raises(Unwritable, match=r"as their `digests`: .*kueue: sha256"):
+        with_charts("config:\n  muster:charts: {path: charts}\n", DIGESTS, source="x")
