@@ -65,7 +65,9 @@ class ClusterAutoscaler(pulumi.ComponentResource):
 
 
 def flags(cluster: EksCluster) -> list[str]:
-    """Sources: the FAQ of cluster-autoscaler and cloudprovider/aws/README.md beside it."""
+    """Sources: the FAQ of cluster-autoscaler and cloudprovider/aws/README.md beside it. That each exists was
+    read in config/flags/flags.go at 01ea19e5 (2026-11-21); those of the lease and the log are its libraries'.
+    """
     tags = "k8s.io/cluster-autoscaler/enabled,k8s.io/cluster-autoscaler"
     return [
         "--cloud-provider=aws",

@@ -2,7 +2,8 @@
 
 From the permission references of both clouds:
 https://cloud.google.com/iam/docs/permissions-reference and
-https://docs.aws.amazon.com/service-authorization/latest/reference/. Nothing was tried in a cloud.
+https://docs.aws.amazon.com/service-authorization/latest/reference/, and from the calls in the providers'
+sources that the tables of tests/clouds/standin name. Nothing was tried in a cloud.
 """
 
 from typing import Final
@@ -46,6 +47,10 @@ GOOGLE: Final[dict[str, tuple[str, ...]]] = {
         "iam.serviceAccounts.actAs",
     ),
     "container.NodePool": (
+        # A read asks the pool's instance groups how many nodes they have, and fails without an answer
+        # (flattenNodePool in hashicorp/terraform-provider-google-beta); roles/container.admin has neither.
+        "compute.instanceGroupManagers.get",
+        "compute.instanceGroupManagers.list",
         "compute.reservations.get",
         "iam.serviceAccounts.actAs",
     ),
@@ -127,6 +132,9 @@ AMAZON: Final[dict[str, tuple[str, ...]]] = {
         "ec2:ReleaseAddress",
         "ec2:DescribeAddresses",
         "ec2:DescribeAddressesAttribute",
+        # Once a refresh has seen its NAT gateway, deleting it begins with this (resourceEIPDelete in
+        # hashicorp/terraform-provider-aws).
+        "ec2:DisassociateAddress",
     ),
     "ec2.InternetGateway": (
         "ec2:CreateInternetGateway",
@@ -167,6 +175,7 @@ AMAZON: Final[dict[str, tuple[str, ...]]] = {
     "ec2.RouteTableAssociation": (
         "ec2:AssociateRouteTable",
         "ec2:DisassociateRouteTable",
+        "ec2:ReplaceRouteTableAssociation",
     ),
     "ec2.SecurityGroup": (
         "ec2:CreateSecurityGroup",
@@ -179,6 +188,7 @@ AMAZON: Final[dict[str, tuple[str, ...]]] = {
         "ec2:CreateSubnet",
         "ec2:DeleteSubnet",
         "ec2:DescribeSubnets",
+        "ec2:DescribeNetworkInterfaces",
         "ec2:ModifySubnetAttribute",
     ),
     "ec2.Vpc": (
@@ -186,6 +196,9 @@ AMAZON: Final[dict[str, tuple[str, ...]]] = {
         "ec2:DeleteVpc",
         "ec2:DescribeVpcs",
         "ec2:DescribeVpcAttribute",
+        "ec2:DescribeNetworkAcls",
+        "ec2:DescribeRouteTables",
+        "ec2:DescribeSecurityGroups",
         "ec2:ModifyVpcAttribute",
         "ec2:CreateTags",
         "ec2:DeleteTags",
