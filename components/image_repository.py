@@ -9,7 +9,7 @@ from typing import Final
 
 import pulumi
 
-from model.clusters import Cluster, EksCluster, GkeCluster
+from model.clusters import Cluster, EksCluster, GkeCluster, Provider
 from model.image_repository import address, repository_id
 from model.names import FIELD_MANAGER
 
@@ -17,6 +17,10 @@ NAME: Final = "image-repository"
 # Named by whoever makes the repository alone; such a run has to be targeted, or the rest would be taken away.
 STEP_VARIABLE: Final = "MUSTER_STEP"
 STEP: Final = "image-repository"
+# Its key is for life: another one would be another repository, and the image that the cluster runs would go
+# with the first (Artifact Registry), or the deletion be refused (ECR). A repository of images holds no
+# secret.
+_KEPT: Final = {Provider.GKE: ["kmsKeyName"], Provider.EKS: ["encryptionConfigurations"]}
 
 
 class ImageRepository(pulumi.ComponentResource):
@@ -26,7 +30,7 @@ class ImageRepository(pulumi.ComponentResource):
         self, cluster: GkeCluster | EksCluster, *, opts: pulumi.ResourceOptions | None = None
     ) -> None:
         super().__init__("muster:index:ImageRepository", NAME, None, opts)
-        child = pulumi.ResourceOptions(parent=self)
+        child = pulumi.ResourceOptions(parent=self, ignore_changes=_KEPT[cluster.provider])
         self.url: pulumi.Output[str] = (
             _artifact_registry(cluster, child) if isinstance(cluster, GkeCluster) else _ecr(cluster, child)
         )

@@ -16,6 +16,7 @@ import stackconfig
 from components.clusters.cluster import cluster_of
 from components.guard import guard
 from components.identities import Identities
+from components.image_repository import image_repository
 from tests.clouds.standin.changes import changes, covers
 from tests.clouds.standin.tables import TABLES
 from tests.clouds.standin.values import plain
@@ -34,10 +35,11 @@ class Fate(StrEnum):
 
 
 def registered(stack: Path) -> Mapping[Place, Registered]:
-    """(type, name) -> the resources of the clouds that the cluster half of the program asks for."""
+    """(type, name) -> the resources of the clouds that the program asks for."""
     described = stackconfig.load(stack)
 
     def program() -> None:
+        image_repository(described.cluster)
         cluster = cluster_of(described, opts=pulumi.ResourceOptions())
         assert isinstance(cluster, pulumi.Resource)
         guard(described.cluster, cluster, Identities("identities", stack=described, cloud=cluster.cloud))

@@ -12,10 +12,12 @@ from typing import Any, Final
 
 import pytest
 
+from components.image_repository import NAME as IMAGES
 from model.clusters import EksCluster, GkeCluster, SystemPool
 from model.pools import Pool
 from tests.clouds.planned import Fate, Place, fates, registered
 from tests.clouds.stack_files import OWN, edited
+from tests.clouds.standin.tables import TABLES
 
 UPDATE, REPLACE, DELETE, CREATE = Fate.UPDATE, Fate.REPLACE, Fate.DELETE, Fate.CREATE
 CLUSTERS: Final = ("gcp:container/cluster:Cluster", "aws:eks/cluster:Cluster")
@@ -58,15 +60,18 @@ def _pool(pool: str, key: str, value: Any, fate: Fate | None, **more: Any) -> Ed
     return Edit({f"muster:pools.{pool}.{key}": value}, pools=told, **more)
 
 
+_REPOSITORY: Final = {"Repository": REPLACE}
 _NETWORK: Final = {"Network": REPLACE, "Subnetwork": REPLACE, "Router": REPLACE, "RouterNat": REPLACE}
+_GRANTS: Final = dict.fromkeys(("Account", "IAMMember", "BucketIAMMember"), REPLACE)
 GKE: Final = [
     _cluster(
         "project",
         "other",
         cluster=REPLACE,
         pools=_all(GKE_POOLS, REPLACE),
-        others={**_NETWORK, "Account": REPLACE, "IAMMember": REPLACE, "BucketIAMMember": REPLACE},
+        others={**_NETWORK, **_REPOSITORY, **_GRANTS},
     ),
+    # A project has its networks and service accounts once, whatever the region: their names have it in them.
     Edit(
         {
             "muster:cluster.region": "us-east1",
@@ -75,9 +80,15 @@ GKE: Final = [
         },
         cluster=REPLACE,
         pools=_all(GKE_POOLS, REPLACE),
-        others={"Subnetwork": REPLACE, "Router": REPLACE, "RouterNat": REPLACE},
+        others={**_NETWORK, **_REPOSITORY, **_GRANTS},
     ),
-    _cluster("zones", ["us-central1-a"], cluster=UPDATE),
+    # Pools that name no zones follow the cluster's.
+    _cluster(
+        "zones",
+        ["us-central1-a"],
+        cluster=UPDATE,
+        pools=_all(("system", "cpu", "l4", "t4", "a100"), UPDATE),
+    ),
     _cluster("protect", False, cluster=UPDATE),
     _cluster("version", "1.34", cluster=UPDATE),
     Edit(
@@ -152,6 +163,7 @@ EKS: Final = [
             **dict.fromkeys(("Eip", "NatGateway", "Route", "RouteTable", "RouteTableAssociation"), DELETE),
             "Subnet": DELETE,
             "VpcEndpoint": REPLACE,
+            **_REPOSITORY,
         },
     ),
     # Groups that may stand anywhere stand in other subnets then, which AWS does not change in place.
@@ -232,9 +244,11 @@ def before() -> dict[str, Mapping[Place, Any]]:
 def test_a_field_is_changed_in_place_where_the_cloud_allows_it_and_else_a_replacement_is_announced(
     name: str, edit: Edit, before: dict[str, Mapping[Place, Any]], tmp_path: Path
 ) -> None:
-    found = fates(before[name], registered(edited(OWN[name], tmp_path / "edited.yaml", edit.values)))
+    after = registered(edited(OWN[name], tmp_path / "edited.yaml", edit.values))
+    found = fates(before[name], after)
     cluster, pools, others = _told(found)
     assert (cluster, pools, others) == (edit.cluster, dict(edit.pools), dict(edit.others))
+    assert fates(after, before[name]).keys() == found.keys(), "taking it back says nothing to some of them"
 
 
 @pytest.mark.parametrize("name", EDITS)
@@ -243,7 +257,17 @@ def test_another_name_is_another_cluster_and_nothing_of_the_old_one_is_touched_i
 ) -> None:
     values = {"muster:cluster.name": "other"}
     found = fates(before[name], registered(edited(OWN[name], tmp_path / "edited.yaml", values)))
-    assert set(found.values()) == {CREATE, DELETE}
+    of_images = {place: fate for place, fate in found.items() if place[1] == IMAGES}
+    assert set(of_images.values()) == {REPLACE}
+    assert {fate for place, fate in found.items() if place not in of_images} == {CREATE, DELETE}
+
+
+def test_clusters_of_one_name_in_two_regions_of_a_project_share_no_name_that_the_project_has_once(
+    before: dict[str, Mapping[Place, Any]], tmp_path: Path
+) -> None:
+    elsewhere = next(edit for edit in GKE if "muster:cluster.region" in edit.values)
+    there = registered(edited(OWN["gke"], tmp_path / "edited.yaml", elsewhere.values))
+    assert not _claims(before["gke"]) & _claims(there)
 
 
 @pytest.mark.parametrize(("name", "kind"), [("gke", GkeCluster), ("eks", EksCluster)])
@@ -260,6 +284,16 @@ def test_every_field_is_edited_or_left_out_for_a_reason(
     for owner, edits in ((kind, of_cluster), (Pool, of_pools), (SystemPool, of_system)):
         expected = {each.name for each in fields(owner)} - LEFT_OUT.keys()
         assert {_key(each) for each in expected} <= edits, owner.__name__
+
+
+def _claims(resources: Mapping[Place, Any]) -> set[tuple[str, ...]]:
+    """What the cloud gives to one resource alone: its type, and the inputs that no other may have."""
+    found = set()
+    for each in resources.values():
+        values = [each.inputs.get(key) for key in TABLES[each.type].unique]
+        if values and None not in values:
+            found.add((each.type, *map(str, values)))
+    return found
 
 
 def _key(name: str) -> str:

@@ -94,3 +94,13 @@ def test_a_change_deep_in_an_input_is_told_by_its_own_path() -> None:
     }
     bought = edited(legal, {"nodeConfig.guestAccelerators.0.count": 4})
     assert [each.replaces for each in changes(table, legal, bought).values()] == [True]
+
+
+def test_what_the_cloud_fills_in_stays_when_the_program_says_it_no_more() -> None:
+    table, legal = TABLES[gke.POOL_TYPE], LEGAL[gke.POOL_TYPE]
+    said = edited(legal, {"nodeLocations": ["us-central1-a"]})
+    assert changes(table, said, edited(said, {"nodeLocations": None})) == {}
+    assert changes(table, edited(said, {"nodeLocations": None}), said)
+    moved = changes(table, edited(said, {"nodeLocations": ["us-central1-a", "us-central1-b"]}), said)
+    assert {each.replaces for each in moved.values()} == {False}
+    assert changes(table, said, edited(said, {"nodeConfig.taints": None})), "nobody fills taints in"

@@ -48,3 +48,9 @@ def test_what_a_table_refers_to_exists(table: Table) -> None:
         assert path in table.inputs
         assert set(tokens) <= set(TABLES)
     assert {*table.unique, *([table.autonamed] if table.autonamed else [])} <= set(table.inputs)
+
+
+@EVERY
+def test_what_the_cloud_fills_in_is_among_the_inputs(table: Table) -> None:
+    for path in table.keeps:
+        assert any(f"{each}.".startswith(f"{path}.") for each in table.inputs), path

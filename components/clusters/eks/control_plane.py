@@ -109,7 +109,9 @@ def grant(
         f"{described.name}-access-{name}",
         cluster_name=cluster.name,
         principal_arn=access.principal,
-        kubernetes_groups=list(access.groups) or None,
+        # An empty list, not nothing: the provider takes groups that are no longer spoken of for ones that
+        # stay.
+        kubernetes_groups=list(access.groups),
         type="STANDARD",
         tags=dict(described.tags) or None,
         opts=opts,

@@ -102,7 +102,8 @@ def _groups(security_group: str | None) -> gcp.container.ClusterAuthenticatorGro
     return gcp.container.ClusterAuthenticatorGroupsConfigArgs(security_group=security_group)
 
 
-def _encryption(key: str | None) -> gcp.container.ClusterDatabaseEncryptionArgs | None:
+def _encryption(key: str | None) -> gcp.container.ClusterDatabaseEncryptionArgs:
+    """Said either way: the provider takes an encryption that is no longer spoken of for one that stays."""
     if key is None:
-        return None
+        return gcp.container.ClusterDatabaseEncryptionArgs(state="DECRYPTED")
     return gcp.container.ClusterDatabaseEncryptionArgs(state="ENCRYPTED", key_name=key)

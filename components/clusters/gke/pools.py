@@ -12,7 +12,7 @@ from components.clusters.gke import nodes
 from model import names
 from model.capacity import Capacity
 from model.clusters import GkeCluster
-from model.nodes import Placement
+from model.nodes import NodeNetwork, Placement
 from model.pools import Pool
 
 _COUNTS: Final = ["initialNodeCount", "nodeCount"]
@@ -35,7 +35,9 @@ def pool(
         cluster=control_plane.name,
         project=cluster.project,
         location=cluster.region,
-        node_locations=list(one.zones) or None,
+        # The cluster's said here too: a pool that names none keeps those it had, whatever the cluster's are.
+        # https://registry.terraform.io/providers/hashicorp/google/latest/docs/resources/container_node_pool
+        node_locations=list(one.zones or cluster.zones) or None,
         initial_node_count=_initial(one.min_nodes, zones=len(one.zones or cluster.zones) or _ZONES),
         autoscaling=gcp.container.NodePoolAutoscalingArgs(
             total_min_node_count=one.min_nodes,
@@ -55,7 +57,7 @@ def pool(
             if one.placement is Placement.COMPACT
             else None
         ),
-        network_config=_networks(one),
+        network_config=_networks(one.networks),
         node_config=nodes.node_config(one, cluster, service_account),
         opts=_options(opts, protect=cluster.protect and one.capacity.is_reserved),
     )
@@ -76,6 +78,7 @@ def system_pool(
         cluster=control_plane.name,
         project=cluster.project,
         location=cluster.region,
+        node_locations=list(cluster.zones) or None,
         initial_node_count=_initial(size.min_nodes, zones=len(cluster.zones) or _ZONES),
         autoscaling=gcp.container.NodePoolAutoscalingArgs(
             total_min_node_count=size.min_nodes,
@@ -86,6 +89,7 @@ def system_pool(
         upgrade_settings=gcp.container.NodePoolUpgradeSettingsArgs(
             strategy="SURGE", max_surge=1, max_unavailable=0
         ),
+        network_config=_networks(),
         node_config=gcp.container.NodePoolNodeConfigArgs(
             machine_type=size.machine.name,
             image_type="COS_CONTAINERD",
@@ -132,16 +136,17 @@ def _initial(least: int, *, zones: int) -> int | None:
     return -(-least // zones) or None
 
 
-def _networks(one: Pool) -> gcp.container.NodePoolNetworkConfigArgs | None:
-    if not one.networks:
-        return None
+def _networks(further: tuple[NodeNetwork, ...] = ()) -> gcp.container.NodePoolNetworkConfigArgs:
+    """Said for every pool: the provider takes networks that are no longer spoken of for ones that stay."""
     return gcp.container.NodePoolNetworkConfigArgs(
+        enable_private_nodes=True,
         additional_node_network_configs=[
             gcp.container.NodePoolNetworkConfigAdditionalNodeNetworkConfigArgs(
                 network=each.network, subnetwork=each.subnetwork
             )
-            for each in one.networks
+            for each in further
         ]
+        or None,
     )
 
 

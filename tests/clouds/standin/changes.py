@@ -35,6 +35,8 @@ def changes(table: Table, old: Inputs, new: Inputs, *, ignored: Sequence[str] = 
         if not path or before.get(path) == after.get(path) or covers(ignored, path):
             continue
         kind = Change.ADD if path not in before else Change.DELETE if path not in after else Change.UPDATE
+        if kind is Change.DELETE and table.stays_when_left_out(dotted(path), new):
+            continue
         found[path] = Changed(kind, _replaces(table, dotted(path), before.get(path), after.get(path)))
     return found
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from tests.clouds.standin import amazon, google
 from tests.clouds.standin.definition import ApiField, Kind
+from tests.clouds.standin.values import Inputs, get
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +45,8 @@ class Table:
     provider's schema has it (ForceNew).
 
     grows: of `updates`, ranges of addresses that may grow in place and are replaced otherwise.
+    keeps: inputs that the cloud fills in where nothing is said (Optional and Computed in the provider's
+    schema): one that is taken out of the program again stays as it is, without a word.
     refers: inputs that must name something that stands -> resource types.
     unique: the inputs that no two resources of the type may share.
     autonamed: the input that the provider fills with the resource's name and a random suffix.
@@ -62,6 +65,7 @@ class Table:
     replaces: Mapping[str, Place]
     updates: Mapping[str, Place] = field(default_factory=dict)
     grows: frozenset[str] = frozenset()
+    keeps: frozenset[str] = frozenset()
     refers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     unique: tuple[str, ...] = ()
     autonamed: str | None = None
@@ -85,6 +89,11 @@ class Table:
                 return inputs[path]
             path = path.rpartition(".")[0]
         return None
+
+    def stays_when_left_out(self, path: str, inputs: Inputs) -> bool:
+        """Whether taking this away changes nothing: the whole of an input that the cloud fills in is gone."""
+        kept = [each for each in self.keeps if f"{path}.".startswith(f"{each}.")]
+        return any(get(inputs, each) is None for each in kept)
 
     def is_replaced_by(self, path: str) -> bool:
         while path:

@@ -1,4 +1,10 @@
-"""An AWS account's roles, keys, image repositories, logs and scaling tags."""
+"""An AWS account's roles, keys, image repositories, logs and scaling tags.
+
+Which change replaces, and what stays when it is left out, is as in
+github.com/hashicorp/terraform-provider-aws, internal/service: iam/role.go at 0040ea69,
+iam/role_policy_attachment.go at 04c79849, kms/key.go at 00a35305, ecr/repository.go at 0072eea2,
+logs/group.go at 0073593e, autoscaling/group_tag.go at 050ac111.
+"""
 
 from __future__ import annotations
 
@@ -82,6 +88,7 @@ KEY: Final = Table(
         "deletionWindowInDays": "kms:ScheduleKeyDeletion/PendingWindowInDays",
         "tags": Pairs("Tags", key="TagKey", value="TagValue"),
     },
+    keeps=frozenset({"description", "policy", "multiRegion", "rotationPeriodInDays"}),
     outputs={"arn": "arn:aws:kms:{region}:{account}:key/{id}", "keyId": "{id}"},
 )
 
@@ -116,6 +123,7 @@ REPOSITORY: Final = Table(
         "forceDelete": "ecr:DeleteRepository/force",
         "tags": Pairs("tags"),
     },
+    keeps=frozenset({"encryptionConfigurations.kmsKey"}),
     outputs={
         "arn": "arn:aws:ecr:{region}:{account}:repository/{name}",
         "repositoryUrl": "{account}.dkr.ecr.{region}.amazonaws.com/{name}",

@@ -1,4 +1,9 @@
-"""Google's networks and placement policies, API compute.v1."""
+"""Google's networks and placement policies, API compute.v1.
+
+Which change replaces, and what stays when it is left out, is as in
+github.com/GoogleCloudPlatform/magic-modules, mmv1/products/compute: Network.yaml at 02af433e,
+Subnetwork.yaml, Router.yaml at 057ced2e, RouterNat.yaml at 0611c0f8 (`immutable`, `default_from_api`).
+"""
 
 from __future__ import annotations
 
@@ -37,6 +42,7 @@ NETWORK: Final = Table(
             "deletes the default route once the network is there", kind="boolean"
         ),
     },
+    keeps=frozenset({"mtu", "routingMode"}),
     outputs=_LINK,
 )
 
@@ -122,6 +128,7 @@ NAT: Final = Table(
         "subnetworks.sourceIpRangesToNats": "subnetworks.sourceIpRangesToNat",
         "subnetworks.secondaryIpRangeNames": "subnetworks.secondaryIpRangeNames",
     },
+    keeps=frozenset({"natIps", "minPortsPerVm", "enableDynamicPortAllocation"}),
     refers={"router": (ROUTER_TYPE,), "subnetworks.name": (SUBNETWORK_TYPE,)},
 )
 

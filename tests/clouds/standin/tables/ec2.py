@@ -1,4 +1,11 @@
-"""AWS's networks and placement groups, service ec2."""
+"""AWS's networks and placement groups, service ec2.
+
+Which change replaces, and what stays when it is left out, is as in
+github.com/hashicorp/terraform-provider-aws, internal/service/ec2: vpc_.go at 00081ce4, vpc_subnet.go at
+00cda125, vpc_nat_gateway.go at 04088eaa, ec2_eip.go at 01606926, vpc_route.go at 0128541e,
+vpc_route_table_association.go at 0be71beb, vpc_endpoint.go at 008db85a, vpc_security_group_ingress_rule.go
+at 00a32209 (its source may change in value, not in kind), ec2_placement_group.go at 05e34de7.
+"""
 
 from __future__ import annotations
 
@@ -29,6 +36,7 @@ VPC: Final = Table(
         "instanceTenancy": "InstanceTenancy",
         "tags": TAGS,
     },
+    keeps=frozenset({"cidrBlock", "enableDnsHostnames"}),
     outputs={
         "arn": "arn:aws:ec2:{region}:{account}:vpc/{id}",
         "defaultSecurityGroupId": "sg-{hex}",
@@ -205,6 +213,7 @@ ENDPOINT: Final = Table(
         "privateDnsEnabled": "PrivateDnsEnabled",
         "tags": TAGS,
     },
+    keeps=frozenset({"policy", "routeTableIds", "subnetIds", "securityGroupIds", "privateDnsEnabled"}),
     refers={"vpcId": (VPC_TYPE,), "routeTableIds": (ROUTES_TYPE,), "subnetIds": (SUBNET_TYPE,)},
     outputs={"arn": "arn:aws:ec2:{region}:{account}:vpc-endpoint/{id}"},
 )

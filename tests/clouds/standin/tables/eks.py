@@ -1,4 +1,10 @@
-"""EKS clusters, node groups and who may reach them, service eks."""
+"""EKS clusters, node groups and who may reach them, service eks.
+
+Which change replaces, and what stays when it is left out, is as in
+github.com/hashicorp/terraform-provider-aws, internal/service/eks: cluster.go at 00555dc5, node_group.go at
+012e0a32, access_entry.go and access_policy_association.go at 01f43111, addon.go and
+pod_identity_association.go at 00a35305.
+"""
 
 from __future__ import annotations
 
@@ -57,6 +63,12 @@ CLUSTER: Final = Table(
             "tags",
         ),
     },
+    keeps=frozenset(
+        {
+            *("version", "accessConfig", "kubernetesNetworkConfig", "upgradePolicy"),
+            "vpcConfig.publicAccessCidrs",
+        }
+    ),
     refers={
         "roleArn": (ROLE_TYPE,),
         "vpcConfig.subnetIds": (SUBNET_TYPE,),
@@ -120,6 +132,12 @@ NODE_GROUP: Final = Table(
         "forceUpdateVersion": "eks:UpdateNodegroupVersion/force",
         "tags": "tags",
     },
+    keeps=frozenset(
+        {
+            *("amiType", "capacityType", "instanceTypes", "diskSize", "version", "releaseVersion"),
+            *("nodeRepairConfig", "updateConfig"),
+        }
+    ),
     refers={
         "clusterName": (CLUSTER_TYPE,),
         "nodeRoleArn": (ROLE_TYPE,),
@@ -144,6 +162,7 @@ ACCESS_ENTRY: Final = Table(
     unique=("clusterName", "principalArn"),
     replaces={"clusterName": "clusterName", "principalArn": "principalArn", "type": "type", "region": REGION},
     updates={"kubernetesGroups": "kubernetesGroups", "userName": "username", "tags": "tags"},
+    keeps=frozenset({"kubernetesGroups", "userName"}),
     refers={"clusterName": (CLUSTER_TYPE,)},
     outputs={"accessEntryArn": "arn:aws:eks:{region}:{account}:access-entry/{clusterName}/{hex}"},
 )
@@ -191,6 +210,7 @@ ADDON: Final = Table(
             "tags",
         ),
     },
+    keeps=frozenset({"addonVersion", "configurationValues"}),
     refers={
         "clusterName": (CLUSTER_TYPE,),
         "serviceAccountRoleArn": (ROLE_TYPE,),

@@ -1,4 +1,10 @@
-"""GKE clusters and node pools, API container.v1."""
+"""GKE clusters and node pools, API container.v1.
+
+Which change replaces, and what stays when it is left out, is as the provider's own source has it:
+github.com/GoogleCloudPlatform/magic-modules (what hashicorp/terraform-provider-google-beta is made from),
+mmv1/third_party/terraform/services/container, resource_container_cluster.go.tmpl at 0d507c50,
+resource_container_node_pool.go.tmpl at ea4301d9, node_config.go.tmpl at 4d204557.
+"""
 
 from __future__ import annotations
 
@@ -46,14 +52,10 @@ CLUSTER: Final = Table(
             "ipAllocationPolicy.servicesSecondaryRangeName",
             "ipAllocationPolicy.clusterIpv4CidrBlock",
             "ipAllocationPolicy.servicesIpv4CidrBlock",
-            "ipAllocationPolicy.stackType",
+            "privateClusterConfig.enablePrivateNodes",
             "privateClusterConfig.masterIpv4CidrBlock",
             "privateClusterConfig.privateEndpointSubnetwork",
-        ),
-        "removeDefaultNodePool": Own("deletes the default pool once the cluster is there", kind="boolean"),
-        **same(
             "masterAuth.clientCertificateConfig.issueClientCertificate",
-            "nodeConfig.machineType",
             "nodeConfig.serviceAccount",
             "nodeConfig.oauthScopes",
             "nodeConfig.shieldedInstanceConfig.enableSecureBoot",
@@ -67,9 +69,11 @@ CLUSTER: Final = Table(
         "deletionPolicy": _DELETION_POLICY,
         "nodeLocations": "locations",
         "minMasterVersion": "initialClusterVersion",
+        "removeDefaultNodePool": Own("deletes the default pool once the cluster is there", kind="boolean"),
         **same(
+            "nodeConfig.machineType",
+            "ipAllocationPolicy.stackType",
             "releaseChannel.channel",
-            "privateClusterConfig.enablePrivateNodes",
             "privateClusterConfig.enablePrivateEndpoint",
             "privateClusterConfig.masterGlobalAccessConfig.enabled",
             "masterAuthorizedNetworksConfig.cidrBlocks.cidrBlock",
@@ -87,6 +91,7 @@ CLUSTER: Final = Table(
         "enableMultiNetworking": "networkConfig.enableMultiNetworking",
         "enableShieldedNodes": "shieldedNodes.enabled",
         "enableIntranodeVisibility": "networkConfig.enableIntraNodeVisibility",
+        # On in place, off by replacement (ForceNewIfChange, isBeenEnabled): nobody here turns it on.
         "enableL4IlbSubsetting": "networkConfig.enableL4ilbSubsetting",
         "enableLegacyAbac": "legacyAbac.enabled",
         **same(
@@ -139,6 +144,16 @@ CLUSTER: Final = Table(
         "clusterAutoscaling.autoscalingProfile": "autoscaling.autoscalingProfile",
         "clusterAutoscaling.enabled": "autoscaling.enableNodeAutoprovisioning",
     },
+    keeps=frozenset(
+        {
+            *("nodeLocations", "authenticatorGroupsConfig", "databaseEncryption", "releaseChannel"),
+            *("masterAuthorizedNetworksConfig", "privateClusterConfig", "ipAllocationPolicy", "masterAuth"),
+            *("workloadIdentityConfig", "addonsConfig", "loggingConfig", "monitoringConfig", "nodeConfig"),
+            *("securityPostureConfig", "controlPlaneEndpointsConfig", "nodePoolDefaults", "gatewayApiConfig"),
+            *("costManagementConfig", "verticalPodAutoscaling", "clusterAutoscaling", "networkingMode"),
+            *("datapathProvider", "defaultMaxPodsPerNode", "confidentialNodes", "subnetwork"),
+        }
+    ),
     refers={
         "network": ("gcp:compute/network:Network",),
         "subnetwork": ("gcp:compute/subnetwork:Subnetwork",),
@@ -175,7 +190,6 @@ _NODES_REPLACED: Final[dict[str, Place]] = {
         "reservationAffinity.values",
         "shieldedInstanceConfig.enableSecureBoot",
         "shieldedInstanceConfig.enableIntegrityMonitoring",
-        "gvnic.enabled",
         "advancedMachineFeatures.threadsPerCore",
     ),
     "nodeConfig.guestAccelerators.type": "config.accelerators.acceleratorType",
@@ -213,6 +227,7 @@ _NODES_UPDATED: Final[dict[str, Place]] = {
         "taints.effect",
         "workloadMetadataConfig.mode",
         "gcfsConfig.enabled",
+        "gvnic.enabled",
         "fastSocket.enabled",
         "kubeletConfig.cpuManagerPolicy",
         "linuxNodeConfig.sysctls",
@@ -275,6 +290,18 @@ NODE_POOL: Final = Table(
         ),
         **_NODES_UPDATED,
     },
+    keeps=frozenset(
+        {
+            *("nodeLocations", "upgradeSettings", "management", "initialNodeCount", "nodeCount", "version"),
+            *("autoscaling.locationPolicy", "maxPodsPerNode", "networkConfig", "nodeConfig"),
+            *("nodeConfig.guestAccelerators", "nodeConfig.machineType", "nodeConfig.diskSizeGb"),
+            *("nodeConfig.diskType", "nodeConfig.imageType", "nodeConfig.labels", "nodeConfig.metadata"),
+            *("nodeConfig.oauthScopes", "nodeConfig.serviceAccount", "nodeConfig.minCpuPlatform"),
+            *("nodeConfig.shieldedInstanceConfig", "nodeConfig.workloadMetadataConfig"),
+            *("nodeConfig.kubeletConfig", "nodeConfig.linuxNodeConfig", "nodeConfig.localSsdCount"),
+            *("nodeConfig.gcfsConfig", "nodeConfig.loggingVariant"),
+        }
+    ),
     refers={
         "cluster": (CLUSTER_TYPE,),
         "nodeConfig.serviceAccount": ("gcp:serviceaccount/account:Account",),

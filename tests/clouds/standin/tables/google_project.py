@@ -1,4 +1,10 @@
-"""A Google project's accounts, grants, keys, image repositories and enabled APIs."""
+"""A Google project's accounts, grants, keys, image repositories and enabled APIs.
+
+Which change replaces is as in github.com/GoogleCloudPlatform/magic-modules:
+mmv1/products/artifactregistry/Repository.yaml at 002e725a (`immutable`), and, of accounts,
+mmv1/third_party/terraform/services/resourcemanager/resource_google_service_account.go at 0a274d33. A grant
+is its three inputs: every change is another grant.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Launch templates: what an instance of a node group is, service ec2."""
+"""Launch templates: what an instance of a node group is, service ec2.
+
+Every change but one of the name is a new version of the same template: resourceLaunchTemplateUpdate in
+github.com/hashicorp/terraform-provider-aws, internal/service/ec2/ec2_launch_template.go at 025e4f81.
+"""
 
 from __future__ import annotations
 
