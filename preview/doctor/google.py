@@ -16,6 +16,7 @@ from preview.doctor.findings import Finding, State, bad, good
 APIS: Final = (
     "artifactregistry.googleapis.com",
     "cloudkms.googleapis.com",
+    "cloudresourcemanager.googleapis.com",
     "compute.googleapis.com",
     "container.googleapis.com",
     "iam.googleapis.com",

@@ -17,7 +17,7 @@ from model.queues import Team
 from model.render.tenancy.accounts import POD_ACCOUNT
 from model.tenancy import BucketRight
 
-_ACT_AS: Final = "roles/iam.workloadIdentityUser"
+ACT_AS: Final = "roles/iam.workloadIdentityUser"
 # Objects alone: neither changes who may do what with the bucket.
 # https://cloud.google.com/storage/docs/access-control/iam-roles
 ROLES: Final = {
@@ -38,7 +38,7 @@ def team_identity(team: Team, *, cluster: GkeCluster, opts: pulumi.ResourceOptio
     binding = gcp.serviceaccount.IAMMember(
         f"{cluster.name}-team-{team.name}",
         service_account_id=f"projects/{google_project(cluster, team)}/serviceAccounts/{address}",
-        role=_ACT_AS,
+        role=ACT_AS,
         member=f"serviceAccount:{cluster.project}.svc.id.goog[{team.namespace}/{POD_ACCOUNT}]",
         opts=opts,
     )

@@ -79,9 +79,17 @@ def test_no_role_has_a_wildcard_and_roles_are_handed_to_named_services_only() ->
             assert statement["Condition"]["StringEquals"]["iam:PassedToService"]
 
 
-def test_the_runbook_names_the_roles_that_nodes_are_granted() -> None:
-    from components.clusters.gke.identity import ROLES as GRANTED
+def test_the_condition_lets_grant_exactly_what_the_components_grant() -> None:
+    from components.clusters.gke import identity, teams
 
-    text = (ROOT / "docs" / "runbooks" / "first-up-gke.md").read_text()
-    for role in GRANTED:
-        assert f"'{role}'" in text
+    condition = yaml.safe_load((ROLES / "gke-condition.yaml").read_text())
+    listed = set(re.findall(r"'(roles/[^']+)'", condition["expression"]))
+    assert listed == {*identity.ROLES, *teams.ROLES.values(), teams.ACT_AS}
+
+
+def test_the_eks_policy_is_one_that_iam_takes() -> None:
+    """6,144 characters without white space:
+    https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_iam-quotas.html
+    """
+    text = (ROLES / "eks-deployer.json").read_text()
+    assert len(re.sub(r"\s", "", text)) <= 6144
