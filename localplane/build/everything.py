@@ -26,7 +26,7 @@ from localplane.build.go import GoBuilder, find_toolchain
 from localplane.build.images import BINARY_IMAGES, Image, ImageBuilder
 from localplane.build.progress import Board, clock_text, shown
 from localplane.build.store import ensure_store
-from localplane.build.versions import Program, Versions, load
+from localplane.build.versions import Asset, Program, Versions, load
 from localplane.errors import PlaneError
 
 # Seconds that each step besides the Go programs took on two cores, for the progress display.
@@ -160,9 +160,8 @@ class _Run:
             return {name: self.images.binary(name, programs[name]) for name in BINARY_IMAGES}
 
     def assets(self) -> dict[str, Path]:
-        return {
-            name: ensure_asset(self.cache, self.go, asset) for name, asset in self.versions.assets.items()
-        }
+        wanted = {name: asset for name, asset in self.versions.assets.items() if not asset.on_demand}
+        return {name: ensure_asset(self.cache, self.go, asset) for name, asset in wanted.items()}
 
     def stores(self, images: dict[str, Image]) -> dict[str, Path]:
         """Two kinds of node: where the platform runs, and where the work runs."""
@@ -194,17 +193,19 @@ class _Run:
         return made, folders
 
     def only(self, name: str) -> list[tuple[str, str]]:
-        """Make what has this name: (kind, path or reference) of each."""
+        """Make what has this name, or lies in the folder of this name: (kind, path or reference) of each."""
         made: list[tuple[str, str]] = []
+        programs = [each for each in self.versions.programs.values() if _is_meant(each, name)]
+        for program in programs:
+            self.board.add(program.name, program.seconds)
         with shown(self.board), self._ending_children():
-            if program := self.versions.programs.get(name):
-                self.board.add(name, program.seconds)
-                path = self.programs([program])[name]
-                made.append(("program", str(path)))
-                if name in BINARY_IMAGES:
-                    made.append(("image", self.images.binary(name, path).reference))
-            if asset := self.versions.assets.get(name):
-                made.append(("asset", str(ensure_asset(self.cache, self.go, asset))))
+            paths = self.programs(programs)
+            made += [("program", str(path)) for path in paths.values()]
+            if name in BINARY_IMAGES:
+                made.append(("image", self.images.binary(name, paths[name]).reference))
+            for asset in self.versions.assets.values():
+                if _is_meant(asset, name):
+                    made.append(("asset", str(ensure_asset(self.cache, self.go, asset))))
             if image := self._python_image(name):
                 made.append(("image", image.reference))
         if not made:
@@ -228,6 +229,11 @@ class _Run:
             raise
 
 
+def _is_meant(each: Program | Asset, name: str) -> bool:
+    """By its own name; what is built on demand also by the folder that it shares with others."""
+    return each.name == name or (each.on_demand and each.directory.name == name)
+
+
 def _together(*lanes: Future[Any]) -> None:
     """Wait for all, or raise the first failure; `Stopped` is only what others suffer from it."""
     done, _ = wait(lanes, return_when=FIRST_EXCEPTION)
@@ -241,7 +247,7 @@ def _together(*lanes: Future[Any]) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m localplane.build", description=__doc__)
-    parser.add_argument("--only", metavar="NAME", help="a program, an image or an asset")
+    parser.add_argument("--only", metavar="NAME", help="a program, an image, an asset, or kai")
     parser.add_argument("--base", type=Path, help="a root file system (tar) for the Python images")
     parser.add_argument("--artifacts", type=Path, metavar="FILE", help="write artifacts.json there")
     chosen = parser.parse_args(arguments)

@@ -45,7 +45,10 @@ class Program:
 
 @dataclass(frozen=True, slots=True)
 class Asset:
-    """Files copied out of a Go module: `keep` names the children of `path` (all of them when empty)."""
+    """Files copied out of a Go module: `keep` names the children of `path` (all of them when empty).
+
+    `on_demand`: as the program that they belong to.
+    """
 
     name: str
     directory: Path
@@ -53,6 +56,7 @@ class Asset:
     version: str
     path: str
     keep: tuple[str, ...]
+    on_demand: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +149,7 @@ def _asset(name: str, entry: Mapping[str, Any], *, programs: Mapping[str, Progra
         version=entry.get("version", owner.version),
         path=entry["path"],
         keep=tuple(entry.get("keep", ())),
+        on_demand=owner.on_demand,
     )
 
 

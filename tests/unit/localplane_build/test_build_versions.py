@@ -33,6 +33,13 @@ def test_go_sum_holds_the_hashes_of_every_asset() -> None:
         assert f"{asset.module} {asset.version} h1:" in sums, asset.name
 
 
+def test_a_plane_builds_no_files_of_a_program_that_it_does_not_need() -> None:
+    needed = {program.module for program in VERSIONS.programs.values() if not program.on_demand}
+    assert VERSIONS.assets["kai-crds"].on_demand
+    for asset in VERSIONS.assets.values():
+        assert asset.on_demand or asset.module in needed or asset.name == "provisioningrequest-crd"
+
+
 def test_every_go_mod_asks_for_no_newer_go_than_the_table() -> None:
     for program in VERSIONS.programs.values():
         found = re.search(r"^go (\d+\.\d+)", (program.directory / "go.mod").read_text(), re.MULTILINE)

@@ -1,0 +1,114 @@
+"""Objects of a KAI stack as a person, our webhook or the cloud writes them. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+import yaml
+
+from localplane.autoscaler import names as cloud
+from model.names import (
+    GANG_GATE,
+    GPU_RESOURCE,
+    GPU_TAINT_KEY,
+    KAI_PRIORITY_LABEL,
+    KAI_QUEUE_LABEL,
+    KAI_SCHEDULER,
+    POOL_LABEL,
+)
+
+Json = dict[str, Any]
+
+POOL: Final = "a10g"
+_NODE: Final = {"cpu": "32", "memory": "128Gi", "pods": "110"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gang:
+    """A Ray cluster of a head without a GPU and of workers with one each.
+
+    `least` None: all of its workers are KAI's minimum.
+    """
+
+    workers: int
+    least: int | None = None
+
+
+def ray_cluster(name: str, queue: str, gang: Gang) -> Json:
+    """As our webhook leaves it: every pod behind the gate."""
+    group = {
+        "groupName": "workers",
+        "replicas": gang.workers,
+        "minReplicas": gang.workers if gang.least is None else gang.least,
+        "maxReplicas": 100,
+        "rayStartParams": {},
+        "template": _template(gated=True, gpus=1),
+    }
+    return {
+        "apiVersion": "ray.io/v1",
+        "kind": "RayCluster",
+        "metadata": {"name": name, "labels": {KAI_QUEUE_LABEL: queue}},
+        "spec": {
+            "headGroupSpec": {"rayStartParams": {}, "template": _template(gated=True, gpus=0)},
+            "workerGroupSpecs": [group],
+        },
+    }
+
+
+def lone_pod(name: str, queue: str, priority: str, *, gpus: int, **resources: str) -> Json:
+    labels = {KAI_QUEUE_LABEL: queue} | ({KAI_PRIORITY_LABEL: priority} if priority else {})
+    template = _template(gated=False, gpus=gpus, **resources)
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "labels": labels},
+        "spec": {**template["spec"], "schedulerName": KAI_SCHEDULER},
+    }
+
+
+def fake_node(name: str, gpus: int) -> Json:
+    amounts = _NODE | ({GPU_RESOURCE: str(gpus)} if gpus else {})
+    labels = {"kubernetes.io/hostname": name, POOL_LABEL: POOL if gpus else "cpu"}
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name, "labels": labels, "annotations": {cloud.KWOK_ANNOTATION: "fake"}},
+        "status": {"allocatable": amounts, "capacity": amounts},
+    }
+
+
+def offering(stock: int, classes: tuple[str, ...]) -> Json:
+    """What the simulated cloud has of the pool, as the ConfigMap that it reads."""
+    pool = {
+        "name": POOL,
+        "kind": "kwok",
+        "cpu": "8",
+        "memory": "32Gi",
+        "gpus": 1,
+        "maxNodes": stock,
+        "stock": stock,
+        "provisionDelay": "2s",
+        "taints": [f"{GPU_TAINT_KEY}=present:NoSchedule"],
+        "classes": list(classes),
+    }
+    offered = {"times": {"scaleDown": "5s", "scaleDownConsumed": "5s"}, "pools": [pool]}
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": cloud.POOLS_CONFIG, "namespace": cloud.NAMESPACE},
+        "data": {cloud.POOLS_KEY: yaml.safe_dump(offered)},
+    }
+
+
+def _template(*, gated: bool, gpus: int, cpu: str = "1", memory: str = "1Gi") -> Json:
+    amounts = {"cpu": cpu, "memory": memory} | ({GPU_RESOURCE: str(gpus)} if gpus else {})
+    limits = {GPU_RESOURCE: str(gpus)} if gpus else {}
+    container = {"name": "ray", "image": "none", "resources": {"requests": amounts, "limits": limits}}
+    spec: Json = {"containers": [container], "terminationGracePeriodSeconds": 0}
+    if gpus:
+        toleration = {"key": GPU_TAINT_KEY, "operator": "Exists", "effect": "NoSchedule"}
+        spec |= {"nodeSelector": {POOL_LABEL: POOL}, "tolerations": [toleration]}
+    if gated:
+        spec["schedulingGates"] = [{"name": GANG_GATE}]
+    return {"spec": spec}

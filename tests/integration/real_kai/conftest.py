@@ -1,0 +1,92 @@
+"""The real KAI on a control plane of its own: only where somebody asks for it (`MUSTER_KAI=1`)."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from localplane import bare
+from localplane.autoscaler import names as cloud
+from localplane.bare import ControlPlane
+from localplane.bare.programs import PROVISIONING_CRD
+from model.gangpolicy import crd
+from model.render import kai
+from model.stack import Stack
+from stackconfig import load
+from tests import built
+from tests.integration.real_kai import programs
+from tests.integration.real_kai.programs import ASSETS, KAI_CRDS, SWITCH, WANTED, Running
+from tests.integration.real_kai.world import PRIORITIES, QUEUES, World, clean
+from tests.integration.tenancy import crds
+
+_STACK = Path(__file__).resolve().parents[3] / "stacks" / "Pulumi.kai-prod.yaml"
+_UNBOUND = {"quota": -1, "limit": -1, "overQuotaWeight": 1}
+_STRICT = "?fieldManager=muster&force=true&fieldValidation=Strict"
+
+
+@pytest.fixture(scope="session")
+def stack() -> Stack:
+    return load(_STACK)
+
+
+@pytest.fixture(scope="session")
+def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[ControlPlane, Running]]:
+    if not os.environ.get(SWITCH):
+        pytest.skip(f"real KAI is run on demand: `python -m localplane.build --only kai`, then {SWITCH}=1")
+    found = built.programs(WANTED, ASSETS)
+    with bare.control_plane(tmp_path_factory.mktemp("kai"), found) as server:
+        kuberay = crds.kuberay(found.assets["kuberay-config"] / "default")
+        server.define([*found.kinds(KAI_CRDS), *found.kinds(PROVISIONING_CRD), *kuberay, crd()])
+        server.apply(_namespace(cloud.NAMESPACE), f"/api/v1/namespaces/{cloud.NAMESPACE}")
+        with programs.running(server, found) as running:
+            yield server, running
+            assert not running.dead(), running.logs()
+
+
+@pytest.fixture
+def world(plane: tuple[ControlPlane, Running], stack: Stack, tmp_path: Path) -> Iterator[World]:
+    """What kai-prod renders, a namespace, a CPU node, and none of our programs yet."""
+    server, running = plane
+    space = f"team-{secrets.token_hex(3)}"
+    server.apply(_namespace(space), f"/api/v1/namespaces/{space}")
+    _install(server, [*kai.priority_classes(stack)], PRIORITIES)
+    _install(server, [*kai.queues(stack), *_rounds()], QUEUES)
+    one = World(server, space, tmp_path, running)
+    one.node("cpu-0")
+    try:
+        yield one
+    finally:
+        one.stop_ours()
+        clean(one)
+
+
+def _install(server: ControlPlane, manifests: list[dict[str, Any]], home: str) -> None:
+    """Strictly: 0.12's own definitions know every field that we write for 0.17."""
+    for manifest in manifests:
+        body = dict(json.loads(json.dumps(manifest)))
+        path = f"{home}/{body['metadata']['name']}{_STRICT}"
+        server.call("PATCH", path, body, content_type="application/apply-patch+yaml")
+
+
+def _rounds() -> list[dict[str, Any]]:
+    """Queues beside the stack's own, for the pods by which a test knows that KAI has looked again."""
+    shares = {"gpu": {"quota": 0, "limit": 0, "overQuotaWeight": 0}, "cpu": _UNBOUND, "memory": _UNBOUND}
+    return [
+        {
+            "apiVersion": "scheduling.run.ai/v2",
+            "kind": "Queue",
+            "metadata": {"name": name},
+            "spec": {"resources": shares, **({"parentQueue": parent} if parent else {})},
+        }
+        for name, parent in (("rounds-top", ""), ("rounds", "rounds-top"))
+    ]
+
+
+def _namespace(name: str) -> dict[str, Any]:
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}

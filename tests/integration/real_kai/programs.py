@@ -1,0 +1,116 @@
+"""The real programs of a KAI stack as processes of the caller: KAI 0.12.0, KubeRay, KWOK and two
+of Kubernetes' controllers.
+
+Decides their flags. KAI's are the chart's, but without webhooks and with every right, and its scheduler has
+the settings that it has when nobody says any. Everything listens on loopback at free ports, except KAI's pod
+group controller, which cannot be told where to serve its metrics and takes port 8080.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from localplane import bare
+from localplane.bare import ControlPlane, Programs
+from localplane.bare.process import Process, free_port
+from localplane.bare.programs import PROVISIONING_CRD
+from model import names
+
+SWITCH: Final = "MUSTER_KAI"
+KAI_CRDS: Final = "kai-crds"
+_KAI: Final = (
+    "kai-scheduler",
+    "kai-binder",
+    "kai-podgrouper",
+    "kai-podgroup-controller",
+    "kai-queue-controller",
+)
+_OTHERS: Final = ("etcd", "kube-apiserver", "kube-controller-manager", "kuberay", "kwok")
+WANTED: Final = (*_KAI, *_OTHERS)
+ASSETS: Final = (KAI_CRDS, PROVISIONING_CRD, "kuberay-config", "kwok-stages")
+# Of Kubernetes itself: what goes with its owner, and the taint of new nodes.
+_CONTROLLERS: Final = ("garbage-collector-controller", "node-lifecycle-controller")
+
+
+@dataclass
+class Running:
+    """Every process by its name."""
+
+    processes: dict[str, Process]
+
+    def dead(self) -> list[str]:
+        return [name for name, process in self.processes.items() if not process.is_alive]
+
+    def logs(self, *, most: int = 1000) -> str:
+        texts = {name: each.log.read_text(errors="replace") for name, each in self.processes.items()}
+        return "\n".join(f"== {name}\n{text[-most:]}" for name, text in texts.items())
+
+
+@contextmanager
+def running(plane: ControlPlane, programs: Programs) -> Iterator[Running]:
+    """All of them until the block ends. They act some moments after they start."""
+    with ExitStack() as stack:
+        stack.enter_context(bare.controllers(plane, programs, _CONTROLLERS))
+        started = Running({})
+        for name, flags in _flags(plane, programs).items():
+            started.processes[name] = stack.enter_context(_one(plane, programs.program(name), name, flags))
+        yield started
+
+
+@contextmanager
+def _one(plane: ControlPlane, program: str, name: str, flags: Sequence[str]) -> Iterator[Process]:
+    environment = {**os.environ, "KUBECONFIG": str(plane.kubeconfig())}
+    process = Process(name, [program, *flags], log=plane.folder / f"{name}.log", environment=environment)
+    process.start()
+    try:
+        yield process
+    finally:
+        process.kill()
+
+
+def _flags(plane: ControlPlane, programs: Programs) -> dict[str, tuple[str, ...]]:
+    return {
+        "kwok": _kwok(plane, programs.assets["kwok-stages"]),
+        "kuberay": (
+            f"--batch-scheduler={names.KAI_SCHEDULER}",
+            "--metrics-addr=0",
+            "--health-probe-bind-address=0",
+            "--enable-leader-election=false",
+        ),
+        "kai-scheduler": (
+            f"--listen-address=127.0.0.1:{free_port()}",
+            f"--plugin-server-port={free_port()}",
+            "--schedule-period=500ms",
+            "--v=4",
+        ),
+        "kai-binder": ("--metrics-bind-address=0", "--health-probe-bind-address=0"),
+        "kai-podgrouper": (
+            "--metrics-bind-address=0",
+            "--health-probe-bind-address=0",
+            f"--queue-label-key={names.KAI_QUEUE_LABEL}",
+        ),
+        "kai-podgroup-controller": ("--health-probe-bind-address=0", "--enable-podgroup-webhook=false"),
+        "kai-queue-controller": (
+            "--metrics-listen-address=0",
+            "--enable-webhook=false",
+            f"--queue-label-key={names.KAI_QUEUE_LABEL}",
+        ),
+    }
+
+
+def _kwok(plane: ControlPlane, stages: Path) -> tuple[str, ...]:
+    """Every node is one without a machine."""
+    return (
+        f"--kubeconfig={plane.kubeconfig()}",
+        *(f"--config={stages / part}" for part in ("node/fast", "node/heartbeat", "pod/fast")),
+        "--manage-all-nodes=false",
+        "--manage-nodes-with-annotation-selector=kwok.x-k8s.io/node=fake",
+        "--node-ip=10.0.0.1",
+        f"--server-address=127.0.0.1:{free_port()}",
+        "--enable-crds=",
+    )

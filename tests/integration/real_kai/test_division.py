@@ -1,0 +1,63 @@
+"""How KAI divides what kai-prod renders, without our gate: quotas, limits, weights, and who is evicted.
+
+32 GPUs, quotas of 16 (training), 4 (notebooks) and 12 (serving).
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from model.queues import Team
+from model.stack import Stack
+from tests.integration.real_kai.world import World
+
+_TEAMS = ("training", "notebooks", "serving")
+
+
+@pytest.fixture
+def full(world: World) -> World:
+    """With every node of the pool there."""
+    for number in range(4):
+        world.node(f"gpu-{number}", gpus=8)
+    return world
+
+
+def _fill(world: World, team: str, count: int, *, priority: str = "train", since: int = 0) -> None:
+    for number in range(since, since + count):
+        world.pod(f"{team}-{priority}-{number}", queue=team, priority=priority)
+
+
+def _have(world: World) -> dict[str, int]:
+    return {team: world.bound(queue=team) for team in _TEAMS}
+
+
+def test_what_nobody_asks_for_is_divided_by_weight_and_taken_back_by_who_has_quota(
+    full: World, stack: Stack
+) -> None:
+    teams: dict[str, Team] = {team.name: team for _, team in stack.teams()}
+    assert teams["training"].weight == 2 * (teams["notebooks"].weight or 1)
+    _fill(full, "notebooks", 12)
+    full.eventually(lambda: _have(full)["notebooks"] == 8, "its quota and all that it may borrow")
+    _fill(full, "training", 40)
+    full.eventually(
+        lambda: _have(full) == {"training": 24, "notebooks": 8, "serving": 0},
+        "twelve GPUs that serving leaves are divided two to one",
+    )
+    _fill(full, "serving", 20)
+    full.eventually(
+        lambda: _have(full) == {"training": 16, "notebooks": 4, "serving": 12}, "everybody has his quota"
+    )
+
+
+def test_non_preemptible_work_keeps_to_the_quota_and_takes_it_from_its_own_team(full: World) -> None:
+    _fill(full, "notebooks", 8)
+    full.eventually(lambda: _have(full)["notebooks"] == 8, "preemptible work goes over quota")
+    _fill(full, "notebooks", 6, priority="build")
+    full.eventually(lambda: _of(full, "build") == 4, "as much as the quota is")
+    full.stays(lambda: _of(full, "build") == 4, "never more")
+
+
+def _of(world: World, priority: str) -> int:
+    return sum(
+        "nodeName" in pod["spec"] and f"-{priority}-" in pod["metadata"]["name"] for pod in world.pods()
+    )

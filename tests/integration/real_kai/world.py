@@ -1,0 +1,218 @@
+"""A KAI stack in small with the real KAI: its API server, a namespace, and what a person sees there."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import time
+import urllib.error
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+import yaml
+
+from controller.kai.labels import CLUSTER_NAME, STATUS
+from localplane.autoscaler import names as cloud
+from localplane.bare import ControlPlane
+from model.gangpolicy import GangPolicy, to_manifest
+from model.names import GPU_RESOURCE, KAI_QUEUE_LABEL
+from tests.integration.real_kai.bodies import Gang, Json, fake_node, lone_pod, offering, ray_cluster
+from tests.integration.real_kai.programs import Running
+
+QUEUES: Final = "/apis/scheduling.run.ai/v2/queues"
+PRIORITIES: Final = "/apis/scheduling.k8s.io/v1/priorityclasses"
+_ROOT: Final = Path(__file__).resolve().parents[3]
+_PATIENCE: Final = 180.0
+_PAUSE: Final = 0.1
+
+
+@dataclass
+class World:
+    server: ControlPlane
+    namespace: str
+    folder: Path
+    running: Running
+    children: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+
+    # Ours
+
+    def start(self, program: str, *arguments: str) -> None:
+        with (self.folder / f"{program}.log").open("ab") as log:
+            argv = [sys.executable, "-m", *arguments]
+            environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
+            self.children[program] = subprocess.Popen(
+                argv, cwd=_ROOT, stdout=log, stderr=log, env=environment
+            )
+
+    def start_ours(self) -> None:
+        """The manager and the simulated autoscaler."""
+        # The manager reads JSON.
+        config = self.folder / "manager.json"
+        config.write_text(json.dumps(yaml.safe_load(self.server.kubeconfig().read_text())))
+        self.start(
+            "manager",
+            "controller",
+            "manager",
+            "--no-leader-elect",
+            "--health-port=0",
+            f"--kubeconfig={config}",
+        )
+        admin = str(self.server.kubeconfig())
+        arguments = (
+            "--kubeconfig",
+            admin,
+            "--control",
+            str(self.folder / "nobody.sock"),
+            "--clock-scale",
+            "10",
+        )
+        self.start("autoscaler", "localplane.autoscaler", *arguments)
+
+    def stop_ours(self) -> None:
+        for child in self.children.values():
+            child.kill()
+            child.wait(20)
+
+    def govern(self, policy: GangPolicy) -> None:
+        self.server.apply(to_manifest(policy), "/apis/muster.dev/v1alpha1/gangpolicies/default")
+
+    def offer(self, *, stock: int, classes: tuple[str, ...]) -> None:
+        """What the cloud has of the one GPU pool."""
+        body = offering(stock, classes)
+        path = f"/api/v1/namespaces/{cloud.NAMESPACE}/configmaps/{cloud.POOLS_CONFIG}"
+        self.server.apply(body, path)
+
+    # Work
+
+    def submit(self, name: str, *, queue: str, gang: Gang) -> None:
+        self.server.call("POST", self._clusters, ray_cluster(name, queue, gang))
+
+    def scale(self, name: str, workers: int) -> None:
+        patch = [{"op": "replace", "path": "/spec/workerGroupSpecs/0/replicas", "value": workers}]
+        self.server.call(
+            "PATCH", f"{self._clusters}/{name}", patch, content_type="application/json-patch+json"
+        )
+
+    def end(self, name: str) -> None:
+        self.server.call("DELETE", f"{self._clusters}/{name}")
+
+    def pod(self, name: str, *, queue: str, priority: str = "", gpus: int = 1, **resources: str) -> None:
+        """A pod of its own, which KAI takes for a gang of one."""
+        body = lone_pod(name, queue, priority, gpus=gpus, **resources)
+        self.server.call("POST", f"/api/v1/namespaces/{self.namespace}/pods", body)
+
+    def node(self, name: str, *, gpus: int = 0) -> None:
+        """A node of somebody's own, kept alive by KWOK."""
+        self.server.call("POST", "/api/v1/nodes", fake_node(name, gpus))
+
+    @property
+    def _clusters(self) -> str:
+        return f"/apis/ray.io/v1/namespaces/{self.namespace}/rayclusters"
+
+    # What is seen
+
+    def items(self, path: str) -> list[Json]:
+        return list(self.server.call("GET", path)["items"])
+
+    def pods(self, name: str = "") -> list[Json]:
+        """Those of a Ray cluster, or all."""
+        pods = self.items(f"/api/v1/namespaces/{self.namespace}/pods")
+        return [pod for pod in pods if not name or pod["metadata"]["labels"].get("ray.io/cluster") == name]
+
+    def bound(self, name: str = "", *, queue: str = "") -> int:
+        """Pods with a node that are not on their way out."""
+        return sum(
+            "nodeName" in pod["spec"]
+            and "deletionTimestamp" not in pod["metadata"]
+            and queue in ("", pod["metadata"]["labels"][KAI_QUEUE_LABEL])
+            for pod in self.pods(name)
+        )
+
+    def gated(self, name: str) -> int:
+        return sum(bool(pod["spec"].get("schedulingGates")) for pod in self.pods(name))
+
+    def requests(self) -> list[Json]:
+        return self.items(f"/apis/autoscaling.x-k8s.io/v1/namespaces/{self.namespace}/provisioningrequests")
+
+    def requests_of(self, name: str) -> list[Json]:
+        """A Ray cluster's."""
+        notes = ((each, each["metadata"].get("annotations", {})) for each in self.requests())
+        return [each for each, note in notes if note.get(CLUSTER_NAME) == name]
+
+    def groups(self) -> dict[str, Json]:
+        """KAI's pod groups by the name of what owns them."""
+        found = self.items(f"/apis/scheduling.run.ai/v2alpha2/namespaces/{self.namespace}/podgroups")
+        return {group["metadata"]["ownerReferences"][0]["name"]: group for group in found}
+
+    def why(self, owner: str) -> str:
+        """What KAI says about a gang that it does not start."""
+        status = self.groups().get(owner, {}).get("status", {})
+        return json.dumps(status.get("schedulingConditions", []))
+
+    def queue(self, name: str) -> Json:
+        return dict(self.server.call("GET", f"{QUEUES}/{name}"))
+
+    def held(self, name: str) -> str:
+        """GPUs that KAI says are allocated in a queue."""
+        return str(self.queue(name).get("status", {}).get("allocated", {}).get(GPU_RESOURCE, "0"))
+
+    def told(self, name: str = "") -> str:
+        notes = [pod["metadata"].get("annotations", {}) for pod in self.pods(name)]
+        return " / ".join(each[STATUS] for each in notes if STATUS in each)
+
+    def eventually(self, reached: Callable[[], object], what: str) -> None:
+        end = time.monotonic() + _PATIENCE
+        while time.monotonic() < end:
+            with contextlib.suppress(urllib.error.URLError, OSError):
+                if reached():
+                    return
+            time.sleep(_PAUSE)
+        raise AssertionError(f"never came true: {what}; {self.explained()}")
+
+    def stays(self, holds: Callable[[], object], what: str, *, rounds: int = 6) -> None:
+        """Over so many rounds of KAI's scheduler, told by what it does meanwhile for a pod of its own."""
+        for number in range(rounds):
+            assert holds(), f"{what}; {self.explained()}"
+            self.await_round(f"round-{number}")
+        assert holds(), f"{what}; {self.explained()}"
+
+    def await_round(self, name: str) -> None:
+        """KAI has looked at everything once more: a fresh pod without a GPU has got its node."""
+        self.pod(name, queue="rounds", gpus=0)
+        path = f"/api/v1/namespaces/{self.namespace}/pods/{name}"
+        self.eventually(
+            lambda: self.server.call("GET", path)["spec"].get("nodeName"), f"pod {name} is placed"
+        )
+        self.server.call("DELETE", f"{path}?gracePeriodSeconds=0")
+
+    def explained(self) -> str:
+        ours = "\n".join(
+            f"== {file.name}\n{file.read_text()[-1500:]}" for file in sorted(self.folder.glob("*.log"))
+        )
+        groups = {name: group.get("status") for name, group in self.groups().items()}
+        return f"told: {self.told()}\ngroups: {json.dumps(groups)}\n{ours}\n{self.running.logs()}"
+
+
+def clean(world: World) -> None:
+    """Everything of a test goes, and is gone."""
+    server, space = world.server, world.namespace
+    server.call("DELETE", f"/apis/ray.io/v1/namespaces/{space}/rayclusters")
+    for path in (
+        f"/api/v1/namespaces/{space}/pods?gracePeriodSeconds=0",
+        f"/apis/scheduling.run.ai/v2alpha2/namespaces/{space}/podgroups",
+        f"/apis/scheduling.run.ai/v1alpha2/namespaces/{space}/bindrequests",
+        f"/apis/autoscaling.x-k8s.io/v1/namespaces/{space}/provisioningrequests",
+        "/api/v1/nodes",
+        QUEUES,
+        PRIORITIES,
+    ):
+        server.call("DELETE", path)
+
+
+def names_of(items: list[Json]) -> Iterator[str]:
+    return (item["metadata"]["name"] for item in items)
