@@ -95,5 +95,21 @@ def test_a_gang_with_quota_waits_while_one_without_has_the_last_nodes(
     gangs.eventually(lambda: gangs.bound("owner") == 5, "it runs when the other has ended")
 
 
+def test_a_gang_that_kai_evicts_stands_behind_the_gate_again_and_comes_back_whole(
+    gangs: World, policy: GangPolicy
+) -> None:
+    gangs.govern(replace(policy, kai=KaiPolicy(over_quota=OverQuota.ALLOW)))
+    gangs.offer(stock=8, classes=_classes(policy))
+    gangs.submit("borrower", queue="notebooks", gang=Gang(workers=8))
+    gangs.eventually(lambda: gangs.bound("borrower") == 9, "it has every node that there is")
+    for number in range(4):
+        gangs.pod(f"owner-{number}", queue="training")
+    gangs.eventually(lambda: gangs.bound(queue="training") == 4, "who has quota takes nodes back")
+    gangs.eventually(lambda: gangs.gated("borrower") == 9, "all of the gang is made anew, and waits")
+    for number in range(4):
+        gangs.remove_pod(f"owner-{number}")
+    gangs.eventually(lambda: gangs.bound("borrower") == 9, "it runs again, whole")
+
+
 def _classes(policy: GangPolicy) -> tuple[str, ...]:
     return tuple(each.provisioning_class_name for each in policy.flavors if each.gpus_per_node)

@@ -106,6 +106,10 @@ class World:
         body = lone_pod(name, queue, priority, gpus=gpus, **resources)
         self.server.call("POST", f"/api/v1/namespaces/{self.namespace}/pods", body)
 
+    def remove_pod(self, name: str) -> None:
+        path = f"/api/v1/namespaces/{self.namespace}/pods/{name}"
+        self.server.call("DELETE", f"{path}?gracePeriodSeconds=0")
+
     def node(self, name: str, *, gpus: int = 0) -> None:
         """A node of somebody's own, kept alive by KWOK."""
         self.server.call("POST", "/api/v1/nodes", fake_node(name, gpus))
@@ -149,17 +153,16 @@ class World:
         found = self.items(f"/apis/scheduling.run.ai/v2alpha2/namespaces/{self.namespace}/podgroups")
         return {group["metadata"]["ownerReferences"][0]["name"]: group for group in found}
 
-    def why(self, owner: str) -> str:
-        """What KAI says about a gang that it does not start."""
-        status = self.groups().get(owner, {}).get("status", {})
-        return json.dumps(status.get("schedulingConditions", []))
-
     def queue(self, name: str) -> Json:
         return dict(self.server.call("GET", f"{QUEUES}/{name}"))
 
-    def held(self, name: str) -> str:
+    def told_of(self, queue: str, what: str) -> Json:
+        """An amount of a queue's status, as KAI's queue controller tells it."""
+        return dict(self.queue(queue).get("status", {}).get(what, {}))
+
+    def held(self, queue: str) -> str:
         """GPUs that KAI says are allocated in a queue."""
-        return str(self.queue(name).get("status", {}).get("allocated", {}).get(GPU_RESOURCE, "0"))
+        return str(self.told_of(queue, "allocated").get(GPU_RESOURCE, "0"))
 
     def told(self, name: str = "") -> str:
         notes = [pod["metadata"].get("annotations", {}) for pod in self.pods(name)]
@@ -188,7 +191,7 @@ class World:
         self.eventually(
             lambda: self.server.call("GET", path)["spec"].get("nodeName"), f"pod {name} is placed"
         )
-        self.server.call("DELETE", f"{path}?gracePeriodSeconds=0")
+        self.remove_pod(name)
 
     def explained(self) -> str:
         ours = "\n".join(
