@@ -4,6 +4,7 @@ Decides what is tried again (no answer, "too many", "not now") and that credenti
 another host. Leaves what an answer means to its callers.
 """
 
+import io
 import time
 import urllib.error
 import urllib.request
@@ -66,7 +67,10 @@ class Web:
     def _once(self, method: str, url: str, headers: Mapping[str, str], body: bytes | None) -> Answer:
         if urlsplit(url).scheme not in ("http", "https"):
             raise Unreachable(f"{url} is no web address.")
-        request = urllib.request.Request(url, data=body, headers=dict(headers), method=method)  # noqa: S310
+        told = dict(headers) if body is None else {**headers, "Content-Length": str(len(body))}
+        # As a file it goes in blocks, and the timeout is one block's; of bytes it would be that of them all.
+        sent = None if body is None else io.BytesIO(body)
+        request = urllib.request.Request(url, data=sent, headers=told, method=method)  # noqa: S310
         try:
             with self._opener.open(request, timeout=self.timeout) as found:
                 return Answer(found.status, _small(found.headers), found.read())
