@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import pytest
 
@@ -98,6 +99,32 @@ def test_a_queue_that_is_drained_and_opened_again_starts_its_gangs_anew(stage: S
         stage.runs(gang)
         stage.end(gang)
         stage.judge()
+
+
+def test_a_reservation_that_came_while_nobody_looked_stands_on_requests_of_its_own(stage: Stage) -> None:
+    """Its quota went and came back while the manager was away: what was promised before is not its own."""
+    stage.plane.fault("silent", pool="l4", kind="silence")
+    first = stage.manager()
+    first.start()
+    gang = stage.submit()
+    stage.eventually(
+        "half is promised", lambda: any(gangs.holds(each, "Provisioned") for each in _asked(stage))
+    )
+    first.kill()
+    old = {each["metadata"]["uid"] for each in _asked(stage)}
+    with _stopped(stage, "HoldAndDrain"):
+        stage.eventually("it has lost its quota", lambda: not _reserved(stage, gang, gangs.TEAM))
+    stage.eventually("and has some again", lambda: _reserved(stage, gang, gangs.TEAM))
+    stage.plane.mend()
+    with stage.manager().kept():
+        stage.runs(gang)
+        assert not old & {each["metadata"]["uid"] for each in _asked(stage)}
+        stage.end(gang)
+        stage.judge()
+
+
+def _asked(stage: Stage) -> list[dict[str, Any]]:
+    return gangs.requests(stage.plane)
 
 
 @contextmanager
