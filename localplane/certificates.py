@@ -16,12 +16,14 @@ from pathlib import Path
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from localplane.plane import CONTEXT, KUBERNETES_SERVICE, Plane
 
-_LIFETIME = datetime.timedelta(days=30)  # a plane is a visitor, not a resident
+# A plane is a visitor, not a resident; but Kueue's cert-controller makes anew what ends within 90 days.
+_LIFETIME = datetime.timedelta(days=120)
+_Key = ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey
 _BACKDATE = datetime.timedelta(minutes=5)
 
 
@@ -39,7 +41,7 @@ class Authority:
 
     pair: Pair
     certificate: x509.Certificate
-    key: ec.EllipticCurvePrivateKey
+    key: _Key
 
     def issue(
         self, path: Path, common_name: str, *, groups: tuple[str, ...] = (), hosts: tuple[str, ...] = ()
@@ -146,22 +148,28 @@ def _base64(path: Path) -> str:
     return base64.b64encode(path.read_bytes()).decode()
 
 
-def authority(path: Path, common_name: str) -> Authority:
-    """A new self-signed authority, in `<path>.crt` and `<path>.key`."""
-    key = ec.generate_private_key(ec.SECP256R1())
+def authority(
+    path: Path, common_name: str, *, hosts: tuple[str, ...] = (), is_rsa: bool = False
+) -> Authority:
+    """A new self-signed authority, in `<path>.crt` and `<path>.key`; for `hosts` it answers itself too."""
+    key: _Key = ec.generate_private_key(ec.SECP256R1())
+    if is_rsa:
+        key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
     name = _name(common_name, ())
-    certificate = (
+    builder = (
         _builder(name, name, key)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
-        .sign(key, hashes.SHA256())
     )
+    if hosts:
+        builder = builder.add_extension(
+            x509.SubjectAlternativeName([_host(each) for each in hosts]), critical=False
+        )
+    certificate = builder.sign(key, hashes.SHA256())
     return Authority(_write(path, certificate, key), certificate, key)
 
 
-def _builder(
-    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey
-) -> x509.CertificateBuilder:
+def _builder(subject: x509.Name, issuer: x509.Name, key: _Key) -> x509.CertificateBuilder:
     now = datetime.datetime.now(datetime.UTC)
     return (
         x509.CertificateBuilder()
@@ -186,12 +194,13 @@ def _host(host: str) -> x509.GeneralName:
         return x509.DNSName(host)
 
 
-def _write(path: Path, certificate: x509.Certificate, key: ec.EllipticCurvePrivateKey) -> Pair:
+def _write(path: Path, certificate: x509.Certificate, key: _Key) -> Pair:
     pair = Pair(path.with_name(path.name + ".crt"), path.with_name(path.name + ".key"))
     pair.certificate.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
-    private = key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
+    form = serialization.PrivateFormat.PKCS8
+    if isinstance(key, rsa.RSAPrivateKey):
+        form = serialization.PrivateFormat.TraditionalOpenSSL
+    private = key.private_bytes(serialization.Encoding.PEM, form, serialization.NoEncryption())
     _private(pair.key, private)
     return pair
 

@@ -22,12 +22,16 @@ from localplane.bare.programs import CRDS, PROVISIONING_CRD, Programs
 from localplane.certificates import authority
 
 NAMESPACE: Final = "kueue-system"
+_MERGE: Final = "application/merge-patch+json"
+_DEFINITIONS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 _SECRET: Final = "kueue-webhook-server-cert"  # noqa: S105 - a name
 # pkg/util/cert/cert.go of Kueue 0.19.2
-_CONVERTED: Final = frozenset(
+CONVERTED: Final = frozenset(
     f"{plural}.kueue.x-k8s.io"
     for plural in ("clusterqueues", "cohorts", "localqueues", "multikueueclusters", "workloads")
 )
+# pkg/util/cert/cert.go
+_AUTHORITY: Final = "kueue-ca"
 _BOOT_SECONDS: Final = 120.0
 
 
@@ -40,7 +44,7 @@ def _convertible(kind: dict[str, Any]) -> dict[str, Any]:
     """Kueue does not start before it could put its certificate there. Nothing calls it: all is stored as
     written.
     """
-    if kind["metadata"]["name"] not in _CONVERTED:
+    if kind["metadata"]["name"] not in CONVERTED:
         return kind
     webhook = {"clientConfig": {"url": "https://127.0.0.1:9/convert"}, "conversionReviewVersions": ["v1"]}
     return {**kind, "spec": {**kind["spec"], "conversion": {"strategy": "Webhook", "webhook": webhook}}}
@@ -54,12 +58,14 @@ def kueue(
     config: Mapping[str, Any],
     chart: Path | None = None,
     user: str | None = None,
+    converts: bool = False,
 ) -> Iterator[Process]:
     """Kueue with this Configuration (`config.kueue.x-k8s.io/v1beta2`), serving, until the block ends.
 
     Addresses, certificates and leader election are ours, whatever `config` says of them. With `chart`, the
     folder of Kueue's chart, the webhooks that are in it judge what is written. With `user`, it has that
-    user's rights instead of the administrator's.
+    user's rights instead of the administrator's. With `converts`, it is asked for the other version of what
+    is stored in one.
     """
     folder = plane.folder / "kueue"
     certificates = folder / "certificates"
@@ -68,6 +74,8 @@ def kueue(
     health, port = free_port(), free_port()
     file = folder / "config.yaml"
     file.write_text(yaml.safe_dump(_here(config, certificates, health=health, port=port)))
+    if converts:
+        _let_convert(plane, certificates, url=f"https://127.0.0.1:{port}/convert")
     argv = [programs.program("kueue"), f"--config={file}", f"--kubeconfig={_identity(plane, user)}"]
     process = Process("kueue", argv, log=folder / "kueue.log")
     process.start()
@@ -82,6 +90,21 @@ def kueue(
 
 def _identity(plane: ControlPlane, user: str | None) -> Path:
     return plane.kubeconfig(name=user, acting_as=user) if user else plane.kubeconfig()
+
+
+def _let_convert(plane: ControlPlane, certificates: Path, *, url: str) -> None:
+    """The API server asks this one, which finds what it serves with in its Secret, as at a second start, and
+    puts the authority of that into its kinds.
+    """
+    data = {
+        name: base64.b64encode((certificates / name).read_bytes()).decode()
+        for name in ("ca.crt", "ca.key", "tls.crt", "tls.key")
+    }
+    path = f"/api/v1/namespaces/{NAMESPACE}/secrets/{_SECRET}"
+    plane.call("PATCH", path, {"data": data}, content_type=_MERGE)
+    body = {"spec": {"conversion": {"webhook": {"clientConfig": {"url": url}}}}}
+    for name in CONVERTED:
+        plane.call("PATCH", f"{_DEFINITIONS}/{name}", body, content_type=_MERGE)
 
 
 def _install_webhooks(
@@ -112,7 +135,9 @@ def _prepare(plane: ControlPlane, certificates: Path) -> None:
     with.
     """
     host = f"kueue-webhook-service.{NAMESPACE}.svc"
-    authority(certificates / "ca", "kueue-ca").issue(certificates / "tls", host, hosts=(host, "127.0.0.1"))
+    # What Kueue's cert-controller 0.16 takes for its own: an authority of its name, with a key in PKCS #1.
+    ours = authority(certificates / "ca", _AUTHORITY, hosts=(_AUTHORITY,), is_rsa=True)
+    ours.issue(certificates / "tls", host, hosts=(host, "127.0.0.1"))
     namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}
     plane.apply(namespace, f"/api/v1/namespaces/{NAMESPACE}")
     secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": _SECRET, "namespace": NAMESPACE}}

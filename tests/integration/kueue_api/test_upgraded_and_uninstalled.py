@@ -1,14 +1,13 @@
 """Kueue is replaced while gangs wait and run, and in the end everything is taken away in the program's order.
 
-The Kueue before is the program that MUSTER_KUEUE_BEFORE names; without it, the same one with another
+The Kueue before is the one that older.py says; where nothing is named, the same one with another
 configuration.
 """
 
 from __future__ import annotations
 
 import asyncio
-import os
-from dataclasses import replace
+import urllib.error
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -19,16 +18,17 @@ from bundle.deadline import Deadline
 from bundle.kubeconfig import load as access_of
 from bundle.manifests import Ref, ref_of
 from localplane import bare
+from localplane.bare.kueue import define
 from model import gangpolicy, names, queuetree
 from model.render import gang, kueue
 from model.render.queuetree import tree
 from stackconfig import load
 from tests.integration.kueue_api.conftest import bare_of
 from tests.integration.kueue_api.objects import wait_for
+from tests.integration.kueue_api.older import Older, migrate, older, stored_versions
 from tests.integration.kueue_api.world import KUEUE, STACK, WORKLOADS, World, is_let_in, is_outside
 from tests.unit.model.kueue_files import rendered
 
-_BEFORE: Final = os.environ.get("MUSTER_KUEUE_BEFORE")
 _CROWD: Final = 12
 _MINE: Final = (names.GROUP, names.CONTROLLER_NAME)
 
@@ -36,23 +36,37 @@ _MINE: Final = (names.GROUP, names.CONTROLLER_NAME)
 def test_kueue_is_replaced_under_load_and_taken_away_after_its_queues(tmp_path: Path) -> None:
     stack = load(STACK)
     config = kueue.manager_config(stack)
-    older = {**config, "featureGates": {**config.get("featureGates", {}), "ConcurrentAdmission": True}}
+    gates = {**config.get("featureGates", {}), "ConcurrentAdmission": True}
     with bare_of(tmp_path) as (plane, programs):
         chart = programs.assets["kueue-chart"]
-        named = {"kueue": Path(_BEFORE)} if _BEFORE else {}
-        before = replace(programs, programs={**programs.programs, **named})
-        with bare.kueue(plane, before, config=older, chart=chart) as old:
+        before = older(programs, chart)
+        before.define(plane)
+        with bare.kueue(
+            plane,
+            before.programs,
+            config={**config, "featureGates": gates},
+            chart=before.chart,
+            converts=before.has_kinds,
+        ) as old:
             world = World(plane, stack, old, programs)
             world.begin()
             with world.manager() as ours:
                 _begin(world)
                 bought = {name: _uids(world, name) for name in ("asking-0", "asking-1", "running")}
+                before.store_anew(plane)
+                _crowd(world, "stored-anew")
+                request = world.asked("asking-0")[0]
+                # In the order of the chart: the kinds first, and then the program.
+                if before.has_kinds:
+                    define(plane, programs)
                 old.kill()
-                # Its webhook refuses every write to a Workload meanwhile: what is answered is told later.
-                world.provision(world.asked("asking-0")[0])
-                with bare.kueue(plane, programs, config=config, chart=chart):
+                # Its webhook refuses every write to a Workload meanwhile: what is answered is told later. And
+                # while one is stored in another version, nobody reads any.
+                world.provision(request)
+                with bare.kueue(plane, programs, config=config, chart=chart, converts=before.has_kinds):
                     _goes_on(world)
                     assert bought == {name: _uids(world, name) for name in bought}
+                    _leave_the_old_version(world, before)
                     _uninstall(world)
                 # In a namespace that goes, the API server refuses what is created: no want of a right.
                 ours.kill()
@@ -67,11 +81,28 @@ def _begin(world: World) -> None:
     world.submit("outside", "h100")
     world.answer(wait_for("it has asked", partial(world.asked, "outside"))[0], "Failed")
     wait_for("it waits outside the quota", lambda: is_outside(world.workload("outside")))
+    _crowd(world, "crowd")
+
+
+def _crowd(world: World, name: str) -> None:
     for number in range(_CROWD):
-        world.submit(f"crowd-{number}", "l4", priority="dev")
+        world.submit(f"{name}-{number}", "l4", priority="dev")
+
+
+def _leave_the_old_version(world: World, before: Older) -> None:
+    """What was stored in another version is written anew, and the gangs go on."""
+    if not before.has_kinds:
+        return
+    assert stored_versions(world.plane) == {"v1beta1", "v1beta2"}
+    migrate(world.plane)
+    assert stored_versions(world.plane) == {"v1beta2"}
+    for name in ("running", "asking-0", "asking-1"):
+        assert world.holds(name, "Admitted"), name
+    world.run("after-it-all", "h100")
 
 
 def _goes_on(world: World) -> None:
+    wait_for("Workloads are read again", partial(_is_read, world))
     world.wait_until_runs("asking-0")
     assert world.holds("running", "Admitted")
     world.provision(world.asked("asking-1")[0])
@@ -80,6 +111,16 @@ def _goes_on(world: World) -> None:
     for number in range(_CROWD):
         world.submit(f"late-{number}", "h100", priority="dev")
     wait_for("late ones ask too", lambda: any(world.asked(f"late-{number}") for number in range(_CROWD)))
+
+
+def _is_read(world: World) -> bool:
+    """The API server may not have asked the new one yet for what is stored in another version."""
+    try:
+        return bool(world.plane.call("GET", WORKLOADS))
+    except urllib.error.HTTPError as error:
+        if error.code != 429:
+            raise
+        return False
 
 
 def _uids(world: World, name: str) -> set[str]:

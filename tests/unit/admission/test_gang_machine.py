@@ -177,6 +177,15 @@ def test_a_late_sibling_that_was_asked_for_last_releases_the_gang_before_the_boo
     assert world.workloads["a"].metadata.annotations[TRIES] == "1"
 
 
+def test_a_moment_ahead_of_our_clock_counts_as_now() -> None:
+    world = World()
+    world.submit("a", PLAIN)
+    world.kueue()
+    world.settle()
+    world.now -= 10 * MINUTE
+    assert decide(world.situation("a")).wake == world.now + POLICY.queue_timeout
+
+
 def test_nodes_that_never_become_ready_release_the_gang_and_no_pod_starts() -> None:
     world = World()
     world.submit("a", PLAIN)
