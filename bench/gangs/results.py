@@ -8,13 +8,16 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
+from bench.gangs.contenders import ALL
 from bench.gangs.figures import Spread, spread
 from bench.gangs.machine import Machine
 from bench.gangs.trial import Trial
+
+_ORDER: Final = tuple(each.name for each in ALL)
 
 
 @dataclass(slots=True)
@@ -33,7 +36,9 @@ class Results:
         return list(dict.fromkeys(trial.case for trial in self.trials))
 
     def contenders(self, case: str) -> list[str]:
-        return list(dict.fromkeys(trial.contender for trial in self.of(case)))
+        """In one order, whichever came first."""
+        found = {trial.contender for trial in self.of(case)}
+        return [name for name in _ORDER if name in found] + sorted(found.difference(_ORDER))
 
     def of(self, case: str, contender: str | None = None) -> list[Trial]:
         return [trial for trial in self.trials if trial.case == case and contender in (None, trial.contender)]
