@@ -8,6 +8,7 @@ import base64
 import hashlib
 import json
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import urlencode, urljoin
@@ -110,11 +111,8 @@ class Registry:
         digest = digest_of(content)
         if self._there("HEAD", f"blobs/{digest}"):
             return digest
-        begun = self._expect(self._call("POST", "blobs/uploads/", body=b""), 202)
-        place = urljoin(f"{self.repository.url}/", begun.headers["location"])
-        place += ("&" if "?" in place else "?") + urlencode({"digest": digest})
-        headers = {"Content-Type": "application/octet-stream"}
-        self._expect(self._send("PUT", place, headers, content), 201)
+        # Anew from its beginning: an upload that broke takes no second PUT.
+        self._expect(self.web.again(lambda: self._upload(content, digest), host=self.repository.host), 201)
         return digest
 
     def push_manifest(self, content: bytes, media_type: str, *, tag: str | None = None) -> str:
@@ -123,6 +121,17 @@ class Registry:
         answer = self._call("PUT", f"manifests/{tag or digest}", {"Content-Type": media_type}, content)
         self._expect(answer, 201)
         return digest
+
+    def _upload(self, content: bytes, digest: str) -> Answer:
+        """One try: the answer to the content, or the refusal to begin."""
+        url = f"{self.repository.url}/blobs/uploads/"
+        begun = self._send("POST", url, None, b"", call=self.web.once)
+        if begun.status != 202:
+            return begun
+        place = urljoin(url, begun.headers["location"])
+        place += ("&" if "?" in place else "?") + urlencode({"digest": digest})
+        headers = {"Content-Type": "application/octet-stream"}
+        return self._send("PUT", place, headers, content, call=self.web.once)
 
     def _there(self, method: str, path: str, headers: dict[str, str] | None = None) -> bool:
         answer = self._call(method, path, headers)
@@ -143,15 +152,23 @@ class Registry:
     def _call(
         self, method: str, path: str, headers: dict[str, str] | None = None, body: bytes | None = None
     ) -> Answer:
-        return self._send(method, f"{self.repository.url}/{path}", headers, body)
+        return self._send(method, f"{self.repository.url}/{path}", headers, body, call=self.web.call)
 
-    def _send(self, method: str, url: str, headers: dict[str, str] | None, body: bytes | None) -> Answer:
-        answer = self.web.call(method, url, headers={**(headers or {}), **self._pass()}, body=body)
+    def _send(
+        self,
+        method: str,
+        url: str,
+        headers: dict[str, str] | None,
+        body: bytes | None,
+        *,
+        call: Callable[..., Answer],
+    ) -> Answer:
+        answer = call(method, url, headers={**(headers or {}), **self._pass()}, body=body)
         challenge = answer.headers.get("www-authenticate", "")
         if answer.status != 401 or not challenge.lower().startswith("bearer "):
             return answer
         self._token = self._fetch_token(dict(_CHALLENGE.findall(challenge)))
-        return self.web.call(method, url, headers={**(headers or {}), **self._pass()}, body=body)
+        return call(method, url, headers={**(headers or {}), **self._pass()}, body=body)
 
     def _pass(self) -> dict[str, str]:
         if self._token:

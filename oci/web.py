@@ -1,14 +1,15 @@
 """One HTTP call with an end to it: a timeout, a few tries, and an error that says what to do.
 
-Decides what is tried again (no answer, "too many", "not now") and that credentials never follow a redirect to
-another host. Leaves what an answer means to its callers.
+Decides what is tried again (no answer, "too many", "not now"), that time runs out for what stands still and
+not for what is large, and that credentials never follow a redirect to another host. Leaves what an answer
+means to its callers.
 """
 
 import io
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import IO, Any, Final
 from urllib.parse import urlsplit
@@ -48,14 +49,20 @@ class Web:
         self, method: str, url: str, *, headers: Mapping[str, str] | None = None, body: bytes | None = None
     ) -> Answer:
         """The answer, whatever its status; Unreachable when there is none."""
+        return self.again(
+            lambda: self.once(method, url, headers=headers, body=body), host=urlsplit(url).netloc
+        )
+
+    def again(self, attempt: Callable[[], Answer], *, host: str) -> Answer:
+        """What `attempt` answers, which makes its calls by `once`: for what is done anew as a whole."""
         for left in reversed(range(self.tries)):
             try:
-                answer = self._once(method, url, headers or {}, body)
+                answer = attempt()
             except OSError as error:  # URLError, timeouts and broken connections among them
                 if not left:
                     reason = getattr(error, "reason", error)
                     raise Unreachable(
-                        f"{urlsplit(url).netloc} does not answer ({reason}), after {self.tries} tries of "
+                        f"{host} does not answer ({reason}), after {self.tries} tries of "
                         f"{self.timeout:.0f} s; check the name, the network and its proxy."
                     ) from error
             else:
@@ -64,11 +71,17 @@ class Web:
             time.sleep(self.pause * 2 ** (self.tries - 1 - left))
         raise AssertionError("unreachable: the last try answers or raises")
 
-    def _once(self, method: str, url: str, headers: Mapping[str, str], body: bytes | None) -> Answer:
+    def once(
+        self, method: str, url: str, *, headers: Mapping[str, str] | None = None, body: bytes | None = None
+    ) -> Answer:
+        """One try: OSError when nobody answers."""
         if urlsplit(url).scheme not in ("http", "https"):
             raise Unreachable(f"{url} is no web address.")
-        told = dict(headers) if body is None else {**headers, "Content-Length": str(len(body))}
-        # As a file it goes in blocks, and the timeout is one block's; of bytes it would be that of them all.
+        told = dict(headers or {})
+        if body is not None:
+            told["Content-Length"] = str(len(body))
+        # As a file it goes in blocks, and the timeout is one block's; of bytes it would be that of them all
+        # (https://docs.python.org/3/library/socket.html#socket.socket.sendall).
         sent = None if body is None else io.BytesIO(body)
         request = urllib.request.Request(url, data=sent, headers=told, method=method)  # noqa: S310
         try:
