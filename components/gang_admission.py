@@ -68,7 +68,7 @@ class GangAdmission(pulumi.ComponentResource):
             authority.MANAGER,
             pods.manager(image, footprint, stack.observability),
             cluster_rules=authority.manager_cluster_rules(stack.scheduler, holds=gang.holds(stack)),
-            rules=authority.manager_rules(stack.scheduler),
+            rules=authority.manager_rules(),
             after=[self.policy],
         )
         self._object(

@@ -69,13 +69,12 @@ def _kai_rules() -> list[Rule]:
     ]
 
 
-def manager_rules(scheduler: Scheduler) -> list[Rule]:
-    """In our own namespace: the lease, and, for who takes leave of Kueue's gangs, whether our own Deployment
-    is there to stay. Creating cannot be limited by name.
+def manager_rules() -> list[Rule]:
+    """In our own namespace: the lease, and, for who takes leave, whether our own Deployment is there to stay.
+    Creating cannot be limited by name.
     """
-    takes_leave = scheduler is Scheduler.KUEUE
     return [
-        *([_rule("apps", ["deployments"], ["get"], only=[MANAGER])] if takes_leave else []),
+        _rule("apps", ["deployments"], ["get"], only=[MANAGER]),
         _rule("coordination.k8s.io", ["leases"], ["create"]),
         _rule("coordination.k8s.io", ["leases"], ["get", "update"], only=[PROGRAM]),
     ]

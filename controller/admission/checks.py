@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import Final
 
 from controller.admission.objects import ADMISSION_CHECK, AdmissionCheck
+from controller.gangs.kinds import REASON, SOON, Kinds
 from controller.gangs.objects import Condition
 from controller.gangs.policies import Policies, tell
 from controller.kube.client import Client
@@ -64,21 +65,27 @@ class CheckReconciler:
         client: Client,
         checks: Informer[AdmissionCheck],
         known: Policies,
+        kinds: Kinds,
         *,
         clock: Callable[[], datetime],
     ) -> None:
-        self._client, self._checks, self._known, self._clock = client, checks, known, clock
+        self._client, self._checks, self._known = client, checks, known
+        self._kinds, self._clock = kinds, clock
 
     async def reconcile(self, key: Key) -> Result:
         check = self._checks.get(key)
         if check is None or not is_ours(check) or check.metadata.deletion_timestamp:
             return None
+        if not self._kinds.are_known():
+            return SOON
         status, reason, message = self._verdict(check)
         condition = Condition(type=ACTIVE, status=status, reason=reason, message=message)
         await tell(self._client, ADMISSION_CHECK, check, check.status, condition, now=self._clock())
-        return None
+        return self._kinds.look_again()
 
     def _verdict(self, check: AdmissionCheck) -> tuple[str, str, str]:
+        if words := self._kinds.words:
+            return "False", REASON, words
         name = policy_name(check)
         if not name:
             wanted = f"apiGroup: {GROUP}, kind: {GANG_POLICY_KIND}, name: <policy>"

@@ -10,7 +10,7 @@ from typing import Any, Final
 from controller.admission.checks import CheckReconciler, Checks, policy_name
 from controller.admission.defaults import Defaults
 from controller.admission.executor import Executor
-from controller.admission.farewell import Farewell
+from controller.admission.farewell import farewell
 from controller.admission.identity import WORKLOAD_UID
 from controller.admission.objects import (
     ADMISSION_CHECK,
@@ -42,6 +42,7 @@ from controller.admission.view import (
     workload_key,
 )
 from controller.admission.webhooks import Reviews
+from controller.gangs.kinds import Kinds
 from controller.gangs.metrics import GangMetrics
 from controller.gangs.objects import (
     GANG_POLICY,
@@ -133,7 +134,7 @@ def _gangs(
         ),
         clock=utc_now,
     )
-    manager.when_removed(Farewell(manager.client, checks, view, executor, clock=utc_now))
+    manager.when_removed(farewell(manager.client, checks, view, executor, clock=utc_now))
     gangs = GangReconciler(view, executor, wake=lambda key: queue.add(key))
     metrics = GangMetrics(manager.metrics.registry)
     watcher = RequestObserver(
@@ -182,7 +183,8 @@ def _pair(
     checks: Informer[AdmissionCheck],
     policies: Informer[GangPolicyObject],
 ) -> None:
-    check = CheckReconciler(manager.client, checks, known, clock=utc_now)
+    kinds = Kinds(manager.unserved, manager.has_looked)
+    check = CheckReconciler(manager.client, checks, known, kinds, clock=utc_now)
     manager.controller("admissionchecks", check.reconcile).watches(checks, lambda item: [item.key]).watches(
         policies,
         lambda policy: [item.key for item in checks.store if policy_name(item) == policy.metadata.name],
@@ -191,6 +193,7 @@ def _pair(
         manager.client,
         policies,
         known,
+        kinds,
         missing=lambda found: [
             flavor.name for flavor in found.flavors if flavors.get(Key("", flavor.name)) is None
         ],

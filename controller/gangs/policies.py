@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any, Final
 
+from controller.gangs.kinds import REASON, SOON, Kinds
 from controller.gangs.objects import GANG_POLICY, Condition, Conditioned, GangPolicyObject
 from controller.kube.client import Client
 from controller.kube.resource import Key, Object, Resource, T
@@ -58,11 +59,12 @@ class PolicyReconciler:
         client: Client,
         policies: Informer[GangPolicyObject],
         known: Policies,
+        kinds: Kinds,
         *,
         missing: Callable[[GangPolicy], Sequence[str]],
         clock: Callable[[], datetime],
     ) -> None:
-        self._client, self._policies, self._known = client, policies, known
+        self._client, self._policies, self._known, self._kinds = client, policies, known, kinds
         self._missing, self._clock = missing, clock
 
     async def reconcile(self, key: Key) -> Result:
@@ -70,16 +72,20 @@ class PolicyReconciler:
         found = self._known.judged(key.name)
         if policy is None or found is None or policy.metadata.deletion_timestamp:
             return None
+        if not self._kinds.are_known():
+            return SOON
         status, reason, message = self._verdict(found)
         if unknown := unknown_fields(policy.spec):
             message += f"; left out, because a newer controller knows them: {', '.join(unknown)}"
         condition = Condition(type=ACCEPTED, status=status, reason=reason, message=message)
         await tell(self._client, GANG_POLICY, policy, policy.status, condition, now=self._clock())
-        return None
+        return self._kinds.look_again()
 
     def _verdict(self, found: GangPolicy | list[Violation]) -> tuple[str, str, str]:
         if isinstance(found, list):
             return "False", "Invalid", " ".join(str(violation) for violation in found)
+        if words := self._kinds.words:
+            return "True", REASON, f"No gang can start: {words}"
         if found.on_staggered is OnStaggered.HOLD and not found.holds:
             what = "Obeyed as onStaggered: release; hold needs placeholderImage, an image that only waits"
             return "True", "NoPlaceholderImage", what

@@ -109,29 +109,29 @@ def _batch(mine: Situation) -> Decision:
     try:
         return _step(mine)
     except ValueError as error:
-        return Decision(actions=(*everything(mine), *_say(mine, unreadable(str(error)))))
+        return Decision(actions=(*everything(mine), *say(mine, unreadable(str(error)))))
 
 
 def _step(mine: Situation) -> Decision:
     past = mine.past
     if mine.policy is None:
-        return Decision(actions=_say(mine, "waits for an accepted GangPolicy; see its conditions"))
+        return Decision(actions=say(mine, "waits for an accepted GangPolicy; see its conditions"))
     if mine.batch.lifted:
-        return _finish(mine, mine.policy)
+        return finish(mine, mine.policy)
     if past.refused:
-        return Decision(actions=(*everything(mine), *_say(mine, refused(past))))
+        return Decision(actions=(*everything(mine), *say(mine, refused(past))))
     if mine.batch.lacks:
-        return Decision(actions=(*everything(mine), *_say(mine, incomplete(mine.batch.lacks))))
+        return Decision(actions=(*everything(mine), *say(mine, incomplete(mine.batch.lacks))))
     if past.retry_at and mine.now < past.retry_at:
-        return Decision(actions=(*everything(mine), *_say(mine, outside(past))), wake=past.retry_at)
+        return Decision(actions=(*everything(mine), *say(mine, outside(past))), wake=past.retry_at)
     if mine.wants_back and mine.scene.pace:
         return Decision(
-            actions=(*everything(mine), *_say(mine, outside(past))), wake=mine.now + mine.scene.pace
+            actions=(*everything(mine), *say(mine, outside(past))), wake=mine.now + mine.scene.pace
         )
     sized, lack = _within_room(mine, mine.policy)
     if lack:
         # No capacity is held for work that its queue cannot let through.
-        actions = (*everything(mine), *_say(mine, waits_for_room(lack)))
+        actions = (*everything(mine), *say(mine, waits_for_room(lack)))
         return Decision(actions=actions, waits_for=("room",))
     if not sized.gang.asks:
         return Decision(actions=(*everything(mine), *_pass(sized, (), nodes=0)))
@@ -182,7 +182,7 @@ def _gather(mine: Situation, policy: GangPolicy) -> Decision:
             return Decision(actions=(*surplus(mine), *_pass(mine, claims, nodes=nodes)))
 
 
-def _finish(mine: Situation, policy: GangPolicy) -> Decision:
+def finish(mine: Situation, policy: GangPolicy) -> Decision:
     """It has begun to pass: room and nodes were looked at. The rest follows, unless its capacity is lost."""
     asks = mine.gang.asks
     lost = [found for request in mine.attempted if (found := loss(request, admitted=False))]
@@ -267,11 +267,11 @@ def _wait(mine: Situation, step: Waiting) -> Decision:
     message = waiting(step.what, step.limit, mine.now, told=told) if runs else f"waits: {step.what}"
     waits_for: tuple[WaitsFor, ...] = (step.waits_for,) if step.waits_for else ()
     wake: datetime | None = step.limit.at if runs else None
-    actions = (*surplus(mine), *step.releases, *_say(mine, message))
+    actions = (*surplus(mine), *step.releases, *say(mine, message))
     return Decision(actions=actions, wake=wake, waits_for=waits_for)
 
 
-def _say(mine: Situation, message: str) -> tuple[Action, ...]:
+def say(mine: Situation, message: str) -> tuple[Action, ...]:
     leader = mine.batch.leader
     if leader.metadata.annotations.get(STATUS) == message:
         return ()

@@ -6,12 +6,14 @@ manager.
 
 from typing import Final
 
+from controller.gangs.kinds import Kinds
 from controller.gangs.metrics import GangMetrics
 from controller.gangs.objects import NODE, POD_TEMPLATE, PROVISIONING_REQUEST, GangPolicyObject
 from controller.gangs.observed import GangObserver, RequestObserver, Sight
 from controller.gangs.policies import Policies, PolicyReconciler
 from controller.gangs.requests import Requests
 from controller.kai.executor import Executor
+from controller.kai.farewell import farewell
 from controller.kai.labels import CLUSTER_UID, is_gated
 from controller.kai.objects import GATED_POD, PRIORITY_CLASS, QUEUE, RAY_CLUSTER
 from controller.kai.observed import look
@@ -49,7 +51,8 @@ def setup(manager: Manager, policies: Informer[GangPolicyObject]) -> None:
     """Register the reconcilers of Ray clusters and GangPolicies with a manager."""
     known = Policies(policies)
     _gangs(manager, known, policies)
-    policy = PolicyReconciler(manager.client, policies, known, missing=lambda _: (), clock=utc_now)
+    kinds = Kinds(manager.unserved, manager.has_looked)
+    policy = PolicyReconciler(manager.client, policies, known, kinds, missing=lambda _: (), clock=utc_now)
     manager.controller("gangpolicies", policy.reconcile).watches(policies, lambda item: [item.key])
 
 
@@ -64,6 +67,7 @@ def _gangs(manager: Manager, known: Policies, policies: Informer[GangPolicyObjec
         },
     )
     executor = Executor(manager.client, events=manager.events, requests=requests)
+    manager.when_removed(farewell(manager.client, policies, view, executor, clock=utc_now))
     gangs = GangReconciler(view, executor, requests, wake=lambda key: queue.add(key))
     metrics = GangMetrics(manager.metrics.registry)
     watcher = RequestObserver(

@@ -1,7 +1,7 @@
 """A cache of one collection that keeps itself up to date.
 
-Decides when a cache may be believed (`has_synced`) and measures how fresh it is. Leaves the protocol to the
-reflector and the content to the store.
+Decides when a cache may be believed (`has_synced`), says what keeps it from being read and measures how fresh
+it is. Leaves the protocol to the reflector and the content to the store.
 """
 
 import asyncio
@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Generic
 
 from controller.kube.client import Client, Selection
+from controller.kube.errors import NotFound
 from controller.kube.reflector import Reflector
 from controller.kube.resource import Key, Resource, T
 from controller.runtime.metrics import Metrics
@@ -32,6 +33,7 @@ class Informer(Generic[T]):
         self._metrics = metrics
         self._synced = asyncio.Event()
         self._last_heard = float("-inf")
+        self._trouble: Exception | None = None
         self._reflector = Reflector(client, resource, self.store, watcher=self, selection=selection)
         metrics.cache_objects.labels(str(resource)).set_function(lambda: len(self.store))
         metrics.cache_unreadable.labels(str(resource)).set_function(lambda: self.store.unreadable_count)
@@ -45,6 +47,23 @@ class Informer(Generic[T]):
         none.
         """
         return self._synced.is_set()
+
+    @property
+    def is_unserved(self) -> bool:
+        """The API server does not know the kind: it can be read once its definition is there, without a
+        restart.
+        """
+        return not self.has_synced and isinstance(self._trouble, NotFound)
+
+    @property
+    def unread(self) -> str:
+        """Why it has not been read yet, with the fix where there is one; empty once it has."""
+        if self.has_synced:
+            return ""
+        if self.is_unserved:
+            return unserved(self.resource)
+        said = f": {self._trouble}" if self._trouble else ""
+        return f"not read yet from the API server{said}"
 
     async def wait_synced(self) -> None:
         await self._synced.wait()
@@ -71,4 +90,13 @@ class Informer(Generic[T]):
         self._synced.set()
 
     def failed(self, error: Exception) -> None:
+        self._trouble = error
         self._metrics.watch_failures.labels(str(self.resource)).inc()
+
+
+def unserved(resource: Resource[T]) -> str:
+    """What a person reads about a kind that the cluster lacks."""
+    return (
+        f"the API server does not serve {resource.kind}; install the CustomResourceDefinition {resource}, "
+        f"and it goes on by itself"
+    )

@@ -89,9 +89,7 @@ class Manager:
         """
         informer = Informer(self.reader, resource, metrics=self.metrics, selection=selection, indexes=indexes)
         self._informers.append(informer)
-        self.health.ready_when(
-            f"cache {resource}", lambda: None if informer.has_synced else "not read yet from the API server"
-        )
+        self.health.ready_when(f"cache {resource}", lambda: informer.unread or None)
         return informer
 
     def leads(self) -> bool:
@@ -116,10 +114,16 @@ class Manager:
         return controller
 
     def unsynced(self) -> dict[str, str]:
-        """The caches that have not been read yet."""
-        return {
-            str(informer.resource): "not read yet" for informer in self._informers if not informer.has_synced
-        }
+        """The caches that have not been read yet, and why."""
+        return {str(informer.resource): informer.unread for informer in self._informers if informer.unread}
+
+    def unserved(self) -> list[Resource[Any]]:
+        """The kinds among them that the API server does not know: whoever waits for them waits in vain."""
+        return [informer.resource for informer in self._informers if informer.is_unserved]
+
+    def has_looked(self) -> bool:
+        """Every cache has been read, or its kind is known to be missing."""
+        return all(informer.has_synced or informer.is_unserved for informer in self._informers)
 
     def service(self, name: str, run: Run) -> None:
         """Something that runs for ever on every replica, such as a webhook server. Cancelled at the end."""

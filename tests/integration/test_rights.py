@@ -29,6 +29,7 @@ RARE: Final[dict[Right, str]] = {
     (MANAGER, "get", "autoscaling.x-k8s.io", "provisioningrequests"): _TAKEN_NAME,
     (MANAGER, "get", "", "pods"): _TAKEN_NAME,
     (MANAGER, "delete", "", "pods"): "with KAI a pod that was let through and whose capacity is lost",
+    (MANAGER, "get", "apps", "deployments"): "whether an end is a removal: with KAI held by unit tests",
     (WEBHOOKS, "patch", "", "secrets"): _CERTIFICATE,
     (MANAGER, "patch", "events.k8s.io", "events"): "news that is told again counts on in its Event",
 }

@@ -30,9 +30,18 @@ from localplane import bare
 from localplane.bare import ControlPlane
 from localplane.bare.kueue import define
 from localplane.bare.process import free_port
+from localplane.bare.programs import PROVISIONING_CRD
 from model import queuetree
 from model.gangpolicy import crd
-from model.names import SYSTEM_NAMESPACE
+from model.names import (
+    ADMISSION_CHECK,
+    API_VERSION,
+    GANG_POLICY,
+    GANG_POLICY_PLURAL,
+    KUEUE_API_VERSION,
+    SYSTEM_NAMESPACE,
+)
+from model.render.kueue.checks import admission_check
 from model.stack import Scheduler
 from stackconfig import load
 from tests import built
@@ -45,6 +54,8 @@ _ROOT: Final = Path(__file__).parents[3]
 _PATIENCE: Final = 120.0
 _LEASE: Final = f"/apis/coordination.k8s.io/v1/namespaces/{SYSTEM_NAMESPACE}/leases/{PROGRAM}"
 _SECRET: Final = f"/api/v1/namespaces/{SYSTEM_NAMESPACE}/secrets/{CERTIFICATES}"
+_POLICY: Final = f"/apis/{API_VERSION}/{GANG_POLICY_PLURAL}/{GANG_POLICY}"
+_DEFINITIONS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 _HOOKS: Final = f"/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/{PROGRAM}"
 
 
@@ -101,6 +112,8 @@ class Cluster:
     plane: ControlPlane
     made: list[dict[str, Any]]
     folder: Path
+    asking: dict[str, Any]
+    """The definition of the kind that capacity is asked for with."""
     started: list[Running] = field(default_factory=list)
 
     def start(self, command: str, account: str, identity: str) -> Running:
@@ -136,7 +149,8 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     with bare.control_plane(folder, programs, flags=audited(folder, *Scheduler)) as plane:
         define(plane, programs)
         plane.define([crd(), queuetree.crd()])
-        found = Cluster(plane, registered(load(LOCAL)), folder)
+        (asking,) = programs.kinds(PROVISIONING_CRD)
+        found = Cluster(plane, registered(load(LOCAL)), folder, asking)
         for item in found.made:
             apply(plane, item)
         try:
@@ -219,7 +233,7 @@ def test_a_lost_secret_is_made_anew_and_served_without_a_restart(fleet: Fleet) -
 
 
 def test_a_leader_that_is_stopped_gives_the_lease_back_and_the_other_leads(fleet: Fleet) -> None:
-    """Last: it ends the fleet."""
+    """The last of the fleet: it ends here."""
     leader = fleet.leader()
     (other,) = [manager for manager in fleet.managers if manager is not leader]
     leader.child.send_signal(signal.SIGTERM)
@@ -228,8 +242,36 @@ def test_a_leader_that_is_stopped_gives_the_lease_back_and_the_other_leads(fleet
     wait_for("the other leads", other.leads, seconds=_PATIENCE)
     holder = fleet.cluster.plane.call("GET", _LEASE)["spec"]["holderIdentity"]
     assert holder == other.log.stem
-    fleet.webhooks.child.send_signal(signal.SIGTERM)
-    assert fleet.webhooks.child.wait(60) == 0
+    for each in (other, fleet.webhooks):
+        each.child.send_signal(signal.SIGTERM)
+        assert each.child.wait(60) == 0
     for each in fleet.cluster.started:
         lines = [json.loads(line) for line in each.log.read_text().splitlines()]
         assert all({"event", "level", "timestamp"} <= line.keys() for line in lines)
+
+
+def test_a_cluster_without_the_kind_of_requests_is_told_so_until_it_has_it(cluster: Cluster) -> None:
+    plane, check = cluster.plane, f"/apis/{KUEUE_API_VERSION}/admissionchecks/{ADMISSION_CHECK}"
+    plane.call("DELETE", f"{_DEFINITIONS}/{cluster.asking['metadata']['name']}")
+    (made,) = admission_check(load(LOCAL))
+    apply(plane, json.loads(json.dumps(made)))
+    manager = cluster.start("manager", MANAGER, "manager-early")
+
+    said = "the API server does not serve ProvisioningRequest; install the CustomResourceDefinition"
+    wait_for("readiness says why", lambda: said in manager.get("/readyz")[1], seconds=_PATIENCE)
+    assert manager.get("/readyz")[0] == 503
+    wait_for("the check says why", lambda: _active(plane.call("GET", check)) == "False", seconds=_PATIENCE)
+    for about in (check, _POLICY):
+        (told,) = plane.call("GET", about)["status"]["conditions"]
+        assert (told["reason"], said in told["message"]) == ("KindsMissing", True)
+
+    plane.define([cluster.asking])
+    wait_for("it is ready", manager.is_ready, seconds=_PATIENCE)
+    wait_for("the check is active", lambda: _active(plane.call("GET", check)) == "True", seconds=_PATIENCE)
+    manager.child.send_signal(signal.SIGTERM)
+    assert manager.child.wait(60) == 0
+
+
+def _active(check: dict[str, Any]) -> str:
+    conditions = check.get("status", {}).get("conditions", [])
+    return next((each["status"] for each in conditions if each["type"] == "Active"), "")

@@ -2,7 +2,8 @@
 
 import pytest
 
-from controller.app import main, parser
+from controller.app import main
+from controller.flags import parser
 
 
 async def nothing(_: object) -> None:

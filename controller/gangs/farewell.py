@@ -1,0 +1,48 @@
+"""The round of a controller that is removed for good: to whoever waits for it, once.
+
+Decides in which order it is said, how many at a time, and that what others write meanwhile is taken in and
+tried again. What is said to whom is each scheduler's; whether this end is a removal, controller.runtime's.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
+from typing import Final
+
+import structlog
+
+from controller.gangs.requests import StaleDecision
+from controller.kube.errors import KubeError
+from controller.kube.resource import Key
+
+REASON: Final = "ControllerRemoved"
+AT_A_TIME: Final = 16
+TRIES: Final = 3
+_PAUSE: Final = 0.2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Farewell:
+    """`close` says it where all see it; `part` leaves one of those that `waiting` names, from the newest that
+    is known of it.
+    """
+
+    close: Callable[[], Awaitable[None]]
+    waiting: Callable[[], Iterable[Key]]
+    part: Callable[[Key], Awaitable[None]]
+
+    async def __call__(self) -> None:
+        await self.close()
+        slots = asyncio.Semaphore(AT_A_TIME)
+        await asyncio.gather(*(self._leave(key, slots) for key in self.waiting()))
+
+    async def _leave(self, key: Key, slots: asyncio.Semaphore) -> None:
+        async with slots:
+            for _ in range(TRIES):
+                try:
+                    await self.part(key)
+                    return
+                except (StaleDecision, KubeError) as error:
+                    log = structlog.get_logger("farewell")
+                    log.warning("not left in order", key=str(key), error=str(error))
+                await asyncio.sleep(_PAUSE)

@@ -1,0 +1,37 @@
+"""Kinds that our caches wait for.
+
+Decides what is told of a cluster that lacks one: gangs would wait for it in vain, and nobody reads the log of
+a process that is merely not ready. Nothing is judged before every cache has been read or is known to be
+missing, so that a restart says nothing that it takes back a moment later. Leaves what is cached to the
+manager.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from controller.kube.resource import Resource
+from controller.runtime.controller import RequeueAfter, Result
+from controller.runtime.informer import unserved
+
+REASON: Final = "KindsMissing"
+SOON: Final = RequeueAfter(0.2)
+"""While caches are being read for the first time; no news of ours tells when they are."""
+AGAIN: Final = RequeueAfter(5.0)
+"""While a kind is missing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kinds:
+    """`missing`: kinds that the API server does not know; `are_known`: every other cache has been read."""
+
+    missing: Callable[[], Sequence[Resource[Any]]]
+    are_known: Callable[[], bool]
+
+    @property
+    def words(self) -> str:
+        """What is missing, and the fix; empty where nothing is."""
+        return "; ".join(unserved(kind) for kind in self.missing())
+
+    def look_again(self) -> Result:
+        return AGAIN if self.missing() else None

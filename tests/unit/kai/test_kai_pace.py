@@ -1,0 +1,97 @@
+"""KAI gangs that failed together come back as a stream, through the reconciler itself."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import cast
+
+from controller.gangs.pace import Pace
+from controller.gangs.requests import Requests
+from controller.kai.actions import Action
+from controller.kai.executor import Executor
+from controller.kai.objects import RayCluster
+from controller.kai.pieces import Piece
+from controller.kai.reconciler import GangReconciler
+from controller.kai.situation import Scene
+from controller.kai.view import View
+from controller.kube.resource import Key
+from model.gangpolicy import RetryPolicy
+from tests.unit.kai.kai_world import POLICY, START, Group, World, queue
+
+GANGS = 8
+PER_MINUTE = 6
+STEP = timedelta(seconds=10)
+
+
+@dataclass
+class Caches:
+    """The world as the reconciler reads and writes it."""
+
+    world: World
+
+    @property
+    def clusters(self) -> "Caches":
+        return self
+
+    def get(self, key: Key) -> RayCluster | None:
+        return self.world.clusters.get(key.name)
+
+    def orphans(self, key: Key, cluster: RayCluster | None) -> list[object]:
+        return []
+
+    def scene(self, cluster: RayCluster, *, now: datetime) -> Scene:
+        return self.world.scene(cluster.metadata.name)
+
+    async def run(self, actions: Sequence[Action], *, cluster: RayCluster, pieces: Sequence[Piece]) -> None:
+        for action in actions:
+            self.world.carry_out(cluster.metadata.name, action)
+
+
+def failed_together(per_minute: int) -> World:
+    policy = replace(POLICY, retry=RetryPolicy(per_minute=per_minute, deadline=timedelta(days=1)))
+    here = World(policy=policy, stock={"l4": 0})
+    here.queues = {"team-a": queue("team-a", quota=GANGS)}
+    for number in range(GANGS):
+        here.submit(f"gang-{number:02}", {"headgroup": Group("l4")})
+    here.tick()
+    assert len(here.requests) == GANGS, "the first request of each is not bounded"
+    for name in here.requests:
+        here.answer(name, "Failed", "OUT_OF_RESOURCES")
+    here.settle()
+    assert here.requests == {}
+    return here
+
+
+def come_back(here: World, minutes: int) -> list[datetime]:
+    """When each of them asked again."""
+    caches = Caches(here)
+    view, hands, requests = cast(View, caches), cast(Executor, caches), cast(Requests, None)
+    reconciler = GangReconciler(view, hands, requests, wake=lambda _: None, clock=lambda: here.now)
+    reconciler._pace = Pace(lambda: (here.now - START).total_seconds())
+    came: list[datetime] = []
+
+    async def all_along() -> None:
+        while here.now < START + timedelta(minutes=minutes):
+            before = len(here.requests)
+            for name in here.clusters:
+                await reconciler.reconcile(Key("ns", name))
+            came.extend([here.now] * (len(here.requests) - before))
+            here.now += STEP
+
+    asyncio.run(all_along())
+    return came
+
+
+def test_gangs_that_failed_together_ask_again_at_the_rate_of_the_policy() -> None:
+    came = come_back(failed_together(PER_MINUTE), minutes=4)
+    assert len(came) == GANGS, "and all of them do"
+    for first, moment in enumerate(came):
+        in_time = sum(other < moment + timedelta(minutes=1) for other in came[first:])
+        assert in_time <= PER_MINUTE + 1, f"{in_time} within a minute of {moment}"
+
+
+def test_without_a_bound_they_come_when_their_pause_is_over() -> None:
+    came = come_back(failed_together(0), minutes=4)
+    assert len(came) == GANGS
+    assert max(came) - min(came) < timedelta(minutes=1)
