@@ -100,10 +100,17 @@ class Situation(Attempt):
         status = self.workload.status
         return (
             status.holds("QuotaReserved")
-            and status.admission is not None
+            and self._is_told
             and not status.holds("Evicted")
             and not status.holds("DeactivationTarget")
         )
+
+    @property
+    def _is_told(self) -> bool:
+        """Where each of its PodSets may run. Not to be named is not to ask for nothing."""
+        admission = self.workload.status.admission
+        told = {each.name for each in admission.pod_set_assignments} if admission else set()
+        return admission is not None and all(each.name in told for each in self.workload.spec.pod_sets)
 
     @property
     def wants_back(self) -> bool:

@@ -18,7 +18,16 @@ from controller.gangs.placeholders import named, pod
 from controller.gangs.retry import FIRST_TRY, REFUSED, RETRY_AT, TRIES
 from model.gangpolicy import GangPolicy, OnStaggered, RetryPolicy
 from model.names import CONSUME_ANNOTATION, GKE_LEASE_LABEL, IN_TURN_ANNOTATION, POOL_LABEL
-from tests.unit.admission.gang_world import CHECK, FLAVORS, POLICY, START, World, entry_state, flavor_policy
+from tests.unit.admission.gang_world import (
+    CHECK,
+    FLAVORS,
+    POLICY,
+    START,
+    World,
+    assignment,
+    entry_state,
+    flavor_policy,
+)
 
 SPLIT = {"head": ("cpu", 1), "big": ("h100", 1), "small": ("l4", 1)}
 PLAIN = {"main": ("l4", 1)}
@@ -175,6 +184,17 @@ def test_a_late_sibling_that_was_asked_for_last_releases_the_gang_before_the_boo
     run(world, 1)
     assert not world.requests
     assert world.workloads["a"].metadata.annotations[TRIES] == "1"
+
+
+def test_an_admission_that_leaves_a_pod_set_out_lets_nothing_start() -> None:
+    """As somebody may forge it: what it does not name has not asked for nothing."""
+    world = World()
+    world.submit("a", PLAIN)
+    world.kueue()
+    held = world.workloads["a"]
+    status = msgspec.structs.replace(held.status, admission=assignment({"ghost": ("l4", 1)}))
+    world.workloads["a"] = msgspec.structs.replace(held, status=status)
+    assert not decide(world.situation("a")).actions
 
 
 def test_a_moment_ahead_of_our_clock_counts_as_now() -> None:
