@@ -24,7 +24,8 @@ ROOT: Final = Path(__file__).resolve().parent.parent.parent
 _TIMEOUT = 900.0
 # What the program is made of: everything but its stacks, which the engine writes to.
 _PROGRAM: Final = (
-    *("Pulumi.yaml", "__main__.py", "bundle", "components", "manifests", "model", "stackconfig", ".venv"),
+    *("Pulumi.yaml", "__main__.py", ".venv"),
+    *("bundle", "components", "manifests", "model", "oci", "stackconfig"),
 )
 # What a provider that nobody changed does; the rest of an event's operations is news.
 _QUIET: Final = frozenset({"same", "read", "refresh"})
