@@ -67,6 +67,9 @@ class Load:
         gang = self._gangs.get(key)
         if gang is None:
             return
+        if _holds(item, "Finished"):
+            self._done(key)  # also where it ended while it was being preempted
+            return
         if _holds(item, "Evicted") and _holds(item, "QuotaReserved"):
             self._start(self._stop(gang, item))
         if not _holds(item, "Admitted") or _holds(item, "Evicted"):
@@ -102,7 +105,6 @@ class Load:
             content_type=_APPLY,
             params={"fieldManager": "job", "force": "true"},
         )
-        self._done(gang.key)
 
     def _done(self, key: tuple[str, str]) -> None:
         self._waiting.discard(key)
