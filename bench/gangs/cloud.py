@@ -8,13 +8,14 @@ them it would be what is measured.
 
 import asyncio
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any, Final
 
 from bench.gangs.shapes import POOL
 from localplane.autoscaler import conditions
-from localplane.autoscaler.api import MERGE, NODES, REQUESTS, Api, Raw
+from localplane.autoscaler.api import MERGE, NODES, REQUESTS, Api, ApiError, Raw
 from localplane.autoscaler.conditions import Word
 from localplane.autoscaler.queued import resize_request_name
 from model import names
@@ -63,7 +64,10 @@ class Cloud:
                 return
             lease = resize_request_name(meta["namespace"], meta["name"])
             is_leased = item["spec"]["provisioningClassName"] == names.GKE_QUEUED_CLASS
-            await self._api.call("POST", NODES.path(), _node(lease[-63:], lease if is_leased else ""))
+            # Its node stands still where a request of this name was there before, as the built-in's after a
+            # preemption.
+            with _allowed(409):
+                await self._api.call("POST", NODES.path(), _node(lease[-63:], lease if is_leased else ""))
             words = [conditions.QUEUED, conditions.GKE_PROVISIONED]
             await self._say(meta, words, {names.GKE_LEASE_DETAIL: lease})
 
@@ -81,7 +85,17 @@ class Cloud:
         ]
         path = REQUESTS.path(meta["name"], namespace=meta["namespace"], sub="status")
         status = {"conditions": told, "provisioningClassDetails": details}
-        await self._api.call("PATCH", path, {"status": status}, content_type=MERGE)
+        with _allowed(404):  # taken back meanwhile
+            await self._api.call("PATCH", path, {"status": status}, content_type=MERGE)
+
+
+@contextmanager
+def _allowed(status: int) -> Iterator[None]:
+    try:
+        yield
+    except ApiError as error:
+        if error.status != status:
+            raise
 
 
 def _node(name: str, lease: str) -> dict[str, Any]:
