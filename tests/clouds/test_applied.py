@@ -2,12 +2,10 @@
 
 The cloud half goes to the stand-ins, the Kubernetes half to the real API server that they hand out. Charts
 come from a folder, as they do for a user whose cluster reaches no registry; images are named and not started.
-Minutes a stack, so only where MUSTER_WHOLE is set; test_whole_programs.py previews the same everywhere.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -23,10 +21,6 @@ from tests.clouds.engine import ROOT, Workspace, checkout, workspace
 from tests.clouds.stack_files import SHIPPED, completed, edited
 from tests.clouds.standin.serve import Clouds
 from tests.faults.waiting import eventually
-
-pytestmark = pytest.mark.skipif(
-    "MUSTER_WHOLE" not in os.environ, reason="minutes a stack: set MUSTER_WHOLE=1"
-)
 
 _QUEUES: Final = {
     Scheduler.KUEUE: "/apis/kueue.x-k8s.io/v1beta2/clusterqueues",
