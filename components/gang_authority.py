@@ -2,8 +2,8 @@
 
 The manager reads the whole cluster and writes ProvisioningRequests and PodTemplates; with Kueue its entry
 in a Workload's status and a Workload's `active`, with KAI the gates of pods. It never touches Secrets, and
-pods only where KAI schedules or the policy says `onStaggered: hold`. The webhooks read the policy and keep
-one Secret and one webhook configuration, both by name.
+makes pods only where the policy says `onStaggered: hold`. The webhooks read the policy and keep one Secret
+and one webhook configuration, both by name.
 
 Nothing is given that nothing uses: tests/integration/test_rights.py compares the rules with what the programs
 have asked for, and names the few that a run need not meet.
@@ -35,7 +35,7 @@ def manager_cluster_rules(scheduler: Scheduler, *, holds: bool = False) -> list[
     `onStaggered: hold` it makes pods that keep nodes; a policy keeps them to what they are for.
     """
     return [
-        *([_rule("", ["pods"], ["get", "create", "delete"])] if holds else []),
+        *([_rule("", ["pods"], ["get", "create"])] if holds else []),
         *(_kai_rules() if scheduler is Scheduler.KAI else _kueue_rules()),
         _rule(names.GROUP, [names.GANG_POLICY_PLURAL], ["get", *_FOLLOW]),
         _rule(names.GROUP, [f"{names.GANG_POLICY_PLURAL}/status"], ["patch"]),
@@ -54,6 +54,9 @@ def _kueue_rules() -> list[Rule]:
         _rule("kueue.x-k8s.io", ["workloads/status", "admissionchecks/status"], ["patch"]),
         # The claims of an elastic gang come off the templates of its cluster.
         _rule("ray.io", ["rayclusters"], ["get", "patch"]),
+        # A pod of one that was born with such a claim, behind Kueue's gate for ever, is born anew; and
+        # placeholders go. An admission policy keeps it to these.
+        _rule("", ["pods"], ["delete"]),
     ]
 
 

@@ -73,9 +73,11 @@ AVOID_ANNOTATION: Final = f"{GROUP}/avoided-flavors"
 IN_TURN_ANNOTATION: Final = f"{GROUP}/one-by-one"
 # On the pods of a gang and, when the notice is given, on its Workload: when its capacity is taken back.
 LEASE_ENDS_ANNOTATION: Final = f"{GROUP}/lease-ends"
-# On the Workload of a running gang: since when nodes of it are missing.
 # While an elastic gang runs: the attempt whose claims have been taken off its pod templates.
 UNCLAIMED_ANNOTATION: Final = f"{GROUP}/unclaimed"
+# On a slice of one that grows: the pods that ran before it, by PodSet, as they were counted.
+RUNS_ANNOTATION: Final = f"{GROUP}/runs-already"
+# On the Workload of a running gang: since when nodes of it are missing.
 NODES_MISSING_ANNOTATION: Final = f"{GROUP}/nodes-missing-since"
 
 PROVISIONING_API_VERSION: Final = "autoscaling.x-k8s.io/v1"

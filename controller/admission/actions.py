@@ -63,13 +63,20 @@ class Note:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unclaim:
-    """Take the claims off the pod templates of the gang's RayCluster, and then set `history`.
-
-    With a history only once Kueue has started the cluster: before, there is nothing to take off.
+    """Take the claims off the pod templates of the gang's RayCluster, and recycle pods that were born with
+    them and can never be scheduled; then set `history`, once Kueue has started the cluster and every pod of
+    the slice may be scheduled.
     """
 
     selectors: tuple[str, ...]
     history: History | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Count:
+    """Look how many pods of the gang's RayCluster may be scheduled, and note it: no slice before this one can
+    let more of them go.
+    """
 
 
 Action = (
@@ -83,6 +90,7 @@ Action = (
     | Steer
     | Note
     | Unclaim
+    | Count
     | Tell
 )
 

@@ -4,19 +4,27 @@ When Kueue starts a job it writes the claims of our check into the job's pod tem
 Pods of a later growth would be born with the claim of the first request: Kueue leaves such pods behind their
 gate for ever, and after an eviction it can start the job no more, because the next claim contradicts the old
 (pkg/controller/elasticjobs, pkg/podset of Kueue 0.19.2). Taken off the templates, the claims of each growth
-come to its pods from the Workload, when Kueue lifts their gate. Decides what is taken off; pure.
+come to its pods from the Workload, when Kueue lifts their gate. Pods that were born with a claim before it
+was taken off, and did not pass, are born anew. Decides what is taken off, which pods that is, and how many
+may be scheduled; pure.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from msgspec import field
 
-from controller.kube.resource import Object, Resource
+from controller.gangs.objects import PodStatus
+from controller.kube.resource import Object, Partial, Resource
 from model.names import CLASS_ANNOTATION, CONSUME_ANNOTATION, LEASE_ENDS_ANNOTATION
 
 Json = dict[str, Any]
 
+GATE: Final = "kueue.x-k8s.io/elastic-job"
+OF_CLUSTER: Final = "ray.io/cluster"
+POD_SET: Final = "kueue.x-k8s.io/podset"
+"""Label of the pods that Kueue has let start (pkg/constants of 0.19.2)."""
 CLAIMS: Final = (CONSUME_ANNOTATION, CLASS_ANNOTATION, LEASE_ENDS_ANNOTATION)
 
 
@@ -30,6 +38,31 @@ class WholeRayCluster(Object, frozen=True):
         return self.spec.get("suspend") is False
 
 
+class Gate(Partial, frozen=True):
+    name: str = ""
+
+
+class ElasticSpec(Partial, frozen=True):
+    scheduling_gates: tuple[Gate, ...] = ()
+
+
+class ElasticPod(Object, frozen=True):
+    """A pod of an elastic gang, as far as its gate goes."""
+
+    spec: ElasticSpec = ElasticSpec()
+    status: PodStatus = PodStatus()
+
+    @property
+    def is_gated(self) -> bool:
+        return any(gate.name == GATE for gate in self.spec.scheduling_gates)
+
+    @property
+    def is_over(self) -> bool:
+        meta = self.metadata
+        return self.status.phase in ("Succeeded", "Failed") or meta.deletion_timestamp is not None
+
+
+ELASTIC_POD: Final = Resource("", "v1", "pods", "Pod", True, ElasticPod)
 WHOLE_RAY_CLUSTER: Final = Resource("ray.io", "v1", "rayclusters", "RayCluster", True, WholeRayCluster)
 
 
@@ -48,6 +81,26 @@ def unclaimed(spec: Mapping[str, Any], selectors: Iterable[str]) -> Json | None:
     if (clean := _cleaned(template, pins)) != template:
         patch["headGroupSpec"] = {"template": _removals(template, clean)}
     return patch or None
+
+
+def may_run(pods: Iterable[ElasticPod]) -> Mapping[str, int]:
+    """How many pods of each PodSet may be scheduled or have been."""
+    free = (pod for pod in pods if not pod.is_gated and not pod.is_over)
+    return Counter(pod.metadata.labels.get(POD_SET, "") for pod in free)
+
+
+def born_claimed(pods: Iterable[ElasticPod], claims: Mapping[str, str]) -> list[ElasticPod]:
+    """Pods behind the gate with a claim that is not the one which their PodSet has now (`claims`: requests by
+    PodSet): Kueue leaves them there for ever.
+    """
+    return [
+        pod
+        for pod in pods
+        if pod.is_gated
+        and not pod.is_over
+        and (claim := pod.metadata.annotations.get(CONSUME_ANNOTATION))
+        and claim != claims.get(pod.metadata.labels.get(POD_SET, ""))
+    ]
 
 
 def _cleaned(template: Json, pins: tuple[str, ...]) -> Json:

@@ -6,16 +6,26 @@ A create that finds its name taken believes it only when the owner's uid fits. L
 machine.py.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any
 
 import msgspec
 
-from controller.admission.actions import Action, Note, SetEntry, Steer, StepIn, StepOut, Unclaim
-from controller.admission.clusters import WHOLE_RAY_CLUSTER, unclaimed
+from controller.admission.actions import (
+    Action,
+    Count,
+    Note,
+    SetEntry,
+    Steer,
+    StepIn,
+    StepOut,
+    Unclaim,
+)
+from controller.admission.elastic import Clusters
 from controller.admission.identity import WORKLOAD_UID
 from controller.admission.objects import WHOLE_WORKLOAD, WORKLOAD, Flavors, Workload
+from controller.admission.slices import written
 from controller.admission.steering import pod_sets
 from controller.admission.templates import merged, owner_of
 from controller.gangs.actions import CreateRequest, CreateTemplates, Delete, Hold, Tell
@@ -26,6 +36,7 @@ from controller.kube.client import Client
 from controller.kube.errors import NotFound
 from controller.kube.resource import Key, Object
 from controller.runtime.events import EventRecorder, Reference
+from model.names import RUNS_ANNOTATION
 
 ACTION = "GangAdmission"
 
@@ -42,6 +53,7 @@ class Executor:
         clock: Callable[[], datetime],
     ) -> None:
         self._client, self._events, self._requests, self._clock = client, events, requests, clock
+        self._clusters = Clusters(client)
 
     async def run(
         self, actions: tuple[Action, ...], *, workload: Workload, check: str, flavors: Flavors
@@ -68,8 +80,13 @@ class Executor:
                     await self._requests.hold(owner_of(workload), action)
                 case Delete():
                     await self._requests.delete(action)
-                case Unclaim():
-                    workload = await self._unclaim(workload, action)
+                case Unclaim(history=history):
+                    stands = await self._clusters.unclaim(workload, action, check=check)
+                    if history is not None and stands:
+                        workload = await self._patch(workload, history, active=None)
+                case Count():
+                    runs = await self._clusters.count(workload)
+                    workload = await self._annotate(workload, {RUNS_ANNOTATION: written(runs)}, active=None)
                 case Tell():
                     self._tell(workload, action)
 
@@ -117,30 +134,21 @@ class Executor:
         return self._requests.remember(WORKLOAD, applied)
 
     async def _patch(self, workload: Workload, history: History, *, active: bool | None) -> Workload:
+        return await self._annotate(workload, annotations(history), active=active)
+
+    async def _annotate(
+        self, workload: Workload, notes: Mapping[str, str | None], *, active: bool | None
+    ) -> Workload:
         body: dict[str, Any] = {
             "metadata": {
                 "uid": workload.metadata.uid,
                 "resourceVersion": workload.metadata.resource_version,
-                "annotations": dict(annotations(history)),
+                "annotations": dict(notes),
             }
         }
         if active is not None:
             body["spec"] = {"active": active}
         return self._requests.remember(WORKLOAD, await self._client.merge_patch(WORKLOAD, workload.key, body))
-
-    async def _unclaim(self, workload: Workload, action: Unclaim) -> Workload:
-        """The resourceVersion keeps what the autoscaler writes into the same lists meanwhile."""
-        for owner in workload.metadata.owner_references:
-            if not owner.controller or owner.kind != WHOLE_RAY_CLUSTER.kind:
-                continue
-            key = Key(workload.metadata.namespace, owner.name)
-            cluster = await self._client.get(WHOLE_RAY_CLUSTER, key)
-            if action.history and not cluster.is_started:
-                return workload
-            if (spec := unclaimed(cluster.spec, action.selectors)) is not None:
-                version = {"resourceVersion": cluster.metadata.resource_version}
-                await self._client.merge_patch(WHOLE_RAY_CLUSTER, key, {"metadata": version, "spec": spec})
-        return await self._patch(workload, action.history, active=None) if action.history else workload
 
     async def _create_templates(self, workload: Workload, action: CreateTemplates, flavors: Flavors) -> None:
         whole = await self._client.get(WHOLE_WORKLOAD, workload.key)

@@ -4,24 +4,31 @@ Decides how a growth fails. The slice that grows holds the quota of the whole ga
 already would stop with it if it were evicted or deactivated (Kueue suspends the cluster). So a growth that
 fails gives its requests back, keeps its quota and stays Pending until it tries again: what runs is not
 touched. It ends when the cluster asks for less, which Kueue writes into the same slice.
+
+    the slice before is finished, and what of it may be scheduled is known
+      -> the pause after its last try is over
+      -> as every gang (machine.py)
 """
 
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Final
 
-from controller.admission.actions import Action, Decision, Note, Unclaim
+from controller.admission.actions import Action, Count, Decision, Note, Unclaim
 from controller.admission.entry import say
 from controller.admission.situation import Situation
 from controller.gangs.actions import Tell
 from controller.gangs.assembly import everything
 from controller.gangs.identity import ATTEMPT
+from controller.gangs.promises import Claim
 from controller.gangs.retry import History, next_try
 from model.gangpolicy import GangPolicy, format_duration
 from model.waiting import clock
 
 LOOK_AGAIN: Final = timedelta(seconds=5)
 """Until the cluster of an elastic gang is started: no news of ours tells it."""
+SOON: Final = timedelta(seconds=1)
 
 
 def unclaim(now_is: Situation, *, history: History | None = None) -> tuple[Unclaim, ...]:
@@ -38,11 +45,29 @@ def is_claimed(now_is: Situation) -> bool:
     return now_is.is_elastic and now_is.past.unclaimed != now_is.labels[ATTEMPT]
 
 
-def between_tries(now_is: Situation) -> Decision | None:
+def inherited(now_is: Situation) -> Mapping[str, Claim]:
+    """The claims of PodSets that grow no further: a pod of theirs that is made anew goes where they are."""
+    found: dict[str, Claim] = {}
+    for before in now_is.beneath:
+        for name, claim in before.claims.items():
+            found.setdefault(name, claim)
+    return found
+
+
+def before_asking(now_is: Situation) -> Decision | None:
+    """What keeps a slice that replaces another from asking now; None where nothing does."""
+    if now_is.base.is_open:
+        # Until Kueue has finished it, the slice before may still be admitted and let pods go.
+        message = "the smaller slice before it is being replaced"
+        return Decision(actions=say(now_is, message), wake=now_is.now + SOON)
+    if now_is.base.is_uncounted:
+        return Decision(actions=(Count(),))
+    return _between_tries(now_is) if now_is.is_growth and now_is.gang.asks else None
+
+
+def _between_tries(now_is: Situation) -> Decision | None:
     """A growth that has failed and waits; None where there is nothing to wait for."""
     past = now_is.past
-    if not now_is.gang.asks:
-        return None  # It asks for no more: the next step says so.
     if past.refused:
         return Decision(actions=(*everything(now_is), *say(now_is, _refused(past))))
     if past.retry_at is None or now_is.now >= past.retry_at:

@@ -22,7 +22,7 @@ from controller.admission.entry import say, set_entry
 from controller.admission.growth import unclaim
 from controller.admission.objects import PodSetUpdate
 from controller.admission.progress import outside, refused
-from controller.admission.running import while_running
+from controller.admission.running import while_growing, while_running
 from controller.admission.situation import Situation
 from controller.admission.steering import avoided, elsewhere, pools_to_avoid
 from controller.gangs.actions import Tell, deletions
@@ -62,7 +62,7 @@ def decide(now_is: Situation) -> Decision:
         # Somebody activated it. Take the note off: a later deactivation by others is not ours.
         afresh = History() if now_is.past.refused else replace(now_is.past, retry_at=None)
         return Decision(actions=(Note(history=afresh),))
-    if not now_is.is_admitted and (now_is.past.nodes_missing or now_is.past.lease_ends):
+    if (now_is.past.nodes_missing or now_is.past.lease_ends) and not (now_is.is_admitted or now_is.is_growth):
         return Decision(actions=(Note(history=replace(now_is.past, nodes_missing=None, lease_ends=None)),))
     if not now_is.may_act:
         return _without_quota(now_is)
@@ -148,10 +148,12 @@ def _cleared(now_is: Situation) -> tuple[Action, ...]:
 
 def _assemble(now_is: Situation, policy: GangPolicy) -> Decision:
     """One step towards a gang that stands whole, or the way back."""
-    if now_is.is_growth and (waits := growth.between_tries(now_is)) is not None:
+    if now_is.is_growth and (lacks := while_growing(now_is)) is not None:
+        return lacks
+    if (waits := growth.before_asking(now_is)) is not None:
         return waits
     if not now_is.gang.asks:
-        ready = set_entry(now_is, State.READY, "nothing to provision")
+        ready = set_entry(now_is, State.READY, "nothing to provision", updates=_updates(now_is, ()))
         return Decision(actions=(*everything(now_is), *ready))
     match next_step(now_is, policy, since=growth.since(now_is)):
         case Never(reason=reason):
@@ -172,7 +174,7 @@ def _assemble(now_is: Situation, policy: GangPolicy) -> Decision:
 
 def _ready(now_is: Situation, policy: GangPolicy, promised: tuple[Promise, ...], limit: Deadline) -> Decision:
     message = f"all {sum(ask.count for ask in now_is.gang.asks)} nodes are provisioned"
-    actions = set_entry(now_is, State.READY, message, updates=_updates(promised))
+    actions = set_entry(now_is, State.READY, message, updates=_updates(now_is, promised))
     if policy.holds:
         limit = _handed_over(now_is, policy)
     if not actions and limit.at <= now_is.now:
@@ -194,15 +196,11 @@ def _handed_over(now_is: Situation, policy: GangPolicy) -> Deadline:
     return Deadline(began + policy.booking_window - policy.booking_margin, began, "bookingWindow")
 
 
-def _updates(promised: tuple[Promise, ...]) -> tuple[PodSetUpdate, ...]:
+def _updates(now_is: Situation, promised: tuple[Promise, ...]) -> tuple[PodSetUpdate, ...]:
+    own = {promise.claim.pod_set: promise.claim for promise in promised if promise.claim is not None}
     return tuple(
-        PodSetUpdate(
-            name=claim.pod_set,
-            annotations=dict(claim.annotations),
-            node_selector=dict(claim.node_selector),
-        )
-        for promise in promised
-        if (claim := promise.claim) is not None
+        PodSetUpdate(name=name, annotations=dict(claim.annotations), node_selector=dict(claim.node_selector))
+        for name, claim in {**growth.inherited(now_is), **own}.items()
     )
 
 

@@ -8,6 +8,8 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Final
 
+from msgspec.structs import replace
+
 from controller.admission.objects import Flavors, PodSet, PodSetAssignment, Workload
 from controller.gangs.demand import Demand, PodNeeds, pod_amounts, pod_needs
 from controller.gangs.objects import PodSpec, Toleration
@@ -25,6 +27,14 @@ def gang(
     Raises ValueError for a bad quantity.
     """
     return split(demands(workload, policy, flavors, granted=granted), wishes=workload.metadata.annotations)
+
+
+def part(workload: Workload, counts: Mapping[str, int]) -> Workload:
+    """The Workload with no more pods than these."""
+    pod_sets = tuple(
+        replace(each, count=min(each.count, counts.get(each.name, 0))) for each in workload.spec.pod_sets
+    )
+    return replace(workload, spec=replace(workload.spec, pod_sets=pod_sets))
 
 
 def demands(

@@ -33,9 +33,7 @@ def while_running(now_is: Situation) -> Decision:
     """The gang stands on its nodes, or did."""
     old = [request for request in now_is.requests if request not in now_is.attempted]
     stale = deletions(old, (), now_is.placeholders)
-    lost = [found for request in now_is.attempted if (found := loss(request, admitted=True))]
-    if lost:
-        back = _requeue(now_is, f"{lost[0].summary}: {lost[0].detail}", reason="CapacityRevoked")
+    if back := _revoked(now_is):
         return Decision(actions=(*stale, *back))
     policy = now_is.policy or GangPolicy()
     short = _short(now_is)
@@ -43,28 +41,62 @@ def while_running(now_is: Situation) -> Decision:
     if since and now_is.now - since >= policy.node_loss_grace:
         gone = f"{lacks(short)} for {rounded(now_is.now - since)}"
         return Decision(actions=(*stale, *_requeue(now_is, gone, reason="NodesLost")))
-    ends = first_end(claim.annotations for claim in now_is.carried.values())
+    ends = first_end(claim.annotations for each in now_is.carried.values() for claim in each)
     told_at = ends - policy.lease_notice if ends and policy.lease_notice else None
-    noted = History(
-        avoid=now_is.past.avoid,
-        # Part of the name of a growth's requests: it must not change while they are used.
-        tries=now_is.past.tries if now_is.is_growth else 0,
+    noted = replace(
+        _kept(now_is),
         nodes_missing=since,
         lease_ends=ends if told_at and told_at <= now_is.now else None,
-        unclaimed=now_is.past.unclaimed,
     )
-    if is_claimed(now_is):
-        done = replace(now_is.past, unclaimed=now_is.labels[ATTEMPT])
-        return Decision(actions=(*stale, *unclaim(now_is, history=done)), wake=now_is.now + LOOK_FOR_START)
     wakes = [since + policy.node_loss_grace] if since else []
     wakes += [told_at] if told_at and told_at > now_is.now else []
     # A node that is drained loses its pods without a word to us.
     wakes += [now_is.now + LOOK_AGAIN] if now_is.lacks_pods and now_is.pods else []
+    admitted = now_is.workload.status.since("Admitted")
+    wakes += [admitted + policy.node_loss_grace] if now_is.is_unseen and admitted else []
+    cleaned: tuple[Action, ...] = ()
+    if is_claimed(now_is):
+        cleaned = unclaim(now_is, history=replace(noted, unclaimed=now_is.labels[ATTEMPT]))
+        wakes += [now_is.now + LOOK_FOR_START]
     return Decision(
-        actions=(*stale, *_noted(now_is, noted, short, policy)),
+        actions=(*stale, *_noted(now_is, noted, short, policy), *cleaned),
         wake=min(wakes, default=None),
         waits_for="nodes" if since else "",
     )
+
+
+def while_growing(now_is: Situation) -> Decision | None:
+    """What ends a growth because of the part that ran before; None while that stands."""
+    if back := _revoked(now_is):
+        return Decision(actions=back)
+    policy = now_is.policy or GangPolicy()
+    short = _short(now_is)
+    since = _since(now_is, short, policy)
+    if since and now_is.now - since >= policy.node_loss_grace:
+        gone = f"{lacks(short)} for {rounded(now_is.now - since)}"
+        return Decision(actions=_requeue(now_is, gone, reason="NodesLost"))
+    noted = _noted(now_is, replace(now_is.past, nodes_missing=since), short, policy)
+    if since:
+        # What is asked for stays asked for; nothing new is, while nobody knows whether the gang stands.
+        return Decision(actions=noted, wake=since + policy.node_loss_grace, waits_for="nodes")
+    return Decision(actions=noted) if noted else None
+
+
+def _kept(now_is: Situation) -> History:
+    """What stays noted of a gang that runs."""
+    past = now_is.past
+    # The tries are part of the name of a growth's requests: that must not change while they are used.
+    tries = past.tries if now_is.is_growth else 0
+    return History(avoid=past.avoid, tries=tries, unclaimed=past.unclaimed)
+
+
+def _revoked(now_is: Situation) -> tuple[Action, ...]:
+    own = now_is.attempted if now_is.is_admitted else ()
+    promised = (*own, *(each for before in now_is.beneath for each in before.requests))
+    lost = next((found for each in promised if (found := loss(each, admitted=True))), None)
+    if lost is None:
+        return ()
+    return _requeue(now_is, f"{lost.summary}: {lost.detail}", reason="CapacityRevoked")
 
 
 def _requeue(now_is: Situation, what: str, *, reason: str) -> tuple[Action, ...]:
@@ -80,7 +112,9 @@ def _short(now_is: Situation) -> Sequence[Room]:
     if not now_is.lacks_pods:
         return ()
     try:
-        return missing(now_is.gang, now_is.carried, nodes=now_is.nodes, pods=now_is.pods, ended=now_is.ended)
+        return missing(
+            now_is.standing, now_is.carried, nodes=now_is.nodes, pods=now_is.pods, ended=now_is.ended
+        )
     except ValueError:
         return ()
 

@@ -13,12 +13,12 @@ from typing import Final
 from controller.admission import identity
 from controller.admission.actions import State
 from controller.admission.objects import CheckEntry, Flavors, Workload
-from controller.admission.podsets import gang
-from controller.admission.slices import is_elastic
+from controller.admission.podsets import gang, part
+from controller.admission.slices import GROUND, Base, is_elastic
 from controller.gangs.attempt import Attempt
 from controller.gangs.identity import ATTEMPT, NEEDS, request_name
 from controller.gangs.line import Place
-from controller.gangs.objects import Node, Pod
+from controller.gangs.objects import Node, Pod, ProvisioningRequest
 from controller.gangs.promises import Claim
 from controller.gangs.retry import History, history
 from controller.gangs.split import Ask, Gang
@@ -27,6 +27,15 @@ from model.gangpolicy import GangPolicy
 
 _ITS_OWN: Final = ("entry", "past", "gang", "labels", "may_act", "carried", "attempted", "current")
 """What is worked out of its own objects alone, whatever lies around it."""
+LATEST: Final = timedelta(minutes=30)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """What a slice was promised. `claims`: what its pods carry, by PodSet."""
+
+    claims: Mapping[str, Claim]
+    requests: tuple[ProvisioningRequest, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,8 +51,12 @@ class Situation(Attempt):
     """The flavors of its ClusterQueue, by resource group, in the queue's order."""
     pace: timedelta = timedelta(0)
     """How long its next try has to wait for the tries of others."""
-    granted: Mapping[str, int] = field(default_factory=dict)
-    """Pods of an elastic gang that run while this slice of it asks for more, by PodSet."""
+    base: Base = GROUND
+    """What an elastic gang has already while this slice of it asks for more."""
+    beneath: tuple[Part, ...] = ()
+    """What the slices before it were promised and pods run on, the last first."""
+    is_unseen: bool = False
+    """It runs on shared nodes, and no pod of it has been seen on one yet."""
     is_stood_on: bool = False
     """It is a slice that was replaced, and its pods run under a later one."""
     is_leaving: bool = False
@@ -59,7 +72,14 @@ class Situation(Attempt):
 
     @cached_property
     def gang(self) -> Gang:
-        return gang(self.workload, self.policy or GangPolicy(), self.flavors, granted=self.granted)
+        return gang(self.workload, self.policy or GangPolicy(), self.flavors, granted=self.base.runs)
+
+    @cached_property
+    def standing(self) -> Gang:
+        """The pods that should run now: all, or while it grows those that ran before."""
+        is_part = self.is_growth and not self.is_admitted
+        held = part(self.workload, self.base.runs) if is_part else self.workload
+        return gang(held, self.policy or GangPolicy(), self.flavors)
 
     def request_name(self, ask: Ask) -> str:
         uid = self.workload.metadata.uid
@@ -82,7 +102,7 @@ class Situation(Attempt):
     @property
     def is_growth(self) -> bool:
         """A part of its pods runs already: to evict it would stop them."""
-        return bool(self.granted)
+        return bool(self.base.runs)
 
     @property
     def quota_since(self) -> datetime | None:
@@ -133,6 +153,15 @@ class Situation(Attempt):
         )
 
     @property
+    def is_overdue(self) -> bool:
+        """Admitted for so long that a pod of it should have been seen, and not so long ago that nobody can
+        have missed it since.
+        """
+        since = self.workload.status.since("Admitted")
+        grace = (self.policy or GangPolicy()).node_loss_grace
+        return since is not None and grace <= self.now - since < grace + LATEST
+
+    @property
     def holds_promises(self) -> bool:
         """What its requests were promised is still meant for its pods."""
         return self.may_act and not self.is_over and self.policy is not None
@@ -146,15 +175,13 @@ class Situation(Attempt):
         return self.workload.status.holds("Admitted")
 
     @cached_property
-    def carried(self) -> Mapping[str, Claim]:
-        """What the pods of a running gang carry, by PodSet."""
-        updates = self.entry.pod_set_updates if self.entry else ()
-        return {
-            update.name: Claim(
-                pod_set=update.name, annotations=update.annotations, node_selector=update.node_selector
-            )
-            for update in updates
-        }
+    def carried(self) -> Mapping[str, tuple[Claim, ...]]:
+        """What the pods of a running gang carry, by PodSet, the newest first."""
+        found: dict[str, tuple[Claim, ...]] = {}
+        for promised in (claims_of(self.entry), *(each.claims for each in self.beneath)):
+            for name, claim in promised.items():
+                found[name] = (*found.get(name, ()), claim)
+        return found
 
     @property
     def ended(self) -> Mapping[str, int]:
@@ -195,3 +222,11 @@ class Situation(Attempt):
             since=self.quota_since,
             priority=self.workload.spec.priority,
         )
+
+
+def claims_of(entry: CheckEntry | None) -> Mapping[str, Claim]:
+    """What our answer gave to the pods, by PodSet."""
+    return {
+        each.name: Claim(pod_set=each.name, annotations=each.annotations, node_selector=each.node_selector)
+        for each in (entry.pod_set_updates if entry else ())
+    }

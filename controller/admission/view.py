@@ -6,15 +6,15 @@ caches, calls nothing, decides nothing.
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from controller.admission import identity
 from controller.admission.checks import Checks
 from controller.admission.objects import ClusterQueue, ResourceFlavor, Workload
 from controller.admission.promised import Memory, Promised, Version, is_whole, rank
-from controller.admission.situation import Situation
-from controller.admission.slices import before_it, granted, is_stood_on
+from controller.admission.situation import Part, Situation, claims_of
+from controller.admission.slices import base, before_it, beneath, heirs, is_stood_on
 from controller.admission.templates import OWNING_WORKLOAD
 from controller.gangs.demand import Demand
 from controller.gangs.line import Place
@@ -104,31 +104,41 @@ class View:
                 return self._running(plain)
             if not plain.is_gathering:
                 return plain
+            plain = self._running(plain) if plain.is_growth else plain
             others = tuple(self._others(plain)) if plain.gang.is_split else ()
             if not plain.is_provisioned:
-                return plain.among(others=others) if others else plain
-            nodes = tuple(self._nodes(plain))
-            return plain.among(others=others, nodes=nodes, pods=self._pods(nodes), claims=self._claims(plain))
+                lacks = plain.lacks_pods
+                near = plain.among(others=others, nodes=plain.nodes, pods=plain.pods, lacks_pods=lacks)
+                return near if others else plain
+            found = {node.metadata.name: node for node in (*plain.nodes, *self._nodes(plain))}
+            nodes = tuple(found.values())
+            return plain.among(
+                others=others,
+                nodes=nodes,
+                pods=self._pods(nodes),
+                claims=self._claims(plain),
+                lacks_pods=plain.lacks_pods,
+            )
         except ValueError:
             return plain  # A quantity that is none: the machine meets it too, and says so.
 
     def _running(self, plain: Situation) -> Situation:
         """A gang whose pods all have a node needs no further look, and most have.
 
-        Neither has one of which nothing runs yet, unless it has nodes of its own: to look for room in shared
-        pools for every gang that starts would cost what the cluster costs.
+        Neither has one of which nothing runs yet, for a while, unless it has nodes of its own: to look for
+        room in shared pools for every gang that starts would cost what the cluster costs.
         """
         carried = plain.carried
-        own = [
-            pod for claim in carried.values() for pod in self.pods.store.by_index(BY_REQUEST, consumes(claim))
-        ]
+        claims = [claim for each in carried.values() for claim in each]
+        consumed = dict.fromkeys(map(consumes, claims))
+        own = [pod for name in consumed for pod in self.pods.store.by_index(BY_REQUEST, name)]
         under = [node for pod in own if (node := self.nodes.get(Key("", pod.spec.node_name)))]
-        if is_settled(plain.gang, carried, nodes=under, pods=own, ended=plain.ended):
+        if is_settled(plain.standing, carried, nodes=under, pods=own, ended=plain.ended):
             return plain
-        is_shared = not all(claim.node_selector for claim in carried.values())
-        if is_shared and not own:
-            return plain
-        found = self._nodes(plain) if is_shared else self._leased(carried.values())
+        is_shared = not all(claim.node_selector for claim in claims)
+        if is_shared and not own and not plain.is_overdue:
+            return replace(plain, is_unseen=True)
+        found = self._nodes(plain) if is_shared else self._leased(claims)
         nodes = tuple({node.metadata.name: node for node in (*found, *under)}.values())
         return plain.among(lacks_pods=True, nodes=nodes, pods=self._pods(nodes))
 
@@ -145,7 +155,15 @@ class View:
         consumed = {Key(pod.metadata.namespace, name) for pod in pods for name in request_of(pod)}
         requests = [request for key in consumed if (request := self.requests.get(key))]
         leased = self.requests.store.by_index(BY_LEASE, lease_of(before)) if lease_of(before) else []
-        return {workload_key(request) for request in (*requests, *leased)}
+        return {key for request in (*requests, *leased) for key in self.standing_on(request)}
+
+    def standing_on(self, item: Belonging) -> list[Key]:
+        """The Workload that it was made for, and slices of an elastic gang that stand on that one."""
+        key = workload_key(item)
+        made_for = self.workloads.get(key)
+        if made_for is None or not made_for.status.holds("Finished"):
+            return [key]
+        return [key, *(heir.key for heir in heirs(made_for, self._later))]
 
     def stands_in_line(self, workload: Workload, check: str, *, now: datetime) -> bool:
         """Whether this may be a split gang that asks, or waits to ask, for its next piece."""
@@ -186,7 +204,8 @@ class View:
             flavors={flavor.metadata.name: flavor for flavor in self.flavors.store},
             queue_flavors=self._queue_flavors(workload),
             is_leaving=self.checks.is_leaving(),
-            granted=granted(workload, self.workloads.get),
+            base=base(workload, self.workloads.get),
+            beneath=tuple(self._beneath(workload, check)),
             is_stood_on=workload.status.holds("Finished") and is_stood_on(workload, self._later),
             requests=tuple(item for item in requests if mine.items() <= item.metadata.labels.items()),
             templates=tuple(item for item in templates if mine.items() <= item.metadata.labels.items()),
@@ -196,6 +215,14 @@ class View:
                 if mine.items() <= item.metadata.labels.items()
             ),
         )
+
+    def _beneath(self, workload: Workload, check: str) -> Iterator[Part]:
+        for before in beneath(workload, self.workloads.get):
+            if claims := claims_of(before.entry(check)):
+                names = {consumes(claim) for claim in claims.values()}
+                requests, _ = self._belongings(before.key)
+                used = tuple(request for request in requests if request.metadata.name in names)
+                yield Part(claims=claims, requests=used)
 
     def _queue_flavors(self, workload: Workload) -> tuple[tuple[str, ...], ...]:
         admission = workload.status.admission

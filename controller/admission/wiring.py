@@ -163,7 +163,7 @@ def _gangs(
         ]
 
     controller.watches(view.workloads, lambda workload: [workload.key, *view.slices_before(workload)])
-    controller.watches(view.requests, lambda item: [workload_key(item)])
+    controller.watches(view.requests, view.standing_on)
     controller.watches(view.templates, lambda item: [workload_key(item)])
     controller.watches(view.placeholders, lambda item: [workload_key(item)])
     controller.notices(view.nodes, gangs.waiting_for_nodes)

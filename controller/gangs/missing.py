@@ -2,7 +2,8 @@
 
 Decides it by counting: a pod that stands on a Ready node is there; for each that does not, some node must
 have room. Where none has, nobody will make one, because the gang's request has been consumed. Goes by what
-the pods carry, not by the request: that may be gone, and the gang runs on. Leaves how long nodes may be
+the pods carry, not by the request: that may be gone, and the gang runs on. Pods of one PodSet can carry
+several claims, one of each growth; a pod that is made anew carries the newest. Leaves how long nodes may be
 missing to the policy.
 """
 
@@ -16,8 +17,8 @@ from controller.gangs.split import Gang
 from controller.gangs.verify import Room, Wanted, is_usable, verify
 from model.names import CONSUME_ANNOTATION
 
-Claims = Mapping[str, Claim]
-"""What the pods of each PodSet carry."""
+Claims = Mapping[str, Sequence[Claim]]
+"""What the pods of each PodSet carry, the newest first."""
 
 
 def missing(
@@ -65,16 +66,18 @@ def _unbound(gang: Gang, claims: Claims, there: dict[str, int], ended: Mapping[s
     """The pods that still look for a node. `there`: pods of a request that have one."""
     for ask in gang.asks:
         for demand in ask.demands if ask.flavor.verify_nodes else ():
-            claim = claims.get(demand.pod_set)
-            if claim is not None:
-                yield from _of(demand, claim, there, ended)
+            if carried := claims.get(demand.pod_set):
+                yield from _of(demand, carried, there, ended)
 
 
-def _of(demand: Demand, claim: Claim, there: dict[str, int], ended: Mapping[str, int]) -> Iterator[Wanted]:
+def _of(
+    demand: Demand, claims: Sequence[Claim], there: dict[str, int], ended: Mapping[str, int]
+) -> Iterator[Wanted]:
     """PodSets that share a request share its pods: the first takes them, the next what is left."""
-    request = request_of(claim)
     needed = max(0, demand.count - ended.get(demand.pod_set, 0))
-    bound = there.get(request, 0)
-    if needed > bound:
-        yield replace(wanted_with(demand, claim.node_selector), count=needed - bound)
-    there[request] = max(0, bound - needed)
+    for request in dict.fromkeys(map(request_of, claims)):
+        taken = min(needed, there.get(request, 0))
+        needed -= taken
+        there[request] = there.get(request, 0) - taken
+    if needed:
+        yield replace(wanted_with(demand, claims[0].node_selector), count=needed)

@@ -56,7 +56,9 @@ class History:
     lease_ends: datetime | None = None
     """While it runs: the end of its lease, once that has been announced."""
     unclaimed: str = ""
-    """While an elastic one runs: the attempt whose claims have been taken off its templates."""
+    """While an elastic one runs: the attempt whose claims have been taken off its templates, and all of whose
+    pods may be scheduled.
+    """
 
 
 def history(held: Object) -> History:

@@ -28,7 +28,7 @@ RARE: Final[dict[Right, str]] = {
     (MANAGER, "get", "", "podtemplates"): _TAKEN_NAME,
     (MANAGER, "get", "autoscaling.x-k8s.io", "provisioningrequests"): _TAKEN_NAME,
     (MANAGER, "get", "", "pods"): _TAKEN_NAME,
-    (MANAGER, "delete", "", "pods"): "with KAI a pod that was let through and whose capacity is lost",
+    (MANAGER, "delete", "", "pods"): "its capacity is lost (KAI), or it was born with an older claim (Kueue)",
     (MANAGER, "get", "apps", "deployments"): "whether an end is a removal: with KAI held by unit tests",
     (WEBHOOKS, "patch", "", "secrets"): _CERTIFICATE,
     (MANAGER, "patch", "events.k8s.io", "events"): "news that is told again counts on in its Event",

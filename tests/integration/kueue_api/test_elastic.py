@@ -35,7 +35,7 @@ def test_each_growth_is_gated_as_its_own_gang_and_a_failed_one_touches_nothing(w
         assert _count(failed) == 2, "what runs is not bought again"
         wait_for("its new pods are there", lambda: len(_uids(world)) == 4)
         world.answer(failed, "Failed")
-        wait_for("it is told", lambda: "cannot grow yet" in world.entry(_NAME).get("message", ""))
+        wait_for("it is told", lambda: "GrowthReleased" in _events(world))
         assert _released(world) == {first["metadata"]["name"]: 1}
         assert running <= _uids(world)
         assert _is_up(world)
@@ -77,8 +77,7 @@ def test_a_growth_that_is_taken_back_gives_its_request_back(world: World) -> Non
         apply(world.plane, _cluster())
         first = _asked(world)
         world.provision(first)
-        world.wait_until_runs(_NAME)
-        wait_for("its templates hold no claim", lambda: not _claims(world))
+        wait_for("its worker may be scheduled", lambda: _released(world) == {first["metadata"]["name"]: 1})
         _scale(world, 2)
         _asked(world, but=first)
         wait_for("its pods are there", lambda: len(_uids(world)) == 3)
@@ -86,6 +85,36 @@ def test_a_growth_that_is_taken_back_gives_its_request_back(world: World) -> Non
         wait_for("only the first is left", lambda: _live(world) == {_uid(first)})
         world.wait_until_runs(_NAME)
         assert _is_up(world)
+
+
+def test_a_growth_within_seconds_of_the_start_gets_a_node_for_every_pod(world: World) -> None:
+    """The first slice is replaced while it is being admitted and started: whatever it came to counts."""
+    with world.kuberay(), world.manager():
+        apply(world.plane, _cluster())
+        first = _asked(world)
+        world.provision(first)
+        _scale(world, 3)
+        second = _asked(world, but=first)
+        world.provision(second)
+        asked = {each["metadata"]["name"]: _count(each) for each in (first, second)}
+
+        def settled() -> bool:
+            # What it asked for while the first slice was not finished yet may be asked for anew.
+            for each in world.asked(_NAME):
+                if each["metadata"]["name"] not in asked:
+                    asked[each["metadata"]["name"]] = _count(each)
+                    world.provision(each)
+            return sum(_released(world).values()) == 3
+
+        wait_for("all three may be scheduled", settled)
+        assert all(pods <= asked[name] for name, pods in _released(world).items()), "a pod without a node"
+        assert _is_up(world)
+
+
+def _events(world: World) -> set[str]:
+    """The reasons of the Events about the cluster."""
+    found = world.items(f"/apis/events.k8s.io/v1/namespaces/{TEAM}/events")
+    return {each["reason"] for each in found if each["regarding"]["name"] == _NAME}
 
 
 def _cluster() -> dict[str, Any]:

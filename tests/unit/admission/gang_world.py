@@ -204,10 +204,11 @@ class World:
         seen = dataclasses.replace(
             mine, others=others, nodes=tuple(self.nodes.values()), pods=tuple(self.pods.values())
         )
-        return dataclasses.replace(seen, lacks_pods=seen.runs and not self._is_settled(seen))
+        stands = seen.runs or (seen.is_growth and seen.is_gathering)
+        return dataclasses.replace(seen, lacks_pods=stands and not self._is_settled(seen))
 
     def _is_settled(self, seen: Situation) -> bool:
-        return is_settled(seen.gang, seen.carried, nodes=seen.nodes, pods=seen.pods, ended=seen.ended)
+        return is_settled(seen.standing, seen.carried, nodes=seen.nodes, pods=seen.pods, ended=seen.ended)
 
     def _plain(self, name: str) -> Situation:
         uid = self.workloads[name].metadata.uid

@@ -9,7 +9,7 @@ from controller.admission.machine import decide
 from controller.admission.steering import avoided
 from controller.gangs.objects import Affinity, NodeAffinity, NodeSelector, NodeSelectorTerm, Requirement
 from controller.gangs.retry import TRIES
-from model.gangpolicy import OnStockOut
+from model.gangpolicy import GangPolicy, OnStockOut
 from model.names import AVOID_ANNOTATION, POOL_LABEL
 from tests.unit.admission.gang_world import POLICY, World
 
@@ -35,8 +35,8 @@ def pool_of(world: World) -> list[str]:
     return [request.metadata.annotations["pool"] for request in world.requests.values()]
 
 
-def a_world(**settings: object) -> World:
-    world = World(**{"policy": MOVING, "queue_flavors": (("cpu",), ("l4", "h100")), **settings})  # type: ignore[arg-type]
+def a_world(policy: GangPolicy = MOVING) -> World:
+    world = World(policy=policy, queue_flavors=(("cpu",), ("l4", "h100")))
     world.submit("a", PLAIN)
     return world
 
@@ -72,7 +72,7 @@ def test_after_the_last_flavor_it_waits_and_begins_with_the_first_again() -> Non
 
 
 def test_without_the_word_in_the_policy_it_waits_for_its_pool() -> None:
-    world = a_world(policy=POLICY)
+    world = a_world(POLICY)
     stocked_out(world)
     assert not world.workloads["a"].spec.active
     assert AVOID_ANNOTATION not in world.workloads["a"].metadata.annotations
@@ -97,7 +97,7 @@ def test_a_job_that_names_its_pool_or_its_nodes_stays_there() -> None:
 
 def test_a_flavor_whose_pool_is_too_small_is_no_way_out() -> None:
     small = tuple(dataclasses.replace(f, max_nodes=1) if f.name == "h100" else f for f in MOVING.flavors)
-    world = a_world(policy=dataclasses.replace(MOVING, flavors=small))
+    world = a_world(dataclasses.replace(MOVING, flavors=small))
     world.workloads.clear()
     world.submit("a", {"main": ("l4", 2)})
     stocked_out(world)

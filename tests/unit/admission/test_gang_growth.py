@@ -2,22 +2,25 @@
 
 import dataclasses
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import timedelta
 
 import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.admission.actions import Decision, Note, SetEntry, State, StepOut, Unclaim
+from controller.admission.actions import Count, Decision, Note, SetEntry, State, StepOut, Unclaim
 from controller.admission.clusters import CLAIMS, unclaimed
+from controller.admission.identity import attempt
 from controller.admission.machine import decide
 from controller.admission.objects import EvictionCount, SchedulingStats, Workload
-from controller.admission.situation import Situation
-from controller.admission.slices import ELASTIC, REPLACES, granted, is_stood_on
+from controller.admission.situation import Part, Situation
+from controller.admission.slices import ELASTIC, REPLACES, Base, base, is_stood_on
 from controller.gangs.actions import CreateRequest, Delete, Tell
+from controller.gangs.promises import Claim
 from controller.gangs.retry import history
 from controller.kube.resource import Key
-from model.names import CONSUME_ANNOTATION, GKE_LEASE_LABEL
+from model.names import CONSUME_ANNOTATION, GKE_LEASE_LABEL, RUNS_ANNOTATION, UNCLAIMED_ANNOTATION
 from tests.unit.admission.gang_world import START, World, with_condition, workload
 
 replace = msgspec.structs.replace
@@ -40,6 +43,11 @@ def a_slice(
     return made
 
 
+def noted(made: Workload, notes: dict[str, str]) -> Workload:
+    meta = made.metadata
+    return replace(made, metadata=replace(meta, annotations={**meta.annotations, **notes}))
+
+
 def among(*slices: Workload) -> Mapping[Key, Workload]:
     return {each.key: each for each in slices}
 
@@ -54,9 +62,24 @@ def test_what_the_last_admitted_slice_has_is_not_asked_for_again() -> None:
     given_up = a_slice("two", 2, before="one", finished=True)
     third = a_slice("three", 4, before="two")
     find = among(first, given_up, third).get
-    assert granted(first, find) == {}
-    assert granted(given_up, find) == {"head": 1, "main": 1}
-    assert granted(third, find) == {"head": 1, "main": 1}
+    assert base(first, find).runs == {}
+    assert base(given_up, find).runs == {"head": 1, "main": 1}
+    assert base(third, find).runs == {"head": 1, "main": 1}
+
+
+def test_what_runs_is_known_once_the_slice_before_is_over_and_all_its_pods_were_seen_free() -> None:
+    first, second = a_slice("one", 1, admitted=True), a_slice("two", 2, before="one")
+    early = base(second, among(first).get)
+    assert (early.is_open, early.is_uncounted) == (True, True)
+    over = conditioned(first, "Finished", "True")
+    assert (base(second, among(over).get).is_open, base(second, among(over).get).is_uncounted) == (
+        False,
+        True,
+    )
+    stood = noted(over, {UNCLAIMED_ANNOTATION: attempt(over)})
+    assert base(second, among(stood).get) == Base(runs={"head": 1, "main": 1})
+    looked = noted(second, {RUNS_ANNOTATION: "head=1"})
+    assert base(looked, among(over).get) == Base(runs={"head": 1})
 
 
 def test_after_an_eviction_everything_is_asked_for() -> None:
@@ -64,9 +87,9 @@ def test_after_an_eviction_everything_is_asked_for() -> None:
     second = a_slice("two", 2, before="one")
     stats = SchedulingStats(evictions=(EvictionCount(count=1),))
     evicted = replace(second, status=replace(second.status, scheduling_stats=stats))
-    assert granted(evicted, among(first, evicted).get) == {}
+    assert base(evicted, among(first, evicted).get).runs == {}
     told = conditioned(second, "Evicted", "False")
-    assert granted(told, among(first, told).get) == {}
+    assert base(told, among(first, told).get).runs == {}
 
 
 def test_a_replaced_slice_is_kept_while_a_later_one_lives() -> None:
@@ -91,23 +114,27 @@ def test_a_ring_of_slices_ends(ring: list[str]) -> None:
         )
     )
     for each in slices.values():
-        granted(each, slices.get)
+        base(each, slices.get)
         assert not is_stood_on(each, lambda key: later(slices, key))
+
+
+@dataclass
+class Growing(World):
+    """Every slice comes upon a head and `has` workers."""
+
+    has: int = 1
+
+    def _plain(self, name: str) -> Situation:
+        return dataclasses.replace(super()._plain(name), base=Base(runs={"head": 1, "main": self.has}))
 
 
 def growing(count: int = 3, has: int = 1, stock: int = 0) -> World:
     """A slice with quota whose gang has some of its pods."""
-    world = World(stock={"l4": stock}, runtime=timedelta(days=30))
+    world = Growing(stock={"l4": stock}, runtime=timedelta(days=30), has=has)
     world.submit("a", {"head": ("cpu", 1), "main": ("l4", count)})
     notes = {ELASTIC: "true"}
     meta = replace(world.workloads["a"].metadata, annotations=notes)
     world.workloads["a"] = replace(world.workloads["a"], metadata=meta)
-    plain = world._plain
-
-    def with_slices(name: str) -> Situation:
-        return dataclasses.replace(plain(name), granted={"head": 1, "main": has})
-
-    world._plain = with_slices  # type: ignore[method-assign]
     world.kueue()
     return world
 
@@ -171,6 +198,30 @@ def test_a_growth_that_can_never_be_had_stays_and_says_what_helps() -> None:
     entry = world.workloads["a"].entry("gang")
     assert entry is not None
     assert "Fix: ask for fewer replicas" in entry.message
+
+
+def test_a_growth_waits_until_the_slice_before_is_over_and_its_pods_are_counted() -> None:
+    world = growing()
+    now = world.situation("a")
+    early = dataclasses.replace(now, base=Base(runs={"main": 1}, is_open=True, is_uncounted=True))
+    assert not [action for action in decide(early).actions if isinstance(action, CreateRequest | Count)]
+    assert decide(early).wake is not None
+    unseen = dataclasses.replace(now, base=Base(runs={"main": 1}, is_uncounted=True))
+    assert decide(unseen).actions == (Count(),)
+
+
+def test_pods_that_do_not_grow_keep_their_claim_and_are_made_anew_with_it() -> None:
+    world = growing(count=1, has=1)
+    claim = Claim(pod_set="main", annotations={CONSUME_ANNOTATION: "first"}, node_selector={"lease": "one"})
+    stands = dataclasses.replace(world.situation("a"), beneath=(Part(claims={"main": claim}),))
+    (entry,) = (action for action in decide(stands).actions if isinstance(action, SetEntry))
+    assert entry.state is State.READY
+    (update,) = entry.updates
+    assert (update.name, update.annotations, update.node_selector) == (
+        "main",
+        {CONSUME_ANNOTATION: "first"},
+        {"lease": "one"},
+    )
 
 
 def test_a_growth_that_is_taken_back_is_ready_at_once() -> None:

@@ -128,9 +128,12 @@ def test_a_first_try_in_the_far_future_counts_as_now() -> None:
 def test_there_is_no_try_after_the_deadline() -> None:
     policy = RetryPolicy(deadline=timedelta(minutes=5), jitter_percent=0)
     past = History(tries=3, first_try=START)
-    arguments = {"uid": "u", "began": START, "failure": "x", "policy": policy}
-    assert next_try(past, now=START + timedelta(minutes=6), **arguments) is None  # type: ignore[arg-type]
-    assert next_try(History(), now=START, **arguments) is not None  # type: ignore[arg-type]
+
+    def after(past: History, now: datetime) -> History | None:
+        return next_try(past, uid="u", began=START, failure="x", now=now, policy=policy)
+
+    assert after(past, START + timedelta(minutes=6)) is None
+    assert after(History(), START) is not None
 
 
 def test_a_class_that_takes_several_pod_sets_gets_one_request_a_pool() -> None:

@@ -1,5 +1,6 @@
 """A gang that runs: its nodes, its lease, and when it queues again as a whole."""
 
+import dataclasses
 from datetime import timedelta
 
 import msgspec
@@ -8,6 +9,7 @@ import pytest
 from controller.admission.actions import State
 from controller.admission.machine import decide
 from controller.admission.objects import ReclaimablePod
+from controller.admission.situation import LATEST
 from controller.gangs.lease import first_end, lease_end
 from model.gangpolicy import GangPolicy
 from model.names import CHECK_CAPACITY_CLASS, LEASE_ENDS_ANNOTATION, NODES_MISSING_ANNOTATION
@@ -18,8 +20,8 @@ MINUTE = timedelta(minutes=1)
 PAIR = {"main": ("l4", 2)}
 
 
-def running(pieces: dict[str, tuple[str, int]] = PAIR, **settings: object) -> World:
-    world = World(stock={"l4": 4, "h100": 4}, runtime=timedelta(days=30), **settings)  # type: ignore[arg-type]
+def running(pieces: dict[str, tuple[str, int]] = PAIR, *, policy: GangPolicy = POLICY) -> World:
+    world = World(stock={"l4": 4, "h100": 4}, runtime=timedelta(days=30), policy=policy)
     world.submit("a", pieces)
     for _ in range(3):
         world.tick()
@@ -119,6 +121,18 @@ def test_without_a_grace_lost_nodes_are_left_to_others() -> None:
     world.now += timedelta(hours=1)
     world.settle()
     assert world.writes == before
+
+
+def test_a_gang_on_shared_nodes_that_nobody_has_seen_is_looked_at_after_the_grace_and_for_a_while() -> None:
+    world = running()
+    unseen = dataclasses.replace(world.situation("a"), is_unseen=True, lacks_pods=False)
+    admitted = unseen.workload.status.since("Admitted")
+    assert admitted is not None
+    due = admitted + POLICY.node_loss_grace
+    assert not unseen.is_overdue
+    assert decide(unseen).wake == due
+    assert dataclasses.replace(unseen, now=due).is_overdue
+    assert not dataclasses.replace(unseen, now=due + LATEST).is_overdue, "later it is Kueue's to end"
 
 
 def leased(seconds: int) -> GangPolicy:

@@ -1,5 +1,6 @@
 """Verification never finds more room than there is."""
 
+from collections.abc import Sequence
 from dataclasses import replace as changed
 from fractions import Fraction
 
@@ -12,6 +13,7 @@ from controller.admission.podsets import flavored
 from controller.gangs.demand import PodNeeds, pod_amounts
 from controller.gangs.objects import (
     Container,
+    Node,
     NodeSelectorTerm,
     Pod,
     PodSpec,
@@ -41,8 +43,10 @@ def pod(node_name: str, *, gpus: int = 1, phase: str = "Running") -> Pod:
     return Pod(metadata=ObjectMeta(name=f"p-{node_name}"), spec=spec, status=PodStatus(phase=phase))
 
 
-def placed(count: int, nodes: list, **rest: object) -> int:  # type: ignore[type-arg]  # nodes of any kind
-    (room,) = verify([wanted(count)], nodes=nodes, pods=rest.pop("pods", ()), **rest)  # type: ignore[arg-type]
+def placed(
+    count: int, nodes: Sequence[Node], *, pods: Sequence[Pod] = (), claims: Sequence[Wanted] = ()
+) -> int:
+    (room,) = verify([wanted(count)], nodes=nodes, pods=pods, claims=claims)
     return room.placed
 
 
@@ -76,7 +80,7 @@ def test_claims_that_are_alike_take_as_much_together_as_one_by_one() -> None:
     ],
     ids=["not ready", "cordoned", "another pool", "tainted"],
 )
-def test_a_node_that_does_not_fit_is_no_room(unfit: object) -> None:
+def test_a_node_that_does_not_fit_is_no_room(unfit: Node) -> None:
     assert placed(1, [unfit]) == 0
     assert placed(1, [unfit, node("n1", "l4")]) == 1
 

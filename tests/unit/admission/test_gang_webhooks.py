@@ -48,7 +48,8 @@ def ask(kind: str, obj: dict[str, Any], *, operation: Operation = "CREATE") -> V
     webhook = next(item for item in reviews.listed() if item.path == f"/validate-{kind}")
     request = Request(uid="u", operation=operation, object=msgspec.Raw(json.dumps(obj).encode()))
     review: Any = webhook.review
-    return review(question(request, webhook.type))  # type: ignore[no-any-return]
+    verdict: Verdict = review(question(request, webhook.type))
+    return verdict
 
 
 def test_an_ordinary_job_passes() -> None:

@@ -16,13 +16,16 @@ from model.render.tenancy.policies.pods import pods
 from model.render.tenancy.policies.protected import namespaces, protected
 from model.render.tenancy.policies.ray import ray
 from model.render.tenancy.policies.work import work
-from model.stack import Stack
+from model.stack import Scheduler, Stack
 from model.tenancy import TenancyMode
 
 
 def policies(stack: Stack) -> list[list[Manifest]]:
     """Every policy, each with its binding. What holds our own controller is enforced in every mode."""
-    found = [controller(holds=gang.holds(stack), steers=gang.steers(stack)).manifests(TenancyMode.ENFORCE)]
+    of_ours = controller(
+        holds=gang.holds(stack), steers=gang.steers(stack), has_slices=stack.scheduler is Scheduler.KUEUE
+    )
+    found = [of_ours.manifests(TenancyMode.ENFORCE)]
     if stack.tenancy.mode is not TenancyMode.OFF:
         ours = (work(stack), ray(stack), pods(stack), protected(), namespaces())
         found += [policy.manifests(stack.tenancy.mode) for policy in ours]

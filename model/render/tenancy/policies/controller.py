@@ -2,12 +2,14 @@
 
 Whoever may write the status of Workloads could admit anything. Decides that our accounts change no check but
 ours, nothing else of the status, nothing of a Workload's spec but whether it is active, and touch only
-requests, templates and placeholder pods that are ours by name.
+requests, templates and placeholder pods that are ours by name, and pods of elastic gangs that Kueue has not
+let start.
 """
 
 from typing import Final
 
 from model import names
+from model.ray_upgrades import ELASTIC
 from model.render.tenancy.policies.policy import Kinds, Policy, Rule
 from model.render.tenancy.policies.who import OURS
 
@@ -24,12 +26,18 @@ _STEERED: Final = (
     "new.template.spec.all(field, field == 'affinity' || "
     "(field in old.template.spec && old.template.spec[field] == new.template.spec[field]))))"
 )
+# Kueue's gate has the name of the annotation that makes a job elastic (ElasticJobSchedulingGate of 0.19.2).
+_NEVER_STARTED: Final = (
+    "request.resource.resource == 'pods' && request.operation == 'DELETE' && "
+    f"oldObject.spec.?schedulingGates.orValue([]).exists(gate, gate.name == '{ELASTIC}')"
+)
 _STATUS: Final = "request.?subResource.orValue('') == 'status'"
 
 
-def controller(*, holds: bool = False, steers: bool = False) -> Policy:
+def controller(*, holds: bool = False, steers: bool = False, has_slices: bool = False) -> Policy:
     """`holds`: it may make pods that keep nodes, and those are held to their name too. `steers`: it may
-    change the affinity of a Workload's PodSets, which Kueue chooses flavors by.
+    change the affinity of a Workload's PodSets, which Kueue chooses flavors by. `has_slices`: elastic gangs
+    come in Kueue's slices, and a pod of one that can never start is deleted.
     """
     return Policy(
         name="muster-controller",
@@ -43,7 +51,8 @@ def controller(*, holds: bool = False, steers: bool = False) -> Policy:
                 operations=("CREATE", "UPDATE", "DELETE"),
             ),
             Kinds(group="", resources=("podtemplates",), operations=("CREATE", "UPDATE", "DELETE")),
-            *([Kinds(group="", resources=("pods",), operations=("CREATE", "DELETE"))] if holds else []),
+            *([Kinds(group="", resources=("pods",), operations=("CREATE",))] if holds else []),
+            *([Kinds(group="", resources=("pods",), operations=("DELETE",))] if holds or has_slices else []),
         ),
         unless=(("another", f"!({OURS})"),),
         everywhere=True,
@@ -93,7 +102,8 @@ def _spec(*, steers: bool) -> Rule:
 
 def _names() -> Rule:
     return Rule(
-        holds=f"request.resource.resource == 'workloads' || request.name.startsWith('{OWN_PREFIX}')",
+        holds=f"request.resource.resource == 'workloads' || request.name.startsWith('{OWN_PREFIX}') || "
+        f"({_NEVER_STARTED})",
         says="'this account writes requests, templates and pods of its own, whose names begin with "
-        f"{OWN_PREFIX}'",
+        f"{OWN_PREFIX}, and deletes pods of elastic gangs that were never let start'",
     )

@@ -1,0 +1,75 @@
+"""An elastic gang stands on the capacity of every growth that it came by, also while it asks for more."""
+
+import pytest
+
+from controller.admission.actions import State
+from controller.gangs.actions import Tell
+from tests.unit.admission.elastic_world import STEPS, Elastic
+from tests.unit.admission.gang_world import CHECK, POLICY
+
+
+def in_calm(world: Elastic) -> None:
+    for _ in range(6):
+        for name in STEPS:
+            getattr(world, name)()
+
+
+def a_part_and_its_growth(*, grown: bool) -> tuple[Elastic, str]:
+    """One worker runs and two more are asked for, or run as well; and the request of the first."""
+    world = Elastic(stock={"l4": 20})
+    in_calm(world)
+    (first,) = world.requests
+    world.stock = {"l4": 20 if grown else 0}
+    world.scale(3)
+    in_calm(world)
+    assert len(world.pods) == (3 if grown else 1)
+    assert len(world.requests) == 2, "the growth has one of its own"
+    return world, first
+
+
+def newest(world: Elastic) -> tuple[State, str]:
+    entry = world.slices()[-1].entry(CHECK)
+    assert entry is not None
+    return State(entry.state), entry.message
+
+
+def last(world: Elastic) -> Tell:
+    return world.told[-1]
+
+
+@pytest.mark.parametrize("grown", [False, True])
+def test_a_revoked_request_of_the_first_part_ends_the_whole(grown: bool) -> None:
+    world, first = a_part_and_its_growth(grown=grown)
+    world.answer(first, "CapacityRevoked", "Revoked")
+    world.settle()
+    state, message = newest(world)
+    assert state is State.RETRY
+    assert message.endswith("the gang queues again")
+    assert last(world).reason == "CapacityRevoked"
+
+
+@pytest.mark.parametrize("grown", [False, True])
+def test_a_lost_node_of_the_first_part_ends_the_whole_after_the_grace(grown: bool) -> None:
+    world, first = a_part_and_its_growth(grown=grown)
+    held = next(pod for pod in world.pods.values() if first in pod.metadata.annotations.values())
+    del world.nodes[held.spec.node_name]
+    world.settle()
+    assert last(world).reason == "NodesMissing"
+    assert newest(world)[0] is not State.RETRY, "it may come back"
+    world.now += POLICY.node_loss_grace
+    world.settle()
+    assert newest(world)[0] is State.RETRY
+    assert last(world).reason == "NodesLost"
+
+
+def test_a_node_that_comes_back_lets_the_growth_go_on() -> None:
+    world, first = a_part_and_its_growth(grown=False)
+    held = next(pod for pod in world.pods.values() if first in pod.metadata.annotations.values())
+    lost = world.nodes.pop(held.spec.node_name)
+    world.settle()
+    world.nodes[lost.metadata.name] = lost
+    world.settle()
+    assert last(world).reason == "NodesBack"
+    world.stock = {"l4": 20}
+    in_calm(world)
+    assert len(world.pods) == 3
