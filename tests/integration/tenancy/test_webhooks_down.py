@@ -57,7 +57,7 @@ def test_the_system_its_nodes_and_other_namespaces_are_not_asked(down: World) ->
 def test_kueue_and_kuberay_go_on_with_what_was_reviewed(down: World) -> None:
     assert down.controllers["kueue"].create(named(WORKLOAD, "while-down")).is_allowed
     assert down.controllers["kuberay"].create(pod(1, owner=owner("RayCluster", "ray.io/v1"))).is_allowed
-    made = named(works.ray_cluster(suspend=False), "train-x2")
+    made = named(works.ray_cluster(suspend=False), "train-x3")
     made["metadata"] |= {"labels": {}, "ownerReferences": [owner("RayJob", "ray.io/v1", "train")]}
     answer = down.controllers["kuberay"].create(made)
     assert answer.is_allowed, answer.message
