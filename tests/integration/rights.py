@@ -6,7 +6,7 @@ compared with it to test_rights.py.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -36,12 +36,13 @@ _POLICY: Final = {
 }
 # As some distributions have it: who names an owner whose deletion that blocks needs rights on the owner.
 STRICT_OWNERS: Final = "--enable-admission-plugins=OwnerReferencesPermissionEnforcement"
+_LOG: Final = "rights.log"
 _logs: Final[dict[Scheduler, list[Path]]] = {scheduler: [] for scheduler in Scheduler}
 
 
 def audited(folder: Path, *schedulers: Scheduler) -> tuple[str, ...]:
     """Flags of an API server on which our programs live as with these schedulers: their calls count."""
-    policy, log = folder / "rights-policy.yaml", folder / "rights.log"
+    policy, log = folder / "rights-policy.yaml", folder / _LOG
     policy.write_text(yaml.safe_dump(_POLICY))
     for scheduler in schedulers:
         _logs[scheduler].append(log)
@@ -51,7 +52,14 @@ def audited(folder: Path, *schedulers: Scheduler) -> tuple[str, ...]:
 def used(scheduler: Scheduler) -> frozenset[Right]:
     """The rights without which a call of this run would have been refused."""
     written = (log for log in _logs[scheduler] if log.exists())
-    return frozenset(right for log in written for right in _allowed(log.read_bytes().splitlines()))
+    return frozenset(right for log in written for right in _decided("allow", log))
+
+
+def forbidden(folder: Path) -> list[Right]:
+    """What our programs asked of this API server and had no right to. Refusals of webhooks, which are 403 as
+    well, are none.
+    """
+    return [*_decided("forbid", folder / _LOG)]
 
 
 def granted(scheduler: Scheduler) -> frozenset[Right]:
@@ -71,11 +79,12 @@ def _of(account: str, rule: gang_authority.Rule) -> Iterator[Right]:
                 yield account, verb, group, resource
 
 
-def _allowed(lines: Iterable[bytes]) -> Iterator[Right]:
-    for line in lines:
+def _decided(decision: str, log: Path) -> Iterator[Right]:
+    # What stands after the last end of a line is still being written.
+    for line in log.read_bytes().split(b"\n")[:-1]:
         event: dict[str, Any] = msgspec.json.decode(line)
         about = event.get("objectRef")
-        if about and event.get("annotations", {}).get("authorization.k8s.io/decision") == "allow":
+        if about and event.get("annotations", {}).get("authorization.k8s.io/decision") == decision:
             account = event["user"]["username"].removeprefix(_USER)
             resource = "/".join(part for part in (about["resource"], about.get("subresource")) if part)
             yield account, event["verb"], about.get("apiGroup", ""), resource

@@ -25,8 +25,9 @@ from localplane.bare.process import Process, free_port
 from model import names
 from model.render import gang, queuetree
 from model.stack import Stack
-from tests.integration.accounts import account_kubeconfig, refused
+from tests.integration.accounts import account_kubeconfig
 from tests.integration.kueue_api.objects import apply, wait_for
+from tests.integration.rights import forbidden
 from tests.unit.model.kueue_files import rendered
 
 Object = dict[str, Any]
@@ -89,7 +90,7 @@ class World:
             if wait:
                 wait_for("our check is active", lambda: self.is_active(names.ADMISSION_CHECK))
             yield process
-            assert refused(health) == [], "its account lacks a right"
+            assert forbidden(self.plane.folder) == [], "its account lacks a right"
         finally:
             process.kill()
 
