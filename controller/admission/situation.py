@@ -127,10 +127,17 @@ class Situation(Attempt):
 
     @property
     def _is_told(self) -> bool:
-        """Where each of its PodSets may run. Not to be named is not to ask for nothing."""
-        admission = self.workload.status.admission
-        told = {each.name for each in admission.pod_set_assignments} if admission else set()
-        return admission is not None and all(each.name in told for each in self.workload.spec.pod_sets)
+        """Where each of its PodSets may run. Not to be named is not to ask for nothing, nor is a flavor that
+        nobody has made.
+        """
+        admission, policy = self.workload.status.admission, self.policy or GangPolicy()
+        if admission is None:
+            return False
+        told = {each.name: each.flavors.values() for each in admission.pod_set_assignments}
+        return all(
+            each.name in told and all(name in self.flavors or policy.flavor(name) for name in told[each.name])
+            for each in self.workload.spec.pod_sets
+        )
 
     @property
     def wants_back(self) -> bool:

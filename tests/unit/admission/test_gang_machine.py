@@ -186,13 +186,14 @@ def test_a_late_sibling_that_was_asked_for_last_releases_the_gang_before_the_boo
     assert world.workloads["a"].metadata.annotations[TRIES] == "1"
 
 
-def test_an_admission_that_leaves_a_pod_set_out_lets_nothing_start() -> None:
-    """As somebody may forge it: what it does not name has not asked for nothing."""
+@pytest.mark.parametrize("forged", [{"ghost": ("l4", 1)}, {"main": ("nobodys", 1)}])
+def test_an_admission_that_does_not_say_where_lets_nothing_start(forged: dict[str, tuple[str, int]]) -> None:
+    """As somebody may write it: a PodSet that is left out, or a flavor that is not there."""
     world = World()
     world.submit("a", PLAIN)
     world.kueue()
     held = world.workloads["a"]
-    status = msgspec.structs.replace(held.status, admission=assignment({"ghost": ("l4", 1)}))
+    status = msgspec.structs.replace(held.status, admission=assignment(forged))
     world.workloads["a"] = msgspec.structs.replace(held, status=status)
     assert not decide(world.situation("a")).actions
 
