@@ -18,10 +18,7 @@ from tests.e2e.handed import on_plane
 from tests.e2e.plane import Muster
 from tests.e2e.recorder import version
 
-pytestmark = [
-    pytest.mark.last(2),
-    pytest.mark.skipif("MUSTER_WHOLE" not in os.environ, reason="minutes a stack: set MUSTER_WHOLE=1"),
-]
+pytestmark = pytest.mark.last(2)
 TEAM = "vision"
 PROGRAM = "gang-train"
 
@@ -60,6 +57,7 @@ def test_on_gke_a_ray_job_over_two_queued_pools_starts_whole_and_ends_succeeded(
         emptied.wait("its nodes are given back", lambda: not emptied.gpu_nodes(), seconds=360)
 
 
+@pytest.mark.skipif("MUSTER_WHOLE" not in os.environ, reason="minutes more: set MUSTER_WHOLE=1")
 def test_on_eks_a_gang_of_two_shapes_waits_for_nodes_that_come_after_the_promise(
     emptied: Muster, tmp_path: Path
 ) -> None:

@@ -12,6 +12,7 @@ import yaml
 
 from localplane.bare import ControlPlane
 from model import names
+from model.stack import Scheduler
 from preview.__main__ import main
 from preview.snapshot import PodSet, Snapshot, State, Toleration, Workload, dump
 from preview.whatif import rights
@@ -92,7 +93,7 @@ _WORK = [
 
 
 def _ask(folder: Path, base: Path, head: Path, work: list[Workload], *more: str) -> dict[str, Any]:
-    snapshot = Snapshot(taken=_TAKEN, scheduler="kueue", queues=(), workloads=tuple(work))  # type: ignore[arg-type]
+    snapshot = Snapshot(taken=_TAKEN, scheduler=Scheduler.KUEUE, queues=(), workloads=tuple(work))
     (folder / "snapshot.json").write_text(dump(snapshot))
     command = [
         "what-if",
