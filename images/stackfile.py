@@ -13,8 +13,10 @@ from typing import Final
 KEY: Final = "muster:image"
 _LINE: Final = re.compile(rf"^(?P<indent>[ \t]+){KEY}:[^\n]*$", re.MULTILINE)
 # A mapping in block style: one in braces is left to its writer.
-_IMAGES: Final = re.compile(r"^(?P<indent>[ \t]+)muster:images:[ \t]*(?:#[^\n]*)?$", re.MULTILINE)
-_CHARTS: Final = re.compile(r"^(?P<indent>[ \t]+)muster:charts:[ \t]*(?:#[^\n]*)?$", re.MULTILINE)
+_SECTIONS: Final = {
+    kind: re.compile(rf"^(?P<indent>[ \t]+)muster:{kind}:[ \t]*(?:#[^\n]*)?$", re.MULTILINE)
+    for kind in ("images", "charts")
+}
 _CONFIG: Final = re.compile(r"^config:[ \t]*(?:#[^\n]*)?$", re.MULTILINE)
 
 
@@ -49,30 +51,16 @@ def with_image(text: str, reference: str, *, source: str) -> str:
 
 def with_pins(text: str, references: Mapping[str, str], *, source: str) -> str:
     """The text of a stack file with these images, by name, in its `muster:images`."""
-    section = _IMAGES.search(text)
-    if section is None and "muster:images:" in text:
-        lines = ", ".join(f"{name}: {reference}" for name, reference in references.items())
-        raise Unwritable(f"{source} has its images in braces; write these among them yourself: {lines}")
-    if section is None:
-        section = _CONFIG.search(text)
-        if section is None:
-            raise Unwritable(f"{source} has no line `config:`; its images belong below one.")
-        indent, before = "    ", f"{section[0]}\n  muster:images:"
-    else:
-        indent, before = section["indent"] * 2, section[0]
-    return _inserted(text, section, before, references, indent=indent)
+    section, is_there = _section(text, "images", "write these among them yourself", references, source=source)
+    if not is_there:
+        return _inserted(text, section, f"{section[0]}\n  muster:images:", references, indent=" " * 4)
+    return _inserted(text, section, section[0], references, indent=section["indent"] * 2)
 
 
 def with_charts(text: str, digests: Mapping[str, str], *, source: str) -> str:
     """The text of a stack file with these digests, by chart, in its `muster:charts.digests`."""
-    section = _CHARTS.search(text)
-    if section is None and "muster:charts:" in text:
-        lines = ", ".join(f"{name}: {digest}" for name, digest in digests.items())
-        raise Unwritable(f"{source} has its charts in braces; write these as their `digests`: {lines}")
-    if section is None:
-        section = _CONFIG.search(text)
-        if section is None:
-            raise Unwritable(f"{source} has no line `config:`; its charts belong below one.")
+    section, is_there = _section(text, "charts", "write these as their `digests`", digests, source=source)
+    if not is_there:
         begun = f"{section[0]}\n  muster:charts:\n    digests:"
         return _inserted(text, section, begun, digests, indent=" " * 6)
     indent = section["indent"]
@@ -80,6 +68,20 @@ def with_charts(text: str, digests: Mapping[str, str], *, source: str) -> str:
     if (there := own.search(text, section.end())) is not None:
         return _inserted(text, there, there[0], digests, indent=indent * 3)
     return _inserted(text, section, f"{section[0]}\n{indent * 2}digests:", digests, indent=indent * 3)
+
+
+def _section(
+    text: str, kind: str, fix: str, entries: Mapping[str, str], *, source: str
+) -> tuple[re.Match[str], bool]:
+    """The line of `muster:<kind>` and True, or else the line below which it belongs and False."""
+    if (found := _SECTIONS[kind].search(text)) is not None:
+        return found, True
+    if f"muster:{kind}:" in text:
+        lines = ", ".join(f"{name}: {entry}" for name, entry in entries.items())
+        raise Unwritable(f"{source} has its {kind} in braces; {fix}: {lines}")
+    if (found := _CONFIG.search(text)) is not None:
+        return found, False
+    raise Unwritable(f"{source} has no line `config:`; its {kind} belong below one.")
 
 
 def _inserted(
