@@ -5,6 +5,8 @@ webhooks, which say it where nothing is said. Read in KubeRay 1.6.2 (ray-operato
 rayservice_controller.go, raycluster_controller.go, utils/validation.go) and run in
 tests/integration/kueue_api/test_ray_service.py. With KAI every pod of a second cluster waits behind its own
 gate, and KubeRay may do as it likes.
+
+The preview does not ask: it reads stack files, and Ray's own objects stand in none.
 """
 
 from collections.abc import Iterator

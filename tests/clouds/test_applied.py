@@ -20,7 +20,7 @@ from tests.clouds.cluster import Standing, standing
 from tests.clouds.engine import ROOT, Workspace, checkout, workspace
 from tests.clouds.stack_files import SHIPPED, completed, edited
 from tests.clouds.standin.serve import Clouds
-from tests.faults.waiting import eventually
+from tests.waiting import eventually
 
 _QUEUES: Final = {
     Scheduler.KUEUE: "/apis/kueue.x-k8s.io/v1beta2/clusterqueues",

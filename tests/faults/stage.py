@@ -15,7 +15,7 @@ from tests.faults.breaks import Calm
 from tests.faults.managers import Manager
 from tests.faults.plane import KUEUE, PROVISIONING, Plane, items, tail
 from tests.faults.proxy import Proxy
-from tests.faults.waiting import eventually
+from tests.waiting import eventually
 
 _NUMBERS: Final = itertools.count()
 _KINDS: Final = (

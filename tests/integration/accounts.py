@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import urllib.request
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
 import pulumi_kubernetes as kubernetes
 import yaml
-from prometheus_client.parser import text_string_to_metric_families
 
 from components.bundle import BundleProvider
 from components.footprint import footprint
@@ -33,20 +31,6 @@ def account_kubeconfig(plane: ControlPlane, account: str) -> Path:
     written = plane.kubeconfig(plane.call("POST", path, body)["status"]["token"], name=account)
     written.write_text(json.dumps(yaml.safe_load(written.read_text())))
     return written
-
-
-def refused(health: int) -> list[str]:
-    """The calls of the program with this health port that were refused for want of a right, by verb. One that
-    has ended cannot be asked any more.
-    """
-    try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{health}/metrics", timeout=10) as answer:
-            families = list(text_string_to_metric_families(answer.read().decode()))
-    except OSError:
-        return []
-    samples = [sample for family in families for sample in family.samples]
-    calls = [each.labels for each in samples if each.name == "rest_client_requests_total"]
-    return [labels["verb"] for labels in calls if labels["code"] == "403"]
 
 
 def registered(stack: Stack) -> list[dict[str, Any]]:

@@ -45,9 +45,9 @@ from model.render.kueue.checks import admission_check
 from model.stack import Scheduler
 from stackconfig import load
 from tests import built
-from tests.integration.accounts import account_kubeconfig, refused, registered
+from tests.integration.accounts import account_kubeconfig, registered
 from tests.integration.kueue_api.objects import apply, wait_for
-from tests.integration.rights import audited
+from tests.integration.rights import audited, forbidden
 from tests.mocks.test_platform import LOCAL
 
 _ROOT: Final = Path(__file__).parents[3]
@@ -213,7 +213,7 @@ def test_the_rights_that_we_are_given_are_enough(fleet: Fleet) -> None:
     fleet.leader()
     accepted = "/apis/muster.dev/v1alpha1/gangpolicies/default"
     wait_for("the policy is judged", lambda: fleet.cluster.plane.call("GET", accepted).get("status"))
-    assert [refused(each.health) for each in (*fleet.managers, fleet.webhooks)] == [[], [], []]
+    assert forbidden(fleet.cluster.folder) == []
 
 
 def test_the_webhooks_serve_with_a_certificate_that_their_configuration_trusts(fleet: Fleet) -> None:

@@ -7,7 +7,6 @@ pruned and nothing filled in.
 from __future__ import annotations
 
 import json
-import time
 import urllib.error
 from collections.abc import Iterable
 from dataclasses import replace
@@ -43,21 +42,8 @@ _FRAME: Final = ("apiVersion", "kind", "metadata")
 @pytest.fixture(scope="module")
 def kai_server(api_server: ApiServer) -> ApiServer:
     """The server with KAI's definitions established."""
-    for name, definition in ours().items():
-        api_server.apply(definition, f"{_CRDS}/{name}")
-    for name in ours():
-        _await_established(api_server, name)
+    api_server.define(list(ours().values()))
     return api_server
-
-
-def _await_established(server: ApiServer, name: str) -> None:
-    end = time.monotonic() + 30
-    while time.monotonic() < end:
-        conditions = server.call("GET", f"{_CRDS}/{name}").get("status", {}).get("conditions", [])
-        if any(each["type"] == "Established" and each["status"] == "True" for each in conditions):
-            return
-        time.sleep(0.05)
-    raise AssertionError(f"{name} was not established: {conditions}")
 
 
 def _everything(stack: Stack) -> list[dict[str, Any]]:

@@ -6,15 +6,10 @@ The manager and the autoscaler are the programs themselves; KAI, KubeRay and KWO
 from __future__ import annotations
 
 import contextlib
-import json
-import os
 import secrets
-import subprocess
-import sys
-import time
 import urllib.error
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -36,14 +31,14 @@ from model.names import (
     SYSTEM_NAMESPACE,
 )
 from model.stack import Scheduler
+from tests.integration.ours import Ours
 from tests.kai.definitions import ours
 from tests.kai.standin import QUEUES, StandIn
+from tests.waiting import eventually
 
 if TYPE_CHECKING:
     from tests.integration.conftest import ApiServer
 
-_ROOT = Path(__file__).resolve().parents[3]
-_PATIENCE = 90.0
 _RBAC = "/apis/rbac.authorization.k8s.io/v1"
 _AUTOSCALER = "/apis/autoscaling.x-k8s.io/v1"
 _GKE_TAINT = "cloud.google.com/gke-queued=true:NoSchedule"
@@ -114,46 +109,20 @@ class Stack:
 
     server: ApiServer
     namespace: str
-    folder: Path
     kai: StandIn
-    children: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+    programs: Ours
 
     # Programs
 
-    def start(self, program: str, *arguments: str) -> None:
-        with self._log(program).open("ab") as log:
-            argv = [sys.executable, "-m", *arguments]
-            environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
-            self.children[program] = subprocess.Popen(
-                argv, cwd=_ROOT, stdout=log, stderr=log, env=environment
-            )
-
     def start_manager(self) -> None:
-        arguments = ("--no-leader-elect", "--health-port=0", f"--kubeconfig={self._manager_kubeconfig()}")
-        self.start("manager", "controller", "manager", *arguments)
+        self.programs.start_manager(
+            self.server.service_account_kubeconfig(SYSTEM_NAMESPACE, gang_authority.MANAGER)
+        )
 
     def start_autoscaler(self) -> None:
-        config = self.server.service_account_kubeconfig(names.NAMESPACE, names.SERVICE_ACCOUNT)
-        arguments = ("--kubeconfig", str(config), "--control", str(self.folder / "nobody.sock"))
-        self.start("autoscaler", "localplane.autoscaler", *arguments, "--clock-scale", "10")
-
-    def kill(self, program: str) -> None:
-        child = self.children.pop(program)
-        child.kill()
-        child.wait(20)
-
-    def _manager_kubeconfig(self) -> Path:
-        written = self.server.service_account_kubeconfig(SYSTEM_NAMESPACE, gang_authority.MANAGER)
-        path = self.folder / "manager.json"
-        path.write_text(json.dumps(yaml.safe_load(written.read_text())))
-        return path
-
-    def _log(self, program: str) -> Path:
-        return self.folder / f"{program}.log"
-
-    def logs(self) -> str:
-        files = sorted(self.folder.glob("*.log"))
-        return "\n".join(f"== {file.name}\n{file.read_text()[-4000:]}" for file in files)
+        self.programs.start_autoscaler(
+            self.server.service_account_kubeconfig(names.NAMESPACE, names.SERVICE_ACCOUNT)
+        )
 
     # Objects
 
@@ -209,13 +178,7 @@ class Stack:
         return {(item["regarding"]["name"], item["reason"]) for item in items}
 
     def eventually(self, reached: Callable[[], object], what: str) -> None:
-        end = time.monotonic() + _PATIENCE
-        while time.monotonic() < end:
-            with contextlib.suppress(urllib.error.URLError, OSError):
-                if reached():
-                    return
-            time.sleep(0.1)
-        raise AssertionError(f"never came true: {what}; told: {self.told()}\n{self.logs()}")
+        eventually(what, reached, told=lambda: f"told: {self.told()}\n{self.programs.logs()}")
 
 
 def _workers(count: int, *, least: int, fraction: str = "") -> dict[str, Any]:
@@ -290,7 +253,7 @@ def stack(prepared: ApiServer, tmp_path: Path) -> Iterator[Stack]:
         body = {**_named("scheduling.run.ai/v2", "Queue", name), "spec": spec}
         prepared.apply(body, f"{QUEUES}/{name}")
     standin = StandIn(prepared, namespace)
-    one = Stack(prepared, namespace, tmp_path, standin)
+    one = Stack(prepared, namespace, standin, Ours(tmp_path))
     with standin.running():
         one.start_autoscaler()
         one.start_manager()
@@ -299,8 +262,7 @@ def stack(prepared: ApiServer, tmp_path: Path) -> Iterator[Stack]:
             log = (tmp_path / "manager.log").read_text()
             assert "403" not in log, f"the rules give every right that is used\n{log[-4000:]}"
         finally:
-            for program in list(one.children):
-                one.kill(program)
+            one.programs.kill_all()
     _clean(prepared, namespace)
 
 
@@ -341,7 +303,7 @@ def test_a_manager_that_is_killed_is_followed_by_one_that_finishes_and_growth_wa
 ) -> None:
     stack.submit("a", workers=1)
     stack.eventually(lambda: len(stack.requests()) >= 1, "capacity is asked for")
-    stack.kill("manager")
+    stack.programs.kill("manager")
     stack.start_manager()
     stack.eventually(lambda: stack.bound("a") == 2, "the next one finishes")
     assert len(stack.requests()) == 2

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import json
-import time
 import urllib.error
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -12,17 +11,18 @@ from typing import Any
 
 import pytest
 
+from localplane.bare import path_of
 from model import names
 from model.ray import Ray, RayAuth
 from model.render import ray
 from tests.integration.conftest import ApiServer
+from tests.waiting import eventually
 
 Spec = dict[str, Any]
 _KINDS = {"RayCluster": "rayclusters", "RayJob": "rayjobs", "RayService": "rayservices"}
 _WHERE = {"RayCluster": "", "RayJob": "rayClusterSpec", "RayService": "rayClusterConfig"}
 _TEAM, _OTHER = "ray-team", "ray-elsewhere"
 _POLICIES = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolic"
-_PATIENCE = 60.0
 
 
 def cluster() -> Spec:
@@ -58,21 +58,16 @@ def path(kind: str, namespace: str = _TEAM) -> str:
 @pytest.fixture(scope="module")
 def server(api_server: ApiServer) -> Iterator[ApiServer]:
     """With Ray's kinds, a team's namespace and another, and no policy yet."""
-    made = []
-    for kind, plural in _KINDS.items():
-        name = f"{plural}.ray.io"
-        api_server.apply(
-            _crd(kind, plural), f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{name}"
-        )
-        made.append(f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{name}")
+    kinds = [_crd(kind, plural) for kind, plural in _KINDS.items()]
+    api_server.define(kinds)
+    for kind in _KINDS:
+        eventually(f"{kind} is served", partial(api_server.call, "GET", path(kind)))
     for name, labels in ((_TEAM, {names.TEAM_LABEL: _TEAM}), (_OTHER, {})):
         namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}}
         api_server.apply(namespace, f"/api/v1/namespaces/{name}")
-    for kind in _KINDS:
-        _await(partial(api_server.call, "GET", path(kind)))
     yield api_server
-    for each in made:
-        api_server.call("DELETE", each)
+    for each in kinds:
+        api_server.call("DELETE", path_of(each))
 
 
 @pytest.fixture(scope="module")
@@ -82,7 +77,8 @@ def guarded(server: ApiServer) -> Iterator[ApiServer]:
     del old["authOptions"]
     server.call("POST", path("RayCluster"), body("RayCluster", old, "from-before"))
     _install(server, Ray())
-    _await(lambda: refusal(server, "RayCluster", cluster() | {"rayVersion": "2.0.0"}) is not None)
+    too_old = cluster() | {"rayVersion": "2.0.0"}
+    eventually("the policy is in force", lambda: refusal(server, "RayCluster", too_old) is not None)
     yield server
     _remove(server)
 
@@ -109,18 +105,6 @@ def refusal(server: ApiServer, kind: str, spec: Spec, *, namespace: str = _TEAM)
             raise
         return str(json.loads(error.read())["message"])
     return None
-
-
-def _await(holds: Callable[[], object]) -> None:
-    end = time.monotonic() + _PATIENCE
-    while time.monotonic() < end:
-        try:
-            if holds():
-                return
-        except urllib.error.HTTPError:
-            pass
-        time.sleep(0.05)
-    raise AssertionError("did not come to hold")
 
 
 def _crd(kind: str, plural: str) -> Spec:
@@ -220,7 +204,7 @@ def test_a_stack_may_switch_tokens_off_and_never_the_floor(guarded: ApiServer) -
     unguarded = cluster()
     without_auth(unguarded)
     try:
-        _await(lambda: refusal(guarded, "RayCluster", unguarded) is None)
+        eventually("guards are not asked for", lambda: refusal(guarded, "RayCluster", unguarded) is None)
         assert refusal(guarded, "RayCluster", cluster() | {"rayVersion": "2.53.0"}) is not None
     finally:
         _install(guarded, Ray())

@@ -20,6 +20,7 @@ from model.render import kai
 from model.stack import Stack
 from stackconfig import load
 from tests import built
+from tests.integration.ours import Ours
 from tests.integration.real_kai import programs
 from tests.integration.real_kai.programs import ASSETS, KAI_CRDS, SWITCH, WANTED, Running
 from tests.integration.real_kai.world import PRIORITIES, QUEUES, World, clean
@@ -57,12 +58,12 @@ def world(plane: tuple[ControlPlane, Running], stack: Stack, tmp_path: Path) -> 
     server.apply(_namespace(space), f"/api/v1/namespaces/{space}")
     _install(server, [*kai.priority_classes(stack)], PRIORITIES)
     _install(server, [*kai.queues(stack), *_rounds()], QUEUES)
-    one = World(server, space, tmp_path, running)
+    one = World(server, space, Ours(tmp_path), running)
     one.node("cpu-0")
     try:
         yield one
     finally:
-        one.stop_ours()
+        one.ours.kill_all()
         clean(one)
 
 

@@ -2,81 +2,36 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
-import subprocess
-import sys
-import time
-import urllib.error
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Final
-
-import yaml
 
 from controller.kai.labels import CLUSTER_NAME, STATUS
 from localplane.autoscaler import names as cloud
 from localplane.bare import ControlPlane
 from model.gangpolicy import GangPolicy, to_manifest
 from model.names import GPU_RESOURCE, KAI_QUEUE_LABEL
+from tests.integration.ours import Ours
 from tests.integration.real_kai.bodies import Gang, Json, fake_node, lone_pod, offering, ray_cluster
 from tests.integration.real_kai.programs import Running
+from tests.waiting import eventually
 
 QUEUES: Final = "/apis/scheduling.run.ai/v2/queues"
 PRIORITIES: Final = "/apis/scheduling.k8s.io/v1/priorityclasses"
-_ROOT: Final = Path(__file__).resolve().parents[3]
-_PATIENCE: Final = 180.0
-_PAUSE: Final = 0.1
 
 
 @dataclass
 class World:
     server: ControlPlane
     namespace: str
-    folder: Path
+    ours: Ours
     running: Running
-    children: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
-
-    # Ours
-
-    def start(self, program: str, *arguments: str) -> None:
-        with (self.folder / f"{program}.log").open("ab") as log:
-            argv = [sys.executable, "-m", *arguments]
-            environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
-            self.children[program] = subprocess.Popen(
-                argv, cwd=_ROOT, stdout=log, stderr=log, env=environment
-            )
 
     def start_ours(self) -> None:
-        """The manager and the simulated autoscaler."""
-        # The manager reads JSON.
-        config = self.folder / "manager.json"
-        config.write_text(json.dumps(yaml.safe_load(self.server.kubeconfig().read_text())))
-        self.start(
-            "manager",
-            "controller",
-            "manager",
-            "--no-leader-elect",
-            "--health-port=0",
-            f"--kubeconfig={config}",
-        )
-        admin = str(self.server.kubeconfig())
-        arguments = (
-            "--kubeconfig",
-            admin,
-            "--control",
-            str(self.folder / "nobody.sock"),
-            "--clock-scale",
-            "10",
-        )
-        self.start("autoscaler", "localplane.autoscaler", *arguments)
-
-    def stop_ours(self) -> None:
-        for child in self.children.values():
-            child.kill()
-            child.wait(20)
+        """The manager and the simulated autoscaler, with every right."""
+        self.ours.start_manager(self.server.kubeconfig())
+        self.ours.start_autoscaler(self.server.kubeconfig())
 
     def govern(self, policy: GangPolicy) -> None:
         self.server.apply(to_manifest(policy), "/apis/muster.dev/v1alpha1/gangpolicies/default")
@@ -169,13 +124,7 @@ class World:
         return " / ".join(each[STATUS] for each in notes if STATUS in each)
 
     def eventually(self, reached: Callable[[], object], what: str) -> None:
-        end = time.monotonic() + _PATIENCE
-        while time.monotonic() < end:
-            with contextlib.suppress(urllib.error.URLError, OSError):
-                if reached():
-                    return
-            time.sleep(_PAUSE)
-        raise AssertionError(f"never came true: {what}; {self.explained()}")
+        eventually(what, reached, told=self.explained)
 
     def stays(self, holds: Callable[[], object], what: str, *, rounds: int = 6) -> None:
         """Over so many rounds of KAI's scheduler, told by what it does meanwhile for a pod of its own."""
@@ -194,11 +143,9 @@ class World:
         self.remove_pod(name)
 
     def explained(self) -> str:
-        ours = "\n".join(
-            f"== {file.name}\n{file.read_text()[-1500:]}" for file in sorted(self.folder.glob("*.log"))
-        )
         groups = {name: group.get("status") for name, group in self.groups().items()}
-        return f"told: {self.told()}\ngroups: {json.dumps(groups)}\n{ours}\n{self.running.logs()}"
+        logs = f"{self.ours.logs(most=1500)}\n{self.running.logs()}"
+        return f"told: {self.told()}\ngroups: {json.dumps(groups)}\n{logs}"
 
 
 def clean(world: World) -> None:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import ssl
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterable, Mapping
@@ -15,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from localplane.bare import ControlPlane
+from tests.waiting import eventually
 
 Object = dict[str, Any]
 
@@ -159,12 +159,4 @@ def _count(server: ControlPlane, quota: Object) -> None:
 
 def await_denied(caller: Caller, body: Object) -> None:
     """Until policies are in force: the API server compiles them some time after it has stored them."""
-    _await(lambda: not caller.create(body).is_allowed, "the policies to be in force")
-
-
-def _await(holds: Any, what: str, seconds: float = 60.0) -> None:
-    end = time.monotonic() + seconds
-    while not holds():
-        if time.monotonic() > end:
-            raise AssertionError(f"waited {seconds:.0f} s for {what}")
-        time.sleep(0.1)
+    eventually("the policies are in force", lambda: not caller.create(body).is_allowed)

@@ -8,8 +8,7 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ from localplane.errors import PlaneError
 from localplane.plane import Plane
 from localplane.settings import Settings
 from localplane.units import Gate, Unit
+from tests.waiting import eventually
 
 # The part of it that needs no namespace and no root, as a process: it reaps every child of its own.
 PROGRAM = """
@@ -44,7 +44,7 @@ def plane(tmp_path: Path) -> Iterator[Plane]:
     )
     Settings(units, nodes=(), kubelet="", pause_image="", stores={}).write(plane)
     process = subprocess.Popen([sys.executable, "-c", PROGRAM, str(tmp_path)])
-    until(lambda: plane.control_socket.exists())
+    eventually("it answers", lambda: answers(plane))
     yield plane
     left = [unit["pid"] for unit in units_of(plane).values() if unit["pid"]]
     process.kill()  # in a plane the kernel would take its children along
@@ -54,11 +54,11 @@ def plane(tmp_path: Path) -> Iterator[Plane]:
             os.kill(pid, signal.SIGKILL)
 
 
-def until(true: Callable[[], object], seconds: float = 30) -> None:
-    deadline = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < deadline, "the awaited condition never came"
-        time.sleep(0.02)
+def answers(plane: Plane) -> bool:
+    """The socket's file is there a moment before anybody listens."""
+    with contextlib.suppress(PlaneError):
+        return bool(units_of(plane))
+    return False
 
 
 def units_of(plane: Plane) -> dict[str, Any]:
@@ -67,24 +67,25 @@ def units_of(plane: Plane) -> dict[str, Any]:
 
 
 def test_a_crashing_process_is_started_again_and_its_last_exit_is_told(plane: Plane) -> None:
-    until(lambda: units_of(plane)["crashing"]["restarts"] >= 2)
+    log = plane.logs / "crashing.log"
+    eventually("two starts more", lambda: units_of(plane)["crashing"]["restarts"] >= 2)
+    eventually("what it said", lambda: log.read_text().startswith("again\nagain\n"), told=log.read_text)
     assert units_of(plane)["crashing"]["lastExit"] == 7
-    assert (plane.logs / "crashing.log").read_text().startswith("again\nagain\n")
 
 
 def test_a_killed_process_comes_back_and_its_neighbours_run_on(plane: Plane) -> None:
-    until(lambda: units_of(plane)["steady"]["pid"])
+    eventually("it runs", lambda: units_of(plane)["steady"]["pid"])
     first = units_of(plane)["steady"]["pid"]
     control.call(plane, "signal", unit="steady", signal=int(signal.SIGKILL))
-    until(lambda: units_of(plane)["steady"]["pid"] not in (None, first))
+    eventually("another one", lambda: units_of(plane)["steady"]["pid"] not in (None, first))
     assert units_of(plane)["steady"]["restarts"] == 1
 
 
 def test_a_process_waits_for_its_gate(plane: Plane) -> None:
-    until(lambda: units_of(plane)["steady"]["pid"])
+    eventually("its neighbour runs", lambda: units_of(plane)["steady"]["pid"])
     assert units_of(plane)["waiting"]["pid"] is None
     (plane.run / "gate").touch()
-    until(lambda: units_of(plane)["waiting"]["pid"])
+    eventually("it runs", lambda: units_of(plane)["waiting"]["pid"])
 
 
 @pytest.mark.parametrize(
@@ -99,7 +100,7 @@ def test_what_it_cannot_do_is_refused_with_what_it_can(
     plane: Plane, operation: str, arguments: dict[str, Any], says: str
 ) -> None:
     with pytest.raises(PlaneError, match=says):
-        control.call(plane, operation, timeout=10, **arguments)
+        control.call(plane, operation, **arguments)
 
 
 def test_a_line_that_is_no_request_costs_nobody_anything(plane: Plane) -> None:

@@ -1,4 +1,4 @@
-"""Waiting for what has to come, with the manager's own words when it does not."""
+"""Waiting for what has to come, with what a person would want to see when it does not."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ PATIENCE: Final = 180.0
 
 
 def eventually(what: str, reached: Callable[[], Any], *, told: Callable[[], str] = str) -> Any:
-    """What `reached` gives as soon as it gives something; a server that is away is asked again. `told`: what
-    a person would want to see when it never does.
+    """What `reached` gives as soon as it gives something; a server that is away is asked again. `told` is
+    asked only when it never does.
     """
     end = time.monotonic() + PATIENCE
     while time.monotonic() < end:
