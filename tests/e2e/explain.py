@@ -11,7 +11,8 @@ from examples.cluster import Object, Unreachable
 from examples.moments import name_of
 from tests.e2e.plane import Muster
 
-_LOG_LINES = 60
+_LOG_LINES = 25
+_EVENTS = 50
 
 
 def explain(muster: Muster) -> str:
@@ -59,7 +60,7 @@ def _objects(muster: Muster) -> Iterator[str]:
 def _events(muster: Muster) -> Iterator[str]:
     found = muster.cluster.all("Event")
     found.sort(key=lambda event: str(event.get("lastTimestamp") or event.get("eventTime") or ""))
-    for event in found[-80:]:
+    for event in found[-_EVENTS:]:
         about = event.get("involvedObject") or {}
         yield (
             f"Event {event.get('lastTimestamp') or event.get('eventTime')} {about.get('kind')} "
@@ -75,7 +76,7 @@ def _logs(muster: Muster) -> Iterator[str]:
             except httpx2.HTTPError as error:
                 lines = [str(error)]
             yield f"-- log of {namespace}/{name_of(pod)}, the last {_LOG_LINES} lines"
-            yield from (line[:300] for line in lines[-_LOG_LINES:])
+            yield from (line[:200] for line in lines[-_LOG_LINES:])
 
 
 def _conditions(found: Object) -> str:

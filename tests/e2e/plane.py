@@ -26,6 +26,10 @@ ROOT: Final = Path(__file__).resolve().parent.parent.parent
 STANDING: Final = os.environ.get("MUSTER_E2E_PLANE")
 OWN: Final = "e2e"
 TEAMS: Final = ("team-a", "team-b", "team-c")
+# A client of the API that lost its server several times within two minutes tries again after up to a
+# minute, each of its watches by itself (client-go's reflector). What goes through Kueue, the endpoints of
+# its webhooks, KubeRay, the scheduler and a kubelet adds these up. A wait that ends early costs nothing.
+PATIENCE: Final = 600.0  # seconds
 GPU_POOLS: Final = ("l4", "h100")
 # Cluster-wide objects that a destroyed stack must not leave behind.
 _CLUSTER_WIDE: Final = (
@@ -54,7 +58,7 @@ class Muster:
         images = json.loads(Path(self.environment["MUSTER_ARTIFACTS"]).read_text())["images"]
         return str(images[name])
 
-    def pulumi(self, *arguments: str, timeout: float = 300) -> str:
+    def pulumi(self, *arguments: str, timeout: float = PATIENCE) -> str:
         """The real CLI on the checkout; AssertionError with its output when it fails."""
         return run(["pulumi", *arguments, "--non-interactive"], self.environment, timeout=timeout)
 
@@ -64,7 +68,7 @@ class Muster:
         told = run(command, self.environment, timeout=timeout + 60)
         return [json.loads(line) for line in told.splitlines()]
 
-    def wait(self, what: str, reached: Callable[[], object], *, seconds: float = 120) -> None:
+    def wait(self, what: str, reached: Callable[[], object], *, seconds: float = PATIENCE) -> None:
         assert self.recorder.wait(reached, seconds=seconds), f"after {seconds:.0f} s not yet: {what}"
 
     def signal(self, unit: str, number: int) -> None:
@@ -96,7 +100,7 @@ class Muster:
             for found in self.cluster.all(kind):
                 meta = found["metadata"]
                 self.cluster.delete(kind, meta["name"], namespace=meta["namespace"])
-        self.wait("no job, Workload, request or GPU node of an earlier test", self._is_swept, seconds=180)
+        self.wait("no job, Workload, request or GPU node of an earlier test", self._is_swept)
         self.recorder.mark()
 
     def _is_swept(self) -> bool:
@@ -143,7 +147,7 @@ def bring_up() -> Muster:
     cluster = Cluster(environment["KUBECONFIG"])
     muster = Muster(name, environment, cluster, Recorder(environment["KUBECONFIG"]), before)
     muster.pulumi("stack", "select", "--create", "local", timeout=60)
-    muster.pulumi("up", "--yes", "--skip-preview", "--stack", "local", timeout=400)
+    muster.pulumi("up", "--yes", "--skip-preview", "--stack", "local")
     muster.recorder.start()
     return muster
 

@@ -28,42 +28,40 @@ _ENVIRONMENT: Final = {
 }
 # KubeRay's own probe kills a Ray that a busy machine starts slowly.
 _PATIENT: Final = {"exec": {"command": ["true"]}, "periodSeconds": 30, "timeoutSeconds": 30}
-# Of a wait in which a Ray starts or a node comes.
-_LONG: Final = 360.0
 
 
 def test_an_autoscaled_cluster_grows_as_gangs_and_a_failed_growth_touches_nothing(muster: Muster) -> None:
     muster.capacity(l4=2)
     muster.cluster.apply(_cluster(muster.image("ray")))
-    muster.wait("its head runs", lambda: gangs.is_ready(muster.recorder, NAME), seconds=_LONG)
+    muster.wait("its head runs", lambda: gangs.is_ready(muster.recorder, NAME))
     (head,) = _alive(muster)
     assert not _requests(muster), "a cluster without workers asks for nothing"
 
     with driver(muster, _PROGRAM, pod=head.name, container="ray-head", namespace=TEAM) as program:
         program.tell("2")
-        muster.wait("Ray has two workers", lambda: program.has_said("has 2"), seconds=_LONG)
+        muster.wait("Ray has two workers", lambda: program.has_said("has 2"))
         _assert_grown_as_one_gang(muster)
         assert head in _alive(muster)
 
         program.tell("1")
-        muster.wait("an idle worker is gone", lambda: len(_alive(muster)) == 2, seconds=_LONG)
-        muster.wait("its quota is given back", lambda: _reserved(muster) == 1, seconds=_LONG)
+        muster.wait("an idle worker is gone", lambda: len(_alive(muster)) == 2)
+        muster.wait("its quota is given back", lambda: _reserved(muster) == 1)
         running = _alive(muster)
         assert head in running
 
         muster.fault("none", pool=POOL, kind="stock-out")
         program.tell("2")
-        muster.wait("the growth is told to wait", lambda: "cannot grow yet" in _answer(muster), seconds=_LONG)
+        muster.wait("the growth is told to wait", lambda: "cannot grow yet" in _answer(muster))
         assert "out of stock" in _answer(muster)
         # Only the node of the idle worker goes, and with it nothing that runs.
-        muster.wait("its node is gone", lambda: len(muster.gpu_nodes()) == 1, seconds=_LONG)
+        muster.wait("its node is gone", lambda: len(muster.gpu_nodes()) == 1)
         assert [life for life in running if life not in _alive(muster)] == []
         assert all(holds(life.last, "Ready") for life in running)
         _assert_never_stopped(muster)
 
     muster.cluster.delete("RayCluster", NAME, namespace=TEAM)
-    muster.wait("its requests are gone", lambda: all(one.gone for one in _requests(muster)), seconds=_LONG)
-    muster.wait("its quota is free", lambda: _reserved(muster) == 0, seconds=_LONG)
+    muster.wait("its requests are gone", lambda: all(one.gone for one in _requests(muster)))
+    muster.wait("its quota is free", lambda: _reserved(muster) == 0)
 
 
 def _assert_grown_as_one_gang(muster: Muster) -> None:

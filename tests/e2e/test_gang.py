@@ -44,13 +44,13 @@ def test_two_split_gangs_never_hold_half_each(muster: Muster) -> None:
     for name in names:
         _submit(muster, name, namespace="team-a", workers=BOTH)
     muster.wait("both gangs have quota", lambda: all(gangs.has_quota(record, name) for name in names))
-    muster.wait("one gang runs", lambda: any(gangs.is_ready(record, name) for name in names), seconds=180)
+    muster.wait("one gang runs", lambda: any(gangs.is_ready(record, name) for name in names))
 
     winner = next(name for name in names if gangs.is_ready(record, name))
     loser = next(name for name in names if name != winner)
     assert not gangs.pods(record, loser)
     _delete(muster, winner, namespace="team-a")
-    muster.wait("the other gang runs", lambda: gangs.is_ready(record, loser), seconds=180)
+    muster.wait("the other gang runs", lambda: gangs.is_ready(record, loser))
 
     for name in names:
         gangs.assert_capacity_came_first(record, name, pools=BOTH)
@@ -86,7 +86,7 @@ def test_a_stock_out_releases_everything_and_lets_the_next_gang_of_the_queue_run
     # It comes back by itself when there is stock.
     muster.heal()
     muster.cluster.delete("Job", "patient", namespace="team-b")
-    muster.wait("unlucky runs", lambda: gangs.is_ready(record, "unlucky"), seconds=240)
+    muster.wait("unlucky runs", lambda: gangs.is_ready(record, "unlucky"))
 
 
 @pytest.mark.usefixtures("builtin")

@@ -28,7 +28,7 @@ def emptied(shared: Muster) -> Iterator[Muster]:
     """The plane without stack `local`."""
     if not shared.is_own:
         pytest.skip("the plane is a standing one: its stack stays (unset MUSTER_E2E_PLANE to test others)")
-    shared.pulumi("destroy", "--yes", "--stack", "local", "--skip-preview", timeout=600)
+    shared.pulumi("destroy", "--yes", "--stack", "local", "--skip-preview")
     shared.recorder.mark()
     before = shared.cluster_wide()
     yield shared
@@ -54,7 +54,7 @@ def test_on_gke_a_ray_job_over_two_queued_pools_starts_whole_and_ends_succeeded(
         for node in _nodes(emptied, "l4", "h100"):
             keys = {taint["key"] for taint in node["spec"]["taints"]}
             assert {names.GPU_TAINT_KEY, names.GKE_QUEUED_TAINT_KEY} <= keys
-        emptied.wait("its nodes are given back", lambda: not emptied.gpu_nodes(), seconds=360)
+        emptied.wait("its nodes are given back", lambda: not emptied.gpu_nodes())
 
 
 @pytest.mark.skipif("MUSTER_WHOLE" not in os.environ, reason="minutes more: set MUSTER_WHOLE=1")
@@ -79,7 +79,7 @@ def test_on_eks_a_gang_of_two_shapes_waits_for_nodes_that_come_after_the_promise
         assert len(ready) == 2
         assert min(since for since in first if since) < min(ready), "no node came after the promise"
         emptied.cluster.delete("RayCluster", "gang", namespace=TEAM)
-        emptied.wait("its nodes are given back", lambda: not emptied.gpu_nodes(), seconds=360)
+        emptied.wait("its nodes are given back", lambda: not emptied.gpu_nodes())
 
 
 def _job(muster: Muster) -> Object:

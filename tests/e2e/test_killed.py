@@ -47,10 +47,10 @@ def test_a_gang_survives_the_death_of(muster: Muster, kill: Callable[[Muster], N
         light.ray_cluster(GANG, namespace="team-a", image=image, workers={"l4": 1, "h100": 1})
     )
     for what, reached in MOMENTS:
-        muster.wait(what, partial(reached, muster), seconds=180)
+        muster.wait(what, partial(reached, muster))
         print(f"{kill.__name__} when {what}", flush=True)
         kill(muster)
-    muster.wait("it runs", lambda: gangs.is_ready(record, GANG), seconds=360)
+    muster.wait("it runs", lambda: gangs.is_ready(record, GANG))
 
     gangs.assert_capacity_came_first(record, GANG, pools=["h100", "l4"])
     assert sorted(gangs.pool(record, one) for one in gangs.requests(record, GANG)) == ["h100", "l4"]

@@ -29,14 +29,14 @@ def test_prod_preempts_a_dev_raycluster_which_comes_back(muster: Muster) -> None
     record, image = muster.recorder, muster.image("python")
     (manifest,) = light.example("priority/dev-raycluster.yaml", image=image)
     muster.cluster.apply(light.asleep(manifest, image=image))
-    muster.wait("notebook runs", lambda: gangs.is_ready(record, "notebook"), seconds=180)
+    muster.wait("notebook runs", lambda: gangs.is_ready(record, "notebook"))
     notebook = gangs.job(record, "RayCluster", "notebook")
 
     muster.cluster.apply(light.gpu_job("prod", namespace="team-b", image=image, pool="l4", seconds=5))
     muster.wait("notebook is suspended", lambda: _state(notebook) == "suspended")
     assert all(life.gone is not None for life in gangs.pods(record, "notebook"))
     muster.wait("prod is complete", lambda: gangs.status(record, "Job", "prod").get("succeeded") == 1)
-    muster.wait("notebook runs again", lambda: gangs.is_ready(record, "notebook"), seconds=180)
+    muster.wait("notebook runs again", lambda: gangs.is_ready(record, "notebook"))
 
     _assert_preempted_and_back(muster, "notebook")
 
@@ -49,7 +49,7 @@ def test_a_team_takes_back_what_another_has_borrowed(muster: Muster) -> None:
         muster.wait(f"{name} runs", partial(gangs.runs, record, name))
 
     muster.cluster.apply(light.gpu_job("lender", namespace="team-b", image=image, pool="l4"))
-    muster.wait("the lender runs", lambda: gangs.runs(record, "lender"), seconds=180)
+    muster.wait("the lender runs", lambda: gangs.runs(record, "lender"))
 
     running = [name for name in ("own", "borrowed") if gangs.runs(record, name)]
     assert len(running) == 1

@@ -21,7 +21,7 @@ def test_a_rayjob_with_a_submitter_pod_is_one_gang_with_it(muster: Muster) -> No
     del job["spec"]["rayClusterSpec"]["headGroupSpec"]["template"]["spec"]["containers"][0]["volumeMounts"]
     muster.cluster.apply(job)
     record = muster.recorder
-    muster.wait("it is over", lambda: _is_over(muster, "submitted"), seconds=300)
+    muster.wait("it is over", lambda: _is_over(muster, "submitted"))
 
     assert gangs.job(record, "RayJob", "submitted").last["status"]["jobStatus"] == "SUCCEEDED"
     pod_sets = gangs.workload(record, "submitted").last["spec"]["podSets"]
