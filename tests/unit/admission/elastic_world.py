@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from controller.admission.actions import Action, Count, Note, Unclaim
+from controller.admission.actions import Count, Note, Unclaim
 from controller.admission.objects import Workload
 from controller.admission.situation import Part, Situation, claims_of
 from controller.admission.slices import ELASTIC, REPLACES, base, beneath, is_stood_on, replaces, written
@@ -83,17 +83,17 @@ class Elastic(World):
 
     # The controller's hands
 
-    def _carry_out(self, name: str, action: Action) -> None:
+    def carry_out(self, name: str, action: object) -> None:
         held = self.workloads[name]
         match action:
             case Unclaim(history=history):
                 if self._unclaim(held) and history is not None:
-                    super()._carry_out(name, Note(history=history))
+                    super().carry_out(name, Note(history=history))
             case Count():
                 notes = {**held.metadata.annotations, RUNS_ANNOTATION: written({"main": self.free_pods()})}
                 self.workloads[name] = replace(held, metadata=replace(held.metadata, annotations=notes))
             case _:
-                super()._carry_out(name, action)
+                super().carry_out(name, action)
 
     def _unclaim(self, held: Workload) -> bool:
         if not self.is_started:
@@ -109,7 +109,7 @@ class Elastic(World):
         """A slice that looks at its cluster again and again is not one that writes for ever."""
         for _ in range(6):
             for name in sorted(self.workloads):
-                self._quietly(name)
+                self.quietly(name)
 
     # Kueue
 

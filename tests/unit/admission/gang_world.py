@@ -5,14 +5,14 @@ take their steps between. Nothing here shares code with the programs that it sta
 """
 
 import dataclasses
-import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
+from typing import ClassVar
 
 import msgspec
 
-from controller.admission.actions import Action, Decision, Note, SetEntry, State, Steer, StepIn, StepOut
+from controller.admission.actions import Decision, Note, SetEntry, State, Steer, StepIn, StepOut
 from controller.admission.machine import decide
 from controller.admission.objects import (
     Admission,
@@ -30,58 +30,31 @@ from controller.admission.objects import (
 from controller.admission.situation import Situation
 from controller.admission.steering import avoided
 from controller.admission.steering import pod_sets as steered_pod_sets
-from controller.gangs.actions import CreateRequest, CreateTemplates, Delete, Hold, Tell
-from controller.gangs.identity import template_name
+from controller.gangs.actions import Delete, Hold
 from controller.gangs.line import Place
 from controller.gangs.missing import is_settled
 from controller.gangs.objects import (
     Belonging,
-    Condition,
     Container,
-    Node,
-    NodeSpec,
-    NodeStatus,
     Placeholder,
     Pod,
     PodSpec,
-    PodTemplate,
     PodTemplateSpec,
     ProvisioningRequest,
-    ProvisioningRequestSpec,
-    ProvisioningRequestStatus,
-    RequestedPodSet,
     ResourceNeeds,
-    Taint,
-    TemplateReference,
     Toleration,
 )
 from controller.gangs.placeholders import named
 from controller.gangs.promises import Claim
 from controller.gangs.retry import annotations
 from controller.kube.resource import ObjectMeta
-from model.gangpolicy import DetailSelector, FlavorPolicy, GangPolicy, RetryPolicy
-from model.names import GKE_LEASE_DETAIL, GKE_LEASE_LABEL, GKE_QUEUED_CLASS, POOL_LABEL
+from model.gangpolicy import GangPolicy, RetryPolicy
+from model.names import GKE_LEASE_DETAIL, GKE_LEASE_LABEL, POOL_LABEL
+from tests.unit.gangs.paper import BOOKING, START, Paper, flavor_policy, with_condition
 
-START = datetime(2026, 11, 21, 10, 0, tzinfo=UTC)
 CHECK = "gang"
-GPU_TAINT = Taint(key="nvidia.com/gpu", effect="NoSchedule", value="present")
 
 replace = msgspec.structs.replace
-
-
-def flavor_policy(name: str, scarcity: int, **changes: object) -> FlavorPolicy:
-    lease = DetailSelector(key=GKE_LEASE_LABEL, detail=GKE_LEASE_DETAIL)
-    fields = {
-        "name": name,
-        "provisioning_class_name": GKE_QUEUED_CLASS,
-        "node_selector_from_details": (lease,),
-        "max_nodes": 8,
-        "gpus_per_node": 1,
-        "scarcity": scarcity,
-        **changes,
-    }
-    return FlavorPolicy(**fields)  # type: ignore[arg-type]  # the test's own keywords
-
 
 POLICY = GangPolicy(
     queue_timeout=timedelta(hours=2),
@@ -132,65 +105,25 @@ def assignment(pieces: dict[str, tuple[str, int]]) -> Admission:
     )
 
 
-def node(name: str, pool: str, lease: str = "", *, ready: bool = True) -> Node:
-    conditions = (Condition(type="Ready", status="True" if ready else "False"),)
-    labels = {POOL_LABEL: pool} | ({GKE_LEASE_LABEL: lease} if lease else {})
-    return Node(
-        metadata=ObjectMeta(name=name, uid=f"uid-{name}", labels=labels),
-        spec=NodeSpec(taints=() if pool == "cpu" else (GPU_TAINT,)),
-        status=NodeStatus(
-            conditions=conditions,
-            allocatable={"cpu": "4", "memory": "16Gi", "pods": "20", "nvidia.com/gpu": "1"},
-        ),
-    )
-
-
-def with_condition(
-    conditions: tuple[Condition, ...],
-    kind: str,
-    status: str,
-    now: datetime,
-    reason: str = "",
-    message: str = "",
-) -> tuple[Condition, ...]:
-    old = next((condition for condition in conditions if condition.type == kind), None)
-    moment = old.last_transition_time if old and old.status == status else now
-    new = Condition(type=kind, status=status, reason=reason, message=message, last_transition_time=moment)
-    return (*(condition for condition in conditions if condition.type != kind), new)
-
-
-class Crash(Exception):
-    """The controller dies between two writes."""
-
-
 @dataclass
-class World:
-    """The API server's content and the time."""
+class World(Paper[Decision]):
+    """With Workloads and the pods of their jobs."""
 
+    namespace: ClassVar[str] = "team-a"
     policy: GangPolicy = POLICY
-    now: datetime = START
-    flavors: dict[str, ResourceFlavor] = field(default_factory=lambda: FLAVORS)
     stock: dict[str, int] = field(default_factory=lambda: {"l4": 1, "h100": 1})
+    flavors: dict[str, ResourceFlavor] = field(default_factory=lambda: FLAVORS)
     delay: dict[str, timedelta] = field(default_factory=dict)
     quota: int = 100
     runtime: timedelta = timedelta(minutes=20)
     pieces: dict[str, dict[str, tuple[str, int]]] = field(default_factory=dict)
     workloads: dict[str, Workload] = field(default_factory=dict)
-    requests: dict[str, ProvisioningRequest] = field(default_factory=dict)
-    templates: dict[str, PodTemplate] = field(default_factory=dict)
-    nodes: dict[str, Node] = field(default_factory=dict)
     pods: dict[str, Pod] = field(default_factory=dict)
     placeholders: dict[str, Placeholder] = field(default_factory=dict)
     queue_flavors: tuple[tuple[str, ...], ...] = ()
     idle: dict[str, datetime] = field(default_factory=dict)
-    told: list[Tell] = field(default_factory=list)
     started: dict[str, datetime] = field(default_factory=dict)
     ended: list[str] = field(default_factory=list)
-    writes: int = 0
-    crash_after: int | None = None
-    everything_made: list[tuple[str, str]] = field(default_factory=list)
-    wakes: dict[str, datetime] = field(default_factory=dict)
-    _numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
 
     def submit(self, name: str, pieces: dict[str, tuple[str, int]]) -> None:
         self.pieces[name] = pieces
@@ -229,43 +162,14 @@ class World:
         is_whole = other.entry is not None and other.entry.state == "Ready"
         return other.place() if other.is_gathering and not is_whole else None
 
-    def reconcile(self, name: str) -> Decision:
-        decision = decide(self.situation(name))
-        for action in decision.actions:
-            self._carry_out(name, action)
-        return decision
+    def names(self) -> Iterable[str]:
+        return self.workloads
 
-    def reconcile_blind(self) -> None:
-        """Everybody decides before the cache shows that there is anybody else."""
-        decisions = {
-            name: decide(dataclasses.replace(self.situation(name), others=())) for name in self.workloads
-        }
-        for name, decision in decisions.items():
-            for action in decision.actions:
-                self._carry_out(name, action)
+    def decided(self, name: str, *, alone: bool = False) -> Decision:
+        seen = self.situation(name)
+        return decide(dataclasses.replace(seen, others=()) if alone else seen)
 
-    def settle(self) -> None:
-        """Reconcile everything until nothing is left to do; one that never settles fails the test."""
-        for _ in range(40):
-            busy = [self._quietly(name) for name in sorted(self.workloads)]
-            if not any(busy):
-                return
-        raise AssertionError("the controller writes for ever")
-
-    def _quietly(self, name: str) -> bool:
-        try:
-            return bool(self.reconcile(name).actions)
-        except Crash:
-            return True
-
-    def _carry_out(self, name: str, action: Action) -> None:
-        if isinstance(action, Tell):
-            self.told.append(action)
-            return
-        if self.crash_after is not None and self.writes >= self.crash_after:
-            self.crash_after = None
-            raise Crash
-        self.writes += 1
+    def write(self, name: str, action: object) -> None:
         held = self.workloads[name]
         match action:
             case SetEntry(state=state, message=message, updates=updates):
@@ -288,51 +192,18 @@ class World:
                 applied = steered_pod_sets(held, pools, policy) if pools else ()
                 wanted = {each["name"]: each["template"]["spec"] for each in applied}
                 self.workloads[name] = replace(held, spec=replace(held.spec, pod_sets=_steered(held, wanted)))
-            case CreateTemplates(request=request, ask=ask, labels=labels):
-                for number in range(len(ask.demands)):
-                    key = template_name(request, number)
-                    if key not in self.templates:
-                        self.templates[key] = PodTemplate(metadata=self._meta(key, labels))
-            case CreateRequest(name=key, ask=ask, labels=labels):
-                assert key not in self.requests
-                names = [template_name(key, number) for number in range(len(ask.demands))]
-                assert set(names) <= set(self.templates), "a request before its templates"
-                self.everything_made.append((name, key))
-                pod_sets = tuple(
-                    RequestedPodSet(pod_template_ref=TemplateReference(name=template), count=demand.count)
-                    for template, demand in zip(names, ask.demands, strict=True)
-                )
-                self.requests[key] = ProvisioningRequest(
-                    metadata=replace(self._meta(key, labels), annotations={"pool": ask.pool}),
-                    spec=ProvisioningRequestSpec(
-                        pod_sets=pod_sets,
-                        provisioning_class_name=ask.flavor.provisioning_class_name,
-                        parameters=dict(ask.parameters),
-                    ),
-                )
             case Hold(promised=promised, labels=labels, request=request, ask=ask):
                 for key, index in named(request, ask):
                     claim = promised[index].claim
                     assert claim is not None
                     self._bind(key, lease_of(claim), claim.annotations)  # or it waits for a node
                     if key not in self.placeholders:
-                        self.placeholders[key] = Placeholder(metadata=self._meta(key, labels))
-            case Delete(kind="ProvisioningRequest", name=key):
-                self.requests.pop(key, None)
-            case Delete(kind="PodTemplate", name=key):
-                self.templates.pop(key, None)
-            case Delete(name=key):
+                        self.placeholders[key] = Placeholder(metadata=self.meta(key, labels))
+            case Delete(kind="Pod", name=key):
                 self.placeholders.pop(key, None)
                 self.pods.pop(key, None)
-
-    def _meta(self, name: str, labels: object) -> ObjectMeta:
-        return ObjectMeta(
-            name=name,
-            namespace="team-a",
-            uid=f"uid-{next(self._numbers)}",
-            creation_timestamp=self.now,
-            labels=dict(labels),  # type: ignore[call-overload]  # a Mapping of texts
-        )
+            case _:
+                super().write(name, action)
 
     # Kueue
 
@@ -417,32 +288,14 @@ class World:
     # The cloud
 
     def cloud(self) -> None:
-        """Provision whole requests while stock lasts, oldest first; nodes go with their request."""
-        leases = {
-            request.status.provisioning_class_details.get(GKE_LEASE_DETAIL)
-            for request in self.requests.values()
-        }
-        for name, held in list(self.nodes.items()):
-            if held.metadata.labels.get(GKE_LEASE_LABEL, "") not in leases | {""}:
-                del self.nodes[name]
         self._scale_down()
-        for name, request in list(self.requests.items()):
-            pool = request.metadata.annotations["pool"]
-            if not request.status.conditions:
-                self.answer(name, "Accepted")
-                continue
-            since = request.status.since("Accepted")
-            waited = since is not None and self.now - since >= self.delay.get(pool, timedelta(0))
-            count = request.spec.pod_sets[0].count
-            if not request.status.holds("Provisioned") and waited and self.free(pool) >= count:
-                self.provision(name)
-            booked = request.status.since("Provisioned")
-            if (
-                booked
-                and self.now - booked >= timedelta(minutes=10)
-                and _owner(self, request) not in self.started
-            ):
-                self.answer(name, "BookingExpired", "BookingExpired")
+        super().cloud()
+
+    def patience(self, pool: str) -> timedelta:
+        return self.delay.get(pool, timedelta(0))
+
+    def is_used(self, name: str) -> bool:
+        return _owner(self.requests[name]) in self.started
 
     def _scale_down(self) -> None:
         """A node that is booked no more and runs nothing for ten minutes goes."""
@@ -455,34 +308,8 @@ class World:
         for name, held in list(self.nodes.items()):
             if name in used or held.metadata.labels.get(GKE_LEASE_LABEL) not in over:
                 self.idle.pop(name, None)
-            elif self.now - self.idle.setdefault(name, self.now) >= timedelta(minutes=10):
+            elif self.now - self.idle.setdefault(name, self.now) >= BOOKING:
                 del self.nodes[name]
-
-    def free(self, pool: str) -> int:
-        return self.stock[pool] - sum(
-            item.metadata.labels[POOL_LABEL] == pool for item in self.nodes.values()
-        )
-
-    def provision(self, name: str, *, ready: bool = True) -> None:
-        request = self.requests[name]
-        lease, pool = f"lease-{name}", request.metadata.annotations["pool"]
-        for number in range(request.spec.pod_sets[0].count):
-            key = f"{lease}-{number}"
-            self.nodes[key] = node(key, pool, lease, ready=ready)
-        self.answer(name, "Provisioned")
-        request = self.requests[name]
-        details = {GKE_LEASE_DETAIL: lease}
-        self.requests[name] = replace(
-            request, status=replace(request.status, provisioning_class_details=details)
-        )
-
-    def answer(self, name: str, kind: str, reason: str = "", message: str = "") -> None:
-        request = self.requests[name]
-        conditions = with_condition(request.status.conditions, kind, "True", self.now, reason, message)
-        status = ProvisioningRequestStatus(
-            conditions=conditions, provisioning_class_details=request.status.provisioning_class_details
-        )
-        self.requests[name] = replace(request, status=status)
 
     # Jobs and time
 
@@ -576,7 +403,7 @@ def _uid(item: Belonging) -> str:
     return item.metadata.labels["muster.dev/workload-uid"]
 
 
-def _owner(world: World, request: ProvisioningRequest) -> str:
+def _owner(request: ProvisioningRequest) -> str:
     return _uid(request).removeprefix("uid-")
 
 

@@ -15,7 +15,8 @@ from model.names import (
     CONSUME_ANNOTATION,
     LEASE_ENDS_ANNOTATION,
 )
-from tests.unit.admission.gang_world import POLICY, World, flavor_policy, node
+from tests.unit.admission.gang_world import POLICY, World
+from tests.unit.gangs.paper import flavor_policy, node
 
 SHARED = (CHECK_CAPACITY_CLASS, BEST_EFFORT_ATOMIC_CLASS)
 PIECES = {"x": ("l4", 1), "y": ("l4", 1)}

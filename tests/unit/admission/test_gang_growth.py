@@ -21,7 +21,8 @@ from controller.gangs.promises import Claim
 from controller.gangs.retry import history
 from controller.kube.resource import Key
 from model.names import CONSUME_ANNOTATION, GKE_LEASE_LABEL, RUNS_ANNOTATION, UNCLAIMED_ANNOTATION
-from tests.unit.admission.gang_world import START, World, with_condition, workload
+from tests.unit.admission.gang_world import World, workload
+from tests.unit.gangs.paper import START, with_condition
 
 replace = msgspec.structs.replace
 PIECES = {"head": ("cpu", 1), "main": ("l4", 3)}
@@ -143,7 +144,7 @@ def carried_out(world: World) -> Decision:
     decision = decide(world.situation("a"))
     for action in decision.actions:
         if not isinstance(action, Unclaim):
-            world._carry_out("a", action)
+            world.carry_out("a", action)
     return decision
 
 

@@ -18,16 +18,8 @@ from controller.gangs.placeholders import named, pod
 from controller.gangs.retry import FIRST_TRY, REFUSED, RETRY_AT, TRIES
 from model.gangpolicy import GangPolicy, OnStaggered, RetryPolicy
 from model.names import CONSUME_ANNOTATION, GKE_LEASE_LABEL, IN_TURN_ANNOTATION, POOL_LABEL
-from tests.unit.admission.gang_world import (
-    CHECK,
-    FLAVORS,
-    POLICY,
-    START,
-    World,
-    assignment,
-    entry_state,
-    flavor_policy,
-)
+from tests.unit.admission.gang_world import CHECK, FLAVORS, POLICY, World, assignment, entry_state
+from tests.unit.gangs.paper import START, flavor_policy
 
 SPLIT = {"head": ("cpu", 1), "big": ("h100", 1), "small": ("l4", 1)}
 PLAIN = {"main": ("l4", 1)}

@@ -14,7 +14,8 @@ from controller.gangs.reasons import RULES, Rule
 from controller.gangs.templates import POOL
 from controller.kube.resource import Key
 from model.names import GKE_QUEUED_CLASS
-from tests.unit.admission.gang_world import CHECK, POLICY, START, World
+from tests.unit.admission.gang_world import CHECK, POLICY, World
+from tests.unit.gangs.paper import START
 
 replace = msgspec.structs.replace
 TWO = {"head": ("cpu", 1), "a": ("l4", 1), "b": ("h100", 1)}

@@ -21,7 +21,8 @@ from controller.gangs.retry import History, annotations, next_try, pause
 from controller.gangs.templates import pod_template, provisioning_request
 from controller.kube.resource import ObjectMeta
 from model.gangpolicy import FlavorPolicy, GangPolicy, RetryPolicy
-from tests.unit.admission.gang_world import FLAVORS, POLICY, START, World, assignment, workload
+from tests.unit.admission.gang_world import FLAVORS, POLICY, World, assignment, workload
+from tests.unit.gangs.paper import START
 
 replace = msgspec.structs.replace
 

@@ -13,7 +13,8 @@ from controller.admission.situation import LATEST
 from controller.gangs.lease import first_end, lease_end
 from model.gangpolicy import GangPolicy
 from model.names import CHECK_CAPACITY_CLASS, LEASE_ENDS_ANNOTATION, NODES_MISSING_ANNOTATION
-from tests.unit.admission.gang_world import CHECK, POLICY, World, entry_state, flavor_policy
+from tests.unit.admission.gang_world import CHECK, POLICY, World, entry_state
+from tests.unit.gangs.paper import flavor_policy
 
 replace = msgspec.structs.replace
 MINUTE = timedelta(minutes=1)

@@ -24,7 +24,8 @@ from controller.gangs.objects import (
 )
 from controller.gangs.verify import Wanted, verify
 from controller.kube.resource import ObjectMeta
-from tests.unit.admission.gang_world import FLAVORS, node, pod_spec
+from tests.unit.admission.gang_world import FLAVORS, pod_spec
+from tests.unit.gangs.paper import node
 
 replace = msgspec.structs.replace
 

@@ -9,7 +9,7 @@ from controller.admission.objects import Workload
 from controller.admission.promised import Memory
 from controller.admission.situation import Situation
 from model.gangpolicy import GangPolicy
-from tests.unit.admission.gang_world import START
+from tests.unit.gangs.paper import START
 
 
 def _situation(uid: str) -> Situation:

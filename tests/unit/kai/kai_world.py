@@ -6,36 +6,28 @@ the cloud take their steps between. Nothing here shares code with the programs t
 """
 
 import dataclasses
-import itertools
-from collections.abc import Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from fractions import Fraction
+from typing import ClassVar
 
 import msgspec
 
-from controller.gangs.actions import CreateRequest, CreateTemplates, Delete, Tell
-from controller.gangs.identity import ATTEMPT, template_name
+from controller.gangs.identity import ATTEMPT
 from controller.gangs.line import Place
 from controller.gangs.objects import (
-    Condition,
     Container,
     Node,
-    NodeSpec,
-    NodeStatus,
     PodStatus,
     PodTemplate,
     ProvisioningRequest,
-    ProvisioningRequestSpec,
-    ProvisioningRequestStatus,
-    RequestedPodSet,
     ResourceNeeds,
     Taint,
-    TemplateReference,
     Toleration,
 )
 from controller.gangs.retry import annotations
-from controller.kai.actions import Action, Decision, Lift, Note, Recall
+from controller.kai.actions import Decision, Lift, Note, Recall
 from controller.kai.labels import CLUSTER_UID, STATUS, is_gated
 from controller.kai.ledger import of_gangs, of_pods
 from controller.kai.machine import decide
@@ -56,22 +48,11 @@ from controller.kai.objects import (
 from controller.kai.room import Need
 from controller.kai.situation import Scene, Situation, need
 from controller.kube.resource import ObjectMeta, OwnerReference
-from model.gangpolicy import DetailSelector, FlavorPolicy, GangPolicy, KaiPolicy, RetryPolicy
-from model.names import (
-    CONSUME_ANNOTATION,
-    GANG_GATE,
-    GKE_LEASE_DETAIL,
-    GKE_LEASE_LABEL,
-    GKE_QUEUED_CLASS,
-    GPU_RESOURCE,
-    POOL_LABEL,
-)
+from model.gangpolicy import FlavorPolicy, GangPolicy, KaiPolicy, RetryPolicy
+from model.names import CONSUME_ANNOTATION, GANG_GATE, GKE_LEASE_LABEL, GPU_RESOURCE, POOL_LABEL
+from tests.unit.gangs.paper import GPU_TAINT, Paper, flavor_policy, node, size_of
 
-START = datetime(2026, 11, 21, 10, 0, tzinfo=UTC)
-TAINTS = (
-    Taint(key="nvidia.com/gpu", effect="NoSchedule", value="present"),
-    Taint(key="cloud.google.com/gke-queued", effect="NoSchedule", value="true"),
-)
+TAINTS = (GPU_TAINT, Taint(key="cloud.google.com/gke-queued", effect="NoSchedule", value="true"))
 NO_BOUND = Share(quota=-1, limit=-1)
 PRIORITIES = {
     name: PriorityClass(metadata=ObjectMeta(name=name), value=value)
@@ -81,22 +62,14 @@ PRIORITIES = {
 replace = msgspec.structs.replace
 
 
-def flavor(name: str, scarcity: int) -> FlavorPolicy:
-    return FlavorPolicy(
-        name=name,
-        provisioning_class_name=GKE_QUEUED_CLASS,
-        node_selector_from_details=(DetailSelector(key=GKE_LEASE_LABEL, detail=GKE_LEASE_DETAIL),),
-        max_nodes=16,
-        gpus_per_node=1,
-        gpu_memory=24_576,
-        scarcity=scarcity,
-    )
-
-
 POLICY = GangPolicy(
     queue_timeout=timedelta(hours=2),
     retry=RetryPolicy(deadline=timedelta(days=3)),
-    flavors=(flavor("l4", 10), flavor("h100", 100), FlavorPolicy(name="cpu", verify_nodes=False)),
+    flavors=(
+        flavor_policy("l4", 10, max_nodes=16, gpu_memory=24_576),
+        flavor_policy("h100", 100, max_nodes=16, gpu_memory=24_576),
+        FlavorPolicy(name="cpu", verify_nodes=False),
+    ),
     kai=KaiPolicy(),
 )
 
@@ -122,32 +95,21 @@ def queue(name: str, *, quota: float, limit: float | None = None, parent: str = 
     )
 
 
-class Crash(Exception):
-    """The controller dies between two writes."""
-
-
 @dataclass
-class World:
-    """The API server's content and the time."""
+class World(Paper[Decision]):
+    """With Ray clusters, their pods and KAI's queues."""
 
+    namespace: ClassVar[str] = "ns"
     policy: GangPolicy = POLICY
-    now: datetime = START
     stock: dict[str, int] = field(default_factory=lambda: {"l4": 4, "h100": 4})
     delay: timedelta = timedelta(minutes=1)
     queues: dict[str, Queue] = field(default_factory=dict)
     clusters: dict[str, RayCluster] = field(default_factory=dict)
     groups: dict[str, dict[str, Group]] = field(default_factory=dict)
     pods: dict[str, GatedPod] = field(default_factory=dict)
-    requests: dict[str, ProvisioningRequest] = field(default_factory=dict)
-    templates: dict[str, PodTemplate] = field(default_factory=dict)
-    nodes: dict[str, Node] = field(default_factory=dict)
-    told: list[Tell] = field(default_factory=list)
-    writes: int = 0
-    crash_after: int | None = None
     most_requested: int = 0
     schedules: bool = True
     """Whether KAI places anything at the moment."""
-    _numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
 
     # What users do
 
@@ -255,40 +217,14 @@ class World:
         cluster = self.clusters[pod.metadata.labels["ray.io/cluster"]]
         return need(pod, cluster, self.policy, PRIORITIES)
 
-    def reconcile(self, name: str) -> Decision:
-        decision = decide(self.scene(name))
-        for action in decision.actions:
-            self.carry_out(name, action)
-        return decision
+    def names(self) -> Iterable[str]:
+        return self.clusters
 
-    def reconcile_blind(self) -> None:
-        """Everybody decides before the caches show what the others do."""
-        decisions = {name: decide(dataclasses.replace(self.scene(name), others=())) for name in self.clusters}
-        for name, decision in decisions.items():
-            for action in decision.actions:
-                self.carry_out(name, action)
+    def decided(self, name: str, *, alone: bool = False) -> Decision:
+        scene = self.scene(name)
+        return decide(dataclasses.replace(scene, others=()) if alone else scene)
 
-    def settle(self) -> None:
-        for _ in range(60):
-            busy = [self._quietly(name) for name in sorted(self.clusters)]
-            if not any(busy):
-                return
-        raise AssertionError("the controller writes for ever")
-
-    def _quietly(self, name: str) -> bool:
-        try:
-            return bool(self.reconcile(name).actions)
-        except Crash:
-            return True
-
-    def carry_out(self, name: str, action: Action) -> None:
-        if isinstance(action, Tell):
-            self.told.append(action)
-            return
-        if self.crash_after is not None and self.writes >= self.crash_after:
-            self.crash_after = None
-            raise Crash
-        self.writes += 1
+    def write(self, name: str, action: object) -> None:
         match action:
             case Lift(pod=pod, annotations=notes, node_selector=selector, tolerations=added):
                 self._check_standing(pod, str(notes.get(CONSUME_ANNOTATION, "")))
@@ -297,26 +233,8 @@ class World:
                 self._patch(pod, {**annotations(history), STATUS: status})
             case Recall(pod=pod):
                 self.pods.pop(pod.metadata.name, None)
-            case CreateTemplates(request=request, ask=ask, labels=labels):
-                for number in range(len(ask.demands)):
-                    key = template_name(request, number)
-                    self.templates.setdefault(key, PodTemplate(metadata=self._meta(key, labels)))
-            case CreateRequest(name=key, ask=ask, labels=labels):
-                assert key not in self.requests
-                names = [template_name(key, number) for number in range(len(ask.demands))]
-                assert set(names) <= set(self.templates), "a request before its templates"
-                pod_sets = tuple(
-                    RequestedPodSet(pod_template_ref=TemplateReference(name=template), count=demand.count)
-                    for template, demand in zip(names, ask.demands, strict=True)
-                )
-                self.requests[key] = ProvisioningRequest(
-                    metadata=replace(self._meta(key, labels), annotations={"pool": ask.pool}),
-                    spec=ProvisioningRequestSpec(
-                        pod_sets=pod_sets, provisioning_class_name=ask.flavor.provisioning_class_name
-                    ),
-                )
-            case Delete(kind=kind, name=key):
-                (self.requests if kind == "ProvisioningRequest" else self.templates).pop(key, None)
+            case _:
+                super().write(name, action)
         self.most_requested = max(self.most_requested, self.requested())
 
     def _check_standing(self, pod: GatedPod, name: str) -> None:
@@ -335,7 +253,7 @@ class World:
                 for each in self.nodes.values()
                 if each.metadata.labels[GKE_LEASE_LABEL] == f"lease-{key}" and each.status.holds("Ready")
             ]
-            assert len(standing) >= sum(each.count for each in item.spec.pod_sets)
+            assert len(standing) >= size_of(item)
 
     def _patch(
         self,
@@ -362,74 +280,25 @@ class World:
             held, metadata=replace(held.metadata, annotations=kept), spec=spec
         )
 
-    def _meta(self, name: str, labels: object) -> ObjectMeta:
-        return ObjectMeta(
-            name=name,
-            namespace="ns",
-            uid=f"uid-{next(self._numbers)}",
-            creation_timestamp=self.now,
-            labels=dict(labels),  # type: ignore[call-overload]  # a Mapping of texts
-        )
-
     # The cloud
 
-    def cloud(self) -> None:
-        """Provision whole requests while stock lasts, oldest first; nodes go with their request."""
-        leases = {f"lease-{name}" for name in self.requests}
-        for key, held in list(self.nodes.items()):
-            if held.metadata.labels[GKE_LEASE_LABEL] not in leases:
-                del self.nodes[key]
-                for name in [name for name, pod in self.pods.items() if pod.spec.node_name == key]:
-                    del self.pods[name]
-        for name, request in list(self.requests.items()):
-            since = request.status.since("Accepted")
-            if not request.status.conditions:
-                self.answer(name, "Accepted")
-            elif since and not request.status.holds("Provisioned") and self.now - since >= self.delay:
-                pool = request.metadata.annotations["pool"]
-                count = sum(item.count for item in request.spec.pod_sets)
-                if not request.status.holds("Failed") and self.free(pool) >= count:
-                    self.provision(name)
-            booked = request.status.since("Provisioned")
-            unused = not any(_consumes(pod) == name and pod.spec.node_name for pod in self.pods.values())
-            if booked and self.now - booked >= timedelta(minutes=10) and unused:
-                self.answer(name, "BookingExpired", "BookingExpired")
+    def patience(self, pool: str) -> timedelta:
+        return self.delay
 
-    def free(self, pool: str) -> int:
-        return self.stock[pool] - sum(
-            item.metadata.labels[POOL_LABEL] == pool for item in self.nodes.values()
-        )
+    def is_used(self, name: str) -> bool:
+        return any(_consumes(pod) == name and pod.spec.node_name for pod in self.pods.values())
 
-    def provision(self, name: str, *, ready: bool = True) -> None:
-        request = self.requests[name]
-        lease, pool = f"lease-{name}", request.metadata.annotations["pool"]
-        for number in range(sum(item.count for item in request.spec.pod_sets)):
-            key = f"{lease}-{number}"
-            self.nodes[key] = Node(
-                metadata=ObjectMeta(
-                    name=key, uid=f"uid-{key}", labels={POOL_LABEL: pool, GKE_LEASE_LABEL: lease}
-                ),
-                spec=NodeSpec(taints=TAINTS),
-                status=NodeStatus(
-                    conditions=(Condition(type="Ready", status="True" if ready else "False"),),
-                    allocatable={"cpu": "8", "memory": "32Gi", "pods": "20", GPU_RESOURCE: "1"},
-                ),
-            )
-        self.answer(name, "Provisioned", details={GKE_LEASE_DETAIL: lease})
+    def new_node(self, name: str, pool: str, lease: str, *, ready: bool) -> Node:
+        return node(name, pool, lease, ready=ready, cpus=8, taints=TAINTS)
 
-    def answer(self, name: str, kind: str, reason: str = "", details: dict[str, str] | None = None) -> None:
-        request = self.requests[name]
-        new = Condition(type=kind, status="True", reason=reason, last_transition_time=self.now)
-        kept = tuple(each for each in request.status.conditions if each.type != kind)
-        status = ProvisioningRequestStatus(
-            conditions=(*kept, new),
-            provisioning_class_details=details or request.status.provisioning_class_details,
-        )
-        self.requests[name] = replace(request, status=status)
+    def take_away(self, node: str) -> None:
+        super().take_away(node)
+        for name in [name for name, pod in self.pods.items() if pod.spec.node_name == node]:
+            del self.pods[name]
 
     def requested(self) -> int:
         """Nodes that live requests ask for."""
-        return sum(item.count for request in self.requests.values() for item in request.spec.pod_sets)
+        return sum(map(size_of, self.requests.values()))
 
     # KAI
 
@@ -528,8 +397,7 @@ class World:
             if cluster is None or name not in self.path(cluster.metadata.labels["kai.scheduler/queue"]):
                 continue
             passed = sum(_consumes(pod) == key for pod in consumers)
-            asked = sum(item.count for item in request.spec.pod_sets)
-            total += 0 if passed else asked
+            total += 0 if passed else size_of(request)
         return total
 
     def path(self, name: str) -> list[str]:

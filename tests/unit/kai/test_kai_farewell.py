@@ -8,7 +8,8 @@ from controller.kai.actions import Lift, Note
 from controller.kai.farewell import parting
 from controller.kai.labels import is_gated
 from model.names import GANG_GATE
-from tests.unit.kai.kai_world import Crash, Group, World, queue
+from tests.unit.gangs.paper import Crash
+from tests.unit.kai.kai_world import Group, World, queue
 
 PAIR = {"headgroup": Group("l4"), "workers": Group("l4", 2)}
 

@@ -10,7 +10,8 @@ from controller.gangs.retry import REFUSED, TRIES
 from controller.kai.labels import CLUSTER_UID, is_gated
 from model.gangpolicy import FlavorPolicy, GangPolicy, KaiPolicy, OverQuota
 from model.names import CLASS_ANNOTATION, CONSUME_ANNOTATION, GKE_LEASE_LABEL, GKE_QUEUED_CLASS
-from tests.unit.kai.kai_world import POLICY, Crash, Group, World, queue
+from tests.unit.gangs.paper import Crash
+from tests.unit.kai.kai_world import POLICY, Group, World, queue
 
 HEAD = Group("l4")
 MINUTE = timedelta(minutes=1)

@@ -17,7 +17,8 @@ from controller.kai.situation import Scene
 from controller.kai.view import View
 from controller.kube.resource import Key
 from model.gangpolicy import RetryPolicy
-from tests.unit.kai.kai_world import POLICY, START, Group, World, queue
+from tests.unit.gangs.paper import START
+from tests.unit.kai.kai_world import POLICY, Group, World, queue
 
 GANGS = 8
 PER_MINUTE = 6
