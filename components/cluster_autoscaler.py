@@ -5,18 +5,17 @@ that would bend the chart, and every one of them is in the preview. What it may 
 clusters/eks/autoscaler.py.
 """
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 import pulumi
-import pulumi_kubernetes as kubernetes
 
 from components import autoscaler_authority as authority
-from components.footprint import Footprint
-from components.objects import KubernetesObject
+from components.ground import Ground
+from components.objects import KubernetesObject, child
 from model import names
 from model.clusters import EksCluster
 from model.render.manifest import Manifest, manifest
-from stackconfig.artifacts import Artifacts
 
 _RBAC: Final = "rbac.authorization.k8s.io"
 _LABELS: Final = {"app.kubernetes.io/name": names.AUTOSCALER}
@@ -31,14 +30,12 @@ class ClusterAutoscaler(pulumi.ComponentResource):
         name: str,
         *,
         cluster: EksCluster,
-        artifacts: Artifacts,
-        footprint: Footprint,
-        provider: kubernetes.Provider,
+        ground: Ground,
         depends_on: list[pulumi.Resource],
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         super().__init__("muster:index:ClusterAutoscaler", name, None, opts)
-        self._provider = provider
+        self._ground = ground
         account = self._object(_ours("v1", "ServiceAccount"), after=depends_on)
         grants = [
             self._object(binding, after=[self._object(role, after=depends_on), account])
@@ -53,15 +50,15 @@ class ClusterAutoscaler(pulumi.ComponentResource):
             after=depends_on,
         )
         spec = deployment(
-            cluster, image=artifacts.image(names.AUTOSCALER), node_selector=footprint.node_selector()
+            cluster,
+            image=ground.artifacts.image(names.AUTOSCALER),
+            node_selector=ground.footprint.node_selector(),
         )
         self.serving = self._object(_ours("apps/v1", "Deployment", spec=spec), after=[account, *grants])
         self.register_outputs({})
 
-    def _object(self, body: Manifest, *, after: list[Any]) -> KubernetesObject:
-        name = f"{body['metadata']['name']}-{body['kind'].lower()}"
-        opts = pulumi.ResourceOptions(parent=self, provider=self._provider, depends_on=after)
-        return KubernetesObject(name, body, opts=opts)
+    def _object(self, body: Manifest, *, after: Sequence[pulumi.Resource]) -> KubernetesObject:
+        return child(self, body, provider=self._ground.provider, after=after)
 
 
 def flags(cluster: EksCluster) -> list[str]:

@@ -6,22 +6,20 @@ itself: a Secret that it creates and the caBundle that it writes into its own co
 AdmissionCheck is a queue object (`queues.py`); the GangPolicy that it refers to is here.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import pulumi
-import pulumi_kubernetes as kubernetes
 
 from components import gang_authority as authority
 from components import gang_pods as pods
 from components import gang_webhooks
-from components.bundle import Bundle, BundleProvider, text
-from components.footprint import Footprint
-from components.objects import KubernetesObject
+from components.bundle import Bundle, text
+from components.ground import Ground
+from components.objects import KubernetesObject, child
 from model import names
 from model.render import gang, observability, queuetree
 from model.render.manifest import Manifest, manifest
-from model.stack import Stack
-from stackconfig.artifacts import Artifacts
 
 _RBAC = "rbac.authorization.k8s.io"
 
@@ -41,25 +39,21 @@ class GangAdmission(pulumi.ComponentResource):
         self,
         name: str,
         *,
-        stack: Stack,
-        artifacts: Artifacts,
-        footprint: Footprint,
-        provider: kubernetes.Provider,
-        bundles: BundleProvider,
+        ground: Ground,
         depends_on: list[pulumi.Resource],
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         super().__init__("muster:index:GangAdmission", name, None, opts)
-        self._provider = provider
-        image = artifacts.image("gang-admission")
-        pause = artifacts.image("pause") if gang.holds(stack) else ""
+        self._ground, stack, footprint = ground, ground.stack, ground.footprint
+        image = ground.artifacts.image("gang-admission")
+        pause = ground.artifacts.image("pause") if gang.holds(stack) else ""
         self.policy = Bundle(
             f"{name}-policy",
             manifests={
                 names.GANG_POLICY: text([gang.policy(stack, placeholder_image=pause)]),
                 "queues": text([queuetree.tree(stack)]),
             },
-            opts=pulumi.ResourceOptions(parent=self, provider=bundles, depends_on=depends_on),
+            opts=pulumi.ResourceOptions(parent=self, provider=ground.bundles, depends_on=depends_on),
         )
         self.namespace = self._object(
             manifest("v1", "Namespace", names.SYSTEM_NAMESPACE, labels=_RESTRICTED), after=depends_on
@@ -147,11 +141,8 @@ class GangAdmission(pulumi.ComponentResource):
             )
         ]
 
-    def _object(self, body: Manifest, *, after: list[Any]) -> KubernetesObject:
-        """A child named after its object; kinds keep two of one name apart."""
-        name = f"{body['metadata']['name']}-{body['kind'].lower()}"
-        opts = pulumi.ResourceOptions(parent=self, provider=self._provider, depends_on=after)
-        return KubernetesObject(name, body, opts=opts)
+    def _object(self, body: Manifest, *, after: Sequence[pulumi.Resource]) -> KubernetesObject:
+        return child(self, body, provider=self._ground.provider, after=after)
 
 
 def _ours(api_version: str, kind: str, name: str, **body: object) -> Manifest:

@@ -5,16 +5,14 @@ the model's.
 """
 
 import pulumi
-import pulumi_kubernetes as kubernetes
 
-from components.bundle import Bundle, BundleProvider, text
+from components.bundle import Bundle, text
 from components.charts import release
-from components.footprint import Footprint
+from components.ground import Ground
 from components.objects import KubernetesObject
 from model import gpu_operator
 from model.gpu_operator import Installation
 from model.render import gpu
-from stackconfig.artifacts import Artifacts
 
 
 class GpuOperator(pulumi.ComponentResource):
@@ -25,34 +23,33 @@ class GpuOperator(pulumi.ComponentResource):
         name: str,
         *,
         wanted: Installation,
-        artifacts: Artifacts,
-        footprint: Footprint,
-        provider: kubernetes.Provider,
-        bundles: BundleProvider,
+        ground: Ground,
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         super().__init__("muster:index:GpuOperator", name, None, opts)
         self.namespace = KubernetesObject(
             f"{name}-namespace",
             gpu.namespace(),
-            opts=pulumi.ResourceOptions(parent=self, provider=provider),
+            opts=pulumi.ResourceOptions(parent=self, provider=ground.provider),
         )
         before: list[pulumi.Resource] = [self.namespace]
-        around = gpu.objects(wanted, pause_image=artifacts.image("pause"))
+        around = gpu.objects(wanted, pause_image=ground.artifacts.image("pause"))
         if around:
             before.append(
                 Bundle(
                     f"{name}-nodes",
                     manifests={"objects": text(around)},
-                    opts=pulumi.ResourceOptions(parent=self, provider=bundles, depends_on=[self.namespace]),
+                    opts=pulumi.ResourceOptions(
+                        parent=self, provider=ground.bundles, depends_on=[self.namespace]
+                    ),
                 )
             )
         self.release = release(
             name,
-            artifacts.chart("gpu-operator"),
+            ground.artifacts.chart("gpu-operator"),
             namespace=gpu_operator.NAMESPACE,
-            values=gpu_operator.values(wanted, control_nodes=footprint.node_selector()),
-            opts=pulumi.ResourceOptions(parent=self, provider=provider, depends_on=before),
+            values=gpu_operator.values(wanted, control_nodes=ground.footprint.node_selector()),
+            opts=pulumi.ResourceOptions(parent=self, provider=ground.provider, depends_on=before),
         )
         self.serving: pulumi.Resource = self.release
         self.register_outputs({})

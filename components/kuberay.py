@@ -18,15 +18,14 @@ import pulumi_kubernetes as kubernetes
 import yaml
 
 from components import interrupts
-from components.bundle import Bundle, BundleProvider, text
+from components.bundle import Bundle, text
 from components.charts import release
-from components.footprint import Footprint
+from components.ground import Ground
 from components.objects import KubernetesObject
 from model import kuberay, names
 from model.render import ray
 from model.render.manifest import manifest
-from model.stack import Stack, keeps_kinds
-from stackconfig.artifacts import Artifacts
+from model.stack import keeps_kinds
 
 # libyaml's loader where PyYAML was built with it: ten times faster, and these are megabytes.
 _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -39,70 +38,67 @@ class KubeRay(pulumi.ComponentResource):
         self,
         name: str,
         *,
-        stack: Stack,
-        artifacts: Artifacts,
-        footprint: Footprint,
-        provider: kubernetes.Provider,
-        bundles: BundleProvider,
+        ground: Ground,
         depends_on: list[pulumi.Resource],
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         super().__init__("muster:index:KubeRay", name, None, opts)
-        self._stack, self._provider, self._bundles = stack, provider, bundles
+        self._ground = ground
         operator = kuberay.Operator(
-            image=artifacts.image("kuberay"),
-            scheduler=stack.scheduler,
-            resources=footprint.kuberay.resources(),
-            node_selector=footprint.node_selector(),
+            image=ground.artifacts.image("kuberay"),
+            scheduler=ground.stack.scheduler,
+            resources=ground.footprint.kuberay.resources(),
+            node_selector=ground.footprint.node_selector(),
         )
         self.namespace = KubernetesObject(
             f"{name}-namespace",
             manifest("v1", "Namespace", names.RAY_NAMESPACE),
-            opts=pulumi.ResourceOptions(parent=self, provider=provider, depends_on=depends_on),
+            opts=pulumi.ResourceOptions(parent=self, provider=ground.provider, depends_on=depends_on),
         )
         # In force before the first Ray object can be made.
         self.admission = Bundle(
             f"{name}-admission",
-            manifests={"policies": text(ray.admission(stack.ray))},
-            opts=pulumi.ResourceOptions(parent=self, provider=bundles, depends_on=depends_on),
+            manifests={"policies": text(ray.admission(ground.stack.ray))},
+            opts=pulumi.ResourceOptions(parent=self, provider=ground.bundles, depends_on=depends_on),
         )
-        if artifacts.has_kustomization("kuberay"):
-            self.serving = self._from_tree(name, artifacts.kustomization("kuberay"), operator, depends_on)
+        if ground.artifacts.has_kustomization("kuberay"):
+            self.serving = self._from_tree(name, operator, depends_on)
         else:
-            self.serving = self._from_chart(name, artifacts, operator)
+            self.serving = self._from_chart(name, operator)
         self.register_outputs({})
 
-    def _from_chart(self, name: str, artifacts: Artifacts, operator: kuberay.Operator) -> pulumi.Resource:
+    def _from_chart(self, name: str, operator: kuberay.Operator) -> pulumi.Resource:
         """Its CRDs stand in the chart's own folder for them: Helm makes them once, and never deletes them."""
         return release(
             name,
-            artifacts.chart("kuberay"),
+            self._ground.artifacts.chart("kuberay"),
             namespace=names.RAY_NAMESPACE,
             values=operator.chart_values(),
             opts=pulumi.ResourceOptions(
-                parent=self, provider=self._provider, depends_on=[self.namespace, self.admission]
+                parent=self, provider=self._ground.provider, depends_on=[self.namespace, self.admission]
             ),
         )
 
     def _from_tree(
-        self, name: str, default: Path, operator: kuberay.Operator, depends_on: list[pulumi.Resource]
+        self, name: str, operator: kuberay.Operator, depends_on: list[pulumi.Resource]
     ) -> pulumi.Resource:
-        tree = default.resolve().parent
+        ground = self._ground
+        tree = ground.artifacts.kustomization("kuberay").resolve().parent
         crds = Bundle(
             f"{name}-crds",
             manifests={file.stem: _compact(file) for file in sorted((tree / "crd" / "bases").glob("*.yaml"))},
             opts=pulumi.ResourceOptions(
                 parent=self,
-                provider=self._bundles,
+                provider=ground.bundles,
                 depends_on=depends_on,
-                retain_on_delete=keeps_kinds(self._stack.artifacts),
+                retain_on_delete=keeps_kinds(ground.stack.artifacts),
             ),
         )
         return kubernetes.kustomize.v2.Directory(
             name,
             directory=_written(overlay(operator), bases=[tree / "rbac", tree / "manager"]),
             opts=pulumi.ResourceOptions(
-                parent=self, provider=self._provider, depends_on=[self.namespace, self.admission, crds]
+                parent=self, provider=ground.provider, depends_on=[self.namespace, self.admission, crds]
             ),
         )
 

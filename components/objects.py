@@ -5,9 +5,11 @@ of imports in every preview. A manifest is what the model renders, the documenta
 prints.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import pulumi
+import pulumi_kubernetes as kubernetes
 
 from model.render.manifest import Manifest
 
@@ -17,6 +19,19 @@ class KubernetesObject(pulumi.CustomResource):
 
     def __init__(self, name: str, manifest: Manifest, *, opts: pulumi.ResourceOptions) -> None:
         super().__init__(token(manifest), name, dict[str, Any](manifest), opts)
+
+
+def child(
+    parent: pulumi.Resource,
+    body: Manifest,
+    *,
+    provider: kubernetes.Provider,
+    after: Sequence[pulumi.Resource],
+) -> KubernetesObject:
+    """Named after its object; kinds keep two of one name apart."""
+    name = f"{body['metadata']['name']}-{body['kind'].lower()}"
+    opts = pulumi.ResourceOptions(parent=parent, provider=provider, depends_on=after)
+    return KubernetesObject(name, body, opts=opts)
 
 
 def token(manifest: Manifest) -> str:

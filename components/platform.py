@@ -5,14 +5,14 @@ come last and go first, while Kueue, KubeRay and our controller are there to let
 """
 
 import pulumi
-import pulumi_kubernetes as kubernetes
 
-from components.bundle import Bundle, BundleProvider, text
+from components.bundle import Bundle, text
 from components.cluster_autoscaler import ClusterAutoscaler
 from components.clusters.cluster import cluster_of
 from components.footprint import footprint
 from components.gang_admission import GangAdmission
 from components.gpu_operator import GpuOperator
+from components.ground import Ground
 from components.identities import Identities
 from components.kuberay import KubeRay
 from components.observability import Observability
@@ -39,24 +39,21 @@ class Platform(pulumi.ComponentResource):
         super().__init__("muster:index:Platform", name, None, opts)
         child = pulumi.ResourceOptions(parent=self)
         self.cluster = cluster_of(stack, opts=child)
-        provider, bundles = self.cluster.kubernetes, self.cluster.bundles
-        size = footprint(stack)
-        self.crds = _crds(self, stack=stack, artifacts=artifacts, provider=bundles)
-        self.scheduler = self._scheduler(stack, artifacts, provider=provider, bundles=bundles)
-        self.autoscaler = self._autoscaler(stack, artifacts, provider=provider)
-        self.kuberay = KubeRay(
-            "kuberay",
+        bundles = self.cluster.bundles
+        ground = Ground(
             stack=stack,
             artifacts=artifacts,
-            footprint=size,
-            provider=provider,
+            footprint=footprint(stack),
+            provider=self.cluster.kubernetes,
             bundles=bundles,
-            depends_on=[],
-            opts=child,
         )
-        self.gpu_operator = self._gpu_operator(stack, artifacts, provider=provider, bundles=bundles)
+        self.crds = _crds(self, ground)
+        self.scheduler = self._scheduler(ground)
+        self.autoscaler = self._autoscaler(ground)
+        self.kuberay = KubeRay("kuberay", ground=ground, depends_on=[], opts=child)
+        self.gpu_operator = self._gpu_operator(ground)
         serving = [self.scheduler.serving, self.kuberay.serving]
-        self.gang_admission = self._gang_admission(stack, artifacts, provider=provider, bundles=bundles)
+        self.gang_admission = self._gang_admission(ground)
         if self.gang_admission is not None:
             serving += self.gang_admission.serving
             self.watching = Observability(
@@ -82,84 +79,51 @@ class Platform(pulumi.ComponentResource):
         self.queue_names = queues.names_by_team(stack)
         self.register_outputs({"queueNames": self.queue_names})
 
-    def _scheduler(
-        self, stack: Stack, artifacts: Artifacts, *, provider: kubernetes.Provider, bundles: BundleProvider
-    ) -> Kueue | Kai:
-        kind, name = (Kai, "kai") if stack.scheduler is Scheduler.KAI else (Kueue, "kueue")
-        return kind(
-            name,
-            stack=stack,
-            artifacts=artifacts,
-            footprint=footprint(stack),
-            provider=provider,
-            bundles=bundles,
-            depends_on=[self.crds],
-            opts=pulumi.ResourceOptions(parent=self),
-        )
+    def _scheduler(self, ground: Ground) -> Kueue | Kai:
+        kind, name = (Kai, "kai") if ground.stack.scheduler is Scheduler.KAI else (Kueue, "kueue")
+        return kind(name, ground=ground, depends_on=[self.crds], opts=pulumi.ResourceOptions(parent=self))
 
-    def _gpu_operator(
-        self, stack: Stack, artifacts: Artifacts, *, provider: kubernetes.Provider, bundles: BundleProvider
-    ) -> GpuOperator | None:
-        wanted = installation(stack)
+    def _gpu_operator(self, ground: Ground) -> GpuOperator | None:
+        wanted = installation(ground.stack)
         if wanted is None:
             return None
         return GpuOperator(
-            "gpu-operator",
-            wanted=wanted,
-            artifacts=artifacts,
-            footprint=footprint(stack),
-            provider=provider,
-            bundles=bundles,
-            opts=pulumi.ResourceOptions(parent=self),
+            "gpu-operator", wanted=wanted, ground=ground, opts=pulumi.ResourceOptions(parent=self)
         )
 
-    def _autoscaler(
-        self, stack: Stack, artifacts: Artifacts, *, provider: kubernetes.Provider
-    ) -> ClusterAutoscaler | None:
+    def _autoscaler(self, ground: Ground) -> ClusterAutoscaler | None:
         """GKE has its own; in an existing cluster it is somebody else's."""
-        if not isinstance(stack.cluster, EksCluster):
+        if not isinstance(ground.stack.cluster, EksCluster):
             return None
         return ClusterAutoscaler(
             "autoscaler",
-            cluster=stack.cluster,
-            artifacts=artifacts,
-            footprint=footprint(stack),
-            provider=provider,
+            cluster=ground.stack.cluster,
+            ground=ground,
             # It looks for ProvisioningRequests when it starts.
             depends_on=[self.crds],
             opts=pulumi.ResourceOptions(parent=self),
         )
 
-    def _gang_admission(
-        self, stack: Stack, artifacts: Artifacts, *, provider: kubernetes.Provider, bundles: BundleProvider
-    ) -> GangAdmission | None:
-        if stack.gang_admission.mode is not GangMode.MUSTER:
+    def _gang_admission(self, ground: Ground) -> GangAdmission | None:
+        if ground.stack.gang_admission.mode is not GangMode.MUSTER:
             return None
         return GangAdmission(
             "gang-admission",
-            stack=stack,
-            artifacts=artifacts,
-            footprint=footprint(stack),
-            provider=provider,
-            bundles=bundles,
+            ground=ground,
             # Its caches are of the scheduler's kinds: it comes up in one go when they are there.
             depends_on=[self.scheduler.serving],
             opts=pulumi.ResourceOptions(parent=self),
         )
 
 
-def _crds(parent: pulumi.Resource, *, stack: Stack, artifacts: Artifacts, provider: BundleProvider) -> Bundle:
+def _crds(parent: pulumi.Resource, ground: Ground) -> Bundle:
     """What others look for once, when they start: Kueue for ProvisioningRequests, ours for its GangPolicy.
 
     GKE serves ProvisioningRequests itself. Kinds outlive their stack: with one, every object of it would go.
     """
     manifests = {"gangpolicies": text([crd()]), "queuetrees": text([queuetree.crd()])}
-    if cloud_of(stack.cluster) is not Provider.GKE:
-        manifests["provisioningrequests"] = artifacts.crd("provisioningrequests").read_text()
-    return Bundle(
-        "crds",
-        manifests=manifests,
-        opts=pulumi.ResourceOptions(
-            parent=parent, provider=provider, retain_on_delete=keeps_kinds(stack.artifacts)
-        ),
-    )
+    if cloud_of(ground.stack.cluster) is not Provider.GKE:
+        manifests["provisioningrequests"] = ground.artifacts.crd("provisioningrequests").read_text()
+    kept = keeps_kinds(ground.stack.artifacts)
+    opts = pulumi.ResourceOptions(parent=parent, provider=ground.bundles, retain_on_delete=kept)
+    return Bundle("crds", manifests=manifests, opts=opts)

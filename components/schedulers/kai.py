@@ -5,17 +5,14 @@ What the chart is told is the model's `chart_values`.
 """
 
 import pulumi
-import pulumi_kubernetes as kubernetes
 
-from components.bundle import Bundle, BundleProvider, immutable, text
+from components.bundle import Bundle, immutable, text
 from components.charts import release
-from components.footprint import Footprint
+from components.ground import Ground
 from components.objects import KubernetesObject
 from model import names
 from model.render import kai
 from model.render.manifest import manifest
-from model.stack import Stack
-from stackconfig.artifacts import Artifacts
 
 
 class Kai(pulumi.ComponentResource):
@@ -25,11 +22,7 @@ class Kai(pulumi.ComponentResource):
         self,
         name: str,
         *,
-        stack: Stack,
-        artifacts: Artifacts,
-        footprint: Footprint,
-        provider: kubernetes.Provider,
-        bundles: BundleProvider,
+        ground: Ground,
         depends_on: list[pulumi.Resource],
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
@@ -37,19 +30,21 @@ class Kai(pulumi.ComponentResource):
         self.namespace = KubernetesObject(
             f"{name}-namespace",
             manifest("v1", "Namespace", names.KAI_NAMESPACE),
-            opts=pulumi.ResourceOptions(parent=self, provider=provider, depends_on=depends_on),
+            opts=pulumi.ResourceOptions(parent=self, provider=ground.provider, depends_on=depends_on),
         )
         values = kai.chart_values(
-            stack, node_selector=footprint.node_selector(), replicas=footprint.manager_replicas
+            ground.stack,
+            node_selector=ground.footprint.node_selector(),
+            replicas=ground.footprint.manager_replicas,
         )
         self.release = release(
             name,
-            artifacts.chart("kai"),
+            ground.artifacts.chart("kai"),
             namespace=names.KAI_NAMESPACE,
             values=values,
-            opts=pulumi.ResourceOptions(parent=self, provider=provider, depends_on=[self.namespace]),
+            opts=pulumi.ResourceOptions(parent=self, provider=ground.provider, depends_on=[self.namespace]),
         )
-        opts = pulumi.ResourceOptions(parent=self, provider=bundles, depends_on=[self.release])
+        opts = pulumi.ResourceOptions(parent=self, provider=ground.bundles, depends_on=[self.release])
         # The labels of a topology's levels can never change.
         self.topologies = [
             Bundle(
@@ -57,8 +52,10 @@ class Kai(pulumi.ComponentResource):
                 manifests={each["metadata"]["name"]: text([each])},
                 opts=immutable(opts),
             )
-            for each in kai.topologies(stack)
+            for each in kai.topologies(ground.stack)
         ]
-        self.shards = Bundle(f"{name}-shards", manifests={"shards": text(kai.shards(stack))}, opts=opts)
+        self.shards = Bundle(
+            f"{name}-shards", manifests={"shards": text(kai.shards(ground.stack))}, opts=opts
+        )
         self.serving: pulumi.Resource = self.shards
         self.register_outputs({})

@@ -10,18 +10,17 @@ from collections.abc import Mapping
 from typing import Any
 
 import pulumi
-import pulumi_kubernetes as kubernetes
 
-from components.bundle import Bundle, BundleProvider, find, text
+from components.bundle import Bundle, find, text
 from components.charts import release
 from components.footprint import Footprint
+from components.ground import Ground
 from components.objects import KubernetesObject
 from components.schedulers.kueue_found import SELECTOR, refuse
 from model import names
 from model.render import kueue
 from model.render.manifest import MANAGED_BY_LABEL, Manifest, manifest
 from model.stack import Stack
-from stackconfig.artifacts import Artifacts
 
 _TIMEOUT = 300
 _RBAC = "rbac.authorization.k8s.io"
@@ -36,11 +35,7 @@ class Kueue(pulumi.ComponentResource):
         self,
         name: str,
         *,
-        stack: Stack,
-        artifacts: Artifacts,
-        footprint: Footprint,
-        provider: kubernetes.Provider,
-        bundles: BundleProvider,
+        ground: Ground,
         depends_on: list[pulumi.Resource],
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
@@ -48,23 +43,23 @@ class Kueue(pulumi.ComponentResource):
         self.namespace = KubernetesObject(
             f"{name}-namespace",
             manifest("v1", "Namespace", names.KUEUE_NAMESPACE),
-            opts=pulumi.ResourceOptions(parent=self, provider=provider, depends_on=depends_on),
+            opts=pulumi.ResourceOptions(parent=self, provider=ground.provider, depends_on=depends_on),
         )
-        found = find("apps/v1", "Deployment", SELECTOR, provider=bundles)
-        chart_values = values(stack, image=artifacts.image("kueue"), footprint=footprint)
+        found = find("apps/v1", "Deployment", SELECTOR, provider=ground.bundles)
+        chart_values = values(ground.stack, image=ground.artifacts.image("kueue"), footprint=ground.footprint)
         self.release = release(
             name,
-            artifacts.chart("kueue"),
+            ground.artifacts.chart("kueue"),
             namespace=names.KUEUE_NAMESPACE,
             # The values come out of the look at the cluster: without it nothing is installed.
             values=found.apply(lambda others: _unless_refused(others, chart_values)),
             timeout=_TIMEOUT,
-            opts=pulumi.ResourceOptions(parent=self, provider=provider, depends_on=[self.namespace]),
+            opts=pulumi.ResourceOptions(parent=self, provider=ground.provider, depends_on=[self.namespace]),
         )
         self.roles = Bundle(
             f"{name}-roles",
             manifests={"gathered": text(gathered_roles())},
-            opts=pulumi.ResourceOptions(parent=self, provider=bundles, depends_on=[self.release]),
+            opts=pulumi.ResourceOptions(parent=self, provider=ground.bundles, depends_on=[self.release]),
         )
         self.serving: pulumi.Resource = self.release
         self.register_outputs({})

@@ -13,6 +13,7 @@ import yaml
 from components.bundle import BundleProvider
 from components.footprint import footprint
 from components.gang_admission import GangAdmission
+from components.ground import Ground
 from localplane.bare import ControlPlane
 from model.names import SYSTEM_NAMESPACE
 from model.stack import ArtifactSource, Stack
@@ -47,11 +48,13 @@ def registered(stack: Stack) -> list[dict[str, Any]]:
     def program() -> None:
         GangAdmission(
             "gang-admission",
-            stack=stack,
-            artifacts=artifacts,
-            footprint=footprint(replace(stack, artifacts=ArtifactSource.UPSTREAM)),
-            provider=kubernetes.Provider("cluster", kubeconfig="{}"),
-            bundles=BundleProvider("bundles", kubeconfig="{}", context="c"),
+            ground=Ground(
+                stack=stack,
+                artifacts=artifacts,
+                footprint=footprint(replace(stack, artifacts=ArtifactSource.UPSTREAM)),
+                provider=kubernetes.Provider("cluster", kubeconfig="{}"),
+                bundles=BundleProvider("bundles", kubeconfig="{}", context="c"),
+            ),
             depends_on=[],
         )
 
