@@ -1,6 +1,7 @@
 """The gang-admission controller: the program inside the cluster that closes the loop between queue,
 autoscaler and pods.
 
-Rooms: `kube` speaks to the Kubernetes API, `runtime` turns it into caches, queues and a leader, `admission`
-decides. Imports point from admission to runtime to kube and from all of them to `model`, never back.
+Rooms: `kube` speaks to the Kubernetes API, `runtime` turns it into caches, queues and a leader, `gangs` is
+what a gang is to any scheduler; `admission` decides with Kueue and holds the webhooks, `kai` decides with
+KAI. Imports point from these two to gangs to runtime to kube and from all to `model`, never back.
 """

@@ -123,7 +123,6 @@ class FlavorSpec(Partial, frozen=True):
     node_labels: dict[str, str] = field(default_factory=dict)
     node_taints: tuple[Taint, ...] = ()
     tolerations: tuple[Toleration, ...] = ()
-    topology_name: str = ""
 
 
 class ResourceFlavor(Object, frozen=True):

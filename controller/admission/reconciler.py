@@ -7,7 +7,7 @@ executor.py's. Nothing is remembered here but who waits for whose news, and losi
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Final
 
 from controller.admission.actions import Decision, StepIn
@@ -15,12 +15,14 @@ from controller.admission.executor import Executor
 from controller.admission.machine import decide
 from controller.admission.objects import Workload
 from controller.admission.situation import Situation
-from controller.admission.view import View, has_only_leases, lease_of, leases_of
+from controller.admission.view import View, has_only_leases, leases_of
 from controller.admission.waiters import Waiters
 from controller.gangs.actions import CreateRequest, CreateTemplates, Tell
+from controller.gangs.indexes import lease_of
 from controller.gangs.objects import Node
 from controller.gangs.pace import Pace
 from controller.kube.resource import Key
+from controller.runtime.clock import utc_now
 from controller.runtime.controller import RequeueAfter, Result
 from model.gangpolicy import GangPolicy
 
@@ -28,10 +30,6 @@ GLANCE: Final = timedelta(seconds=10)
 """While a gang waits for room or for its turn, news may come in ways that name no key: look again this
 often.
 """
-
-
-def utc_now() -> datetime:
-    return datetime.now(UTC)
 
 
 class GangReconciler:

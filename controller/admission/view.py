@@ -11,12 +11,13 @@ from datetime import datetime
 
 from controller.admission import identity
 from controller.admission.checks import Checks
+from controller.admission.indexes import BY_REPLACED, BY_WORKLOAD, workload_key
 from controller.admission.objects import ClusterQueue, ResourceFlavor, Workload
 from controller.admission.promised import Memory, Promised, Version, is_whole, rank
 from controller.admission.situation import Part, Situation, claims_of
 from controller.admission.slices import base, before_it, beneath, heirs, is_stood_on
-from controller.admission.templates import OWNING_WORKLOAD
 from controller.gangs.demand import Demand
+from controller.gangs.indexes import BY_LEASE, BY_NODE, BY_POOL, BY_REQUEST, lease_of, request_of
 from controller.gangs.line import Place
 from controller.gangs.missing import is_settled
 from controller.gangs.missing import request_of as consumes
@@ -24,61 +25,10 @@ from controller.gangs.objects import Belonging, Node, Placeholder, Pod, PodTempl
 from controller.gangs.promises import Claim, outstanding, pins_of
 from controller.gangs.retry import RETRY_AT
 from controller.gangs.split import Ask
-from controller.gangs.templates import POOL
 from controller.gangs.verify import Wanted, is_usable
 from controller.kube.resource import Key
 from controller.runtime.informer import Informer
-from model.names import AVOID_ANNOTATION, CONSUME_ANNOTATION, GKE_LEASE_DETAIL, GKE_LEASE_LABEL, POOL_LABEL
-
-BY_WORKLOAD = "workload"
-BY_POOL = "pool"
-BY_NODE = "node"
-BY_REQUEST = "request"
-BY_LEASE = "lease"
-BY_REPLACED = "replaced"
-
-
-def workload_key(item: Belonging) -> Key:
-    """The Workload that a request or template of ours was made for."""
-    return Key(item.metadata.namespace, item.metadata.annotations.get(OWNING_WORKLOAD, ""))
-
-
-def pools_gathering(workload: Workload) -> list[str]:
-    """Index of Workloads: the flavors in which it gathers capacity, if it may be a split gang that does."""
-    status = workload.status
-    if not status.holds("QuotaReserved") or status.holds("Admitted") or status.admission is None:
-        return []
-    assignments = status.admission.pod_set_assignments
-    return list({name for assigned in assignments for name in assigned.flavors.values()})
-
-
-def pools_promised(request: ProvisioningRequest) -> list[str]:
-    """Index of requests: the pool in which it was promised nodes."""
-    pool = request.metadata.annotations.get(POOL, "")
-    return [pool] if pool and request.status.holds("Provisioned") else []
-
-
-def pool_of(node: Node) -> list[str]:
-    return [node.metadata.labels.get(POOL_LABEL, "")]
-
-
-def lease_of(node: Node) -> str:
-    return node.metadata.labels.get(GKE_LEASE_LABEL, "")
-
-
-def lease_given(request: ProvisioningRequest) -> list[str]:
-    """Index of requests: the lease that it was given."""
-    lease = request.status.provisioning_class_details.get(GKE_LEASE_DETAIL, "")
-    return [lease] if lease else []
-
-
-def node_of(pod: Pod) -> list[str]:
-    return [pod.spec.node_name] if pod.spec.node_name else []
-
-
-def request_of(pod: Pod) -> list[str]:
-    name = pod.metadata.annotations.get(CONSUME_ANNOTATION, "")
-    return [name] if name else []
+from model.names import AVOID_ANNOTATION, GKE_LEASE_LABEL, POOL_LABEL
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

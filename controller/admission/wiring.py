@@ -12,6 +12,14 @@ from controller.admission.defaults import Defaults
 from controller.admission.executor import Executor
 from controller.admission.farewell import farewell
 from controller.admission.identity import WORKLOAD_UID
+from controller.admission.indexes import (
+    BY_REPLACED,
+    BY_WORKLOAD,
+    lease_given,
+    pools_gathering,
+    pools_promised,
+    workload_key,
+)
 from controller.admission.objects import (
     ADMISSION_CHECK,
     CLUSTER_QUEUE,
@@ -21,27 +29,21 @@ from controller.admission.objects import (
     ResourceFlavor,
 )
 from controller.admission.observed import look
-from controller.admission.reconciler import GangReconciler, utc_now
+from controller.admission.reconciler import GangReconciler
 from controller.admission.slices import replaced
 from controller.admission.spaces import Trees
-from controller.admission.view import (
+from controller.admission.view import View
+from controller.admission.webhooks import Reviews
+from controller.gangs.indexes import (
     BY_LEASE,
     BY_NODE,
     BY_POOL,
-    BY_REPLACED,
     BY_REQUEST,
-    BY_WORKLOAD,
-    View,
-    lease_given,
     lease_of,
     node_of,
     pool_of,
-    pools_gathering,
-    pools_promised,
     request_of,
-    workload_key,
 )
-from controller.admission.webhooks import Reviews
 from controller.gangs.kinds import Kinds
 from controller.gangs.metrics import GangMetrics
 from controller.gangs.objects import (
@@ -60,6 +62,7 @@ from controller.gangs.requests import Requests
 from controller.gangs.retry import RETRY_AT
 from controller.kube.client import Selection
 from controller.kube.resource import Key
+from controller.runtime.clock import utc_now
 from controller.runtime.informer import Informer
 from controller.runtime.manager import Manager
 from controller.runtime.review import Webhook

@@ -140,8 +140,7 @@ def surplus(attempt: Attempt) -> tuple[Delete, ...]:
     }
     requests = [request for request in attempt.requests if request.metadata.name not in kept]
     outdated = [template for template in attempt.templates if template.metadata.name not in templates]
-    live = {request.metadata.name for request in attempt.current.values()}
-    stray = [item for item in attempt.placeholders if request_of_placeholder(item.metadata.name) not in live]
+    stray = [item for item in attempt.placeholders if request_of_placeholder(item.metadata.name) not in kept]
     return deletions(requests, outdated, stray)
 
 

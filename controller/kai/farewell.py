@@ -19,10 +19,11 @@ from controller.gangs.objects import GANG_POLICY, Condition, GangPolicyObject
 from controller.gangs.policies import ACCEPTED, tell
 from controller.kai.actions import Action
 from controller.kai.executor import Executor
+from controller.kai.indexes import ray_cluster_of
 from controller.kai.labels import is_gated
 from controller.kai.machine import finish, say
 from controller.kai.situation import Scene, Situation
-from controller.kai.view import View, ray_cluster_of
+from controller.kai.view import View
 from controller.kube.client import Client
 from controller.kube.resource import Key
 from controller.runtime.informer import Informer

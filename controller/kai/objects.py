@@ -75,7 +75,6 @@ class QueueStatus(Partial, frozen=True):
 
     allocated: Quantities = field(default_factory=dict)
     allocated_non_preemptible: Quantities = field(default_factory=dict)
-    child_queues: tuple[str, ...] = ()
 
 
 class Queue(Object, frozen=True):

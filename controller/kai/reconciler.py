@@ -7,7 +7,7 @@ executor.py's. Nothing is remembered here but who waits for whose news, and losi
 import asyncio
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Final
 
 from controller.gangs.actions import CreateRequest, CreateTemplates, Tell, WaitsFor
@@ -21,15 +21,12 @@ from controller.kai.objects import RAY_CLUSTER, RayCluster
 from controller.kai.situation import Scene
 from controller.kai.view import View
 from controller.kube.resource import Key
+from controller.runtime.clock import utc_now
 from controller.runtime.controller import RequeueAfter, Result
 from model.gangpolicy import GangPolicy
 
 GLANCE: Final = timedelta(seconds=10)
 """While a gang waits for others, news may come in ways that name no key: look again this often."""
-
-
-def utc_now() -> datetime:
-    return datetime.now(UTC)
 
 
 class GangReconciler:

@@ -8,21 +8,16 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
+from controller.gangs.indexes import BY_NODE, BY_POOL, BY_REQUEST, request_of
 from controller.gangs.line import Place
 from controller.gangs.objects import Belonging, Node, Pod, PodTemplate, ProvisioningRequest
 from controller.gangs.promises import outstanding
 from controller.gangs.split import Ask
 from controller.gangs.templates import POOL
 from controller.gangs.verify import Wanted
-from controller.kai.labels import (
-    CLUSTER_NAME,
-    CLUSTER_UID,
-    QUEUE_LABEL,
-    RAY_CLUSTER_LABEL,
-    is_gated,
-    is_over,
-)
-from controller.kai.ledger import is_released, of_gangs, of_pods
+from controller.kai.indexes import BY_CLUSTER, BY_QUEUE, RELEASED, ray_cluster_of
+from controller.kai.labels import CLUSTER_UID, is_gated, is_over
+from controller.kai.ledger import of_gangs, of_pods
 from controller.kai.objects import GatedPod, PriorityClass, Queue, RayCluster
 from controller.kai.pieces import pieces
 from controller.kai.room import Held, Need
@@ -30,47 +25,6 @@ from controller.kai.situation import Scene, Situation, need
 from controller.kube.resource import Key
 from controller.runtime.informer import Informer
 from model.gangpolicy import GangPolicy
-from model.names import CONSUME_ANNOTATION, POOL_LABEL
-
-BY_CLUSTER = "cluster"
-BY_POOL = "pool"
-BY_NODE = "node"
-BY_QUEUE = "queue"
-BY_REQUEST = "request"
-RELEASED = "released"
-
-
-def cluster_of(item: Belonging) -> Key:
-    """The Ray cluster that a request or template of ours was made for."""
-    return Key(item.metadata.namespace, item.metadata.annotations.get(CLUSTER_NAME, ""))
-
-
-def ray_cluster_of(pod: GatedPod) -> list[Key]:
-    name = pod.metadata.labels.get(RAY_CLUSTER_LABEL, "")
-    return [Key(pod.metadata.namespace, name)] if name else []
-
-
-def queue_label_of(pod: GatedPod) -> list[str]:
-    """KubeRay puts its Ray object's queue on every pod, where it runs with KAI as its batch scheduler."""
-    name = pod.metadata.labels.get(QUEUE_LABEL, "")
-    return [name] if name and not is_gated(pod) else []
-
-
-def released_cluster_of(pod: GatedPod) -> list[Key]:
-    return ray_cluster_of(pod) if is_released(pod) else []
-
-
-def node_of(pod: GatedPod) -> list[str]:
-    return [pod.spec.node_name] if pod.spec.node_name else []
-
-
-def request_of(pod: GatedPod) -> list[str]:
-    name = pod.metadata.annotations.get(CONSUME_ANNOTATION, "")
-    return [name] if name else []
-
-
-def pool_of(node: Node) -> list[str]:
-    return [node.metadata.labels.get(POOL_LABEL, "")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

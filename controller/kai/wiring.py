@@ -6,6 +6,7 @@ manager.
 
 from typing import Final
 
+from controller.gangs.indexes import BY_NODE, BY_POOL, BY_REQUEST, node_of, pool_of, request_of
 from controller.gangs.kinds import Kinds
 from controller.gangs.metrics import GangMetrics
 from controller.gangs.objects import NODE, POD_TEMPLATE, PROVISIONING_REQUEST, GangPolicyObject
@@ -14,28 +15,23 @@ from controller.gangs.policies import Policies, PolicyReconciler
 from controller.gangs.requests import Requests
 from controller.kai.executor import Executor
 from controller.kai.farewell import farewell
-from controller.kai.labels import CLUSTER_UID, is_gated
-from controller.kai.objects import GATED_POD, PRIORITY_CLASS, QUEUE, RAY_CLUSTER
-from controller.kai.observed import look
-from controller.kai.reconciler import GangReconciler, utc_now
-from controller.kai.view import (
+from controller.kai.indexes import (
     BY_CLUSTER,
-    BY_NODE,
-    BY_POOL,
     BY_QUEUE,
-    BY_REQUEST,
     RELEASED,
-    View,
     cluster_of,
-    node_of,
-    pool_of,
     queue_label_of,
     ray_cluster_of,
     released_cluster_of,
-    request_of,
 )
+from controller.kai.labels import CLUSTER_UID, is_gated
+from controller.kai.objects import GATED_POD, PRIORITY_CLASS, QUEUE, RAY_CLUSTER
+from controller.kai.observed import look
+from controller.kai.reconciler import GangReconciler
+from controller.kai.view import View
 from controller.kube.client import Selection
 from controller.kube.resource import Key
+from controller.runtime.clock import utc_now
 from controller.runtime.informer import Informer
 from controller.runtime.manager import Manager
 from model import names

@@ -10,7 +10,7 @@ import base64
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, Protocol
 
 import msgspec
@@ -20,6 +20,7 @@ from controller.kube.client import Client
 from controller.kube.errors import AlreadyExists, Conflict, KubeError, NotFound
 from controller.kube.resource import Key, Object, Partial, Resource
 from controller.runtime.authority import Lifetimes, Material, from_data, renew, to_data
+from controller.runtime.clock import utc_now
 from controller.runtime.metrics import Metrics
 
 INTERVAL = 10.0
@@ -91,7 +92,7 @@ class CertificateKeeper:
         server: Server,
         metrics: Metrics,
         lifetimes: Lifetimes | None = None,
-        wall_clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+        wall_clock: Callable[[], datetime] = utc_now,
     ) -> None:
         self._client, self._secret, self._names = client, secret, names
         self._configurations, self._server, self._metrics = tuple(configurations), server, metrics

@@ -19,6 +19,7 @@ import structlog
 from controller.kube.client import Client
 from controller.kube.errors import KubeError, NotFound
 from controller.kube.resource import Key, Object, Resource
+from controller.runtime.clock import utc_now
 from controller.runtime.metrics import Metrics
 
 EVENT = Resource("events.k8s.io", "v1", "events", "Event", namespaced=True, type=Object)
@@ -97,7 +98,7 @@ class EventRecorder:
         reporter: str,
         instance: str,
         metrics: Metrics,
-        wall_clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+        wall_clock: Callable[[], datetime] = utc_now,
     ) -> None:
         self._client, self._reporter, self._instance = client, reporter, instance
         self._wall_clock = wall_clock

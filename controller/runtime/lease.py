@@ -20,6 +20,7 @@ import structlog
 from controller.kube.client import Client
 from controller.kube.errors import AlreadyExists, Conflict, KubeError, NotFound
 from controller.kube.resource import Key, Object, Partial, Resource
+from controller.runtime.clock import utc_now
 from controller.runtime.controller import NotLeading
 from controller.runtime.metrics import Metrics
 
@@ -70,7 +71,7 @@ class LeaderElection:
         identity: str,
         metrics: Metrics,
         jitter: Callable[[], float] = random.random,
-        wall_clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+        wall_clock: Callable[[], datetime] = utc_now,
     ) -> None:
         self._client, self._key, self.identity = client, key, identity
         self._jitter, self._wall_clock = jitter, wall_clock

@@ -1,0 +1,40 @@
+"""By what the caches of Workloads, and of what is written for them, are indexed.
+
+Decides which Workloads and requests may concern a gang of some pools at all: whoever asks by these need not
+look at the rest of the cluster.
+"""
+
+from controller.admission.objects import Workload
+from controller.admission.templates import OWNING_WORKLOAD
+from controller.gangs.objects import Belonging, ProvisioningRequest
+from controller.gangs.templates import POOL
+from controller.kube.resource import Key
+from model.names import GKE_LEASE_DETAIL
+
+BY_WORKLOAD = "workload"
+BY_REPLACED = "replaced"
+
+
+def workload_key(item: Belonging) -> Key:
+    """The Workload that a request or template of ours was made for."""
+    return Key(item.metadata.namespace, item.metadata.annotations.get(OWNING_WORKLOAD, ""))
+
+
+def pools_gathering(workload: Workload) -> list[str]:
+    """The flavors in which it gathers capacity, if it may be a split gang that does."""
+    status = workload.status
+    if not status.holds("QuotaReserved") or status.holds("Admitted") or status.admission is None:
+        return []
+    assignments = status.admission.pod_set_assignments
+    return list({name for assigned in assignments for name in assigned.flavors.values()})
+
+
+def pools_promised(request: ProvisioningRequest) -> list[str]:
+    """The pool in which it was promised nodes."""
+    pool = request.metadata.annotations.get(POOL, "")
+    return [pool] if pool and request.status.holds("Provisioned") else []
+
+
+def lease_given(request: ProvisioningRequest) -> list[str]:
+    lease = request.status.provisioning_class_details.get(GKE_LEASE_DETAIL, "")
+    return [lease] if lease else []
