@@ -25,6 +25,7 @@ from controller.admission.actions import (
 from controller.admission.elastic import Clusters
 from controller.admission.identity import WORKLOAD_UID
 from controller.admission.objects import WHOLE_WORKLOAD, WORKLOAD, Flavors, Workload
+from controller.admission.recent import Recent
 from controller.admission.slices import written
 from controller.admission.steering import pod_sets
 from controller.admission.templates import merged, owner_of
@@ -50,9 +51,11 @@ class Executor:
         *,
         events: EventRecorder,
         requests: Requests,
+        recent: Recent,
         clock: Callable[[], datetime],
     ) -> None:
         self._client, self._events, self._requests, self._clock = client, events, requests, clock
+        self._recent = recent
         self._clusters = Clusters(client)
 
     async def run(
@@ -151,7 +154,7 @@ class Executor:
         return self._requests.remember(WORKLOAD, await self._client.merge_patch(WORKLOAD, workload.key, body))
 
     async def _create_templates(self, workload: Workload, action: CreateTemplates, flavors: Flavors) -> None:
-        whole = await self._client.get(WHOLE_WORKLOAD, workload.key)
+        whole = self._recent.whole(workload) or await self._client.get(WHOLE_WORKLOAD, workload.key)
         if whole.metadata.uid != workload.metadata.uid:
             raise StaleDecision(f"Workload {workload.key} is another one of that name")
         templates = {pod_set.name: pod_set.template for pod_set in whole.spec.pod_sets}

@@ -1,8 +1,8 @@
 """The kinds of Kueue that the gang-admission check reads, each cut to the fields that it uses.
 
 Decides which fields of foreign objects reach our memory: 50,000 Workloads are cached, so nothing is kept
-for later. The whole pod template, which a request needs once, is read live (`WHOLE_WORKLOAD`). Leaves
-metadata to controller.kube, pods, nodes and requests to controller.gangs.
+for later. The whole pod template (`WHOLE_WORKLOAD`), which a request needs once, is recent.py's or read live.
+Leaves metadata to controller.kube, pods, nodes and requests to controller.gangs.
 """
 
 from collections.abc import Mapping
@@ -98,7 +98,7 @@ class WholeWorkloadSpec(Partial, frozen=True):
 
 
 class WholeWorkload(Object, frozen=True):
-    """A Workload with its pod templates untouched. Read when a request is made, never cached."""
+    """A Workload with its pod templates untouched. Needed when a request is made, never cached for long."""
 
     spec: WholeWorkloadSpec = WholeWorkloadSpec()
 

@@ -29,6 +29,7 @@ from controller.admission.objects import (
     ResourceFlavor,
 )
 from controller.admission.observed import look
+from controller.admission.recent import Recent
 from controller.admission.reconciler import GangReconciler
 from controller.admission.slices import replaced
 from controller.admission.spaces import Trees
@@ -100,8 +101,11 @@ def _gangs(
     policies: Informer[GangPolicyObject],
     judged: Policies,
 ) -> None:
+    recent = Recent()
     view = View(
-        workloads=manager.informer(WORKLOAD, indexes={BY_POOL: pools_gathering, BY_REPLACED: replaced}),
+        workloads=manager.informer(
+            WORKLOAD, indexes={BY_POOL: pools_gathering, BY_REPLACED: replaced}, told=recent.told
+        ),
         requests=manager.informer(
             PROVISIONING_REQUEST,
             selection=OURS,
@@ -135,6 +139,7 @@ def _gangs(
                 PLACEHOLDER: view.placeholders,
             },
         ),
+        recent=recent,
         clock=utc_now,
     )
     manager.when_removed(farewell(manager.client, checks, view, executor, clock=utc_now))

@@ -84,6 +84,10 @@ class Watcher(Protocol):
     def failed(self, error: Exception) -> None: ...
 
 
+Told = Callable[[T, msgspec.Raw], None]
+"""Told of each object that a watch brings, with its bytes; these are valid during the call only."""
+
+
 class _Event(msgspec.Struct, frozen=True, gc=False):
     type: str
     object: msgspec.Raw
@@ -123,6 +127,7 @@ class Reflector(Generic[T]):
         *,
         watcher: Watcher,
         selection: Selection | None = None,
+        told: Told[T] | None = None,
         page: int = PAGE,
         idle_timeout: float = IDLE_TIMEOUT,
         jitter: Callable[[], float] = random.random,
@@ -131,6 +136,7 @@ class Reflector(Generic[T]):
         self._client = client
         self._sink = sink
         self._watcher = watcher
+        self._told = told
         self._selection = selection or Selection()
         self._page = page
         self._idle_timeout = idle_timeout
@@ -271,6 +277,8 @@ class Reflector(Generic[T]):
         except msgspec.MsgspecError as error:
             self._unreadable(event, error)
             return
+        if self._told is not None:
+            self._told(obj, event.object)
         if event.type == "DELETED":
             self._sink.remove(obj)
         else:

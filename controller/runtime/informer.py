@@ -10,7 +10,7 @@ from typing import Generic
 
 from controller.kube.client import Client, Selection
 from controller.kube.errors import NotFound
-from controller.kube.reflector import Reflector
+from controller.kube.reflector import Reflector, Told
 from controller.kube.resource import Key, Resource, T
 from controller.runtime.metrics import Metrics
 from controller.runtime.store import IndexFunction, Store
@@ -27,6 +27,7 @@ class Informer(Generic[T]):
         metrics: Metrics,
         selection: Selection | None = None,
         indexes: Mapping[str, IndexFunction[T]] | None = None,
+        told: Told[T] | None = None,
     ) -> None:
         self.resource = resource
         self.store: Store[T] = Store(indexes=indexes)
@@ -34,7 +35,9 @@ class Informer(Generic[T]):
         self._synced = asyncio.Event()
         self._last_heard = float("-inf")
         self._trouble: Exception | None = None
-        self._reflector = Reflector(client, resource, self.store, watcher=self, selection=selection)
+        self._reflector = Reflector(
+            client, resource, self.store, watcher=self, selection=selection, told=told
+        )
         metrics.cache_objects.labels(str(resource)).set_function(lambda: len(self.store))
         metrics.cache_unreadable.labels(str(resource)).set_function(lambda: self.store.unreadable_count)
 

@@ -15,6 +15,7 @@ from typing import Any
 import structlog
 
 from controller.kube.client import Client, Selection
+from controller.kube.reflector import Told
 from controller.kube.resource import Resource, T
 from controller.runtime.controller import Controller, Reconcile
 from controller.runtime.events import EventRecorder
@@ -83,11 +84,14 @@ class Manager:
         *,
         selection: Selection | None = None,
         indexes: Mapping[str, IndexFunction[T]] | None = None,
+        told: Told[T] | None = None,
     ) -> Informer[T]:
         """A cache of this kind, on every replica. `indexes`: name -> function from an object to its
-        values.
+        values. `told`: sees each object as the watch brings it, before the cache does.
         """
-        informer = Informer(self.reader, resource, metrics=self.metrics, selection=selection, indexes=indexes)
+        informer = Informer(
+            self.reader, resource, metrics=self.metrics, selection=selection, indexes=indexes, told=told
+        )
         self._informers.append(informer)
         self.health.ready_when(f"cache {resource}", lambda: informer.unread or None)
         return informer

@@ -11,6 +11,7 @@ from prometheus_client import CollectorRegistry
 from controller.admission.actions import Action, Note, SetEntry, State, StepIn, StepOut
 from controller.admission.executor import Executor
 from controller.admission.objects import WORKLOAD, Workload
+from controller.admission.recent import Recent
 from controller.admission.templates import owner_of
 from controller.gangs.actions import CreateRequest, Delete
 from controller.gangs.objects import PLACEHOLDER, POD_TEMPLATE, PROVISIONING_REQUEST
@@ -39,7 +40,9 @@ class Hands:
         caches: dict[Any, Any] = {each: Informer(self.client, each, metrics=metrics) for each in kinds}
         self.requests = Requests(self.client, caches=caches)
         events = EventRecorder(self.client, reporter="test", instance="test", metrics=metrics)
-        self.executor = Executor(self.client, events=events, requests=self.requests, clock=lambda: _NOW)
+        self.executor = Executor(
+            self.client, events=events, requests=self.requests, recent=Recent(), clock=lambda: _NOW
+        )
 
     def submit(self) -> None:
         self.server.put("workloads", {"metadata": {"name": _KEY.name, "namespace": _SPACE}})

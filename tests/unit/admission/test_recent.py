@@ -1,0 +1,76 @@
+"""Workloads kept whole: what the watch has just brought needs no call, and nothing older is ever used."""
+
+from typing import Any
+
+import msgspec
+
+from controller.admission.objects import Workload
+from controller.admission.recent import Recent
+
+_QUOTA = {"type": "QuotaReserved", "status": "True"}
+_ADMITTED = {"type": "Admitted", "status": "True"}
+
+
+def _body(*conditions: dict[str, str], uid: str = "u", generation: int = 1, image: str = "a") -> msgspec.Raw:
+    template = {"spec": {"containers": [{"image": image}]}}
+    body: dict[str, Any] = {
+        "metadata": {"uid": uid, "generation": generation},
+        "spec": {"podSets": [{"name": "main", "template": template}]},
+        "status": {"conditions": list(conditions)},
+    }
+    return msgspec.Raw(msgspec.json.encode(body))
+
+
+def _workload(body: msgspec.Raw) -> Workload:
+    return msgspec.json.decode(body, type=Workload)
+
+
+def _told(recent: Recent, body: msgspec.Raw) -> Workload:
+    recent.told(_workload(body), body)
+    return _workload(body)
+
+
+def _image(recent: Recent, workload: Workload) -> str | None:
+    whole = recent.whole(workload)
+    return str(whole.spec.pod_sets[0].template["spec"]["containers"][0]["image"]) if whole else None
+
+
+def test_what_has_quota_and_has_not_started_is_kept_whole() -> None:
+    recent = Recent()
+    assert _image(recent, _told(recent, _body(_QUOTA))) == "a"
+
+
+def test_what_has_no_quota_or_has_started_takes_no_room() -> None:
+    recent = Recent()
+    for conditions in ((), (_QUOTA, _ADMITTED)):
+        _told(recent, _body(_QUOTA))
+        assert _image(recent, _told(recent, _body(*conditions))) is None
+
+
+def test_a_template_of_another_spec_is_never_used() -> None:
+    recent = Recent()
+    _told(recent, _body(_QUOTA))
+    later = _workload(_body(_QUOTA, generation=2))
+    assert _image(recent, later) is None
+    assert _image(recent, _told(recent, _body(_QUOTA, generation=2, image="b"))) == "b"
+
+
+def test_a_template_of_a_namesake_is_never_used() -> None:
+    recent = Recent()
+    _told(recent, _body(_QUOTA))
+    assert _image(recent, _workload(_body(_QUOTA, uid="v"))) is None
+
+
+def test_the_oldest_give_way_when_the_room_is_full() -> None:
+    bodies = [_body(_QUOTA, uid=uid) for uid in "abc"]
+    recent = Recent(room=2 * len(bytes(bodies[0])))
+    gangs = [_told(recent, body) for body in bodies]
+    assert [_image(recent, gang) for gang in gangs] == [None, "a", "a"]
+    _told(recent, _body(uid="b"))
+    gangs.append(_told(recent, _body(_QUOTA, uid="d")))
+    assert [_image(recent, gang) for gang in gangs] == [None, None, "a", "a"]
+
+
+def test_what_is_larger_than_the_room_is_not_kept() -> None:
+    recent = Recent(room=10)
+    assert _image(recent, _told(recent, _body(_QUOTA))) is None
