@@ -6,11 +6,16 @@ each goes to, to split.py how that becomes ProvisioningRequests, and to verify.p
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
 
 from controller.gangs.objects import NodeSelectorTerm, PodSpec, ResourceNeeds, Toleration
 from model import pods
 from model.gangpolicy import FlavorPolicy
 from model.pods import Amounts
+
+_MOST: Final = 4096
+"""Specs whose amounts are remembered: a few megabytes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +62,30 @@ def pod_needs(
 
 def pod_amounts(spec: PodSpec) -> Amounts:
     """What the scheduler counts for one pod. Raises ValueError for a bad quantity."""
+    return _known_amounts(_Same(spec))
+
+
+class _Same:
+    """A spec that is found again as the same object. It cannot change, and caches hand out one and the same:
+    to compare what is in it would take as long as to add it up.
+    """
+
+    __slots__ = ("spec",)
+
+    def __init__(self, spec: PodSpec) -> None:
+        self.spec = spec
+
+    def __hash__(self) -> int:
+        return id(self.spec)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and other.spec is self.spec
+
+
+@lru_cache(maxsize=_MOST)
+def _known_amounts(same: _Same) -> Amounts:
+    """Fractions are exact and slow, and each look at a gang asks for those of all its pods."""
+    spec = same.spec
     initials = (
         pods.Initial(_needs(container.resources), container.restart_policy == "Always")
         for container in spec.init_containers

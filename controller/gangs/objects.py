@@ -38,7 +38,11 @@ class Conditioned(Partial, frozen=True):
     conditions: tuple[Condition, ...] = ()
 
     def condition(self, kind: str) -> Condition | None:
-        return next((condition for condition in self.conditions if condition.type == kind), None)
+        # Asked dozens of times in one look at a gang: a generator would take most of the time of it.
+        for condition in self.conditions:
+            if condition.type == kind:
+                return condition
+        return None
 
     def holds(self, kind: str) -> bool:
         condition = self.condition(kind)

@@ -61,9 +61,14 @@ class History:
     """
 
 
+_NOTHING: Final = History()
+
+
 def history(held: Object) -> History:
     """Read from annotations. Anybody may edit those, so what cannot be read counts as not there."""
     notes = held.metadata.annotations
+    if not notes:
+        return _NOTHING
     return History(
         tries=_count(notes.get(TRIES, "")),
         first_try=moment(notes.get(FIRST_TRY, "")),

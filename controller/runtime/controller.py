@@ -75,6 +75,7 @@ class Controller(Generic[K]):
         self._metrics = metrics
         self._running = metrics.active_workers.labels(name)
         self._running.set(0)
+        self._seconds = metrics.reconcile_seconds.labels(name)
         metrics.workers.labels(name).set(workers)
         self._sources: list[_Source[Any, K]] = []
         self._active = False
@@ -171,7 +172,7 @@ class Controller(Generic[K]):
             else:
                 outcome = self._succeeded(key, result)
             span.tell({"result": outcome})
-        self._metrics.reconcile_seconds.labels(self.name).observe(asyncio.get_running_loop().time() - started)
+        self._seconds.observe(asyncio.get_running_loop().time() - started)
         self._metrics.reconciles.labels(self.name, outcome).inc()
 
     def _uid(self, key: K) -> str:

@@ -6,6 +6,7 @@ it is. Leaves the protocol to the reflector and the content to the store.
 
 import asyncio
 from collections.abc import Mapping
+from functools import lru_cache, partial
 from typing import Generic
 
 from controller.kube.client import Client, Selection
@@ -38,6 +39,8 @@ class Informer(Generic[T]):
         self._reflector = Reflector(
             client, resource, self.store, watcher=self, selection=selection, told=told
         )
+        # Told of every event of every watch: a counter is looked up once for each of the few kinds of event.
+        self._event_counter = lru_cache(partial(metrics.watch_events.labels, str(resource)))
         metrics.cache_objects.labels(str(resource)).set_function(lambda: len(self.store))
         metrics.cache_unreadable.labels(str(resource)).set_function(lambda: self.store.unreadable_count)
 
@@ -83,7 +86,7 @@ class Informer(Generic[T]):
         return self._now() - self._last_heard
 
     def event(self, kind: str) -> None:
-        self._metrics.watch_events.labels(str(self.resource), kind).inc()
+        self._event_counter(kind).inc()
 
     def heard(self) -> None:
         self._last_heard = self._now()

@@ -6,8 +6,8 @@ gang knows the trace. Off unless an OTLP endpoint is configured; nothing of Open
 Leaves sending to `otlp`.
 """
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from typing import Final, Protocol
 
 from controller.kube.transport import Call, Observer
@@ -27,8 +27,7 @@ class Span(Protocol):
 class Traces(Observer, Protocol):
     """Where spans go."""
 
-    @contextmanager
-    def span(self, name: str, facts: Facts, *, of: str = "") -> Iterator[Span]:
+    def span(self, name: str, facts: Facts, *, of: str = "") -> AbstractContextManager[Span]:
         """What happens within is one span. `of`: the uid of the object that it is about."""
 
     def close(self) -> None:
@@ -42,11 +41,10 @@ class _Untold:
 class NoTraces:
     """Traces are off."""
 
-    _span = _Untold()
+    _nothing: AbstractContextManager[Span] = nullcontext(_Untold())
 
-    @contextmanager
-    def span(self, name: str, facts: Facts, *, of: str = "") -> Iterator[Span]:
-        yield self._span
+    def span(self, name: str, facts: Facts, *, of: str = "") -> AbstractContextManager[Span]:
+        return self._nothing
 
     def called(self, call: Call, code: int, seconds: float) -> None: ...
 
