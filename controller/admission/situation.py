@@ -77,8 +77,9 @@ class Situation(Attempt):
     @cached_property
     def standing(self) -> Gang:
         """The pods that should run now: all, or while it grows those that ran before."""
-        is_part = self.is_growth and not self.is_admitted
-        held = part(self.workload, self.base.runs) if is_part else self.workload
+        if not self.is_growth:
+            return self.gang
+        held = self.workload if self.is_admitted else part(self.workload, self.base.runs)
         return gang(held, self.policy or GangPolicy(), self.flavors)
 
     def request_name(self, ask: Ask) -> str:
