@@ -21,7 +21,6 @@ from controller.admission.clusters import (
 )
 from controller.admission.objects import Workload
 from controller.admission.situation import claims_of
-from controller.gangs.missing import request_of
 from controller.kube.client import Client, Selection
 from controller.kube.errors import Conflict, NotFound
 from controller.kube.resource import Key
@@ -44,7 +43,7 @@ class Clusters:
         if (spec := unclaimed(cluster.spec, action.selectors)) is not None:
             await self._write(cluster, spec)
         pods = await self._pods(key)
-        claims = {name: request_of(claim) for name, claim in claims_of(workload.entry(check)).items()}
+        claims = {name: claim.request for name, claim in claims_of(workload.entry(check)).items()}
         stale = born_claimed(pods, claims)
         for pod in stale:
             await self._recycle(pod)

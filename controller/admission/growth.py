@@ -84,9 +84,8 @@ def since(now_is: Situation) -> datetime:
 def retreat(now_is: Situation, policy: GangPolicy, failure: str) -> Decision:
     """Give the growth's requests back, and try again later."""
     past = now_is.past
-    began = min(now_is.quota_since or now_is.now, now_is.now)
     uid = now_is.workload.metadata.uid
-    future = next_try(past, uid=uid, began=began, failure=failure, now=now_is.now, policy=policy.retry)
+    future = next_try(past, uid=uid, began=now_is.began, failure=failure, now=now_is.now, policy=policy.retry)
     if future is None:
         given = f"gave up after {past.tries + 1} tries in {format_duration(policy.retry.deadline)}"
         return refuse(now_is, f"{given}; last: {failure}")

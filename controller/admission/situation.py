@@ -110,6 +110,11 @@ class Situation(Attempt):
         return self.workload.status.since("QuotaReserved")
 
     @property
+    def began(self) -> datetime:
+        """When it got its quota; now where nobody says so, or another machine's clock is ahead of ours."""
+        return min(self.quota_since or self.now, self.now)
+
+    @property
     def unreserved_since(self) -> datetime | None:
         """Since when it waits for quota; None while it has some or never had any."""
         condition = self.workload.status.condition("QuotaReserved")

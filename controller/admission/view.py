@@ -20,7 +20,6 @@ from controller.gangs.demand import Demand
 from controller.gangs.indexes import BY_LEASE, BY_NODE, BY_POOL, BY_REQUEST, lease_of, request_of
 from controller.gangs.line import Place
 from controller.gangs.missing import is_settled
-from controller.gangs.missing import request_of as consumes
 from controller.gangs.objects import Belonging, Node, Placeholder, Pod, PodTemplate, ProvisioningRequest
 from controller.gangs.promises import Claim, outstanding, pins_of
 from controller.gangs.retry import RETRY_AT
@@ -80,7 +79,7 @@ class View:
         """
         carried = plain.carried
         claims = [claim for each in carried.values() for claim in each]
-        consumed = dict.fromkeys(map(consumes, claims))
+        consumed = dict.fromkeys(claim.request for claim in claims)
         own = [pod for name in consumed for pod in self.pods.store.by_index(BY_REQUEST, name)]
         under = [node for pod in own if (node := self.nodes.get(Key("", pod.spec.node_name)))]
         if is_settled(plain.standing, carried, nodes=under, pods=own, ended=plain.ended):
@@ -169,7 +168,7 @@ class View:
     def _beneath(self, workload: Workload, check: str) -> Iterator[Part]:
         for before in beneath(workload, self.workloads.get):
             if claims := claims_of(before.entry(check)):
-                names = {consumes(claim) for claim in claims.values()}
+                names = {claim.request for claim in claims.values()}
                 requests, _ = self._belongings(before.key)
                 used = tuple(request for request in requests if request.metadata.name in names)
                 yield Part(claims=claims, requests=used)

@@ -3,9 +3,9 @@
 Decides whether a gang may make its next request now, so that two gangs never hold half each and wait for the
 other half. Every split gang asks its pools in one global order (split.py); in each pool, one that has asked
 and is not whole yet goes before all others, then the one of the highest priority, then the one whose quota
-is oldest. A gang of one request holds
-nothing while it waits, so it is never in line. A stale cache can let two ask in one pool: the younger then
-gives way, and the order is total, so one of them always stays.
+is oldest. A gang of one request holds nothing while it waits, so it is never in line. A stale cache can let
+two ask in one pool: the later in this order then gives way, and the order is total, so one of them always
+stays.
 """
 
 from collections.abc import Iterable
@@ -37,7 +37,9 @@ def ahead(me: Place, others: Iterable[Place]) -> Place | None:
 
 
 def crossed(me: Place, others: Iterable[Place]) -> Place | None:
-    """An older gang that has asked in a pool where `me` has asked as well: neither saw the other in time."""
+    """A gang that goes first and has asked in a pool where `me` has asked as well: neither saw the other in
+    time.
+    """
     met = [other for other in others if other.uid != me.uid and other.asked & me.asked]
     return min((other for other in met if _order(other) < _order(me)), key=_order, default=None)
 

@@ -42,11 +42,6 @@ def is_settled(
     return not any(_unbound(gang, claims, _by_request(pods, usable), ended))
 
 
-def request_of(claim: Claim) -> str:
-    """The request that pods with this claim consume."""
-    return claim.annotations.get(CONSUME_ANNOTATION, "")
-
-
 def _by_request(pods: Iterable[Pod], nodes: Collection[str]) -> dict[str, int]:
     """Request -> how many of its pods are on these nodes."""
     found: dict[str, int] = {}
@@ -75,7 +70,7 @@ def _of(
 ) -> Iterator[Wanted]:
     """PodSets that share a request share its pods: the first takes them, the next what is left."""
     needed = max(0, demand.count - ended.get(demand.pod_set, 0))
-    for request in dict.fromkeys(map(request_of, claims)):
+    for request in dict.fromkeys(claim.request for claim in claims):
         taken = min(needed, there.get(request, 0))
         needed -= taken
         there[request] = there.get(request, 0) - taken

@@ -24,6 +24,11 @@ class Claim:
     annotations: Mapping[str, str]
     node_selector: Mapping[str, str]
 
+    @property
+    def request(self) -> str:
+        """The request that pods with this claim consume."""
+        return self.annotations.get(CONSUME_ANNOTATION, "")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Promise:

@@ -32,7 +32,7 @@ class NameTaken(Exception):
 
 
 class Requests:
-    """Creates and deletes PodTemplates and ProvisioningRequests."""
+    """Creates and deletes PodTemplates, ProvisioningRequests and placeholders."""
 
     def __init__(self, client: Client, *, caches: Mapping[Resource[Any], Informer[Any]]) -> None:
         self._client, self._caches = client, caches

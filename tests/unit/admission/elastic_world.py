@@ -15,7 +15,6 @@ from controller.admission.actions import Count, Note, Unclaim
 from controller.admission.objects import Workload
 from controller.admission.situation import Part, Situation, claims_of
 from controller.admission.slices import ELASTIC, REPLACES, base, beneath, is_stood_on, replaces, written
-from controller.gangs.missing import request_of
 from controller.gangs.promises import Claim
 from controller.kube.resource import Key
 from model.names import RUNS_ANNOTATION
@@ -71,7 +70,7 @@ class Elastic(World):
 
     def _names(self, claims: object) -> list[str]:
         assert isinstance(claims, dict)
-        return [name for claim in claims.values() if (name := request_of(claim)) in self.requests]
+        return [name for claim in claims.values() if (name := claim.request) in self.requests]
 
     def scale(self, wish: int) -> None:
         """The Ray autoscaler, or a person."""
