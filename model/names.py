@@ -102,6 +102,15 @@ KAI_SCHEDULER: Final = "kai-scheduler"
 KAI_QUEUE_LABEL: Final = "kai.scheduler/queue"
 KAI_PRIORITY_LABEL: Final = "priorityClassName"
 
+# Ray's words: of a pod, whose cluster it is of, and of a Ray object, its priority (read by KAI's grouper).
+RAY_CLUSTER_LABEL: Final = "ray.io/cluster"
+RAY_PRIORITY_LABEL: Final = "ray.io/priority-class-name"
+
+# Kueue's words: an annotation of jobs that grow slice by slice, and the gate of their pods; the prefix of a
+# job's annotations that name parameters of its requests, which Kueue copies onto the Workload.
+ELASTIC_JOB: Final = "kueue.x-k8s.io/elastic-job"
+JOB_PARAMETER_PREFIX: Final = "provreq.kueue.x-k8s.io/"
+
 # The label of the same name as the taint of queued nodes has to be asked for.
 GKE_QUEUED_LABEL: Final = GKE_QUEUED_TAINT_KEY
 # Keeps GKE's own device plugin away (and with it GKE's driver installation).

@@ -13,10 +13,8 @@ from collections.abc import Iterator
 from enum import StrEnum
 from typing import Final
 
+from model.names import ELASTIC_JOB
 from model.violations import Violation
-
-ELASTIC: Final = "kueue.x-k8s.io/elastic-job"
-"""The annotation of a RayCluster whose growths are queued one by one."""
 
 
 class Upgrade(StrEnum):
@@ -40,7 +38,7 @@ _SECOND_FIX: Final = (
 _DELETED: Final = (
     "KubeRay would delete every pod of an elastic cluster at each growth, which changes its templates"
 )
-_DELETED_FIX: Final = f"remove it or set None, or remove annotation {ELASTIC}"
+_DELETED_FIX: Final = f"remove it or set None, or remove annotation {ELASTIC_JOB}"
 _WITHIN: Final = "is for a RayCluster of its own: KubeRay fails a cluster that it makes itself with one."
 # Of the object, in CEL.
 _TYPE: Final = "object.spec.?upgradeStrategy.?type.orValue('')"
@@ -48,7 +46,7 @@ SERVICE_IN_CEL: Final = f"request.resource.resource != 'rayservices' || {_TYPE} 
 SERVICE_SAYS: Final = f"spec.upgradeStrategy.type has to be {Upgrade.NONE}: {_SECOND}; {_SECOND_FIX}"
 CLUSTER_IN_CEL: Final = (
     f"request.resource.resource != 'rayclusters' || {_TYPE} != '{Upgrade.RECREATE}' || "
-    f"object.metadata.?annotations[?'{ELASTIC}'].orValue('') != 'true'"
+    f"object.metadata.?annotations[?'{ELASTIC_JOB}'].orValue('') != 'true'"
 )
 CLUSTER_SAYS: Final = f"spec.upgradeStrategy.type may not be {Upgrade.RECREATE}: {_DELETED}; {_DELETED_FIX}"
 

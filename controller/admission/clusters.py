@@ -17,12 +17,10 @@ from msgspec import field
 
 from controller.gangs.objects import PodStatus
 from controller.kube.resource import Object, Partial, Resource
-from model.names import CLASS_ANNOTATION, CONSUME_ANNOTATION, LEASE_ENDS_ANNOTATION
+from model.names import CLASS_ANNOTATION, CONSUME_ANNOTATION, ELASTIC_JOB, LEASE_ENDS_ANNOTATION
 
 Json = dict[str, Any]
 
-GATE: Final = "kueue.x-k8s.io/elastic-job"
-OF_CLUSTER: Final = "ray.io/cluster"
 POD_SET: Final = "kueue.x-k8s.io/podset"
 """Label of the pods that Kueue has let start (pkg/constants of 0.19.2)."""
 CLAIMS: Final = (CONSUME_ANNOTATION, CLASS_ANNOTATION, LEASE_ENDS_ANNOTATION)
@@ -54,7 +52,7 @@ class ElasticPod(Object, frozen=True):
 
     @property
     def is_gated(self) -> bool:
-        return any(gate.name == GATE for gate in self.spec.scheduling_gates)
+        return any(gate.name == ELASTIC_JOB for gate in self.spec.scheduling_gates)
 
     @property
     def is_over(self) -> bool:

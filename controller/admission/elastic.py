@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from controller.admission.actions import Unclaim
 from controller.admission.clusters import (
     ELASTIC_POD,
-    OF_CLUSTER,
     WHOLE_RAY_CLUSTER,
     ElasticPod,
     Json,
@@ -24,6 +23,7 @@ from controller.admission.situation import claims_of
 from controller.kube.client import Client, Selection
 from controller.kube.errors import Conflict, NotFound
 from controller.kube.resource import Key
+from model.names import RAY_CLUSTER_LABEL
 
 
 class Clusters:
@@ -60,7 +60,7 @@ class Clusters:
         await self._client.merge_patch(WHOLE_RAY_CLUSTER, cluster.key, {"metadata": version, "spec": spec})
 
     async def _pods(self, key: Key) -> tuple[ElasticPod, ...]:
-        mine = Selection(namespace=key.namespace, labels=f"{OF_CLUSTER}={key.name}")
+        mine = Selection(namespace=key.namespace, labels=f"{RAY_CLUSTER_LABEL}={key.name}")
         return (await self._client.list(ELASTIC_POD, mine)).items
 
     async def _recycle(self, pod: ElasticPod) -> None:

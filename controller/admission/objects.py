@@ -13,7 +13,7 @@ from msgspec import field
 
 from controller.gangs.objects import Conditioned, PodTemplateSpec, Taint, Toleration
 from controller.kube.resource import Object, Partial, Resource
-from model.names import GROUP
+from model.names import ELASTIC_JOB, GROUP, JOB_PARAMETER_PREFIX
 
 
 class PodSet(Partial, frozen=True):
@@ -147,8 +147,8 @@ class ClusterQueue(Object, frozen=True):
 
 OUR_ANNOTATIONS = (
     f"{GROUP}/",
-    "provreq.kueue.x-k8s.io/",
-    "kueue.x-k8s.io/elastic-job",
+    JOB_PARAMETER_PREFIX,
+    ELASTIC_JOB,
     "kueue.x-k8s.io/workload-slice-",
 )
 

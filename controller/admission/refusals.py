@@ -71,10 +71,10 @@ def growth(
             "remove it and give its worker groups the replicas that it needs at most, or submit to an "
             "elastic RayCluster"
         )
-    elif grows and annotations.get(ray_upgrades.ELASTIC) != "true":
+    elif grows and annotations.get(names.ELASTIC_JOB) != "true":
         yield (
             "enableInTreeAutoscaling would let it outgrow what its queue counted; remove it, or set "
-            f'annotation {ray_upgrades.ELASTIC}: "true" so that each step is queued'
+            f'annotation {names.ELASTIC_JOB}: "true" so that each step is queued'
         )
     for group in spec.worker_group_specs:
         least, replicas, most = group.min_replicas, group.replicas, group.max_replicas
@@ -90,7 +90,7 @@ def upgrade(obj: Object, spec: RayClusterSpec | None, tree: QueueTree) -> Iterat
         return
     within = spec.upgrade_strategy.type
     if isinstance(obj, RayCluster):
-        elastic = obj.metadata.annotations.get(ray_upgrades.ELASTIC) == "true"
+        elastic = obj.metadata.annotations.get(names.ELASTIC_JOB) == "true"
         found = ray_upgrades.violations("RayCluster", said=within, is_elastic=elastic)
     elif isinstance(obj, RayService):
         found = ray_upgrades.violations("RayService", said=obj.spec.upgrade_strategy.type, within=within)

@@ -15,9 +15,8 @@ from controller.admission.identity import attempt
 from controller.admission.objects import Workload
 from controller.gangs.retry import history
 from controller.kube.resource import Key
-from model.names import RUNS_ANNOTATION
+from model.names import ELASTIC_JOB, RUNS_ANNOTATION
 
-ELASTIC: Final = "kueue.x-k8s.io/elastic-job"
 REPLACES: Final = "kueue.x-k8s.io/workload-slice-replacement-for"
 LONGEST: Final = 1000
 """Slices that are followed back: a bound for a chain that somebody has tied into a ring."""
@@ -43,7 +42,7 @@ GROUND: Final = Base(runs={})
 
 
 def is_elastic(workload: Workload) -> bool:
-    return workload.metadata.annotations.get(ELASTIC) == "true"
+    return workload.metadata.annotations.get(ELASTIC_JOB) == "true"
 
 
 def replaces(workload: Workload) -> Key | None:

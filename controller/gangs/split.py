@@ -13,11 +13,7 @@ import msgspec
 from controller.gangs.demand import Demand
 from controller.gangs.identity import digest
 from model.gangpolicy import FlavorPolicy
-
-JOB_PARAMETER = "provreq.kueue.x-k8s.io/"
-"""An annotation of a job; the rest of the key names a parameter. The prefix is Kueue's, which copies a job's
-annotations of it onto its Workload.
-"""
+from model.names import JOB_PARAMETER_PREFIX
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,4 +91,7 @@ def _asked(ordered: list[Demand], wishes: Mapping[str, str]) -> Iterator[Ask]:
 
 def _parameters(wishes: Mapping[str, str], flavor: FlavorPolicy) -> Mapping[str, str]:
     """The policy's parameters; a job may change the value of those that the policy names, and add none."""
-    return {name: wishes.get(JOB_PARAMETER + name, value)[:255] for name, value in flavor.parameters.items()}
+    return {
+        name: wishes.get(JOB_PARAMETER_PREFIX + name, value)[:255]
+        for name, value in flavor.parameters.items()
+    }

@@ -1,10 +1,11 @@
 """By what the caches of gated pods, and of what is written for Ray clusters, are indexed."""
 
 from controller.gangs.objects import Belonging
-from controller.kai.labels import CLUSTER_NAME, QUEUE_LABEL, RAY_CLUSTER_LABEL, is_gated
+from controller.kai.labels import CLUSTER_NAME, is_gated
 from controller.kai.ledger import is_released
 from controller.kai.objects import GatedPod
 from controller.kube.resource import Key
+from model.names import KAI_QUEUE_LABEL, RAY_CLUSTER_LABEL
 
 BY_CLUSTER = "cluster"
 BY_QUEUE = "queue"
@@ -23,7 +24,7 @@ def ray_cluster_of(pod: GatedPod) -> list[Key]:
 
 def queue_label_of(pod: GatedPod) -> list[str]:
     """KubeRay puts its Ray object's queue on every pod, where it runs with KAI as its batch scheduler."""
-    name = pod.metadata.labels.get(QUEUE_LABEL, "")
+    name = pod.metadata.labels.get(KAI_QUEUE_LABEL, "")
     return [name] if name and not is_gated(pod) else []
 
 

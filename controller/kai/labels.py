@@ -8,14 +8,18 @@ from collections.abc import Mapping
 from typing import Final
 
 from controller.kai.objects import GatedPod, PriorityClass, RayCluster
-from model.names import GANG_GATE, GROUP, POOL_LABEL
+from model.kai.priorities import NON_PREEMPTIBLE
+from model.names import (
+    GANG_GATE,
+    GROUP,
+    KAI_PRIORITY_LABEL,
+    KAI_QUEUE_LABEL,
+    POOL_LABEL,
+    RAY_PRIORITY_LABEL,
+)
 
-RAY_CLUSTER_LABEL: Final = "ray.io/cluster"
 RAY_GROUP: Final = "ray.io/group"
 HEAD_GROUP: Final = "headgroup"
-QUEUE_LABEL: Final = "kai.scheduler/queue"
-PRIORITY_LABEL: Final = "priorityClassName"
-RAY_PRIORITY_LABEL: Final = "ray.io/priority-class-name"
 PREEMPTIBILITY: Final = "kai.scheduler/preemptibility"
 _PREEMPTIBILITIES: Final[Mapping[str | None, bool]] = {"preemptible": True, "non-preemptible": False}
 
@@ -29,8 +33,6 @@ SIZE: Final = f"{GROUP}/pods"
 STATUS: Final = f"{GROUP}/gang-status"
 """Annotation of a batch's leader: what a user reads."""
 
-NON_PREEMPTIBLE: Final = 100
-"""Work of this priority or above may not exceed its quota and is never preempted (KAI, docs/priority)."""
 DEFAULT_CLASS: Final = "train"
 """What KAI's grouper writes where no class is named, or one that does not exist."""
 DEFAULT_PRIORITY: Final = 50
@@ -57,8 +59,8 @@ def group_of(pod: GatedPod) -> str:
 
 
 def queue_of(pod: GatedPod, cluster: RayCluster | None) -> str:
-    above = cluster.metadata.labels.get(QUEUE_LABEL, "") if cluster else ""
-    return above or pod.metadata.labels.get(QUEUE_LABEL, "")
+    above = cluster.metadata.labels.get(KAI_QUEUE_LABEL, "") if cluster else ""
+    return above or pod.metadata.labels.get(KAI_QUEUE_LABEL, "")
 
 
 def pool_of(pod: GatedPod, cluster: RayCluster | None) -> str:
@@ -83,7 +85,7 @@ def _class_of(pod: GatedPod, above: Mapping[str, str], classes: Mapping[str, Pri
     if RAY_PRIORITY_LABEL in above:
         return above[RAY_PRIORITY_LABEL]
     labels = {**pod.metadata.labels, **above}
-    named = labels.get(PRIORITY_LABEL) or pod.spec.priority_class_name
+    named = labels.get(KAI_PRIORITY_LABEL) or pod.spec.priority_class_name
     return named if named in classes else DEFAULT_CLASS
 
 

@@ -11,7 +11,7 @@ from msgspec import field
 
 from controller.gangs.objects import Pod, PodSpec, Quantities
 from controller.kube.resource import Object, Partial, Resource
-from model.names import GROUP
+from model.names import GROUP, JOB_PARAMETER_PREFIX
 
 
 class Gate(Partial, frozen=True):
@@ -103,7 +103,7 @@ RAY_CLUSTER = Resource(
     "RayCluster",
     True,
     RayCluster,
-    annotation_prefixes=(f"{GROUP}/", "provreq.kueue.x-k8s.io/"),
+    annotation_prefixes=(f"{GROUP}/", JOB_PARAMETER_PREFIX),
 )
 QUEUE = Resource("scheduling.run.ai", "v2", "queues", "Queue", False, Queue, annotation_prefixes=())
 PRIORITY_CLASS = Resource(

@@ -3,7 +3,7 @@
 Decides how each verb looks on the wire and which of them may be repeated. Leaves retries and deadlines to the
 transport, resuming and relisting to the reflector, and what to write to the reconcilers.
 
-    async with Client(connection, field_manager=names.CONTROLLER_NAME) as client:
+    async with Client(connection, field_manager=names.FIELD_MANAGER) as client:
         workload = await client.get(WORKLOAD, Key("team-a", "rayjob-x"))
         await client.apply(WORKLOAD, workload.key, body, subresource="status", force=True)
 

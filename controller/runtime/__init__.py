@@ -10,8 +10,7 @@ How to write a reconciler:
     class WorkloadSpec(Partial, frozen=True):          # only the fields you read; camelCase on the wire
         queue_name: str = ""
 
-    class Workload(Object, frozen=True):               # metadata comes from Object; `.key` is
-    Key(namespace, name)
+    class Workload(Object, frozen=True):               # Object brings `metadata` and `.key`
         spec: WorkloadSpec = WorkloadSpec()
 
     WORKLOAD = Resource("kueue.x-k8s.io", "v1beta2", "workloads", "Workload", namespaced=True, type=Workload,
@@ -56,7 +55,7 @@ How to write a webhook: a pure function in `controller.runtime.review` terms, li
 `Webhook(path="/validate-rayjob", type=RayJob, review=function, on_error="deny")` and given to the
 `WebhookServer`. It may read informers' stores, and calls nothing.
 
-Room by room: `store`, `informer` (caches) · `queue`, `controller` (work) · `lease` (leader) · `manager`
-(the process) · `review`, `webhook_server`, `authority`, `certificates` (admission) · `events`, `health`,
-`metrics`, `logs`, `traces`, `otlp` (telling).
+Room by room: `store`, `informer` (caches) · `queue`, `controller` (work) · `lease` (leader) · `manager`,
+`removal` (the process and its end) · `review`, `webhook_server`, `authority`, `certificates` (admission) ·
+`events`, `health`, `metrics`, `logs`, `traces`, `otlp` (telling) · `clock`.
 """

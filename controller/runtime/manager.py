@@ -3,8 +3,7 @@
 Decides what runs where and when it stops: caches and servers on every replica, controllers on the leader
 only; anything that ends unasked ends the process with an error, so that Kubernetes starts it anew. On
 SIGTERM the reconciles under way get `GRACE` seconds, then the lease is released; where the program is being
-removed for good, the leader takes leave before that. Leaves the meaning of the
-work to those who register it.
+removed for good, the leader takes leave before that. Leaves the meaning of the work to those who register it.
 """
 
 import asyncio

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from model.ray_upgrades import ELASTIC
+from model.names import ELASTIC_JOB
 from tests.integration.tenancy.cluster import Object
 from tests.integration.tenancy.conftest import World
 from tests.integration.tenancy.test_attacks import REQUEST, TEMPLATE, WORKLOAD
@@ -125,7 +125,10 @@ def test_it_holds_nodes_with_pods_of_its_own_name_that_belong_to_a_workload(worl
 
 def test_of_others_pods_it_deletes_those_of_elastic_gangs_that_were_never_let_start(world: World) -> None:
     ours, worker = world.controllers["ours"], owner("RayCluster", "ray.io/v1")
-    for name, gates in (("born-gated", [{"name": ELASTIC}]), ("others-gate", [{"name": "other/gate"}])):
+    for name, gates in (
+        ("born-gated", [{"name": ELASTIC_JOB}]),
+        ("others-gate", [{"name": "other/gate"}]),
+    ):
         born = pod(owner=worker, name=name, schedulingGates=gates)
         assert world.controllers["kueue"].create(born, dry_run=False).code in (201, 409)
         answer = ours.delete(born)

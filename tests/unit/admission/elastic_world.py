@@ -14,10 +14,10 @@ import msgspec
 from controller.admission.actions import Count, Note, Unclaim
 from controller.admission.objects import Workload
 from controller.admission.situation import Part, Situation, claims_of
-from controller.admission.slices import ELASTIC, REPLACES, base, beneath, is_stood_on, replaces, written
+from controller.admission.slices import REPLACES, base, beneath, is_stood_on, replaces, written
 from controller.gangs.promises import Claim
 from controller.kube.resource import Key
-from model.names import RUNS_ANNOTATION
+from model.names import ELASTIC_JOB, RUNS_ANNOTATION
 from tests.unit.admission.gang_world import CHECK, World, assignment, lease_of, workload
 
 replace = msgspec.structs.replace
@@ -128,7 +128,7 @@ class Elastic(World):
         if name in self.workloads:
             return
         made = workload(name, {"head": ("cpu", 1), "main": ("l4", self.wish)})
-        notes = {ELASTIC: "true"} | ({REPLACES: str(before.key)} if before else {})
+        notes = {ELASTIC_JOB: "true"} | ({REPLACES: str(before.key)} if before else {})
         meta = replace(made.metadata, annotations=notes, creation_timestamp=self.now)
         self.workloads[name] = replace(made, metadata=meta)
 

@@ -15,12 +15,18 @@ from controller.admission.identity import attempt
 from controller.admission.machine import decide
 from controller.admission.objects import EvictionCount, SchedulingStats, Workload
 from controller.admission.situation import Part, Situation
-from controller.admission.slices import ELASTIC, REPLACES, Base, base, is_stood_on
+from controller.admission.slices import REPLACES, Base, base, is_stood_on
 from controller.gangs.actions import CreateRequest, Delete, Tell
 from controller.gangs.promises import Claim
 from controller.gangs.retry import history
 from controller.kube.resource import Key
-from model.names import CONSUME_ANNOTATION, GKE_LEASE_LABEL, RUNS_ANNOTATION, UNCLAIMED_ANNOTATION
+from model.names import (
+    CONSUME_ANNOTATION,
+    ELASTIC_JOB,
+    GKE_LEASE_LABEL,
+    RUNS_ANNOTATION,
+    UNCLAIMED_ANNOTATION,
+)
 from tests.unit.admission.gang_world import World, workload
 from tests.unit.gangs.paper import START, with_condition
 
@@ -37,7 +43,7 @@ def a_slice(
     name: str, count: int, *, before: str = "", admitted: bool = False, finished: bool = False
 ) -> Workload:
     made = workload(name, {"head": ("cpu", 1), "main": ("l4", count)})
-    notes = {ELASTIC: "true", **({REPLACES: f"{made.metadata.namespace}/{before}"} if before else {})}
+    notes = {ELASTIC_JOB: "true", **({REPLACES: f"{made.metadata.namespace}/{before}"} if before else {})}
     made = replace(made, metadata=replace(made.metadata, annotations=notes))
     for kind, holds in (("Admitted", admitted), ("Finished", finished)):
         made = conditioned(made, kind, "True") if holds else made
@@ -133,7 +139,7 @@ def growing(count: int = 3, has: int = 1, stock: int = 0) -> World:
     """A slice with quota whose gang has some of its pods."""
     world = Growing(stock={"l4": stock}, runtime=timedelta(days=30), has=has)
     world.submit("a", {"head": ("cpu", 1), "main": ("l4", count)})
-    notes = {ELASTIC: "true"}
+    notes = {ELASTIC_JOB: "true"}
     meta = replace(world.workloads["a"].metadata, annotations=notes)
     world.workloads["a"] = replace(world.workloads["a"], metadata=meta)
     world.kueue()

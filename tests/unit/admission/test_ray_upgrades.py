@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from controller.runtime.review import Allow, Deny, Verdict
-from model.ray_upgrades import ELASTIC, Upgrade
+from model.names import ELASTIC_JOB
+from model.ray_upgrades import Upgrade
 from tests.unit.admission.test_defaults import KAI, KUEUE, body, default, judge, patched
 
 Json = dict[str, Any]
@@ -23,7 +24,7 @@ def _service(kind: str | None) -> Json:
 def _cluster(kind: str, *, elastic: bool) -> Json:
     found = body("raycluster")
     found["spec"]["upgradeStrategy"] = {"type": kind}
-    found["metadata"]["annotations"] = {ELASTIC: "true"} if elastic else {}
+    found["metadata"]["annotations"] = {ELASTIC_JOB: "true"} if elastic else {}
     return found
 
 
@@ -49,7 +50,7 @@ def test_none_passes() -> None:
 
 def test_an_elastic_cluster_may_not_recreate_its_pods_and_any_other_may() -> None:
     said = _refusal(judge(KUEUE, "raycluster", _cluster(Upgrade.RECREATE, elastic=True)))
-    for word in ("Recreate", "at each growth", "set None", ELASTIC):
+    for word in ("Recreate", "at each growth", "set None", ELASTIC_JOB):
         assert word in said
     assert judge(KUEUE, "raycluster", _cluster(Upgrade.RECREATE, elastic=False)) == Allow()
     assert judge(KUEUE, "raycluster", _cluster(Upgrade.NONE, elastic=True)) == Allow()

@@ -9,7 +9,6 @@ let start.
 from typing import Final
 
 from model import names
-from model.ray_upgrades import ELASTIC
 from model.render.tenancy.policies.policy import Kinds, Policy, Rule
 from model.render.tenancy.policies.who import OURS
 
@@ -29,7 +28,7 @@ _STEERED: Final = (
 # Kueue's gate has the name of the annotation that makes a job elastic (ElasticJobSchedulingGate of 0.19.2).
 _NEVER_STARTED: Final = (
     "request.resource.resource == 'pods' && request.operation == 'DELETE' && "
-    f"oldObject.spec.?schedulingGates.orValue([]).exists(gate, gate.name == '{ELASTIC}')"
+    f"oldObject.spec.?schedulingGates.orValue([]).exists(gate, gate.name == '{names.ELASTIC_JOB}')"
 )
 _STATUS: Final = "request.?subResource.orValue('') == 'status'"
 

@@ -7,14 +7,13 @@ runs.
 
 from typing import Final
 
-from model import ray_groups, ray_upgrades
+from model import names, ray_groups, ray_upgrades
 from model.render.tenancy.policies.policy import Kinds, Policy, Rule
 from model.render.tenancy.policies.who import ADMINISTRATOR
 from model.render.tenancy.policies.work import UNLESS, ray_spec
 from model.stack import Scheduler, Stack
 
 # The one key by which KubeRay finds a cluster, by its name and in the job's own namespace (1.6, constant.go).
-_SELECTOR_KEY: Final = "ray.io/cluster"
 
 _FIXED: Final = "variables.cluster.?enableInTreeAutoscaling.orValue(false) == false"
 
@@ -72,13 +71,13 @@ def _made() -> Rule:
 
 
 def _elastic() -> tuple[Rule, ...]:
-    elastic = f"object.metadata.?annotations[?'{ray_upgrades.ELASTIC}'].orValue('') == 'true'"
+    elastic = f"object.metadata.?annotations[?'{names.ELASTIC_JOB}'].orValue('') == 'true'"
     return (
         Rule(
             holds=f"{_FIXED} || {elastic}",
             says="'a cluster that scales itself outgrows what its queue counted; remove "
             "enableInTreeAutoscaling, or "
-            f'set annotation {ray_upgrades.ELASTIC}: "true" so that each step is queued\'',
+            f'set annotation {names.ELASTIC_JOB}: "true" so that each step is queued\'',
         ),
     )
 
@@ -95,8 +94,8 @@ def _bounds() -> Rule:
 def _selector() -> Rule:
     """Every RayCluster of a team's namespace is queued, so a job that names one of them runs in a queue."""
     return Rule(
-        holds=f"object.spec.?clusterSelector.orValue(dyn({{}})).all(key, key == '{_SELECTOR_KEY}')",
+        holds=f"object.spec.?clusterSelector.orValue(dyn({{}})).all(key, key == '{names.RAY_CLUSTER_LABEL}')",
         says=f"'a RayJob runs in a cluster of its own namespace: set "
-        f"spec.clusterSelector[{_SELECTOR_KEY}] to its name "
+        f"spec.clusterSelector[{names.RAY_CLUSTER_LABEL}] to its name "
         "and nothing else, or write spec.rayClusterSpec'",
     )

@@ -9,13 +9,12 @@ from collections.abc import Sequence
 from typing import Final
 
 from model import names
+from model.names import JOB_PARAMETER_PREFIX
 from model.render.tenancy.policies.policy import Kinds, Policy, Rule
 from model.render.tenancy.policies.who import ADMINISTRATOR, MADE_BY_KUBERAY, SYSTEM, quoted
 from model.stack import Scheduler, Stack
 
 PREBUILT_LABEL: Final = "kueue.x-k8s.io/prebuilt-workload-name"
-PARAMETER_PREFIX: Final = "provreq.kueue.x-k8s.io/"
-_RAY_PRIORITY_LABEL: Final = "ray.io/priority-class-name"
 
 # What ties a pod to capacity that somebody was given; the controllers write it, when the gang has it.
 _CONSUMING: Final = ("autoscaling.x-k8s.io/", "cluster-autoscaler.kubernetes.io/")
@@ -102,7 +101,7 @@ def _keys(templates: str, field: str) -> str:
 def _named_priorities(stack: Stack, labels: str, templates: str) -> str:
     """Every priority that the object names, on itself and in its pods."""
     own = [names.PRIORITY_LABEL] if stack.scheduler is Scheduler.KUEUE else [names.KAI_PRIORITY_LABEL]
-    own.append(_RAY_PRIORITY_LABEL)
+    own.append(names.RAY_PRIORITY_LABEL)
     found = [f"[{labels}[?'{label}'].orValue('')]" for label in own]
     if stack.scheduler is Scheduler.KAI:
         label = names.KAI_PRIORITY_LABEL
@@ -184,16 +183,16 @@ def _admission(stack: Stack) -> tuple[Rule, ...]:
 
 
 def _parameters(allowed: Sequence[str]) -> tuple[Rule, ...]:
-    keys = quoted([f"{PARAMETER_PREFIX}{name}" for name in allowed])
+    keys = quoted([f"{JOB_PARAMETER_PREFIX}{name}" for name in allowed])
     new = (
-        f"variables.annotations.filter(key, key.startsWith('{PARAMETER_PREFIX}') && !(key in {keys}) && "
+        f"variables.annotations.filter(key, key.startsWith('{JOB_PARAMETER_PREFIX}') && !(key in {keys}) && "
         "!(key in variables.annotationsBefore))"
     )
     told = ", ".join(allowed) or "none"
     return (
         Rule(
-            holds=f"variables.annotations.all(key, !key.startsWith('{PARAMETER_PREFIX}') || key in {keys} || "
-            "key in variables.annotationsBefore)",
+            holds=f"variables.annotations.all(key, !key.startsWith('{JOB_PARAMETER_PREFIX}') || "
+            f"key in {keys} || key in variables.annotationsBefore)",
             says=f"'a job may not set the provisioning parameter ' + {new}.join(', ') + '; remove it. "
             f"Allowed: {told}'",
         ),
