@@ -102,46 +102,8 @@ def _gangs(
     judged: Policies,
 ) -> None:
     recent = Recent()
-    view = View(
-        workloads=manager.informer(
-            WORKLOAD, indexes={BY_POOL: pools_gathering, BY_REPLACED: replaced}, told=recent.told
-        ),
-        requests=manager.informer(
-            PROVISIONING_REQUEST,
-            selection=OURS,
-            indexes={
-                BY_WORKLOAD: lambda item: [workload_key(item)],
-                BY_POOL: pools_promised,
-                BY_LEASE: lease_given,
-            },
-        ),
-        templates=manager.informer(
-            POD_TEMPLATE, selection=OURS, indexes={BY_WORKLOAD: lambda item: [workload_key(item)]}
-        ),
-        placeholders=manager.informer(
-            PLACEHOLDER, selection=OURS, indexes={BY_WORKLOAD: lambda item: [workload_key(item)]}
-        ),
-        nodes=manager.informer(NODE, indexes={BY_POOL: pool_of, BY_LEASE: lambda node: [lease_of(node)]}),
-        pods=manager.informer(POD, selection=RUNNING, indexes={BY_NODE: node_of, BY_REQUEST: request_of}),
-        flavors=flavors,
-        queues=manager.informer(CLUSTER_QUEUE),
-        checks=known,
-    )
-    executor = Executor(
-        manager.client,
-        events=manager.events,
-        requests=Requests(
-            manager.client,
-            caches={
-                WORKLOAD: view.workloads,
-                PROVISIONING_REQUEST: view.requests,
-                POD_TEMPLATE: view.templates,
-                PLACEHOLDER: view.placeholders,
-            },
-        ),
-        recent=recent,
-        clock=utc_now,
-    )
+    view = _view(manager, known, flavors, recent)
+    executor = _executor(manager, view, recent)
     manager.when_removed(farewell(manager.client, checks, view, executor, clock=utc_now))
     gangs = GangReconciler(view, executor, wake=lambda key: queue.add(key))
     metrics = GangMetrics(manager.metrics.registry)
@@ -182,6 +144,47 @@ def _gangs(
     )
     controller.watches(policies, everybody)
     controller.watches(checks, everybody)
+
+
+def _view(manager: Manager, known: Checks, flavors: Informer[ResourceFlavor], recent: Recent) -> View:
+    return View(
+        workloads=manager.informer(
+            WORKLOAD, indexes={BY_POOL: pools_gathering, BY_REPLACED: replaced}, told=recent.told
+        ),
+        requests=manager.informer(
+            PROVISIONING_REQUEST,
+            selection=OURS,
+            indexes={
+                BY_WORKLOAD: lambda item: [workload_key(item)],
+                BY_POOL: pools_promised,
+                BY_LEASE: lease_given,
+            },
+        ),
+        templates=manager.informer(
+            POD_TEMPLATE, selection=OURS, indexes={BY_WORKLOAD: lambda item: [workload_key(item)]}
+        ),
+        placeholders=manager.informer(
+            PLACEHOLDER, selection=OURS, indexes={BY_WORKLOAD: lambda item: [workload_key(item)]}
+        ),
+        nodes=manager.informer(NODE, indexes={BY_POOL: pool_of, BY_LEASE: lambda node: [lease_of(node)]}),
+        pods=manager.informer(POD, selection=RUNNING, indexes={BY_NODE: node_of, BY_REQUEST: request_of}),
+        flavors=flavors,
+        queues=manager.informer(CLUSTER_QUEUE),
+        checks=known,
+    )
+
+
+def _executor(manager: Manager, view: View, recent: Recent) -> Executor:
+    requests = Requests(
+        manager.client,
+        caches={
+            WORKLOAD: view.workloads,
+            PROVISIONING_REQUEST: view.requests,
+            POD_TEMPLATE: view.templates,
+            PLACEHOLDER: view.placeholders,
+        },
+    )
+    return Executor(manager.client, events=manager.events, requests=requests, recent=recent, clock=utc_now)
 
 
 def _pair(
