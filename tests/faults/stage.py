@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
+from model.names import LAST_FAILURE_ANNOTATION
 from tests.faults import ending, gangs, history, oracle
 from tests.faults.breaks import Calm
 from tests.faults.managers import Manager
@@ -86,6 +87,14 @@ class Stage:
         for name in names:
             gangs.end(self.plane, name, team)
         self.eventually("nothing is left", lambda: not ending.leftovers(self.plane))
+
+    def released_for(self, name: str) -> set[str]:
+        """All that the gang was ever released for."""
+        etcd = self.plane.server.etcd
+        seen = history.changes(etcd, since=self.began, until=history.revision(etcd))
+        held = (each.after for each in seen if each.after and each.name.endswith(f"/{name}"))
+        notes = (each["metadata"].get("annotations") or {} for each in held)
+        return {each[LAST_FAILURE_ANNOTATION] for each in notes if LAST_FAILURE_ANNOTATION in each}
 
     def judge(self) -> None:
         """The oracle over everything since the test began."""

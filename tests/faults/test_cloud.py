@@ -6,6 +6,7 @@ import re
 import urllib.error
 from contextlib import suppress
 from functools import partial
+from typing import Any
 
 from model import names
 from tests.faults import gangs, history, oracle
@@ -39,7 +40,7 @@ def test_fewer_nodes_than_promised_are_never_ready_and_everything_is_released(st
             stage.judge()
     finally:
         stage.plane.policy()
-    assert any("provisionTimeout of 4s has passed" in failure for failure in _failures(stage, gang))
+    assert any("provisionTimeout of 4s has passed" in failure for failure in stage.released_for(gang))
 
 
 def test_a_cloud_that_has_nothing_is_asked_until_the_deadline_and_once_a_try(stage: Stage) -> None:
@@ -106,6 +107,54 @@ def test_a_request_that_somebody_deletes_is_made_again_while_it_is_needed(stage:
         stage.judge()
 
 
+def test_a_gang_that_runs_needs_its_requests_no_more(stage: Stage) -> None:
+    """Its booking ends, and then somebody deletes what it was bought with: it stands on its nodes, and buys
+    nothing.
+    """
+    with stage.manager().kept():
+        gang = stage.submit()
+        stage.runs(gang)
+        before = _names(stage)
+        stage.plane.fault("expire", pool="*", kind="expire", count=2)
+        stage.eventually("its bookings are over", lambda: all(_is_expired(each) for each in _asked(stage)))
+        _outlives_another(stage, gang)
+        assert gangs.is_admitted(stage.plane, gang)
+        assert _names(stage) == before
+        for name in before:
+            _delete(stage, name)
+        _outlives_another(stage, gang)
+        assert gangs.is_admitted(stage.plane, gang)
+        assert not _names(stage), "what it has used is not asked for again"
+        stage.end(gang)
+        stage.judge()
+
+
+def _outlives_another(stage: Stage, gang: str) -> None:
+    """Another one's whole story: by its end the manager has looked at everything."""
+    stage.plane.mend()
+    other = stage.submit()
+    stage.runs(other)
+    gangs.end(stage.plane, other)
+    uids = {each["metadata"]["uid"] for each in _asked(stage) if oracle.owner(each) != _uid(stage, gang)}
+    stage.eventually("the other has left nothing", lambda: not uids & _uids(stage))
+
+
+def _is_expired(request: dict[str, Any]) -> bool:
+    return gangs.holds(request, "BookingExpired")
+
+
+def _asked(stage: Stage) -> list[dict[str, Any]]:
+    return gangs.requests(stage.plane)
+
+
+def _uids(stage: Stage) -> set[str]:
+    return {each["metadata"]["uid"] for each in _asked(stage)}
+
+
+def _uid(stage: Stage, gang: str) -> str:
+    return str((gangs.read(stage.plane, gang) or {"metadata": {}})["metadata"].get("uid"))
+
+
 def _delete(stage: Stage, name: str) -> None:
     with suppress(urllib.error.HTTPError):  # the manager may have been faster
         path = f"{PROVISIONING}/namespaces/{gangs.TEAM}/provisioningrequests/{name}"
@@ -113,16 +162,4 @@ def _delete(stage: Stage, name: str) -> None:
 
 
 def _names(stage: Stage) -> set[str]:
-    return {each["metadata"]["name"] for each in gangs.requests(stage.plane)}
-
-
-def _failures(stage: Stage, gang: str) -> set[str]:
-    """What the gang was ever released for."""
-    etcd = stage.plane.server.etcd
-    seen = history.changes(etcd, since=stage.began, until=history.revision(etcd))
-    notes = [
-        (each.after or {"metadata": {}})["metadata"].get("annotations") or {}
-        for each in seen
-        if each.name.endswith(f"/{gang}")
-    ]
-    return {each[names.LAST_FAILURE_ANNOTATION] for each in notes if names.LAST_FAILURE_ANNOTATION in each}
+    return {each["metadata"]["name"] for each in _asked(stage)}

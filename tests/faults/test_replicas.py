@@ -5,6 +5,7 @@ Election keeps two from working on the same gangs; what is asked for stays right
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from model import names
@@ -16,13 +17,40 @@ from tests.faults.stage import Stage
 _LEASE = f"/apis/coordination.k8s.io/v1/namespaces/{names.SYSTEM_NAMESPACE}/leases/gang-admission"
 
 
+@dataclass(frozen=True, slots=True)
 class _Late:
-    """Whoever meets this hears of everything late, and acts on what was."""
+    """Whoever meets this hears of everything late, or of one kind later than of the others, and acts on what
+    was.
+    """
+
+    seconds: float = 0.4
+    only: str = ""
 
     def judge(self, call: Call) -> Break | None:
-        return Break(Fault.DELAY, seconds=0.4) if call.verb == "watch" else None
+        is_late = call.verb == "watch" and self.only in ("", call.resource)
+        return Break(Fault.DELAY, seconds=self.seconds) if is_late else None
 
     def done(self, call: Call) -> None: ...
+
+
+def test_who_sees_a_gang_as_it_was_before_it_had_quota_takes_nothing_from_it(stage: Stage) -> None:
+    """It sees requests of a gang that may have none, as far as it knows, and looks again before it deletes."""
+    past_plan = _Late(seconds=1.5, only="workloads")
+    with Proxy(stage.plane.server, plan=past_plan).serving() as past:
+        late = Manager(stage.plane.manager_kubeconfig(past.url), stage.folder / "late.log", identity="late")
+        with stage.manager().kept(), late.kept():
+            gang = stage.submit()
+            stage.runs(gang)
+            stage.eventually("the late one has looked", lambda: _has_looked(past))
+            assert stage.stands(gang)
+            assert not [call for call in past.calls if call.verb == "delete"]
+            stage.end(gang)
+            stage.judge()
+        assert late.exits == []
+
+
+def _has_looked(proxy: Proxy) -> bool:
+    return any((call.verb, call.resource) == ("get", "workloads") for call in proxy.calls)
 
 
 def test_two_replicas_without_election_of_which_one_lives_in_the_past_ask_once(stage: Stage) -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import urllib.error
 
 import pytest
 
-from tests.faults import etcd, gangs, history, oracle
+from localplane.bare.process import free_port
+from tests.faults import etcd, gangs, health, history, oracle
 from tests.faults.plane import Plane
 from tests.faults.stage import Stage
 
@@ -18,7 +21,8 @@ _MOST_PIECES = 200
 
 @pytest.mark.parametrize("what", ["server", "store"])
 def test_the_api_server_or_its_store_is_killed_and_comes_back(stage: Stage, what: str) -> None:
-    with stage.manager().kept() as manager:
+    port = free_port()
+    with stage.manager(health_port=port).kept() as manager:
         first = stage.submit()
         stage.eventually("it has asked", lambda: gangs.requests(stage.plane))
         if what == "server":
@@ -26,11 +30,37 @@ def test_the_api_server_or_its_store_is_killed_and_comes_back(stage: Stage, what
             stage.plane.server.start()
         else:
             _restart_store(stage)
+        assert health.is_ready(port), "who was ready stays so: to take it out would mend nothing"
         second = stage.submit()
         stage.runs(first, second)
         stage.end(first, second)
         stage.judge()
+        assert health.counted(port, "rest_client_requests_total", code="0") > 0, "it has been told"
     assert manager.exits == [], "an API server that is away is no reason to end"
+
+
+def test_an_api_server_that_is_stopped_for_a_while_and_goes_on_ends_nobody(stage: Stage) -> None:
+    """Its connections stand, and nothing comes over them: for longer than any call or watch is waited for."""
+    port = free_port()
+    with stage.manager(health_port=port).kept() as manager:
+        stage.plane.fault("silent", pool="l4", kind="silence")
+        gang = stage.submit()
+        stage.eventually("both are asked for", lambda: len(gangs.requests(stage.plane)) == 2)
+        server = stage.plane.server.server
+        failed = health.counted(port, "muster_watch_failures_total")
+        os.kill(server.pid or 0, signal.SIGSTOP)
+        try:
+            stage.eventually(
+                "its silence is noticed", lambda: health.counted(port, "muster_watch_failures_total") > failed
+            )
+            assert health.is_ready(port)
+        finally:
+            os.kill(server.pid or 0, signal.SIGCONT)
+        stage.plane.mend()
+        stage.runs(gang)
+        stage.end(gang)
+        stage.judge()
+    assert manager.exits == []
 
 
 def test_a_store_that_is_full_takes_nothing_and_gangs_go_on_when_it_has_room(stage: Stage) -> None:

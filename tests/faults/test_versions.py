@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import urllib.error
-import urllib.request
-
 from localplane.bare.process import free_port
+from tests.faults import health
 from tests.faults.breaks import Break, Call, Calm, Fault
 from tests.faults.stage import Stage
 
@@ -23,10 +21,10 @@ def test_a_kind_that_is_not_served_is_named_by_readiness_until_it_is(stage: Stag
     port = free_port()
     stage.proxy.plan = _Unserved()
     with stage.manager(health_port=port).kept() as manager:
-        stage.eventually("it is alive", lambda: _asks(port, "healthz")[0] == 200)
+        stage.eventually("it is alive", lambda: health.asks(port, "healthz")[0] == 200)
         stage.eventually("it says what is missing", lambda: _is_missing(port))
         stage.proxy.plan = Calm()
-        stage.eventually("it is ready", lambda: _asks(port, "readyz")[0] == 200)
+        stage.eventually("it is ready", lambda: health.asks(port, "readyz")[0] == 200)
         gang = stage.submit()
         stage.runs(gang)
         stage.end(gang)
@@ -35,15 +33,7 @@ def test_a_kind_that_is_not_served_is_named_by_readiness_until_it_is(stage: Stag
 
 
 def _is_missing(port: int) -> bool:
-    code, words = _asks(port, "readyz")
+    code, words = health.asks(port, "readyz")
     missing = "cache workloads.kueue.x-k8s.io: the API server does not serve Workload; install"
     # The other caches are read meanwhile: until then they are named too.
     return code == 503 and [line.startswith(missing) for line in words.strip().splitlines()] == [True]
-
-
-def _asks(port: int, path: str) -> tuple[int, str]:
-    try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/{path}", timeout=5) as answer:
-            return answer.status, answer.read().decode()
-    except urllib.error.HTTPError as refusal:
-        return refusal.code, refusal.read().decode()
