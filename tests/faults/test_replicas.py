@@ -34,9 +34,8 @@ class _Late:
 
 
 def test_who_sees_a_gang_as_it_was_before_it_had_quota_takes_nothing_from_it(stage: Stage) -> None:
-    """It sees requests of a gang that may have none, as far as it knows, and looks again before it deletes."""
-    past_plan = _Late(seconds=1.5, only="workloads")
-    with Proxy(stage.plane.server, plan=past_plan).serving() as past:
+    """As far as it knows the gang may have no requests, and it sees two: it looks again before it deletes."""
+    with Proxy(stage.plane.server, plan=_Late(seconds=1.5, only="workloads")).serving() as past:
         late = Manager(stage.plane.manager_kubeconfig(past.url), stage.folder / "late.log", identity="late")
         with stage.manager().kept(), late.kept():
             gang = stage.submit()

@@ -80,7 +80,9 @@ def test_a_gang_that_is_being_deleted_gives_everything_back_and_asks_for_nothing
         gang = stage.submit()
         stage.eventually("it has asked for both", lambda: len(_uids(stage)) == 2)
         stage.plane.server.call("DELETE", f"{gangs.path(gang)}?propagationPolicy={how}")
-        stage.eventually("it has given all back", lambda: not _uids(stage) and not gangs.templates(stage.plane))
+        stage.eventually(
+            "it has given all back", lambda: not _uids(stage) and not gangs.templates(stage.plane)
+        )
         stage.plane.mend()
         other = stage.submit()
         stage.runs(other)
@@ -104,7 +106,9 @@ def test_what_a_gang_leaves_that_was_deleted_while_nobody_looked_is_taken_away(s
     assert len(_uids(stage)) == 2
     stage.plane.mend()
     with stage.manager().kept():
-        stage.eventually("nothing is left of it", lambda: not _uids(stage) and not gangs.templates(stage.plane))
+        stage.eventually(
+            "nothing is left of it", lambda: not _uids(stage) and not gangs.templates(stage.plane)
+        )
         stage.judge()
 
 
