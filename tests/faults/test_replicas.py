@@ -8,7 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from localplane.bare.process import free_port
 from model import names
+from tests.faults import health
 from tests.faults.breaks import Break, Call, Fault
 from tests.faults.managers import Manager
 from tests.faults.proxy import Proxy
@@ -35,12 +37,14 @@ class _Late:
 
 def test_who_sees_a_gang_as_it_was_before_it_had_quota_takes_nothing_from_it(stage: Stage) -> None:
     """As far as it knows the gang may have no requests, and it sees two: it looks again before it deletes."""
+    port = free_port()
     with Proxy(stage.plane.server, plan=_Late(seconds=1.5, only="workloads")).serving() as past:
-        late = Manager(stage.plane.manager_kubeconfig(past.url), stage.folder / "late.log", identity="late")
+        config = stage.plane.manager_kubeconfig(past.url)
+        late = Manager(config, stage.folder / "late.log", identity="late", health_port=port)
         with stage.manager().kept(), late.kept():
             gang = stage.submit()
             stage.runs(gang)
-            stage.eventually("the late one has looked", lambda: _has_looked(past))
+            stage.eventually("the late one has heard of it", lambda: _running(port) == 1)
             assert stage.stands(gang)
             assert not [call for call in past.calls if call.verb == "delete"]
             stage.end(gang)
@@ -48,8 +52,9 @@ def test_who_sees_a_gang_as_it_was_before_it_had_quota_takes_nothing_from_it(sta
         assert late.exits == []
 
 
-def _has_looked(proxy: Proxy) -> bool:
-    return any((call.verb, call.resource) == ("get", "workloads") for call in proxy.calls)
+def _running(port: int) -> float:
+    """How many gangs that run it knows of."""
+    return health.counted(port, "muster_gangs", state="running")
 
 
 def test_two_replicas_without_election_of_which_one_lives_in_the_past_ask_once(stage: Stage) -> None:
