@@ -42,6 +42,7 @@ def test_who_sees_a_gang_as_it_was_before_it_had_quota_takes_nothing_from_it(sta
         config = stage.plane.manager_kubeconfig(past.url)
         late = Manager(config, stage.folder / "late.log", identity="late", health_port=port)
         with stage.manager().kept(), late.kept():
+            stage.eventually("the late one has begun to listen", lambda: health.is_ready(port))
             gang = stage.submit()
             stage.runs(gang)
             stage.eventually("the late one has heard of it", lambda: _running(port) == 1)
