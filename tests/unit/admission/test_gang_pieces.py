@@ -75,6 +75,8 @@ def test_one_decision_notes_the_retreat_first_and_releases_every_sibling_and_tem
     [
         ("Failed", "CapacityIsNotFound", "", False, Outcome.NEXT_FLAVOR),
         ("Failed", "Whatever", "", False, Outcome.RETRY),
+        ("Failed", "ResourcePoolExhausted", "", False, Outcome.NEXT_FLAVOR),
+        ("Failed", "Expired", "", False, Outcome.RETRY),
         ("Failed", "Failed", "quota exceeded in region", False, Outcome.NEXT_FLAVOR),
         ("Failed", "InvalidPodTemplate", "", False, Outcome.REFUSE),
         ("Failed", "Failed", "supports only single PodSet per request", False, Outcome.REFUSE),
