@@ -10,7 +10,7 @@ from typing import Any
 
 from localplane.bare.process import free_port
 from model import names
-from tests.faults import health
+from tests.faults import gangs, health
 from tests.faults.breaks import Break, Call, Fault
 from tests.faults.managers import Manager
 from tests.faults.proxy import Proxy
@@ -85,22 +85,31 @@ def test_a_leader_that_was_stopped_for_longer_than_its_lease_writes_nothing_and_
         stage.eventually("the first leads", lambda: _holder(stage) == "first")
         try:
             with second.kept():
+                # Between two writes: one that is on its way when the process stops arrives whatever it decides.
+                stage.plane.fault("silent", pool="*", kind="silence")
                 gang = stage.submit()
-                stage.eventually("the first has asked", lambda: stage.proxy.writes)
+                stage.eventually("the first waits for the cloud", lambda: _has_told(stage, gang))
                 first.freeze()
                 stage.eventually("the second leads", lambda: _holder(stage) == "second")
                 written = len(stage.proxy.writes)
+                stage.plane.mend()
+                late = stage.submit()
                 first.thaw()
                 stage.eventually("the first has ended", lambda: not first.is_alive)
                 assert first.exit_code == 1
                 assert len(stage.proxy.writes) == written, "not one write after the pause"
-                stage.runs(gang)
-                stage.end(gang)
+                stage.runs(gang, late)
+                stage.end(gang, late)
                 stage.judge()
         finally:
             first.thaw()
             first.end()
             stage.plane.server.call("DELETE", _LEASE)
+
+
+def _has_told(stage: Stage, gang: str) -> bool:
+    said: str = gangs.entry(gangs.read(stage.plane, gang)).get("message", "")
+    return said.startswith("asked for")
 
 
 def _holder(stage: Stage) -> Any:
