@@ -85,7 +85,7 @@ def test_a_leader_that_was_stopped_for_longer_than_its_lease_writes_nothing_and_
         stage.eventually("the first leads", lambda: _holder(stage) == "first")
         try:
             with second.kept():
-                # Between two writes: one that is on its way when the process stops arrives whatever it decides.
+                # Between two writes: one that is on its way when it stops arrives whatever it decides.
                 stage.plane.fault("silent", pool="*", kind="silence")
                 gang = stage.submit()
                 stage.eventually("the first waits for the cloud", lambda: _has_told(stage, gang))
