@@ -11,7 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families
 def asks(port: int, path: str) -> tuple[int, str]:
     """Status and body."""
     try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/{path}", timeout=5) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/{path}", timeout=60) as answer:
             return answer.status, answer.read().decode()
     except urllib.error.HTTPError as refusal:
         return refusal.code, refusal.read().decode()
