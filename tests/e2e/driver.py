@@ -14,20 +14,22 @@ from tests.e2e.plane import Muster
 
 @dataclass(slots=True)
 class Driver:
-    """What it has said so far; `tell` gives it a line."""
+    """`tell` gives it a line, `has_said` judges what it answers to that."""
 
     process: subprocess.Popen[str]
     said: list[str] = field(default_factory=list)
+    told: int = 0
 
     def tell(self, line: str) -> None:
         assert self.process.stdin is not None
         print(f"driver < {line}", flush=True)
+        self.told = len(self.said)
         self.process.stdin.write(f"{line}\n")
         self.process.stdin.flush()
 
     def has_said(self, line: str) -> bool:
         assert self.process.poll() is None, f"the driver has ended with {self.process.returncode}"
-        return line in self.said
+        return line in self.said[self.told :]
 
     def listen(self) -> None:
         assert self.process.stdout is not None

@@ -1,15 +1,16 @@
-"""What a failed test prints: the objects that explain it, and what the controller said."""
+"""What a failed test prints: the objects that explain it, and what the programs said."""
 
 from __future__ import annotations
 
 import json
+import subprocess
 from collections.abc import Iterator
 
 import httpx2
 
 from examples.cluster import Object, Unreachable
 from examples.moments import name_of
-from tests.e2e.plane import Muster
+from tests.e2e.plane import TEAMS, Muster
 
 _LOG_LINES = 25
 _EVENTS = 50
@@ -21,7 +22,7 @@ def explain(muster: Muster) -> str:
     for section in (_objects, _events, _logs):
         try:
             parts += section(muster)
-        except (httpx2.HTTPError, Unreachable) as error:
+        except (httpx2.HTTPError, Unreachable, subprocess.TimeoutExpired) as error:
             parts.append(f"{section.__name__}: {error}")
     return "\n".join(parts)
 
@@ -69,14 +70,28 @@ def _events(muster: Muster) -> Iterator[str]:
 
 
 def _logs(muster: Muster) -> Iterator[str]:
-    for namespace in ("muster-system", "kueue-system", "ray-system"):
+    for namespace in ("muster-system", "kueue-system", "ray-system", *TEAMS):
         for pod in muster.cluster.all("Pod", namespace=namespace):
-            try:
-                lines = list(muster.cluster.log(name_of(pod), namespace=namespace))
-            except httpx2.HTTPError as error:
-                lines = [str(error)]
-            yield f"-- log of {namespace}/{name_of(pod)}, the last {_LOG_LINES} lines"
-            yield from (line[:200] for line in lines[-_LOG_LINES:])
+            yield f"-- logs of {namespace}/{name_of(pod)}, the last {_LOG_LINES} lines of each"
+            yield from _said(muster, pod, "--all-containers", "--prefix")
+            for container in _died(pod):
+                yield f"-- and of its {container} before that"
+                yield from _said(muster, pod, "--container", container, "--previous")
+
+
+def _said(muster: Muster, pod: Object, *which: str) -> list[str]:
+    meta = pod["metadata"]
+    where = ["kubectl", "logs", "--namespace", meta["namespace"], meta["name"], f"--tail={_LOG_LINES}"]
+    done = subprocess.run(
+        [*where, *which], env=muster.environment, capture_output=True, text=True, timeout=30, check=False
+    )
+    return [line[:200] for line in (done.stdout + done.stderr).splitlines()]
+
+
+def _died(pod: Object) -> list[str]:
+    """Its containers that were started again."""
+    states = (pod.get("status") or {}).get("containerStatuses") or ()
+    return [one["name"] for one in states if one.get("restartCount")]
 
 
 def _conditions(found: Object) -> str:

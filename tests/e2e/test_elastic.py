@@ -57,6 +57,11 @@ def test_an_autoscaled_cluster_grows_as_gangs_and_a_failed_growth_touches_nothin
         muster.wait("its node is gone", lambda: len(muster.gpu_nodes()) == 1)
         assert [life for life in running if life not in _alive(muster)] == []
         assert all(holds(life.last, "Ready") for life in running)
+
+        muster.heal()
+        muster.capacity(l4=2)
+        muster.wait("it has grown after all", lambda: program.has_said("has 2"))
+        assert [life for life in running if life not in _alive(muster)] == []
         _assert_never_stopped(muster)
 
     muster.cluster.delete("RayCluster", NAME, namespace=TEAM)

@@ -14,7 +14,9 @@ import threading
 import ray
 from ray.util.placement_group import PlacementGroup, placement_group, remove_placement_group
 
-_POLL = 0.2
+# Ray waits whole seconds: of less nothing is left, and each wait leaves something behind in its server,
+# which was full after two minutes.
+_POLL = 1
 
 
 def main() -> None:
