@@ -14,10 +14,6 @@ import pytest
 from tests.faults import gangs, oracle
 from tests.faults.stage import Stage
 
-# Of the cloud's time, which is twenty times as fast as ours.
-_LATE = "200s"
-_VERY_LATE = "500s"
-
 
 @pytest.mark.parametrize(
     ("kind", "said"), [("expire", "booking expired"), ("revoke", "capacity revoked")], ids=str
@@ -25,11 +21,13 @@ _VERY_LATE = "500s"
 def test_what_was_promised_and_is_gone_before_the_gang_is_whole_is_asked_for_anew(
     stage: Stage, kind: str, said: str
 ) -> None:
-    stage.plane.fault("late", pool="h100", kind="delay", by=_LATE, count=1)
+    _comes_late(stage, "h100")
     stage.plane.fault("gone", pool="l4", kind=kind, count=1)
     with stage.manager().kept():
         gang = stage.submit()
         old = stage.eventually("both are asked for", lambda: _asked(stage, count=2))
+        stage.eventually("it is released", lambda: stage.released_for(gang))
+        stage.plane.mend()
         stage.runs(gang)
         new = _asked(stage, count=2)
         assert not {_uid(each) for each in old} & {_uid(each) for each in new}, "all or none"
@@ -39,7 +37,7 @@ def test_what_was_promised_and_is_gone_before_the_gang_is_whole_is_asked_for_ane
 
 
 def test_what_comes_long_before_the_rest_is_given_back_and_the_rest_keeps_its_place(stage: Stage) -> None:
-    stage.plane.fault("late", pool="h100", kind="delay", by=_VERY_LATE, count=1)
+    _comes_late(stage, "h100")
     with stage.manager().kept():
         with _short_bookings(stage):
             gang = stage.submit()
@@ -47,6 +45,7 @@ def test_what_comes_long_before_the_rest_is_given_back_and_the_rest_keeps_its_pl
             (early, late) = (_of(both, pool) for pool in ("l4", "h100"))
             (left,) = stage.eventually("the early one is given back", lambda: _asked(stage, count=1))
             assert _uid(left) == _uid(late)
+        stage.plane.mend()
         stage.eventually("it runs", lambda: gangs.is_admitted(stage.plane, gang))
         after = _asked(stage, count=2)
         assert _uid(_of(after, "h100")) == _uid(late), "who has waited does not stand in line anew"
@@ -58,20 +57,25 @@ def test_what_comes_long_before_the_rest_is_given_back_and_the_rest_keeps_its_pl
 
 def test_what_comes_before_a_rest_that_was_asked_for_last_is_released_with_it(stage: Stage) -> None:
     """The scarce piece stands and the other does not come: nobody pays for it longer than a booking."""
-    stage.plane.fault("late", pool="l4", kind="delay", by=_LATE, count=1)
+    _comes_late(stage, "l4")
     with stage.manager().kept():
         with _short_bookings(stage):
             gang = stage.submit()
             stage.eventually("it is released", lambda: stage.released_for(gang))
+        stage.plane.mend()
         stage.runs(gang)
         stage.end(gang)
         stage.judge()
     assert any(each.startswith("bookingWindow of 4s has passed") for each in stage.released_for(gang))
 
 
+def _comes_late(stage: Stage, pool: str) -> None:
+    """Once the cloud is mended."""
+    stage.plane.fault("late", pool=pool, kind="stock-out", mode="wait")
+
+
 @contextmanager
 def _short_bookings(stage: Stage) -> Iterator[None]:
-    """The cloud's late piece comes ten seconds or more after it was asked for."""
     stage.plane.policy(bookingWindow="6s", bookingMargin="2s")
     try:
         yield
