@@ -4,8 +4,6 @@ pieces that come too early.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import partial
 from typing import Any, Final
 
@@ -15,6 +13,7 @@ from tests.integration.kueue_api.world import (
     JOBS,
     KUEUE,
     MERGE,
+    POLICY,
     REQUESTS,
     TEAM,
     Object,
@@ -23,25 +22,12 @@ from tests.integration.kueue_api.world import (
     pod,
 )
 
-_POLICY: Final = f"/apis/{names.API_VERSION}/{names.GANG_POLICY_PLURAL}/{names.GANG_POLICY}"
 _EVENTS: Final = f"/apis/events.k8s.io/v1/namespaces/{TEAM}/events"
 _PODS: Final = f"/api/v1/namespaces/{TEAM}/pods"
 
 
-@contextmanager
-def policy(world: World, **fields: object) -> Iterator[None]:
-    """The policy with other values, until the block ends."""
-    before = world.plane.call("GET", _POLICY)["spec"]
-    world.plane.call("PATCH", _POLICY, {"spec": fields}, content_type=MERGE)
-    try:
-        yield
-    finally:
-        old = {name: before.get(name) for name in fields}
-        world.plane.call("PATCH", _POLICY, {"spec": old}, content_type=MERGE)
-
-
 def test_a_running_gang_that_loses_its_node_is_evicted_and_gets_another_request(world: World) -> None:
-    with policy(world, nodeLossGrace="2s"), world.manager():
+    with world.policy(nodeLossGrace="2s"), world.manager():
         world.run("trainer")
         (first,) = world.asked("trainer")
         ends = world.entry("trainer")["podSetUpdates"][0]["annotations"][names.LEASE_ENDS_ANNOTATION]
@@ -58,7 +44,7 @@ def test_a_running_gang_that_loses_its_node_is_evicted_and_gets_another_request(
 
 
 def test_a_gang_whose_pool_is_empty_gets_the_next_flavor_of_its_queue(world: World) -> None:
-    with policy(world, onStockOut="nextFlavor"), world.manager():
+    with world.policy(onStockOut="nextFlavor"), world.manager():
         _submit_anywhere(world, "anywhere")
         (first,) = wait_for("it has asked", partial(world.asked, "anywhere"))
         _out_of_stock(world, first)
@@ -72,7 +58,7 @@ def test_a_gang_whose_pool_is_empty_gets_the_next_flavor_of_its_queue(world: Wor
 
 
 def test_what_comes_early_is_held_by_pods_that_go_when_the_gang_is_whole(world: World) -> None:
-    hold = policy(world, onStaggered="hold", placeholderImage="none", bookingWindow="4s", bookingMargin="3s")
+    hold = world.policy(onStaggered="hold", placeholderImage="none", bookingWindow="4s", bookingMargin="3s")
     with hold, world.manager():
         apply(world.plane, _cluster("pair"))
         both = wait_for("it has asked for both", lambda: _accepted(world, "pair", count=2))
@@ -93,12 +79,12 @@ def test_what_comes_early_is_held_by_pods_that_go_when_the_gang_is_whole(world: 
 def test_what_is_wrong_with_a_policy_is_told_on_it_and_on_the_check_that_follows_it(world: World) -> None:
     check = f"{KUEUE}/admissionchecks/{names.ADMISSION_CHECK}"
     with world.manager():
-        with policy(world, bookingMargin="10m"):
-            said = wait_for("it is refused", lambda: _condition(world, _POLICY, "Accepted", "False"))
+        with world.policy(bookingMargin="10m"):
+            said = wait_for("it is refused", lambda: _condition(world, POLICY, "Accepted", "False"))
             assert (said["reason"], "bookingMargin" in said["message"]) == ("Invalid", True)
             said = wait_for("so is the check", lambda: _condition(world, check, "Active", "False"))
             assert (said["reason"], "bookingMargin" in said["message"]) == ("BadParametersRef", True)
-        with policy(world, onStaggered="hold"):
+        with world.policy(onStaggered="hold"):
             wait_for("the check is active", lambda: _condition(world, check, "Active", "True"))
             wait_for("it is obeyed as far as it can be", lambda: _is_obeyed(world, "NoPlaceholderImage"))
         wait_for("it is as it was", lambda: _is_obeyed(world, "Accepted"))
@@ -114,7 +100,7 @@ def _condition(world: World, path: str, kind: str, status: str) -> Object | None
 
 
 def _is_obeyed(world: World, reason: str) -> bool:
-    said = _condition(world, _POLICY, "Accepted", "True")
+    said = _condition(world, POLICY, "Accepted", "True")
     return said is not None and said["reason"] == reason
 
 

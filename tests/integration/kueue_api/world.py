@@ -41,6 +41,7 @@ REQUESTS: Final = f"/apis/{names.PROVISIONING_API_VERSION}/namespaces/{TEAM}/pro
 TEMPLATES: Final = f"/api/v1/namespaces/{TEAM}/podtemplates"
 JOBS: Final = f"/apis/batch/v1/namespaces/{TEAM}/jobs"
 CLUSTERS: Final = f"/apis/ray.io/v1/namespaces/{TEAM}/rayclusters"
+POLICY: Final = f"/apis/{names.API_VERSION}/{names.GANG_POLICY_PLURAL}/{names.GANG_POLICY}"
 MERGE: Final = "application/merge-patch+json"
 _GPU_TAINT: Final = {"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}
 _TOLERATED: Final = {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}
@@ -58,12 +59,22 @@ class World:
 
     def begin(self) -> None:
         """Our policy, the queues of our stack, and the node that always stands."""
-        at = f"/apis/{names.API_VERSION}/{names.GANG_POLICY_PLURAL}/{names.GANG_POLICY}"
-        self.plane.apply(json.loads(json.dumps(gang.policy(self.ours))), at)
+        self.plane.apply(json.loads(json.dumps(gang.policy(self.ours))), POLICY)
         apply(self.plane, json.loads(json.dumps(queuetree.tree(self.ours))))
         for item in rendered(self.ours):
             apply(self.plane, item)
         self._node("cpu-0", "cpu")
+
+    @contextmanager
+    def policy(self, **fields: object) -> Iterator[None]:
+        """Our policy with other values, until the block ends."""
+        before = self.plane.call("GET", POLICY)["spec"]
+        self.plane.call("PATCH", POLICY, {"spec": fields}, content_type=MERGE)
+        try:
+            yield
+        finally:
+            old = {name: before.get(name) for name in fields}
+            self.plane.call("PATCH", POLICY, {"spec": old}, content_type=MERGE)
 
     # Programs
 
@@ -248,6 +259,15 @@ class World:
             self._node(f"{name[-12:]}-{number}", pool, lease=name)
         self.answer(request, "Provisioned", details={names.GKE_LEASE_DETAIL: name})
 
+    @contextmanager
+    def shared_node(self, name: str, pool: str) -> Iterator[None]:
+        """One that belongs to no request, until the block ends."""
+        self._node(name, pool)
+        try:
+            yield
+        finally:
+            self.delete(f"/api/v1/nodes/{name}")
+
     def run(self, name: str, pool: str = "l4") -> None:
         """Submit a Job, give it its nodes, and see it admitted."""
         self.submit(name, pool)
@@ -256,7 +276,7 @@ class World:
 
     def _node(self, name: str, pool: str, *, lease: str = "") -> None:
         labels = {names.POOL_LABEL: pool, **({names.GKE_LEASE_LABEL: lease} if lease else {})}
-        spec = {"taints": [_GPU_TAINT] if lease else []}
+        spec = {"taints": [_GPU_TAINT] if pool != "cpu" else []}
         node = {
             "apiVersion": "v1",
             "kind": "Node",
