@@ -33,7 +33,8 @@ class Results:
     failed: list[str] = field(default_factory=list)
 
     def cases(self) -> list[str]:
-        return list(dict.fromkeys(trial.case for trial in self.trials))
+        """Each kind together, the small before the large."""
+        return sorted({trial.case for trial in self.trials}, key=_kind_and_size)
 
     def contenders(self, case: str) -> list[str]:
         """In one order, whichever came first."""
@@ -88,3 +89,9 @@ def over(trials: Sequence[Trial], figure: Figure) -> Spread | None:
 def controllers(trial: Trial) -> dict[str, Any]:
     """Usage of the controllers alone: without the API server and its store."""
     return {name: each for name, each in trial.usage.items() if name in trial.wire}
+
+
+def _kind_and_size(case: str) -> tuple[str, list[int]]:
+    """`cohorts-5x6x20` is of the kind `cohorts` and of the size 5, 6, 20."""
+    kind, _, size = case.partition("-")
+    return kind, [int(number) for number in size.split("x") if number.isdigit()]

@@ -90,6 +90,13 @@ def test_results_of_other_runs_are_put_together_and_each_keeps_its_day(tmp_path:
     assert "| measured, UTC | 2026-11-21 | 2026-11-20 |" in table.markdown(found)
 
 
+def test_a_small_case_comes_before_a_large_one_of_its_kind() -> None:
+    found = _results()
+    wanted = ["burst-20", "burst-100", "cohorts-5x6x20", "cohorts-5x6x500", "steady-20"]
+    found.trials = [replace(_TRIAL, case=case) for case in (*wanted[2:], "burst-100", "burst-20")]
+    assert found.cases() == wanted
+
+
 def test_the_same_results_give_the_same_picture(tmp_path: Path) -> None:
     for name in ("one", "other"):
         plot.draw(_results(), tmp_path / f"{name}.svg")
