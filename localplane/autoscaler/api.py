@@ -206,7 +206,8 @@ class Api:
             "allowWatchBookmarks": "true",
             "timeoutSeconds": str(_WATCH_SECONDS),
         }
-        timeout = aiohttp.ClientTimeout(total=_WATCH_SECONDS + 30, connect=10, sock_read=_WATCH_SECONDS + 10)
+        # The server ends it in time; who reads slowly reads on until all that was sent is read.
+        timeout = aiohttp.ClientTimeout(total=None, connect=10, sock_read=_WATCH_SECONDS + 10)
         url = self._access.server + resource.path()
         async with self._open.get(url, params=params, timeout=timeout) as response:
             if response.status == 410:
