@@ -13,8 +13,6 @@ from model.render.tenancy.policies.who import ADMINISTRATOR
 from model.render.tenancy.policies.work import UNLESS, ray_spec
 from model.stack import Scheduler, Stack
 
-# The one key by which KubeRay finds a cluster, by its name and in the job's own namespace (1.6, constant.go).
-
 _FIXED: Final = "variables.cluster.?enableInTreeAutoscaling.orValue(false) == false"
 
 
@@ -92,7 +90,9 @@ def _bounds() -> Rule:
 
 
 def _selector() -> Rule:
-    """Every RayCluster of a team's namespace is queued, so a job that names one of them runs in a queue."""
+    """Every RayCluster of a team's namespace is queued, so a job that names one of them runs in a queue. By
+    this one key KubeRay finds a cluster, by its name and in the job's own namespace (1.6, constant.go).
+    """
     return Rule(
         holds=f"object.spec.?clusterSelector.orValue(dyn({{}})).all(key, key == '{names.RAY_CLUSTER_LABEL}')",
         says=f"'a RayJob runs in a cluster of its own namespace: set "
