@@ -59,5 +59,7 @@ class Recent:
 
 
 def _may_ask(workload: Workload) -> bool:
+    if workload.metadata.deletion_timestamp is not None:
+        return False
     status = workload.status
     return status.holds("QuotaReserved") and not status.holds("Admitted") and not status.holds("Finished")

@@ -52,5 +52,6 @@ def pytest_runtest_makereport(
     report = yield
     muster = item.config.stash.get(_MUSTER, None)
     if report.failed and report.when in ("setup", "call") and muster is not None:
-        report.sections.append(("the plane when it failed", explain(muster)))
+        failure = call.excinfo.exconly() if call.excinfo is not None else ""
+        report.sections.append(("the plane when it failed", explain(muster, failure)))
     return report

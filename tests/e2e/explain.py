@@ -1,4 +1,7 @@
-"""What a failed test prints: the objects that explain it, and what the programs said."""
+"""What a failed test prints: the objects that explain it, and what the programs said.
+
+Short, with the failure itself at both ends: a reader of CI may be shown only a part of it.
+"""
 
 from __future__ import annotations
 
@@ -12,18 +15,21 @@ from examples.cluster import Object, Unreachable
 from examples.moments import name_of
 from tests.e2e.plane import TEAMS, Muster
 
-_LOG_LINES = 25
-_EVENTS = 50
+_LOG_LINES = 6
+_EVENTS = 20
+# What every program says again and again while the API server is away.
+_EXPECTED = ("watch interrupted", "Watch failed", "Failed to watch", "connection refused")
 
 
-def explain(muster: Muster) -> str:
+def explain(muster: Muster, failure: str) -> str:
     """Works as far as the API server answers."""
-    parts: list[str] = []
+    parts: list[str] = [failure]
     for section in (_objects, _events, _logs):
         try:
             parts += section(muster)
         except (httpx2.HTTPError, Unreachable, subprocess.TimeoutExpired) as error:
             parts.append(f"{section.__name__}: {error}")
+    parts.append(failure)
     return "\n".join(parts)
 
 
@@ -72,7 +78,7 @@ def _events(muster: Muster) -> Iterator[str]:
 def _logs(muster: Muster) -> Iterator[str]:
     for namespace in ("muster-system", "kueue-system", "ray-system", *TEAMS):
         for pod in muster.cluster.all("Pod", namespace=namespace):
-            yield f"-- logs of {namespace}/{name_of(pod)}, the last {_LOG_LINES} lines of each"
+            yield f"-- logs of {namespace}/{name_of(pod)}, the last {_LOG_LINES} lines"
             yield from _said(muster, pod, "--all-containers", "--prefix")
             for container in _died(pod):
                 yield f"-- and of its {container} before that"
@@ -81,11 +87,12 @@ def _logs(muster: Muster) -> Iterator[str]:
 
 def _said(muster: Muster, pod: Object, *which: str) -> list[str]:
     meta = pod["metadata"]
-    where = ["kubectl", "logs", "--namespace", meta["namespace"], meta["name"], f"--tail={_LOG_LINES}"]
+    where = ["kubectl", "logs", "--namespace", meta["namespace"], meta["name"], "--tail=200"]
     done = subprocess.run(
         [*where, *which], env=muster.environment, capture_output=True, text=True, timeout=30, check=False
     )
-    return [line[:200] for line in (done.stdout + done.stderr).splitlines()]
+    said = (done.stdout + done.stderr).splitlines()
+    return [line[:200] for line in said if not any(word in line for word in _EXPECTED)][-_LOG_LINES:]
 
 
 def _died(pod: Object) -> list[str]:

@@ -11,10 +11,16 @@ _QUOTA = {"type": "QuotaReserved", "status": "True"}
 _ADMITTED = {"type": "Admitted", "status": "True"}
 
 
-def _body(*conditions: dict[str, str], uid: str = "u", generation: int = 1, image: str = "a") -> msgspec.Raw:
+def _body(
+    *conditions: dict[str, str],
+    uid: str = "u",
+    generation: int = 1,
+    image: str = "a",
+    deletion_timestamp: str | None = None,
+) -> msgspec.Raw:
     template = {"spec": {"containers": [{"image": image}]}}
     body: dict[str, Any] = {
-        "metadata": {"uid": uid, "generation": generation},
+        "metadata": {"uid": uid, "generation": generation, "deletionTimestamp": deletion_timestamp},
         "spec": {"podSets": [{"name": "main", "template": template}]},
         "status": {"conditions": list(conditions)},
     }
@@ -45,6 +51,13 @@ def test_what_has_no_quota_or_has_started_takes_no_room() -> None:
     for conditions in ((), (_QUOTA, _ADMITTED)):
         _told(recent, _body(_QUOTA))
         assert _image(recent, _told(recent, _body(*conditions))) is None
+
+
+def test_what_is_being_deleted_takes_no_room() -> None:
+    recent = Recent()
+    _told(recent, _body(_QUOTA))
+    leaving = _body(_QUOTA, deletion_timestamp="2026-01-01T00:00:00Z")
+    assert _image(recent, _told(recent, leaving)) is None
 
 
 def test_a_template_of_another_spec_is_never_used() -> None:
