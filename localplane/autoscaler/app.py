@@ -9,6 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from http import HTTPStatus
 from pathlib import Path
 from typing import Final, Generic, TypeVar
 
@@ -156,6 +157,9 @@ class Autoscaler:
         """A decision that cannot be made is our mistake: it is told in full, and made again."""
         try:
             await self._publish(await self._step())
+        except FAILURES as error:
+            log.warning("could not look (%s); again in %.0f s", error, _AFTER_A_MISTAKE)
+            await asyncio.sleep(_AFTER_A_MISTAKE)
         except Exception:
             log.exception("this decision failed; the next one is made in %.0f s", _AFTER_A_MISTAKE)
             await asyncio.sleep(_AFTER_A_MISTAKE)
@@ -163,6 +167,8 @@ class Autoscaler:
     async def _step(self) -> World:
         self._configure()
         world = self._world()
+        if await self._fetched(world.requests):
+            world = self._world()
         book = faults.FaultBook(self._faults.faults, self._faults.capacity, self._faults.seed)
         actions = decide(
             self._offering,
@@ -176,6 +182,35 @@ class Autoscaler:
         return world
 
     # -- reading -------------------------------------------------------------------------------
+
+    async def _fetched(self, requests: Iterable[Request]) -> bool:
+        """Whether there was a template that a request names and no watch had told of; it is read now.
+
+        Two watches keep no order between them. The original looks every ten seconds, when both of its caches
+        have long caught up; this one looks at once.
+        """
+        unseen = {
+            (request.namespace, name)
+            for request in requests
+            if not request.ended and not request.is_true(conditions.PROVISIONED)
+            for name in request.missing_templates
+            if f"{request.namespace}/{name}" not in self._templates.objects
+        }
+        found = [await self._fetch_template(namespace, name) for namespace, name in sorted(unseen)]
+        return any(found)
+
+    async def _fetch_template(self, namespace: str, name: str) -> bool:
+        """By a selector: the name is whatever its author wrote, and may be no part of a path."""
+        where = POD_TEMPLATES.path(namespace=namespace)
+        try:
+            found = await self._api.call("GET", where, params={"fieldSelector": f"metadata.name={name}"})
+        except ApiError as error:
+            if error.status != HTTPStatus.BAD_REQUEST:
+                raise
+            return False
+        for template in found["items"]:
+            self._templates.learn(template)
+        return bool(found["items"])
 
     def _world(self) -> World:
         templates = self._read_template.read(self._templates.objects)
