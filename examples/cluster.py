@@ -155,8 +155,14 @@ class Cluster:
 _GLOBAL: Final = frozenset({"Namespace", "Node", *(kind for _, _, kind, _ in _CLUSTER_WIDE)})
 
 
+# A quota over kinds that are new to the cluster: until its objects are counted, up to half a minute after the
+# first `pulumi up`, the API server lets nobody make any (kube-controller-manager's quota controller).
+_NOT_COUNTED: Final = "status unknown for quota"
+
+
 def _may_pass(error: httpx2.HTTPStatusError) -> bool:
-    return error.response.status_code in (409, 429) or error.response.status_code >= 500
+    code = error.response.status_code
+    return code in (409, 429) or code >= 500 or (code == 403 and _NOT_COUNTED in str(error))
 
 
 def _kind(name: str) -> Any:
