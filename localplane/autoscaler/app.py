@@ -154,7 +154,7 @@ class Autoscaler:
             await self._executor.stop()
 
     async def _step_safely(self) -> None:
-        """A decision that cannot be made is our mistake: it is told in full, and made again."""
+        """A decision that cannot be made is made again; where that is our mistake, it is told in full."""
         try:
             await self._publish(await self._step())
         except FAILURES as error:
