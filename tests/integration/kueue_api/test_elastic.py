@@ -6,6 +6,7 @@ are made and run nowhere: whether they may be scheduled is whether Kueue has lif
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Final
 
 from model import names
@@ -31,7 +32,7 @@ def test_each_growth_is_gated_as_its_own_gang_and_a_failed_one_touches_nothing(w
 
         # It grows, and the cloud has nothing.
         _scale(world, 3)
-        failed = _asked(world, but=first)
+        failed = _asked(world, first)
         assert _count(failed) == 2, "what runs is not bought again"
         wait_for("its new pods are there", lambda: len(_uids(world)) == 4)
         world.answer(failed, "Failed")
@@ -41,7 +42,7 @@ def test_each_growth_is_gated_as_its_own_gang_and_a_failed_one_touches_nothing(w
         assert _is_up(world)
 
         # It tries again by itself, and the cloud has two nodes.
-        second = _asked(world, but=first, and_but=failed)
+        second = _asked(world, first, failed)
         assert _count(second) == 2
         assert _uid(first) in _live(world), "the first request is what the running part stands on"
         world.provision(second)
@@ -55,7 +56,7 @@ def test_each_growth_is_gated_as_its_own_gang_and_a_failed_one_touches_nothing(w
         wait_for("two are gone", lambda: len(_uids(world)) == 2)
         assert _is_up(world)
         _scale(world, 2)
-        third = _asked(world, but=first, and_but=second)
+        third = _asked(world, first, second)
         assert _count(third) == 1
         world.provision(third)
         world.wait_until_runs(_NAME)
@@ -79,7 +80,7 @@ def test_a_growth_that_is_taken_back_gives_its_request_back(world: World) -> Non
         world.provision(first)
         wait_for("its worker may be scheduled", lambda: _released(world) == {first["metadata"]["name"]: 1})
         _scale(world, 2)
-        _asked(world, but=first)
+        _asked(world, first)
         wait_for("its pods are there", lambda: len(_uids(world)) == 3)
         _scale(world, 1, without=_GATED)
         wait_for("only the first is left", lambda: _live(world) == {_uid(first)})
@@ -94,7 +95,7 @@ def test_a_growth_within_seconds_of_the_start_gets_a_node_for_every_pod(world: W
         first = _asked(world)
         world.provision(first)
         _scale(world, 3)
-        second = _asked(world, but=first)
+        second = _asked(world, first)
         world.provision(second)
         asked = {each["metadata"]["name"]: _count(each) for each in (first, second)}
 
@@ -138,14 +139,9 @@ def _cluster() -> dict[str, Any]:
     }
 
 
-def _asked(world: World, *, but: dict[str, Any] | None = None, and_but: Any = None) -> dict[str, Any]:
+def _asked(world: World, *but: dict[str, Any]) -> dict[str, Any]:
     """The request of the slice that lives, once there is one that is none of those."""
-    known = {_uid(one) for one in (but, and_but) if one}
-
-    def new() -> list[dict[str, Any]]:
-        return [one for one in world.asked(_NAME) if _uid(one) not in known]
-
-    (found,) = wait_for("it has asked", new)
+    (found,) = wait_for("it has asked", partial(world.asked, _NAME, *but))
     return dict(found)
 
 

@@ -52,7 +52,8 @@ def _is_renamed_and_admitted(world: World, *, away: bool = False) -> None:
             manager.start()
         wait_for("its Workload has the new PodSet", lambda: "after" in _pod_sets(world))
         _stop(world, "None")
-        request = wait_for("it has asked anew", partial(_asked_after, world, first))
+        # A manager that was away takes the first back in its own time.
+        (request,) = wait_for("it has asked anew", partial(world.asked, "training", first))
         world.provision(request)
         world.wait_until_runs("training")
         updates = world.entry("training")["podSetUpdates"]
@@ -100,12 +101,6 @@ def _claimed(world: World, group: str) -> str | None:
     found = {each["groupName"]: each["template"] for each in spec["workerGroupSpecs"]}
     notes = (found[group].get("metadata") or {}).get("annotations") or {}
     return None if spec["suspend"] else notes.get(names.CONSUME_ANNOTATION)
-
-
-def _asked_after(world: World, first: dict[str, Any]) -> dict[str, Any] | None:
-    """A request that is not the first: a manager that was away takes that one back in its own time."""
-    name = first["metadata"]["name"]
-    return next((each for each in world.asked("training") if each["metadata"]["name"] != name), None)
 
 
 def _pod_sets(world: World) -> list[str]:

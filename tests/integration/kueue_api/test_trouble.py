@@ -35,7 +35,7 @@ def test_a_running_gang_that_loses_its_node_is_evicted_and_gets_another_request(
         assert job["metadata"]["annotations"][names.LEASE_ENDS_ANNOTATION] == ends, "its program can read it"
         lease = f"{names.GKE_LEASE_LABEL}={_lease(world, first)}"
         world.delete(f"/api/v1/nodes?labelSelector={lease}")
-        (second,) = wait_for("it has asked anew", lambda: _others(world, "trainer", first))
+        (second,) = wait_for("it has asked anew", partial(world.asked, "trainer", first))
         assert {"NodesMissing", "NodesLost"} <= {each["reason"] for each in world.items(_EVENTS)}
         assert not world.holds("trainer", "Admitted")
         assert (world.workload("trainer") or {})["spec"].get("active") is not False
@@ -48,7 +48,7 @@ def test_a_gang_whose_pool_is_empty_gets_the_next_flavor_of_its_queue(world: Wor
         _submit_anywhere(world, "anywhere")
         (first,) = wait_for("it has asked", partial(world.asked, "anywhere"))
         _out_of_stock(world, first)
-        (second,) = wait_for("it has asked anew", lambda: _others(world, "anywhere", first))
+        (second,) = wait_for("it has asked anew", partial(world.asked, "anywhere", first))
         assert _pool(second) != _pool(first)
         world.provision(second)
         world.wait_until_runs("anywhere")
@@ -88,10 +88,6 @@ def test_what_is_wrong_with_a_policy_is_told_on_it_and_on_the_check_that_follows
             wait_for("the check is active", lambda: _condition(world, check, "Active", "True"))
             wait_for("it is obeyed as far as it can be", lambda: _is_obeyed(world, "NoPlaceholderImage"))
         wait_for("it is as it was", lambda: _is_obeyed(world, "Accepted"))
-
-
-def _others(world: World, name: str, than: Object) -> list[Object]:
-    return [each for each in world.asked(name) if each["metadata"]["uid"] != than["metadata"]["uid"]]
 
 
 def _condition(world: World, path: str, kind: str, status: str) -> Object | None:

@@ -218,9 +218,14 @@ class World:
         uid = self.uid(name)
         return [each for each in self.items(REQUESTS) if is_ours(each, uid) or is_theirs(each, uid)]
 
-    def asked(self, name: str) -> list[Object]:
-        """Live requests of ours for this job."""
-        found = [each for each in self.requests(name) if is_ours(each, self.uid(name))]
+    def asked(self, name: str, *but: Object) -> list[Object]:
+        """Live requests of ours for this job that are none of those."""
+        known = {each["metadata"]["uid"] for each in but}
+        found = [
+            each
+            for each in self.requests(name)
+            if is_ours(each, self.uid(name)) and each["metadata"]["uid"] not in known
+        ]
         return [each for each in found if "deletionTimestamp" not in each["metadata"]]
 
     def entry(self, name: str) -> Object:
