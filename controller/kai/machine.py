@@ -212,7 +212,9 @@ def _pass(mine: Situation, claims: Iterable[Claim], *, nodes: int) -> Iterator[A
     *others, leader = (*mine.batch.gated[1:], mine.batch.gated[0])
     for pod in (*others, leader):
         demand = demands.get(pod.metadata.uid)
-        notes = {ATTEMPT: mine.batch.attempt} | ({STATUS: passes(nodes)} if pod is leader else {})
+        # A pod that led before another came first still says what it waited for.
+        is_told = pod is leader or STATUS in pod.metadata.annotations
+        notes = {ATTEMPT: mine.batch.attempt} | ({STATUS: passes(nodes)} if is_told else {})
         yield _lift(pod, demand, by_pod_set.get(demand.pod_set) if demand else None, notes)
     yield Tell(kind="Normal", reason="GangReady", message=f"{len(mine.batch.pods)} pods {passes(nodes)}")
 

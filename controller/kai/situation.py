@@ -168,6 +168,13 @@ class Situation(Attempt):
         return (min(asked), self.batch.attempt) if asked else None
 
     @property
+    def stands_in_line(self) -> bool:
+        """Whether gangs that share a pool wait for it: it gathers. One that waits for room in its queue, or for
+        its next try, holds nobody up: what still runs of the gang behind it may hold that very room.
+        """
+        return self.turn is not None and not self.batch.lifted and not self.batch.lacks
+
+    @property
     def needs(self) -> tuple[Need, ...]:
         """What its pods take of their queues. Raises ValueError."""
         return tuple(needs_by_queue(need_of(pod, self.scene) for pod in self.batch.pods))

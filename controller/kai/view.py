@@ -203,7 +203,7 @@ def _made_for(item: Belonging) -> str:
 
 def _place(other: Situation) -> Place | None:
     try:
-        return None if other.batch.lifted or other.batch.lacks else other.place()
+        return other.place() if other.stands_in_line else None
     except ValueError:
         return None
 

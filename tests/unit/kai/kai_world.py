@@ -437,6 +437,6 @@ def _consumes(pod: GatedPod) -> str:
 
 def _place(each: Situation) -> Place | None:
     try:
-        return None if each.batch.lifted or each.batch.lacks else each.place()
+        return each.place() if each.stands_in_line else None
     except ValueError:
         return None

@@ -396,3 +396,42 @@ def test_a_split_gang_takes_its_pools_in_turn_and_never_holds_half_against_anoth
         attempts = {request.metadata.labels[ATTEMPT] for request in here.requests.values()}
         assert len(attempts) <= 1 or here.running("a") or here.running("b")
     assert sorted([here.running("a"), here.running("b")]) == [0, 2]
+
+
+def test_a_gang_that_waits_for_room_is_in_nobodys_way() -> None:
+    """It came first to the pool, but its queue's room is held by what still runs of the gang behind it."""
+    here = world(quota=4)
+    parts = {"headgroup": HEAD, "workers": Group("h100", 2)}
+    here.submit("runs", parts)
+    run(here, 6)
+    here.submit("waits", parts)
+    run(here, 2)
+    assert "room for 1 of 3" in here.status("waits")
+    _lose(here, "runs", "headgroup", "workers")
+    run(here, 8)
+    assert here.running("runs") == 3
+    here.end("runs")
+    run(here, 8)
+    assert here.running("waits") == 3
+
+
+def test_only_what_is_true_now_is_said_of_pods_that_have_passed() -> None:
+    here = world(quota=4)
+    here.submit("runs", {"headgroup": HEAD, "workers": Group("h100", 2)})
+    run(here, 6)
+    here.queues["dep"] = queue("dep", quota=0, limit=0)
+    _lose(here, "runs", "workers")
+    run(here, 2)
+    assert "waits for its queue" in here.status("runs")
+    _lose(here, "runs", "headgroup")  # the head leads from now on
+    here.queues["dep"] = queue("dep", quota=8)
+    run(here, 8)
+    assert here.running("runs") == 3
+    assert "waits" not in here.status("runs")
+
+
+def _lose(here: World, name: str, *groups: str) -> None:
+    """One node under each of these groups, and the pod on it."""
+    for group in groups:
+        pods = (pod for pod in here.of(name) if pod.metadata.labels["ray.io/group"] == group)
+        here.take_away(next(pod.spec.node_name for pod in pods if pod.spec.node_name))
