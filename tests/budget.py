@@ -1,7 +1,8 @@
 """python -m tests.budget SUITE...: runs suites one after another and prints what each took of its budget.
 
 The budget is a number to look at, not an assertion: machines differ. The exit
-code is 0 when every suite passed, 1 when one failed; all of them run.
+code is 0 when every suite passed, 1 when one failed; all of them run, and what
+failed is told once more at the very end.
 """
 
 from __future__ import annotations
@@ -10,10 +11,13 @@ import argparse
 import os
 import subprocess
 import sys
+import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+from tests import failed
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 # Rooms that hold code; one that is not there yet is left out.
@@ -36,8 +40,19 @@ class Suite:
     commands: tuple[tuple[str, ...], ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Result:
+    suite: Suite
+    seconds: float
+    complaints: tuple[str, ...]
+    """Lines about what failed; () where all passed."""
+
+
+_PYTEST: Final = (sys.executable, "-m", "pytest")
+
+
 def _pytest(folder: str, *extra: str) -> tuple[str, ...]:
-    return (sys.executable, "-m", "pytest", "-q", f"tests/{folder}", *extra)
+    return (*_PYTEST, "-q", f"tests/{folder}", *extra)
 
 
 _PYTHON: Final = (sys.executable, "-m")
@@ -78,27 +93,42 @@ def main() -> int:
     chosen = [SUITES[name] for name in parser.parse_args().suites]
     results = []
     for suite in chosen:
-        seconds, passed = _run(suite)
-        results.append((suite, seconds, passed))
-        if suite.name == "build" and passed:
+        result = _run(suite)
+        results.append(result)
+        if suite.name == "build" and not result.complaints:
             # What a later suite misses is a failure from here on and no reason to skip (tests/built.py).
             os.environ["MUSTER_BUILT"] = "1"
-    print(f"\n{'suite':12} {'seconds':>8} {'budget':>8}  result")
-    for suite, seconds, passed in results:
-        print(f"{suite.name:12} {seconds:8.0f} {suite.budget:8}  {'passed' if passed else 'FAILED'}")
-    return 0 if all(passed for _, _, passed in results) else 1
+    _tell(results)
+    return 1 if any(result.complaints for result in results) else 0
 
 
-def _run(suite: Suite) -> tuple[float, bool]:
+def _run(suite: Suite) -> Result:
     print(f"\n== {suite.name}", flush=True)
     begun = time.monotonic()
-    passed = True
-    for command in suite.commands:
-        code = subprocess.run(command, cwd=ROOT, check=False).returncode
-        if code != 0:
-            print(f"{' '.join(command[1:])}: exit code {code}", flush=True)
-            passed = False
-    return time.monotonic() - begun, passed
+    complaints: list[str] = []
+    with tempfile.TemporaryDirectory() as folder:
+        report = Path(folder, "tests.xml")
+        for command in suite.commands:
+            tests = command[: len(_PYTEST)] == _PYTEST
+            code = subprocess.run(
+                (*command, f"--junitxml={report}") if tests else command, cwd=ROOT, check=False
+            ).returncode
+            if code != 0:
+                complaints.append(f"{' '.join(command[1:])}: exit code {code}")
+                print(complaints[-1], flush=True)
+                complaints += failed.told(report) if tests else []
+    return Result(suite, time.monotonic() - begun, tuple(complaints))
+
+
+def _tell(results: list[Result]) -> None:
+    """What failed comes last: of a long log, often no more than the end is shown."""
+    print(f"\n{'suite':12} {'seconds':>8} {'budget':>8}  result")
+    for result in results:
+        outcome = "FAILED" if result.complaints else "passed"
+        print(f"{result.suite.name:12} {result.seconds:8.0f} {result.suite.budget:8}  {outcome}")
+    for result in results:
+        if result.complaints:
+            print(f"\n== {result.suite.name} failed", *result.complaints, sep="\n")
 
 
 if __name__ == "__main__":

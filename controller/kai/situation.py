@@ -169,8 +169,8 @@ class Situation(Attempt):
 
     @property
     def stands_in_line(self) -> bool:
-        """Whether gangs that share a pool wait for it: it gathers. One that waits for room in its queue, or for
-        its next try, holds nobody up: what still runs of the gang behind it may hold that very room.
+        """Whether gangs that share a pool wait for it: it gathers. One that waits for room in its queue, or
+        for its next try, holds nobody up: what still runs of the gang behind it may hold that very room.
         """
         return self.turn is not None and not self.batch.lifted and not self.batch.lacks
 
