@@ -72,8 +72,8 @@ SUITES: Final = {
                 (str(Path(sys.executable).with_name("lint-imports")), "--no-cache"),
             ),
         ),
-        # The same examples at every run: what fails here is the change's own doing. Whoever calls pytest plainly
-        # gets new ones each time, and so looks for what nobody has thought of.
+        # The same examples at every run: what fails here is the change's own doing. Whoever calls pytest
+        # plainly gets new ones each time, and so looks for what nobody has thought of.
         Suite("unit", 120, (_pytest("unit", "tests/kai", "-n", "2", "--hypothesis-seed=0"),)),
         Suite("mocks", 60, (_pytest("mocks", *_PLAIN),)),
         # Each preview waits for processes to start more than it computes.
