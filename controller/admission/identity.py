@@ -18,7 +18,9 @@ def attempt(workload: Workload, *, tries: int = 0) -> str:
     """The identity of the present reservation, and of the try within it, fit for a label.
 
     The reservation's time has whole seconds only, and Kueue can evict and reserve again within one: the
-    number of evictions, which it counts in the same write, tells such neighbours apart.
+    number of evictions, which it counts in the same write, tells such neighbours apart. A queue that is
+    stopped takes quota without an eviction (pkg/controller/core/workload_controller.go): of such neighbours
+    within one second the later goes on with what the earlier has asked for.
     """
     stats = workload.status.scheduling_stats
     evictions = sum(entry.count for entry in stats.evictions) if stats else 0

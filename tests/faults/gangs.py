@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import urllib.error
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any, Final
 
 from model import names
@@ -78,6 +79,13 @@ def patch(plane: Plane, name: str, body: dict[str, Any], team: str = TEAM) -> No
 def holds(workload: dict[str, Any] | None, condition: str) -> bool:
     found = ((workload or {}).get("status") or {}).get("conditions") or []
     return any(each["type"] == condition and each["status"] == "True" for each in found)
+
+
+def since(plane: Plane, name: str, condition: str) -> datetime:
+    """When the condition came to be as it is, in whole seconds."""
+    found = plane.server.call("GET", path(name))["status"]["conditions"]
+    text = next(each["lastTransitionTime"] for each in found if each["type"] == condition)
+    return datetime.fromisoformat(text)
 
 
 def entry(workload: dict[str, Any] | None) -> dict[str, Any]:
