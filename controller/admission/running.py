@@ -15,7 +15,7 @@ from controller.admission.entry import set_entry
 from controller.admission.growth import LOOK_AGAIN as LOOK_FOR_START
 from controller.admission.growth import is_claimed, unclaim
 from controller.admission.situation import Situation
-from controller.gangs.actions import Tell, deletions
+from controller.gangs.actions import Delete, Tell, deletions
 from controller.gangs.identity import ATTEMPT
 from controller.gangs.lease import first_end
 from controller.gangs.missing import missing
@@ -31,8 +31,7 @@ LOOK_AGAIN: Final = timedelta(minutes=1)
 
 def while_running(now_is: Situation) -> Decision:
     """The gang stands on its nodes, or did."""
-    old = [request for request in now_is.requests if request not in now_is.attempted]
-    stale = deletions(old, (), now_is.placeholders)
+    stale = _stale(now_is)
     if back := _revoked(now_is):
         return Decision(actions=(*stale, *back))
     policy = now_is.policy or GangPolicy()
@@ -63,6 +62,16 @@ def while_running(now_is: Situation) -> Decision:
         wake=min(wakes, default=None),
         waits_for="nodes" if since else "",
     )
+
+
+def _stale(now_is: Situation) -> tuple[Delete, ...]:
+    """What is left of earlier attempts, and the placeholders. A second replica that lives in the past may
+    have made it after the gang had started.
+    """
+    requests = [request for request in now_is.requests if request not in now_is.attempted]
+    mine = now_is.labels[ATTEMPT]
+    templates = [each for each in now_is.templates if each.metadata.labels.get(ATTEMPT) != mine]
+    return deletions(requests, templates, now_is.placeholders)
 
 
 def while_growing(now_is: Situation) -> Decision | None:

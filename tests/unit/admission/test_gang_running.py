@@ -10,7 +10,9 @@ from controller.admission.actions import State
 from controller.admission.machine import decide
 from controller.admission.objects import ReclaimablePod
 from controller.admission.situation import LATEST
+from controller.gangs.identity import ATTEMPT
 from controller.gangs.lease import first_end, lease_end
+from controller.gangs.objects import PodTemplate
 from model.gangpolicy import GangPolicy
 from model.names import CHECK_CAPACITY_CLASS, LEASE_ENDS_ANNOTATION, NODES_MISSING_ANNOTATION
 from tests.unit.admission.gang_world import CHECK, POLICY, World, entry_state
@@ -38,6 +40,16 @@ def lose_a_node(world: World) -> None:
     del world.nodes[sorted(world.nodes)[0]]
     world.jobs()
     world.settle()
+
+
+def test_what_comes_late_from_an_earlier_attempt_goes_and_the_running_one_keeps_its_own() -> None:
+    world = running()
+    (request,), (template,) = world.requests, world.templates
+    late = world.templates[template].metadata
+    labels = {**late.labels, ATTEMPT: "an-earlier-one"}
+    world.templates["late"] = PodTemplate(metadata=replace(late, name="late", labels=labels))
+    world.settle()
+    assert (list(world.requests), list(world.templates)) == ([request], [template])
 
 
 def test_a_gang_that_loses_a_node_queues_again_as_a_whole_with_the_reason() -> None:
