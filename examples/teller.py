@@ -207,17 +207,25 @@ class Teller:
                     threading.Thread(target=self._read_log, args=(name, pod), daemon=True).start()
 
     def _read_log(self, who: str, pod: Object) -> None:
-        """A stream that says nothing for a while is cut, as on a busy machine where Ray takes a minute to
-        start: it is read anew, from its beginning.
+        """On a busy machine a stream is refused or cut: it is read anew, from its beginning, while the pod is
+        there to be read.
         """
         for _ in range(_LOG_READS):
             try:
                 self._tell_log(who, pod)
-            except httpx2.HTTPStatusError:
-                return  # the pod is gone: a story needs none of these lines
+                is_read = True
             except httpx2.HTTPError:
-                continue
-            return
+                is_read = False
+            phase = self._phase(pod)
+            if not phase or (is_read and phase != "Running"):
+                return
+            time.sleep(_INTERVAL)
+
+    def _phase(self, pod: Object) -> str:
+        """Of this very pod; empty when it is gone."""
+        found = self.cluster.get("Pod", name_of(pod), namespace=self.namespace)
+        is_it = found is not None and found["metadata"]["uid"] == pod["metadata"]["uid"]
+        return str((found.get("status") or {}).get("phase") or "Pending") if found and is_it else ""
 
     def _tell_log(self, who: str, pod: Object) -> None:
         uid = pod["metadata"]["uid"]

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 from lightkube import ApiError
 
 from examples import cluster
-from examples.cluster import Cluster
+from tests.unit.examples.http_cluster import cluster_at
 from tests.unit.preview.http_world import Asked, Reply, serving
 
 _POD = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "one", "namespace": "team-a"}}
@@ -26,20 +24,6 @@ def _forbidden(why: str) -> Reply:
     return Reply(403, body, {"Content-Type": "application/json"})
 
 
-def _cluster(url: str, folder: Path) -> Cluster:
-    config: dict[str, Any] = {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "current-context": "it",
-        "clusters": [{"name": "it", "cluster": {"server": url}}],
-        "users": [{"name": "it", "user": {}}],
-        "contexts": [{"name": "it", "context": {"cluster": "it", "user": "it"}}],
-    }
-    path = folder / "kubeconfig"
-    path.write_text(json.dumps(config))
-    return Cluster(str(path))
-
-
 def test_who_comes_before_a_new_quota_has_been_counted_waits(tmp_path: Path) -> None:
     uncounted = _forbidden('pods "one" is forbidden: status unknown for quota: objects, resources: pods')
     answers = [uncounted, uncounted, Reply(200, _POD, {"Content-Type": "application/json"})]
@@ -48,12 +32,12 @@ def test_who_comes_before_a_new_quota_has_been_counted_waits(tmp_path: Path) -> 
         return answers.pop(0)
 
     with serving(script) as server:
-        assert _cluster(server.url, tmp_path).apply(_POD)["metadata"]["name"] == "one"
+        assert cluster_at(server.url, tmp_path).apply(_POD)["metadata"]["name"] == "one"
     assert len(server.asked) == 3
 
 
 def test_who_is_forbidden_for_good_hears_it_at_once(tmp_path: Path) -> None:
     refusal = pytest.raises(ApiError, match="exceeded quota")
     with serving(lambda _: _forbidden("exceeded quota: objects")) as server, refusal:
-        _cluster(server.url, tmp_path).apply(_POD)
+        cluster_at(server.url, tmp_path).apply(_POD)
     assert len(server.asked) == 1

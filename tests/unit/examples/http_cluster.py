@@ -1,0 +1,22 @@
+"""A `Cluster` of the examples whose API server is a URL."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from examples.cluster import Cluster
+
+
+def cluster_at(url: str, folder: Path) -> Cluster:
+    """Its kubeconfig lies in `folder`."""
+    config: dict[str, Any] = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "it",
+        "clusters": [{"name": "it", "cluster": {"server": url}}],
+        "users": [{"name": "it", "user": {}}],
+        "contexts": [{"name": "it", "context": {"cluster": "it", "user": "it"}}],
+    }
+    path = folder / "kubeconfig"
+    path.write_text(json.dumps(config))
+    return Cluster(str(path))

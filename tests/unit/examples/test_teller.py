@@ -1,0 +1,76 @@
+"""A story tells what the job prints, whatever happens to the stream that it comes by."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from examples import cluster, teller
+from examples.screen import Screen
+from examples.teller import Teller
+from tests.unit.examples.http_cluster import cluster_at
+from tests.unit.preview.http_world import Asked, Reply, serving
+
+_JSON = {"Content-Type": "application/json"}
+_LINES = Reply(200, b"ray starts\n[train] loss 3.5\n[train] loss 0.1\n", {"Content-Type": "text/plain"})
+_HALF = Reply(200, b"ray starts\n[train] loss 3.5\n", {"Content-Type": "text/plain"})
+_CUT = Reply(is_cut=True)
+
+
+def _refused(code: int) -> Reply:
+    return Reply(code, {"kind": "Status", "status": "Failure", "code": code, "message": "not now"}, _JSON)
+
+
+def _pod(phase: str) -> dict[str, Any]:
+    meta = {"name": "head", "namespace": "team-a", "uid": "u"}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "status": {"phase": phase}}
+
+
+@pytest.fixture(autouse=True)
+def _hurry(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(teller, "_INTERVAL", 0.01)
+    monkeypatch.setattr(cluster, "_PAUSE", 0.01)
+
+
+def _told(answers: list[Reply], folder: Path) -> list[str]:
+    """What is said of a pod whose log answers like this, one after another; then it has ended."""
+
+    def script(asked: Asked) -> Reply:
+        path = asked.path.partition("?")[0]
+        if path.endswith("/log"):
+            return answers.pop(0)
+        if path.endswith("/pods/head"):
+            return Reply(200, _pod("Running" if answers else "Succeeded"), _JSON)
+        return Reply(200, {"metadata": {"resourceVersion": "1"}, "items": []}, _JSON)
+
+    out = io.StringIO()
+    with serving(script) as server:
+        screen = Screen(as_json=False, out=out)
+        tell = Teller(cluster_at(server.url, folder), screen, namespace="team-a", timeout=60)
+        tell._read_log("gang", _pod("Running"))
+    return [line.partition("| ")[2] for line in out.getvalue().splitlines()]
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        pytest.param([], id="at-once"),
+        pytest.param([_CUT], id="cut"),
+        pytest.param([_refused(500)], id="refused"),
+        pytest.param([_refused(400), _HALF], id="ended-early"),
+        pytest.param([_HALF, _CUT], id="all-of-it"),
+    ],
+)
+def test_every_line_is_told_once(before: list[Reply], tmp_path: Path) -> None:
+    assert _told([*before, _LINES], tmp_path) == ["loss 3.5", "loss 0.1"]
+
+
+def test_of_a_pod_that_is_gone_nothing_more_is_read(tmp_path: Path) -> None:
+    with serving(lambda _: _refused(404)) as server:
+        screen = Screen(as_json=False, out=io.StringIO())
+        tell = Teller(cluster_at(server.url, tmp_path), screen, namespace="team-a", timeout=60)
+        tell._read_log("gang", _pod("Running"))
+    assert sum("/log" in asked.path for asked in server.asked) == 1
