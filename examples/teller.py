@@ -224,8 +224,9 @@ class Teller:
     def _phase(self, pod: Object) -> str:
         """Of this very pod; empty when it is gone."""
         found = self.cluster.get("Pod", name_of(pod), namespace=self.namespace)
-        is_it = found is not None and found["metadata"]["uid"] == pod["metadata"]["uid"]
-        return str((found.get("status") or {}).get("phase") or "Pending") if found and is_it else ""
+        if found is None or found["metadata"]["uid"] != pod["metadata"]["uid"]:
+            return ""
+        return str((found.get("status") or {}).get("phase") or "Pending")
 
     def _tell_log(self, who: str, pod: Object) -> None:
         uid = pod["metadata"]["uid"]
