@@ -39,7 +39,7 @@ from controller.gangs.assembly import (
     passed,
     surplus,
 )
-from controller.gangs.deadlines import Deadline
+from controller.gangs.deadlines import Deadline, booking_over
 from controller.gangs.progress import released, waiting
 from controller.gangs.promises import Promise
 from controller.gangs.retry import History, moved, next_try
@@ -77,7 +77,7 @@ def decide(now_is: Situation) -> Decision:
                 actions=set_entry(now_is, State.READY, "ran before this check came; nothing is asked for")
             )
     if now_is.policy is None:
-        return Decision(actions=say(now_is, "waits for an accepted GangPolicy; see its conditions"))
+        return _without_policy(now_is)
     try:
         return _assemble(now_is, now_is.policy)
     except ValueError as error:
@@ -146,6 +146,16 @@ def _cleared(now_is: Situation) -> tuple[Action, ...]:
 # With quota
 
 
+def _without_policy(now_is: Situation) -> Decision:
+    """It cannot be known what it asks for. What it holds is not held for ever all the same."""
+    usual = GangPolicy()
+    limit = Deadline(now_is.began + usual.queue_timeout, now_is.began, "queueTimeout")
+    if limit.at <= now_is.now:
+        return _retreat(now_is, usual, "there is no accepted GangPolicy")
+    message = _said(now_is, "waits for an accepted GangPolicy (see its conditions)", limit)
+    return Decision(actions=say(now_is, message), wake=limit.at)
+
+
 def _assemble(now_is: Situation, policy: GangPolicy) -> Decision:
     """One step towards a gang that stands whole, or the way back."""
     if now_is.is_growth and (lacks := while_growing(now_is)) is not None:
@@ -168,15 +178,14 @@ def _assemble(now_is: Situation, policy: GangPolicy) -> Decision:
             return Decision(actions=(*surplus(now_is), *holds, told), wake=limit.at)
         case Waiting() as step:
             return _wait(now_is, step)
-        case Standing(promised=promised, limit=limit):
-            return _ready(now_is, policy, promised, limit)
+        case Standing(promised=promised):
+            return _ready(now_is, policy, promised)
 
 
-def _ready(now_is: Situation, policy: GangPolicy, promised: tuple[Promise, ...], limit: Deadline) -> Decision:
+def _ready(now_is: Situation, policy: GangPolicy, promised: tuple[Promise, ...]) -> Decision:
     message = f"all {sum(ask.count for ask in now_is.gang.asks)} nodes are provisioned"
     actions = set_entry(now_is, State.READY, message, updates=_updates(now_is, promised))
-    if policy.holds:
-        limit = _handed_over(now_is, policy)
+    limit = _given_until(now_is, policy)
     if not actions and limit.at <= now_is.now:
         # Other checks keep Kueue from admitting it, and the booking does not wait for them.
         return _retreat(now_is, policy, passed(limit).failure)
@@ -187,13 +196,23 @@ def _ready(now_is: Situation, policy: GangPolicy, promised: tuple[Promise, ...],
     return Decision(actions=(*freed, *surplus(now_is), *clean, *actions, *told), wake=limit.at)
 
 
-def _handed_over(now_is: Situation, policy: GangPolicy) -> Deadline:
-    """Kept nodes are kept no more once the gang is Ready: from then on the pods have a booking's time."""
+def _given_until(now_is: Situation, policy: GangPolicy) -> Deadline:
+    """Until when a Ready gang may be kept waiting by other checks: the booking's end, and never less than
+    its margin from Ready, or Kueue would be overtaken. Kept nodes are kept no more once the gang is Ready:
+    from then on the pods have a booking's time.
+    """
     entry = now_is.entry
     is_ready = entry is not None and entry.state == State.READY
-    since = (entry.last_transition_time if entry and is_ready else None) or now_is.now
-    began = min(since, now_is.now)
-    return Deadline(began + policy.booking_window - policy.booking_margin, began, "bookingWindow")
+    since = min((entry.last_transition_time if entry and is_ready else None) or now_is.now, now_is.now)
+    usable = policy.booking_window - policy.booking_margin
+    if policy.holds:
+        return Deadline(since + usable, since, "bookingWindow")
+    ends = (booking_over(request, policy, now=now_is.now) for request in now_is.current.values())
+    end = min((each for each in ends if each), default=since + usable)
+    return max(
+        Deadline(end, end - usable, "bookingWindow"),
+        Deadline(since + policy.booking_margin, since, "bookingMargin"),
+    )
 
 
 def _updates(now_is: Situation, promised: tuple[Promise, ...]) -> tuple[PodSetUpdate, ...]:
@@ -259,10 +278,14 @@ def _refuse(now_is: Situation, reason: str) -> Decision:
 
 
 def _wait(now_is: Situation, step: Waiting) -> Decision:
-    told = now_is.entry.message if now_is.entry else ""
-    message = waiting(step.what, step.limit, now_is.now, told=told)
+    message = _said(now_is, step.what, step.limit)
     return Decision(
         actions=(*surplus(now_is), *step.releases, *say(now_is, message)),
         wake=min(step.limit.at, step.wake) if step.wake else step.limit.at,
         waits_for=step.waits_for,
     )
+
+
+def _said(now_is: Situation, what: str, limit: Deadline) -> str:
+    told = now_is.entry.message if now_is.entry else ""
+    return waiting(what, limit, now_is.now, told=told)

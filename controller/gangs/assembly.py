@@ -53,6 +53,8 @@ class Waiting:
     releases: tuple[Delete, ...] = ()
     wake: datetime | None = None
     """When to look again before the limit."""
+    lacks: str = ""
+    """The pool that its time is lost in."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +77,6 @@ class Standing:
     """Every request is Provisioned and every node stands."""
 
     promised: tuple[Promise, ...]
-    limit: Deadline
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,7 +112,7 @@ def next_step(attempt: Attempt, policy: GangPolicy, *, since: datetime) -> Step:
         return _part(attempt, early, limit)
     step = _gather(attempt, limit)
     if limit.at <= attempt.now and not isinstance(step, Standing):
-        return replace(passed(limit), exhausted=attempt.late.pool if attempt.late else "")
+        return replace(passed(limit), exhausted=_lacking(attempt, step))
     if isinstance(step, Waiting):
         kept = placeholders.due(attempt, policy)
         return _keep(kept, limit) if kept else replace(step, wake=placeholders.next_due(attempt, policy))
@@ -123,6 +124,13 @@ def _exhausted(attempt: Attempt, lost: Loss) -> str:
         return ""
     name = lost.request.metadata.name
     return next((ask.pool for ask in attempt.gang.asks if attempt.request_name(ask) == name), "")
+
+
+def _lacking(attempt: Attempt, step: Step) -> str:
+    """The pool whose nodes did not come in time: promised or not."""
+    if attempt.late is not None:
+        return attempt.late.pool
+    return step.lacks if isinstance(step, Waiting) else ""
 
 
 def passed(limit: Deadline) -> Lost:
@@ -169,7 +177,8 @@ def _gather(attempt: Attempt, limit: Deadline) -> Step:
         if not request.status.holds("Provisioned"):
             return Waiting(what=_accepted(ask, request), limit=limit)
         if detail := missing_detail(ask, request):
-            return Waiting(what=f"{ask.pool} is provisioned and does not say its {detail} yet", limit=limit)
+            what = f"{ask.pool} is provisioned and does not say its {detail} yet"
+            return Waiting(what=what, limit=limit, lacks=ask.pool)
     return _verify(attempt, limit)
 
 
@@ -242,9 +251,10 @@ def _verify(attempt: Attempt, limit: Deadline) -> Step:
         pods=[pod for pod in attempt.pods if pod.metadata.name not in own],  # They make room for its pods.
         claims=attempt.claims,
     )
-    if not all(room.is_enough for room in rooms):
-        return Waiting(what=nodes(rooms), limit=limit, waits_for="nodes")
-    return Standing(promised=promised, limit=limit)
+    short = next((room.wanted.pool for room in rooms if not room.is_enough), None)
+    if short is not None:
+        return Waiting(what=nodes(rooms), limit=limit, waits_for="nodes", lacks=short)
+    return Standing(promised=promised)
 
 
 def _accepted(ask: Ask, request: ProvisioningRequest) -> str:

@@ -81,15 +81,15 @@ def loss(request: ProvisioningRequest, *, admitted: bool, held: bool = False) ->
     """What the request's conditions say is lost, or None. Of an admitted gang only its leases count; what is
     `held` needs no booking.
     """
+    harmless: set[str] = {"BookingExpired"} if held else set()
     for rule in RULES:
         condition = request.status.condition(rule.condition)
-        if condition is None or condition.status != "True":
+        if condition is None or condition.status != "True" or rule.condition in harmless:
             continue
         if (admitted and rule.condition not in AFTER_ADMISSION) or not _fits(rule, condition):
             continue
         if rule.outcome is Outcome.IGNORE:
-            return None
-        if held and rule.condition == "BookingExpired":
+            harmless.add(rule.condition)  # What else the request says still counts.
             continue
         outcome = Outcome.REQUEUE if admitted else rule.outcome
         return Loss(request, outcome, rule.summary, _words(condition))

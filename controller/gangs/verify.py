@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from controller.gangs.demand import PodNeeds, pod_amounts
-from controller.gangs.objects import Node, Pod, Requirement, Taint, Toleration
+from controller.gangs.objects import Node, NodeSelectorTerm, Pod, Requirement, Taint, Toleration
 from model.pods import Amounts
 from model.quantities import parse_quantity
 
@@ -61,11 +61,7 @@ def fits(needs: PodNeeds, node: Node) -> bool:
     labels = node.metadata.labels
     if any(labels.get(key) != value for key, value in needs.node_selector.items()):
         return False
-    if needs.terms and not any(
-        all(_matches(rule, labels) for rule in term.match_expressions)
-        and all(_matches(rule, {"metadata.name": node.metadata.name}) for rule in term.match_fields)
-        for term in needs.terms
-    ):
+    if needs.terms and not any(_selects(term, node) for term in needs.terms):
         return False
     return all(_is_tolerated(taint, needs.tolerations) for taint in node.spec.taints)
 
@@ -141,6 +137,16 @@ def _tolerates(toleration: Toleration, taint: Taint) -> bool:
     if toleration.operator == "Exists":
         return toleration.key in ("", taint.key)
     return toleration.key == taint.key and toleration.value == taint.value
+
+
+def _selects(term: NodeSelectorTerm, node: Node) -> bool:
+    """An empty term selects no node (k8s.io/component-helpers, nodeaffinity.go)."""
+    labels, fields = node.metadata.labels, {"metadata.name": node.metadata.name}
+    return (
+        bool(term.match_expressions or term.match_fields)
+        and all(_matches(rule, labels) for rule in term.match_expressions)
+        and all(_matches(rule, fields) for rule in term.match_fields)
+    )
 
 
 def _matches(rule: Requirement, labels: Mapping[str, str]) -> bool:

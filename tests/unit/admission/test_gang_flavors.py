@@ -4,6 +4,7 @@ import dataclasses
 from datetime import timedelta
 
 import msgspec
+import pytest
 
 from controller.admission.machine import decide
 from controller.admission.steering import avoided
@@ -54,6 +55,29 @@ def test_a_gang_moves_to_the_next_flavor_at_once_and_counts_no_try() -> None:
     for _ in range(4):
         world.tick()
     assert "a" in world.started
+
+
+@pytest.mark.parametrize("said", ["nothing", "accepted", "promised", "nodes"])
+def test_a_pool_whose_nodes_do_not_come_in_time_is_empty_too_whatever_was_promised(said: str) -> None:
+    """cluster-autoscaler says Provisioned before a node exists: where there are none, they never come."""
+    world = a_world()
+    world.kueue()
+    world.settle()
+    (request,) = world.requests
+    if said != "nothing":
+        world.answer(request, "Accepted")
+    if said == "promised":
+        world.answer(request, "Provisioned")
+    if said == "nodes":
+        world.provision(request, ready=False)
+    world.settle()
+    world.now += MOVING.queue_timeout
+    world.settle()
+    assert [told.reason for told in world.told][-1] == "GangMoves"
+    assert not world.requests
+    world.kueue()
+    world.settle()
+    assert avoided(world.workloads["a"]) == ("l4",)
 
 
 def test_after_the_last_flavor_it_waits_and_begins_with_the_first_again() -> None:

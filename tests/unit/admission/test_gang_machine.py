@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controller.admission.actions import SetEntry, State, StepIn
+from controller.admission.actions import SetEntry, State, StepIn, StepOut
 from controller.admission.machine import decide
 from controller.admission.templates import owner_of
-from controller.gangs.actions import Hold
+from controller.gangs.actions import Delete, Hold
 from controller.gangs.identity import ATTEMPT, request_of_placeholder
 from controller.gangs.placeholders import named, pod
 from controller.gangs.retry import FIRST_TRY, REFUSED, RETRY_AT, TRIES
@@ -215,6 +215,62 @@ def test_nodes_that_never_become_ready_release_the_gang_and_no_pod_starts() -> N
     world.settle()
     assert not world.requests
     assert not world.started
+
+
+def ready(world: World, *, since: timedelta) -> None:
+    """Provisioned for so long when somebody looks at last; Kueue does not admit it."""
+    world.submit("a", PLAIN)
+    world.kueue()
+    world.settle()
+    (request,) = world.requests
+    world.answer(request, "Accepted")
+    world.provision(request)
+    world.now += since
+    world.settle()
+    assert entry_state(world, "a") is State.READY
+
+
+def test_a_gang_that_stands_when_its_time_is_over_may_start_before_it_is_taken_back() -> None:
+    """As after an outage of ours: Kueue gets the time to act on our word."""
+    world = World()
+    ready(world, since=20 * MINUTE)
+    assert world.requests
+    world.kueue()
+    assert "a" in world.started
+
+
+@pytest.mark.parametrize(("since", "after"), [(0 * MINUTE, 9), (5 * MINUTE, 4), (20 * MINUTE, 1)])
+def test_a_ready_gang_that_other_checks_hold_up_has_its_booking_and_a_margin_at_least(
+    since: timedelta, after: int
+) -> None:
+    """Not what is left of provisionTimeout: that was for its nodes, and they stand."""
+    world = World(policy=dataclasses.replace(POLICY, provision_timeout=since + MINUTE / 2))
+    ready(world, since=since)
+    held = world.workloads["a"]
+    entry = held.entry(CHECK)
+    assert entry is not None
+    entry = msgspec.structs.replace(entry, last_transition_time=world.now)
+    status = msgspec.structs.replace(held.status, admission_checks=(entry,))
+    world.workloads["a"] = msgspec.structs.replace(held, status=status)
+    assert decide(world.situation("a")).wake == world.now + after * MINUTE
+    world.now += after * MINUTE
+    world.settle()
+    assert not world.requests
+    assert world.workloads["a"].metadata.annotations[TRIES] == "1"
+
+
+def test_without_an_accepted_policy_a_gang_says_so_and_gives_its_quota_back_in_the_end() -> None:
+    world = World()
+    world.submit("a", PLAIN)
+    world.kueue()
+    world.settle()
+    lawless = dataclasses.replace(world.situation("a"), policy=None)
+    (said,) = decide(lawless).actions
+    assert isinstance(said, SetEntry)
+    assert said.message.startswith("waits for an accepted GangPolicy (see its conditions) after 0s of 24h")
+    late = decide(dataclasses.replace(lawless, now=world.now + timedelta(days=1))).actions
+    assert isinstance(late[0], StepOut)
+    assert {action.name for action in late if isinstance(action, Delete)} >= set(world.requests)
 
 
 def test_a_revoked_lease_makes_a_running_gang_queue_again_and_not_end() -> None:

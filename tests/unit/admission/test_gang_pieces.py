@@ -98,6 +98,15 @@ def test_the_autoscalers_words_decide_what_follows(
     assert (found.outcome if found else None) == outcome
 
 
+def test_a_booking_that_was_consumed_hides_nothing_else() -> None:
+    world, name = one_request({"main": ("l4", 1)})
+    world.answer(name, "BookingExpired", "CapacityBookingConsumed")
+    world.answer(name, "CapacityRevoked", "Revoked")
+    found = loss(world.requests[name], admitted=False)
+    assert found is not None
+    assert found.summary == "capacity revoked"
+
+
 @settings(deadline=None, max_examples=50)
 @given(st.text(max_size=20), st.integers(0, 100))
 def test_a_pause_grows_to_its_maximum_within_its_jitter(uid: str, tries: int) -> None:

@@ -106,9 +106,11 @@ def test_a_pods_own_node_affinity_counts(operator: str, values: tuple[str, ...],
     picky = changed(wanted(1), needs=changed(needs(), terms=(NodeSelectorTerm(match_expressions=(rule,)),)))
     (room,) = verify([picky], nodes=[standing], pods=())
     assert room.is_enough is fits
-    either = (*picky.needs.terms, NodeSelectorTerm(match_expressions=()))
-    (room,) = verify([changed(picky, needs=changed(picky.needs, terms=either))], nodes=[standing], pods=())
-    assert room.is_enough, "one term that fits is enough"
+    there = NodeSelectorTerm(match_expressions=(Requirement(key="zone", operator="Exists"),))
+    for other, is_enough in ((there, True), (NodeSelectorTerm(), fits)):
+        either = changed(picky, needs=changed(picky.needs, terms=(*picky.needs.terms, other)))
+        (room,) = verify([either], nodes=[standing], pods=())
+        assert room.is_enough is is_enough, "one term that fits is enough, and an empty one fits nowhere"
 
 
 def test_pods_are_pinned_to_their_own_lease() -> None:
