@@ -4,6 +4,8 @@ Decides which Workloads and requests may concern a gang of some pools at all: wh
 look at the rest of the cluster.
 """
 
+from datetime import datetime
+
 from controller.admission.objects import Workload
 from controller.admission.templates import OWNING_WORKLOAD
 from controller.gangs.objects import Belonging, ProvisioningRequest
@@ -13,6 +15,7 @@ from model.names import GKE_LEASE_DETAIL
 
 BY_WORKLOAD = "workload"
 BY_REPLACED = "replaced"
+BY_MINUTE = "minute"
 
 
 def workload_key(item: Belonging) -> Key:
@@ -21,7 +24,7 @@ def workload_key(item: Belonging) -> Key:
 
 
 def pools_gathering(workload: Workload) -> list[str]:
-    """The flavors in which it gathers capacity, if it may be a split gang that does."""
+    """The flavors in which it gathers capacity."""
     status = workload.status
     if not status.holds("QuotaReserved") or status.holds("Admitted") or status.admission is None:
         return []
@@ -33,6 +36,16 @@ def pools_promised(request: ProvisioningRequest) -> list[str]:
     """The pool in which it was promised nodes."""
     pool = request.metadata.annotations.get(POOL, "")
     return [pool] if pool and request.status.holds("Provisioned") else []
+
+
+def minute(moment: datetime) -> str:
+    return f"{moment:%Y-%m-%dT%H:%M}"
+
+
+def minute_provisioned(request: ProvisioningRequest) -> list[str]:
+    """When it was promised nodes, for whoever looks for what came lately."""
+    moment = request.status.since("Provisioned")
+    return [minute(moment)] if moment else []
 
 
 def lease_given(request: ProvisioningRequest) -> list[str]:

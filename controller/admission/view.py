@@ -12,19 +12,19 @@ from datetime import datetime
 from controller.admission import identity
 from controller.admission.checks import Checks
 from controller.admission.indexes import BY_REPLACED, BY_WORKLOAD, workload_key
+from controller.admission.neighbours import Neighbours, may_be_split, place_of
 from controller.admission.objects import ClusterQueue, ResourceFlavor, Workload
-from controller.admission.promised import Memory, Promised, Version, is_whole, rank
+from controller.admission.promised import Memory
 from controller.admission.situation import Part, Situation, claims_of
 from controller.admission.slices import base, before_it, beneath, heirs, is_stood_on
 from controller.gangs.demand import Demand
 from controller.gangs.indexes import BY_LEASE, BY_NODE, BY_POOL, BY_REQUEST, lease_of, request_of
-from controller.gangs.line import Place
 from controller.gangs.missing import is_settled
 from controller.gangs.objects import Belonging, Node, Placeholder, Pod, PodTemplate, ProvisioningRequest
-from controller.gangs.promises import Claim, outstanding, pins_of
+from controller.gangs.promises import Claim, pins_of
 from controller.gangs.retry import RETRY_AT
 from controller.gangs.split import Ask
-from controller.gangs.verify import Wanted, is_usable
+from controller.gangs.verify import is_usable
 from controller.kube.resource import Key
 from controller.runtime.informer import Informer
 from model.names import AVOID_ANNOTATION, GKE_LEASE_LABEL, POOL_LABEL
@@ -54,7 +54,7 @@ class View:
             if not plain.is_gathering:
                 return plain
             plain = self._running(plain) if plain.is_growth else plain
-            others = tuple(self._others(plain)) if plain.gang.is_split else ()
+            others = tuple(self._neighbours().in_line(plain)) if plain.gang.is_split else ()
             if not plain.is_provisioned:
                 lacks = plain.lacks_pods
                 near = plain.among(others=others, nodes=plain.nodes, pods=plain.pods, lacks_pods=lacks)
@@ -65,7 +65,7 @@ class View:
                 others=others,
                 nodes=nodes,
                 pods=self._pods(nodes),
-                claims=self._claims(plain),
+                claims=self._neighbours().claims(plain),
                 lacks_pods=plain.lacks_pods,
             )
         except ValueError:
@@ -116,10 +116,7 @@ class View:
 
     def stands_in_line(self, workload: Workload, check: str, *, now: datetime) -> bool:
         """Whether this may be a split gang that asks, or waits to ask, for its next piece."""
-        admission = workload.status.admission
-        if admission is None or len(admission.pod_set_assignments) < 2:
-            return False  # Each request is for a PodSet of its own at least, and most gangs have one.
-        return _place(self._plain(workload, check, now)) is not None
+        return may_be_split(workload) and place_of(self._plain(workload, check, now)) is not None
 
     def checks_of(self, workload: Workload) -> tuple[str, ...]:
         """Our checks on this Workload, and those that it has left something of."""
@@ -173,6 +170,17 @@ class View:
                 used = tuple(request for request in requests if request.metadata.name in names)
                 yield Part(claims=claims, requests=used)
 
+    def _neighbours(self) -> Neighbours:
+        return Neighbours(
+            workloads=self.workloads,
+            requests=self.requests,
+            pods=self.pods,
+            flavors=self.flavors,
+            checks=self.checks,
+            memory=self.memory,
+            plain=self._plain,
+        )
+
     def _queue_flavors(self, workload: Workload) -> tuple[tuple[str, ...], ...]:
         admission = workload.status.admission
         queue = self.queues.get(Key("", admission.cluster_queue)) if admission else None
@@ -192,25 +200,6 @@ class View:
             self.templates.store.by_index(BY_WORKLOAD, key),
         )
 
-    def _others(self, mine: Situation) -> Iterator[Place]:
-        """The other split gangs that wait in the same pools and are not whole yet."""
-        for other in self._gathering({ask.pool for ask in mine.gang.asks}, mine.now):
-            if other.workload.metadata.uid == mine.workload.metadata.uid:
-                continue
-            place = _place(other)
-            if place is not None:
-                yield place
-
-    def _gathering(self, pools: Iterable[str], now: datetime) -> Iterator[Situation]:
-        found = {
-            workload.key: workload
-            for pool in pools
-            for workload in self.workloads.store.by_index(BY_POOL, pool)
-        }
-        for workload in found.values():
-            for check in self.checks_of(workload):
-                yield self._plain(workload, check, now)
-
     def _nodes(self, mine: Situation) -> Iterable[Node]:
         """The nodes of the gang's leases, and of its pools where it has none of its own; all of them where
         no pool is named.
@@ -228,47 +217,6 @@ class View:
     def _pods(self, nodes: Iterable[Node]) -> Iterator[Pod]:
         for node in nodes:
             yield from self.pods.store.by_index(BY_NODE, node.metadata.name)
-
-    def _claims(self, mine: Situation) -> Iterator[Wanted]:
-        """Room that gangs before this one were promised in its pools and have not taken yet."""
-        mine_is = rank(mine)
-        flavors = tuple(flavor.metadata.resource_version for flavor in self.flavors.store)
-        for uid, check in self._promisees(mine):
-            workload = self.workloads.store.by_uid(uid)
-            if workload is None or uid == mine.workload.metadata.uid:
-                continue
-            try:
-                other = self._promised(workload, check, flavors, mine.now)
-                if other.rank is not None and other.rank < mine_is:
-                    situation = other.situation
-                    yield from outstanding(situation.gang, situation.current, self._consumers(situation))
-            except ValueError:
-                continue
-
-    def _promisees(self, mine: Situation) -> Iterable[tuple[str, str]]:
-        """Uid and check of all that wait for their pods in the pools that this gang shares."""
-        shared = {ask.pool for ask in mine.gang.asks if not ask.flavor.node_selector_from_details}
-        requests = (each for pool in shared for each in self.requests.store.by_index(BY_POOL, pool))
-        labels = (each.metadata.labels for each in requests if not self._is_used(each))
-        return {(each.get(identity.WORKLOAD_UID, ""), each.get(identity.CHECK, "")) for each in labels}
-
-    def _is_used(self, request: ProvisioningRequest) -> bool:
-        """Whether all pods that it was made for have a node."""
-        pods = self.pods.store.by_index(BY_REQUEST, request.metadata.name)
-        bound = sum(1 for pod in pods if pod.spec.node_name)
-        return bound >= sum(pod_set.count for pod_set in request.spec.pod_sets)
-
-    def _promised(self, workload: Workload, check: str, flavors: Version, now: datetime) -> Promised:
-        requests, _ = self._belongings(workload.key)
-        versions = (request.metadata.resource_version for request in requests)
-        policy = self.checks.policy(check)
-        version = (workload.metadata.resource_version, policy, flavors, *versions)
-        uid = workload.metadata.uid
-        return self.memory.recall(uid, check, version, lambda: self._plain(workload, check, now))
-
-    def _consumers(self, other: Situation) -> Iterator[Pod]:
-        for request in other.current.values():
-            yield from self.pods.store.by_index(BY_REQUEST, request.metadata.name)
 
 
 def leases_of(situation: Situation) -> frozenset[str]:
@@ -293,10 +241,3 @@ def _unpinned(situation: Situation) -> Iterator[Demand]:
 def _pin(situation: Situation, ask: Ask) -> str:
     request = situation.current.get(ask.shape)
     return pins_of(ask, request).get(GKE_LEASE_LABEL, "") if request else ""
-
-
-def _place(other: Situation) -> Place | None:
-    try:
-        return other.place() if other.is_gathering and not is_whole(other) else None
-    except ValueError:
-        return None

@@ -13,9 +13,11 @@ from controller.admission.executor import Executor
 from controller.admission.farewell import farewell
 from controller.admission.identity import WORKLOAD_UID
 from controller.admission.indexes import (
+    BY_MINUTE,
     BY_REPLACED,
     BY_WORKLOAD,
     lease_given,
+    minute_provisioned,
     pools_gathering,
     pools_promised,
     workload_key,
@@ -158,6 +160,7 @@ def _view(manager: Manager, known: Checks, flavors: Informer[ResourceFlavor], re
                 BY_WORKLOAD: lambda item: [workload_key(item)],
                 BY_POOL: pools_promised,
                 BY_LEASE: lease_given,
+                BY_MINUTE: minute_provisioned,
             },
         ),
         templates=manager.informer(

@@ -100,7 +100,8 @@ def outstanding(
 ) -> tuple[Wanted, ...]:
     """What another gang's provisioned requests promise and its pods do not occupy yet.
 
-    A lease with nodes of its own needs no protection: nobody else's pods select its label.
+    A lease with nodes of its own needs no protection: nobody else's pods select its label. What nothing was
+    asked for (a head on nodes that stand) has no mark of its own: it is counted until the rest has its nodes.
     """
     bound: dict[str, int] = {}
     for pod in pods:
@@ -108,6 +109,8 @@ def outstanding(
         if name and pod.spec.node_name:
             bound[name] = bound.get(name, 0) + 1
     left = []
+    if _is_coming(gang, requests, bound):
+        left += [_wanted(demand) for demand in gang.present]
     for ask in gang.asks:
         request = requests.get(ask.shape)
         if (
@@ -122,3 +125,11 @@ def outstanding(
             there = max(0, there - demand.count)
             left += [replace(_wanted(demand), count=count)] if count else []
     return tuple(left)
+
+
+def _is_coming(gang: Gang, requests: Mapping[str, ProvisioningRequest], bound: Mapping[str, int]) -> bool:
+    """Every piece was promised, and some pod for them has no node yet."""
+    asked = [(ask, requests.get(ask.shape)) for ask in gang.asks]
+    if not all(request and request.status.holds("Provisioned") for _, request in asked):
+        return False
+    return any(request and bound.get(request.metadata.name, 0) < ask.count for ask, request in asked)

@@ -1,0 +1,191 @@
+"""What a gang sees of others in the caches: room that they were promised, and who stands in line with it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Mapping
+from datetime import timedelta
+from typing import Any, cast
+
+import msgspec
+import pytest
+
+from controller.admission.actions import SetEntry, State
+from controller.admission.checks import Checks
+from controller.admission.indexes import (
+    BY_MINUTE,
+    BY_REPLACED,
+    BY_WORKLOAD,
+    lease_given,
+    minute_provisioned,
+    pools_gathering,
+    pools_promised,
+)
+from controller.admission.machine import decide
+from controller.admission.objects import CLUSTER_QUEUE, RESOURCE_FLAVOR, WORKLOAD
+from controller.admission.slices import replaced
+from controller.admission.view import View
+from controller.gangs.indexes import (
+    BY_LEASE,
+    BY_NODE,
+    BY_POOL,
+    BY_REQUEST,
+    lease_of,
+    node_of,
+    pool_of,
+    request_of,
+)
+from controller.gangs.objects import (
+    NODE,
+    PLACEHOLDER,
+    POD,
+    POD_TEMPLATE,
+    PROVISIONING_REQUEST,
+    Belonging,
+    Pod,
+    PodSpec,
+)
+from controller.kube.client import Client
+from controller.kube.resource import Key, ObjectMeta, Resource, T
+from controller.runtime.informer import Informer
+from controller.runtime.metrics import Metrics
+from model.gangpolicy import GangPolicy
+from model.names import CONSUME_ANNOTATION, WORKLOAD_UID_LABEL
+from tests.unit.admission.gang_world import CHECK, FLAVORS, POLICY, World
+from tests.unit.gangs.paper import flavor_policy, node
+
+_HEADED = {"head": ("cpu", 1), "main": ("l4", 1)}
+_SPLIT = {"big": ("h100", 1), "small": ("l4", 1)}
+_HEADS = flavor_policy("cpu", 0, provisioning_class_name="", node_selector_from_details=(), gpus_per_node=0)
+_POLICY = dataclasses.replace(POLICY, flavors=(*POLICY.flavors, _HEADS))
+
+
+class _Known:
+    """One check, ours, that follows one policy."""
+
+    def is_ours(self, name: str) -> bool:
+        return name == CHECK
+
+    def is_leaving(self) -> bool:
+        return False
+
+    def policy(self, _name: str) -> GangPolicy:
+        return _POLICY
+
+
+def _informer(
+    resource: Resource[T], items: Iterable[T], **indexes: Callable[[Any], Iterable[Any]]
+) -> Informer[T]:
+    made = Informer(cast(Client, None), resource, metrics=Metrics(), indexes=indexes)
+    made.store.replace(list(items), unreadable={}, new_history=True)
+    return made
+
+
+def _owner(item: Belonging) -> list[Key]:
+    return [Key("team-a", item.metadata.labels[WORKLOAD_UID_LABEL].removeprefix("uid-"))]
+
+
+def _view(world: World) -> View:
+    owned = {BY_WORKLOAD: _owner}
+    promised: Mapping[str, Any] = {
+        BY_POOL: pools_promised,
+        BY_LEASE: lease_given,
+        BY_MINUTE: minute_provisioned,
+    }
+    gathering: Mapping[str, Any] = {BY_POOL: pools_gathering, BY_REPLACED: replaced}
+    leased: Mapping[str, Any] = {BY_POOL: pool_of, BY_LEASE: lambda node: [lease_of(node)]}
+    where: Mapping[str, Any] = {BY_NODE: node_of, BY_REQUEST: request_of}
+    return View(
+        workloads=_informer(WORKLOAD, world.workloads.values(), **gathering),
+        requests=_informer(PROVISIONING_REQUEST, world.requests.values(), **owned, **promised),
+        templates=_informer(POD_TEMPLATE, world.templates.values(), **owned),
+        placeholders=_informer(PLACEHOLDER, (), **owned),
+        nodes=_informer(NODE, world.nodes.values(), **leased),
+        pods=_informer(POD, world.pods.values(), **where),
+        flavors=_informer(RESOURCE_FLAVOR, FLAVORS.values()),
+        queues=_informer(CLUSTER_QUEUE, ()),
+        checks=cast(Checks, _Known()),
+    )
+
+
+def _ready(world: World) -> list[str]:
+    """Who would be let start, were everybody asked before anybody writes."""
+    view = _view(world)
+    said = {
+        name: decide(view.situation(held, CHECK, now=world.now)).actions
+        for name, held in world.workloads.items()
+    }
+    return [
+        name
+        for name, actions in said.items()
+        if any(isinstance(action, SetEntry) and action.state is State.READY for action in actions)
+    ]
+
+
+@pytest.fixture
+def world() -> World:
+    """Two gangs whose workers stand; there is room for one of the heads."""
+    made = World(policy=_POLICY, stock={"l4": 2})
+    for name in ("a", "b"):
+        made.submit(name, _HEADED)
+    made.nodes["cpu-0"] = node("cpu-0", "cpu", cpus=1)
+    made.kueue()
+    made.settle()
+    for request in made.requests:
+        made.answer(request, "Accepted")
+        made.provision(request)
+    return made
+
+
+def test_room_for_one_head_is_promised_once(world: World) -> None:
+    assert _ready(world) == ["a"]
+    world.nodes["cpu-1"] = node("cpu-1", "cpu", cpus=1)
+    assert _ready(world) == ["a", "b"]
+
+
+def test_the_room_is_kept_until_the_gang_has_its_nodes_and_no_longer(world: World) -> None:
+    """The head's pod takes its room for itself; it has no mark that would tell whose it is."""
+    world.workloads["a"] = _with_entry(world, "a", State.READY)
+    assert "b" not in _ready(world)
+    (request,) = (
+        name for name, each in world.requests.items() if each.metadata.labels[WORKLOAD_UID_LABEL] == "uid-a"
+    )
+    world.pods["worker"] = Pod(
+        metadata=ObjectMeta(name="worker", uid="w", annotations={CONSUME_ANNOTATION: request}),
+        spec=PodSpec(node_name=f"lease-{request}-0"),
+    )
+    assert "b" in _ready(world)
+
+
+def test_a_gang_that_never_takes_its_room_does_not_keep_it_for_ever(world: World) -> None:
+    world.workloads["a"] = _with_entry(world, "a", State.READY)
+    (late,) = (
+        name for name, each in world.requests.items() if each.metadata.labels[WORKLOAD_UID_LABEL] == "uid-b"
+    )
+    world.now += timedelta(minutes=16)
+    del world.requests[late]
+    world.settle()
+    for request in world.requests:
+        if not world.requests[request].status.holds("Provisioned"):
+            world.answer(request, "Accepted")
+            world.provision(request)
+    assert _ready(world) == ["b"]
+
+
+def _with_entry(world: World, name: str, state: State) -> Any:
+    held = world.workloads[name]
+    entry = held.entry(CHECK)
+    assert entry is not None
+    entry = msgspec.structs.replace(entry, state=state, last_transition_time=world.now)
+    return msgspec.structs.replace(
+        held, status=msgspec.structs.replace(held.status, admission_checks=(entry,))
+    )
+
+
+def test_only_gangs_that_need_several_requests_stand_in_line() -> None:
+    world = World(policy=_POLICY)
+    for name, pieces in (("a", _SPLIT), ("b", _SPLIT), ("whole", {"main": ("l4", 1)}), ("headed", _HEADED)):
+        world.submit(name, pieces)
+    world.kueue()
+    seen = _view(world).situation(world.workloads["a"], CHECK, now=world.now)
+    assert [other.uid for other in seen.others] == ["uid-b"]
