@@ -121,6 +121,6 @@ _TEAMS: Final = """\
           lend: {l4: 2}
 
   # How long a gang may wait for its capacity once the cloud has accepted it, before all of it is given
-  # back.
+  # back. On GKE that is the wait in Google's queue: give it hours where stock is scarce.
   muster:gangAdmission: {provisionTimeout: 30m}
 """
