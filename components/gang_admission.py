@@ -23,6 +23,10 @@ from model.render.manifest import Manifest, manifest
 
 _RBAC = "rbac.authorization.k8s.io"
 
+# The certificate keeper holds a field of every webhook. One that were only taken out of the list would stay
+# there as that field alone, which the API server refuses: with another list the configuration is made anew.
+_LISTED = f"{names.GROUP}/webhooks"
+
 # Pod Security: what the two programs keep to anyway, so that nothing else slips in beside them.
 _RESTRICTED = {
     "pod-security.kubernetes.io/enforce": "restricted",
@@ -134,15 +138,17 @@ class GangAdmission(pulumi.ComponentResource):
         service["metadata"]["annotations"] = {"pulumi.com/skipAwait": "true"}
         serving = self._object(service, after=[self.namespace])
         return [
-            self._object(_configuration(kind, webhooks), after=[serving])
+            self._object(_configuration(kind, webhooks), after=[serving], replaced_with=_LISTED)
             for kind, webhooks in (
                 ("ValidatingWebhookConfiguration", gang_webhooks.validating()),
                 ("MutatingWebhookConfiguration", gang_webhooks.mutating()),
             )
         ]
 
-    def _object(self, body: Manifest, *, after: Sequence[pulumi.Resource]) -> KubernetesObject:
-        return child(self, body, provider=self._ground.provider, after=after)
+    def _object(
+        self, body: Manifest, *, after: Sequence[pulumi.Resource], replaced_with: str = ""
+    ) -> KubernetesObject:
+        return child(self, body, provider=self._ground.provider, after=after, replaced_with=replaced_with)
 
 
 def _ours(api_version: str, kind: str, name: str, **body: object) -> Manifest:
@@ -157,4 +163,6 @@ def _binding(kind: str, role: str, account: str) -> dict[str, Any]:
 
 
 def _configuration(kind: str, webhooks: list[Manifest]) -> Manifest:
-    return manifest("admissionregistration.k8s.io/v1", kind, authority.PROGRAM, webhooks=webhooks)
+    body = manifest("admissionregistration.k8s.io/v1", kind, authority.PROGRAM, webhooks=webhooks)
+    body["metadata"]["annotations"] = {_LISTED: ",".join(webhook["name"] for webhook in webhooks)}
+    return body

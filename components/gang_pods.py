@@ -34,6 +34,7 @@ def manager(image: str, footprint: Footprint, watched: Observability) -> dict[st
         image=image,
         size=footprint.manager,
         replicas=footprint.manager_replicas,
+        seconds_to_end=60,
         footprint=footprint,
         watched=watched,
     )
@@ -54,6 +55,7 @@ def webhooks(image: str, footprint: Footprint, watched: Observability) -> dict[s
         image=image,
         size=footprint.webhooks,
         replicas=footprint.webhook_replicas,
+        seconds_to_end=30,
         footprint=footprint,
         watched=watched,
         ports=[{"name": WEBHOOK_PORT_NAME, "containerPort": WEBHOOK_PORT}],
@@ -67,6 +69,7 @@ def _deployment(
     image: str,
     size: Size,
     replicas: int,
+    seconds_to_end: int,
     footprint: Footprint,
     watched: Observability,
     ports: Sequence[dict[str, Any]] = (),
@@ -114,7 +117,7 @@ def _deployment(
                 "labelSelector": {"matchLabels": labels(name)},
             }
         ],
-        "terminationGracePeriodSeconds": 30,
+        "terminationGracePeriodSeconds": seconds_to_end,
         "containers": [container],
         # Python's ssl reads a certificate from a file only: it passes through here, never through a disk.
         "volumes": [{"name": "tmp", "emptyDir": {"medium": "Memory", "sizeLimit": "8Mi"}}],

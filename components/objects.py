@@ -27,10 +27,16 @@ def child(
     *,
     provider: kubernetes.Provider,
     after: Sequence[pulumi.Resource],
+    replaced_with: str = "",
 ) -> KubernetesObject:
-    """Named after its object; kinds keep two of one name apart."""
+    """Named after its object; kinds keep two of one name apart. `replaced_with`: an annotation; when that
+    changes, the object is deleted and made anew.
+    """
     name = f"{body['metadata']['name']}-{body['kind'].lower()}"
     opts = pulumi.ResourceOptions(parent=parent, provider=provider, depends_on=after)
+    if replaced_with:
+        opts.replace_on_changes = [f'metadata.annotations["{replaced_with}"]']
+        opts.delete_before_replace = True
     return KubernetesObject(name, body, opts=opts)
 
 

@@ -67,7 +67,9 @@ def farewell(
         await asyncio.gather(*told)
 
     def waiting() -> Iterable[Key]:
-        return [workload.key for workload in view.workloads.store if view.checks_of(workload)]
+        """Who waits outside the quota first: nobody else would ever wake them, and the rest loses less."""
+        ours = (workload for workload in view.workloads.store if view.checks_of(workload))
+        return [workload.key for workload in sorted(ours, key=lambda workload: workload.spec.active)]
 
     async def part(key: Key) -> None:
         workload = view.workloads.get(key)

@@ -32,17 +32,30 @@ class Farewell:
     part: Callable[[Key], Awaitable[None]]
 
     async def __call__(self) -> None:
-        await self.close()
-        slots = asyncio.Semaphore(AT_A_TIME)
-        await asyncio.gather(*(self._leave(key, slots) for key in self.waiting()))
+        """To everybody that there is time for. Nobody's trouble keeps it from the others."""
+        log = structlog.get_logger("farewell")
+        try:
+            await self.close()
+        except Exception:
+            log.exception("not said where all see it")
+        slots, waiting, left = asyncio.Semaphore(AT_A_TIME), list(self.waiting()), list[Key]()
+        try:
+            await asyncio.gather(*(self._leave(key, slots, left) for key in waiting))
+        finally:
+            missed = [str(key) for key in waiting if key not in set(left)]
+            log.warning("left", gangs=len(left), missed=len(missed), some=missed[:20])
 
-    async def _leave(self, key: Key, slots: asyncio.Semaphore) -> None:
+    async def _leave(self, key: Key, slots: asyncio.Semaphore, left: list[Key]) -> None:
         async with slots:
             for _ in range(TRIES):
                 try:
                     await self.part(key)
+                    left.append(key)
                     return
                 except (StaleDecision, KubeError) as error:
                     log = structlog.get_logger("farewell")
                     log.warning("not left in order", key=str(key), error=str(error))
+                except Exception:
+                    structlog.get_logger("farewell").exception("not left in order", key=str(key))
+                    return
                 await asyncio.sleep(_PAUSE)

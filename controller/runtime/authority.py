@@ -81,8 +81,9 @@ class Material:
 def renew(material: Material, *, names: tuple[str, ...], now: datetime, lifetimes: Lifetimes) -> Material:
     """The material as it should be at `now`. Returns the same object when nothing is due."""
     authorities = tuple(pair for pair in material.authorities if now < pair.expires)
-    if not authorities or authorities[-1].due(now):
-        authorities += (_authority(now, lifetimes),)
+    # One of the future is due too, and the newest until its time comes: a fresh one beside it is enough.
+    if all(pair.due(now) for pair in authorities):
+        authorities = tuple(sorted((*authorities, _authority(now, lifetimes)), key=Pair.made))
     signer = _signer(authorities, now, lifetimes)
     serving = material.serving
     if serving is None or serving.due(now) or not _good(serving, authorities, names):

@@ -30,9 +30,9 @@ from controller.runtime.traces import NO_TRACES, Traces
 GRACE = 12.0
 """Seconds for the reconciles under way at the end."""
 
-FAREWELL = 12.0
-"""Seconds for what is done at the very end, and then for its Events; with GRACE less than the 30 s that a pod
-gets by default.
+FAREWELL = 36.0
+"""Seconds for what is done at the very end. Then come the lease (4 s), Events and traces (3 s each): with
+GRACE less than the 60 s that the manager's pod gets.
 """
 
 LAST_WORDS = 3.0

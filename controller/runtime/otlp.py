@@ -23,7 +23,7 @@ from controller.kube.transport import Call
 from controller.runtime.traces import Facts
 
 CLOSE_SECONDS = 3.0
-"""For what is left in the queue at the end: of the 30 s of a pod the reconciles under way get 20."""
+"""For what is left in the queue at the end: a pod's last seconds, after everything else."""
 
 _about: ContextVar[str] = ContextVar("uid of the object that a span is about", default="")
 

@@ -104,9 +104,13 @@ class WebhookServer:
         webhook = self._webhooks.get(request.path)
         if webhook is None:
             return web.Response(status=404, text=f"no webhook at {request.path}\n")
-        with self._metrics.webhook_in_flight.labels(webhook.path).track_inprogress():
-            response = await self._respond(webhook, request)
-        self._metrics.webhook_requests.labels(webhook.path, str(response.status)).inc()
+        status = 500  # What the server makes of an exception.
+        try:
+            with self._metrics.webhook_in_flight.labels(webhook.path).track_inprogress():
+                response = await self._respond(webhook, request)
+            status = response.status
+        finally:
+            self._metrics.webhook_requests.labels(webhook.path, str(status)).inc()
         return response
 
     async def _respond(self, webhook: Webhook[Any], request: web.Request) -> web.Response:
@@ -132,28 +136,32 @@ class WebhookServer:
         started = time.perf_counter()
         where = {"webhook": webhook.path, "namespace": request.namespace, "name": request.name}
         with self._traces.span("review", where) as span:
-            verdict = self._verdict(webhook, request)
-            span.tell({"verdict": type(verdict).__name__.lower()})
+            verdict, counted = self._verdict(webhook, request)
+            span.tell({"verdict": counted})
         seconds = time.perf_counter() - started
         self._metrics.webhook_seconds.labels(webhook.path).observe(seconds)
-        self._metrics.webhook_reviews.labels(webhook.path, type(verdict).__name__.lower()).inc()
+        self._metrics.webhook_reviews.labels(webhook.path, counted).inc()
         if seconds > SLOW:
             self._log.warning("slow review", path=webhook.path, seconds=round(seconds, 3), uid=request.uid)
         return answer(request.uid, verdict)
 
-    def _verdict(self, webhook: Webhook[Any], request: Request) -> Verdict:
+    def _verdict(self, webhook: Webhook[Any], request: Request) -> tuple[Verdict, str]:
+        """What is answered, and what it counts as."""
         where = f"{request.namespace}/{request.name}".strip("/")
+        counted = "failed"
         try:
-            return webhook.review(question(request, webhook.type))
+            verdict = webhook.review(question(request, webhook.type))
+            return verdict, type(verdict).__name__.lower()
         except msgspec.MsgspecError as error:
             self._log.info("object does not decode", path=webhook.path, object=where, error=str(error))
             reason = f"this object cannot be judged, because a field does not have its type: {error}"
+            counted = "unreadable"
         except Exception:
             self._log.exception("review failed", path=webhook.path, object=where)
             reason = f"the review of this object failed in Muster ({webhook.path}); its log has the reason"
         if webhook.on_error == "allow":
-            return Allow(warnings=(reason,))
-        return Deny(reason, code=500 if "failed" in reason else 422)
+            return Allow(warnings=(reason,)), counted
+        return Deny(reason, code=500 if counted == "failed" else 422), counted
 
 
 def answer(uid: str, verdict: Verdict) -> bytes:

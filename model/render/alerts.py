@@ -42,7 +42,9 @@ def alerts(policy: GangPolicy) -> tuple[Alert, ...]:
     longest = int((policy.queue_timeout + policy.provision_timeout).total_seconds()) + _SLACK_SECONDS
     oldest = ours("muster_gang_oldest_timestamp_seconds", 'state="provisioning"')
     errors = ours("controller_runtime_reconcile_total", 'result="error"')
-    reviews = ours("controller_runtime_webhook_requests_total", 'code=~"5.."')
+    answers = ours("controller_runtime_webhook_requests_total", 'code=~"5.."')
+    reviews = ours("muster_webhook_reviews_total", 'verdict="failed"')
+    serving = ours("muster_certificate_expiration_timestamp_seconds", 'certificate="serving"')
     sold, unsold = (
         f"sum by (pool) (increase({ours('muster_provisioning_requests_total', outcome)}[1h])) > 0"
         for outcome in ('outcome="provisioned"', 'outcome=~"out_of_stock|cloud_quota_exhausted"')
@@ -58,9 +60,10 @@ def alerts(policy: GangPolicy) -> tuple[Alert, ...]:
         Alert(
             name="MusterWebhooksFail",
             severity="critical",
-            expr=f"sum(rate({reviews}[5m])) > 0",
+            # Who is not there counts nothing: then there is nobody with a certificate either.
+            expr=f"sum(rate({answers}[5m])) > 0 or sum(rate({reviews}[5m])) > 0 or absent({serving})",
             lasting="5m",
-            summary="Reviews fail: new RayJobs are refused.",
+            summary="Reviews fail, or no webhook pod is there: new RayJobs are refused.",
         ),
         Alert(
             name="MusterCertificateEnds",

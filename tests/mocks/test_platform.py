@@ -151,6 +151,15 @@ def test_the_webhook_program_finds_its_configuration_and_serves_what_that_calls(
         assert called["port"] == service["spec"]["ports"][0]["port"]
 
 
+def test_a_configuration_with_another_list_of_webhooks_is_made_anew(program: Program) -> None:
+    """The API server would refuse what the certificate keeper's part of a dropped webhook leaves behind."""
+    for kind in ("Validating", "Mutating"):
+        (made,) = program.of(f"kubernetes:admissionregistration.k8s.io/v1:{kind}WebhookConfiguration")
+        listed = ",".join(webhook["name"] for webhook in made.inputs["webhooks"])
+        assert made.inputs["metadata"]["annotations"]["muster.dev/webhooks"] == listed
+        assert made.replace_on_changes == {'metadata.annotations["muster.dev/webhooks"]'}
+
+
 def test_the_ray_operator_starts_when_its_kinds_exist(program: Program) -> None:
     assert program.comes_after(program.one(DIRECTORY, "kuberay"), program.one(BUNDLE, "kuberay-crds"))
 

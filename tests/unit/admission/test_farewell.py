@@ -1,10 +1,13 @@
 """What a controller that is removed for good leaves of a gang."""
 
+import asyncio
 from datetime import timedelta
 
 from controller.admission.actions import SetEntry, State, StepIn
 from controller.admission.farewell import parting
 from controller.gangs.actions import Delete, Tell
+from controller.gangs.farewell import Farewell
+from controller.kube.resource import Key
 from tests.unit.admission.gang_world import World
 
 PAIR = {"main": ("l4", 2)}
@@ -28,6 +31,22 @@ def test_a_gang_that_gathers_gives_everything_back_and_is_told() -> None:
     assert "has been removed" in entry.message
     assert "Fix: " in entry.message
     assert [action.reason for action in actions if isinstance(action, Tell)] == ["ControllerRemoved"]
+
+
+def test_nobodys_trouble_keeps_the_farewell_from_the_others() -> None:
+    left = []
+
+    async def close() -> None:
+        raise RuntimeError("the check is not to be had")
+
+    async def part(key: Key) -> None:
+        if key.name == "poison":
+            raise ValueError("no quantity")
+        left.append(key.name)
+
+    gangs = [Key("team-a", name) for name in ("one", "poison", "two")]
+    asyncio.run(Farewell(close=close, waiting=lambda: gangs, part=part)())
+    assert left == ["one", "two"]
 
 
 def test_a_gang_that_runs_is_left_alone() -> None:

@@ -77,6 +77,17 @@ def test_a_certificate_of_an_authority_that_is_not_published_is_replaced() -> No
     assert accepts(material.bundle, mixed, days=1)
 
 
+def test_a_clock_that_was_ahead_costs_one_more_authority_and_no_more() -> None:
+    """A node that started before it had asked for the time."""
+    ahead = grown(Material(), days=30)
+    material = mended = grown(ahead, days=0)
+    assert accepts(mended.bundle, mended, days=0)
+    for hour in range(24 * 40):
+        material = from_data(to_data(grown(material, days=hour / 24)))
+    assert len(material.authorities) == len(mended.authorities) == 2
+    assert accepts(material.bundle, material, days=40)
+
+
 def test_the_secret_holds_everything() -> None:
     material = grown(grown(Material(), days=0), days=250)
     assert len(material.authorities) == 2

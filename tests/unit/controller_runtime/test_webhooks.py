@@ -142,8 +142,13 @@ def test_the_three_verdicts_reach_the_client() -> None:
     with_rig(scenario)
 
 
-@pytest.mark.parametrize("spec", [{"text": "crash"}, {"size": "huge"}, {"size": [1]}])
-def test_a_review_that_fails_answers_as_its_webhook_chose(spec: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    ("spec", "counted"),
+    [({"text": "crash"}, "failed"), ({"size": "huge"}, "unreadable"), ({"size": [1]}, "unreadable")],
+)
+def test_a_review_that_fails_answers_as_its_webhook_chose_and_is_counted(
+    spec: dict[str, Any], counted: str
+) -> None:
     async def scenario(rig: Rig) -> None:
         strict = await rig.ask(spec)
         assert strict["allowed"] is False
@@ -151,6 +156,10 @@ def test_a_review_that_fails_answers_as_its_webhook_chose(spec: dict[str, Any]) 
         lenient = await rig.ask(spec, path="/lenient")
         assert lenient["allowed"] is True
         assert lenient["warnings"]
+        for path in ("/strict", "/lenient"):
+            where = {"webhook": path, "verdict": counted}
+            value = rig.metrics.registry.get_sample_value
+            assert value("muster_webhook_reviews_total", where) == 1
 
     with_rig(scenario)
 
