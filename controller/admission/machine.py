@@ -40,7 +40,7 @@ from controller.gangs.assembly import (
     surplus,
 )
 from controller.gangs.deadlines import Deadline, booking_over
-from controller.gangs.progress import released, waiting
+from controller.gangs.progress import released, stands, waiting
 from controller.gangs.promises import Promise
 from controller.gangs.retry import History, moved, next_try
 from model.gangpolicy import GangPolicy, OnStockOut, format_duration
@@ -183,7 +183,7 @@ def _assemble(now_is: Situation, policy: GangPolicy) -> Decision:
 
 
 def _ready(now_is: Situation, policy: GangPolicy, promised: tuple[Promise, ...]) -> Decision:
-    message = f"all {sum(ask.count for ask in now_is.gang.asks)} nodes are provisioned"
+    message = stands(now_is.gang)
     actions = set_entry(now_is, State.READY, message, updates=_updates(now_is, promised))
     limit = _given_until(now_is, policy)
     if not actions and limit.at <= now_is.now:

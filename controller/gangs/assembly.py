@@ -18,7 +18,7 @@ from controller.gangs.identity import ATTEMPT, request_of_placeholder, template_
 from controller.gangs.limits import never_fits
 from controller.gangs.line import Place, ahead, crossed
 from controller.gangs.objects import ProvisioningRequest
-from controller.gangs.progress import nodes
+from controller.gangs.progress import needed, nodes, room
 from controller.gangs.promises import Promise, missing_detail, promises
 from controller.gangs.reasons import Loss, Outcome, loss
 from controller.gangs.retry import History
@@ -169,7 +169,7 @@ def _gather(attempt: Attempt, limit: Deadline) -> Step:
         if request is None:
             return _ask(attempt, ask, limit)
         if not (request.status.holds("Accepted") or request.status.holds("Provisioned")):
-            return Waiting(what=f"asked for {ask.count} {ask.pool} nodes", limit=limit)
+            return Waiting(what=f"asked for {needed(ask)}", limit=limit)
         if attempt.is_in_turn and not request.status.holds("Provisioned"):
             break
     for ask in attempt.gang.asks:
@@ -194,7 +194,7 @@ def _ask(attempt: Attempt, ask: Ask, limit: Deadline) -> Step:
     present = {template.metadata.name for template in attempt.templates}
     wanted = {template_name(name, number) for number in range(len(ask.demands))}
     templates = () if wanted <= present else (CreateTemplates(request=name, ask=ask, labels=labels),)
-    note = f"Asked for {ask.count} {ask.pool} nodes for {pod_sets(ask)}"
+    note = f"Asked for {needed(ask)} for {pod_sets(ask)}"
     return Asking(
         actions=(
             *templates,
@@ -206,7 +206,7 @@ def _ask(attempt: Attempt, ask: Ask, limit: Deadline) -> Step:
 
 
 def _keep(holds: tuple[Hold, ...], limit: Deadline) -> Holding:
-    what = " and ".join(f"{hold.ask.count} {hold.ask.pool} nodes" for hold in holds)
+    what = " and ".join(needed(hold.ask) for hold in holds)
     message = f"{what} are kept by placeholder pods until the whole gang has its nodes"
     return Holding(holds=holds, told=Tell(kind="Normal", reason="GangHeld", message=message), limit=limit)
 
@@ -261,4 +261,5 @@ def _accepted(ask: Ask, request: ProvisioningRequest) -> str:
     """The autoscaler's own estimate, where it gives one."""
     promised = request.status.condition("Provisioned")
     estimate = f" ({promised.message[:200]})" if promised and promised.message else ""
-    return f"0 of {ask.count} {ask.pool} nodes for {pod_sets(ask)}{estimate}"
+    there = room(f"0 of {ask.count}", ask.pool, shares_nodes=ask.shares_nodes)
+    return f"{there} for {pod_sets(ask)}{estimate}"

@@ -12,6 +12,7 @@ from typing import Final
 from controller.gangs.objects import NodeSelectorTerm, PodSpec, ResourceNeeds, Toleration
 from model import pods
 from model.gangpolicy import FlavorPolicy
+from model.names import GPU_RESOURCE
 from model.pods import Amounts
 
 _MOST: Final = 4096
@@ -40,6 +41,12 @@ class Demand:
     """Asks for a managed resource, so it gets a request where its flavor has a provisioning class."""
     assigned: tuple[str, ...] = ()
     """All flavors that Kueue assigned to the PodSet, each once."""
+
+    @property
+    def shares_nodes(self) -> bool:
+        """A node has GPUs for several of its pods: so many pods are not so many nodes."""
+        gpus = self.needs.amounts.get(GPU_RESOURCE)
+        return gpus is not None and 0 < 2 * gpus <= self.flavor.gpus_per_node
 
 
 def pod_needs(

@@ -10,6 +10,7 @@ from typing import Final
 
 from controller.gangs.deadlines import Deadline
 from controller.gangs.retry import History
+from controller.gangs.split import Ask, Gang
 from controller.gangs.verify import Room
 from model.gangpolicy import format_duration
 from model.waiting import clock, rounded
@@ -32,22 +33,40 @@ def waiting(what: str, limit: Deadline, now: datetime, *, told: str) -> str:
 def nodes(rooms: Sequence[Room]) -> str:
     """The first pool that is short, and how many are."""
     short = [room for room in rooms if not room.is_enough]
-    first = short[0]
+    first, wanted = short[0], short[0].wanted
     more = f", {len(short) - 1} more PodSets short" if len(short) > 1 else ""
-    return f"{first.placed} of {first.wanted.count} {first.wanted.pool} nodes for {first.wanted.name}{more}"
+    there = room(f"{first.placed} of {wanted.count}", wanted.pool, shares_nodes=wanted.shares_nodes)
+    return f"{there} for {wanted.name}{more}"
 
 
 def lacks(rooms: Sequence[Room]) -> str:
     """What a running gang has lost."""
-    each = (
-        f"{_nodes(room.wanted.count - room.placed, room.wanted.pool)} for {room.wanted.name}"
-        for room in rooms
-    )
+    each = (f"{_lack(found)} for {found.wanted.name}" for found in rooms)
     return f"lacks {', '.join(each)}"
 
 
-def _nodes(count: int, pool: str) -> str:
-    return f"{count} {pool} {'node' if count == 1 else 'nodes'}"
+def _lack(found: Room) -> str:
+    count, wanted = found.wanted.count - found.placed, found.wanted
+    if count == 1 and not wanted.shares_nodes:
+        return f"1 {wanted.pool} node"
+    return room(str(count), wanted.pool, shares_nodes=wanted.shares_nodes)
+
+
+def room(count: str, pool: str, *, shares_nodes: bool) -> str:
+    """`2 of 4 l4 nodes`, where each pod has a node of its own."""
+    return f"room for {count} pods on {pool}" if shares_nodes else f"{count} {pool} nodes"
+
+
+def needed(ask: Ask) -> str:
+    return room(str(ask.count), ask.pool, shares_nodes=ask.shares_nodes)
+
+
+def stands(gang: Gang) -> str:
+    """What has come, all of it."""
+    count = sum(ask.count for ask in gang.asks)
+    if gang.shares_nodes:
+        return f"room for all {count} pods is provisioned"
+    return f"all {count} nodes are provisioned"
 
 
 def released(past: History) -> str:

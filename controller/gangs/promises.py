@@ -75,7 +75,13 @@ def wanted_with(demand: Demand, pins: Mapping[str, str]) -> Wanted:
 
 
 def _wanted(demand: Demand) -> Wanted:
-    return Wanted(name=demand.pod_set, pool=demand.flavor.name, count=demand.count, needs=demand.needs)
+    return Wanted(
+        name=demand.pod_set,
+        pool=demand.flavor.name,
+        count=demand.count,
+        needs=demand.needs,
+        shares_nodes=demand.shares_nodes,
+    )
 
 
 def pins_of(ask: Ask, request: ProvisioningRequest) -> dict[str, str]:

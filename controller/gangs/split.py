@@ -34,6 +34,10 @@ class Ask:
         return sum(demand.count for demand in self.demands)
 
     @property
+    def shares_nodes(self) -> bool:
+        return any(demand.shares_nodes for demand in self.demands)
+
+    @property
     def needs_digest(self) -> str:
         """Where its pods may go: labels and tolerations, those of their flavors among them."""
         places = [(sorted(d.needs.node_selector.items()), d.needs.tolerations) for d in self.demands]
@@ -52,6 +56,10 @@ class Gang:
     @property
     def is_split(self) -> bool:
         return len(self.asks) > 1
+
+    @property
+    def shares_nodes(self) -> bool:
+        return any(ask.shares_nodes for ask in self.asks)
 
 
 def split(found: Iterable[Demand], *, wishes: Mapping[str, str]) -> Gang:

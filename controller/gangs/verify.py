@@ -25,6 +25,7 @@ class Wanted:
     pool: str
     count: int
     needs: PodNeeds
+    shares_nodes: bool = False
 
 
 @dataclass(frozen=True, slots=True)

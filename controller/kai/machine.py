@@ -134,7 +134,7 @@ def _step(mine: Situation) -> Decision:
         actions = (*everything(mine), *say(mine, waits_for_room(lack)))
         return Decision(actions=actions, waits_for=("room",))
     if not sized.gang.asks:
-        return Decision(actions=(*everything(mine), *_pass(sized, (), nodes=0)))
+        return Decision(actions=(*everything(mine), *_pass(sized, ())))
     return _gather(sized, mine.policy)
 
 
@@ -178,8 +178,7 @@ def _gather(mine: Situation, policy: GangPolicy) -> Decision:
             return _wait(mine, step)
         case Standing(promised=promised):
             claims = tuple(promise.claim for promise in promised if promise.claim is not None)
-            nodes = sum(ask.count for ask in mine.gang.asks)
-            return Decision(actions=(*surplus(mine), *_pass(mine, claims, nodes=nodes)))
+            return Decision(actions=(*surplus(mine), *_pass(mine, claims)))
 
 
 def finish(mine: Situation, policy: GangPolicy) -> Decision:
@@ -187,11 +186,11 @@ def finish(mine: Situation, policy: GangPolicy) -> Decision:
     asks = mine.gang.asks
     lost = [found for request in mine.attempted if (found := loss(request, admitted=False))]
     if not asks:
-        return Decision(actions=tuple(_pass(mine, (), nodes=0)))
+        return Decision(actions=tuple(_pass(mine, ())))
     if lost or not mine.is_provisioned:
         return _break_off(mine, policy, lost)
     claims = tuple(p.claim for p in promises(mine.gang, mine.current) if p.claim is not None)
-    return Decision(actions=tuple(_pass(mine, claims, nodes=sum(ask.count for ask in asks))))
+    return Decision(actions=tuple(_pass(mine, claims)))
 
 
 def _break_off(mine: Situation, policy: GangPolicy, lost: list[Loss]) -> Decision:
@@ -205,7 +204,7 @@ def _break_off(mine: Situation, policy: GangPolicy, lost: list[Loss]) -> Decisio
     return replace(back, actions=(*recalls, *back.actions))
 
 
-def _pass(mine: Situation, claims: Iterable[Claim], *, nodes: int) -> Iterator[Action]:
+def _pass(mine: Situation, claims: Iterable[Claim]) -> Iterator[Action]:
     """Every pod stamped and ungated; the leader last, because the batch is known by its gate."""
     by_pod_set = {claim.pod_set: claim for claim in claims}
     demands = {pod.metadata.uid: piece.demand for piece in mine.pieces for pod in piece.pods}
@@ -214,9 +213,9 @@ def _pass(mine: Situation, claims: Iterable[Claim], *, nodes: int) -> Iterator[A
         demand = demands.get(pod.metadata.uid)
         # A pod that led before another came first still says what it waited for.
         is_told = pod is leader or STATUS in pod.metadata.annotations
-        notes = {ATTEMPT: mine.batch.attempt} | ({STATUS: passes(nodes)} if is_told else {})
+        notes = {ATTEMPT: mine.batch.attempt} | ({STATUS: passes(mine.gang)} if is_told else {})
         yield _lift(pod, demand, by_pod_set.get(demand.pod_set) if demand else None, notes)
-    yield Tell(kind="Normal", reason="GangReady", message=f"{len(mine.batch.pods)} pods {passes(nodes)}")
+    yield Tell(kind="Normal", reason="GangReady", message=f"{len(mine.batch.pods)} pods {passes(mine.gang)}")
 
 
 def _lift(pod: GatedPod, demand: Demand | None, claim: Claim | None, notes: Mapping[str, str]) -> Lift:

@@ -3,7 +3,9 @@
 Decides the words, and that they change only when something has: a gang that waits costs no writes.
 """
 
+from controller.gangs.progress import stands
 from controller.gangs.retry import REFUSED, History
+from controller.gangs.split import Gang
 from model.waiting import clock
 
 RELEASED = "released"
@@ -34,5 +36,5 @@ def refused(past: History) -> str:
     return f"refused: {past.refused}. Fix: {fix}"
 
 
-def passes(nodes: int) -> str:
-    return f"{RELEASED}: all {nodes} nodes are provisioned" if nodes else f"{RELEASED}: nothing to provision"
+def passes(gang: Gang) -> str:
+    return f"{RELEASED}: {stands(gang) if gang.asks else 'nothing to provision'}"

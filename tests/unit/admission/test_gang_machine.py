@@ -17,9 +17,15 @@ from controller.gangs.identity import ATTEMPT, request_of_placeholder
 from controller.gangs.placeholders import named, pod
 from controller.gangs.retry import FIRST_TRY, REFUSED, RETRY_AT, TRIES
 from model.gangpolicy import GangPolicy, OnStaggered, RetryPolicy
-from model.names import CONSUME_ANNOTATION, GKE_LEASE_LABEL, IN_TURN_ANNOTATION, POOL_LABEL
+from model.names import (
+    CONSUME_ANNOTATION,
+    GKE_LEASE_DETAIL,
+    GKE_LEASE_LABEL,
+    IN_TURN_ANNOTATION,
+    POOL_LABEL,
+)
 from tests.unit.admission.gang_world import CHECK, FLAVORS, POLICY, World, assignment, entry_state
-from tests.unit.gangs.paper import START, flavor_policy
+from tests.unit.gangs.paper import START, flavor_policy, node
 
 SPLIT = {"head": ("cpu", 1), "big": ("h100", 1), "small": ("l4", 1)}
 PLAIN = {"main": ("l4", 1)}
@@ -271,6 +277,34 @@ def test_without_an_accepted_policy_a_gang_says_so_and_gives_its_quota_back_in_t
     late = decide(dataclasses.replace(lawless, now=world.now + timedelta(days=1))).actions
     assert isinstance(late[0], StepOut)
     assert {action.name for action in late if isinstance(action, Delete)} >= set(world.requests)
+
+
+def test_pods_that_share_nodes_are_not_counted_as_nodes() -> None:
+    world = World(policy=GangPolicy(flavors=(flavor_policy("h100", 100, gpus_per_node=8),)))
+    world.submit("a", {"main": ("h100", 16)})
+    world.kueue()
+    said = []
+    for step in ("", "Accepted", "Provisioned", "nodes"):
+        (request,) = world.requests or ("",)
+        if step == "nodes":
+            world.nodes |= {f"n{n}": node(f"n{n}", "h100", f"lease-{request}", cpus=8) for n in range(15)}
+        elif step == "Provisioned":
+            world.answer(request, step, details={GKE_LEASE_DETAIL: f"lease-{request}"})
+        elif step:
+            world.answer(request, step)
+        world.settle()
+        entry = world.workloads["a"].entry(CHECK)
+        assert entry is not None
+        said.append(entry.message.partition(" after")[0])
+    assert said == [
+        "asked for room for 16 pods on h100",
+        "room for 0 of 16 pods on h100 for main",
+        "room for 0 of 16 pods on h100 for main",
+        "room for 15 of 16 pods on h100 for main",
+    ]
+    world.nodes["last"] = node("last", "h100", f"lease-{request}", cpus=8)
+    world.settle()
+    assert world.told[-1].message == "room for all 16 pods is provisioned"
 
 
 def test_a_revoked_lease_makes_a_running_gang_queue_again_and_not_end() -> None:
