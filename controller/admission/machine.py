@@ -171,7 +171,7 @@ def _assemble(now_is: Situation, policy: GangPolicy) -> Decision:
         case Lost(failure=failure, exhausted=exhausted):
             return _move(now_is, policy, failure, exhausted) or _retreat(now_is, policy, failure)
         case Asking(actions=asked, limit=limit):
-            return Decision(actions=(*surplus(now_is), *asked), wake=limit.at)
+            return Decision(actions=(*_unready(now_is), *surplus(now_is), *asked), wake=limit.at)
         case Parting(releases=releases, told=told, history=parted, limit=limit):
             return Decision(actions=(Note(history=parted), *surplus(now_is), *releases, told), wake=limit.at)
         case Holding(holds=holds, told=told, limit=limit):
@@ -277,10 +277,17 @@ def _refuse(now_is: Situation, reason: str) -> Decision:
 # Pieces
 
 
+def _unready(now_is: Situation) -> tuple[Action, ...]:
+    """What it was Ready on is gone: Kueue must not admit it onto that while it asks again."""
+    is_ready = now_is.entry is not None and now_is.entry.state == State.READY
+    return say(now_is, "what was provisioned is gone; it is asked for again") if is_ready else ()
+
+
 def _wait(now_is: Situation, step: Waiting) -> Decision:
     message = _said(now_is, step.what, step.limit)
     return Decision(
-        actions=(*surplus(now_is), *step.releases, *say(now_is, message)),
+        # The word first: who was Ready must not be while something is taken from it.
+        actions=(*say(now_is, message), *surplus(now_is), *step.releases),
         wake=min(step.limit.at, step.wake) if step.wake else step.limit.at,
         waits_for=step.waits_for,
     )

@@ -755,6 +755,41 @@ def test_what_comes_early_is_held_by_placeholders_that_go_when_the_gang_is_whole
     assert [told.reason for told in world.told].count("GangHeld") == 1
 
 
+def ready() -> World:
+    """One that Kueue has not admitted yet."""
+    world = World()
+    world.submit("a", PLAIN)
+    world.kueue()
+    for _ in range(3):
+        world.settle()
+        world.cloud()
+    world.settle()
+    assert entry_state(world, "a") is State.READY
+    return world
+
+
+def assert_unready_first(world: World) -> None:
+    first, *_ = world.decided("a").actions
+    assert isinstance(first, SetEntry)
+    assert (first.state, first.updates) == (State.PENDING, ())
+    world.crash_after = world.writes + 1
+    world.quietly("a")
+    assert entry_state(world, "a") is State.PENDING, "whatever becomes of the rest"
+
+
+def test_a_ready_gang_whose_request_has_vanished_is_not_ready_while_it_asks_again() -> None:
+    world = ready()
+    world.requests.clear()
+    assert_unready_first(world)
+
+
+def test_a_ready_gang_whose_request_is_outdated_is_not_ready_when_that_goes() -> None:
+    world = ready()
+    flavors = tuple(dataclasses.replace(each, parameters={"a": "b"}) for each in POLICY.flavors)
+    world.policy = dataclasses.replace(POLICY, flavors=flavors)
+    assert_unready_first(world)
+
+
 def test_what_is_held_is_given_back_when_the_late_piece_has_no_time_left() -> None:
     world = World(delay={"h100": timedelta(hours=9)}, policy=HOLDING)
     world.submit("a", SPLIT)
