@@ -40,6 +40,8 @@ from controller.gangs.assembly import (
     surplus,
 )
 from controller.gangs.deadlines import Deadline, booking_over
+from controller.gangs.denials import Denied, end
+from controller.gangs.identity import ATTEMPT
 from controller.gangs.progress import released, stands, waiting
 from controller.gangs.promises import Promise
 from controller.gangs.retry import History, moved, next_try
@@ -82,6 +84,17 @@ def decide(now_is: Situation) -> Decision:
         return _assemble(now_is, now_is.policy)
     except ValueError as error:
         return _refuse(now_is, f"the Workload cannot be read: {error}")
+
+
+def after_denial(now_is: Situation, denied: Denied) -> Decision:
+    """The end of the attempt that was denied what it asked for. `now_is`: with all that it has made."""
+    if now_is.policy is None or not now_is.is_gathering or now_is.labels[ATTEMPT] != denied.attempt:
+        return Decision(wake=now_is.now)  # It has changed meanwhile.
+    match end(denied):
+        case Never(reason=reason):
+            return _refuse(now_is, reason)
+        case Lost(failure=failure):
+            return _retreat(now_is, now_is.policy, failure)
 
 
 # Without quota

@@ -12,12 +12,13 @@ from typing import Final
 
 from controller.admission.actions import Decision, StepIn
 from controller.admission.executor import Executor
-from controller.admission.machine import decide
+from controller.admission.machine import after_denial, decide
 from controller.admission.objects import Workload
 from controller.admission.situation import Situation
 from controller.admission.view import View, has_only_leases, leases_of
 from controller.admission.waiters import Waiters
 from controller.gangs.actions import CreateRequest, CreateTemplates, Tell
+from controller.gangs.denials import Denied
 from controller.gangs.indexes import lease_of
 from controller.gangs.objects import Node
 from controller.gangs.pace import Pace
@@ -82,9 +83,22 @@ class GangReconciler:
             self._nodes.add(workload.key, only)
         elif decision.waits_for == "turn":
             self._turn.add(workload.key)
-        await self._executor.run(decision.actions, workload=workload, check=check, flavors=situation.flavors)
+        try:
+            await self._executor.run(
+                decision.actions, workload=workload, check=check, flavors=situation.flavors
+            )
+        except Denied as denied:
+            decision = await self._end(workload, check, denied)
         if any(not isinstance(action, CreateTemplates | CreateRequest | Tell) for action in decision.actions):
             self._call_next()
+        return decision
+
+    async def _end(self, workload: Workload, check: str, denied: Denied) -> Decision:
+        """From a second look: something was written before the API server said no."""
+        latest = self._view.workloads.get(workload.key) or workload
+        situation = self._view.situation(latest, check, now=self._clock())
+        decision = after_denial(situation, denied)
+        await self._executor.run(decision.actions, workload=latest, check=check, flavors=situation.flavors)
         return decision
 
     def _paced(self, situation: Situation) -> Situation:

@@ -1,8 +1,9 @@
 """Why capacity did not come or went away, and what follows from it.
 
 Decides between another attempt after a pause, another at once, and a refusal, from the words that autoscalers
-put into conditions. A refusal deactivates the Workload until a person acts, so only what no retry can mend is
-refused; whatever is not in the table counts as passing.
+put into conditions, and those with which the API server denies a create. A refusal deactivates the Workload
+until a person acts, so only what no retry can mend is refused; whatever is not in the table counts as
+passing.
 """
 
 import re
@@ -50,6 +51,9 @@ def _rule(condition: str, words: str, outcome: Outcome, summary: str) -> Rule:
     return Rule(condition, re.compile(words, re.IGNORECASE), outcome, summary)
 
 
+ON_CREATE: Final = ""
+"""In the place of a condition: the API server's answer to the creation of what an attempt needs."""
+
 RULES: Final = (
     # The pods took what was booked (kubernetes/autoscaler 9806): what was asked for has happened.
     _rule("BookingExpired", r"^CapacityBookingConsumed\b", Outcome.IGNORE, "booking consumed"),
@@ -71,6 +75,13 @@ RULES: Final = (
     _rule("Failed", r"^Expired|^CapacityReservationTimeExpired", Outcome.RETRY, "request expired"),
     _rule("Failed", r"", Outcome.RETRY, "provisioning failed"),
     _rule("BookingExpired", r"", Outcome.RETRY, "booking expired"),
+    # GKE denies at once what its autoscaler could never serve. Other people's policies may change.
+    _rule(ON_CREATE, r"GKE Warden rejected", Outcome.REFUSE, "request refused"),
+    _rule(ON_CREATE, r"denied (the )?request", Outcome.RETRY, "denied by a policy"),
+    _rule(ON_CREATE, r"^(Invalid|BadRequest)$", Outcome.REFUSE, "request refused"),
+    _rule(ON_CREATE, r"exceeded quota", Outcome.RETRY, "namespace quota exhausted"),
+    _rule(ON_CREATE, r"^NameTaken$", Outcome.RETRY, "name taken"),
+    _rule(ON_CREATE, r"", Outcome.RETRY, "creation forbidden"),
 )
 
 AFTER_ADMISSION: Final = frozenset({"CapacityRevoked"})
@@ -94,6 +105,15 @@ def loss(request: ProvisioningRequest, *, admitted: bool, held: bool = False) ->
         outcome = Outcome.REQUEUE if admitted else rule.outcome
         return Loss(request, outcome, rule.summary, _words(condition))
     return None
+
+
+def denial(reason: str, message: str) -> tuple[Outcome, str]:
+    """What follows when the creation of a request, or of what it needs, is denied with these words; and the
+    summary of them.
+    """
+    said = Condition(type=ON_CREATE, status="True", reason=reason, message=message)
+    rule = next(rule for rule in RULES if rule.condition == ON_CREATE and _fits(rule, said))
+    return rule.outcome, rule.summary
 
 
 def _fits(rule: Rule, condition: Condition) -> bool:

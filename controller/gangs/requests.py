@@ -3,7 +3,7 @@
 Decides how a stale or repeated decision is kept from doing harm: every deletion carries the uid, and a
 create that finds its name taken believes it only when the owner's uid fits. What is written goes into the
 caches at once: the next decision must not be made from before this write. Leaves the gang's own object to
-its scheduler.
+its scheduler, and what follows when a create is denied to denials.py.
 """
 
 from collections.abc import Mapping
@@ -12,13 +12,14 @@ from typing import Any
 import structlog
 
 from controller.gangs.actions import CreateRequest, CreateTemplates, Delete, Hold, delete
-from controller.gangs.identity import template_name
+from controller.gangs.denials import Denied, NameTaken
+from controller.gangs.identity import ATTEMPT, template_name
 from controller.gangs.objects import PLACEHOLDER, POD_TEMPLATE, PROVISIONING_REQUEST, Belonging, PodTemplate
 from controller.gangs.owner import Owner
 from controller.gangs.placeholders import named, pod
 from controller.gangs.templates import Json, is_ours, pod_template, provisioning_request
 from controller.kube.client import Client
-from controller.kube.errors import AlreadyExists, NotFound
+from controller.kube.errors import AlreadyExists, BadRequest, Forbidden, Invalid, NotFound
 from controller.kube.resource import Key, Resource, T
 from controller.runtime.informer import Informer
 
@@ -27,12 +28,10 @@ class StaleDecision(Exception):
     """The object is not any more what the decision was made from. Nothing was done; decide again."""
 
 
-class NameTaken(Exception):
-    """An object with the name of ours belongs to somebody else; a person has to look."""
-
-
 class Requests:
-    """Creates and deletes PodTemplates, ProvisioningRequests and placeholders."""
+    """Creates and deletes PodTemplates, ProvisioningRequests and placeholders. A create raises Denied where
+    the object was judged and refused.
+    """
 
     def __init__(self, client: Client, *, caches: Mapping[Resource[Any], Informer[Any]]) -> None:
         self._client, self._caches = client, caches
@@ -95,14 +94,30 @@ class Requests:
         return cached or await self._client.get(POD_TEMPLATE, key)
 
     async def _create(self, resource: Resource[T], body: Json, owner: Owner) -> None:
+        try:
+            made = await self._made(resource, body, owner)
+        except Denied as denied:
+            self._log.warning(
+                "denied", kind=resource.kind, name=body["metadata"]["name"], uid=owner.uid, error=str(denied)
+            )
+            raise
+        self.remember(resource, made)
+
+    async def _made(self, resource: Resource[T], body: Json, owner: Owner) -> T:
         key = Key(body["metadata"]["namespace"], body["metadata"]["name"])
         try:
             created = await self._client.create(resource, body, namespace=key.namespace)
             self._log.info("created", kind=resource.kind, name=key.name, uid=owner.uid)
+            return created
         except AlreadyExists:
-            created = await self._client.get(resource, key)
-            _check_owner(resource, created, body, owner)
-        self.remember(resource, created)
+            found = await self._client.get(resource, key)
+            _check_owner(resource, found, body, owner)
+            return found
+        except (BadRequest, Forbidden, Invalid) as error:
+            said = error.status.message or "no reason given"
+            raise Denied(
+                resource.kind, attempt=_attempt(body), reason=type(error).__name__, message=said
+            ) from error
 
 
 _KINDS: Mapping[str, Resource[Any]] = {
@@ -117,6 +132,12 @@ def _check_owner(resource: Resource[T], found: T, body: Json, owner: Owner) -> N
     if uids == {reference["uid"] for reference in body["metadata"]["ownerReferences"]}:
         return
     raise NameTaken(
-        f"{resource.kind} {found.key} has our name for {owner} and another owner. "
-        f"Fix: delete it, and see who may create such objects in namespace {found.metadata.namespace}"
+        resource.kind,
+        attempt=_attempt(body),
+        message=f"{found.key} has our name for {owner} and another owner. "
+        f"Fix: delete it, and see who may create such objects in namespace {found.metadata.namespace}",
     )
+
+
+def _attempt(body: Json) -> str:
+    return str(body["metadata"]["labels"].get(ATTEMPT, ""))

@@ -35,6 +35,7 @@ from controller.gangs.assembly import (
     surplus,
 )
 from controller.gangs.demand import Demand
+from controller.gangs.denials import Denied, end
 from controller.gangs.identity import ATTEMPT
 from controller.gangs.progress import released, waiting
 from controller.gangs.promises import Claim, promises
@@ -71,6 +72,18 @@ def decide(scene: Scene) -> Decision:
         waits_for=tuple(dict.fromkeys(each for decision in decisions for each in decision.waits_for)),
         pieces=tuple(piece for decision in decisions for piece in decision.pieces),
     )
+
+
+def after_denial(scene: Scene, denied: Denied) -> Decision:
+    """The end of a batch's attempt that was denied what it asked for. `scene`: with all that it has made."""
+    mine = next((each for each in scene.situations if each.batch.attempt == denied.attempt), None)
+    if mine is None or mine.policy is None or mine.batch.lifted:
+        return Decision(wake=scene.now)  # It has changed meanwhile.
+    match end(denied):
+        case Never(reason=reason):
+            return _refuse(mine, reason)
+        case Lost(failure=failure):
+            return _retreat(mine, mine.policy, failure)
 
 
 # What has passed

@@ -11,12 +11,13 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from controller.gangs.actions import CreateRequest, CreateTemplates, Tell, WaitsFor
+from controller.gangs.denials import Denied
 from controller.gangs.pace import Pace
 from controller.gangs.requests import Requests
 from controller.kai.actions import Decision, Lift
 from controller.kai.executor import Executor
 from controller.kai.labels import CLUSTER_UID
-from controller.kai.machine import decide
+from controller.kai.machine import after_denial, decide
 from controller.kai.objects import RAY_CLUSTER, RayCluster
 from controller.kai.situation import Scene
 from controller.kai.view import View
@@ -68,18 +69,27 @@ class GangReconciler:
         return self._again(decision)
 
     async def _look_and_act(self, cluster: RayCluster) -> Decision:
+        try:
+            decision = await self._take_or_act(cluster)
+        except Denied as denied:
+            # From a second look: something was written before the API server said no.
+            scene = self._view.scene(cluster, now=self._clock())
+            decision = after_denial(scene, denied)
+            await self._act(decision, scene)
+        if any(not isinstance(action, CreateTemplates | CreateRequest | Tell) for action in decision.actions):
+            self._call_next()
+        return decision
+
+    async def _take_or_act(self, cluster: RayCluster) -> Decision:
         async with self._taking:
             scene = self._paced(self._view.scene(cluster, now=self._clock()))
             decision = decide(scene)
             takes = any(isinstance(action, CreateRequest | Lift) for action in decision.actions)
             if takes:
                 self._pace.taken(cluster.metadata.uid)
-            if takes:
                 await self._act(decision, scene)
         if not takes:
             await self._act(decision, scene)
-        if any(not isinstance(action, CreateTemplates | CreateRequest | Tell) for action in decision.actions):
-            self._call_next()
         return decision
 
     def _paced(self, scene: Scene) -> Scene:

@@ -23,9 +23,11 @@ class Fault(StrEnum):
     DELAY = "delay"  # later
     FREEZE = "freeze"  # nothing comes any more, and nobody closes
     TRUNCATE = "truncate"  # half of the answer
+    FORBIDDEN = "403"
     NOT_FOUND = "404"
     CONFLICT = "409"
     GONE = "410"
+    INVALID = "422"
     TOO_MANY = "429"
     BROKEN = "500"
     UNAVAILABLE = "503"

@@ -20,10 +20,13 @@ _GATHERING: Final = 0.3
 _HELD: Final = 8.0
 """Longer than the manager of these tests waits for anything (managers.py)."""
 
+WORDS: Final = "said by a test between you and the server"
 _STATUS: Final = {
+    Fault.FORBIDDEN: (403, "Forbidden"),
     Fault.NOT_FOUND: (404, "NotFound"),
     Fault.CONFLICT: (409, "Conflict"),
     Fault.GONE: (410, "Expired"),
+    Fault.INVALID: (422, "Invalid"),
     Fault.TOO_MANY: (429, "TooManyRequests"),
     Fault.BROKEN: (500, "InternalError"),
     Fault.UNAVAILABLE: (503, "ServiceUnavailable"),
@@ -168,7 +171,7 @@ def _refusal(fault: Fault) -> web.Response:
 
 def _status(code: int, reason: str) -> dict[str, object]:
     frame = {"apiVersion": "v1", "kind": "Status", "status": "Failure"}
-    return {**frame, "code": code, "reason": reason, "message": "said by a test between you and the server"}
+    return {**frame, "code": code, "reason": reason, "message": WORDS}
 
 
 def _event_of_error() -> bytes:

@@ -3,9 +3,11 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, Final
 
 import pytest
+from aiohttp import web
 from prometheus_client import CollectorRegistry
 
 from controller.admission.actions import Action, Note, SetEntry, State, StepIn, StepOut
@@ -13,11 +15,14 @@ from controller.admission.executor import Executor
 from controller.admission.objects import WORKLOAD, Workload
 from controller.admission.recent import Recent
 from controller.admission.templates import owner_of
-from controller.gangs.actions import CreateRequest, Delete
+from controller.gangs.actions import CreateRequest, CreateTemplates, Delete
+from controller.gangs.denials import Denied, NameTaken
+from controller.gangs.identity import ATTEMPT
 from controller.gangs.objects import PLACEHOLDER, POD_TEMPLATE, PROVISIONING_REQUEST
-from controller.gangs.requests import NameTaken, Requests, StaleDecision
+from controller.gangs.requests import Requests, StaleDecision
 from controller.gangs.retry import History
-from controller.kube.errors import Conflict
+from controller.gangs.templates import Json
+from controller.kube.errors import Conflict, ServerError
 from controller.kube.resource import Key
 from controller.runtime.events import EventRecorder
 from controller.runtime.informer import Informer
@@ -154,6 +159,30 @@ def test_a_name_that_is_taken_is_believed_only_of_the_same_owner(is_ours: bool) 
                 await hands.requests.create_request(owner_of(workload), action)
 
     at_work(scenario)
+
+
+@pytest.mark.parametrize(("code", "reason"), [(400, "BadRequest"), (403, "Forbidden"), (422, "Invalid")])
+def test_what_is_judged_and_not_created_is_told_from_what_fails(code: int, reason: str) -> None:
+    """The first ends an attempt; the second (a server in trouble) is asked again."""
+
+    async def scenario(hands: Hands) -> None:
+        owner, ask = owner_of(await hands.seen()), _ask()
+        action = CreateTemplates(request="asked", ask=ask, labels={ATTEMPT: "this"})
+        pods: dict[str, Json] = {demand.pod_set: {"spec": {}} for demand in ask.demands}
+        hands.server.write_faults.append(partial(_answer, code))
+        with pytest.raises(Denied) as raised:
+            await hands.requests.create_templates(owner, action, pods)
+        assert (str(raised.value), raised.value.attempt) == (f"PodTemplate {reason}: because", "this")
+        hands.server.write_faults.append(partial(_answer, 500))
+        with pytest.raises(ServerError):
+            await hands.requests.create_templates(owner, action, pods)
+        await hands.requests.create_templates(owner, action, pods)
+
+    at_work(scenario)
+
+
+def _answer(code: int, request: web.Request) -> web.Response:
+    return web.json_response({"kind": "Status", "code": code, "message": "because"}, status=code)
 
 
 def _ask() -> Any:

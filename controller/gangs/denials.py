@@ -1,0 +1,31 @@
+"""What the API server does not let us create for a gang.
+
+Decides that such an answer ends the attempt: the same object gets the same answer again, and quota would be
+held meanwhile. Whether a later attempt may get another one is told by the rules of reasons.py. Leaves answers
+that are no judgement of the object (429, 5xx, none at all) to the backoff of whoever asked.
+"""
+
+from controller.gangs.assembly import Lost, Never
+from controller.gangs.reasons import Outcome, denial
+
+
+class Denied(Exception):
+    """The object was judged and not created. `attempt`: for which one; `message`: the judge's own words."""
+
+    def __init__(self, kind: str, *, attempt: str, reason: str, message: str) -> None:
+        super().__init__(f"{kind} {reason}: {message}")
+        self.kind, self.attempt, self.reason, self.message = kind, attempt, reason, message
+
+
+class NameTaken(Denied):
+    """An object with the name of ours belongs to somebody else; a person has to look."""
+
+    def __init__(self, kind: str, *, attempt: str, message: str) -> None:
+        super().__init__(kind, attempt=attempt, reason="NameTaken", message=message)
+
+
+def end(denied: Denied) -> Never | Lost:
+    """How the attempt ends."""
+    outcome, summary = denial(denied.reason, denied.message)
+    what = f"{summary}: {str(denied)[:600]}"
+    return Never(reason=what) if outcome is Outcome.REFUSE else Lost(failure=what)

@@ -1,0 +1,267 @@
+"""What the API server does not let us create ends the attempt, in its words and through the reconciler."""
+
+import asyncio
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import cast
+
+import msgspec
+import pytest
+
+from controller.admission.actions import Action, State
+from controller.admission.executor import Executor
+from controller.admission.machine import after_denial
+from controller.admission.objects import Flavors, Workload
+from controller.admission.reconciler import GangReconciler
+from controller.admission.situation import Situation
+from controller.admission.view import View
+from controller.gangs.actions import CreateRequest, CreateTemplates, Hold
+from controller.gangs.denials import Denied
+from controller.gangs.identity import ATTEMPT
+from controller.gangs.metrics import reason_of
+from controller.gangs.reasons import Outcome, denial
+from controller.gangs.retry import LAST_FAILURE, REFUSED, TRIES
+from controller.kube.resource import Key
+from model.gangpolicy import OnStaggered
+from tests.unit.admission.elastic_world import Elastic
+from tests.unit.admission.gang_world import CHECK, POLICY, World, entry_state
+from tests.unit.admission.test_elastic_losses import in_calm, newest
+from tests.unit.gangs.paper import START
+
+SPLIT = {"head": ("cpu", 1), "big": ("h100", 1), "small": ("l4", 1)}
+PLAIN = {"main": ("l4", 1)}
+MINUTE = timedelta(minutes=1)
+QUOTA = ("Forbidden", 'podtemplates "muster-0" is forbidden: exceeded quota: few, used: count/podtemplates=9')
+PARAMETER = (
+    "Invalid",
+    'ProvisioningRequest "muster" is invalid: spec.parameters.maxRunDurationSeconds: "abc"',
+)
+WARDEN = (
+    "BadRequest",
+    'admission webhook "warden-validating.common-webhooks.networking.gke.io" denied the request: GKE Warden '
+    "rejected the request because it violates one or more constraints.",
+)
+
+
+@dataclass
+class Guarded(World):
+    """A world whose API server judges, and the program's own reconciler before it. `denies`: by action, the
+    reason and the message.
+    """
+
+    denies: dict[type, tuple[str, str]] = field(default_factory=dict)
+
+    def carry_out(self, name: str, action: object) -> None:
+        if type(action) in self.denies:
+            assert isinstance(action, CreateTemplates | CreateRequest | Hold)
+            reason, message = self.denies[type(action)]
+            raise Denied("Thing", attempt=action.labels[ATTEMPT], reason=reason, message=message)
+        super().carry_out(name, action)
+
+    def settle(self) -> None:
+        asyncio.run(self._settle())
+
+    async def _settle(self) -> None:
+        caches = Caches(self)
+        view, hands = cast(View, caches), cast(Executor, caches)
+        reconciler = GangReconciler(view, hands, wake=lambda _: None, clock=lambda: self.now)
+        for _ in range(60):
+            before = self.writes
+            for name in self.workloads:
+                await reconciler.reconcile(Key(self.namespace, name))
+            if self.writes == before:
+                return
+        raise AssertionError("the controller writes for ever")
+
+
+@dataclass
+class Caches:
+    """The world as the reconciler reads and writes it."""
+
+    world: World
+
+    @property
+    def workloads(self) -> "Caches":
+        return self
+
+    def get(self, key: Key) -> Workload | None:
+        return self.world.workloads.get(key.name)
+
+    def orphans(self, key: Key, workload: Workload | None) -> list[object]:
+        return []
+
+    def checks_of(self, workload: Workload) -> list[str]:
+        return [CHECK]
+
+    def stands_in_line(self, workload: Workload, check: str, *, now: datetime) -> bool:
+        return False
+
+    def situation(self, workload: Workload, check: str, *, now: datetime) -> Situation:
+        return self.world.situation(workload.metadata.name)
+
+    async def run(
+        self, actions: Sequence[Action], *, workload: Workload, check: str, flavors: Flavors
+    ) -> None:
+        assert workload is self.world.workloads[workload.metadata.name], "a Conflict: it has changed since"
+        for action in actions:
+            self.world.carry_out(workload.metadata.name, action)
+
+
+@pytest.mark.parametrize(
+    ("reason", "message", "outcome", "summary"),
+    [
+        (*PARAMETER, Outcome.REFUSE, "request refused"),
+        ("BadRequest", "strict decoding error", Outcome.REFUSE, "request refused"),
+        (*WARDEN, Outcome.REFUSE, "request refused"),
+        ("Forbidden", WARDEN[1], Outcome.REFUSE, "request refused"),
+        (*QUOTA, Outcome.RETRY, "namespace quota exhausted"),
+        (
+            "Forbidden",
+            'User "muster" cannot create resource "podtemplates"',
+            Outcome.RETRY,
+            "creation forbidden",
+        ),
+        ("Invalid", "ValidatingAdmissionPolicy 'x' denied request: no", Outcome.RETRY, "denied by a policy"),
+        ("BadRequest", 'admission webhook "x" denied the request: no', Outcome.RETRY, "denied by a policy"),
+        ("NameTaken", "Workload ns/a has our name", Outcome.RETRY, "name taken"),
+    ],
+)
+def test_the_api_servers_words_decide_what_follows(
+    reason: str, message: str, outcome: Outcome, summary: str
+) -> None:
+    assert denial(reason, message) == (outcome, summary)
+    assert reason_of(f"{summary}: {message}") == summary.replace(" ", "_")
+
+
+@pytest.mark.parametrize("kind", [CreateTemplates, CreateRequest])
+def test_what_may_pass_later_is_told_releases_everything_and_is_tried_again(kind: type) -> None:
+    world = Guarded(denies={kind: QUOTA})
+    world.submit("a", SPLIT)
+    world.tick()
+    held = world.workloads["a"]
+    assert QUOTA[1] in held.metadata.annotations[LAST_FAILURE]
+    assert (world.told[-1].kind, world.told[-1].reason) == ("Warning", "GangReleased")
+    assert QUOTA[1] in world.told[-1].message
+    assert not world.requests
+    assert not world.templates
+    world.kueue()
+    assert not world.workloads["a"].status.holds("QuotaReserved")
+    world.denies.clear()
+    for _ in range(20):
+        world.tick()
+    assert "a" in world.started
+
+
+def test_what_never_passes_is_tried_until_the_deadline() -> None:
+    retry = dataclasses.replace(POLICY.retry, deadline=timedelta(hours=3))
+    world = Guarded(policy=dataclasses.replace(POLICY, retry=retry), denies={CreateRequest: QUOTA})
+    world.submit("a", PLAIN)
+    for _ in range(12 * 60):
+        world.tick()
+    refused = world.workloads["a"].metadata.annotations[REFUSED]
+    assert refused.startswith("gave up after")
+    assert QUOTA[1] in refused
+
+
+@pytest.mark.parametrize("words", [PARAMETER, WARDEN], ids=lambda words: words[0])
+def test_what_no_try_can_mend_is_refused_with_the_words(words: tuple[str, str]) -> None:
+    world = Guarded(denies={CreateRequest: words})
+    world.submit("a", SPLIT)
+    world.tick()
+    held = world.workloads["a"]
+    assert not held.spec.active
+    assert words[1] in held.metadata.annotations[REFUSED]
+    assert (world.told[-1].kind, world.told[-1].reason) == ("Warning", "GangRefused")
+    assert not world.requests
+    assert not world.templates
+
+
+def test_the_pieces_that_came_before_go_with_the_one_that_is_denied() -> None:
+    world = Guarded()
+    world.submit("a", SPLIT)
+    world.kueue()
+    world.settle()
+    assert len(world.requests) == 1
+    world.cloud()
+    world.denies = {CreateRequest: QUOTA}
+    world.settle()
+    assert not world.requests
+    assert not world.templates
+    assert world.workloads["a"].metadata.annotations[TRIES] == "1"
+
+
+def test_nodes_that_no_placeholder_may_keep_are_given_back() -> None:
+    policy = dataclasses.replace(POLICY, on_staggered=OnStaggered.HOLD, placeholder_image="pause")
+    world = Guarded(policy=policy, delay={"h100": timedelta(hours=1)}, denies={Hold: QUOTA})
+    world.submit("a", SPLIT)
+    while LAST_FAILURE not in world.workloads["a"].metadata.annotations:
+        world.tick()
+        assert world.now < START + timedelta(hours=1)
+    assert QUOTA[1] in world.workloads["a"].metadata.annotations[LAST_FAILURE]
+    assert not world.requests
+
+
+def test_of_a_gang_that_lost_its_quota_meanwhile_nothing_is_written() -> None:
+    world = World()
+    world.submit("a", PLAIN)
+    world.kueue()
+    attempt = world.situation("a").labels[ATTEMPT]
+    denied = Denied("PodTemplate", attempt=attempt, reason="Invalid", message="no")
+    assert not after_denial(world.situation("a"), denied).is_quiet
+    held = world.workloads["a"]
+    world.workloads["a"] = msgspec.structs.replace(
+        held, spec=msgspec.structs.replace(held.spec, active=False)
+    )
+    assert after_denial(world.situation("a"), denied).is_quiet, "somebody else's word is not written over"
+    world.workloads["a"] = held
+    world.evict("a", "Preempted")
+    assert after_denial(world.situation("a"), denied).is_quiet
+    world.now += MINUTE
+    world.kueue()
+    assert world.situation("a").labels[ATTEMPT] != attempt
+    assert after_denial(world.situation("a"), denied).is_quiet, "this one was not denied anything"
+
+
+@pytest.mark.parametrize("words", [QUOTA, PARAMETER], ids=lambda words: words[0])
+def test_a_growth_that_is_denied_says_so_and_keeps_what_runs(words: tuple[str, str]) -> None:
+    world = Elastic(stock={"l4": 20})
+    in_calm(world)
+    made, pods = set(world.requests), set(world.pods)
+    world.scale(3)
+    for name in ("job", "kueue", "finish"):
+        getattr(world, name)()
+    growth = world.slices()[-1].metadata.name
+    mine = world.situation(growth)
+    assert mine.is_growth
+    denied = Denied("PodTemplate", attempt=mine.labels[ATTEMPT], reason=words[0], message=words[1])
+    for action in after_denial(mine, denied).actions:
+        world.carry_out(growth, action)
+    state, message = newest(world)
+    assert state is State.PENDING
+    assert words[1] in message
+    assert words[1] in world.told[-1].message
+    assert world.told[-1].reason == ("GrowthReleased" if words is QUOTA else "GrowthRefused")
+    assert world.workloads[growth].spec.active
+    world.settle()
+    assert (set(world.requests), set(world.pods)) == (made, pods), "it waits, and what runs goes on"
+
+
+def test_a_ready_gang_that_is_denied_what_has_vanished_is_released() -> None:
+    world = Guarded()
+    world.submit("a", PLAIN)
+    world.kueue()
+    for _ in range(3):
+        world.settle()
+        world.cloud()
+    world.settle()
+    assert entry_state(world, "a") is State.READY
+    world.requests.clear()
+    world.denies = {CreateRequest: QUOTA}
+    world.settle()
+    held = world.workloads["a"]
+    assert not held.spec.active
+    assert QUOTA[1] in held.metadata.annotations[LAST_FAILURE]
+    assert entry_state(world, "a") is State.PENDING
+    assert not world.templates

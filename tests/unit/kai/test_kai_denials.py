@@ -1,0 +1,150 @@
+"""What the API server does not let us create ends a batch's attempt, in its words, through the reconciler."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import cast
+
+import pytest
+
+from controller.gangs.actions import CreateRequest, CreateTemplates
+from controller.gangs.denials import Denied
+from controller.gangs.identity import ATTEMPT
+from controller.gangs.requests import Requests
+from controller.gangs.retry import LAST_FAILURE, REFUSED, TRIES
+from controller.kai.actions import Action, Lift
+from controller.kai.executor import Executor
+from controller.kai.machine import after_denial
+from controller.kai.objects import RayCluster
+from controller.kai.pieces import Piece
+from controller.kai.reconciler import GangReconciler
+from controller.kai.view import View
+from controller.kube.resource import Key
+from tests.unit.kai.kai_world import Group, World, queue
+from tests.unit.kai.test_kai_pace import Caches
+
+GANG = {"headgroup": Group("l4"), "workers": Group("h100", 2)}
+QUOTA = ("Forbidden", 'podtemplates "muster-0" is forbidden: exceeded quota: few, used: count/podtemplates=9')
+PARAMETER = (
+    "Invalid",
+    'ProvisioningRequest "muster" is invalid: spec.parameters.maxRunDurationSeconds: "abc"',
+)
+
+
+@dataclass
+class Guarded(World):
+    """A world whose API server judges, and the program's own reconciler before it. `denies`: by action, the
+    reason and the message.
+    """
+
+    denies: dict[type, tuple[str, str]] = field(default_factory=dict)
+
+    def settle(self) -> None:
+        asyncio.run(self._settle())
+
+    async def _settle(self) -> None:
+        caches = _Judged(self)
+        view, hands, requests = cast(View, caches), cast(Executor, caches), cast(Requests, None)
+        reconciler = GangReconciler(view, hands, requests, wake=lambda _: None, clock=lambda: self.now)
+        for _ in range(60):
+            before = self.writes
+            for name in self.clusters:
+                await reconciler.reconcile(Key(self.namespace, name))
+            if self.writes == before:
+                return
+        raise AssertionError("the controller writes for ever")
+
+
+class _Judged(Caches):
+    async def run(self, actions: Sequence[Action], *, cluster: RayCluster, pieces: Sequence[Piece]) -> None:
+        assert isinstance(self.world, Guarded)
+        for action in actions:
+            if isinstance(action, CreateTemplates | CreateRequest) and type(action) in self.world.denies:
+                reason, message = self.world.denies[type(action)]
+                raise Denied("Thing", attempt=action.labels[ATTEMPT], reason=reason, message=message)
+            await super().run((action,), cluster=cluster, pieces=pieces)
+
+
+def asking(kind: type, words: tuple[str, str]) -> Guarded:
+    here = Guarded(denies={kind: words})
+    here.queues = {"team-a": queue("team-a", quota=4)}
+    here.submit("a", GANG)
+    return here
+
+
+def notes(here: World) -> dict[str, str]:
+    """Of whichever pod leads."""
+    return {key: value for pod in here.of("a") for key, value in pod.metadata.annotations.items()}
+
+
+@pytest.mark.parametrize("kind", [CreateTemplates, CreateRequest])
+def test_what_may_pass_later_is_told_releases_everything_and_is_tried_again(kind: type) -> None:
+    here = asking(kind, QUOTA)
+    here.tick()
+    assert QUOTA[1] in notes(here)[LAST_FAILURE]
+    assert QUOTA[1] in here.status("a")
+    assert (here.told[-1].kind, here.told[-1].reason) == ("Warning", "GangReleased")
+    assert QUOTA[1] in here.told[-1].message
+    assert not here.requests
+    assert not here.templates
+    here.denies.clear()
+    for _ in range(10):
+        here.tick()
+    assert here.running("a") == 3
+
+
+def test_what_no_try_can_mend_is_refused_with_the_words() -> None:
+    here = asking(CreateRequest, PARAMETER)
+    here.tick()
+    assert PARAMETER[1] in notes(here)[REFUSED]
+    assert PARAMETER[1] in here.status("a")
+    assert here.told[-1].reason == "GangRefused"
+    assert not here.requests
+    assert not here.templates
+    here.denies.clear()
+    here.tick()
+    assert not here.requests, "until a person acts"
+
+
+def test_the_pieces_that_came_before_go_with_the_one_that_is_denied() -> None:
+    here = asking(CreateRequest, QUOTA)
+    here.denies.clear()
+    here.tick()
+    assert len(here.requests) == 2
+    here.requests.popitem()
+    here.denies = {CreateRequest: QUOTA}
+    here.settle()
+    assert not here.requests
+    assert notes(here)[TRIES] == "1"
+
+
+def test_of_a_batch_that_tries_again_nothing_is_written() -> None:
+    here = asking(CreateRequest, QUOTA)
+    here.kuberay()
+    denied = _denied(here)
+    assert after_denial(here.scene("a"), denied).actions
+    here.settle()
+    assert not after_denial(here.scene("a"), denied).actions, "the next attempt was not denied anything"
+
+
+def test_of_a_batch_that_has_begun_to_pass_nothing_is_taken() -> None:
+    here = asking(CreateRequest, QUOTA)
+    here.denies.clear()
+    here.kuberay()
+    denied = _denied(here)
+    lifts: list[Lift] = []
+    while not lifts:
+        here.now += timedelta(minutes=1)
+        here.cloud()
+        lifts = [action for action in here.decided("a").actions if isinstance(action, Lift)]
+        if not lifts:
+            here.settle()
+    here.carry_out("a", lifts[0])
+    assert not after_denial(here.scene("a"), denied).actions
+
+
+def _denied(here: World) -> Denied:
+    """Of the attempt that it is in."""
+    (mine,) = here.scene("a").situations
+    return Denied("PodTemplate", attempt=mine.batch.attempt, reason="Invalid", message="no")
