@@ -223,7 +223,7 @@ def test_nodes_that_never_become_ready_release_the_gang_and_no_pod_starts() -> N
     assert not world.started
 
 
-def ready(world: World, *, since: timedelta) -> None:
+def ready_after(world: World, since: timedelta) -> None:
     """Provisioned for so long when somebody looks at last; Kueue does not admit it."""
     world.submit("a", PLAIN)
     world.kueue()
@@ -239,7 +239,7 @@ def ready(world: World, *, since: timedelta) -> None:
 def test_a_gang_that_stands_when_its_time_is_over_may_start_before_it_is_taken_back() -> None:
     """As after an outage of ours: Kueue gets the time to act on our word."""
     world = World()
-    ready(world, since=20 * MINUTE)
+    ready_after(world, 20 * MINUTE)
     assert world.requests
     world.kueue()
     assert "a" in world.started
@@ -251,7 +251,7 @@ def test_a_ready_gang_that_other_checks_hold_up_has_its_booking_and_a_margin_at_
 ) -> None:
     """Not what is left of provisionTimeout: that was for its nodes, and they stand."""
     world = World(policy=dataclasses.replace(POLICY, provision_timeout=since + MINUTE / 2))
-    ready(world, since=since)
+    ready_after(world, since)
     held = world.workloads["a"]
     entry = held.entry(CHECK)
     assert entry is not None
