@@ -84,10 +84,11 @@ preview: $(STAMP) ## What a change means: make preview STACK=local BASE=origin/m
 	    $(if $(HTML),--html "$(HTML)") --markdown -
 
 .PHONY: bench
-bench: $(STAMP) ## Kueue's own check and ours, measured side by side: make bench [CASES="burst:1000x3" ROUNDS=5 MINUTES=20 ADD=1 ALL=1 JSON=1]
+bench: $(STAMP) ## Kueue's own check and ours, measured side by side: make bench [CASES="burst:1000x3" ROUNDS=5 MINUTES=20 ADD=1 ALL=1 CONTENDERS="builtin muster" JSON=1]
 	@$(PY) -m bench.gangs $(if $(CASES),--cases $(CASES)) $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(JSON),--json) \
 	  $(if $(MINUTES),--minutes $(MINUTES)) $(if $(ADD),--add) \
-	  $(if $(ALL),--contenders builtin muster builtin-tuned muster-tuned --standing 50000 --webhooks)
+	  $(if $(ALL),--contenders builtin muster builtin-tuned muster-tuned --standing 50000 --webhooks) \
+	  $(if $(CONTENDERS),--contenders $(CONTENDERS))
 
 .PHONY: stack
 stack: $(STAMP) ## Write a stack file: make stack NAME=gke-dev PROVIDER=gke
