@@ -18,10 +18,11 @@ AGENTS: Final = (KUEUE, OURS)
 
 @dataclass(frozen=True, slots=True)
 class Latency:
-    """Seconds."""
+    """Seconds, and of how many samples."""
 
     p50: float
     p99: float
+    count: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +46,22 @@ def throughput(gangs: Mapping[Gang, Timeline]) -> float:
 
 
 def latency(gangs: Mapping[Gang, Timeline], begin: Moment, end: Moment) -> Latency | None:
-    """Between a gang's first `begin` and its first `end`, over those that came so far."""
-    taken = [each for gang in gangs.values() if (each := gang.between(begin, end)) is not None]
-    return Latency(percentile(taken, 50), percentile(taken, 99)) if taken else None
+    """From `begin` to `end`, a sample for each reservation in which both came. A gang that is preempted and
+    comes back gives several; a reservation that is lost before `end` gives none.
+    """
+    return _latency([seconds for gang in gangs.values() for seconds in gang.within(begin, end)])
+
+
+def to_admission(gangs: Mapping[Gang, Timeline]) -> Latency | None:
+    """From creation to the first admission, a sample for each gang that came so far, whatever it lost on the
+    way.
+    """
+    spans = (gang.between(Moment.CREATED, Moment.ADMITTED) for gang in gangs.values())
+    return _latency([seconds for seconds in spans if seconds is not None])
+
+
+def _latency(taken: Sequence[float]) -> Latency | None:
+    return Latency(percentile(taken, 50), percentile(taken, 99), len(taken)) if taken else None
 
 
 def percentile(values: Iterable[float], percent: int) -> float:

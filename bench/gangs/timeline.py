@@ -4,7 +4,7 @@ Decides which write means what, for Kueue's own check and for ours alike. The ti
 at which the API server answered the write that made it true.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
@@ -24,6 +24,7 @@ class Moment(StrEnum):
     LOST = "lost"
     REQUESTED = "requested"
     PROVISIONED = "provisioned"
+    FAILED = "failed"
     READY = "ready"
     ADMITTED = "admitted"
     FINISHED = "finished"
@@ -35,14 +36,24 @@ _CONDITIONS: Final = {
     ("Admitted", "True"): Moment.ADMITTED,
     ("Finished", "True"): Moment.FINISHED,
 }
-_OPPOSITE: Final = {Moment.RESERVED: Moment.LOST, Moment.LOST: Moment.RESERVED}
+_ANSWERS: Final = {
+    ("Provisioned", "True"): Moment.PROVISIONED,
+    ("Failed", "True"): Moment.FAILED,
+}
+_OF_REQUESTS: Final = (Moment.REQUESTED, *_ANSWERS.values())
+_QUOTA: Final = (Moment.RESERVED, Moment.LOST)
+_ENDS: Final = (Moment.LOST, Moment.FINISHED)
+_ONCE: Final = (Moment.CREATED, Moment.FINISHED)
+_At = tuple[datetime, Moment]
 
 
 @dataclass(slots=True)
 class Timeline:
-    """One gang's moments in order; each only when it became true, not when it was repeated."""
+    """One gang's moments in order; each only when it became true, not when it was repeated. A loss of the
+    quota undoes what came with it: a gang that has it again can ask and become ready anew.
+    """
 
-    moments: list[tuple[datetime, Moment]] = field(default_factory=list)
+    moments: list[_At] = field(default_factory=list)
 
     def first(self, moment: Moment) -> datetime | None:
         return next((at for at, each in self.moments if each is moment), None)
@@ -52,24 +63,49 @@ class Timeline:
         start, stop = self.first(begin), self.first(end)
         return None if start is None or stop is None else (stop - start).total_seconds()
 
+    def within(self, begin: Moment, end: Moment) -> Iterator[float]:
+        """Seconds from `begin` to `end`, one for each reservation in which both came, in this order. What
+        was begun in one reservation never ends in another.
+        """
+        for reservation in self._reservations():
+            start = next((at for at, each in reservation if each is begin), None)
+            stop = next((at for at, each in reservation if each is end and start and at >= start), None)
+            if start is not None and stop is not None:
+                yield (stop - start).total_seconds()
+
     def holding(self, until: datetime) -> Iterator[tuple[datetime, datetime]]:
         """The spans in which it held quota: from each reservation to its loss, the end, or `until`."""
-        since: datetime | None = None
-        for at, moment in self.moments:
-            if moment is Moment.RESERVED:
-                since = at
-            elif moment in (Moment.LOST, Moment.FINISHED) and since is not None:
-                yield since, at
-                since = None
-        if since is not None:
-            yield since, until
+        for reservation in self._reservations():
+            begin, _ = reservation[0]
+            end, last = reservation[-1]
+            yield begin, end if last in _ENDS else until
 
     def note(self, at: datetime, moment: Moment) -> None:
-        undone = _OPPOSITE.get(moment)
-        known = [each for _, each in self.moments if each in (moment, undone)]
-        is_new = known[-1:] != [moment] and not (moment is Moment.LOST and not known)
+        if moment in _QUOTA:
+            known = [each for _, each in self.moments if each in _QUOTA]
+            is_new = known[-1:] != [moment] and (moment is Moment.RESERVED or bool(known))
+        else:
+            since = self.moments if moment in _ONCE else self._since_quota()
+            is_new = all(each is not moment for _, each in since)
         if is_new:
             self.moments.append((at, moment))
+
+    def _since_quota(self) -> Sequence[_At]:
+        """What came after the quota was won or lost last."""
+        places = (place for place, (_, each) in enumerate(self.moments) if each in _QUOTA)
+        return self.moments[max(places, default=0) :]
+
+    def _reservations(self) -> Iterator[Sequence[_At]]:
+        """The moments of each, from RESERVED to its loss or its end, or to the last that is known."""
+        since: int | None = None
+        for place, (_, moment) in enumerate(self.moments):
+            if moment is Moment.RESERVED:
+                since = place
+            elif moment in _ENDS and since is not None:
+                yield self.moments[since : place + 1]
+                since = None
+        if since is not None:
+            yield self.moments[since:]
 
 
 def timelines(calls: Iterable[Call]) -> dict[Gang, Timeline]:
@@ -80,17 +116,26 @@ def timelines(calls: Iterable[Call]) -> dict[Gang, Timeline]:
         if call.is_done and call.is_write:
             told += ((call.at, place, moment) for place, moment in _moments(call, askers))
     found: dict[Gang, Timeline] = {}
+    asked: dict[Gang, set[_Place]] = {}
+    stale: set[_Place] = set()
     for at, place, moment in sorted(told, key=lambda each: each[0]):
-        gang = askers.get(place) if moment is Moment.PROVISIONED else place
+        gang = askers.get(place) if moment in _OF_REQUESTS else place
+        if gang is None or (place in stale and moment in _ANSWERS.values()):
+            continue  # An answer to what was asked under an earlier reservation says nothing about this one.
         if moment is Moment.CREATED:
-            found.setdefault(place, Timeline())
+            found.setdefault(gang, Timeline())
+        elif moment is Moment.LOST:
+            stale |= asked.pop(gang, set())
+        elif moment is Moment.REQUESTED:
+            asked.setdefault(gang, set()).add(place)
+            stale.discard(place)
         if gang in found:
             found[gang].note(at, moment)
     return found
 
 
 def _moments(call: Call, askers: dict[_Place, Gang]) -> Iterator[tuple[_Place, Moment]]:
-    """Of the Workload, but for PROVISIONED: of the request, whose asker may be logged after it."""
+    """Of the Workload, but for what concerns a request: that, whose asker may be logged after the answer."""
     place = (call.namespace, call.name)
     match call.resource, call.verb:
         case "workloads", "create":
@@ -100,25 +145,23 @@ def _moments(call: Call, askers: dict[_Place, Gang]) -> Iterator[tuple[_Place, M
         case "provisioningrequests", "create":
             if name := asker(call.body.get("metadata") or {}):
                 askers[place] = call.namespace, name
-                yield askers[place], Moment.REQUESTED
+                yield place, Moment.REQUESTED
         case "provisioningrequests/status", _:
-            if _is_provisioned(call.body.get("status") or {}):
-                yield place, Moment.PROVISIONED
+            yield from ((place, moment) for moment in _meant(call.body.get("status") or {}, _ANSWERS))
 
 
 def _of_status(status: Mapping[str, Any]) -> Iterator[Moment]:
     checks = status.get("admissionChecks") or ()
     if checks and all(each.get("state") == "Ready" for each in checks):
         yield Moment.READY
+    yield from _meant(status, _CONDITIONS)
+
+
+def _meant(status: Mapping[str, Any], by: Mapping[tuple[str, str], Moment]) -> Iterator[Moment]:
     for each in status.get("conditions") or ():
-        moment = _CONDITIONS.get((each.get("type"), each.get("status")))
+        moment = by.get((each.get("type", ""), each.get("status", "")))
         if moment is not None:
             yield moment
-
-
-def _is_provisioned(status: Mapping[str, Any]) -> bool:
-    conditions = status.get("conditions") or ()
-    return any((each.get("type"), each.get("status")) == ("Provisioned", "True") for each in conditions)
 
 
 def asker(meta: Mapping[str, Any]) -> str | None:

@@ -79,7 +79,7 @@ def run(case: Case, contender: Contender, programs: Programs, *, told: Told) -> 
         throughput=figures.throughput(gangs),
         to_request=figures.latency(gangs, Moment.RESERVED, Moment.REQUESTED),
         to_ready=figures.latency(gangs, Moment.PROVISIONED, Moment.READY),
-        to_admission=figures.latency(gangs, Moment.CREATED, Moment.ADMITTED),
+        to_admission=figures.to_admission(gangs),
         lost_share=_lost(case, gangs),
         agents=agents,
         usage=played.usage,

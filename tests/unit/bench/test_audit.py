@@ -86,8 +86,8 @@ def test_a_gangs_life_is_read_from_the_writes_that_were_accepted_whoever_asked_f
 
 def test_latency_and_throughput_come_from_the_servers_own_times() -> None:
     found = timelines(calls(_life(_OURS)))
-    assert figures.latency(found, Moment.RESERVED, Moment.REQUESTED) == Latency(0.25, 0.25)
-    assert figures.latency(found, Moment.PROVISIONED, Moment.READY) == Latency(0.5, 0.5)
+    assert figures.latency(found, Moment.RESERVED, Moment.REQUESTED) == Latency(0.25, 0.25, 1)
+    assert figures.latency(found, Moment.PROVISIONED, Moment.READY) == Latency(0.5, 0.5, 1)
     assert figures.latency(found, Moment.ADMITTED, Moment.FINISHED) is None
     assert figures.throughput(found) == pytest.approx(1 / 4)
 
@@ -144,6 +144,53 @@ def test_a_reservation_that_was_never_lost_lasts_to_the_end_and_a_repeated_one_i
     timeline = _timeline((1, Moment.LOST), (2, Moment.RESERVED), (3, Moment.RESERVED), (5, Moment.LOST))
     timeline.note(_at(7), Moment.RESERVED)
     assert list(timeline.holding(_at(9))) == [(_at(2), _at(5)), (_at(7), _at(9))]
+
+
+def _preempted(meta: dict[str, Any]) -> list[bytes]:
+    """Its first life, whose nodes come when its quota is lost already, and 200 s later a second one."""
+    first = [
+        _line("create", "workloads", "g", at=0, code=201, body={"metadata": {"name": "g"}}),
+        _line("patch", "workloads/status", "g", at=1, body=_condition("QuotaReserved")),
+        _requested("r-1", meta, at=1.5),
+        _line("patch", "workloads/status", "g", at=2, body=_condition("QuotaReserved", "False")),
+        _line("patch", "provisioningrequests/status", "r-1", at=2.5, body=_condition("Provisioned")),
+    ]
+    second = [
+        _line("patch", "workloads/status", "g", at=200, body=_condition("QuotaReserved")),
+        _line("patch", "provisioningrequests/status", "r-1", at=200.25, body=_condition("Provisioned")),
+        _requested("r-2", meta, at=201),
+        _line("patch", "provisioningrequests/status", "r-2", at=202, body=_condition("Provisioned")),
+        _line("patch", "workloads/status", "g", at=202.25, body=_entry("Ready")),
+        _line("patch", "workloads/status", "g", at=203, body=_condition("Admitted")),
+    ]
+    return first + second
+
+
+@pytest.mark.parametrize("meta", [_OURS, _KUEUES], ids=["ours", "Kueue's"])
+def test_a_latency_lies_within_one_reservation_and_each_reservation_gives_one(meta: dict[str, Any]) -> None:
+    found = timelines(calls(_preempted(meta)))
+    assert list(found[_TEAM, "g"].within(Moment.RESERVED, Moment.REQUESTED)) == [0.5, 1.0]
+    assert list(found[_TEAM, "g"].within(Moment.PROVISIONED, Moment.READY)) == [0.25]
+    assert figures.latency(found, Moment.RESERVED, Moment.REQUESTED) == Latency(0.5, 1.0, 2)
+    assert figures.to_admission(found) == Latency(203, 203, 1)
+
+
+def test_what_a_lost_reservation_began_does_not_end_in_the_next_one() -> None:
+    timeline = _timeline(
+        (0, Moment.CREATED),
+        (1, Moment.RESERVED),
+        (5, Moment.LOST),
+        (200, Moment.RESERVED),
+        (201, Moment.REQUESTED),
+    )
+    assert list(timeline.within(Moment.RESERVED, Moment.REQUESTED)) == [1]
+    assert list(timeline.within(Moment.REQUESTED, Moment.PROVISIONED)) == []
+
+
+def test_a_name_that_is_asked_for_again_is_answered_again() -> None:
+    again = [line.replace(b"r-2", b"r-1") for line in _preempted(_KUEUES)]
+    found = timelines(calls(again))
+    assert list(found[_TEAM, "g"].within(Moment.PROVISIONED, Moment.READY)) == [0.25]
 
 
 def test_percentiles_are_values_that_were_measured() -> None:
