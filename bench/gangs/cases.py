@@ -11,6 +11,9 @@ from model import names
 # Kueue's own performance shape (see shapes.kueues_own).
 _KUEUES: Final = Shape(cohorts=5, queues=6, quota=20, borrow=100, preempts=True)
 _SLOTS: Final = 4
+_RUNS: Final = 5.0
+# Runnable gangs come for three quarters of what the quota lets through: whoever lets it through keeps up.
+_EVERY: Final = _RUNS / _SLOTS / 0.75
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,12 +77,29 @@ def kueues_own(each: int) -> Case:
 
 
 def scarcity(runnable: int) -> Case:
-    """Quota for four gangs; four come first that the cloud has no stock for, then some that could run."""
+    """Quota for four gangs; four come first that the cloud has no stock for, then all at once some that could
+    run. It is over before a check that frees the quota tries again: see `stockout` for that.
+    """
     shape = Shape(queues=1, quota=_SLOTS)
     return Case(
         name=f"scarcity-{runnable}",
         shape=shape,
-        gangs=lambda: shapes.scarce(shape, out=_SLOTS, runnable=runnable, runs=5.0),
+        gangs=lambda: shapes.scarce(shape, out=_SLOTS, runnable=runnable, runs=_RUNS),
         slots=_SLOTS,
-        most=300.0 + 5.0 * runnable,
+        most=300.0 + _RUNS * runnable,
+    )
+
+
+def stockout(runnable: int) -> Case:
+    """The same four in the same quota, and then one that could run every 1.7 s: with 180 of them for five
+    minutes, in which the four try again twice or more, whoever asks for them. (Both pauses begin with a
+    minute and double.)
+    """
+    shape = Shape(queues=1, quota=_SLOTS)
+    return Case(
+        name=f"stockout-{runnable}",
+        shape=shape,
+        gangs=lambda: shapes.scarce(shape, out=_SLOTS, runnable=runnable, runs=_RUNS, every=_EVERY),
+        slots=_SLOTS,
+        most=300.0 + 5 * _EVERY * runnable,
     )

@@ -90,21 +90,42 @@ def lost_share(gangs: Mapping[Gang, Timeline], *, stocked_out: Iterable[Gang], s
     """The share of quota-time that runnable gangs lose to stocked-out ones, from 0 to 1.
 
     Of the time from the first runnable gang's creation to the last one's end, with `slots` gangs' worth of
-    quota: what stocked-out gangs held while a runnable one waited for quota.
+    quota: what stocked-out gangs held while at least one runnable gang waited for quota.
     """
     out = set(stocked_out)
     runnable = [each for gang, each in gangs.items() if gang not in out]
     begin = min(at for each in runnable if (at := each.first(Moment.CREATED)))
     end = max(at for each in runnable for at, _ in each.moments)
-    last = max((at for each in runnable if (at := each.first(Moment.RESERVED))), default=end)
-    if any(each.first(Moment.RESERVED) is None for each in runnable):
-        last = end
-    held = sum(_overlap(span, (begin, last)) for gang in out for span in gangs[gang].holding(end))
+    waits = _joined(
+        (at, each.first(Moment.RESERVED) or end) for each in runnable if (at := each.first(Moment.CREATED))
+    )
+    held = [span for gang in out for span in gangs[gang].holding(end)]
+    lost = sum(_overlap(span, wait) for span in held for wait in waits)
     whole = slots * (end - begin).total_seconds()
-    return held / whole if whole else 0.0
+    return lost / whole if whole else 0.0
 
 
-def _overlap(one: tuple[datetime, datetime], other: tuple[datetime, datetime]) -> float:
+def retries(gangs: Mapping[Gang, Timeline]) -> int:
+    """Requests that failed, but for each gang's first."""
+    failed = (sum(each is Moment.FAILED for _, each in gang.moments) for gang in gangs.values())
+    return sum(max(0, count - 1) for count in failed)
+
+
+_Span = tuple[datetime, datetime]
+
+
+def _joined(spans: Iterable[_Span]) -> list[_Span]:
+    """The same time, each moment of it once."""
+    found: list[_Span] = []
+    for begin, end in sorted(spans):
+        if found and begin <= found[-1][1]:
+            found[-1] = found[-1][0], max(found[-1][1], end)
+        else:
+            found.append((begin, end))
+    return found
+
+
+def _overlap(one: _Span, other: _Span) -> float:
     return max(0.0, (min(one[1], other[1]) - max(one[0], other[0])).total_seconds())
 
 

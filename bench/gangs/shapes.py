@@ -120,12 +120,12 @@ def kueues_own(shape: Shape, each: int) -> Iterator[Gang]:
 OUT: Final = "out-of-stock"
 
 
-def scarce(shape: Shape, *, out: int, runnable: int, runs: float) -> Iterator[Gang]:
-    """First those that the cloud has nothing for, then those that could run. (Kueue orders by times of
-    creation, which are whole seconds.)
+def scarce(shape: Shape, *, out: int, runnable: int, runs: float, every: float = 0.0) -> Iterator[Gang]:
+    """First those that the cloud has nothing for, then those that could run, one `every` so many seconds.
+    (Kueue orders by times of creation, which are whole seconds.)
     """
     (team,) = shape.teams
     for number in range(out):
         yield Gang(namespace=team, name=f"{OUT}-{number:04d}", counts=False)
     for number in range(runnable):
-        yield Gang(namespace=team, name=f"runnable-{number:04d}", runs=runs, after=2.0)
+        yield Gang(namespace=team, name=f"runnable-{number:04d}", runs=runs, after=2.0 + number * every)

@@ -140,6 +140,31 @@ def test_quota_is_lost_to_a_stocked_out_gang_only_while_a_runnable_one_waits() -
     assert figures.lost_share(gangs, stocked_out=[(_TEAM, "out")], slots=2) == pytest.approx(5 / 50)
 
 
+def test_quota_that_nobody_waits_for_is_not_lost() -> None:
+    gangs = {
+        (_TEAM, "out"): _timeline((0, Moment.CREATED), (0, Moment.RESERVED)),
+        (_TEAM, "first"): _timeline((1, Moment.CREATED), (2, Moment.RESERVED), (6, Moment.FINISHED)),
+        (_TEAM, "second"): _timeline((4, Moment.CREATED), (7, Moment.RESERVED), (11, Moment.FINISHED)),
+        (_TEAM, "third"): _timeline((5, Moment.CREATED), (6, Moment.RESERVED), (11, Moment.FINISHED)),
+    }
+    # From 1 to 2 and from 4 to 7 somebody waits, and where two do it is the same second.
+    assert figures.lost_share(gangs, stocked_out=[(_TEAM, "out")], slots=2) == pytest.approx(4 / 20)
+
+
+def test_a_retry_is_a_request_that_failed_after_another_one_of_the_gang_had() -> None:
+    lines = [_line("create", "workloads", each, code=201, body={"metadata": {"name": each}}) for each in "gh"]
+    for second, (name, owner) in enumerate([("r-1", "g"), ("r-2", "g"), ("r-3", "g"), ("s-1", "h")]):
+        at, meta = 10.0 * second, {"annotations": {"muster.dev/workload": owner}}
+        lines += [
+            _line("patch", "workloads/status", owner, at=at + 1, body=_condition("QuotaReserved")),
+            _requested(name, meta, at=at + 2),
+            _line("patch", "provisioningrequests/status", name, at=at + 3, body=_condition("Failed")),
+            _line("patch", "provisioningrequests/status", name, at=at + 4, body=_condition("Failed")),
+            _line("patch", "workloads/status", owner, at=at + 5, body=_condition("QuotaReserved", "False")),
+        ]
+    assert figures.retries(timelines(calls(lines))) == 2
+
+
 def test_a_reservation_that_was_never_lost_lasts_to_the_end_and_a_repeated_one_is_one() -> None:
     timeline = _timeline((1, Moment.LOST), (2, Moment.RESERVED), (3, Moment.RESERVED), (5, Moment.LOST))
     timeline.note(_at(7), Moment.RESERVED)
