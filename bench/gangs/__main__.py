@@ -9,6 +9,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -30,6 +31,7 @@ _MAKERS: Final[dict[str, Callable[[int], Case]]] = {
     "cohorts": cases.kueues_own,
     "shared": cases.shared,
     "scarcity": cases.scarcity,
+    "stockout": cases.stockout,
 }
 _DEFAULT: Final = ("burst:100", "steady:40", "scarcity:8")
 _SHIPPED: Final = [each for each in contenders.ALL if not each.is_tuned]
@@ -79,12 +81,14 @@ def _run(arguments: argparse.Namespace, found: Results) -> None:
     if programs is None:
         raise StageError("the programs are not built; build them with `make build`")
     allowance, file = Allowance(arguments.minutes), arguments.out / "results.json"
+    begun = f"{datetime.now(UTC):%Y-%m-%d %H:%M}"
     for turn in plan.turns(arguments.cases, arguments.contenders, rounds=arguments.rounds):
         if allowance.left <= 0:
             print(f"{turn}: left out, the time is over", file=sys.stderr)
             continue
         is_first = turn.number == 1 and not arguments.more
-        _say(str(turn), _try(found, turn, programs, allowance, replaces=is_first))
+        named = f"{begun} #{turn.number}"
+        _say(str(turn), _try(found, turn, programs, allowance, named=named, replaces=is_first))
         print(file=sys.stderr)
         found.save(file)
     for name, measure in _alone(arguments, programs).items():
@@ -94,15 +98,19 @@ def _run(arguments: argparse.Namespace, found: Results) -> None:
         found.save(file)
 
 
-def _try(found: Results, turn: Turn, programs: Programs, allowance: Allowance, *, replaces: bool) -> str:
-    """One trial into the results. One that does not come about costs itself alone."""
+def _try(
+    found: Results, turn: Turn, programs: Programs, allowance: Allowance, *, named: str, replaces: bool
+) -> str:
+    """One trial into the results, as one of the round of this name. One that does not come about costs itself
+    alone.
+    """
     begun = time.monotonic()
     try:
         done = trial.run(allowance.cut(turn.case), turn.contender, programs, told=_teller(str(turn)))
     except (StageError, PlaneError) as error:
         found.failed.append(f"{turn}: {str(error).splitlines()[0]}")
         return f"failed: {error}"
-    found.take(done, replaces=replaces)
+    found.take(replace(done, round=named), replaces=replaces)
     taken = (
         f"{done.admitted} of {done.gangs} in {done.seconds:.0f} s, {time.monotonic() - begun:.0f} s in all"
     )

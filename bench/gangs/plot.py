@@ -42,7 +42,11 @@ def draw(results: Results, path: Path) -> None:
             axes[row][0].set_ylabel(case, fontsize=9, fontweight="bold")
         names = list(dict.fromkeys(name for case in cases for name in results.contenders(case)))
         bars = [mpl.patches.Patch(color=_COLOURS.get(name, "#555555")) for name in names]
-        figure.legend(bars, [LABELS.get(name, name) for name in names], loc="outside upper center", ncols=4)
+        labels = [LABELS.get(name, name) for name in names]
+        if any(trial.is_cut_short for trial in results.trials):
+            bars.append(mpl.patches.Patch(facecolor="#888888", edgecolor="white", hatch="//"))
+            labels.append("cut short")
+        figure.legend(bars, labels, loc="outside upper center", ncols=5)
         figure.savefig(path, metadata={"Date": None})
 
 
@@ -52,7 +56,8 @@ def _panel(axes: Axes, results: Results, case: str, column: Column) -> None:
     axes.spines[["top", "right"]].set_visible(False)
     unit = f" ({column.unit})" if column.unit else ""
     axes.set_title(
-        f"{column.title}{unit}\n{'more' if column.is_more_better else 'less'} is better", fontsize=7
+        f"{column.named(results.of(case))}{unit}\n{'more' if column.is_more_better else 'less'} is better",
+        fontsize=7,
     )
     for place, (name, each) in enumerate(found.items()):
         if each is None:
@@ -64,6 +69,8 @@ def _panel(axes: Axes, results: Results, case: str, column: Column) -> None:
             color=_COLOURS.get(name, "#555555"),
             yerr=[[low], [high]],
             capsize=2,
+            hatch="//" if any(trial.is_cut_short for trial in results.of(case, name)) else "",
+            edgecolor="white",
             ecolor="#333",
         )
     if not any(found.values()):

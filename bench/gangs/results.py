@@ -44,6 +44,14 @@ class Results:
     def of(self, case: str, contender: str | None = None) -> list[Trial]:
         return [trial for trial in self.trials if trial.case == case and contender in (None, trial.contender)]
 
+    def rounds(self, case: str) -> list[dict[str, Trial]]:
+        """Of each round its trials by contender, as far as it is known which took turns."""
+        found: dict[str, dict[str, Trial]] = {}
+        for trial in self.of(case):
+            if trial.round:
+                found.setdefault(trial.round, {})[trial.contender] = trial
+        return list(found.values())
+
     def take(self, trial: Trial, *, replaces: bool) -> None:
         """`replaces`: what is known of this case and contender is from an earlier run, and goes."""
         if replaces:

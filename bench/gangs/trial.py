@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from bench.gangs import audit, figures
+from bench.gangs import audit, build, figures
 from bench.gangs.cases import Case
 from bench.gangs.cloud import Cloud
 from bench.gangs.contenders import Contender
@@ -50,6 +50,12 @@ class Trial:
     is_cut_short: bool
     when: str = ""
     """Minute in UTC at which it began."""
+    build: str = ""
+    """The commit that was measured (build.here); empty where nobody wrote it down."""
+    round: str = ""
+    """Its run and round: trials of a case that share it took turns, within minutes. Empty where none did."""
+    retries: int | None = None
+    """Requests that failed, but for each gang's first."""
 
 
 @dataclass(slots=True)
@@ -62,7 +68,7 @@ class _Played:
 
 def run(case: Case, contender: Contender, programs: Programs, *, told: Told) -> Trial:
     """Raises what the plane raises. What takes longer than its case allows is cut short, and says so."""
-    load_before, when = os.getloadavg()[0], datetime.now(UTC)
+    load_before, when, measured = os.getloadavg()[0], datetime.now(UTC), build.here()
     with (
         tempfile.TemporaryDirectory(prefix="muster-bench-") as folder,
         full_stage(Path(folder), programs, contender, case.shape) as stage,
@@ -87,6 +93,8 @@ def run(case: Case, contender: Contender, programs: Programs, *, told: Told) -> 
         load_before=load_before,
         is_cut_short=played.is_cut_short,
         when=f"{when:%Y-%m-%d %H:%M}",
+        build=measured,
+        retries=None if case.slots is None else figures.retries(gangs),
     )
 
 

@@ -44,6 +44,66 @@ def test_a_cell_is_the_median_and_the_spread_of_its_trials() -> None:
     assert "| trials | 3 | 1 |" in text
 
 
+def test_a_ratio_is_of_trials_of_one_round_and_of_those_that_came_to_their_end() -> None:
+    found = _results()
+    told = [("a", 4.0, 8.0), ("b", 5.0, 5.0), ("c", 10.0, 30.0), ("", 1.0, 100.0)]
+    for name, theirs, ours in told:
+        found.trials.append(replace(_TRIAL, case="pairs-10", throughput=theirs, round=name))
+        ours_ = replace(_TRIAL, case="pairs-10", contender="muster", throughput=ours, round=name)
+        found.trials.append(replace(ours_, usage={"kueue": Usage(3.0, 1)}))
+    cut = replace(_TRIAL, case="pairs-10", contender="muster", throughput=900.0, round="d", is_cut_short=True)
+    found.trials += [replace(_TRIAL, case="pairs-10", round="d"), cut]
+    text = table.markdown(found).partition("## pairs-10")[2]
+    assert "| admitted, ratio |  | 2.00 (1.00 to 3.00) |" in text
+    assert "| CPU a gang, ratio |  | 2.00 |" in text
+    assert "| rounds in the ratios |  | 3 |" in text
+    assert "ratio |" not in table.markdown(_results())
+
+
+def test_a_tuned_one_is_beside_the_tuned_built_in() -> None:
+    found = _results()
+    names = {"builtin": 1.0, "builtin-tuned": 5.0, "muster-tuned": 10.0}
+    found.trials = [
+        replace(_TRIAL, contender=name, throughput=each, round="a") for name, each in names.items()
+    ]
+    assert "| admitted, ratio |  |  | 2.00 |" in table.markdown(found)
+
+
+def test_what_a_cut_trial_cost_a_gang_is_left_out_and_its_column_says_so() -> None:
+    found = _results()
+    cut = replace(_TRIAL, case="cut-10", is_cut_short=True, admitted=1)
+    found.trials = [cut, replace(cut, is_cut_short=False, admitted=10), replace(cut, contender="muster")]
+    text = table.markdown(found)
+    assert "| | built-in (1 of 2 cut short) | Muster (cut short) |" in text
+    assert "| calls a gang | 10.0 |  |" in text
+    assert "| CPU a gang, ms | 150 |  |" in text
+    assert "| memory, peak, MiB | 100 | 100 |" in text
+
+
+def test_a_percentile_says_of_how_many_and_that_of_a_few_the_99th_is_the_largest() -> None:
+    def told(*counts: int) -> str:
+        found = _results()
+        found.trials = [replace(_TRIAL, to_request=Latency(0.1, 0.2, count)) for count in counts]
+        return table.markdown(found)
+
+    assert "| quota to request, p50 (n = 99), ms | 100 |" in told(99)
+    assert "| quota to request, max (n = 99), ms | 200 |" in told(99)
+    assert "| quota to request, p99 (n = 1,000), ms | 200 |" in told(1000)
+    assert "| quota to request, max (n = 20 to 400), ms | 200 |" in told(400, 20)
+    assert "| quota to request, p99, ms | 200 |" in told(0)
+
+
+def test_the_first_and_the_last_trial_are_dated_and_every_build_is_named() -> None:
+    found = _results()
+    dates = [("2026-11-22 09:44", "1c6c7ce"), ("2026-11-21 23:09", ""), ("2026-11-22 09:51", "1c6c7ce+")]
+    found.trials = [replace(_TRIAL, when=when, build=build) for when, build in dates]
+    text = table.markdown(found)
+    assert "| measured, UTC | 2026-11-21 23:09 to 2026-11-22 09:51 |" in text
+    assert "| build | 1c6c7ce, not recorded, 1c6c7ce+ |" in text
+    found.trials = [each for each in found.trials if each.build]
+    assert "| measured, UTC | 2026-11-22 09:44 to 09:51 |" in table.markdown(found)
+
+
 def test_costs_are_of_the_controllers_alone_and_for_each_gang() -> None:
     text = table.markdown(_results())
     assert "| calls a gang | 10.0 | 10.0 |" in text
