@@ -7,7 +7,7 @@ others, one that has quota and nothing else, and its request is the sign. The ti
 import asyncio
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -18,7 +18,8 @@ from bench.gangs.contenders import Contender
 from bench.gangs.figures import OURS
 from bench.gangs.shapes import Shape
 from bench.gangs.stage import Stage, await_, bare_stage, program
-from bench.gangs.standing import Standing
+from bench.gangs.standing import NEWCOMER, Standing
+from bench.gangs.timeline import asker
 from bench.gangs.usage import QUIET, quiet, resident, usage
 from localplane.bare import ControlPlane, Programs
 from model import names
@@ -71,12 +72,13 @@ def _cold_start(stage: Stage, pid: int, world: Standing) -> dict[str, float]:
     )
     cpu = usage(pid).cpu
     quiet(pid)
-    asked = [each.at for each in _ours(stage, since) if each.resource == "provisioningrequests"]
+    ours = _ours(stage, since)
+    asked = [each.at for each in ours if each.resource == "provisioningrequests"]
     return {
         "cold start until caught up, s": (max(asked) - since).total_seconds(),
         "cold start, CPU s": cpu,
         "seconds until idle": time.monotonic() - begun - QUIET,
-        "writes for Workloads that had not changed": sum(map(_is_needless, _ours(stage, since))),
+        "writes about what had not changed": len(needless(ours)),
         "memory, MiB": resident(pid) / _MIB,
     }
 
@@ -96,10 +98,22 @@ def _ours(stage: Stage, since: datetime) -> list[Call]:
         return [each for each in audit.calls(lines) if each.agent == OURS and each.at >= since]
 
 
-def _is_needless(call: Call) -> bool:
-    """What is written on the newcomers and the policy is theirs; nothing else has changed."""
-    meant = call.name.startswith("zz-newcomer") or call.resource in ("events", "admissionchecks/status")
-    return call.is_write and not meant and call.resource.partition("/")[0] == "workloads"
+def needless(calls: Iterable[Call]) -> list[Call]:
+    """All writes but those on the newcomers, on their requests and templates, and on the check's own state:
+    nothing else has changed.
+    """
+    writes = [each for each in calls if each.is_write]
+    theirs = {each.name for each in writes if each.verb == "create" and _is_for_newcomer(each)}
+    return [each for each in writes if each.name not in theirs and not _is_expected(each)]
+
+
+def _is_for_newcomer(call: Call) -> bool:
+    return (asker(call.body.get("metadata") or {}) or "").startswith(NEWCOMER)
+
+
+def _is_expected(call: Call) -> bool:
+    """An Event is called after whom it is about."""
+    return call.name.startswith(NEWCOMER) or call.resource == "admissionchecks/status"
 
 
 def _count(plane: ControlPlane) -> int:

@@ -1,8 +1,8 @@
 """A cluster full of Workloads, as the API server would have stored it after days: written straight into etcd.
 
-Decides what "live" is: of every ten Workloads three run on a node of their own, with the request and the
-template that our controller made for them, and seven wait for quota. What ours made is made by its own pure
-functions, so that it finds everything as it would have left it.
+Decides what "live" is: of ten Workloads, each of a RayJob with a head and a worker, three run, the worker
+on a node of its own, with the request and the template that our controller made for it, and seven wait for
+quota. What ours made is made by its own pure functions, so that it finds everything as it would have left it.
 """
 
 import json
@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
+from bench.gangs import rayjob
 from bench.gangs.shapes import POOL, Gang, Shape, plain, stack_of
 from controller.admission.machine import decide
 from controller.admission.objects import ResourceFlavor, Workload
@@ -33,6 +34,8 @@ _WORKLOADS: Final = "/registry/kueue.x-k8s.io/workloads"
 _REQUESTS: Final = "/registry/autoscaling.x-k8s.io/provisioningrequests"
 _SPACE: Final = uuid.UUID("7b7c0a52-6e0c-4b6c-8f0a-7a5f5c1f0d11")
 _RUNNING, _OF = 3, 10
+_CPU_POOL: Final = "cpu"
+NEWCOMER: Final = "zz-newcomer"
 
 
 class Standing:
@@ -44,7 +47,7 @@ class Standing:
         self._policy = gang.gang_policy(stack)
         flavors = (msgspec.convert(each, ResourceFlavor) for each in kueue.flavors(stack))
         self._flavors = {flavor.metadata.name: flavor for flavor in flavors}
-        self._flavor = next(pool.flavor for pool in stack.pools if pool.name == POOL)
+        self._flavor_of = {pool.name: pool.flavor for pool in stack.pools}
         self._since = ((now or datetime.now(UTC)) - timedelta(hours=1)).strftime("%Y-%m-%dT%H:%M:%SZ")
 
     @property
@@ -57,7 +60,7 @@ class Standing:
             if _runs(number):
                 yield from self._running(each)
             else:
-                yield _stored(_WORKLOADS, self._workload(each, self._condition("QuotaReserved", "False")))
+                yield self._kept(self._workload(each, self._condition("QuotaReserved", "False")))
 
     def newcomer(self, namespace: str) -> Stored:
         """One that has quota and nothing else yet: whoever looks at it asks for its nodes."""
@@ -69,9 +72,10 @@ class Standing:
             "lastTransitionTime": self._since,
         }
         status = {"admission": self._admission(namespace), "admissionChecks": [entry]}
-        return _stored(
-            _WORKLOADS, self._workload(Gang(namespace=namespace, name="zz-newcomer"), reserved, **status)
-        )
+        return self._kept(self._workload(Gang(namespace=namespace, name=NEWCOMER), reserved, **status))
+
+    def _kept(self, body: dict[str, Any]) -> Stored:
+        return _stored(_WORKLOADS, rayjob.managed(body, since=self._since))
 
     def _running(self, each: Gang) -> Iterator[Stored]:
         """Asked for, answered, Ready and admitted, each step as the one before it left it."""
@@ -90,7 +94,7 @@ class Standing:
         yield _stored("/registry/podtemplates", template)
         yield _stored(_REQUESTS, self._answered(request, lease))
         yield _stored("/registry/minions", _node(lease, self._since))
-        yield _stored(_WORKLOADS, self._admitted(body, request, lease))
+        yield self._kept(self._admitted(body, request, lease))
 
     def _asked(self, situation: Situation, body: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
         actions = decide(situation).actions
@@ -101,7 +105,7 @@ class Standing:
         template = pod_template(
             owner,
             name=template_name(makes.request, 0),
-            template=merged(body["spec"]["podSets"][0]["template"], demand, self._flavors),
+            template=merged(_template(body, demand.pod_set), demand, self._flavors),
             pool=makes.ask.pool,
             labels=makes.labels,
         )
@@ -120,7 +124,7 @@ class Standing:
 
     def _admitted(self, body: dict[str, Any], request: dict[str, Any], lease: str) -> dict[str, Any]:
         claim = {
-            "name": "main",
+            "name": rayjob.WORKERS,
             "annotations": {
                 names.CONSUME_ANNOTATION: request["metadata"]["name"],
                 names.CLASS_ANNOTATION: request["spec"]["provisioningClassName"],
@@ -132,24 +136,30 @@ class Standing:
             **status["admissionChecks"][0],
             "state": "Ready",
             "message": "all 1 nodes are provisioned",
-            "podSetUpdates": [claim],
+            "podSetUpdates": [{"name": rayjob.HEAD}, claim],
         }
         conditions = [*status["conditions"], self._condition("Admitted")]
         return {**body, "status": {**status, "admissionChecks": [entry], "conditions": conditions}}
 
     def _workload(self, each: Gang, *conditions: dict[str, Any], **status: Any) -> dict[str, Any]:
-        body = self._born(each.manifest())
+        body = self._born(rayjob.workload(each))
         return {**body, "status": {**status, "conditions": list(conditions)}}
 
     def _admission(self, namespace: str) -> dict[str, Any]:
-        resources = {"cpu": "1", "memory": "1Gi", names.GPU_RESOURCE: "1"}
-        assigned = {
-            "name": "main",
-            "count": 1,
-            "flavors": dict.fromkeys(resources, self._flavor),
-            "resourceUsage": resources,
+        amounts = {
+            (rayjob.HEAD, _CPU_POOL): rayjob.HEAD_AMOUNTS,
+            (rayjob.WORKERS, POOL): rayjob.WORKER_AMOUNTS,
         }
-        return {"clusterQueue": namespace, "podSetAssignments": [assigned]}
+        assigned = [
+            {
+                "name": name,
+                "count": 1,
+                "flavors": dict.fromkeys(each, self._flavor_of[pool]),
+                "resourceUsage": each,
+            }
+            for (name, pool), each in amounts.items()
+        ]
+        return {"clusterQueue": namespace, "podSetAssignments": assigned}
 
     def _condition(self, kind: str, status: str = "True") -> dict[str, Any]:
         return {
@@ -164,6 +174,13 @@ class Standing:
         meta = body["metadata"]
         own = str(uuid.uuid5(_SPACE, f"{body['kind']}/{meta.get('namespace')}/{meta['name']}"))
         return {**body, "metadata": {**meta, "uid": own, "creationTimestamp": self._since, "generation": 1}}
+
+
+def _template(body: dict[str, Any], pod_set: str) -> dict[str, Any]:
+    templates: dict[str, dict[str, Any]] = {
+        each["name"]: each["template"] for each in body["spec"]["podSets"]
+    }
+    return templates[pod_set]
 
 
 def _runs(number: int) -> bool:

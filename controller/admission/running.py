@@ -51,8 +51,10 @@ def while_running(now_is: Situation) -> Decision:
     wakes += [told_at] if told_at and told_at > now_is.now else []
     # A node that is drained loses its pods without a word to us.
     wakes += [now_is.now + LOOK_AGAIN] if now_is.lacks_pods and now_is.pods else []
+    # Not for a moment that has passed: nobody looks again for a start that was missed so long ago.
     admitted = now_is.workload.status.since("Admitted")
-    wakes += [admitted + policy.node_loss_grace] if now_is.is_unseen and admitted else []
+    look_at = admitted + policy.node_loss_grace if now_is.is_unseen and admitted else now_is.now
+    wakes += [look_at] if look_at > now_is.now else []
     cleaned: tuple[Action, ...] = ()
     if is_claimed(now_is):
         cleaned = unclaim(now_is, history=replace(noted, unclaimed=now_is.labels[ATTEMPT]))

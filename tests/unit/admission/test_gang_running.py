@@ -145,7 +145,10 @@ def test_a_gang_on_shared_nodes_that_nobody_has_seen_is_looked_at_after_the_grac
     assert not unseen.is_overdue
     assert decide(unseen).wake == due
     assert dataclasses.replace(unseen, now=due).is_overdue
-    assert not dataclasses.replace(unseen, now=due + LATEST).is_overdue, "later it is Kueue's to end"
+    missed = dataclasses.replace(unseen, now=due + LATEST)
+    assert not missed.is_overdue, "later it is Kueue's to end"
+    wake = decide(missed).wake
+    assert wake is None or wake > missed.now, "a moment that has passed would come at once, again and again"
 
 
 def leased(seconds: int) -> GangPolicy:
