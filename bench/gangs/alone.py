@@ -31,6 +31,7 @@ _SHAPE: Final = Shape(cohorts=5, queues=6)
 _OURS: Final = Contender(GangMode.MUSTER, is_tuned=False)
 _REQUESTS: Final = f"/apis/{names.PROVISIONING_API_VERSION}/provisioningrequests"
 _POLICY: Final = f"/apis/{names.API_VERSION}/{names.GANG_POLICY_PLURAL}/{names.GANG_POLICY}"
+_FIRST_TOLD: Final = ("admissionchecks/status", f"{names.GANG_POLICY_PLURAL}/status")
 _START_SECONDS: Final = 900.0
 _LOOK_SECONDS: Final = 1.0
 _MIB: Final = 2**20
@@ -99,8 +100,8 @@ def _ours(stage: Stage, since: datetime) -> list[Call]:
 
 
 def needless(calls: Iterable[Call]) -> list[Call]:
-    """All writes but those on the newcomers, on their requests and templates, and on the check's own state:
-    nothing else has changed.
+    """All writes but those on the newcomers, on their requests and templates, and on the state of the check
+    and its policy, which nobody had told yet: nothing else has changed.
     """
     writes = [each for each in calls if each.is_write]
     theirs = {each.name for each in writes if each.verb == "create" and _is_for_newcomer(each)}
@@ -113,7 +114,7 @@ def _is_for_newcomer(call: Call) -> bool:
 
 def _is_expected(call: Call) -> bool:
     """An Event is called after whom it is about."""
-    return call.name.startswith(NEWCOMER) or call.resource == "admissionchecks/status"
+    return call.name.startswith(NEWCOMER) or call.resource in _FIRST_TOLD
 
 
 def _count(plane: ControlPlane) -> int:

@@ -136,7 +136,7 @@ class Standing:
             **status["admissionChecks"][0],
             "state": "Ready",
             "message": "all 1 nodes are provisioned",
-            "podSetUpdates": [{"name": rayjob.HEAD}, claim],
+            "podSetUpdates": [claim],
         }
         conditions = [*status["conditions"], self._condition("Admitted")]
         return {**body, "status": {**status, "admissionChecks": [entry], "conditions": conditions}}
@@ -195,7 +195,7 @@ def _stored(prefix: str, body: dict[str, Any]) -> Stored:
 
 def _node(lease: str, since: str) -> dict[str, Any]:
     labels = {names.POOL_LABEL: POOL, names.GKE_LEASE_LABEL: lease, "kubernetes.io/hostname": lease}
-    amounts = {"cpu": "8", "memory": "32Gi", "pods": "110", names.GPU_RESOURCE: "1"}
+    amounts = {"cpu": "16", "memory": "96Gi", "pods": "110", names.GPU_RESOURCE: "1"}
     ready = {"type": "Ready", "status": "True", "reason": "KubeletReady", "lastTransitionTime": since}
     taint = {"key": names.GPU_TAINT_KEY, "value": names.GPU_TAINT_VALUE, "effect": names.GPU_TAINT_EFFECT}
     own = str(uuid.uuid5(_SPACE, f"Node/{lease}"))

@@ -37,6 +37,7 @@ def test_every_write_counts_but_those_that_the_newcomers_and_the_check_need() ->
         _call("update", "workloads/status", "zz-newcomer"),
         _call("create", "events", "zz-newcomer.0123"),
         _call("patch", "admissionchecks/status", "gang"),
+        _call("patch", "gangpolicies/status", "default"),
         _call("list", "workloads", ""),
     ]
     others = [
@@ -44,7 +45,7 @@ def test_every_write_counts_but_those_that_the_newcomers_and_the_check_need() ->
         _call("delete", "provisioningrequests", "muster-2"),
         _call("patch", "workloads/status", "gang-00001"),
         _call("create", "events", "gang-00001.0123"),
-        _call("patch", "gangpolicies/status", "default"),
+        _call("patch", "podtemplates", "muster-2-0"),
     ]
     assert needless([*needed, *others]) == others
 
