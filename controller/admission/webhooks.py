@@ -23,6 +23,7 @@ from controller.admission.jobs import (
 from controller.admission.limits import never_fits_anywhere
 from controller.kube.resource import Object, T
 from controller.runtime.review import Allow, Deny, Review, Verdict, Webhook
+from model import ray_submission
 from model.gangpolicy import GangPolicy
 from model.queuetree import QueueTree
 
@@ -119,11 +120,8 @@ def _created(review: Review[T]) -> T | None:
 
 def _ray_job(job: RayJob) -> Iterator[str]:
     yield from _name(job, RAY_JOB_NAME)
-    if job.spec.submission_mode == "InteractiveMode":
-        yield (
-            "submissionMode InteractiveMode cannot be suspended, so it can neither queue nor be preempted; "
-            "use HTTPMode or K8sJobMode"
-        )
+    if job.spec.submission_mode == ray_submission.INTERACTIVE:
+        yield ray_submission.SAYS
     if not job.spec.shutdown_after_job_finishes:
         yield (
             "shutdownAfterJobFinishes is not set, so its cluster would keep the quota when the job is done; "

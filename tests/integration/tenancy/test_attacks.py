@@ -19,6 +19,7 @@ from tests.integration.tenancy.works import (
     annotated,
     changed,
     cluster_spec,
+    in_a_cluster,
     labelled,
     named,
     owner,
@@ -98,6 +99,7 @@ DEPLOYMENT = {
 NEEDS = ("work needs a queue", "one of: default")
 OTHER = ("is not one of this namespace", "one of: default")
 GPUS = ("GPUs are for work that a queue admitted", "submit a RayJob")
+ENDLESS = ("InteractiveMode cannot be suspended", "use HTTPMode or K8sJobMode")
 RUNS_UP = ("minReplicas <= replicas <= maxReplicas",)
 
 
@@ -266,6 +268,10 @@ ATTACKS = {
         "cluster of its own namespace",
         "ray.io/cluster",
     ),
+    # never to be preempted
+    "RayJob that cannot be suspended": creating(
+        works.ray_job(submissionMode="InteractiveMode", entrypoint=None), *ENDLESS
+    ),
     # hiding from others, and piling up
     "no default requests": Attack(lambda caller: caller.delete(LIMITS), ("platform team",), by_rbac=True),
     "no counts": Attack(lambda caller: caller.delete(QUOTA), ("platform team",), by_rbac=True),
@@ -317,6 +323,20 @@ def test_what_may_not_be_created_may_not_be_changed_into_either(world: World, ki
         assert answer.code == 403, f"{caller.name}: {answer}"
         for word in words:
             assert word in answer.message, answer.message
+
+
+def test_a_ray_job_is_not_changed_into_one_that_cannot_be_suspended(world: World) -> None:
+    body = named(works.ray_job(), "suspendable")
+    elsewhere = named(in_a_cluster("InteractiveMode"), "elsewhere")
+    for each in (body, elsewhere):
+        assert world.member.create(each, dry_run=False).code in (201, 409)
+    own = {"clusterSelector": None, "rayClusterSpec": cluster_spec(), "shutdownAfterJobFinishes": True}
+    for caller in world.tenants:
+        for each, change in ((body, {"submissionMode": "InteractiveMode"}), (elsewhere, own)):
+            answer = caller.patch(each, {"spec": change})
+            assert answer.code == 403, f"{caller.name}: {answer}"
+            for word in ENDLESS:
+                assert word in answer.message, answer.message
 
 
 def test_a_deployment_with_gpus_gets_no_pods(world: World) -> None:

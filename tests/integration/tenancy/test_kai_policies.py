@@ -50,6 +50,10 @@ ATTACKS: dict[str, tuple[Callable[[Caller], Answer], str]] = {
         lambda who: who.create(labelled(CLUSTER, names.KAI_PRIORITY_LABEL, "prod")),
         "dev",
     ),
+    "a job that nothing stops": (
+        lambda who: who.create(queued(ray_job(submissionMode="InteractiveMode"))),
+        "cannot be suspended",
+    ),
     "a GPU pod of his own": (lambda who: who.create(pod()), "submit a RayJob"),
     "a GPU pod that names a queue": (
         lambda who: who.create(labelled(pod(), names.KAI_QUEUE_LABEL, OWN)),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.integration.tenancy import works
-from tests.integration.tenancy.cluster import Object
+from tests.integration.tenancy.cluster import Object, place
 from tests.integration.tenancy.conftest import World
 from tests.integration.tenancy.test_attacks import REQUEST
 from tests.integration.tenancy.works import annotated, labelled, named, owner, pod
@@ -13,9 +13,8 @@ from tests.integration.tenancy.works import annotated, labelled, named, owner, p
 ORDINARY = {
     "RayJob": works.ray_job(),
     "RayJob with a submitter pod": works.ray_job(submissionMode="K8sJobMode"),
-    "RayJob in a cluster that stands": works.ray_job(
-        rayClusterSpec=None, shutdownAfterJobFinishes=None, clusterSelector={"ray.io/cluster": "notebook"}
-    ),
+    "RayJob in a cluster that stands": works.in_a_cluster("HTTPMode"),
+    "RayJob that is submitted by hand to a cluster that stands": works.in_a_cluster("InteractiveMode"),
     "RayJob with a lease time": annotated(
         works.ray_job(), "provreq.kueue.x-k8s.io/maxRunDurationSeconds", "7200"
     ),
@@ -115,6 +114,17 @@ def test_what_was_allowed_once_stays_changeable(world: World) -> None:
     finally:
         back = {"metadata": {"annotations": {"muster.dev/priorities": "dev"}}}
         world.admin.send("PATCH", space, back, "application/merge-patch+json")
+
+
+def test_an_interactive_job_of_before_stays_changeable(world: World) -> None:
+    body = named(works.ray_job(), "interactive")
+    assert world.member.create(body, dry_run=False).is_allowed
+    mode = {"spec": {"submissionMode": "InteractiveMode"}}
+    # Nobody looks at what the system writes.
+    made = world.controllers["kueue"].send("PATCH", place(body), mode, "application/merge-patch+json")
+    assert made.is_allowed, made.message
+    answer = world.member.patch(body, {"spec": {"activeDeadlineSeconds": 60}})
+    assert answer.is_allowed, answer.message
 
 
 def test_other_namespaces_are_left_alone(world: World) -> None:

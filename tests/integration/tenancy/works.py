@@ -54,6 +54,17 @@ def ray_job(**spec: Any) -> Object:
     return _object("ray.io/v1", "RayJob", {k: v for k, v in spec.items() if v is not None}, name="train")
 
 
+def in_a_cluster(mode: str) -> Object:
+    """A RayJob in a cluster that stands."""
+    return ray_job(
+        submissionMode=mode,
+        entrypoint=None if mode == "InteractiveMode" else "python train.py",
+        rayClusterSpec=None,
+        shutdownAfterJobFinishes=None,
+        clusterSelector={"ray.io/cluster": "notebook"},
+    )
+
+
 def ray_cluster(**spec: Any) -> Object:
     return _object("ray.io/v1", "RayCluster", {**cluster_spec(), "suspend": True, **spec}, name="notebook")
 

@@ -99,7 +99,8 @@ def test_two_mistakes_are_named_in_one_answer() -> None:
 
 
 def test_what_exists_may_always_be_changed_and_deleted() -> None:
-    broken = ray_job("x" * 48, submissionMode="InteractiveMode")
+    """What may not be changed either is the policies' (tests/integration/tenancy)."""
+    broken = ray_job("x" * 48, shutdownAfterJobFinishes=False)
     assert ask("rayjob", broken, operation="UPDATE") == Allow()
 
 

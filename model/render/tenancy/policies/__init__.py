@@ -1,7 +1,7 @@
 """The ValidatingAdmissionPolicies: what a tenant may never do, whoever is down and whatever right he was
 given.
 
-work        a queue and a priority of the team's, and no way to admit oneself
+work        a queue and a priority of the team's, no way to admit oneself, and none not to be stopped
 ray         no growing past what the queue counted
 pods        GPUs only for pods of admitted work; in KAI stacks behind our gate
 protected   Workloads, queues, requests, quotas and networks are not a tenant's to write

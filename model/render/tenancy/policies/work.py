@@ -1,4 +1,5 @@
-"""Work comes through the team's queue, at a priority that the team has, and admits nothing by itself.
+"""Work comes through the team's queue, at a priority that the team has, admits nothing by itself and can be
+stopped.
 
 Decides what Ray and batch objects of a team may say about queue, priority and admission when they are
 created, and what may be changed later. What was allowed once stays changeable in everything else, whatever
@@ -8,7 +9,7 @@ the stack says today. What a gang needs to fit is the webhooks'.
 from collections.abc import Sequence
 from typing import Final
 
-from model import names
+from model import names, ray_submission
 from model.names import JOB_PARAMETER_PREFIX
 from model.render.tenancy.policies.policy import Kinds, Policy, Rule
 from model.render.tenancy.policies.who import ADMINISTRATOR, MADE_BY_KUBERAY, SYSTEM, quoted
@@ -38,7 +39,7 @@ def work(stack: Stack) -> Policy:
         kinds=_KINDS,
         unless=UNLESS,
         words=_words(stack),
-        rules=(*_queue(stack), *_priority(stack), *_admission(stack)),
+        rules=(*_queue(stack), *_priority(stack), *_admission(stack), _stopping()),
     )
 
 
@@ -217,6 +218,11 @@ def _starting() -> tuple[Rule, ...]:
             says="'queued work starts when its queue admits it; leave spec.suspend as it is'",
         ),
     )
+
+
+def _stopping() -> Rule:
+    """Whoever could not be preempted would hold his GPUs for as long as he likes."""
+    return Rule(holds=ray_submission.IN_CEL, says=f"'{ray_submission.SAYS}'")
 
 
 def _grouping() -> tuple[Rule, ...]:
