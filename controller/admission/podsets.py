@@ -26,7 +26,11 @@ def gang(
     """The gang that an admitted-quota Workload makes under the policy, less the pods of it that run already.
     Raises ValueError for a bad quantity.
     """
-    return split(demands(workload, policy, flavors, granted=granted), wishes=workload.metadata.annotations)
+    return split(
+        demands(workload, policy, flavors, granted=granted),
+        wishes=workload.metadata.annotations,
+        running=demands(part(workload, granted), policy, flavors) if granted else (),
+    )
 
 
 def part(workload: Workload, counts: Mapping[str, int]) -> Workload:

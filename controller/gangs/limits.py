@@ -4,10 +4,12 @@ Decides it from what the policy says of its pools. Each answer says what, where,
 fix it. Leaves jobs whose pools are not chosen yet to the webhooks.
 """
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from math import ceil
 
+from controller.gangs.demand import Demand
 from controller.gangs.split import Gang
 from model.gangpolicy import FlavorPolicy
 from model.names import GPU_RESOURCE
@@ -15,17 +17,28 @@ from model.pods import Amounts
 
 
 def never_fits(gang: Gang) -> str | None:
-    """Why no amount of waiting helps, or None. PodSets of one pool count together."""
-    needed: dict[str, int] = {}
+    """Why no amount of waiting helps, or None. PodSets of one pool count together, and what runs of them."""
+    asked = [demand for ask in gang.asks for demand in ask.demands]
+    for demand in asked:
+        if too_many_gpus(demand.needs.amounts, demand.flavor):
+            return per_node(demand.pod_set, demand.needs.amounts, [demand.flavor])
+    needed = _needed((*asked, *gang.running))
     for ask in gang.asks:
-        for demand in ask.demands:
-            amounts = demand.needs.amounts
-            if too_many_gpus(amounts, ask.flavor):
-                return per_node(demand.pod_set, amounts, [ask.flavor])
-            needed[ask.pool] = needed.get(ask.pool, 0) + nodes_needed(demand.count, amounts, ask.flavor)
-            if too_many_nodes(needed[ask.pool], ask.flavor):
-                return per_pool("the gang", needed[ask.pool], [ask.flavor])
+        if too_many_nodes(needed[ask.pool], ask.flavor):
+            return per_pool("the gang", needed[ask.pool], [ask.flavor])
     return None
+
+
+def _needed(demands: Sequence[Demand]) -> Mapping[str, int]:
+    """Nodes, by pool. What a PodSet has may share a node with what it lacks."""
+    pods = Counter[tuple[str, str]]()
+    for demand in demands:
+        pods[demand.flavor.name, demand.pod_set] += demand.count
+    each = {(demand.flavor.name, demand.pod_set): demand for demand in demands}
+    needed = Counter[str]()
+    for place, demand in each.items():
+        needed[demand.flavor.name] += nodes_needed(pods[place], demand.needs.amounts, demand.flavor)
+    return needed
 
 
 def nodes_needed(count: int, amounts: Amounts, flavor: FlavorPolicy) -> int:

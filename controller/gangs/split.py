@@ -52,6 +52,8 @@ class Gang:
     """Scarcest first."""
     present: tuple[Demand, ...]
     """PodSets that nothing is asked for and that must fit on nodes which exist."""
+    running: tuple[Demand, ...] = ()
+    """While it grows: the pods of it that have their nodes, for which nothing is asked."""
 
     @property
     def is_split(self) -> bool:
@@ -62,13 +64,14 @@ class Gang:
         return any(ask.shares_nodes for ask in self.asks)
 
 
-def split(found: Iterable[Demand], *, wishes: Mapping[str, str]) -> Gang:
+def split(found: Iterable[Demand], *, wishes: Mapping[str, str], running: Iterable[Demand] = ()) -> Gang:
     """The gang that these demands make. `wishes`: annotations of the job, some of which name parameters."""
     listed = tuple(found)
     asked = sorted((demand for demand in listed if _asks(demand)), key=_order)
     return Gang(
         asks=tuple(_asked(asked, wishes)),
         present=tuple(demand for demand in listed if not _asks(demand) and demand.flavor.verify_nodes),
+        running=tuple(running),
     )
 
 
