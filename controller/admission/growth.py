@@ -3,10 +3,11 @@
 Decides how a growth fails. The slice that grows holds the quota of the whole gang, and the pods that run
 already would stop with it if it were evicted or deactivated (Kueue suspends the cluster). So a growth that
 fails gives its requests back, keeps its quota and stays Pending until it tries again: what runs is not
-touched. It ends when the cluster asks for less, which Kueue writes into the same slice.
+touched. It ends when the cluster asks for less, which Kueue writes into the same slice. One that no try can
+help stays refused until what it asks for or a limit of it is another.
 
     the slice before is finished, and what of it may be scheduled is known
-      -> the pause after its last try is over
+      -> the pause after its last try is over, and it is its turn among all that try again
       -> as every gang (machine.py)
 """
 
@@ -20,9 +21,9 @@ from controller.admission.entry import say
 from controller.admission.situation import Situation
 from controller.gangs.actions import Tell
 from controller.gangs.assembly import everything
-from controller.gangs.identity import ATTEMPT
+from controller.gangs.identity import ATTEMPT, digest
 from controller.gangs.promises import Claim
-from controller.gangs.retry import History, next_try
+from controller.gangs.retry import History, next_try, whole
 from model.gangpolicy import GangPolicy, format_duration
 from model.waiting import clock
 
@@ -68,11 +69,40 @@ def before_asking(now_is: Situation) -> Decision | None:
 def _between_tries(now_is: Situation) -> Decision | None:
     """A growth that has failed and waits; None where there is nothing to wait for."""
     past = now_is.past
+    if past.refused and past.refused_for != _about(now_is):
+        return Decision(actions=(Note(history=_afresh(now_is)),))
     if past.refused:
         return Decision(actions=(*everything(now_is), *say(now_is, _refused(past))))
-    if past.retry_at is None or now_is.now >= past.retry_at:
+    if past.retry_at is None or (now_is.now >= past.retry_at and not now_is.pace):
         return None
-    return Decision(actions=(*everything(now_is), *say(now_is, _waits(past))), wake=past.retry_at)
+    wake = max(past.retry_at, now_is.now + now_is.pace)
+    return Decision(actions=(*everything(now_is), *say(now_is, _waits(past))), wake=wake)
+
+
+def _about(now_is: Situation) -> str:
+    """What a refusal is about: everything that may have led to it, and that a person can change."""
+    policy = now_is.policy or GangPolicy()
+    try:
+        gang = now_is.gang
+    except ValueError:
+        return ""  # There is nothing to compare until it can be read.
+    found: list[object] = [policy.retry.deadline.total_seconds()]
+    found += [(each.pod_set, each.flavor.name, each.count) for each in gang.running]
+    for ask in gang.asks:
+        counts = [(demand.pod_set, demand.count) for demand in ask.demands]
+        flavor = ask.flavor
+        limits = (flavor.max_nodes, flavor.gpus_per_node, flavor.provisioning_class_name)
+        found.append((ask.pool, counts, limits, sorted(ask.parameters.items()), ask.needs_digest))
+    return digest(repr(found))
+
+
+def _afresh(now_is: Situation) -> History:
+    """Without the refusal. The tries go on being counted: requests are named after them."""
+    now = whole(now_is.now)
+    tries = now_is.past.tries + 1
+    return replace(
+        now_is.past, refused="", refused_for="", last_failure="", tries=tries, first_try=now, retry_at=now
+    )
 
 
 def since(now_is: Situation) -> datetime:
@@ -93,8 +123,10 @@ def retreat(now_is: Situation, policy: GangPolicy, failure: str) -> Decision:
 
 
 def refuse(now_is: Situation, reason: str) -> Decision:
-    """No try can help this growth."""
-    history = replace(now_is.past, refused=reason[:1000], retry_at=None)
+    """No try can help this growth as it is."""
+    history = replace(now_is.past, refused=reason[:1000], refused_for=_about(now_is), retry_at=None)
+    if history == now_is.past:
+        return Decision(actions=(*everything(now_is), *say(now_is, _refused(history))))
     return _end(now_is, history, "GrowthRefused", _refused(history))
 
 

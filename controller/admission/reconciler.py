@@ -76,7 +76,7 @@ class GangReconciler:
     async def _look_and_act(self, workload: Workload, check: str) -> Decision:
         situation = self._paced(self._view.situation(workload, check, now=self._clock()))
         decision = decide(situation)
-        if any(isinstance(action, StepIn) for action in decision.actions):
+        if any(isinstance(action, StepIn | CreateRequest) for action in decision.actions):
             self._pace.taken(workload.metadata.uid)
         if decision.waits_for == "nodes":
             only = leases_of(situation) if has_only_leases(situation) else frozenset[str]()

@@ -147,11 +147,22 @@ class Situation(Attempt):
 
     @property
     def wants_back(self) -> bool:
-        """We took it out of the quota, and its pause is over."""
+        """Its pause is over, and it has not begun again: we took it out of the quota, or it is a growth that
+        has not asked yet.
+        """
         retry_at = self.past.retry_at
-        is_out = not self.workload.spec.active and not self.workload.status.holds("QuotaReserved")
-        is_due = retry_at is not None and not self.past.refused and retry_at <= self.now
-        return is_out and is_due and not self.is_over
+        if retry_at is None or self.past.refused or retry_at > self.now or self.is_over:
+            return False
+        if self.workload.spec.active:
+            return self.is_growth and self.is_gathering and not self.attempted
+        return not self.workload.status.holds("QuotaReserved")
+
+    @property
+    def is_resting(self) -> bool:
+        """A growth between two tries, or one that is refused: it asks for nothing."""
+        retry_at = self.past.retry_at
+        waits = retry_at is not None and retry_at > self.now
+        return self.is_growth and (waits or bool(self.past.refused))
 
     @property
     def is_gathering(self) -> bool:
@@ -228,6 +239,8 @@ class Situation(Attempt):
         return found
 
     def place(self) -> Place | None:
+        if self.is_resting:
+            return None  # Nobody waits for it.
         key = self.workload.key
         return self._place(
             uid=self.workload.metadata.uid,

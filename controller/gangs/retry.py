@@ -22,6 +22,7 @@ from model.names import (
     LEASE_ENDS_ANNOTATION,
     NODES_MISSING_ANNOTATION,
     REFUSED_ANNOTATION,
+    REFUSED_FOR_ANNOTATION,
     RETRY_AT_ANNOTATION,
     TRIES_ANNOTATION,
     UNCLAIMED_ANNOTATION,
@@ -47,6 +48,8 @@ class History:
     retry_at: datetime | None = None
     last_failure: str = ""
     refused: str = ""
+    refused_for: str = ""
+    """Of a growth, which nobody has to activate: what the refusal is about. It ends when that changes."""
     avoid: tuple[str, ...] = ()
     """Flavors that were out of stock and that it keeps away from."""
     in_turn: str = ""
@@ -75,6 +78,7 @@ def history(held: Object) -> History:
         retry_at=moment(notes.get(RETRY_AT, "")),
         last_failure=notes.get(LAST_FAILURE, ""),
         refused=notes.get(REFUSED, ""),
+        refused_for=notes.get(REFUSED_FOR_ANNOTATION, ""),
         avoid=tuple(name for name in notes.get(AVOID_ANNOTATION, "").split(",") if name),
         in_turn=notes.get(IN_TURN_ANNOTATION, ""),
         nodes_missing=moment(notes.get(NODES_MISSING_ANNOTATION, "")),
@@ -91,6 +95,7 @@ def annotations(past: History) -> Mapping[str, str | None]:
         RETRY_AT: _write(past.retry_at),
         LAST_FAILURE: past.last_failure or None,
         REFUSED: past.refused or None,
+        REFUSED_FOR_ANNOTATION: past.refused_for or None,
         AVOID_ANNOTATION: ",".join(past.avoid) or None,
         IN_TURN_ANNOTATION: past.in_turn or None,
         NODES_MISSING_ANNOTATION: _write(past.nodes_missing),

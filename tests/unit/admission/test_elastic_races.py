@@ -4,12 +4,14 @@ Kueue finishes, admits and starts slices when the test says so, KubeRay makes po
 the controller looks in between: a growth within seconds of the start is one order among all.
 """
 
+import dataclasses
 from datetime import timedelta
 
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.unit.admission.elastic_world import STEPS, Elastic
+from tests.unit.gangs.paper import flavor_policy
 
 CALM = timedelta(minutes=1)
 Step = tuple[str, int]
@@ -17,7 +19,7 @@ Step = tuple[str, int]
 
 def steps() -> st.SearchStrategy[list[Step]]:
     resize = st.tuples(st.just("resize"), st.integers(0, 4))
-    trouble = st.tuples(st.sampled_from(["fail", "crash"]), st.just(0))
+    trouble = st.tuples(st.sampled_from(["fail", "crash", "limit"]), st.integers(1, 4))
     usual = st.tuples(st.sampled_from(STEPS), st.just(0))
     return st.lists(st.one_of(usual, usual, usual, resize, trouble), max_size=60)
 
@@ -30,11 +32,18 @@ def take(world: Elastic, step: Step) -> None:
             world.scale(number)
         case "fail" if waiting and world.free_pods():  # A gang that does not run yet leaves the quota.
             world.answer(waiting[0], "Failed", "OUT_OF_RESOURCES")
+        case "limit" if world.free_pods():
+            limit(world, number)
         case "crash":
             world.crash_after = world.writes + 1
         case _ if name in STEPS:
             getattr(world, name)()
     world.check()
+
+
+def limit(world: Elastic, most: int) -> None:
+    flavors = (flavor_policy("l4", 10, max_nodes=most),)
+    world.policy = dataclasses.replace(world.policy, flavors=flavors)
 
 
 def in_calm(world: Elastic) -> None:
@@ -47,6 +56,7 @@ def in_calm(world: Elastic) -> None:
 
 AT_ONCE = ["job", "kueue", "settle", "cloud", "cloud", "settle", "admit"]
 """The first slice has just been admitted, and nothing has been started."""
+RUNNING = [(name, 0) for name in (*AT_ONCE, "start", "settle", "kuberay", "ungate", "jobs", "settle")]
 
 
 @settings(deadline=None, max_examples=30)
@@ -60,6 +70,7 @@ AT_ONCE = ["job", "kueue", "settle", "cloud", "cloud", "settle", "admit"]
     + [("resize", 3), ("kuberay", 0), ("ungate", 0), ("job", 0), ("kueue", 0), ("finish", 0)]
 )
 @example([("job", 0), ("kueue", 0), ("resize", 2), ("job", 0), ("kueue", 0), ("settle", 0), ("admit", 0)])
+@example([*RUNNING, ("limit", 2), ("resize", 4), ("job", 0), ("kueue", 0), ("finish", 0), ("settle", 0)])
 @given(steps())
 def test_a_cluster_that_grows_at_any_moment_gets_all_it_wants_and_no_pod_without_a_node(
     taken: list[Step],
@@ -67,6 +78,7 @@ def test_a_cluster_that_grows_at_any_moment_gets_all_it_wants_and_no_pod_without
     world = Elastic(stock={"l4": 20})
     for step in taken:
         take(world, step)
+    limit(world, 8)
     world.scale(max(world.wish, 1))
     for _ in range(400):
         in_calm(world)

@@ -1,0 +1,324 @@
+"""A growth that failed or was refused tries again: when what it asks for or what it met is another, and not
+before its turn among all that try again.
+"""
+
+import asyncio
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import cast
+
+import msgspec
+import pytest
+
+from controller.admission.actions import Action, Note, StepOut
+from controller.admission.executor import Executor
+from controller.admission.machine import decide
+from controller.admission.objects import Workload
+from controller.admission.reconciler import GangReconciler
+from controller.admission.situation import Situation
+from controller.admission.view import View
+from controller.gangs.actions import CreateRequest, Tell
+from controller.gangs.limits import never_fits
+from controller.gangs.pace import Pace
+from controller.gangs.retry import history
+from controller.kube.resource import Key
+from model.gangpolicy import GangPolicy, RetryPolicy
+from model.names import ELASTIC_JOB
+from tests.unit.admission.elastic_world import STEPS, Elastic
+from tests.unit.admission.gang_world import CHECK, POLICY, World, assignment
+from tests.unit.admission.test_gang_growth import Growing, carried_out, growing
+from tests.unit.gangs.paper import START, flavor_policy
+
+replace = msgspec.structs.replace
+SHORT = timedelta(hours=2)
+IMPATIENT = dataclasses.replace(POLICY, retry=RetryPolicy(deadline=SHORT))
+
+
+def policy_of(most: int) -> GangPolicy:
+    """With a pool of so many nodes."""
+    return dataclasses.replace(POLICY, flavors=(flavor_policy("l4", 10, max_nodes=most),))
+
+
+def shrunk(world: World, count: int) -> None:
+    """As Kueue does it: the same slice, in place."""
+    pieces = {"head": ("cpu", 1), "main": ("l4", count)}
+    held = world.workloads["a"]
+    pod_sets = tuple(replace(each, count=pieces[each.name][1]) for each in held.spec.pod_sets)
+    world.workloads["a"] = replace(held, spec=replace(held.spec, pod_sets=pod_sets))
+    world._status("a", admission=assignment(pieces))
+
+
+def calmly(world: Elastic, turns: int = 30) -> None:
+    for _ in range(turns):
+        for step in STEPS:
+            getattr(world, step)()
+            world.check()
+        world.now += timedelta(minutes=1)
+
+
+def refused(world: World) -> str:
+    return next((said for each in world.workloads.values() if (said := history(each).refused)), "")
+
+
+# What is refused
+
+
+def test_a_refused_growth_of_a_running_cluster_is_had_once_it_asks_for_less() -> None:
+    world = Elastic(stock={"l4": 20}, capacity=200, policy=policy_of(8))
+    calmly(world)
+    assert world.free_pods() == 1
+    world.scale(100)
+    calmly(world)
+    assert "the gang needs 100 nodes" in refused(world)
+    assert world.free_pods() == 1
+    world.scale(5)
+    calmly(world)
+    assert world.free_pods() == 5
+    assert not refused(world)
+
+
+def test_a_refused_growth_is_had_once_its_pool_may_be_as_large() -> None:
+    world = Elastic(stock={"l4": 20}, capacity=200, policy=policy_of(8))
+    calmly(world)
+    world.scale(9)
+    calmly(world)
+    assert "the gang needs 9 nodes" in refused(world)
+    assert [each.reason for each in world.told].count("GrowthRefused") == 1
+    world.policy = policy_of(12)
+    calmly(world)
+    assert world.free_pods() == 9
+
+
+def test_a_refused_growth_that_asks_for_what_cannot_be_had_either_is_refused_anew() -> None:
+    world = growing(count=20, has=1)
+    carried_out(world)
+    assert "20 nodes" in refused(world)
+    shrunk(world, 15)
+    carried_out(world)
+    carried_out(world)
+    assert "15 nodes" in refused(world)
+    assert decide(world.situation("a")).is_quiet
+
+
+def given_up(world: World) -> None:
+    world.policy = IMPATIENT
+    while world.now < START + 2 * SHORT:
+        carried_out(world)
+        if refused(world):
+            return
+        for name in world.requests:
+            world.answer(name, "Failed", reason="OutOfStock")
+        world.now += timedelta(minutes=1)
+    raise AssertionError("it never gives up")
+
+
+def test_a_growth_that_gave_up_begins_anew_with_what_is_asked_instead() -> None:
+    world = growing(count=6, has=1)
+    given_up(world)
+    carried_out(world)
+    assert not world.requests
+    before = {name for _, name in world.everything_made}
+    world.now += timedelta(days=1)
+    shrunk(world, 3)
+    carried_out(world)
+    carried_out(world)
+    (again,) = world.requests
+    assert again not in before, "a request that has failed is not waited for again"
+    assert sum(each.count for each in world.requests[again].spec.pod_sets) == 2
+    world.answer(again, "Failed", reason="OutOfStock")
+    carried_out(world)
+    assert not refused(world), "its time runs from when it began anew"
+    assert not [each for each in carried_out(world).actions if isinstance(each, StepOut)]
+
+
+def test_a_growth_that_gave_up_begins_anew_once_it_may_try_for_longer() -> None:
+    world = growing(count=6, has=1)
+    given_up(world)
+    world.policy = POLICY
+    carried_out(world)
+    carried_out(world)
+    assert world.requests
+
+
+def test_a_growth_that_cannot_be_read_is_refused_once() -> None:
+    world = growing(count=3, has=1)
+    held = world.workloads["a"]
+    spec = held.spec.pod_sets[1].template.spec
+    bad = replace(spec.containers[0], resources=replace(spec.containers[0].resources, requests={"cpu": "x"}))
+    broken = replace(held.spec.pod_sets[1].template, spec=replace(spec, containers=(bad,)))
+    pod_sets = (held.spec.pod_sets[0], replace(held.spec.pod_sets[1], template=broken))
+    world.workloads["a"] = replace(held, spec=replace(held.spec, pod_sets=pod_sets))
+    decision = decide(world._plain("a"))
+    assert [each for each in decision.actions if isinstance(each, Tell)]
+    for action in decision.actions:
+        world.carry_out("a", action)
+    assert decide(world._plain("a")).is_quiet
+
+
+# What can never be had
+
+
+@pytest.mark.parametrize(("most", "runs", "wants", "fits"), [(10, 8, 10, True), (10, 8, 11, False)])
+def test_what_runs_counts_when_a_growth_can_never_fit(most: int, runs: int, wants: int, fits: bool) -> None:
+    world = growing(count=wants, has=runs)
+    world.policy = policy_of(most)
+    asked = [each for each in carried_out(world).actions if isinstance(each, CreateRequest)]
+    assert bool(asked) is fits
+    assert bool(refused(world)) is not fits
+
+
+def test_pods_that_run_and_pods_that_come_may_share_a_node() -> None:
+    def of(most: int) -> Situation:
+        two = flavor_policy("l4", 10, max_nodes=most, gpus_per_node=2)
+        world.policy = dataclasses.replace(POLICY, flavors=(two,))
+        return world.situation("a")
+
+    world = growing(count=6, has=3)
+    assert never_fits(of(3).gang) is None
+    assert "needs 3 nodes" in (never_fits(of(2).gang) or "")
+
+
+# Whose turn it is
+
+
+def test_a_growth_that_rests_is_in_nobodys_way() -> None:
+    world = growing(count=6, has=1)
+    pieces = {"head": ("l4", 2), "main": ("h100", 4)}
+    world.submit("a", pieces)
+    meta = replace(world.workloads["a"].metadata, annotations={ELASTIC_JOB: "true"})
+    world.workloads["a"] = replace(world.workloads["a"], metadata=meta)
+    world.kueue()
+    carried_out(world)
+    assert world.situation("a").place() is not None
+    for name in world.requests:
+        world.answer(name, "Failed", reason="OutOfStock")
+    carried_out(world)
+    past = history(world.workloads["a"])
+    assert past.retry_at is not None
+    assert world.situation("a").place() is None
+    world.now = past.retry_at
+    assert world.situation("a").place() is not None
+
+
+GROWTHS = 8
+PER_MINUTE = 6
+STEP = timedelta(seconds=10)
+
+
+@dataclass
+class Caches:
+    """The world as the reconciler reads and writes it."""
+
+    world: World
+
+    @property
+    def workloads(self) -> "Caches":
+        return self
+
+    def get(self, key: Key) -> Workload | None:
+        return self.world.workloads.get(key.name)
+
+    def orphans(self, key: Key, workload: Workload | None) -> list[object]:
+        return []
+
+    def checks_of(self, workload: Workload) -> tuple[str, ...]:
+        return (CHECK,)
+
+    def stands_in_line(self, workload: Workload, check: str, *, now: datetime) -> bool:
+        return False
+
+    def situation(self, workload: Workload, check: str, *, now: datetime) -> Situation:
+        return self.world.situation(workload.metadata.name)
+
+    async def run(
+        self, actions: Sequence[Action], *, workload: Workload, check: str, flavors: object
+    ) -> None:
+        for action in actions:
+            self.world.carry_out(workload.metadata.name, action)
+
+
+def failed_together(per_minute: int) -> World:
+    policy = dataclasses.replace(POLICY, retry=RetryPolicy(per_minute=per_minute, deadline=timedelta(days=1)))
+    world = Growing(stock={"l4": 0}, policy=policy)
+    for number in range(GROWTHS):
+        name = f"gang-{number:02}"
+        world.submit(name, {"head": ("cpu", 1), "main": ("l4", 3)})
+        meta = replace(world.workloads[name].metadata, annotations={ELASTIC_JOB: "true"})
+        world.workloads[name] = replace(world.workloads[name], metadata=meta)
+    world.kueue()
+    world.settle()
+    assert len(world.requests) == GROWTHS, "the first request of each is not bounded"
+    fail(world)
+    return world
+
+
+def fail(world: World) -> None:
+    for name in world.requests:
+        world.answer(name, "Failed", "OUT_OF_RESOURCES")
+    world.settle()
+    assert world.requests == {}
+
+
+def paced(world: World) -> GangReconciler:
+    caches = Caches(world)
+    view, hands = cast(View, caches), cast(Executor, caches)
+    reconciler = GangReconciler(view, hands, wake=lambda _: None, clock=lambda: world.now)
+    reconciler._pace = Pace(lambda: (world.now - START).total_seconds())
+    return reconciler
+
+
+def come_back(world: World, reconciler: GangReconciler) -> list[datetime]:
+    """When each of them asked again."""
+    end = world.now + timedelta(minutes=6)
+    came: list[datetime] = []
+
+    async def all_along() -> None:
+        while world.now < end:
+            before = len(world.requests)
+            for name in world.workloads:
+                await reconciler.reconcile(Key("team-a", name))
+            came.extend([world.now] * (len(world.requests) - before))
+            world.now += STEP
+
+    asyncio.run(all_along())
+    return came
+
+
+def test_growths_that_failed_together_ask_again_at_the_rate_of_the_policy() -> None:
+    world = failed_together(PER_MINUTE)
+    reconciler = paced(world)
+    for _ in range(2):
+        came = come_back(world, reconciler)
+        assert len(came) == GROWTHS, "and all of them do"
+        assert len(world.requests) == GROWTHS, "and go on waiting for what they have asked"
+        for first, moment in enumerate(came):
+            in_time = sum(other < moment + timedelta(minutes=1) for other in came[first:])
+            assert in_time <= PER_MINUTE + 1, f"{in_time} within a minute of {moment}"
+        fail(world)
+
+
+def test_without_a_bound_they_come_when_their_pause_is_over() -> None:
+    world = failed_together(0)
+    came = come_back(world, paced(world))
+    assert len(came) == GROWTHS
+    assert max(came) - min(came) < timedelta(minutes=1)
+
+
+def test_a_growth_that_waits_for_its_turn_says_so_and_writes_nothing() -> None:
+    world = growing(count=3, has=1)
+    carried_out(world)
+    for name in world.requests:
+        world.answer(name, "Failed", reason="OutOfStock")
+    carried_out(world)
+    past = history(world.workloads["a"])
+    assert past.retry_at is not None
+    world.now = past.retry_at
+    behind = dataclasses.replace(world.situation("a"), pace=timedelta(seconds=30))
+    assert behind.wants_back
+    waits = decide(behind)
+    assert waits.is_quiet
+    assert waits.wake == world.now + timedelta(seconds=30)
+    assert not [each for each in carried_out(world).actions if isinstance(each, Note)]
+    assert not world.situation("a").wants_back, "it has asked, and needs no turn any more"
