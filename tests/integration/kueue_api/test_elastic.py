@@ -88,6 +88,27 @@ def test_a_growth_that_is_taken_back_gives_its_request_back(world: World) -> Non
         assert _is_up(world)
 
 
+def test_a_growth_that_was_refused_begins_anew_when_it_asks_for_less(world: World) -> None:
+    with world.kuberay(), world.manager():
+        apply(world.plane, _cluster())
+        first = _asked(world)
+        world.provision(first)
+        wait_for("its worker may be scheduled", lambda: _released(world) == {first["metadata"]["name"]: 1})
+        _scale(world, 4)
+        second = _asked(world, first)
+        world.answer(second, "Failed", reason="InvalidArgument")
+        wait_for("it is refused", lambda: "GrowthRefused" in _events(world))
+        wait_for("its request is given back", lambda: _live(world) == {_uid(first)})
+        wait_for("its pods are there", lambda: len(_uids(world)) == 5)
+        _scale(world, 2, without=_GATED)
+        third = _asked(world, first, second)
+        assert _count(third) == 1
+        world.provision(third)
+        world.wait_until_runs(_NAME)
+        grown = {first["metadata"]["name"]: 1, third["metadata"]["name"]: 1}
+        wait_for("what it asks for now runs", lambda: _released(world) == grown)
+
+
 def test_a_growth_within_seconds_of_the_start_gets_a_node_for_every_pod(world: World) -> None:
     """The first slice is replaced while it is being admitted and started: whatever it came to counts."""
     with world.kuberay(), world.manager():

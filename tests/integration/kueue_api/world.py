@@ -238,12 +238,14 @@ class World:
 
     # The cloud
 
-    def answer(self, request: Object, kind: str, *, details: dict[str, str] | None = None) -> None:
+    def answer(
+        self, request: Object, kind: str, *, reason: str = "Test", details: dict[str, str] | None = None
+    ) -> None:
         """The cloud's word: Accepted, Failed or Provisioned."""
         said = {
             "type": kind,
             "status": "True",
-            "reason": "Test",
+            "reason": reason,
             "message": "said by a test",
             "lastTransitionTime": request["metadata"]["creationTimestamp"],
         }
