@@ -73,6 +73,8 @@ def _between_tries(now_is: Situation) -> Decision | None:
         return Decision(actions=(Note(history=_afresh(now_is)),))
     if past.refused:
         return Decision(actions=(*everything(now_is), *say(now_is, _refused(past))))
+    if (right := now_is.corrected) != past:
+        return Decision(actions=(Note(history=right),))
     if past.retry_at is None or (now_is.now >= past.retry_at and not now_is.pace):
         return None
     wake = max(past.retry_at, now_is.now + now_is.pace)

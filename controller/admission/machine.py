@@ -116,6 +116,8 @@ def _while_inactive(now_is: Situation) -> Decision:
         return Decision(actions=(*released, *_cleared(now_is), *forgotten))
     if now_is.workload.status.holds("QuotaReserved"):
         return Decision(actions=released)  # Kueue is still taking the quota back and will tell.
+    if (right := now_is.corrected) != past:
+        return Decision(actions=(*released, Note(history=right)))
     if now_is.is_leaving or (now_is.wants_back and not now_is.pace):
         return Decision(actions=(*released, *_steered(now_is), StepIn(history=replace(past, retry_at=None))))
     wake = max(past.retry_at, now_is.now + now_is.pace)

@@ -14,7 +14,7 @@ from functools import cached_property
 from controller.gangs.identity import ATTEMPT, NEEDS
 from controller.gangs.line import Place
 from controller.gangs.objects import Node, Placeholder, Pod, PodTemplate, ProvisioningRequest
-from controller.gangs.retry import History
+from controller.gangs.retry import History, corrected
 from controller.gangs.split import Ask, Gang
 from controller.gangs.verify import Wanted
 from model.gangpolicy import GangPolicy
@@ -56,6 +56,11 @@ class Attempt(ABC):
     @abstractmethod
     def past(self) -> History:
         """What the gang's object says of this and earlier attempts."""
+
+    @property
+    def corrected(self) -> History:
+        """The same, where a clock that was wrong has put off the next try."""
+        return corrected(self.past, now=self.now, policy=(self.policy or GangPolicy()).retry)
 
     def request_labels(self, ask: Ask) -> Mapping[str, str]:
         """What the ask's request and templates carry."""

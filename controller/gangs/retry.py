@@ -7,7 +7,7 @@ again, and gangs that failed together still come back apart.
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -65,6 +65,8 @@ class History:
 
 
 _NOTHING: Final = History()
+_WRITTEN: Final = timedelta(seconds=1)
+"""Moments are written in whole seconds."""
 
 
 def history(held: Object) -> History:
@@ -136,6 +138,15 @@ def pause(uid: str, tries: int, policy: RetryPolicy) -> timedelta:
     draw = int.from_bytes(hashlib.sha256(f"{uid}/{tries}".encode()).digest()[:4], "big") / 0xFFFFFFFF
     moved = 1 + (2 * draw - 1) * policy.jitter_percent / 100
     return timedelta(seconds=grown.total_seconds() * moved)
+
+
+def corrected(past: History, *, now: datetime, policy: RetryPolicy) -> History:
+    """The history as it is, or with a next try now where it is further ahead than any pause reaches: a clock
+    that was ahead of ours has written that (or the policy's pauses were longer), and nobody waits for it.
+    """
+    longest = policy.max * (1 + policy.jitter_percent / 100) + _WRITTEN
+    is_ahead = past.retry_at is not None and past.retry_at > now + longest
+    return replace(past, retry_at=whole(now)) if is_ahead else past
 
 
 def whole(at: datetime) -> datetime:

@@ -135,6 +135,8 @@ def _step(mine: Situation) -> Decision:
         return Decision(actions=(*everything(mine), *say(mine, refused(past))))
     if mine.batch.lacks:
         return Decision(actions=(*everything(mine), *say(mine, incomplete(mine.batch.lacks))))
+    if (right := mine.corrected) != past:
+        return Decision(actions=(Note(pod=mine.batch.leader, history=right, status=outside(right)),))
     if past.retry_at and mine.now < past.retry_at:
         return Decision(actions=(*everything(mine), *say(mine, outside(past))), wake=past.retry_at)
     if mine.wants_back and mine.scene.pace:

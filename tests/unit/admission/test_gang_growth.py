@@ -186,6 +186,21 @@ def test_a_growth_that_fails_gives_back_its_own_and_never_leaves_the_quota() -> 
     assert second != first, "a request that has failed is not waited for again"
 
 
+def test_a_growth_does_not_wait_for_a_clock_that_was_ahead_nor_stops_when_it_comes_nearer() -> None:
+    world = growing()
+    carried_out(world)
+    (first,) = world.requests
+    world.answer(first, "Failed", reason="OutOfStock")
+    carried_out(world)
+    world.now -= timedelta(hours=1)
+    while not world.requests:
+        assert not carried_out(world).is_quiet
+    for _ in range(60):
+        world.now += timedelta(minutes=1)
+        carried_out(world)
+        assert world.requests, "what is asked for stays asked for"
+
+
 def test_a_growth_that_can_never_be_had_stays_and_says_what_helps() -> None:
     world = growing(count=3)
     carried_out(world)

@@ -205,6 +205,27 @@ def test_a_moment_ahead_of_our_clock_counts_as_now() -> None:
     assert decide(world.situation("a")).wake == world.now + POLICY.queue_timeout
 
 
+def test_a_next_try_that_a_clock_ahead_of_ours_has_put_off_is_not_waited_for() -> None:
+    world = World(stock={"l4": 0, "h100": 0})
+    world.submit("a", PLAIN)
+    world.kueue()
+    world.settle()
+    (request,) = world.requests
+    world.answer(request, "Failed", "CapacityIsNotFound")
+    world.now += 20 * MINUTE
+    world.settle()
+    world.kueue()
+    pause = POLICY.retry.base * (1 + POLICY.retry.jitter_percent / 100)
+    assert world.now < world.situation("a").past.retry_at <= world.now + pause  # type: ignore[operator]
+    world.now -= 5 * MINUTE
+    world.settle()
+    assert RETRY_AT in world.workloads["a"].metadata.annotations, "no longer than the longest pause"
+    world.now -= 30 * MINUTE
+    world.settle()
+    assert world.workloads["a"].spec.active
+    assert RETRY_AT not in world.workloads["a"].metadata.annotations
+
+
 def test_nodes_that_never_become_ready_release_the_gang_and_no_pod_starts() -> None:
     world = World()
     world.submit("a", PLAIN)

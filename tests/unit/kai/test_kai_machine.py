@@ -257,6 +257,24 @@ def test_a_stock_out_releases_the_gang_and_it_comes_back_later() -> None:
     assert here.running("a") == 2
 
 
+def test_a_next_try_that_a_clock_ahead_of_ours_has_put_off_is_not_waited_for() -> None:
+    here = world(delay=timedelta(hours=3))
+    here.submit("a", {"headgroup": HEAD})
+    here.kuberay()
+    here.settle()
+    (request,) = here.requests
+    here.answer(request, "Failed", "CapacityIsNotFound")
+    here.settle()
+    assert here.requests == {}
+    here.now -= timedelta(hours=1)
+    here.settle()
+    (asked,) = here.requests
+    for _ in range(60):
+        here.now += MINUTE
+        here.settle()
+        assert set(here.requests) == {asked}, "what is asked for stays asked for"
+
+
 def test_what_no_retry_can_mend_is_refused_until_a_person_acts() -> None:
     here = world()
     here.submit("a", {"headgroup": HEAD})
