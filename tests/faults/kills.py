@@ -1,7 +1,8 @@
 """A power cut at a chosen write.
 
-Decides when: at the n-th write of the manager about gangs, before the server has heard of it, or after it has
-written and before the manager knows. Leaves starting the next one to `Manager.kept`.
+Decides when: at the n-th write of the manager about gangs, or the n-th of one kind, before the server has
+heard of it, or after it has written and before the manager knows. Leaves starting the next one to
+`Manager.kept`.
 """
 
 from __future__ import annotations
@@ -14,18 +15,26 @@ from tests.faults.managers import Manager
 
 @dataclass(slots=True)
 class Kill:
-    """The plan: the manager dies at its write `number`, and with `again` at every such multiple."""
+    """The plan: the manager dies at its write `number`, and with `again` at every such multiple. `kind`: only
+    these writes count, as a Call is written ("create podtemplates").
+    """
 
     manager: Manager
     number: int
+    kind: str = ""
     before: bool = False
     again: bool = False
     writes: int = 0
     kills: int = 0
     _due: Call | None = None
 
+    @property
+    def was_last(self) -> bool:
+        """Whether no such write has followed, but for the one that was kept from the server, made again."""
+        return self.writes == self.number + self.before
+
     def judge(self, call: Call) -> Break | None:
-        if not call.writes:
+        if not call.writes or self.kind not in ("", str(call)):
             return None
         self.writes += 1
         if self.writes % self.number or (self.kills and not self.again):
