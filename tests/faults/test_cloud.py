@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import urllib.error
-from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -15,7 +13,7 @@ from tests.faults.stage import Stage
 
 
 def test_silence_ends_at_the_deadline_and_the_gang_tries_again(stage: Stage) -> None:
-    """Accepted and then nothing, for ever: our own clock ends it, or the quota would be held for ever."""
+    """Not a word, for ever: our own clock ends it, or the quota would be held for ever."""
     stage.plane.fault("silent", pool="l4", kind="silence", count=1)
     stage.plane.policy(queueTimeout="3s")
     try:
@@ -26,6 +24,22 @@ def test_silence_ends_at_the_deadline_and_the_gang_tries_again(stage: Stage) -> 
             stage.judge()
     finally:
         stage.plane.policy()
+    assert any("queueTimeout of 3s has passed" in failure for failure in stage.released_for(gang))
+
+
+def test_what_is_accepted_and_never_comes_ends_at_the_deadline_and_the_gang_tries_again(stage: Stage) -> None:
+    """In the cloud's queue for ever, while the other half is promised already."""
+    stage.plane.fault("never", pool="l4", kind="stock-out", mode="wait", count=1)
+    stage.plane.policy(provisionTimeout="4s")
+    try:
+        with stage.manager().kept():
+            gang = stage.submit()
+            stage.runs(gang)
+            stage.end(gang)
+            stage.judge()
+    finally:
+        stage.plane.policy()
+    assert any("provisionTimeout of 4s has passed" in failure for failure in stage.released_for(gang))
 
 
 def test_fewer_nodes_than_promised_are_never_ready_and_everything_is_released(stage: Stage) -> None:
@@ -94,17 +108,45 @@ def test_a_lease_revoked_under_a_running_gang_makes_it_queue_again(stage: Stage)
 
 
 def test_a_request_that_somebody_deletes_is_made_again_while_it_is_needed(stage: Stage) -> None:
-    """In every phase: asked, accepted, provisioned. A gang that runs has no more use for it."""
+    """In every phase: asked, accepted, provisioned. Of the gang's requests the one for h100 is the first."""
     with stage.manager().kept():
+        stage.plane.fault("phase", pool="*", kind="silence")
         gang = stage.submit()
-        runs = partial(gangs.is_admitted, stage.plane, gang)
-        for _ in range(3):
-            stage.eventually("it has asked, or runs", lambda: _names(stage) or runs())
-            for name in _names(stage):
-                _delete(stage, name)
-        stage.eventually("it runs", runs)
+        first = stage.eventually("it has asked", partial(_asked_for, stage, "h100"))
+        assert not gangs.holds(first, "Accepted")
+        again = _made_again(stage, first)
+        # The same fault in other words: between two the cloud would do what it is asked.
+        stage.plane.fault("phase", pool="*", kind="stock-out", mode="wait")
+        accepted = stage.eventually("it is accepted", partial(_asked_for, stage, "h100", "Accepted"))
+        assert _uid_of(accepted) == _uid_of(again)
+        again = _made_again(stage, accepted)
+        stage.plane.fault("phase", pool="l4", kind="stock-out", mode="wait")
+        promised = stage.eventually("it is provisioned", partial(_asked_for, stage, "h100", "Provisioned"))
+        assert _uid_of(promised) == _uid_of(again)
+        again = _made_again(stage, promised)
+        stage.plane.mend()
+        stage.runs(gang)
+        assert _uid_of(again) in _uids(stage)
+        assert not stage.released_for(gang), "nothing has failed"
         stage.end(gang)
         stage.judge()
+
+
+def _asked_for(stage: Stage, pool: str, phase: str = "") -> dict[str, Any] | None:
+    """The request for nodes of the pool, once it is so far."""
+    found = (each for each in _asked(stage) if oracle.shape(each).pool == pool)
+    return next((each for each in found if not phase or gangs.holds(each, phase)), None)
+
+
+def _made_again(stage: Stage, request: dict[str, Any]) -> dict[str, Any]:
+    """Its successor, after somebody has deleted it."""
+    _delete(stage, request["metadata"]["name"])
+
+    def successor() -> dict[str, Any] | None:
+        found = _asked_for(stage, oracle.shape(request).pool)
+        return found if found and _uid_of(found) != _uid_of(request) else None
+
+    return dict(stage.eventually("it is made again", successor))
 
 
 def test_a_gang_that_runs_needs_its_requests_no_more(stage: Stage) -> None:
@@ -135,7 +177,7 @@ def _outlives_another(stage: Stage, gang: str) -> None:
     other = stage.submit()
     stage.runs(other)
     gangs.end(stage.plane, other)
-    uids = {each["metadata"]["uid"] for each in _asked(stage) if oracle.owner(each) != _uid(stage, gang)}
+    uids = {_uid_of(each) for each in _asked(stage) if oracle.owner(each) != _uid(stage, gang)}
     stage.eventually("the other has left nothing", lambda: not uids & _uids(stage))
 
 
@@ -148,17 +190,20 @@ def _asked(stage: Stage) -> list[dict[str, Any]]:
 
 
 def _uids(stage: Stage) -> set[str]:
-    return {each["metadata"]["uid"] for each in _asked(stage)}
+    return {_uid_of(each) for each in _asked(stage)}
 
 
 def _uid(stage: Stage, gang: str) -> str:
     return str((gangs.read(stage.plane, gang) or {"metadata": {}})["metadata"].get("uid"))
 
 
+def _uid_of(request: dict[str, Any]) -> str:
+    return str(request["metadata"]["uid"])
+
+
 def _delete(stage: Stage, name: str) -> None:
-    with suppress(urllib.error.HTTPError):  # the manager may have been faster
-        path = f"{PROVISIONING}/namespaces/{gangs.TEAM}/provisioningrequests/{name}"
-        stage.plane.server.call("DELETE", path)
+    path = f"{PROVISIONING}/namespaces/{gangs.TEAM}/provisioningrequests/{name}"
+    stage.plane.server.call("DELETE", path)
 
 
 def _names(stage: Stage) -> set[str]:
