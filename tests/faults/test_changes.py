@@ -84,7 +84,10 @@ def test_a_gang_preempted_at_any_write_gives_way_and_comes_back_with_new_request
     team = "team-b"
     low, high = f"preempted-at-{number}", f"preempts-at-{number}"
 
+    old: set[str] = set()
+
     def preempted() -> None:
+        old.update(_uids(stage, team))
         gangs.submit(stage.plane, high, team=team, priority="prod")
         stage.eventually("it has to go", lambda: gangs.holds(gangs.read(stage.plane, low, team), "Evicted"))
 
@@ -95,8 +98,10 @@ def test_a_gang_preempted_at_any_write_gives_way_and_comes_back_with_new_request
         stage.eventually("the second comes", lambda: plan.comes(if_not=runs))
         stage.runs(high, team=team)
         stage.eventually("the first has lost its place", lambda: not _reserved(stage, low, team))
+        stage.eventually("and all that it had", lambda: not old & _uids(stage, team))
         stage.end(high, team=team)
         stage.runs(low, team=team)
+        assert not old & _uids(stage, team)
         stage.end(low, team=team)
         stage.judge()
 
@@ -145,6 +150,10 @@ def test_a_reservation_that_came_while_nobody_looked_stands_on_requests_of_its_o
 
 def _asked(stage: Stage) -> list[dict[str, Any]]:
     return gangs.requests(stage.plane)
+
+
+def _uids(stage: Stage, team: str) -> set[str]:
+    return {str(each["metadata"]["uid"]) for each in gangs.requests(stage.plane, team)}
 
 
 @contextmanager
