@@ -7,6 +7,7 @@ kills.py      a power cut at a chosen write
 managers.py   the manager as a process that is killed, stopped, started again
 gangs.py      the work: bare Workloads, no Ray
 history.py    every state that the store ever had, from etcd itself
+ledger.py     what that tells of each reservation of quota; reservation.py: what one look at it tells
 oracle.py     what must hold in each of them; ending.py: and at the end
 stage.py      all of that together, for one test
 """

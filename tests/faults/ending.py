@@ -1,4 +1,6 @@
-"""What must hold when the faults are over: how a gang's story ends, and that nothing is left over."""
+"""What must hold when the faults are over: how a gang's story ends, and that nothing is left over, neither
+then nor while other gangs wait.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +8,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from model import names
-from tests.faults import gangs
+from tests.faults import gangs, reservation
 from tests.faults.gangs import entry, holds
-from tests.faults.oracle import owner, shape
+from tests.faults.ledger import owner
+from tests.faults.oracle import shape
 from tests.faults.plane import KUEUE, PROVISIONING, Plane, items
 
 Json = dict[str, Any]
@@ -45,17 +48,18 @@ def _update(update: Json) -> tuple[str, list[str], list[str]]:
 
 
 def leftovers(plane: Plane) -> list[str]:
-    """Requests and templates that nobody owns, and reservations of quota that nobody ends."""
+    """Requests and templates that nobody has a right to, and reservations of quota that nobody ends."""
     workloads = {each["metadata"]["uid"]: each for each in items(plane.server, f"{KUEUE}/workloads")}
     made = items(plane.server, f"{PROVISIONING}/provisioningrequests")
     made += items(plane.server, "/api/v1/podtemplates")
-    orphans = [f"{each['metadata']['name']} of nobody" for each in made if owner(each) not in workloads]
-    held = (each for each in workloads.values() if holds(each, "QuotaReserved") and not _is_bounded(each))
-    return [*orphans, *(f"the quota of {each['metadata']['name']}: {entry(each)}" for each in held)]
+    stray = (each for each in made if not reservation.may_hold(workloads.get(owner(each))))
+    held = (each for each in workloads.values() if reservation.is_unbounded(each))
+    return [
+        *(f"{each['metadata']['name']} of {_whose(workloads, each)}" for each in stray),
+        *(f"the quota of {each['metadata']['name']}: {entry(each)}" for each in held),
+    ]
 
 
-def _is_bounded(workload: Json) -> bool:
-    """A reservation ends by itself: the gang runs, or its check says when it gives up."""
-    said = entry(workload)
-    is_pending = said.get("state") == "Pending" and "releases at" not in said.get("message", "")
-    return holds(workload, "Admitted") or not is_pending
+def _whose(workloads: Json, item: Json) -> str:
+    workload = workloads.get(owner(item))
+    return f"{workload['metadata']['name']}, which may hold nothing" if workload else "nobody"
