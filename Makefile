@@ -39,8 +39,8 @@ test: $(STAMP) ## Everything that CI runs
 	@$(PY) -m tests.budget check build unit mocks policies browser integration faults clouds e2e
 
 .PHONY: soak
-soak: $(STAMP) ## Break calls and kill the controller: make soak SEEDS=50, again with SEED=123
-	@SEEDS="$(SEEDS)" SEED="$(SEED)" $(PY) -m pytest -v tests/faults $(if $(SEED),-k schedule_of_faults) -p no:hypothesispytest
+soak: $(STAMP) ## Break calls and kill the controller by 20 drawn seeds: make soak [SEEDS=50], one again with SEED=123
+	@SEEDS="$(or $(SEEDS),$(if $(SEED),,20))" SEED="$(SEED)" $(PY) -m pytest -v tests/faults $(if $(SEED),-k schedule_of_faults) -p no:hypothesispytest
 
 .PHONY: test-fast
 test-fast: $(STAMP) ## Checks and unit tests: no plane, seconds

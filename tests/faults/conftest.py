@@ -37,6 +37,7 @@ def undisturbed(plane: Plane, tmp_path_factory: pytest.TempPathFactory) -> dict[
             seen = ending.picture(plane, name)
             stage.end(name)
             stage.judge()
+        stage.finish()
         assert manager.exits == []
         assert (seen["state"], seen["templates"], len(seen["requests"])) == ("Ready", 2, 2)
         return seen
@@ -57,4 +58,4 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     if not is_soak():
         for item in items:
             if item.get_closest_marker("soak"):
-                item.add_marker(pytest.mark.skip(reason="exhaustive: make soak SEEDS=n"))
+                item.add_marker(pytest.mark.skip(reason="exhaustive: make soak"))

@@ -1,6 +1,7 @@
-"""How many seeds, and which: CI runs a few fixed ones, `make soak` as many as it is asked for.
+"""How many seeds, and which: CI runs a few fixed ones, `make soak` draws as many as it is asked for, twenty
+where it is not.
 
-SEED=123 runs that one again. SEEDS=50 draws fifty, and makes everything exhaustive that CI samples.
+SEEDS=50 draws fifty, and makes everything exhaustive that CI samples. SEED=123 runs that one again, alone.
 """
 
 from __future__ import annotations
@@ -15,9 +16,12 @@ _IN_CI: Final = (1, 2, 3)
 def seeds() -> list[int]:
     if one := os.environ.get("SEED"):
         return [int(one)]
-    count = int(os.environ.get("SEEDS") or 0)
-    return [random.SystemRandom().randrange(10**9) for _ in range(count)] or list(_IN_CI)
+    return [random.SystemRandom().randrange(10**9) for _ in range(_asked())] or list(_IN_CI)
 
 
 def is_soak() -> bool:
-    return bool(os.environ.get("SEEDS"))
+    return _asked() > 0
+
+
+def _asked() -> int:
+    return int(os.environ.get("SEEDS") or 0)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from model.names import LAST_FAILURE_ANNOTATION
-from tests.faults import ending, gangs, history, oracle
+from tests.faults import ending, gangs, history, oracle, reservation
 from tests.faults.breaks import Calm
 from tests.faults.managers import Manager
 from tests.faults.plane import KUEUE, PROVISIONING, Plane, items, tail
@@ -82,6 +82,19 @@ class Stage:
         """It has come to the end of its story, as if nothing had happened."""
         return ending.picture(self.plane, name, team) == self.undisturbed
 
+    def waits(self, *names: str, team: str = gangs.TEAM) -> None:
+        """Until each of them gathers, its check says until when, and nothing lies about that nobody has a
+        right to: for any moment at which a manager lives and gangs wait.
+        """
+        for name in names:
+            self.eventually(f"{name} says until when it waits", partial(self._says_its_end, name, team))
+        self.eventually("nothing is owed", lambda: not ending.leftovers(self.plane))
+
+    def _says_its_end(self, name: str, team: str) -> bool:
+        workload = gangs.read(self.plane, name, team)
+        is_told = workload is not None and reservation.says_its_end(workload)
+        return is_told and oracle.has_said(self.plane, workload or {}, since=self.began)
+
     def end(self, *names: str, team: str = gangs.TEAM) -> None:
         """Until nothing is left of them."""
         for name in names:
@@ -102,13 +115,20 @@ class Stage:
         assert not found, f"left over: {found}"
         oracle.check(self.plane, since=self.began)
 
-    def clear(self) -> None:
-        """For the next test, whatever this one has left."""
+    def finish(self) -> None:
+        """No manager writes any more, and what the last of them wrote is judged too."""
         for manager in self._managers:
             manager.end()
-        self.plane.mend()
-        self.proxy.plan = Calm()
-        eventually("the stage is empty", self._cleared)
+        oracle.check(self.plane, since=self.began)
+
+    def clear(self) -> None:
+        """For the next test, whatever this one has left."""
+        try:
+            self.finish()
+        finally:
+            self.plane.mend()
+            self.proxy.plan = Calm()
+            eventually("the stage is empty", self._cleared)
 
     def _cleared(self) -> bool:
         for team in ("team-a", "team-b"):

@@ -45,6 +45,7 @@ def test_what_comes_long_before_the_rest_is_given_back_and_the_rest_keeps_its_pl
             (early, late) = (_of(both, pool) for pool in ("l4", "h100"))
             (left,) = stage.eventually("the early one is given back", lambda: _asked(stage, count=1))
             assert _uid(left) == _uid(late)
+            stage.waits(gang)
         stage.plane.mend()
         stage.eventually("it runs", lambda: gangs.is_admitted(stage.plane, gang))
         after = _asked(stage, count=2)

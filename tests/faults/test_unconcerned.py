@@ -27,6 +27,7 @@ def test_a_queue_that_is_held_keeps_who_runs_and_lets_nobody_gather(stage: Stage
         stage.plane.fault("silent", pool="*", kind="silence")
         waiting = stage.submit()
         stage.eventually("it has asked", lambda: _uids(stage) > bought)
+        stage.waits(waiting)
         with _queue(stage, stopPolicy="Hold"):
             stage.eventually("it holds nothing", lambda: _uids(stage) == bought)
             stage.eventually("nor its quota", lambda: not _holds(stage, waiting, "QuotaReserved"))
@@ -46,6 +47,7 @@ def test_quota_that_is_taken_down_is_kept_by_who_has_it_and_lacked_by_who_comes(
         (asked,) = stage.eventually("it has asked", lambda: _uids(stage))
         with _queue(stage, resourceGroups=_without_quota(stage)):
             late = stage.submit()
+            stage.waits(first)
             stage.plane.mend()
             stage.runs(first)
             assert asked in _uids(stage)
@@ -63,6 +65,7 @@ def test_another_priority_leaves_what_a_gang_has_asked_for(stage: Stage) -> None
         (asked,) = stage.eventually("it has asked", lambda: _uids(stage))
         for priority in (1000, 1, 100):
             gangs.patch(stage.plane, gang, {"spec": {"priority": priority}})
+            stage.waits(gang)
         stage.plane.mend()
         stage.runs(gang)
         assert asked in _uids(stage)
@@ -79,6 +82,7 @@ def test_a_gang_that_is_being_deleted_gives_everything_back_and_asks_for_nothing
         stage.plane.fault("silent", pool="l4", kind="silence")
         gang = stage.submit()
         stage.eventually("it has asked for both", lambda: len(_uids(stage)) == 2)
+        stage.waits(gang)
         stage.plane.server.call("DELETE", f"{gangs.path(gang)}?propagationPolicy={how}")
         stage.eventually(
             "it has given all back", lambda: not _uids(stage) and not gangs.templates(stage.plane)
