@@ -59,6 +59,12 @@ def test_a_gang_that_loses_its_quota_may_come_back_on_requests_of_its_own() -> N
     )
 
 
+def test_a_name_that_is_free_again_is_another_requests() -> None:
+    again = ("Workload", workload(since="10:05:00"), "gang")
+    ready = ("Workload", workload("Ready", since="10:05:00"), "gang")
+    _passes(*_WHOLE, _LOST, *_GONE, again, ("ProvisioningRequest", request(), "a"), ready)
+
+
 # Ready
 
 
@@ -154,6 +160,11 @@ def test_a_check_that_says_nothing_yet_and_then_until_when_is_as_it_should_be() 
 )
 def test_who_does_not_gather_need_not_say_until_when(step: dict[str, object]) -> None:
     _passes(*_WHOLE, ("Workload", step, "gang"))
+
+
+def test_who_runs_need_not_say_until_when() -> None:
+    said = (workload(message=message, holds={"Admitted": True}) for message in ("", "ran before"))
+    _passes(*_WHOLE, *(("Workload", each, "gang") for each in said))
 
 
 # Left over
