@@ -20,6 +20,22 @@ def ask(etcd: str, path: str, body: Json) -> Json:
     return answer
 
 
+def size(etcd: str) -> int:
+    """Of what it keeps, in bytes."""
+    return int(ask(etcd, "maintenance/status", {})["dbSize"])
+
+
+def be_full(etcd: str) -> None:
+    """As if it had no room from here on: it takes only what makes some."""
+    member = ask(etcd, "maintenance/status", {})["header"]["member_id"]
+    ask(etcd, "maintenance/alarm", {"action": "ACTIVATE", "memberID": member, "alarm": "NOSPACE"})
+
+
+def be_full_no_more(etcd: str) -> None:
+    for alarm in ask(etcd, "maintenance/alarm", {"action": "GET"}).get("alarms", ()):
+        ask(etcd, "maintenance/alarm", {**alarm, "action": "DEACTIVATE"})
+
+
 def stream(etcd: str, path: str, body: Json) -> Iterator[Json]:
     """One question and the answers to it as they come; leaving the loop ends the stream."""
     with closing(HTTPConnection(urlsplit(etcd).netloc, timeout=_SECONDS)) as connection:

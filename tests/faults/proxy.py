@@ -22,23 +22,29 @@ from tests.faults.breaks import Call, Calm, Plan
 from tests.faults.exchange import Exchange
 
 _PATIENCE: Final = 60.0
+_REFUSED: Final = 400
 
 
 @dataclass(slots=True)
 class Proxy:
     """`plan` may be exchanged at any time; it takes effect with the next call. `calls` have arrived here, in
-    order.
+    order; `refusals` are those that the server itself refused, with what it said.
     """
 
     server: ControlPlane
     plan: Plan = field(default_factory=Calm)
     url: str = ""
     calls: list[Call] = field(default_factory=list)
+    refusals: list[tuple[Call, str]] = field(default_factory=list)
 
     @property
     def writes(self) -> list[Call]:
         """Those about gangs that would change something."""
         return [call for call in self.calls if call.writes]
+
+    def refused(self, words: str) -> list[Call]:
+        """The writes about gangs that the server refused so."""
+        return [call for call, said in self.refusals if call.writes and words in said]
 
     @contextmanager
     def serving(self, context: ssl.SSLContext | None = None, *, port: int = 0) -> Iterator[Proxy]:
@@ -89,6 +95,8 @@ class Proxy:
             if call.verb == "watch":
                 return await exchange.watch(found)
             answer = await exchange.pass_on(found)
+            if found is None and isinstance(answer, web.Response) and answer.status >= _REFUSED:
+                self.refusals.append((call, answer.text or ""))
             self.plan.done(call)
             return answer
         except (aiohttp.ClientError, OSError):

@@ -5,18 +5,24 @@ from __future__ import annotations
 import os
 import signal
 import urllib.error
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import pytest
 
 from localplane.bare.process import free_port
 from tests.faults import etcd, gangs, health, history, oracle
-from tests.faults.plane import Plane
+from tests.faults.breaks import Break, Call, Calm
+from tests.faults.managers import Manager
+from tests.faults.plane import Plane, items
 from tests.faults.stage import Stage
 
 _FILL = "/api/v1/namespaces/default/configmaps"
 _ROOM = 2_000_000
 _PIECE = 400_000
 _MOST_PIECES = 200
+_FULL = "database space exceeded"
 
 
 @pytest.mark.parametrize("what", ["server", "store"])
@@ -66,24 +72,98 @@ def test_an_api_server_that_is_stopped_for_a_while_and_goes_on_ends_nobody(stage
 
 def test_a_store_that_is_full_takes_nothing_and_gangs_go_on_when_it_has_room(stage: Stage) -> None:
     """Reads work, writes are refused: nothing is half done, the manager lives and needs nobody."""
-    store = stage.plane.server.etcd
     with stage.manager().kept() as manager:
         running = stage.submit()
         stage.runs(running)
-        _restart_store(stage, f"--quota-backend-bytes={_size(store) + _ROOM}")
+        whole, waiting = _with_something_to_write(stage, manager)
+        _restart_store(stage, f"--quota-backend-bytes={etcd.size(stage.plane.server.etcd) + _ROOM}")
         try:
             _fill(stage.plane)
+            manager.thaw()
+            for gang in (whole, waiting):
+                stage.eventually(f"a write about {gang} is refused", partial(_is_refused, stage, gang))
+            assert gangs.entry(gangs.read(stage.plane, whole))["state"] == "Pending"
+            made = gangs.requests(stage.plane) + gangs.templates(stage.plane)
+            assert not _of(stage, waiting, made), "of what it needs, nothing is there"
             # Deletions are taken: what it held has to be given back, and nothing can be noted about it.
             gangs.end(stage.plane, running)
-            stage.eventually("what it held is released", lambda: not gangs.requests(stage.plane))
+            stage.eventually("what it held is released", lambda: len(gangs.requests(stage.plane)) == 2)
             oracle.check(stage.plane, since=stage.began)
         finally:
+            manager.thaw()
             _make_room(stage)
-        waiting = stage.submit()
-        stage.runs(waiting)
-        stage.end(waiting)
+        stage.runs(whole, waiting)
+        stage.end(whole, waiting)
         stage.judge()
         _restart_store(stage)
+    assert manager.exits == []
+
+
+def _with_something_to_write(stage: Stage, manager: Manager) -> tuple[str, str]:
+    """A gang that stands whole and is to be told so, and one with quota for which nothing is asked yet. The
+    manager is stopped, and writes about both as soon as it goes on.
+    """
+    stage.plane.fault("silent", pool="l4", kind="silence")
+    whole = stage.submit()
+    stage.eventually("both are asked for", lambda: len(_asked_for(stage, whole)) == 2)
+    manager.freeze()
+    stage.plane.mend()
+    stage.eventually("it has all that it needs", partial(_stands_whole, stage, whole))
+    waiting = stage.submit()
+    stage.eventually("it has quota", lambda: gangs.holds(gangs.read(stage.plane, waiting), "QuotaReserved"))
+    return whole, waiting
+
+
+def _stands_whole(stage: Stage, gang: str) -> bool:
+    promised = all(gangs.holds(each, "Provisioned") for each in _asked_for(stage, gang))
+    nodes = items(stage.plane.server, "/api/v1/nodes")
+    return promised and all(gangs.holds(each, "Ready") for each in nodes)
+
+
+def _asked_for(stage: Stage, gang: str) -> list[dict[str, Any]]:
+    return _of(stage, gang, gangs.requests(stage.plane))
+
+
+def _of(stage: Stage, gang: str, made: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    uid = (gangs.read(stage.plane, gang) or {"metadata": {}})["metadata"].get("uid")
+    return [each for each in made if oracle.owner(each) == uid]
+
+
+def _is_refused(stage: Stage, word: str) -> bool:
+    return any(word in call.path.split("/") for call in stage.proxy.refused(_FULL))
+
+
+@dataclass(slots=True)
+class _FullAfter:
+    """The plan: the store is full once the manager has made an object of this kind."""
+
+    store: str
+    resource: str
+
+    def judge(self, call: Call) -> Break | None:
+        return None
+
+    def done(self, call: Call) -> None:
+        if (call.verb, call.resource) == ("create", self.resource):
+            etcd.be_full(self.store)
+
+
+def test_a_store_that_is_full_between_two_writes_leaves_no_gang_half_asked_for(stage: Stage) -> None:
+    """Its pods are described, and the request for them is refused."""
+    store = stage.plane.server.etcd
+    stage.proxy.plan = _FullAfter(store, "podtemplates")
+    with stage.manager().kept() as manager:
+        try:
+            gang = stage.submit()
+            stage.eventually("a request is refused", partial(_is_refused, stage, "provisioningrequests"))
+            assert gangs.templates(stage.plane)
+            assert not gangs.requests(stage.plane)
+        finally:
+            stage.proxy.plan = Calm()
+            etcd.be_full_no_more(store)
+        stage.runs(gang)
+        stage.end(gang)
+        stage.judge()
     assert manager.exits == []
 
 
@@ -101,7 +181,7 @@ def _fill(plane: Plane) -> None:
         try:
             plane.server.call("POST", _FILL, body)
         except urllib.error.HTTPError as refusal:
-            if "space exceeded" in refusal.read().decode():
+            if _FULL in refusal.read().decode():
                 return
             raise
     raise AssertionError("the store is never full")
@@ -114,9 +194,4 @@ def _make_room(stage: Stage) -> None:
     stage.began = history.revision(store)
     etcd.ask(store, "kv/compaction", {"revision": str(stage.began), "physical": True})
     etcd.ask(store, "maintenance/defragment", {})
-    for alarm in etcd.ask(store, "maintenance/alarm", {"action": "GET"}).get("alarms", ()):
-        etcd.ask(store, "maintenance/alarm", {**alarm, "action": "DEACTIVATE"})
-
-
-def _size(store: str) -> int:
-    return int(etcd.ask(store, "maintenance/status", {})["dbSize"])
+    etcd.be_full_no_more(store)
