@@ -5,7 +5,8 @@ Decides the words: a `Call` of the manager, a `Break` of it, and a `Plan`, which
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final, Protocol
 
@@ -69,13 +70,19 @@ class Call:
         return f"{self.verb} {self.resource}"
 
 
+def _unheard() -> None: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Break:
-    """What happens; to a watch, at its event number `at`."""
+    """What is to happen; to a watch, after `at` events. `happened` is called when it really does: a watch may
+    end before its event comes, and an event may have no successor.
+    """
 
     fault: Fault
     seconds: float = 0.2
     at: int = 0
+    happened: Callable[[], None] = field(default=_unheard, compare=False, repr=False)
 
 
 class Plan(Protocol):

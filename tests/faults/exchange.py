@@ -31,6 +31,11 @@ _STATUS: Final = {
     Fault.BROKEN: (500, "InternalError"),
     Fault.UNAVAILABLE: (503, "ServiceUnavailable"),
 }
+_UNHEARD: Final = frozenset((*_STATUS, Fault.CUT, Fault.FREEZE))
+_AT_AN_EVENT: Final = frozenset(Fault) - {*_STATUS} | {Fault.GONE}
+"""What can happen to a watch that has begun."""
+_GOES_ON: Final = frozenset({Fault.DUPLICATE, Fault.DELAY, Fault.REORDER})
+"""Of these, what does not end it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,25 +61,33 @@ class Exchange:
         )
 
     async def pass_on(self, broken: Break | None) -> web.StreamResponse:
+        if broken is not None and broken.fault in _UNHEARD:
+            return await self._keep(broken)
         fault = broken.fault if broken else None
-        if broken is not None:
-            if fault in _STATUS:
-                return _refusal(broken.fault)
-            if fault in (Fault.DELAY, Fault.FREEZE):
-                await asyncio.sleep(_HELD if fault is Fault.FREEZE else broken.seconds)
-            if fault in (Fault.CUT, Fault.FREEZE):
-                return self.abort()
-            if fault is Fault.TWICE:
-                async with self.send() as first:
-                    await first.read()
+        if broken is not None and fault is Fault.DELAY:
+            await asyncio.sleep(broken.seconds)
+        if fault is Fault.TWICE:
+            async with self.send() as first:
+                await first.read()
         async with self.send() as answer:
             body = await answer.read()
+        if broken is not None:
+            broken.happened()
         if fault is Fault.LOST:
             return self.abort()
         headers = {name: value for name, value in answer.headers.items() if name.lower() not in _HOP}
         if fault is not Fault.TRUNCATE:
             return web.Response(status=answer.status, body=body, headers=headers)
         return await self._half(answer.status, headers, body)
+
+    async def _keep(self, broken: Break) -> web.StreamResponse:
+        """From the server, which hears nothing of it."""
+        broken.happened()
+        if broken.fault in _STATUS:
+            return _refusal(broken.fault)
+        if broken.fault is Fault.FREEZE:
+            await asyncio.sleep(_HELD)
+        return self.abort()
 
     async def _half(self, status: int, headers: dict[str, str], body: bytes) -> web.StreamResponse:
         half = web.StreamResponse(status=status, headers={**headers, "Content-Length": str(len(body) + 1)})
@@ -84,8 +97,10 @@ class Exchange:
         return half
 
     async def watch(self, broken: Break | None) -> web.StreamResponse:
-        if broken is not None and broken.fault in _STATUS and broken.at == 0:
-            return _refusal(broken.fault)
+        if broken is not None and (
+            broken.fault not in _AT_AN_EVENT or (broken.fault is Fault.GONE and broken.at == 0)
+        ):
+            return await self._keep(broken)
         async with self.send() as answer:
             stream = web.StreamResponse(status=answer.status, headers={"Content-Type": "application/json"})
             await stream.prepare(self.request)
@@ -105,30 +120,47 @@ class Exchange:
             number += 1
             if broken is None or number <= broken.at:
                 await stream.write(line)
-                continue
-            match broken.fault:
-                case Fault.DUPLICATE:
-                    await stream.write(line + line)
-                case Fault.DELAY:
-                    await asyncio.sleep(broken.seconds)
-                    await stream.write(line)
-                case Fault.REORDER:
-                    # In one piece, so that nobody resumes between the two.
-                    await stream.write((await events.next(within=_GATHERING) or b"") + line)
-                case Fault.FREEZE:
-                    await asyncio.sleep(_HELD)
-                    return False
-                case Fault.TRUNCATE:
-                    await stream.write(line[: len(line) // 2])
-                    return False
-                case Fault.GONE | Fault.GAP:
-                    await stream.write(
-                        _event_of_error() if broken.fault is Fault.GAP else line + _event_of_error()
-                    )
-                    return True
-                case _:
-                    return False
+            elif broken.fault in _GOES_ON:
+                await _disturb(stream, line, events, broken)
+            else:
+                return await _end(stream, line, broken)
         return True
+
+
+async def _disturb(stream: web.StreamResponse, line: bytes, events: _Events, broken: Break) -> None:
+    """This event and all that follow."""
+    match broken.fault:
+        case Fault.DUPLICATE:
+            await stream.write(line + line)
+        case Fault.DELAY:
+            await asyncio.sleep(broken.seconds)
+            await stream.write(line)
+        case _:
+            # In one piece, so that nobody resumes between the two.
+            following = await events.next(within=_GATHERING)
+            await stream.write((following or b"") + line)
+            if following is None or _is_bookmark(line) or _is_bookmark(following):
+                return  # Nothing has changed its place with anything.
+    broken.happened()
+
+
+async def _end(stream: web.StreamResponse, line: bytes, broken: Break) -> bool:
+    """This event is the last; whether the stream ends as a server ends one."""
+    broken.happened()
+    match broken.fault:
+        case Fault.FREEZE:
+            await asyncio.sleep(_HELD)
+        case Fault.TRUNCATE:
+            await stream.write(line[: len(line) // 2])
+        case Fault.GONE:
+            await stream.write(line + _event_of_error())
+        case Fault.GAP:
+            await stream.write(_event_of_error())
+    return broken.fault in (Fault.GONE, Fault.GAP)
+
+
+def _is_bookmark(line: bytes) -> bool:
+    return bool(json.loads(line)["type"] == "BOOKMARK")
 
 
 class _Events:
