@@ -16,11 +16,12 @@ from typing import Final
 import msgspec
 
 from controller.admission.objects import WholeWorkload, Workload
+from controller.kube import decoding
 
 _ROOM: Final = 8 * 2**20
 """Bytes that are kept at most: a thousand usual Workloads, or five of the largest that etcd takes."""
 
-_decode: Final = msgspec.json.Decoder(WholeWorkload).decode
+_WHOLE: Final = msgspec.json.Decoder(WholeWorkload)
 
 
 class Recent:
@@ -45,7 +46,7 @@ class Recent:
         held = self._held.get(workload.metadata.uid)
         if held is None or held[0] != workload.metadata.generation:
             return None
-        return _decode(held[1])
+        return decoding.decode(_WHOLE, held[1])
 
     def _keep(self, uid: str, generation: int, body: bytes) -> None:
         self._held[uid] = generation, body

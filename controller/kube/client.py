@@ -14,10 +14,11 @@ from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Generic, Literal, Self
+from typing import Any, Final, Generic, Literal, Self
 
 import msgspec
 
+from controller.kube import decoding
 from controller.kube.connection import Connection
 from controller.kube.errors import KubeError, TransportError
 from controller.kube.resource import Key, Resource, T
@@ -40,6 +41,9 @@ class RawPage(msgspec.Struct, frozen=True):
 
     metadata: ListMeta = ListMeta()
     items: list[msgspec.Raw] | None = None
+
+
+_PAGES: Final = msgspec.json.Decoder(RawPage)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +131,7 @@ class Client:
             call = Call(verb="list", method="GET", path=path, query=query, repeatable=True)
             body = await self.transport.request(call)
             try:
-                page = msgspec.json.decode(body, type=RawPage)
+                page = decoding.decode(_PAGES, body)
             except msgspec.MsgspecError as error:
                 raise TransportError(f"not a list: {error}", call=str(call)) from error
             yield page
@@ -298,7 +302,7 @@ def _path(resource: Resource[T], key: Key, subresource: str = "") -> str:
 
 def _decode(body: bytes | msgspec.Raw, resource: Resource[T], call: str) -> T:
     try:
-        return resource.compact(msgspec.json.decode(body, type=resource.type))
+        return resource.compact(decoding.decode(msgspec.json.Decoder(resource.type), body))
     except msgspec.MsgspecError as error:
         raise UnreadableObject(f"{resource}: {error}", call=call) from error
 

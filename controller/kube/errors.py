@@ -4,7 +4,11 @@ Decides which type an HTTP answer becomes, with the API's own words in the messa
 the caller; `retry_after` carries the pause that the server asked for, in seconds.
 """
 
+from typing import Final
+
 import msgspec
+
+from controller.kube import decoding
 
 
 class Cause(msgspec.Struct, frozen=True):
@@ -31,6 +35,9 @@ class Status(msgspec.Struct, frozen=True):
     def has_cause(self, reason: str) -> bool:
         causes = (self.details.causes if self.details else None) or []
         return any(cause.reason == reason for cause in causes)
+
+
+STATUSES: Final = msgspec.json.Decoder(Status)
 
 
 class KubeError(Exception):
@@ -123,7 +130,7 @@ def from_status(status: Status, *, call: str = "", retry_after: float | None = N
 def from_response(code: int, body: bytes, *, call: str, retry_after: float | None) -> ApiError:
     """The typed error of an HTTP answer, also of one that a proxy wrote and that holds no Status."""
     try:
-        status = msgspec.json.decode(body, type=Status)
+        status = decoding.decode(STATUSES, body)
     except msgspec.MsgspecError:
         status = Status(message=body[:300].decode(errors="replace"))
     if status.code != code:

@@ -22,13 +22,22 @@ import random
 from collections.abc import Callable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, field
-from typing import Generic, Protocol
+from typing import Final, Generic, Protocol
 
 import msgspec
 import structlog
 
+from controller.kube import decoding
 from controller.kube.client import PAGE, Client, Selection
-from controller.kube.errors import Gone, KubeError, ServerError, Status, TransportError, from_status
+from controller.kube.errors import (
+    STATUSES,
+    Gone,
+    KubeError,
+    ServerError,
+    Status,
+    TransportError,
+    from_status,
+)
 from controller.kube.lines import LineSplitter
 from controller.kube.resource import Key, Resource, T
 
@@ -104,6 +113,10 @@ class _Identity(msgspec.Struct, frozen=True):
     metadata: Metadata = Metadata()
 
 
+_EVENTS: Final = msgspec.json.Decoder(_Event)
+_IDENTITIES: Final = msgspec.json.Decoder(_Identity)
+
+
 @dataclass(slots=True)
 class _Listed(Generic[T]):
     objects: list[T] = field(default_factory=list)
@@ -145,7 +158,7 @@ class Reflector(Generic[T]):
         self._regressed = False
         self._failures = 0
         self._relist_reason = "start"
-        self._decode = msgspec.json.Decoder(resource.type).decode
+        self._objects = msgspec.json.Decoder(resource.type)
         self._log = structlog.get_logger("reflector").bind(resource=str(resource))
 
     async def run(self) -> None:
@@ -212,7 +225,7 @@ class Reflector(Generic[T]):
 
     def _take(self, raw: msgspec.Raw, listed: _Listed[T]) -> None:
         try:
-            listed.objects.append(self._sink.known(self.resource.compact(self._decode(raw))))
+            listed.objects.append(self._sink.known(self._read(raw)))
         except msgspec.MsgspecError as error:
             key, _ = self._identify(raw)
             listed.unreadable[key] = str(error)
@@ -247,7 +260,7 @@ class Reflector(Generic[T]):
 
     def _event(self, line: bytes) -> None:
         try:
-            event = msgspec.json.decode(line, type=_Event)
+            event = decoding.decode(_EVENTS, line)
         except msgspec.MsgspecError as error:
             raise TransportError(f"not an event: {error}", call=f"watch {self.resource}") from error
         self._watcher.event(event.type)
@@ -273,7 +286,7 @@ class Reflector(Generic[T]):
 
     def _changed(self, event: _Event) -> None:
         try:
-            obj = self.resource.compact(self._decode(event.object))
+            obj = self._read(event.object)
         except msgspec.MsgspecError as error:
             self._unreadable(event, error)
             return
@@ -298,9 +311,12 @@ class Reflector(Generic[T]):
             self._sink.mark_unreadable(key, str(error))
         self._advance(version)
 
+    def _read(self, raw: msgspec.Raw) -> T:
+        return self.resource.compact(decoding.decode(self._objects, raw))
+
     def _identify(self, raw: msgspec.Raw) -> tuple[Key, str]:
         try:
-            metadata = msgspec.json.decode(raw, type=_Identity).metadata
+            metadata = decoding.decode(_IDENTITIES, raw).metadata
         except msgspec.MsgspecError:
             return Key("", ""), ""
         return Key(metadata.namespace, metadata.name), metadata.resource_version
@@ -315,7 +331,7 @@ class Reflector(Generic[T]):
 
 def _status(raw: msgspec.Raw) -> Status:
     try:
-        return msgspec.json.decode(raw, type=Status)
+        return decoding.decode(STATUSES, raw)
     except msgspec.MsgspecError:
         return Status(
             code=500, reason="Unknown", message="the watch ended with an error that does not decode"

@@ -6,10 +6,11 @@ Leaves HTTP, limits and TLS to the webhook server, and the rules to `controller.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Generic, Literal
+from typing import Any, Final, Generic, Literal
 
 import msgspec
 
+from controller.kube import decoding
 from controller.kube.resource import T
 
 Operation = Literal["CREATE", "UPDATE", "DELETE", "CONNECT"]
@@ -114,6 +115,9 @@ class AdmissionReview(msgspec.Struct, frozen=True, rename="camel"):
     api_version: str = ""
 
 
+REVIEWS: Final = msgspec.json.Decoder(AdmissionReview)
+
+
 def question(request: Request, kind: type[T]) -> Review[T]:
     """The typed question of a request. Raises msgspec.MsgspecError where an object does not fit its type."""
     return Review(
@@ -134,4 +138,5 @@ def question(request: Request, kind: type[T]) -> Review[T]:
 
 
 def _decode(raw: msgspec.Raw, kind: type[T]) -> T | None:
-    return msgspec.json.decode(raw, type=kind | None)  # null stands for "none"
+    decoder: msgspec.json.Decoder[T | None] = msgspec.json.Decoder(kind | None)  # null stands for "none"
+    return decoding.decode(decoder, raw)

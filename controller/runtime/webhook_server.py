@@ -16,9 +16,9 @@ import msgspec
 import structlog
 from aiohttp import web
 
-from controller.kube import tls
+from controller.kube import decoding, tls
 from controller.runtime.metrics import Metrics
-from controller.runtime.review import AdmissionReview, Allow, Deny, Patch, Request, Verdict, Webhook, question
+from controller.runtime.review import REVIEWS, Allow, Deny, Patch, Request, Verdict, Webhook, question
 from controller.runtime.traces import NO_TRACES, Traces
 
 MAX_BODY = 8 * 1024 * 1024
@@ -125,7 +125,7 @@ class WebhookServer:
             except TimeoutError:
                 return web.Response(status=408, text=f"the body did not arrive within {READ_TIMEOUT:g} s\n")
             try:
-                review = msgspec.json.decode(body, type=AdmissionReview)
+                review = decoding.decode(REVIEWS, body)
             except msgspec.MsgspecError as error:
                 return web.Response(
                     status=400, text=f"not an AdmissionReview of admission.k8s.io/v1: {error}\n"

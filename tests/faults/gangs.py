@@ -6,7 +6,7 @@ One head on l4, two workers on h100. Written as Kueue's webhooks would leave it:
 from __future__ import annotations
 
 import urllib.error
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
@@ -25,12 +25,13 @@ def submit(
     priority: str = "dev",
     pieces: Mapping[str, tuple[str, int]] = PIECES,
     queue: str = "default",
+    managed: Sequence[dict[str, Any]] = (),
 ) -> dict[str, Any]:
-    """PodSet -> (pool, pods of one GPU each)."""
+    """`pieces`: PodSet -> (pool, pods of one GPU each). `managed`: forged managedFields."""
     body = {
         "apiVersion": names.KUEUE_API_VERSION,
         "kind": "Workload",
-        "metadata": {"name": name, "namespace": team},
+        "metadata": {"name": name, "namespace": team, "managedFields": list(managed)},
         "spec": {
             "queueName": queue,
             "active": True,

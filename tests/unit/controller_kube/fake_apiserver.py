@@ -23,6 +23,9 @@ Manifest = dict[str, Any]
 Address = tuple[str, str, str]
 """(collection, namespace, name)"""
 
+DEEP = "served as JSON of 9,990 levels"
+"""Anywhere in an object, for what neither `json` nor `copy` could carry."""
+
 
 @dataclass(frozen=True)
 class Change:
@@ -121,7 +124,7 @@ class FakeApiServer:
             return self._list(request, collection, namespace)
         if request.method == "GET":
             held = self.objects.get((collection, namespace, name))
-            return web.json_response(held) if held else _refusal(404, "NotFound", f"{name} not found")
+            return web.json_response(held, dumps=encode) if held else _unknown(name)
         fault = self.write_faults.popleft()(request) if self.write_faults else None
         if fault is not None:
             return fault
@@ -138,7 +141,7 @@ class FakeApiServer:
             body.setdefault("metadata", {}).setdefault("namespace", namespace)
             return web.json_response(self.put(collection, body), status=201)
         if held is None and method != "PATCH":
-            return _refusal(404, "NotFound", f"{name} not found")
+            return _unknown(name)
         conflict = self._conflict(held, body.get("preconditions", meta))
         if conflict:
             return conflict
@@ -187,7 +190,7 @@ class FakeApiServer:
         if len(items) > size:
             metadata["continue"] = f"token-{len(self.requests)}"
             self._snapshots[metadata["continue"]] = (version, items[size:])
-        return web.json_response({"kind": "List", "metadata": metadata, "items": items[:size]})
+        return web.json_response({"kind": "List", "metadata": metadata, "items": items[:size]}, dumps=encode)
 
     async def _watch(self, request: web.Request, collection: str, namespace: str) -> web.StreamResponse:
         fault = self.watch_faults.popleft() if self.watch_faults else Fault("none")
@@ -229,7 +232,7 @@ class FakeApiServer:
             if fault.name == "swap" and len(fresh) > 1:
                 fresh[0], fresh[1] = fresh[1], fresh[0]
             for change in fresh:
-                line = json.dumps({"type": change.type, "object": change.object}).encode() + b"\n"
+                line = encode({"type": change.type, "object": change.object}).encode() + b"\n"
                 if fault.name == "replay" and change.version > resumed:
                     await response.write(line)
                     return
@@ -266,6 +269,10 @@ class FakeApiServer:
             await asyncio.Event().wait()
 
 
+def encode(body: object) -> str:
+    return json.dumps(body).replace(json.dumps(DEEP), '{"f:a":' * 9990 + "{}" + "}" * 9990)
+
+
 def _parse(path: str) -> Address:
     parts = path.strip("/").split("/")
     rest = parts[2:] if parts[0] == "api" else parts[3:]
@@ -290,6 +297,10 @@ def _merge(base: Manifest, patch: Manifest) -> Manifest:
 def _refusal(code: int, reason: str, message: str, *, headers: dict[str, str] | None = None) -> web.Response:
     status = {"kind": "Status", "status": "Failure", "code": code, "reason": reason, "message": message}
     return web.json_response(status, status=code, headers=headers)
+
+
+def _unknown(name: str) -> web.Response:
+    return _refusal(404, "NotFound", f"{name} not found")
 
 
 def _too_large() -> web.Response:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from controller.kube.reflector import IDLE_TIMEOUT, Reflector
 from controller.kube.resource import Key, Object, Partial, Resource
 from controller.runtime.store import Store
-from tests.unit.controller_kube.fake_apiserver import FakeApiServer, Fault
+from tests.unit.controller_kube.fake_apiserver import DEEP, FakeApiServer, Fault
 from tests.unit.controller_runtime.virtual import now, virtual
 
 
@@ -225,6 +225,33 @@ def test_an_object_that_does_not_decode_costs_only_itself() -> None:
         await rig.until(rig.agrees)
         assert rig.store.unreadable(bad) is None
         assert rig.notes.relists == ["start"]
+
+    against(scenario, prepare=prepare)
+
+
+def test_an_object_of_the_deepest_nesting_is_read_like_any_other() -> None:
+    """In what no type names, as managedFields; where a type names it, it costs only itself."""
+
+    def deep(name: str, **spec: Any) -> dict[str, Any]:
+        manifest = thing(name, **spec)
+        manifest["metadata"]["managedFields"] = [{"fieldsV1": DEEP}]
+        return manifest
+
+    def prepare(server: FakeApiServer) -> None:
+        server.put("things", thing("good"))
+        server.put("things", deep("listed", size=1))
+        server.put("things", thing("bad", size=DEEP))
+
+    async def scenario(rig: Rig) -> None:
+        bad = Key("a", "bad")
+        await rig.until(lambda: rig.store.get(Key("a", "good")) is not None)
+        assert rig.store.get(Key("a", "listed")) == await rig.client.get(THING, Key("a", "listed"))
+        assert "size" in (rig.store.unreadable(bad) or "")
+        rig.server.put("things", deep("watched"))
+        rig.server.drop(("things", "a", "bad"))
+        await rig.until(rig.agrees)
+        assert rig.notes.relists == ["start"]
+        assert rig.notes.failures == []
 
     against(scenario, prepare=prepare)
 

@@ -18,7 +18,7 @@ from controller.runtime.certificates import MUTATING, VALIDATING, CertificateKee
 from controller.runtime.metrics import Metrics
 from controller.runtime.review import Allow, Deny, Patch, Review, Verdict, Webhook
 from controller.runtime.webhook_server import MAX_BODY, WebhookServer
-from tests.unit.controller_kube.fake_apiserver import FakeApiServer
+from tests.unit.controller_kube.fake_apiserver import DEEP, FakeApiServer, encode
 from tests.unit.controller_kube.test_reflector import Thing
 
 SECRET = Key("muster-system", "certificates")
@@ -173,6 +173,21 @@ def test_what_is_not_a_review_is_refused_and_costs_nothing_else() -> None:
         assert (await rig.post("/strict", b"{}"))[0] == 503
         rig.waiting = {}
         assert (await rig.ask({"size": 2}))["allowed"] is True
+
+    with_rig(scenario)
+
+
+def test_a_review_of_the_deepest_nesting_is_answered_and_counted() -> None:
+    async def scenario(rig: Rig) -> None:
+        thing = {"metadata": {"name": "x", "managedFields": [{"fieldsV1": DEEP}]}, "spec": {"size": 9}}
+        request = {"uid": "u-1", "operation": "UPDATE", "object": thing, "oldObject": thing}
+        status, text = await rig.post("/strict", encode({"request": request}).encode())
+        assert (status, "ask for at most 8" in text) == (200, True)
+        endless = b'{"request":' + b"[" * 100_000
+        assert (await rig.post("/strict", endless))[0] == 400
+        for code in ("200", "400"):
+            count = rig.metrics.webhook_requests.labels("/strict", code)._value.get()
+            assert count == 1, f"reviews answered {code}"
 
     with_rig(scenario)
 
