@@ -1,7 +1,7 @@
 """What the API server answers when it does not do what it was asked.
 
 Decides which type an HTTP answer becomes, with the API's own words in the message. Leaves the reaction to
-the caller; `retry_after` carries the pause that the server asked for, in seconds.
+the caller; `retry_after` carries the pause that the server asked for, in seconds, up to a minute.
 """
 
 from typing import Final
@@ -37,6 +37,9 @@ class Status(msgspec.Struct, frozen=True):
         return any(cause.reason == reason for cause in causes)
 
 
+LONGEST_PAUSE: Final = 60.0
+"""Seconds. Priority and fairness asks for a few; an hour from a proxy must not leave a watch deaf for it."""
+
 STATUSES: Final = msgspec.json.Decoder(Status)
 
 
@@ -62,7 +65,7 @@ class ApiError(KubeError):
     def __init__(self, status: Status, *, call: str = "", retry_after: float | None = None) -> None:
         super().__init__(f"{status.code} {status.reason}: {status.message}".strip(), call=call)
         self.status = status
-        self.retry_after = retry_after
+        self.retry_after = None if retry_after is None else min(retry_after, LONGEST_PAUSE)
 
 
 class BadRequest(ApiError):

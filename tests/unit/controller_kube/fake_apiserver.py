@@ -172,6 +172,7 @@ class FakeApiServer:
             "500": lambda: _refusal(500, "InternalError", "etcd is in trouble"),
             "429": lambda: _refusal(429, "TooManyRequests", "slow down", headers={"Retry-After": "3"}),
             "410": lambda: _refusal(410, "Expired", "the continue token is too old"),
+            "a day": lambda: _refusal(503, "Unavailable", "gone home", headers={"Retry-After": "86400"}),
         }
         if fault.name in refusals:
             return refusals[fault.name]()

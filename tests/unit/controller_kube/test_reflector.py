@@ -334,6 +334,18 @@ def test_retry_after_of_a_busy_server_is_honoured() -> None:
     against(scenario, prepare=prepare)
 
 
+def test_a_server_that_wants_to_rest_for_a_day_is_asked_again_after_a_minute() -> None:
+    def prepare(server: FakeApiServer) -> None:
+        server.put("things", thing("x"))
+        server.list_faults.append(Fault("a day"))
+
+    async def scenario(rig: Rig) -> None:
+        await rig.until(rig.agrees, within=90)
+        assert now() >= 60
+
+    against(scenario, prepare=prepare)
+
+
 LIST_FAULTS = st.sampled_from([Fault("none"), Fault("500"), Fault("429"), Fault("410"), Fault("stale")])
 WATCH_FAULTS = st.builds(
     Fault,
