@@ -39,8 +39,8 @@ What holds:
   every cached object is enqueued once; deletions seen by nobody leave no key behind, so let owner references
   do the clean-up.
 - Any exception costs this key its backoff (0.1 s doubling to 5 min; at least the server's Retry-After).
-  `Conflict` is one of them and is not logged as an error. Events cut a backoff short, but not below 5 s
-  after the fifth failure in a row.
+  `Conflict` is one of them and is not logged as an error. Events cut a backoff short, but never the server's
+  Retry-After (of which a minute is believed), and not below 5 s after the fifth failure in a row.
 - `RequeueAfter` must be returned each time: an event that comes earlier forgets it.
 - `manager.client` asks the lease before every attempt of every write; `manager.reader` does not, and is for
   reading.

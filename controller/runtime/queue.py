@@ -1,7 +1,8 @@
 """The work queue: which key is worked on next.
 
 Decides order, deduplication and delay. A key is worked on by one worker at a time; added while it is being
-worked on, it comes back afterwards; added while it waits, it waits once. Keys of different lanes
+worked on, it comes back afterwards; added while it waits, it waits once. A pause that the server has ordered,
+and some seconds after many failures in a row, nothing shortens. Keys of different lanes
 (namespaces) take turns, so that one namespace's thousand keys do not stand before another's first. Leaves
 running the work to the controller.
 
@@ -26,8 +27,8 @@ BACKOFF_CAP = 300.0
 
 EAGER_FAILURES = 5
 EAGER_PAUSE = 5.0
-"""A key that has failed more often than this is not brought forward further than to this many seconds from
-now by news about it: its own failing writes may be that news."""
+"""A key that has failed more often than this rests this many seconds whatever news there is about it: its own
+failing writes may be that news."""
 
 
 class QueueClosed(Exception):
@@ -58,6 +59,7 @@ class WorkQueue(Generic[K]):
         self._working: dict[K, float] = {}
         self._again: set[K] = set()
         self._failures: dict[K, int] = {}
+        self._not_before: dict[K, float] = {}
         self._due: dict[K, float] = {}
         self._heap: list[tuple[float, int, K]] = []
         self._sequence = 0
@@ -83,14 +85,12 @@ class WorkQueue(Generic[K]):
         return not self._ready and not self._working
 
     def add(self, key: K) -> None:
-        """Work on `key` as soon as possible. A time that it was waiting for is forgotten: now is earlier."""
-        if self._closed:
-            return
-        self._adds.inc()
-        if self._failures.get(key, 0) > EAGER_FAILURES and key in self._due:
-            self.add_after(key, EAGER_PAUSE)
-            return
-        self._start(key)
+        """Work on `key` as soon as its pause allows, if it has one. A later time that it was waiting for is
+        forgotten.
+        """
+        if not self._closed:
+            self._adds.inc()
+            self._start_after(key, 0.0)
 
     def _start(self, key: K) -> None:
         self._due.pop(key, None)
@@ -103,31 +103,38 @@ class WorkQueue(Generic[K]):
         """Work on `key` in `delay` seconds, or at the earlier time that it waits for already."""
         if delay <= 0:
             self.add(key)
-            return
-        if self._closed or key in self._ready or key in self._again:
-            return
-        due = self._now() + delay
-        if due < self._due.get(key, float("inf")):
+        elif not (self._closed or key in self._ready or key in self._again):
+            self._start_after(key, delay)
+
+    def _start_after(self, key: K, delay: float) -> None:
+        now = self._now()
+        due = max(now + delay, self._not_before.get(key, now))
+        if due <= now:
+            self._start(key)
+        elif key not in self._ready and due < self._due.get(key, float("inf")):
             self._due[key] = due
             self._sequence += 1
             heapq.heappush(self._heap, (due, self._sequence, key))
             self._arm()
 
     def add_failed(self, key: K, *, at_least: float = 0.0) -> float:
-        """Work on `key` again after its backoff: doubled with each failure, up to the cap. Returns the
-        delay.
+        """Work on `key` again after its backoff: doubled with each failure, up to the cap, at least what the
+        server has ordered. Returns the delay, which is shorter where news came during the work.
         """
         failures = self._failures.get(key, 0)
         self._failures[key] = failures + 1
         self._retries.inc()
         ceiling = min(self._cap, self._base * 2.0 ** min(failures, 40))
         delay = max(at_least, ceiling * (0.8 + 0.4 * self._jitter()))
+        pause = max(at_least, min(delay, EAGER_PAUSE) if failures >= EAGER_FAILURES else 0.0)
+        self._not_before[key] = self._now() + pause
         self.add_after(key, delay)
-        return delay
+        return pause if key in self._again else delay
 
     def forget(self, key: K) -> None:
         """`key` has succeeded: its next failure starts from the shortest backoff."""
         self._failures.pop(key, None)
+        self._not_before.pop(key, None)
 
     def failures(self, key: K) -> int:
         return self._failures.get(key, 0)
@@ -155,7 +162,7 @@ class WorkQueue(Generic[K]):
         if key in self._again:
             self._again.discard(key)
             if not self._closed:
-                self._enqueue(key)
+                self._start_after(key, 0.0)
 
     def close(self) -> None:
         """Hand out nothing more. What is being worked on may finish."""

@@ -122,6 +122,80 @@ def test_news_cannot_turn_a_key_that_keeps_failing_into_a_busy_loop() -> None:
     assert virtual(scenario()) == pytest.approx(EAGER_PAUSE)
 
 
+async def begun(keys: WorkQueue[str], *, failures: int = 0) -> None:
+    """A key that has failed so often in a row is being worked on again."""
+    keys.add("a")
+    for _ in range(failures):
+        await keys.take()
+        keys.add_failed("a")
+        keys.done("a")
+    await keys.take()
+
+
+async def next_begins(keys: WorkQueue[str]) -> float:
+    """Seconds until the key is taken again."""
+    since = now()
+    await keys.take()
+    return now() - since
+
+
+def test_news_cuts_the_backoff_of_the_first_failures_short() -> None:
+    async def scenario() -> list[float]:
+        keys = queue()
+        await begun(keys, failures=4)
+        keys.add_failed("a")
+        keys.done("a")
+        keys.add("a")
+        return [await next_begins(keys)]
+
+    assert virtual(scenario()) == [0]
+
+
+def test_no_news_shortens_a_pause_that_the_server_asked_for() -> None:
+    async def scenario() -> list[float]:
+        keys = queue()
+        await begun(keys)
+        keys.add_failed("a", at_least=30)
+        keys.done("a")
+        keys.add("a")
+        keys.add_after("a", 1)
+        waited = await next_begins(keys)
+        keys.add("a")
+        told = keys.add_failed("a", at_least=20)
+        keys.done("a")
+        return [waited, told, await next_begins(keys)]
+
+    assert virtual(scenario()) == pytest.approx([30, 20, 20])
+
+
+@pytest.mark.parametrize(("failures", "pause"), [(1, 0.0), (12, EAGER_PAUSE)])
+def test_news_during_the_work_that_fails_shortens_the_backoff_by_the_same_rule(
+    failures: int, pause: float
+) -> None:
+    async def scenario() -> list[float]:
+        keys = queue()
+        await begun(keys, failures=failures)
+        keys.add("a")
+        told = keys.add_failed("a")
+        keys.done("a")
+        return [told, await next_begins(keys)]
+
+    assert virtual(scenario()) == pytest.approx([pause, pause])
+
+
+def test_success_ends_a_pause() -> None:
+    async def scenario() -> float:
+        keys = queue()
+        await begun(keys)
+        keys.add_failed("a", at_least=30)
+        keys.forget("a")
+        keys.done("a")
+        keys.add("a")
+        return await next_begins(keys)
+
+    assert virtual(scenario()) == 0
+
+
 def test_namespaces_take_turns() -> None:
     async def scenario() -> list[str]:
         keys: WorkQueue[Key] = WorkQueue("q", metrics=Metrics(CollectorRegistry()))
