@@ -11,7 +11,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from types import TracebackType
 from typing import Protocol, Self
 from urllib.parse import urlencode
@@ -213,6 +213,7 @@ class Transport:
             data=call.body,
             headers=self._call_headers(call),
             timeout=limits,
+            middlewares=(partial(_once, call),),
             allow_redirects=False,
             server_hostname=self.connection.server_name,
         )
@@ -252,8 +253,23 @@ class _Attempt:
         if isinstance(error, TimeoutError):
             raise TransportError(f"no answer in time: {error}", call=str(self._call)) from error
         if isinstance(error, aiohttp.ClientError | OSError):
-            message = f"{type(error).__name__}: {error}"
-            raise TransportError(message, call=str(self._call)) from error
+            raise _broken(self._call, error) from error
+
+
+async def _once(
+    call: Call, request: aiohttp.ClientRequest, send: aiohttp.ClientHandlerType
+) -> aiohttp.ClientResponse:
+    """One attempt is one request. Where a connection that was used before breaks, aiohttp sends a GET, PUT or
+    DELETE again by itself, unless the error is none of its own.
+    """
+    try:
+        return await send(request)
+    except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError) as error:
+        raise _broken(call, error) from error
+
+
+def _broken(call: Call, error: Exception) -> TransportError:
+    return TransportError(f"{type(error).__name__}: {error}", call=str(call))
 
 
 @lru_cache(maxsize=256)

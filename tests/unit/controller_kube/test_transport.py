@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from collections.abc import Awaitable
 from pathlib import Path
 
 import pytest
@@ -70,6 +71,53 @@ def test_trouble_is_retried_only_where_twice_is_the_same_as_once() -> None:
             with pytest.raises(ServerError):
                 await client.create(THING, thing("y"), namespace="a")
             assert len(server.requests) == 1
+
+    virtual(scenario())
+
+
+def _hanging_up(request: web.Request) -> web.Response:
+    """The server has read the request, and nobody learns what came of it."""
+    assert request.transport is not None
+    request.transport.abort()
+    return web.Response()
+
+
+def test_a_write_on_a_used_connection_that_breaks_is_repeated_by_nobody_behind_our_back() -> None:
+    async def scenario() -> None:
+        asked: list[str] = []
+        async with FakeApiServer().running() as server, server.client() as plain:
+            client = plain.guarded(lambda: asked.append("guard"))
+            held = thing("x")
+            server.put("things", held)
+
+            async def hung_up(method: str, call: Awaitable[object]) -> None:
+                await client.get(THING, Key("a", "x"))
+                server.requests.clear()
+                asked.clear()
+                server.write_faults.append(_hanging_up)
+                with pytest.raises(TransportError, match="ServerDisconnected"):
+                    await call
+                assert [each for each, _ in server.requests] == [method]
+                assert asked == ["guard"]
+
+            await hung_up("PUT", client.replace(THING, Key("a", "x"), held))
+            await hung_up("DELETE", client.delete(THING, Key("a", "x")))
+
+    virtual(scenario())
+
+
+def test_a_call_that_may_be_repeated_asks_the_guard_each_time_that_its_connection_breaks() -> None:
+    async def scenario() -> None:
+        asked: list[str] = []
+        async with FakeApiServer().running() as server, server.client() as plain:
+            client = plain.guarded(lambda: asked.append("guard"))
+            uid = server.put("things", thing("x"))["metadata"]["uid"]
+            await client.get(THING, Key("a", "x"))
+            server.requests.clear()
+            server.write_faults.extend([_hanging_up, _hanging_up])
+            await client.delete(THING, Key("a", "x"), uid=uid)
+            assert [method for method, _ in server.requests] == ["DELETE"] * 3
+            assert len(asked) == 3
 
     virtual(scenario())
 
