@@ -10,6 +10,7 @@ import os
 import ssl
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -20,6 +21,9 @@ from controller.kube import tls
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 TOKEN_MAX_AGE = 60.0
 """Seconds before a token file is read again: the kubelet replaces projected tokens at 80 % of their life."""
+
+AUTHORITY_MAX_AGE = 60.0
+"""Seconds before the file of authorities is read again: as often as the kubelet looks for a new one."""
 
 
 class ConnectionSettingsError(Exception):
@@ -46,18 +50,64 @@ class TokenFile:
         self._read_at = float("-inf")
 
 
+@dataclass(slots=True)
+class AuthorityFile:
+    """Whom to trust to be the server, in a file that somebody else rotates. The first reading raises OSError
+    or ValueError where the file holds no authority; later such a file changes nothing.
+    """
+
+    path: Path
+    clock: Callable[[], float] = time.monotonic
+    _content: bytes = field(default=b"", init=False)
+    _context: ssl.SSLContext = field(init=False)
+    _read_at: float = field(default=float("-inf"), init=False)
+
+    def __post_init__(self) -> None:
+        self._read()
+
+    def __call__(self) -> ssl.SSLContext:
+        """The same context as long as the file is the same, so that connections are used again."""
+        if self.clock() - self._read_at > AUTHORITY_MAX_AGE:
+            with suppress(OSError, ValueError):
+                self._read()
+        return self._context
+
+    def forget(self) -> None:
+        """Read the file again at the next call: the server's certificate is from somebody else."""
+        self._read_at = float("-inf")
+
+    def _read(self) -> None:
+        content = self.path.read_bytes()
+        if not content.strip():
+            raise ValueError(f"{self.path} is empty")  # and no authority would mean the system's
+        if content != self._content:
+            self._context = tls.client_context(authority=content)
+            self._content = content
+        self._read_at = self.clock()
+
+
 @dataclass(frozen=True, slots=True)
 class Connection:
     """One way to one API server. `server` is a base URL without a trailing slash."""
 
     server: str
-    context: ssl.SSLContext | None = None
+    context: ssl.SSLContext | AuthorityFile | None = None
     token: TokenFile | str | None = field(default=None, repr=False)
     server_name: str | None = None
 
     def authorization(self) -> str | None:
         token = self.token() if isinstance(self.token, TokenFile) else self.token
         return f"Bearer {token}" if token else None
+
+    def trust(self) -> ssl.SSLContext | bool:
+        """What a new connection judges the server by; True stands for the system's authorities."""
+        context = self.context() if isinstance(self.context, AuthorityFile) else self.context
+        return context if context is not None else True
+
+    def distrusted(self) -> None:
+        """The server's certificate does not come from whom we trust: there may be a new authority."""
+        if isinstance(self.context, AuthorityFile):
+            self.context.forget()
 
     def refused(self) -> bool:
         """The server answered 401. True when a fresh credential may help."""
@@ -100,7 +150,11 @@ def in_cluster(
                 f"{path} is missing: no ServiceAccount volume. Set automountServiceAccountToken: true"
             )
     host = f"[{host}]" if ":" in host else host
-    return explicit(f"https://{host}:{port}", authority=authority.read_bytes(), token=TokenFile(token))
+    try:
+        trusted = AuthorityFile(authority)
+    except (OSError, ValueError) as error:
+        raise ConnectionSettingsError(f"{authority} holds no certificate authority: {error}") from error
+    return Connection(f"https://{host}:{port}", context=trusted, token=TokenFile(token))
 
 
 class _ClusterEntry(msgspec.Struct, rename="kebab"):

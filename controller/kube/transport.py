@@ -130,11 +130,7 @@ class Transport:
 
     def _open(self) -> aiohttp.ClientSession:
         if self._session is None:
-            connector = aiohttp.TCPConnector(
-                limit=100,
-                ssl=self.connection.context if self.connection.context is not None else True,
-                keepalive_timeout=60,
-            )
+            connector = aiohttp.TCPConnector(limit=100, keepalive_timeout=60)
             self._session = aiohttp.ClientSession(
                 connector=connector, auto_decompress=False, cookie_jar=aiohttp.DummyCookieJar()
             )
@@ -213,10 +209,24 @@ class Transport:
             data=call.body,
             headers=self._call_headers(call),
             timeout=limits,
-            middlewares=(partial(_once, call),),
+            middlewares=(partial(self._once, call),),
+            ssl=self.connection.trust(),
             allow_redirects=False,
             server_hostname=self.connection.server_name,
         )
+
+    async def _once(
+        self, call: Call, request: aiohttp.ClientRequest, send: aiohttp.ClientHandlerType
+    ) -> aiohttp.ClientResponse:
+        """One attempt is one request. Where a connection that was used before breaks, aiohttp sends a GET,
+        PUT or DELETE again by itself, unless the error is none of its own.
+        """
+        try:
+            return await send(request)
+        except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError) as error:
+            if isinstance(error, aiohttp.ClientConnectorCertificateError):
+                self.connection.distrusted()
+            raise _broken(call, error) from error
 
     def _call_headers(self, call: Call) -> dict[str, str]:
         headers = dict(self._headers)
@@ -254,18 +264,6 @@ class _Attempt:
             raise TransportError(f"no answer in time: {error}", call=str(self._call)) from error
         if isinstance(error, aiohttp.ClientError | OSError):
             raise _broken(self._call, error) from error
-
-
-async def _once(
-    call: Call, request: aiohttp.ClientRequest, send: aiohttp.ClientHandlerType
-) -> aiohttp.ClientResponse:
-    """One attempt is one request. Where a connection that was used before breaks, aiohttp sends a GET, PUT or
-    DELETE again by itself, unless the error is none of its own.
-    """
-    try:
-        return await send(request)
-    except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError) as error:
-        raise _broken(call, error) from error
 
 
 def _broken(call: Call, error: Exception) -> TransportError:
