@@ -95,7 +95,6 @@ def _deployment(
             "capabilities": {"drop": ["ALL"]},
             "readOnlyRootFilesystem": True,
         },
-        "volumeMounts": [{"name": "tmp", "mountPath": "/tmp"}],  # noqa: S108 - the pod's own, in memory
     }
     pod = {
         "serviceAccountName": name,
@@ -119,8 +118,6 @@ def _deployment(
         ],
         "terminationGracePeriodSeconds": seconds_to_end,
         "containers": [container],
-        # Python's ssl reads a certificate from a file only: it passes through here, never through a disk.
-        "volumes": [{"name": "tmp", "emptyDir": {"medium": "Memory", "sizeLimit": "8Mi"}}],
     }
     return {
         "replicas": replicas,

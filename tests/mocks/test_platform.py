@@ -200,6 +200,7 @@ def test_our_pods_can_do_nothing_but_their_work(program: Program) -> None:
         pod = deployment.inputs["spec"]["template"]["spec"]
         assert pod["securityContext"]["runAsNonRoot"] is True
         assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+        assert "volumes" not in pod, "keys are held in memory: see controller/kube/tls.py"
     for container in containers(program):
         context = container["securityContext"]
         assert context["readOnlyRootFilesystem"] is True
