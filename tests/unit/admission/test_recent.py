@@ -46,6 +46,13 @@ def test_what_has_quota_and_has_not_started_is_kept_whole() -> None:
     assert _image(recent, _told(recent, _body(_QUOTA))) == "a"
 
 
+def test_what_is_nested_deeper_than_python_goes_is_kept_too() -> None:
+    recent, plain = Recent(), _body(_QUOTA)
+    deep = b'{"managed":' + b"[" * 9990 + b"]" * 9990 + b"," + bytes(plain)[1:]
+    recent.told(_workload(plain), msgspec.Raw(deep))
+    assert _image(recent, _workload(plain)) == "a"
+
+
 def test_what_has_no_quota_or_has_started_takes_no_room() -> None:
     recent = Recent()
     for conditions in ((), (_QUOTA, _ADMITTED)):
