@@ -11,6 +11,7 @@ from typing import Any, Final
 import msgspec
 
 from controller.admission.choice import choose
+from controller.kube.decoding import decode
 from controller.kube.resource import Object
 from controller.runtime.review import Allow, Deny, Patch, Review, Verdict, Webhook
 from model import names
@@ -22,6 +23,7 @@ Trees = Callable[[], QueueTree]
 
 # Where each kind holds its Ray cluster.
 _CLUSTERS: Final = {"rayjob": ("rayClusterSpec",), "raycluster": (), "rayservice": ("rayClusterConfig",)}
+_ANYTHING: Final[msgspec.json.Decoder[Any]] = msgspec.json.Decoder()
 _KINDS: Final = ("rayjob", "raycluster", "rayservice", "job")
 
 
@@ -48,7 +50,7 @@ class Defaults:
         space = tree.spaces.get(review.namespace)
         if review.operation != "CREATE" or review.object is None or space is None or _is_made(review):
             return Allow()
-        patch = _Patch(msgspec.json.decode(review.raw))
+        patch = _Patch(decode(_ANYTHING, review.raw))
         refusal = _queue(patch, kind, tree, space)
         if refusal is not None:
             return Deny(refusal)

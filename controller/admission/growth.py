@@ -72,13 +72,13 @@ def _between_tries(now_is: Situation) -> Decision | None:
     if past.refused and past.refused_for != _about(now_is):
         return Decision(actions=(Note(history=_afresh(now_is)),))
     if past.refused:
-        return Decision(actions=(*everything(now_is), *say(now_is, _refused(past))))
+        return Decision(actions=(*say(now_is, _refused(past)), *everything(now_is)))
     if (right := now_is.corrected) != past:
         return Decision(actions=(Note(history=right),))
     if past.retry_at is None or (now_is.now >= past.retry_at and not now_is.pace):
         return None
     wake = max(past.retry_at, now_is.now + now_is.pace)
-    return Decision(actions=(*everything(now_is), *say(now_is, _waits(past))), wake=wake)
+    return Decision(actions=(*say(now_is, _waits(past)), *everything(now_is)), wake=wake)
 
 
 def _about(now_is: Situation) -> str:
@@ -134,7 +134,8 @@ def refuse(now_is: Situation, reason: str) -> Decision:
 
 def _end(now_is: Situation, history: History, reason: str, message: str) -> Decision:
     told = Tell(kind="Warning", reason=reason, message=message)
-    actions: tuple[Action, ...] = (Note(history=history), *everything(now_is), *say(now_is, message), told)
+    # The word before the deletions: who was Ready must not be while something is taken from it.
+    actions: tuple[Action, ...] = (Note(history=history), *say(now_is, message), *everything(now_is), told)
     return Decision(actions=actions, wake=history.retry_at)
 
 

@@ -53,6 +53,7 @@ def test_an_api_server_that_is_stopped_for_a_while_and_goes_on_ends_nobody(stage
         stage.plane.fault("silent", pool="l4", kind="silence")
         gang = stage.submit()
         stage.eventually("both are asked for", lambda: len(gangs.requests(stage.plane)) == 2)
+        stage.waits(gang)
         server = stage.plane.server.server
         failed = health.counted(port, "muster_watch_failures_total")
         os.kill(server.pid or 0, signal.SIGSTOP)
