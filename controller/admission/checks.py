@@ -78,10 +78,11 @@ class CheckReconciler:
             return None
         if not self._kinds.are_known():
             return SOON
+        again = self._kinds.look_again()
         status, reason, message = self._verdict(check)
         condition = Condition(type=ACTIVE, status=status, reason=reason, message=message)
         await tell(self._client, ADMISSION_CHECK, check, check.status, condition, now=self._clock())
-        return self._kinds.look_again()
+        return again
 
     def _verdict(self, check: AdmissionCheck) -> tuple[str, str, str]:
         if words := self._kinds.words:

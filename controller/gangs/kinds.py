@@ -34,4 +34,5 @@ class Kinds:
         return "; ".join(unserved(kind) for kind in self.missing())
 
     def look_again(self) -> Result:
+        """To be asked with the verdict, not after it is told: the kind may be there by then."""
         return AGAIN if self.missing() else None

@@ -74,12 +74,13 @@ class PolicyReconciler:
             return None
         if not self._kinds.are_known():
             return SOON
+        again = self._kinds.look_again()
         status, reason, message = self._verdict(found)
         if unknown := unknown_fields(policy.spec):
             message += f"; left out, because a newer controller knows them: {', '.join(unknown)}"
         condition = Condition(type=ACCEPTED, status=status, reason=reason, message=message)
         await tell(self._client, GANG_POLICY, policy, policy.status, condition, now=self._clock())
-        return self._kinds.look_again()
+        return again
 
     def _verdict(self, found: GangPolicy | list[Violation]) -> tuple[str, str, str]:
         if isinstance(found, list):

@@ -1,0 +1,75 @@
+"""What is told of checks and policies while the cluster lacks a kind."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any, cast
+
+import msgspec
+import pytest
+
+from controller.admission.checks import CheckReconciler
+from controller.admission.objects import ADMISSION_CHECK, WORKLOAD, AdmissionCheck
+from controller.gangs.kinds import Kinds
+from controller.gangs.objects import GANG_POLICY, GangPolicyObject
+from controller.gangs.policies import Policies, PolicyReconciler
+from controller.kube.client import Client
+from controller.kube.resource import Key, Resource, T
+from controller.runtime.controller import Result
+from controller.runtime.informer import Informer
+from controller.runtime.metrics import Metrics
+from model.gangpolicy import to_manifest
+from model.names import CONTROLLER_NAME
+from tests.unit.admission.gang_world import POLICY
+from tests.unit.gangs.paper import START
+
+
+class _Server:
+    """The API server, which serves what was missing while it is told that it is."""
+
+    def __init__(self) -> None:
+        self.missing: list[Resource[Any]] = [WORKLOAD]
+        self.told: list[str] = []
+
+    async def apply(self, _resource: object, _key: Key, body: Any, **_: object) -> None:
+        self.told += [condition["reason"] for condition in body["status"]["conditions"]]
+        self.missing.clear()
+
+
+def _cache(resource: Resource[T], *found: T) -> Informer[T]:
+    made = Informer(cast(Client, None), resource, metrics=Metrics())
+    made.store.replace(list(found), unreadable={}, new_history=True)
+    return made
+
+
+Reconcile = Callable[[Key], Awaitable[Result]]
+
+
+def _check(server: _Server, kinds: Kinds) -> Reconcile:
+    ours = {"metadata": {"name": "gang"}, "spec": {"controllerName": CONTROLLER_NAME}}
+    checks = _cache(ADMISSION_CHECK, msgspec.convert(ours, AdmissionCheck))
+    known = Policies(_cache(GANG_POLICY))
+    return CheckReconciler(cast(Client, server), checks, known, kinds, clock=lambda: START).reconcile
+
+
+def _policy(server: _Server, kinds: Kinds) -> Reconcile:
+    body = to_manifest(POLICY, name="gang")
+    body["metadata"]["resourceVersion"] = "1"
+    policies = _cache(GANG_POLICY, msgspec.convert(body, GangPolicyObject))
+    made = PolicyReconciler(
+        cast(Client, server), policies, Policies(policies), kinds, missing=lambda _: (), clock=lambda: START
+    )
+    return made.reconcile
+
+
+@pytest.mark.parametrize("reconciler", [_check, _policy])
+def test_a_kind_that_comes_while_its_lack_is_told_is_not_missing_for_ever(
+    reconciler: Callable[[_Server, Kinds], Reconcile],
+) -> None:
+    server = _Server()
+    kinds = Kinds(missing=lambda: list(server.missing), are_known=lambda: True)
+    again = asyncio.run(cast(Any, reconciler(server, kinds)(Key("", "gang"))))
+    assert server.told == ["KindsMissing"]
+    assert not server.missing
+    assert again is not None, "nobody would take it back"
