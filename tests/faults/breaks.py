@@ -47,8 +47,10 @@ class Call:
 
     @property
     def writes(self) -> bool:
-        """Of gangs: news (Events) and leases are not part of what is decided."""
-        told = self.resource.startswith(("events", "leases"))
+        """Of gangs: news (Events) and leases are not part of what is decided, nor is the word on a policy or
+        a check, which the next manager writes after any test that changed one.
+        """
+        told = self.resource.startswith(("events", "leases", "gangpolicies", "admissionchecks"))
         return self.verb not in ("get", "list", "watch") and not told
 
     @classmethod
