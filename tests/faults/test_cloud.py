@@ -13,39 +13,26 @@ from tests.faults.stage import Stage
 
 
 def test_silence_ends_at_the_deadline_and_the_gang_tries_again(stage: Stage) -> None:
-    """Not a word, for ever: our own clock ends it, or the quota would be held for ever."""
+    """Never so much as Accepted: our own clock ends it, or the quota would be held for ever."""
     stage.plane.fault("silent", pool="l4", kind="silence", count=1)
-    stage.plane.policy(queueTimeout="3s")
-    try:
-        with stage.manager().kept():
-            gang = stage.submit()
-            stage.runs(gang)
-            stage.end(gang)
-            stage.judge()
-    finally:
-        stage.plane.policy()
-    assert any("queueTimeout of 3s has passed" in failure for failure in stage.released_for(gang))
+    _gives_up_and_runs(stage, queueTimeout="3s")
 
 
 def test_what_is_accepted_and_never_comes_ends_at_the_deadline_and_the_gang_tries_again(stage: Stage) -> None:
     """In the cloud's queue for ever, while the other half is promised already."""
     stage.plane.fault("never", pool="l4", kind="stock-out", mode="wait", count=1)
-    stage.plane.policy(provisionTimeout="4s")
-    try:
-        with stage.manager().kept():
-            gang = stage.submit()
-            stage.runs(gang)
-            stage.end(gang)
-            stage.judge()
-    finally:
-        stage.plane.policy()
-    assert any("provisionTimeout of 4s has passed" in failure for failure in stage.released_for(gang))
+    _gives_up_and_runs(stage, provisionTimeout="4s")
 
 
 def test_fewer_nodes_than_promised_are_never_ready_and_everything_is_released(stage: Stage) -> None:
     """Provisioned, says the cloud, and one node is missing: the oracle knows whether anybody believed it."""
     stage.plane.fault("partial", pool="h100", kind="partial", missing=1, count=1)
-    stage.plane.policy(provisionTimeout="4s")
+    _gives_up_and_runs(stage, provisionTimeout="4s")
+
+
+def _gives_up_and_runs(stage: Stage, **clock: str) -> None:
+    """A whole story by a policy with this clock, which ends one attempt."""
+    stage.plane.policy(**clock)
     try:
         with stage.manager().kept():
             gang = stage.submit()
@@ -54,7 +41,8 @@ def test_fewer_nodes_than_promised_are_never_ready_and_everything_is_released(st
             stage.judge()
     finally:
         stage.plane.policy()
-    assert any("provisionTimeout of 4s has passed" in failure for failure in stage.released_for(gang))
+    ((name, limit),) = clock.items()
+    assert any(f"{name} of {limit} has passed" in failure for failure in stage.released_for(gang))
 
 
 def test_a_cloud_that_has_nothing_is_asked_until_the_deadline_and_once_a_try(stage: Stage) -> None:
