@@ -39,7 +39,7 @@ from controller.gangs.assembly import (
     passed,
     surplus,
 )
-from controller.gangs.deadlines import Deadline, booking_over
+from controller.gangs.deadlines import Deadline, after_ready
 from controller.gangs.denials import Denied, end
 from controller.gangs.identity import ATTEMPT
 from controller.gangs.progress import released, stands, waiting
@@ -200,7 +200,9 @@ def _assemble(now_is: Situation, policy: GangPolicy) -> Decision:
 def _ready(now_is: Situation, policy: GangPolicy, promised: tuple[Promise, ...]) -> Decision:
     message = stands(now_is.gang)
     actions = set_entry(now_is, State.READY, message, updates=_updates(now_is, promised))
-    limit = _given_until(now_is, policy)
+    entry = now_is.entry
+    since = entry.last_transition_time if entry and entry.state == State.READY else None
+    limit = after_ready(now_is.current.values(), since=since or now_is.now, policy=policy, now=now_is.now)
     if not actions and limit.at <= now_is.now:
         # Other checks keep Kueue from admitting it, and the booking does not wait for them.
         return _retreat(now_is, policy, passed(limit).failure)
@@ -209,25 +211,6 @@ def _ready(now_is: Situation, policy: GangPolicy, promised: tuple[Promise, ...])
     freed = deletions((), (), now_is.placeholders)
     clean = unclaim(now_is) if actions else ()
     return Decision(actions=(*freed, *surplus(now_is), *clean, *actions, *told), wake=limit.at)
-
-
-def _given_until(now_is: Situation, policy: GangPolicy) -> Deadline:
-    """Until when a Ready gang may be kept waiting by other checks: the booking's end, and never less than
-    its margin from Ready, or Kueue would be overtaken. Kept nodes are kept no more once the gang is Ready:
-    from then on the pods have a booking's time.
-    """
-    entry = now_is.entry
-    is_ready = entry is not None and entry.state == State.READY
-    since = min((entry.last_transition_time if entry and is_ready else None) or now_is.now, now_is.now)
-    usable = policy.booking_window - policy.booking_margin
-    if policy.holds:
-        return Deadline(since + usable, since, "bookingWindow")
-    ends = (booking_over(request, policy, now=now_is.now) for request in now_is.current.values())
-    end = min((each for each in ends if each), default=since + usable)
-    return max(
-        Deadline(end, end - usable, "bookingWindow"),
-        Deadline(since + policy.booking_margin, since, "bookingMargin"),
-    )
 
 
 def _updates(now_is: Situation, promised: tuple[Promise, ...]) -> tuple[PodSetUpdate, ...]:

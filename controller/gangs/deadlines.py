@@ -5,7 +5,7 @@ they start at moments that API objects carry, so a restart does not move them. A
 counts as now: two machines' clocks differ, and nobody waits longer for that.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -63,13 +63,34 @@ def _running(
     if booked:
         yield _at(max(accepted), policy.provision_timeout, "provisionTimeout")
         if not policy.holds:
-            yield _at(min(booked), policy.booking_window - policy.booking_margin, "bookingWindow")
+            yield _at(min(booked), _usable(policy), "bookingWindow")
 
 
 def booking_over(request: ProvisioningRequest, policy: GangPolicy, *, now: datetime) -> datetime | None:
     """When what is booked for it has to be used, kept or given up; None while nothing is."""
     booked = _past(request.status.since("Provisioned"), now)
-    return booked + policy.booking_window - policy.booking_margin if booked else None
+    return booked + _usable(policy) if booked else None
+
+
+def after_ready(
+    requests: Iterable[ProvisioningRequest], *, since: datetime, policy: GangPolicy, now: datetime
+) -> Deadline:
+    """Until when other checks may keep a gang waiting that is Ready `since` then: the booking's end, and
+    never less than its margin, or Kueue would be overtaken. Kept nodes are kept no more once it is Ready:
+    from then on the pods have a booking's time.
+    """
+    since = min(since, now)
+    if policy.holds:
+        return _at(since, _usable(policy), "bookingWindow")
+    booked = (_past(request.status.since("Provisioned"), now) for request in requests)
+    first = min((moment for moment in booked if moment), default=since)
+    window = _at(first, _usable(policy), "bookingWindow")
+    return max(window, _at(since, policy.booking_margin, "bookingMargin"))
+
+
+def _usable(policy: GangPolicy) -> timedelta:
+    """What a gang may use of a booking."""
+    return policy.booking_window - policy.booking_margin
 
 
 def _past(moment: datetime | None, now: datetime) -> datetime | None:

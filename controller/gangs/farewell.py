@@ -38,24 +38,24 @@ class Farewell:
             await self.close()
         except Exception:
             log.exception("not said where all see it")
-        slots, waiting, left = asyncio.Semaphore(AT_A_TIME), list(self.waiting()), list[Key]()
+        slots, waiting, left = asyncio.Semaphore(AT_A_TIME), list(self.waiting()), set[Key]()
         try:
             await asyncio.gather(*(self._leave(key, slots, left) for key in waiting))
         finally:
-            missed = [str(key) for key in waiting if key not in set(left)]
+            missed = [str(key) for key in waiting if key not in left]
             log.warning("left", gangs=len(left), missed=len(missed), some=missed[:20])
 
-    async def _leave(self, key: Key, slots: asyncio.Semaphore, left: list[Key]) -> None:
+    async def _leave(self, key: Key, slots: asyncio.Semaphore, left: set[Key]) -> None:
+        log = structlog.get_logger("farewell")
         async with slots:
             for _ in range(TRIES):
                 try:
                     await self.part(key)
-                    left.append(key)
+                    left.add(key)
                     return
                 except (StaleDecision, KubeError) as error:
-                    log = structlog.get_logger("farewell")
                     log.warning("not left in order", key=str(key), error=str(error))
                 except Exception:
-                    structlog.get_logger("farewell").exception("not left in order", key=str(key))
+                    log.exception("not left in order", key=str(key))
                     return
                 await asyncio.sleep(_PAUSE)
