@@ -74,6 +74,9 @@ FLAVORS = {
 }
 
 
+PLAIN = {"main": ("l4", 1)}
+
+
 def pod_spec(gpus: int) -> PodSpec:
     requests: dict[str, str | int | float] = {"cpu": "1", "memory": "1Gi"}
     if gpus:
@@ -411,3 +414,15 @@ def entry_state(world: World, name: str) -> State:
     entry = world.workloads[name].entry(CHECK)
     assert entry is not None
     return State(entry.state)
+
+
+def ready(world: World) -> World:
+    """With a gang that Kueue has not admitted yet."""
+    world.submit("a", PLAIN)
+    world.kueue()
+    for _ in range(3):
+        world.settle()
+        world.cloud()
+    world.settle()
+    assert entry_state(world, "a") is State.READY
+    return world

@@ -15,13 +15,12 @@ from controller.gangs.kinds import Kinds
 from controller.gangs.objects import GANG_POLICY, GangPolicyObject
 from controller.gangs.policies import Policies, PolicyReconciler
 from controller.kube.client import Client
-from controller.kube.resource import Key, Resource, T
+from controller.kube.resource import Key, Resource
 from controller.runtime.controller import Result
-from controller.runtime.informer import Informer
-from controller.runtime.metrics import Metrics
 from model.gangpolicy import to_manifest
 from model.names import CONTROLLER_NAME
 from tests.unit.admission.gang_world import POLICY
+from tests.unit.gangs.cached import cached
 from tests.unit.gangs.paper import START
 
 
@@ -37,26 +36,20 @@ class _Server:
         self.missing.clear()
 
 
-def _cache(resource: Resource[T], *found: T) -> Informer[T]:
-    made = Informer(cast(Client, None), resource, metrics=Metrics())
-    made.store.replace(list(found), unreadable={}, new_history=True)
-    return made
-
-
 Reconcile = Callable[[Key], Awaitable[Result]]
 
 
 def _check(server: _Server, kinds: Kinds) -> Reconcile:
     ours = {"metadata": {"name": "gang"}, "spec": {"controllerName": CONTROLLER_NAME}}
-    checks = _cache(ADMISSION_CHECK, msgspec.convert(ours, AdmissionCheck))
-    known = Policies(_cache(GANG_POLICY))
+    checks = cached(ADMISSION_CHECK, [msgspec.convert(ours, AdmissionCheck)])
+    known = Policies(cached(GANG_POLICY, []))
     return CheckReconciler(cast(Client, server), checks, known, kinds, clock=lambda: START).reconcile
 
 
 def _policy(server: _Server, kinds: Kinds) -> Reconcile:
     body = to_manifest(POLICY, name="gang")
     body["metadata"]["resourceVersion"] = "1"
-    policies = _cache(GANG_POLICY, msgspec.convert(body, GangPolicyObject))
+    policies = cached(GANG_POLICY, [msgspec.convert(body, GangPolicyObject)])
     made = PolicyReconciler(
         cast(Client, server), policies, Policies(policies), kinds, missing=lambda _: (), clock=lambda: START
     )

@@ -2,20 +2,17 @@
 
 import asyncio
 import dataclasses
-from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import cast
 
 import msgspec
 import pytest
 
-from controller.admission.actions import Action, State
+from controller.admission.actions import State
 from controller.admission.executor import Executor
 from controller.admission.machine import after_denial
-from controller.admission.objects import Flavors, Workload
 from controller.admission.reconciler import GangReconciler
-from controller.admission.situation import Situation
 from controller.admission.view import View
 from controller.gangs.actions import CreateRequest, CreateTemplates, Hold
 from controller.gangs.denials import Denied
@@ -26,12 +23,12 @@ from controller.gangs.retry import LAST_FAILURE, REFUSED, TRIES
 from controller.kube.resource import Key
 from model.gangpolicy import OnStaggered
 from tests.unit.admission.elastic_world import Elastic
-from tests.unit.admission.gang_world import CHECK, POLICY, World, entry_state
+from tests.unit.admission.gang_world import PLAIN, POLICY, World, entry_state, ready
+from tests.unit.admission.reconciled import Caches
 from tests.unit.admission.test_elastic_losses import in_calm, newest
 from tests.unit.gangs.paper import START
 
 SPLIT = {"head": ("cpu", 1), "big": ("h100", 1), "small": ("l4", 1)}
-PLAIN = {"main": ("l4", 1)}
 MINUTE = timedelta(minutes=1)
 QUOTA = ("Forbidden", 'podtemplates "muster-0" is forbidden: exceeded quota: few, used: count/podtemplates=9')
 PARAMETER = (
@@ -74,39 +71,6 @@ class Guarded(World):
             if self.writes == before:
                 return
         raise AssertionError("the controller writes for ever")
-
-
-@dataclass
-class Caches:
-    """The world as the reconciler reads and writes it."""
-
-    world: World
-
-    @property
-    def workloads(self) -> "Caches":
-        return self
-
-    def get(self, key: Key) -> Workload | None:
-        return self.world.workloads.get(key.name)
-
-    def orphans(self, key: Key, workload: Workload | None) -> list[object]:
-        return []
-
-    def checks_of(self, workload: Workload) -> list[str]:
-        return [CHECK]
-
-    def stands_in_line(self, workload: Workload, check: str, *, now: datetime) -> bool:
-        return False
-
-    def situation(self, workload: Workload, check: str, *, now: datetime) -> Situation:
-        return self.world.situation(workload.metadata.name)
-
-    async def run(
-        self, actions: Sequence[Action], *, workload: Workload, check: str, flavors: Flavors
-    ) -> None:
-        assert workload is self.world.workloads[workload.metadata.name], "a Conflict: it has changed since"
-        for action in actions:
-            self.world.carry_out(workload.metadata.name, action)
 
 
 @pytest.mark.parametrize(
@@ -250,13 +214,7 @@ def test_a_growth_that_is_denied_says_so_and_keeps_what_runs(words: tuple[str, s
 
 def test_a_ready_gang_that_is_denied_what_has_vanished_is_released() -> None:
     world = Guarded()
-    world.submit("a", PLAIN)
-    world.kueue()
-    for _ in range(3):
-        world.settle()
-        world.cloud()
-    world.settle()
-    assert entry_state(world, "a") is State.READY
+    ready(world)
     world.requests.clear()
     world.denies = {CreateRequest: QUOTA}
     world.settle()

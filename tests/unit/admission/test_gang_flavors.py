@@ -12,11 +12,10 @@ from controller.gangs.objects import Affinity, NodeAffinity, NodeSelector, NodeS
 from controller.gangs.retry import TRIES
 from model.gangpolicy import GangPolicy, OnStockOut
 from model.names import AVOID_ANNOTATION, POOL_LABEL
-from tests.unit.admission.gang_world import POLICY, World
+from tests.unit.admission.gang_world import PLAIN, POLICY, World
 
 replace = msgspec.structs.replace
 MOVING = dataclasses.replace(POLICY, on_stock_out=OnStockOut.NEXT_FLAVOR)
-PLAIN = {"main": ("l4", 1)}
 
 
 def stocked_out(world: World, *, times: int = 1) -> None:

@@ -24,11 +24,19 @@ from model.names import (
     IN_TURN_ANNOTATION,
     POOL_LABEL,
 )
-from tests.unit.admission.gang_world import CHECK, FLAVORS, POLICY, World, assignment, entry_state
+from tests.unit.admission.gang_world import (
+    CHECK,
+    FLAVORS,
+    PLAIN,
+    POLICY,
+    World,
+    assignment,
+    entry_state,
+    ready,
+)
 from tests.unit.gangs.paper import START, flavor_policy, node
 
 SPLIT = {"head": ("cpu", 1), "big": ("h100", 1), "small": ("l4", 1)}
-PLAIN = {"main": ("l4", 1)}
 MINUTE = timedelta(minutes=1)
 HOLDING = dataclasses.replace(POLICY, on_staggered=OnStaggered.HOLD, placeholder_image="pause")
 
@@ -216,7 +224,9 @@ def test_a_next_try_that_a_clock_ahead_of_ours_has_put_off_is_not_waited_for() -
     world.settle()
     world.kueue()
     pause = POLICY.retry.base * (1 + POLICY.retry.jitter_percent / 100)
-    assert world.now < world.situation("a").past.retry_at <= world.now + pause  # type: ignore[operator]
+    retry_at = world.situation("a").past.retry_at
+    assert retry_at is not None
+    assert world.now < retry_at <= world.now + pause
     world.now -= 5 * MINUTE
     world.settle()
     assert RETRY_AT in world.workloads["a"].metadata.annotations, "no longer than the longest pause"
@@ -776,19 +786,6 @@ def test_what_comes_early_is_held_by_placeholders_that_go_when_the_gang_is_whole
     assert [told.reason for told in world.told].count("GangHeld") == 1
 
 
-def ready() -> World:
-    """One that Kueue has not admitted yet."""
-    world = World()
-    world.submit("a", PLAIN)
-    world.kueue()
-    for _ in range(3):
-        world.settle()
-        world.cloud()
-    world.settle()
-    assert entry_state(world, "a") is State.READY
-    return world
-
-
 def assert_unready_first(world: World) -> None:
     first, *_ = world.decided("a").actions
     assert isinstance(first, SetEntry)
@@ -799,13 +796,13 @@ def assert_unready_first(world: World) -> None:
 
 
 def test_a_ready_gang_whose_request_has_vanished_is_not_ready_while_it_asks_again() -> None:
-    world = ready()
+    world = ready(World())
     world.requests.clear()
     assert_unready_first(world)
 
 
 def test_a_ready_gang_whose_request_is_outdated_is_not_ready_when_that_goes() -> None:
-    world = ready()
+    world = ready(World())
     flavors = tuple(dataclasses.replace(each, parameters={"a": "b"}) for each in POLICY.flavors)
     world.policy = dataclasses.replace(POLICY, flavors=flavors)
     assert_unready_first(world)

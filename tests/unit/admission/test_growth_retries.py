@@ -4,18 +4,15 @@ before its turn among all that try again.
 
 import asyncio
 import dataclasses
-from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import cast
 
 import msgspec
 import pytest
 
-from controller.admission.actions import Action, Note, StepOut
+from controller.admission.actions import Note, StepOut
 from controller.admission.executor import Executor
 from controller.admission.machine import decide
-from controller.admission.objects import Workload
 from controller.admission.reconciler import GangReconciler
 from controller.admission.situation import Situation
 from controller.admission.view import View
@@ -27,7 +24,8 @@ from controller.kube.resource import Key
 from model.gangpolicy import GangPolicy, RetryPolicy
 from model.names import ELASTIC_JOB
 from tests.unit.admission.elastic_world import STEPS, Elastic
-from tests.unit.admission.gang_world import CHECK, POLICY, World, assignment
+from tests.unit.admission.gang_world import POLICY, World, assignment
+from tests.unit.admission.reconciled import Caches
 from tests.unit.admission.test_gang_growth import Growing, carried_out, growing
 from tests.unit.gangs.paper import START, flavor_policy
 
@@ -205,38 +203,6 @@ def test_a_growth_that_rests_is_in_nobodys_way() -> None:
 GROWTHS = 8
 PER_MINUTE = 6
 STEP = timedelta(seconds=10)
-
-
-@dataclass
-class Caches:
-    """The world as the reconciler reads and writes it."""
-
-    world: World
-
-    @property
-    def workloads(self) -> "Caches":
-        return self
-
-    def get(self, key: Key) -> Workload | None:
-        return self.world.workloads.get(key.name)
-
-    def orphans(self, key: Key, workload: Workload | None) -> list[object]:
-        return []
-
-    def checks_of(self, workload: Workload) -> tuple[str, ...]:
-        return (CHECK,)
-
-    def stands_in_line(self, workload: Workload, check: str, *, now: datetime) -> bool:
-        return False
-
-    def situation(self, workload: Workload, check: str, *, now: datetime) -> Situation:
-        return self.world.situation(workload.metadata.name)
-
-    async def run(
-        self, actions: Sequence[Action], *, workload: Workload, check: str, flavors: object
-    ) -> None:
-        for action in actions:
-            self.world.carry_out(workload.metadata.name, action)
 
 
 def failed_together(per_minute: int) -> World:

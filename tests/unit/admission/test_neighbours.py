@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any, cast
 
@@ -45,13 +45,11 @@ from controller.gangs.objects import (
     Pod,
     PodSpec,
 )
-from controller.kube.client import Client
-from controller.kube.resource import Key, ObjectMeta, Resource, T
-from controller.runtime.informer import Informer
-from controller.runtime.metrics import Metrics
+from controller.kube.resource import Key, ObjectMeta
 from model.gangpolicy import GangPolicy
 from model.names import CONSUME_ANNOTATION, WORKLOAD_UID_LABEL
 from tests.unit.admission.gang_world import CHECK, FLAVORS, POLICY, World
+from tests.unit.gangs.cached import cached
 from tests.unit.gangs.paper import flavor_policy, node
 
 _HEADED = {"head": ("cpu", 1), "main": ("l4", 1)}
@@ -73,14 +71,6 @@ class _Known:
         return _POLICY
 
 
-def _informer(
-    resource: Resource[T], items: Iterable[T], **indexes: Callable[[Any], Iterable[Any]]
-) -> Informer[T]:
-    made = Informer(cast(Client, None), resource, metrics=Metrics(), indexes=indexes)
-    made.store.replace(list(items), unreadable={}, new_history=True)
-    return made
-
-
 def _owner(item: Belonging) -> list[Key]:
     return [Key("team-a", item.metadata.labels[WORKLOAD_UID_LABEL].removeprefix("uid-"))]
 
@@ -96,14 +86,14 @@ def _view(world: World) -> View:
     leased: Mapping[str, Any] = {BY_POOL: pool_of, BY_LEASE: lambda node: [lease_of(node)]}
     where: Mapping[str, Any] = {BY_NODE: node_of, BY_REQUEST: request_of}
     return View(
-        workloads=_informer(WORKLOAD, world.workloads.values(), **gathering),
-        requests=_informer(PROVISIONING_REQUEST, world.requests.values(), **owned, **promised),
-        templates=_informer(POD_TEMPLATE, world.templates.values(), **owned),
-        placeholders=_informer(PLACEHOLDER, (), **owned),
-        nodes=_informer(NODE, world.nodes.values(), **leased),
-        pods=_informer(POD, world.pods.values(), **where),
-        flavors=_informer(RESOURCE_FLAVOR, FLAVORS.values()),
-        queues=_informer(CLUSTER_QUEUE, ()),
+        workloads=cached(WORKLOAD, world.workloads.values(), **gathering),
+        requests=cached(PROVISIONING_REQUEST, world.requests.values(), **owned, **promised),
+        templates=cached(POD_TEMPLATE, world.templates.values(), **owned),
+        placeholders=cached(PLACEHOLDER, (), **owned),
+        nodes=cached(NODE, world.nodes.values(), **leased),
+        pods=cached(POD, world.pods.values(), **where),
+        flavors=cached(RESOURCE_FLAVOR, FLAVORS.values()),
+        queues=cached(CLUSTER_QUEUE, ()),
         checks=cast(Checks, _Known()),
     )
 

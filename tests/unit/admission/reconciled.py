@@ -1,0 +1,46 @@
+"""The reconciler over a world on paper: what it reads and writes instead of caches and an API server."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from controller.admission.actions import Action
+from controller.admission.objects import Workload
+from controller.admission.situation import Situation
+from controller.kube.resource import Key
+from tests.unit.admission.gang_world import CHECK, World
+
+
+@dataclass
+class Caches:
+    """The world as the reconciler reads and writes it."""
+
+    world: World
+
+    @property
+    def workloads(self) -> Caches:
+        return self
+
+    def get(self, key: Key) -> Workload | None:
+        return self.world.workloads.get(key.name)
+
+    def orphans(self, key: Key, workload: Workload | None) -> list[object]:
+        return []
+
+    def checks_of(self, workload: Workload) -> tuple[str, ...]:
+        return (CHECK,)
+
+    def stands_in_line(self, workload: Workload, check: str, *, now: datetime) -> bool:
+        return False
+
+    def situation(self, workload: Workload, check: str, *, now: datetime) -> Situation:
+        return self.world.situation(workload.metadata.name)
+
+    async def run(
+        self, actions: Sequence[Action], *, workload: Workload, check: str, flavors: object
+    ) -> None:
+        assert workload is self.world.workloads[workload.metadata.name], "a Conflict: it has changed since"
+        for action in actions:
+            self.world.carry_out(workload.metadata.name, action)
