@@ -10,14 +10,17 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from typing import Any
 from uuid import UUID
 
 from opentelemetry import trace
+from opentelemetry.context import Context
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter
 from opentelemetry.sdk.trace.id_generator import RandomIdGenerator
+from opentelemetry.sdk.trace.sampling import Sampler, SamplingResult
 
 from controller.kube.transport import Call
 from controller.runtime.traces import Facts
@@ -36,6 +39,23 @@ class _UidAsTrace(RandomIdGenerator):
             return UUID(_about.get()).int or super().generate_trace_id()
         except ValueError:
             return super().generate_trace_id()
+
+
+class _Evenly(Sampler):
+    """Asks the configured sampler about all of a uid. By itself it looks at the lower half, whose first two
+    bits are the same in every uid (RFC 9562, 4.1): of any share up to a half it would take none.
+    """
+
+    def __init__(self, configured: Sampler) -> None:
+        self._configured = configured
+
+    def should_sample(
+        self, parent_context: Context | None, trace_id: int, *about: Any, **more: Any
+    ) -> SamplingResult:
+        return self._configured.should_sample(parent_context, trace_id ^ (trace_id >> 64), *about, **more)
+
+    def get_description(self) -> str:
+        return self._configured.get_description()
 
 
 class _Open:
@@ -57,6 +77,7 @@ class OtlpTraces:
             id_generator=_UidAsTrace(),
             shutdown_on_exit=False,
         )
+        self._provider.sampler = _Evenly(self._provider.sampler)
         self._provider.add_span_processor(BatchSpanProcessor(exporter or OTLPSpanExporter()))
         self._tracer = self._provider.get_tracer("muster")
 

@@ -1,11 +1,13 @@
 """Traces tell a gang's story under its own uid, and cost nothing where nobody wants them."""
 
 import gzip
+import random
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator, Sequence
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from uuid import UUID
 
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
@@ -99,13 +101,16 @@ async def test_what_a_controller_does_arrives_at_the_collector(
     assert told == {"controller": "gangs", "key": "team-a/x", "result": "error"}
 
 
-def test_sampling_takes_a_gang_whole_or_not_at_all(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("share", [0.1, 0.5, 0.9])
+def test_sampling_takes_a_share_of_the_gangs_each_whole_or_not_at_all(
+    share: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("OTEL_TRACES_SAMPLER", "parentbased_traceidratio")
-    monkeypatch.setenv("OTEL_TRACES_SAMPLER_ARG", "0.5")
+    monkeypatch.setenv("OTEL_TRACES_SAMPLER_ARG", str(share))
     exporter = InMemorySpanExporter()
     traces = OtlpTraces(instance="m-0", exporter=exporter)
-    uids = [f"00000000-0000-4000-{number:04x}-000000000000" for number in range(0x8000, 0xC000, 0x400)]
-    uids += [f"00000000-0000-4000-{number:04x}-000000000000" for number in range(0, 0x4000, 0x400)]
+    drawn = random.Random(0)
+    uids = [str(UUID(int=drawn.getrandbits(128), version=4)) for _ in range(500)]
     for _ in range(3):
         for uid in uids:
             with traces.span("reconcile", {}, of=uid):
@@ -114,7 +119,7 @@ def test_sampling_takes_a_gang_whole_or_not_at_all(monkeypatch: pytest.MonkeyPat
     counts: dict[int, int] = {}
     for span in exporter.get_finished_spans():
         counts[span.context.trace_id] = counts.get(span.context.trace_id, 0) + 1
-    assert 0 < len(counts) < len(uids)
+    assert len(counts) / len(uids) == pytest.approx(share, abs=0.05)
     assert set(counts.values()) == {3}
 
 
