@@ -5,11 +5,12 @@ reach to tree.py, preemption to preemption.py, and words to report.py.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import Final, TypeVar
 
 from model.pools import Pool
+from model.quantities import MIB
 from model.quotas import NOTHING, Resources
 from model.stack import Scheduler, Stack
 from preview import kai_preemption
@@ -172,9 +173,10 @@ def _differing(
 def _quotas(before: Tree, after: Tree) -> Iterator[QuotaChange]:
     pools = {**before.pools, **after.pools}
     sides = {pool: (_side(before, pool), _side(after, pool)) for pool in pools}
+    moved = {pool: _moved(before, after, pool) for pool in pools}
     for path, node in _paths(before, after):
         for pool, (old, new) in sides.items():
-            one, two = old.get(node.name), new.get(node.name)
+            one, two = _evened(old.get(node.name), new.get(node.name), moved=moved[pool])
             if one == two or not (_says(one) or _says(two)):
                 continue
             yield QuotaChange(
@@ -218,8 +220,38 @@ def _summed(tree: Tree, pool: str) -> dict[str, Resources]:
 def _sums(before: Tree, after: Tree) -> Iterator[PoolSum]:
     for pool in {**before.pools, **after.pools}:
         old, new = _total(before, pool), _total(after, pool)
-        if old != new:
+        if not _is_rounding(old, new, moved=_moved(before, after, pool)):
             yield PoolSum(pool, old, new)
+
+
+def _moved(before: Tree, after: Tree, pool: str) -> int:
+    """How many queues have another quota of their own."""
+    names = {**before.nodes, **after.nodes}
+    sides = ((before.nodes.get(name), after.nodes.get(name)) for name in names)
+    return sum(1 for one, two in sides if _own(one, pool) != _own(two, pool))
+
+
+def _own(node: Node | None, pool: str) -> Resources:
+    return NOTHING if node is None else own(node, pool)
+
+
+def _is_rounding(one: Resources, two: Resources, *, moved: int) -> bool:
+    """Whether nothing lies between two sums but that each quota is rounded down, to a millicore and a MiB:
+    GPUs that move from one team to another take up to one of each with them or leave it.
+    """
+    return (
+        (one.gpus, one.others) == (two.gpus, two.others)
+        and abs(one.cpu - two.cpu) < max(moved, 1)
+        and abs(one.memory - two.memory) < MIB * max(moved, 1)
+    )
+
+
+def _evened(one: Quota | None, two: Quota | None, *, moved: int) -> tuple[Quota | None, Quota | None]:
+    """Both sides with one sum where rounding alone lies between theirs."""
+    if one is None or two is None or one.own != two.own or not _is_rounding(one.sums, two.sums, moved=moved):
+        return one, two
+    least = min(one.sums, two.sums, key=lambda each: (each.cpu, each.memory))
+    return replace(one, sums=least), replace(two, sums=least)
 
 
 def _total(tree: Tree, pool: str) -> Resources:

@@ -150,6 +150,24 @@ def test_a_change_of_memory_alone_is_a_change() -> None:
     ]
 
 
+def test_a_gpu_that_moves_leaves_the_sum_as_it_is_however_its_memory_is_rounded() -> None:
+    def shared(*quotas: int) -> Stack:
+        return two_teams(*(Allowance(quota={"l4": gpus(number)}) for number in quotas))
+
+    def memory(found: Stack) -> int:
+        return sum(own(node, "l4").memory for node in read(found).nodes.values())
+
+    before = shared(6, 2)
+    others = [
+        after for after in (shared(7, 1), shared(5, 3), shared(3, 5)) if memory(after) != memory(before)
+    ]
+    assert others, "no sum of these was rounded"
+    for after in others:
+        found = compare(before, after)
+        assert [row.name for row in found.quotas if row.pool.name == "l4"] == ["team-a", "team-b"]
+        assert not found.sums
+
+
 def test_settings_of_every_room_of_the_stack_are_compared() -> None:
     base = two_teams(Allowance())
     moved = stack(
