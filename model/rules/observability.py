@@ -6,7 +6,7 @@ from typing import Final
 
 from model.observability import Scraping
 from model.providers import Provider
-from model.stack import Stack
+from model.stack import GangMode, Stack
 from model.violations import Violation
 
 _PATH: Final = "muster:observability"
@@ -27,9 +27,21 @@ def observability_rules(stack: Stack) -> Iterator[Violation]:
             f"needs somebody who evaluates alerts, and metrics is {wanted.metrics}.",
             "write `metrics: prometheus-operator` (or google on GKE), or leave alerts out.",
         )
+    if stack.gang_admission.mode is not GangMode.MUSTER:
+        yield from _unwatched(stack)
     if wanted.traces is not None and not _ENDPOINT.fullmatch(wanted.traces):
         yield Violation(
             f"{_PATH}.traces",
             f"is {wanted.traces!r}, which is no OTLP endpoint over HTTP.",
             "write one such as http://collector.monitoring:4318.",
         )
+
+
+def _unwatched(stack: Stack) -> Iterator[Violation]:
+    """Metrics may be said: by default they are."""
+    wanted, mode = stack.observability, stack.gang_admission.mode
+    said = {"alerts": wanted.alerts, "dashboard": wanted.dashboard, "traces": wanted.traces is not None}
+    for name, is_said in said.items():
+        if is_said:
+            message = f"is about Muster's controller, which `muster:gangAdmission: {mode}` leaves out."
+            yield Violation(f"{_PATH}.{name}", message, "leave it out, or write another gangAdmission.")

@@ -84,6 +84,22 @@ def test_what_cannot_work_is_refused_with_its_path() -> None:
     assert refused(sample=2, sampling=1) == [f"{path}.sample", f"{path}.sampling"]
 
 
+@pytest.mark.parametrize("mode", ["builtin", "off"])
+def test_a_stack_without_the_controller_cannot_ask_for_alerts_about_it(mode: str) -> None:
+    config = yaml.safe_load(template("here", Provider.EXISTING))["config"]
+    config["muster:gangAdmission"] = mode
+    said = {"metrics": "prometheus-operator", "alerts": True, "dashboard": True, "traces": "http://c:4318"}
+    with pytest.raises(ConfigError) as caught:
+        parse({**config, "muster:observability": said}, source="x")
+    path = "muster:observability"
+    assert [each.path for each in caught.value.violations if each.level == "error"] == [
+        f"{path}.alerts",
+        f"{path}.dashboard",
+        f"{path}.traces",
+    ]
+    parse({**config, "muster:observability": {"metrics": "prometheus-operator"}}, source="x")
+
+
 @pytest.mark.parametrize("name", EXPRESSIONS)
 def test_every_expression_is_about_metrics_that_there_are(name: str) -> None:
     known = {metric for metric, _ in registered()} | {"process_resident_memory_bytes"}
