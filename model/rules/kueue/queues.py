@@ -86,11 +86,6 @@ def _fungibility(path: str, said: Fungibility) -> Iterator[Violation]:
         message = "chooses among flavors, so every flavor has to be tried."
         fix = "write TryNextFlavor for whenCanBorrow and whenCanPreempt, or remove it."
         yield Violation(at(path, "preference"), message, fix)
-    message = (
-        "switches flavor fungibility on for every queue: a gang that waits for GPUs may then be told that "
-        "its head fits no flavor, because Kueue goes on behind the flavor where it stopped."
-    )
-    yield Violation(path, message, "remove it unless this queue needs it.", level="warning")
 
 
 def _concurrent(tree: Tree, chain: _Chain, team: Team, path: str) -> Iterator[Violation]:

@@ -71,10 +71,10 @@ def with_groups(*groups: dict[str, Any], **team: Any) -> str:
     return stack_file(team={"kueue": {"resourceGroups": list(groups)}, **team}, kueue=FLAVORS)
 
 
-def test_a_stack_that_says_everything_breaks_no_rule_but_warns_of_fungibility_and_of_labels() -> None:
+def test_a_stack_that_says_everything_breaks_no_rule_but_warns_of_labels() -> None:
     warned = {violation.path: violation.level for violation in told(EVERYTHING.read_text())}
     place = "muster:departments.company.departments.research.teams.team-a.kueue"
-    assert warned == {f"{place}.flavorFungibility": "warning", f"{place}.namespaceSelector": "warning"}
+    assert warned == {f"{place}.namespaceSelector": "warning"}
     assert told(PREEMPTING.read_text()) == []
     assert told(stack_file()) == []
 
@@ -204,9 +204,9 @@ def test_ordering_by_usage_needs_its_settings_and_weights_of_local_queues_need_i
 
 def test_a_preference_among_flavors_needs_every_flavor_tried() -> None:
     some = {"whenCanBorrow": "TryNextFlavor", "preference": "BorrowingOverPreemption"}
-    assert paths(of_team(flavorFungibility=some)) == [f"{KUEUE}.flavorFungibility"]
+    assert paths(of_team(flavorFungibility=some)) == []
     some["whenCanPreempt"] = "MayStopSearch"
-    assert f"{KUEUE}.flavorFungibility.preference" in paths(of_team(flavorFungibility=some))
+    assert paths(of_team(flavorFungibility=some)) == [f"{KUEUE}.flavorFungibility.preference"]
 
 
 @pytest.mark.parametrize(
