@@ -6,7 +6,8 @@ push    the image to the stack's repository, with a bill of materials attached t
 pin     asks for the digests of the others' images and of the charts, and writes them into the stack file
 charts  the charts of versions.toml into a folder, for clusters that reach no registry
 
-Exit codes: 0 done, 1 not done (the message says why and what to do), 2 wrong command line.
+Exit codes: 0 done, 1 not done (the message says why and what to do), 2 wrong command line, 130
+stopped by Ctrl-C.
 """
 
 import argparse

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from localplane import preflight
 from localplane.build.buildah import MADE_AT
 from localplane.build.cache import Cache
 from localplane.build.children import Children
@@ -28,6 +29,7 @@ _ROOMS: Final = ("controller", "model")
 
 def build(cache: Cache | None = None) -> tuple[Image, ...]:
     """One image a processor. Answers from the cache where it can; PlaneError when something cannot be had."""
+    preflight.check_for_images()
     children = Children()
     builder = ImageBuilder(cache or Cache(), children, versions=load(), base=None)
     try:

@@ -29,8 +29,8 @@ def repository_of(stack: Stack) -> str:
     found = address(stack.cluster, account=account)
     if found is None:
         raise NoTarget(
-            "this stack's cluster was made by somebody else, and so was its registry: name a repository with "
-            "--repository host/path."
+            "this stack's cluster was made by somebody else, and so was its registry: name a repository: "
+            "`make image push STACK=... REPOSITORY=host/path`, or --repository host/path."
         )
     return found
 

@@ -26,10 +26,17 @@ def check() -> None:
     _root()
     _disk()
     _memory()
-    lacking = packages.missing()
-    if lacking:
-        packages.install(lacking)
+    _packages()
     _overlay()
+
+
+def check_for_images() -> None:
+    """Raises `PlaneError` for the first thing that would stop images from being built, where no plane is to
+    come up.
+    """
+    _linux()
+    _root()
+    _packages()
 
 
 def _linux() -> None:
@@ -41,7 +48,9 @@ def _linux() -> None:
 
 def _root() -> None:
     if os.geteuid() != 0:
-        raise PlaneError("this user", "is not root", fix="a plane makes namespaces and mounts: run with sudo")
+        raise PlaneError(
+            "this user", "is not root", fix="planes and images take namespaces and mounts: run with sudo"
+        )
 
 
 def _disk() -> None:
@@ -69,6 +78,12 @@ def _memory() -> None:
             f"has {available / _GIB:.1f} GiB of memory available, {_MEMORY // _GIB} GiB are needed",
             fix="stop something, or use a machine with 8 GiB",
         )
+
+
+def _packages() -> None:
+    lacking = packages.missing()
+    if lacking:
+        packages.install(lacking)
 
 
 def _overlay() -> None:

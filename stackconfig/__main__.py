@@ -44,7 +44,10 @@ def _new(name: str, provider: Provider, folder: Path) -> int:
     except (ScaffoldError, OSError) as error:
         print(error, file=sys.stderr)
         return 1
-    print(f"{path} written. Next: edit it, then `pulumi stack init {name}` and `pulumi preview -s {name}`.")
+    where = " REPOSITORY=host/path" if provider is Provider.EXISTING else ""
+    push = f"make image push STACK={name}{where}"
+    print(f"{path} written. Next: edit it, publish the controller's image (`{push}`),")
+    print(f"then `pulumi stack init {name}` and `pulumi preview -s {name}`.")
     return 0
 
 

@@ -101,7 +101,8 @@ def _bootstrap(
             children.check(
                 argv,
                 where=f"the {base.suite} base",
-                fix="check the network to the distribution's archive, or give a base of your own with --base",
+                fix="check the network to the distribution's archive; a plane's images can stand on a base "
+                "of your own: python -m localplane.build --base FILE",
                 timeout=1200,
             )
             return

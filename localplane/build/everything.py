@@ -135,7 +135,7 @@ class _Run:
     def _room_for(self, missing: Sequence[Program]) -> None:
         """Refuse before the first byte is downloaded rather than after twenty minutes."""
         share = sum(program.seconds for program in missing)
-        whole = sum(program.seconds for program in self.versions.programs.values())
+        whole = sum(each.seconds for each in self.versions.programs.values() if not each.on_demand)
         needed = _NEEDED_BYTES * share / whole
         free = shutil.disk_usage(self.cache.make()).free
         if free < needed:
