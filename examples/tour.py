@@ -43,7 +43,9 @@ def tour(plane: str) -> None:
     _heading("the gang story")
     told = _step("story", [sys.executable, "-m", "examples.story", "gang"], environment)
     print(f"\nplane ready in {booted:.0f} s, pulumi up in {deployed:.0f} s, gang story in {told:.0f} s")
-    print(_LOOK_AROUND.format(plane="" if plane == "default" else f"--plane {plane} "))
+    is_usual = plane == "default"
+    of_command, of_make = ("", "") if is_usual else (f"--plane {plane} ", f" PLANE={plane}")
+    print(_LOOK_AROUND.format(plane=of_command, make=of_make))
 
 
 _LOOK_AROUND: Final = """\
@@ -56,7 +58,7 @@ Look around:
   .venv/bin/python -m examples.story priority
   .venv/bin/python -m localplane {plane}fault h100 stock-out --for 5m
   .venv/bin/python -m localplane {plane}status
-  make down"""
+  make down{make}"""
 
 
 def _step(name: str, command: Sequence[str], environment: os._Environ[str] | dict[str, str]) -> float:

@@ -13,7 +13,7 @@ INTERACTIVE: Final = "InteractiveMode"
 
 SAYS: Final = (
     f"submissionMode {INTERACTIVE} cannot be suspended, so it can neither queue nor be preempted; "
-    "use HTTPMode or K8sJobMode"
+    "use HTTPMode, or K8sJobMode where Kueue is the scheduler"
 )
 _NEVER_STOPS: Final = (
     f"({{of}}.spec.?submissionMode.orValue('') == '{INTERACTIVE}' && "

@@ -1,8 +1,8 @@
 """Whether a Kueue that a cluster already has can be left where it is, or has to go first. Pure.
 
-Two Kueues in one cluster answer the same webhooks and write the same Workloads. And Muster speaks v1beta2
-alone: releases before 0.16 store v1beta1 and drop the fields that were renamed, so queues would lose their
-cohorts.
+Two Kueues in one cluster answer the same webhooks and write the same Workloads. And what Muster writes is
+v1beta2 as 0.19 has it: older releases drop fields that they do not know without a word, and those before 0.16
+store v1beta1, in which queues would lose their cohorts.
 """
 
 import re
@@ -38,8 +38,8 @@ def refuse(deployments: Iterable[Mapping[str, Any]]) -> None:
             wanted = ".".join(map(str, _OLDEST))
             raise OtherKueue(
                 f"the cluster has Kueue {told} in namespace {namespace}; Muster needs {wanted} or newer: it "
-                "speaks v1beta2 alone, and older ones store v1beta1. Upgrade it, or remove it and let Muster "
-                "install its own."
+                "writes that release's API, and older ones drop what they do not know. Upgrade it "
+                "(docs/upgrades.md), or remove it and let Muster install its own."
             )
 
 

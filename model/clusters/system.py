@@ -12,7 +12,7 @@ from model.machines import Machine
 class SystemPool:
     """`min_nodes` to `max_nodes` over the whole cluster, whatever its zones.
 
-    Two nodes at least: the second replica of what must not stop stands on the other one.
+    Two nodes unless a stack says one: the second replica of what must not stop stands on the other one.
     """
 
     machine: Machine

@@ -73,7 +73,7 @@ class BorrowWithinCohort:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConcurrentAdmission:
     """Alpha in 0.19: admission is tried on every flavor at once. A standing ClusterQueue cannot gain, change
-    or lose it (its webhook): give the team another `clusterQueue` with it.
+    or lose it (its webhook), nor can a standing LocalQueue lead to another one: only a new team can have it.
     """
 
     mode: Migration

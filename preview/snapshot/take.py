@@ -1,6 +1,6 @@
 """A snapshot of a live cluster.
 
-Decides which lists are read: four of Kueue, one of KAI. Nothing is written.
+Decides which lists are read: three of Kueue, one of KAI. Nothing is written.
 """
 
 from datetime import UTC, datetime

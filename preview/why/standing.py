@@ -126,7 +126,7 @@ def _standing(api: Api, found: Json) -> Standing:
 
 
 def _outside(notes: dict[str, str]) -> str:
-    """From the annotations of the Workload, in the words of its Events."""
+    """From the annotations of the Workload, in the words of its check."""
     why = notes.get(names.REFUSED_ANNOTATION)
     if why is not None:
         return plain(waiting.refused(why), longest=_LONGEST)

@@ -16,7 +16,7 @@ def test_an_interactive_ray_job_is_refused_with_the_way_out(world: World) -> Non
     with world.webhooks():
         said = _refusal(world, _ray_job("InteractiveMode"))
         assert "InteractiveMode cannot be suspended" in said
-        assert "use HTTPMode or K8sJobMode" in said
+        assert "use HTTPMode, or K8sJobMode" in said
         for mode in ("HTTPMode", "K8sJobMode", ""):
             assert _refusal(world, _ray_job(mode)) == ""
 

@@ -99,7 +99,7 @@ DEPLOYMENT = {
 NEEDS = ("work needs a queue", "one of: default")
 OTHER = ("is not one of this namespace", "one of: default")
 GPUS = ("GPUs are for work that a queue admitted", "submit a RayJob")
-ENDLESS = ("InteractiveMode cannot be suspended", "use HTTPMode or K8sJobMode")
+ENDLESS = ("InteractiveMode cannot be suspended", "use HTTPMode, or K8sJobMode")
 RUNS_UP = ("minReplicas <= replicas <= maxReplicas",)
 
 
