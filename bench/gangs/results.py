@@ -23,7 +23,7 @@ _ORDER: Final = tuple(each.name for each in ALL)
 @dataclass(slots=True)
 class Results:
     """`alone`: figures of ours that have no counterpart, by name. `failed`: trials whose plane did not come
-    up, and why.
+    up or did not last, and why.
     """
 
     machine: Machine

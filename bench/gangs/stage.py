@@ -35,7 +35,7 @@ _KUEUE: Final = f"/apis/{names.KUEUE_API_VERSION}"
 
 
 class StageError(Exception):
-    """The plane did not come up; the message says what of it."""
+    """The plane did not come up or did not last; the message says what of it."""
 
 
 @dataclass(slots=True)

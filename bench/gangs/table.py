@@ -53,7 +53,8 @@ def _heading(results: Results) -> Iterator[str]:
     yield f"{results.machine}; {busy}."
     yield "Each figure is the median of its trials; in brackets the least and the most. Made by `make bench`."
     if results.failed:
-        yield f"Trials whose plane did not come up, and which count nowhere: {len(results.failed)}."
+        count = len(results.failed)
+        yield f"Trials whose plane did not come up or did not last, and which count nowhere: {count}."
     yield from ("", _NOTES)
 
 

@@ -18,7 +18,7 @@ from bench.gangs.contenders import Contender
 from bench.gangs.figures import Agent, Latency
 from bench.gangs.load import Load
 from bench.gangs.shapes import OUT
-from bench.gangs.stage import Stage, full_stage
+from bench.gangs.stage import Stage, StageError, full_stage
 from bench.gangs.timeline import Gang, Moment, Timeline, asker, timelines
 from bench.gangs.usage import Usage, Wire, usage, watched
 from localplane.autoscaler.api import Access, Api, Raw
@@ -134,7 +134,9 @@ async def _play(case: Case, stage: Stage, told: Told) -> _Played:
 
 
 async def _either(load: Load, case: Case, beside: list[asyncio.Task[None]]) -> None:
-    """Until the load is over; raises what ends the cloud or the watch before that."""
+    """Until the load is over. TimeoutError when the case has lasted as long as it may; StageError when the
+    load, the cloud or the watch broke before that, be it by a timeout of its own.
+    """
 
     async def all_of_it() -> None:
         await load.submit(rate=case.rate)
@@ -145,9 +147,17 @@ async def _either(load: Load, case: Case, beside: list[asyncio.Task[None]]) -> N
         try:
             done, _ = await asyncio.wait([main, *beside], return_when=asyncio.FIRST_COMPLETED)
             for task in done:
-                task.result()
+                if (error := task.exception()) is not None:
+                    raise StageError(f"it did not last: {_innermost(error)!r}") from error
         finally:
             main.cancel()
+
+
+def _innermost(error: BaseException) -> BaseException:
+    """Task groups wrap what ends them."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
 
 
 def _is_out(request: Raw) -> bool:
