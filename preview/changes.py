@@ -126,9 +126,10 @@ def compare(base: Stack | None, head: Stack | None) -> Changes:
     """The changes from base to head; None is a stack that is not there, with nothing in it."""
     before, after = _tree(base), _tree(head)
     preemption, unsaid = _preemption(base, head, before, after)
+    moved = _moved(before, after)
     return Changes(
-        quotas=tuple(_quotas(before, after)),
-        sums=tuple(_sums(before, after)),
+        quotas=tuple(_quotas(before, after, moved)),
+        sums=tuple(_sums(before, after, moved)),
         preemption=preemption,
         pools=tuple(
             PoolChange(*each) for each in _differing(before.pools, after.pools, key=lambda pool: pool)
@@ -170,10 +171,9 @@ def _differing(
 # Quotas
 
 
-def _quotas(before: Tree, after: Tree) -> Iterator[QuotaChange]:
+def _quotas(before: Tree, after: Tree, moved: Mapping[str, int]) -> Iterator[QuotaChange]:
     pools = {**before.pools, **after.pools}
     sides = {pool: (_side(before, pool), _side(after, pool)) for pool in pools}
-    moved = {pool: _moved(before, after, pool) for pool in pools}
     for path, node in _paths(before, after):
         for pool, (old, new) in sides.items():
             one, two = _evened(old.get(node.name), new.get(node.name), moved=moved[pool])
@@ -217,18 +217,21 @@ def _summed(tree: Tree, pool: str) -> dict[str, Resources]:
     return sums
 
 
-def _sums(before: Tree, after: Tree) -> Iterator[PoolSum]:
+def _sums(before: Tree, after: Tree, moved: Mapping[str, int]) -> Iterator[PoolSum]:
     for pool in {**before.pools, **after.pools}:
         old, new = _total(before, pool), _total(after, pool)
-        if not _is_rounding(old, new, moved=_moved(before, after, pool)):
+        if not _is_rounding(old, new, moved=moved[pool]):
             yield PoolSum(pool, old, new)
 
 
-def _moved(before: Tree, after: Tree, pool: str) -> int:
-    """How many queues have another quota of their own."""
+def _moved(before: Tree, after: Tree) -> dict[str, int]:
+    """How many queues have another quota of their own, by pool."""
     names = {**before.nodes, **after.nodes}
-    sides = ((before.nodes.get(name), after.nodes.get(name)) for name in names)
-    return sum(1 for one, two in sides if _own(one, pool) != _own(two, pool))
+    sides = [(before.nodes.get(name), after.nodes.get(name)) for name in names]
+    return {
+        pool: sum(1 for one, two in sides if _own(one, pool) != _own(two, pool))
+        for pool in {**before.pools, **after.pools}
+    }
 
 
 def _own(node: Node | None, pool: str) -> Resources:
