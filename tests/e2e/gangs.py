@@ -134,7 +134,7 @@ def assert_capacity_came_first(record: Recorder, name: str, *, pools: Iterable[s
             f"a pod of {name} existed before {request.name} was Provisioned"
         )
         assert moment(late, "Provisioned") <= first_time
-    for pod in gang:
+    for pod in (one for one in gang if not _was_never_bound(one)):
         node = _node_of(record, pod)
         ready = node.first(lambda found: holds(found, "Ready"))
         assert ready is not None, f"the node of {pod.name} never was Ready"
@@ -144,11 +144,23 @@ def assert_capacity_came_first(record: Recorder, name: str, *, pools: Iterable[s
         assert moment(ready, "Ready") <= first_time
 
 
+def _was_never_bound(pod: Life) -> bool:
+    """Whether it came and went without a node: KubeRay makes a worker twice when the answer to the first was
+    lost with the API server, and takes one away again, at times before the scheduler has seen it."""
+    return pod.gone is not None and not pod.last["spec"].get("nodeName")
+
+
 def _node_of(record: Recorder, pod: Life) -> Life:
     """Names come back with every node of a pool; this is the one that stood when the pod was there."""
-    node = pod.last["spec"].get("nodeName")
-    found = [life for life in record.lives("Node", ever=True) if life.name == node]
-    return next(life for life in found if life.gone is None or life.gone > pod.born)
+    name = pod.last["spec"].get("nodeName")
+    stood = (
+        life
+        for life in record.lives("Node", ever=True)
+        if life.name == name and (life.gone is None or life.gone > pod.born)
+    )
+    node = next(stood, None)
+    assert node is not None, f"no node {name} stood when {pod.name} was there"
+    return node
 
 
 def _is_before(life: Life, found: Object, first_pod: int) -> bool:

@@ -129,6 +129,19 @@ class Recorder:
                 self._changed.wait(min(left, 1.0))
         return True
 
+    def note(self, kind: str, change: str, found: Object) -> None:
+        """One change, as a watch or a list (`LISTED`) tells it."""
+        with self._changed:
+            life = self._lives.setdefault((kind, found["metadata"]["uid"]), Life(kind))
+            if change == "DELETED":
+                life.versions = life.versions or [found]
+                life.gone, life.gone_at = version(found), time.time()
+            elif not life.versions or version(found) > version(life.last):
+                life.versions.append(found)
+                if change == "LISTED":
+                    life.caught_up.add(version(found))
+            self._changed.notify_all()
+
     # -- threads -------------------------------------------------------------------------------
 
     def _follow(self, kind: str) -> None:
@@ -140,7 +153,7 @@ class Recorder:
                         return
                     if change == "ERROR":
                         break
-                    self._note(kind, change, found)
+                    self.note(kind, change, found)
             except (httpx2.HTTPError, Unreachable, ValueError, KeyError):
                 pass  # the API server is away, or the version is too old: list again
             time.sleep(_PAUSE)
@@ -163,15 +176,3 @@ class Recorder:
             self._changed.notify_all()
         if served:
             yield from cluster.watch(kind, since=since)
-
-    def _note(self, kind: str, change: str, found: Object) -> None:
-        with self._changed:
-            life = self._lives.setdefault((kind, found["metadata"]["uid"]), Life(kind))
-            if change == "DELETED":
-                life.versions = life.versions or [found]
-                life.gone, life.gone_at = version(found), time.time()
-            elif not life.versions or version(found) > version(life.last):
-                life.versions.append(found)
-                if change == "LISTED":
-                    life.caught_up.add(version(found))
-            self._changed.notify_all()
