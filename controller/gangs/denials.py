@@ -2,7 +2,8 @@
 
 Decides that such an answer ends the attempt: the same object gets the same answer again, and quota would be
 held meanwhile. Whether a later attempt may get another one is told by the rules of reasons.py. Leaves answers
-that are no judgement of the object (429, 5xx, none at all) to the backoff of whoever asked.
+that are no judgement of the object (429, 5xx, none at all, what startup.py knows) to the backoff of whoever
+asked.
 """
 
 from controller.gangs.assembly import Lost, Never

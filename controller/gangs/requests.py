@@ -3,10 +3,11 @@
 Decides how a stale or repeated decision is kept from doing harm: every deletion carries the uid, and a
 create that finds its name taken believes it only when the owner's uid fits. What is written goes into the
 caches at once: the next decision must not be made from before this write. Leaves the gang's own object to
-its scheduler, and what follows when a create is denied to denials.py.
+its scheduler, whether a denial may pass to startup.py, and what follows one to denials.py.
 """
 
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import structlog
@@ -17,6 +18,7 @@ from controller.gangs.identity import ATTEMPT, template_name
 from controller.gangs.objects import PLACEHOLDER, POD_TEMPLATE, PROVISIONING_REQUEST, Belonging, PodTemplate
 from controller.gangs.owner import Owner
 from controller.gangs.placeholders import named, pod
+from controller.gangs.startup import Startup
 from controller.gangs.templates import Json, is_ours, pod_template, provisioning_request
 from controller.kube.client import Client
 from controller.kube.errors import AlreadyExists, BadRequest, Forbidden, Invalid, NotFound
@@ -33,8 +35,15 @@ class Requests:
     the object was judged and refused.
     """
 
-    def __init__(self, client: Client, *, caches: Mapping[Resource[Any], Informer[Any]]) -> None:
+    def __init__(
+        self,
+        client: Client,
+        *,
+        caches: Mapping[Resource[Any], Informer[Any]],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._client, self._caches = client, caches
+        self._startup = Startup(clock)
         self._log = structlog.get_logger("requests")
 
     async def create_templates(
@@ -115,6 +124,8 @@ class Requests:
             return found
         except (BadRequest, Forbidden, Invalid) as error:
             said = error.status.message or "no reason given"
+            if self._startup.may_explain(key.name, said):
+                raise
             raise Denied(
                 resource.kind, attempt=_attempt(body), reason=type(error).__name__, message=said
             ) from error

@@ -25,6 +25,7 @@ class Fault(StrEnum):
     FREEZE = "freeze"  # nothing comes any more, and nobody closes
     TRUNCATE = "truncate"  # half of the answer
     FORBIDDEN = "403"
+    STARTING = "403 of a server that has not read its roles yet"
     NOT_FOUND = "404"
     CONFLICT = "409"
     GONE = "410"

@@ -23,6 +23,7 @@ _HELD: Final = 8.0
 WORDS: Final = "said by a test between you and the server"
 _STATUS: Final = {
     Fault.FORBIDDEN: (403, "Forbidden"),
+    Fault.STARTING: (403, "Forbidden"),
     Fault.NOT_FOUND: (404, "NotFound"),
     Fault.CONFLICT: (409, "Conflict"),
     Fault.GONE: (410, "Expired"),
@@ -31,6 +32,12 @@ _STATUS: Final = {
     Fault.BROKEN: (500, "InternalError"),
     Fault.UNAVAILABLE: (503, "ServiceUnavailable"),
 }
+_NO_ROLES: Final = (
+    'podtemplates is forbidden: User "system:serviceaccount:muster-system:gang-admission" cannot create '
+    'resource "podtemplates" in API group "" in the namespace "team-a"'
+)
+"""The server's own, whatever was asked: it says this to every call until it has read its roles."""
+
 _UNHEARD: Final = frozenset((*_STATUS, Fault.CUT, Fault.FREEZE))
 _AT_AN_EVENT: Final = frozenset(Fault) - {*_STATUS} | {Fault.GONE}
 """What can happen to a watch that has begun."""
@@ -198,12 +205,13 @@ class _Events:
 def _refusal(fault: Fault) -> web.Response:
     code, reason = _STATUS[fault]
     headers = {"Retry-After": "1"} if fault is Fault.TOO_MANY else {}
-    return web.json_response(_status(code, reason), status=code, headers=headers)
+    words = _NO_ROLES if fault is Fault.STARTING else WORDS
+    return web.json_response(_status(code, reason, words), status=code, headers=headers)
 
 
-def _status(code: int, reason: str) -> dict[str, object]:
+def _status(code: int, reason: str, words: str = WORDS) -> dict[str, object]:
     frame = {"apiVersion": "v1", "kind": "Status", "status": "Failure"}
-    return {**frame, "code": code, "reason": reason, "message": WORDS}
+    return {**frame, "code": code, "reason": reason, "message": words}
 
 
 def _event_of_error() -> bytes:

@@ -30,7 +30,7 @@ _MENUS: Final = {
     "write": (
         (Fault.CUT, Fault.DELAY, Fault.TOO_MANY, Fault.TWICE),
         (Fault.LOST, Fault.FREEZE, Fault.BROKEN),
-        (Fault.TRUNCATE, Fault.UNAVAILABLE, Fault.CONFLICT),
+        (Fault.TRUNCATE, Fault.UNAVAILABLE, Fault.CONFLICT, Fault.STARTING),
     ),
     # The last of each goes on for as long as the watch does, which meets nothing else then.
     "watch": (

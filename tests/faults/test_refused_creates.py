@@ -21,17 +21,22 @@ from tests.faults.stage import Stage
 _KINDS: Final = {"podtemplates": "PodTemplate", "provisioningrequests": "ProvisioningRequest"}
 _POLICIES: Final = "/apis/admissionregistration.k8s.io/v1/validatingadmission"
 _POLICY_WORDS: Final = "no templates this week"
+_SEVERAL: Final = 4
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Denies:
     """The plan: nothing of this kind is created."""
 
     resource: str
     fault: Fault
+    judged: int = 0
 
     def judge(self, call: Call) -> Break | None:
-        return Break(self.fault) if (call.verb, call.resource) == ("create", self.resource) else None
+        if (call.verb, call.resource) != ("create", self.resource):
+            return None
+        self.judged += 1
+        return Break(self.fault)
 
     def done(self, call: Call) -> None: ...
 
@@ -50,6 +55,22 @@ def test_what_is_forbidden_for_a_while_is_told_given_back_and_had_later(stage: S
         stage.end(gang)
         stage.judge()
     assert manager.exits == []
+
+
+@pytest.mark.parametrize("resource", _KINDS)
+def test_a_server_that_has_not_read_its_roles_yet_costs_no_gang_its_attempt(
+    stage: Stage, resource: str
+) -> None:
+    stage.proxy.plan = plan = _Denies(resource, Fault.STARTING)
+    with stage.manager().kept() as manager:
+        gang = stage.submit()
+        stage.eventually("it has been told so several times", lambda: plan.judged >= _SEVERAL)
+        stage.proxy.plan = Calm()
+        stage.runs(gang)
+        stage.end(gang)
+        stage.judge()
+    assert manager.exits == []
+    assert not stage.released_for(gang)
 
 
 @pytest.mark.parametrize("resource", _KINDS)

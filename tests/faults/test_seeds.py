@@ -37,6 +37,7 @@ def test_gangs_outlive_a_schedule_of_faults(stage: Stage, seed: int) -> None:
     assert schedule.owed <= schedule.happened, f"did not happen: {schedule.owed - schedule.happened}"
     failures = stage.released_for(first) | stage.released_for(second)
     assert any("out of stock" in failure for failure in failures), f"nobody lost its capacity: {failures}"
+    assert not any("forbidden" in failure for failure in failures), f"given back for nothing: {failures}"
 
 
 @pytest.mark.parametrize("seed", [1, 2, 10])

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Final
@@ -22,7 +23,7 @@ from controller.gangs.objects import PLACEHOLDER, POD_TEMPLATE, PROVISIONING_REQ
 from controller.gangs.requests import Requests, StaleDecision
 from controller.gangs.retry import History
 from controller.gangs.templates import Json
-from controller.kube.errors import Conflict, ServerError
+from controller.kube.errors import Conflict, Forbidden, ServerError
 from controller.kube.resource import Key
 from controller.runtime.events import EventRecorder
 from controller.runtime.informer import Informer
@@ -43,7 +44,8 @@ class Hands:
         self.server, self.client, metrics = server, server.client(), Metrics(CollectorRegistry())
         kinds = (WORKLOAD, PROVISIONING_REQUEST, POD_TEMPLATE, PLACEHOLDER)
         caches: dict[Any, Any] = {each: Informer(self.client, each, metrics=metrics) for each in kinds}
-        self.requests = Requests(self.client, caches=caches)
+        self.seconds = 0.0
+        self.requests = Requests(self.client, caches=caches, clock=lambda: self.seconds)
         events = EventRecorder(self.client, reporter="test", instance="test", metrics=metrics)
         self.executor = Executor(
             self.client, events=events, requests=self.requests, recent=Recent(), clock=lambda: _NOW
@@ -181,8 +183,39 @@ def test_what_is_judged_and_not_created_is_told_from_what_fails(code: int, reaso
     at_work(scenario)
 
 
-def _answer(code: int, request: web.Request) -> web.Response:
-    return web.json_response({"kind": "Status", "code": code, "message": "because"}, status=code)
+@pytest.mark.parametrize(
+    "words",
+    [
+        'podtemplates is forbidden: User "muster" cannot create resource "podtemplates" in API group "" in '
+        'the namespace "team-a"',
+        'podtemplates "asked-0" is forbidden: not yet ready to handle request',
+        'podtemplates "asked-0" is forbidden: status unknown for quota: team, resources: count/podtemplates',
+    ],
+)
+def test_what_a_starting_server_says_too_is_asked_again_for_a_minute(words: str) -> None:
+    async def scenario(hands: Hands) -> None:
+        owner, ask = owner_of(await hands.seen()), _ask()
+        action = CreateTemplates(request="asked", ask=ask, labels={ATTEMPT: "this"})
+        pods: dict[str, Json] = {demand.pod_set: {"spec": {}} for demand in ask.demands}
+        for hands.seconds in (1000.0, 1010.0, 1059.0):
+            hands.server.write_faults.append(partial(_answer, 403, words=words))
+            with pytest.raises(Forbidden):
+                await hands.requests.create_templates(owner, action, pods)
+        hands.seconds = 1060.0
+        hands.server.write_faults.append(partial(_answer, 403, words=words))
+        with pytest.raises(Denied, match="PodTemplate Forbidden: podtemplates"):
+            await hands.requests.create_templates(owner, action, pods)
+        another = replace(action, request="next")
+        hands.server.write_faults.append(partial(_answer, 403, words=words))
+        with pytest.raises(Forbidden):
+            await hands.requests.create_templates(owner, another, pods)
+        await hands.requests.create_templates(owner, another, pods)
+
+    at_work(scenario)
+
+
+def _answer(code: int, request: web.Request, words: str = "because") -> web.Response:
+    return web.json_response({"kind": "Status", "code": code, "message": words}, status=code)
 
 
 def _ask() -> Any:

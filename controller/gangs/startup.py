@@ -1,0 +1,53 @@
+"""What an API server says while it starts, and no more a moment later.
+
+Decides that such an answer is asked again for a while before it counts as a judgement of the object: a server
+that answers before it has read its roles forbids everything to everybody, one before its admission plugins or
+its quotas are read denies every create. Most load balancers keep callers away from it until it is ready; a
+Service that has one server behind it, or a connection that was made at once, does not. Leaves what follows a
+judgement to denials.py, and when to ask again to the backoff of whoever asked.
+"""
+
+import re
+from collections.abc import Callable
+from typing import Final
+
+_WORDS: Final = re.compile(r"cannot create resource|not yet ready to handle request|status unknown for quota")
+"""Of k8s.io/apiserver 0.36: forbiddenMessage in endpoints/handlers/responsewriters/errors.go, the wait of
+admission/plugin/webhook/generic, policy/generic and namespace/lifecycle, checkRequest in
+admission/plugin/resourcequota.
+"""
+
+PATIENCE: Final = 60.0
+"""Seconds. A server has read what it judges by within a few; what is missing for a minute is missing."""
+
+_REMEMBERED: Final = 3600.0
+"""Seconds, longer than any backoff: an object that nobody asks for again is forgotten."""
+
+
+class Startup:
+    """Since when each object has been denied in such words. `clock`: monotonic, in seconds.
+
+    Losing it costs a gang another minute with its quota, nothing else.
+    """
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._since: dict[str, float] = {}
+
+    def may_explain(self, name: str, message: str) -> bool:
+        """Whether this denial of the object `name` may be the server's and not the object's. The names of
+        objects carry their attempt, so that none is denied anew long after it was denied first.
+        """
+        if not _WORDS.search(message):
+            return False
+        now = self._clock()
+        self._forget(before=now - _REMEMBERED)
+        return now - self._since.setdefault(name, now) < PATIENCE
+
+    def _forget(self, *, before: float) -> None:
+        """The oldest are first: what is there keeps its place."""
+        while self._since:
+            oldest = next(iter(self._since))
+            if self._since[oldest] >= before:
+                return
+            del self._since[oldest]
