@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import time
 
 import pytest
 
+from examples.cluster import Object
 from examples.moments import holds
 from tests.e2e import gangs, light
 from tests.e2e.plane import Muster
@@ -20,6 +22,41 @@ def test_a_second_up_changes_nothing(muster: Muster) -> None:
 
 def test_refresh_finds_no_drift(muster: Muster) -> None:
     muster.pulumi("refresh", *_STACK, "--expect-no-changes")
+
+
+def test_a_quota_that_was_changed_by_hand_is_told_by_the_nightly_job_which_changes_nothing(
+    muster: Muster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # The command of docs/ci/github/drift.yml and docs/ci/gitlab/muster.yml.
+    look = ("refresh", "--stack", "local", "--preview-only", "--expect-no-changes", "--diff")
+    muster.pulumi(*look)
+    state = muster.pulumi("stack", "export", "--stack", "local")
+    groups = _groups(muster)
+    by_hand = copy.deepcopy(groups)
+    by_hand[0]["flavors"][0]["resources"][0]["nominalQuota"] = "77"
+    _set_groups(muster, by_hand)
+    try:
+        capsys.readouterr()
+        with pytest.raises(AssertionError, match="no changes were expected but changes occurred"):
+            muster.pulumi(*look)
+
+        told = capsys.readouterr().out
+        assert "Bundle::team-a]" in told
+        assert '=> "77"' in told
+        assert _groups(muster) == by_hand
+        assert muster.pulumi("stack", "export", "--stack", "local") == state
+    finally:
+        _set_groups(muster, groups)
+    muster.pulumi(*look)
+
+
+def _groups(muster: Muster) -> list[Object]:
+    found: list[Object] = (muster.cluster.get("ClusterQueue", "team-a") or {})["spec"]["resourceGroups"]
+    return found
+
+
+def _set_groups(muster: Muster, groups: list[Object]) -> None:
+    muster.cluster.patch("ClusterQueue", "team-a", {"spec": {"resourceGroups": groups}})
 
 
 def test_no_job_of_the_system_is_queued(muster: Muster) -> None:
