@@ -5,7 +5,7 @@ word for it (kubernetes-sigs/kueue 2560): it gives the same flavor again. What i
 affinity of a PodSet, which may be changed while the Workload holds no quota; the job's own pods never see it.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Final
 
 from controller.admission.objects import PodSet, ResourceFlavor, Workload
@@ -24,6 +24,8 @@ def elsewhere(now_is: Situation, policy: GangPolicy, *, exhausted: str) -> str:
     group = next((group for group in now_is.queue_flavors if exhausted in group), ())
     tried = {*now_is.past.avoid, exhausted}
     moving = [demand for ask in now_is.gang.asks if ask.pool == exhausted for demand in ask.demands]
+    if not moving:
+        return ""  # Nothing was asked for there: who lacks its nodes (a head) would stay in that flavor.
     specs = {pod_set.name: pod_set.template.spec for pod_set in now_is.workload.spec.pod_sets}
     return next(
         (
@@ -38,7 +40,9 @@ def elsewhere(now_is: Situation, policy: GangPolicy, *, exhausted: str) -> str:
 
 def _fits(demand: Demand, own: PodSpec, name: str, now_is: Situation, policy: GangPolicy) -> bool:
     flavor, known = now_is.flavors.get(name), policy.flavor(name)
-    if flavor is None or known is None or not _pool(flavor) or _is_bound(own):
+    if flavor is None or known is None or not _pool(flavor):
+        return False
+    if _is_bound(own, pools_to_avoid(now_is)):
         return False
     if any(own.node_selector.get(key, value) != value for key, value in flavor.spec.node_labels.items()):
         return False
@@ -58,12 +62,12 @@ def avoided(workload: Workload) -> tuple[str, ...]:
     return tuple(sorted({value for each in workload.spec.pod_sets for value in _ours(each.template.spec)}))
 
 
-def pod_sets(workload: Workload, pools: Iterable[str], policy: GangPolicy) -> Iterator[Mapping[str, Any]]:
+def pod_sets(workload: Workload, pools: Collection[str], policy: GangPolicy) -> Iterator[Mapping[str, Any]]:
     """What to apply: the affinity of each PodSet that may be moved, and nothing else of it."""
     away = {"matchExpressions": [{"key": POOL_LABEL, "operator": _AWAY, "values": sorted(pools)}]}
     required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [away]}}
     for each in workload.spec.pod_sets:
-        if not _is_bound(each.template.spec) and _is_managed(each, policy):
+        if not _is_bound(each.template.spec, pools) and _is_managed(each, policy):
             yield {"name": each.name, "template": {"spec": {"affinity": {"nodeAffinity": required}}}}
 
 
@@ -83,9 +87,12 @@ def _terms(spec: PodSpec) -> tuple[NodeSelectorTerm, ...]:
     return required.node_selector_terms if required else ()
 
 
-def _is_bound(spec: PodSpec) -> bool:
-    """It has an affinity of its own, which ours would replace."""
-    return bool(_terms(spec)) and not _ours(spec)
+def _is_bound(spec: PodSpec, pools: Collection[str]) -> bool:
+    """It has an affinity of its own, which ours would replace. `pools`: what we keep it away from; a person
+    may have written the same kind of rule about others.
+    """
+    away = _ours(spec)
+    return bool(_terms(spec)) and not (away and set(away) <= set(pools))
 
 
 def _ours(spec: PodSpec) -> tuple[str, ...]:

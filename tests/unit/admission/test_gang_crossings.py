@@ -1,0 +1,87 @@
+"""Two things that happen to one gang at once: each alone is told elsewhere."""
+
+import dataclasses
+from typing import Any
+
+import msgspec
+
+from controller.gangs.objects import Affinity, NodeAffinity, NodeSelector, NodeSelectorTerm, Requirement
+from controller.gangs.retry import History, annotations, history
+from model.names import POOL_LABEL
+from tests.unit.admission.gang_world import World
+from tests.unit.admission.test_gang_flavors import MOVING, a_world, stocked_out
+from tests.unit.admission.test_gang_running import reasons
+from tests.unit.gangs.paper import flavor_policy
+
+replace = msgspec.structs.replace
+PRESENT = flavor_policy("cpu", 0, provisioning_class_name="", node_selector_from_details=(), gpus_per_node=0)
+
+
+def activated(world: World, is_active: bool) -> None:
+    """By somebody else than us."""
+    held = world.workloads["a"]
+    world.workloads["a"] = replace(held, spec=replace(held.spec, active=is_active))
+
+
+def noted(world: World, past: History) -> None:
+    held = world.workloads["a"]
+    notes = {key: value for key, value in annotations(past).items() if value is not None}
+    meta = replace(held.metadata, annotations={**held.metadata.annotations, **notes})
+    world.workloads["a"] = replace(held, metadata=meta)
+
+
+def quota_gone(world: World) -> None:
+    """Everybody acts until Kueue has taken the quota back and the entries off."""
+    for _ in range(3):
+        world.kueue()
+        world.settle()
+
+
+def failed(world: World, reason: str, message: str = "") -> None:
+    (request,) = world.requests
+    world.answer(request, "Failed", reason, message)
+    world.settle()
+
+
+# A next try is noted
+
+
+# It keeps away from flavors
+
+
+class HeadElsewhere(World):
+    """A head that tolerates no GPU nodes: Kueue gives it the flavor without."""
+
+    def _flavor(self, held: Any, pool: str) -> str:
+        return pool if pool == "cpu" else super()._flavor(held, pool)
+
+
+def test_a_head_without_room_makes_no_gang_try_other_pools_for_its_workers() -> None:
+    policy = dataclasses.replace(MOVING, flavors=(*MOVING.flavors, PRESENT))
+    world = HeadElsewhere(policy=policy, queue_flavors=(("l4", "h100", "cpu"),))
+    world.submit("a", {"head": ("cpu", 1), "main": ("l4", 1)})
+    for _ in range(90):
+        world.tick()
+    assert "GangMoves" not in reasons(world)
+    assert history(world.workloads["a"]).tries, "it pauses between its tries"
+
+
+def test_who_keeps_away_from_a_pool_by_its_own_word_is_not_sent_there() -> None:
+    rule = Requirement(key=POOL_LABEL, operator="NotIn", values=("h100",))
+    required = NodeSelector(node_selector_terms=(NodeSelectorTerm(match_expressions=(rule,)),))
+    own = Affinity(node_affinity=NodeAffinity(required_during_scheduling_ignored_during_execution=required))
+    world = a_world()
+    held = world.workloads["a"]
+    (main,) = held.spec.pod_sets
+    main = replace(main, template=replace(main.template, spec=replace(main.template.spec, affinity=own)))
+    world.workloads["a"] = replace(held, spec=replace(held.spec, pod_sets=(main,)))
+    stocked_out(world)
+    assert history(world.workloads["a"]).tries == 1
+    (main,) = world.workloads["a"].spec.pod_sets
+    assert main.template.spec.affinity == own
+
+
+# It is Ready, or runs
+
+
+# An elastic gang
