@@ -19,6 +19,7 @@ from model.names import ELASTIC_JOB, GROUP, JOB_PARAMETER_PREFIX
 class PodSet(Partial, frozen=True):
     name: str = "main"
     count: int = 1
+    min_count: int | None = None
     template: PodTemplateSpec = PodTemplateSpec()
 
 

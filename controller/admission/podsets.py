@@ -41,6 +41,21 @@ def part(workload: Workload, counts: Mapping[str, int]) -> Workload:
     return replace(workload, spec=replace(workload.spec, pod_sets=pod_sets))
 
 
+def done_before(workload: Workload) -> Mapping[str, int]:
+    """The pods, by PodSet, that were done when the Workload was admitted: Kueue reserves for the rest alone
+    (pkg/workload/workload.go of 0.19.2, totalRequestsFromPodSets). Of a PodSet that may be admitted in part
+    nobody can tell, so none.
+    """
+    admission = workload.status.admission
+    admitted = {each.name: each.count for each in (admission.pod_set_assignments if admission else ())}
+    found = {}
+    for each in workload.spec.pod_sets:
+        count = admitted.get(each.name)
+        if count is not None and each.min_count is None:
+            found[each.name] = max(0, each.count - count)
+    return found
+
+
 def demands(
     workload: Workload, policy: GangPolicy, flavors: Flavors, *, granted: Mapping[str, int] = NONE
 ) -> tuple[Demand, ...]:

@@ -13,7 +13,7 @@ from typing import Final
 from controller.admission import identity
 from controller.admission.actions import State
 from controller.admission.objects import CheckEntry, Flavors, Workload
-from controller.admission.podsets import gang, part
+from controller.admission.podsets import done_before, gang, part
 from controller.admission.slices import GROUND, Base, is_elastic
 from controller.gangs.attempt import Attempt
 from controller.gangs.identity import ATTEMPT, NEEDS, request_name
@@ -209,7 +209,12 @@ class Situation(Attempt):
 
     @property
     def ended(self) -> Mapping[str, int]:
-        return {entry.name: entry.count for entry in self.workload.status.reclaimable_pods}
+        """Pods that are done, of those that were admitted."""
+        before = done_before(self.workload)
+        return {
+            entry.name: max(0, entry.count - before.get(entry.name, 0))
+            for entry in self.workload.status.reclaimable_pods
+        }
 
     @property
     def runs(self) -> bool:

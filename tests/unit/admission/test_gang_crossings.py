@@ -1,10 +1,12 @@
 """Two things that happen to one gang at once: each alone is told elsewhere."""
 
 import dataclasses
+from datetime import timedelta
 from typing import Any
 
 import msgspec
 
+from controller.admission.objects import ReclaimablePod
 from controller.gangs.objects import Affinity, NodeAffinity, NodeSelector, NodeSelectorTerm, Requirement
 from controller.gangs.retry import History, annotations, history
 from model.names import POOL_LABEL
@@ -82,6 +84,22 @@ def test_who_keeps_away_from_a_pool_by_its_own_word_is_not_sent_there() -> None:
 
 
 # It is Ready, or runs
+
+
+def test_pods_that_were_done_before_it_was_admitted_again_hide_no_lost_node() -> None:
+    """Kueue leaves `reclaimablePods` through an eviction and reserves for the rest alone."""
+    world = World(stock={"l4": 2}, runtime=timedelta(days=30))
+    world.submit("a", {"main": ("l4", 4)})
+    world._status("a", reclaimable_pods=(ReclaimablePod(name="main", count=2),))
+    world.pieces["a"] = {"main": ("l4", 2)}
+    world.kueue()
+    held = world.workloads["a"]
+    (main,) = held.spec.pod_sets
+    assert held.status.admission is not None
+    assert (main.count, held.status.admission.pod_set_assignments[0].count) == (4, 2)
+    assert world.situation("a").ended == {"main": 0}
+    in_part = replace(held, spec=replace(held.spec, pod_sets=(replace(main, min_count=1),)))
+    assert dataclasses.replace(world.situation("a"), workload=in_part).ended == {"main": 2}
 
 
 # An elastic gang
