@@ -38,6 +38,8 @@ def unclaim(now_is: Situation, *, history: History | None = None) -> tuple[Uncla
         return ()
     flavors = now_is.policy.flavors if now_is.policy else ()
     pins = {pin.key for flavor in flavors for pin in flavor.node_selector_from_details}
+    # Also where no policy is accepted at the moment: nobody looks at these templates a second time.
+    pins |= {key for claims in now_is.carried.values() for claim in claims for key in claim.node_selector}
     return (Unclaim(selectors=tuple(sorted(pins)), history=history),)
 
 
@@ -121,6 +123,7 @@ def retreat(now_is: Situation, policy: GangPolicy, failure: str) -> Decision:
     if future is None:
         given = f"gave up after {past.tries + 1} tries in {format_duration(policy.retry.deadline)}"
         return refuse(now_is, f"{given}; last: {failure}")
+    future = replace(future, lease_ends=past.lease_ends)
     return _end(now_is, future, "GrowthReleased", _waits(future))
 
 

@@ -22,7 +22,7 @@ from controller.admission.entry import say, set_entry
 from controller.admission.growth import unclaim
 from controller.admission.objects import PodSetUpdate
 from controller.admission.progress import outside, refused
-from controller.admission.running import while_growing, while_running
+from controller.admission.running import notice_at, while_growing, while_running
 from controller.admission.situation import Situation
 from controller.admission.steering import avoided, elsewhere, pools_to_avoid
 from controller.gangs.actions import Tell, deletions
@@ -173,8 +173,16 @@ def _without_policy(now_is: Situation) -> Decision:
 
 def _assemble(now_is: Situation, policy: GangPolicy) -> Decision:
     """One step towards a gang that stands whole, or the way back."""
-    if now_is.is_growth and (lacks := while_growing(now_is)) is not None:
+    if not now_is.is_growth:
+        return _step(now_is, policy)
+    if (lacks := while_growing(now_is)) is not None:
         return lacks
+    found, notice = _step(now_is, policy), notice_at(now_is, policy)
+    is_sooner = notice is not None and (found.wake is None or notice < found.wake)
+    return replace(found, wake=notice) if is_sooner else found
+
+
+def _step(now_is: Situation, policy: GangPolicy) -> Decision:
     if (waits := growth.before_asking(now_is)) is not None:
         return waits
     if not now_is.gang.asks:

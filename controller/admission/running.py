@@ -40,15 +40,9 @@ def while_running(now_is: Situation) -> Decision:
     if since and now_is.now - since >= policy.node_loss_grace:
         gone = f"{lacks(short)} for {rounded(now_is.now - since)}"
         return Decision(actions=(*stale, *_requeue(now_is, gone, reason="NodesLost")))
-    ends = first_end(claim.annotations for each in now_is.carried.values() for claim in each)
-    told_at = ends - policy.lease_notice if ends and policy.lease_notice else None
-    noted = replace(
-        _kept(now_is),
-        nodes_missing=since,
-        lease_ends=ends if told_at and told_at <= now_is.now else None,
-    )
+    noted = replace(_kept(now_is), nodes_missing=since, lease_ends=_announced(now_is, policy))
     wakes = [since + policy.node_loss_grace] if since else []
-    wakes += [told_at] if told_at and told_at > now_is.now else []
+    wakes += [told_at] if (told_at := notice_at(now_is, policy)) else []
     # A node that is drained loses its pods without a word to us.
     wakes += [now_is.now + LOOK_AGAIN] if now_is.lacks_pods and now_is.pods else []
     # Not for a moment that has passed: nobody looks again for a start that was missed so long ago.
@@ -64,6 +58,23 @@ def while_running(now_is: Situation) -> Decision:
         wake=min(wakes, default=None),
         waits_for="nodes" if since else "",
     )
+
+
+def notice_at(now_is: Situation, policy: GangPolicy) -> datetime | None:
+    """When the end of its lease is to be told; None where it has been, or there is none."""
+    ends = _end(now_is)
+    told_at = ends - policy.lease_notice if ends and policy.lease_notice else None
+    return told_at if told_at and told_at > now_is.now else None
+
+
+def _announced(now_is: Situation, policy: GangPolicy) -> datetime | None:
+    """The end of its lease, once it is so near that it is told."""
+    is_told = policy.lease_notice and notice_at(now_is, policy) is None
+    return _end(now_is) if is_told else None
+
+
+def _end(now_is: Situation) -> datetime | None:
+    return first_end(claim.annotations for each in now_is.carried.values() for claim in each)
 
 
 def _stale(now_is: Situation) -> tuple[Delete, ...]:
@@ -86,7 +97,8 @@ def while_growing(now_is: Situation) -> Decision | None:
     if since and now_is.now - since >= policy.node_loss_grace:
         gone = f"{lacks(short)} for {rounded(now_is.now - since)}"
         return Decision(actions=_requeue(now_is, gone, reason="NodesLost"))
-    noted = _noted(now_is, replace(now_is.past, nodes_missing=since), short, policy)
+    kept = replace(now_is.past, nodes_missing=since, lease_ends=_announced(now_is, policy))
+    noted = _noted(now_is, kept, short, policy)
     if since:
         # What is asked for stays asked for; nothing new is, while nobody knows whether the gang stands.
         return Decision(actions=noted, wake=since + policy.node_loss_grace, waits_for="nodes")

@@ -6,14 +6,21 @@ from typing import Any
 
 import msgspec
 
+from controller.admission.actions import Unclaim
+from controller.admission.growth import unclaim
+from controller.admission.machine import decide
 from controller.admission.objects import ReclaimablePod
+from controller.admission.situation import Part, Situation
+from controller.gangs.lease import written
 from controller.gangs.objects import Affinity, NodeAffinity, NodeSelector, NodeSelectorTerm, Requirement
+from controller.gangs.promises import Claim
 from controller.gangs.retry import History, annotations, history
-from model.names import POOL_LABEL
-from tests.unit.admission.gang_world import World
+from model.names import LEASE_ENDS_ANNOTATION, POOL_LABEL
+from tests.unit.admission.gang_world import POLICY, World
 from tests.unit.admission.test_gang_flavors import MOVING, a_world, stocked_out
+from tests.unit.admission.test_gang_growth import growing
 from tests.unit.admission.test_gang_running import reasons
-from tests.unit.gangs.paper import flavor_policy
+from tests.unit.gangs.paper import START, flavor_policy
 
 replace = msgspec.structs.replace
 PRESENT = flavor_policy("cpu", 0, provisioning_class_name="", node_selector_from_details=(), gpus_per_node=0)
@@ -103,3 +110,36 @@ def test_pods_that_were_done_before_it_was_admitted_again_hide_no_lost_node() ->
 
 
 # An elastic gang
+
+
+def test_the_end_of_its_lease_is_told_to_a_gang_that_cannot_grow() -> None:
+    world = growing()
+    ends = START + timedelta(hours=1)
+    claim = Claim(pod_set="main", annotations={LEASE_ENDS_ANNOTATION: written(ends)}, node_selector={})
+
+    def act(*, times: int) -> None:
+        for _ in range(times):
+            for action in decide(leased()).actions:
+                world.carry_out("a", action)
+
+    def leased() -> Situation:
+        return dataclasses.replace(world.situation("a"), beneath=(Part(claims={"main": claim}),))
+
+    act(times=2)
+    (first,) = world.requests
+    assert decide(leased()).wake == ends - POLICY.lease_notice
+    world.now = ends - POLICY.lease_notice
+    act(times=2)
+    assert reasons(world).count("LeaseEnds") == 1
+    assert history(world.workloads["a"]).lease_ends == ends
+    world.answer(first, "Failed", reason="OutOfStock")
+    act(times=3)
+    assert reasons(world)[-1] == "GrowthReleased", "it is told once, however often it tries to grow"
+    assert decide(leased()).is_quiet
+
+
+def test_templates_are_freed_of_a_lease_also_while_no_policy_is_accepted() -> None:
+    world = growing()
+    claim = Claim(pod_set="main", annotations={}, node_selector={"lease": "one"})
+    seen = dataclasses.replace(world.situation("a"), policy=None, beneath=(Part(claims={"main": claim}),))
+    assert unclaim(seen) == (Unclaim(selectors=("lease",)),)
