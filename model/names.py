@@ -69,6 +69,8 @@ LAST_FAILURE_ANNOTATION: Final = f"{GROUP}/last-failure"
 REFUSED_ANNOTATION: Final = f"{GROUP}/refused"
 # On a growth that was refused: a digest of what it asked for and of the limits that it met.
 REFUSED_FOR_ANNOTATION: Final = f"{GROUP}/refused-for"
+# On a growth between two tries: it waits in the quota.
+GROWS_ANNOTATION: Final = f"{GROUP}/grows"
 # On a Workload: flavors that were out of stock, which it keeps away from until it has tried the others.
 AVOID_ANNOTATION: Final = f"{GROUP}/avoided-flavors"
 # On a gang that gathers several pieces: the attempt in which each is asked for when the one before stands.

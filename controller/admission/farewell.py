@@ -39,7 +39,7 @@ def parting(now_is: Situation) -> tuple[Action, ...]:
         return ()
     released = everything(now_is)
     if not now_is.workload.spec.active:
-        is_ours_to_wake = past.retry_at is not None and not past.refused
+        is_ours_to_wake = past.retry_at is not None and not (past.refused or past.grows)
         woken = (StepIn(history=replace(past, retry_at=None)),) if is_ours_to_wake else ()
         return (*released, *woken)
     if now_is.entry is None or now_is.entry.state in (State.RETRY, State.REJECTED) or not now_is.may_act:

@@ -104,9 +104,8 @@ def _afresh(now_is: Situation) -> History:
     """Without the refusal. The tries go on being counted: requests are named after them."""
     now = whole(now_is.now)
     tries = now_is.past.tries + 1
-    return replace(
-        now_is.past, refused="", refused_for="", last_failure="", tries=tries, first_try=now, retry_at=now
-    )
+    begun = replace(now_is.past, tries=tries, first_try=now, retry_at=now, grows=True)
+    return replace(begun, refused="", refused_for="", last_failure="")
 
 
 def since(now_is: Situation) -> datetime:
@@ -123,7 +122,7 @@ def retreat(now_is: Situation, policy: GangPolicy, failure: str) -> Decision:
     if future is None:
         given = f"gave up after {past.tries + 1} tries in {format_duration(policy.retry.deadline)}"
         return refuse(now_is, f"{given}; last: {failure}")
-    future = replace(future, lease_ends=past.lease_ends)
+    future = replace(future, grows=True, lease_ends=past.lease_ends)
     return _end(now_is, future, "GrowthReleased", _waits(future))
 
 

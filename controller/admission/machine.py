@@ -55,15 +55,13 @@ def decide(now_is: Situation) -> Decision:
         return Decision() if now_is.is_stood_on else Decision(actions=everything(now_is))
     if not now_is.workload.spec.active:
         return _while_inactive(now_is)
+    if (now_is.past.retry_at is not None or now_is.past.refused) and not now_is.is_growth:
+        return Decision(actions=_activated(now_is))
     if now_is.entry is None and now_is.past.avoid and not now_is.workload.status.holds("QuotaReserved"):
         return _without_quota(now_is)
     if now_is.entry is None or (now_is.is_leaving and not now_is.is_admitted):
         # Whoever takes over asks anew: what we hold would be held twice, and nobody else would give it back.
         return Decision(actions=everything(now_is))
-    if (now_is.past.retry_at is not None or now_is.past.refused) and not now_is.is_growth:
-        # Somebody activated it. Take the note off: a later deactivation by others is not ours.
-        afresh = History() if now_is.past.refused else replace(now_is.past, retry_at=None)
-        return Decision(actions=(Note(history=afresh),))
     if (now_is.past.nodes_missing or now_is.past.lease_ends) and not (now_is.is_admitted or now_is.is_growth):
         return Decision(actions=(Note(history=replace(now_is.past, nodes_missing=None, lease_ends=None)),))
     if not now_is.may_act:
@@ -110,10 +108,9 @@ def _while_inactive(now_is: Situation) -> Decision:
     released = everything(now_is)
     if past.refused:
         is_out = not now_is.workload.status.holds("QuotaReserved")
-        return Decision(actions=(*released, *(say(now_is, refused(past)) if is_out else ())))
-    if past.retry_at is None:
-        forgotten = () if past == History() else (Note(history=History()),)
-        return Decision(actions=(*released, *_cleared(now_is), *forgotten))
+        return Decision(actions=(*released, *(_refused(now_is) if is_out else ())))
+    if past.retry_at is None or past.grows:
+        return Decision(actions=(*released, *_cleared(now_is), *_forgotten(now_is)))
     if now_is.workload.status.holds("QuotaReserved"):
         return Decision(actions=released)  # Kueue is still taking the quota back and will tell.
     if (right := now_is.corrected) != past:
@@ -122,6 +119,37 @@ def _while_inactive(now_is: Situation) -> Decision:
         return Decision(actions=(*released, *_steered(now_is), StepIn(history=replace(past, retry_at=None))))
     wake = max(past.retry_at, now_is.now + now_is.pace)
     return Decision(actions=(*released, *say(now_is, outside(past))), wake=wake)
+
+
+def _activated(now_is: Situation) -> tuple[Action, ...]:
+    """Somebody activated it. Take the note off: a later deactivation by others is not ours."""
+    past = now_is.past
+    if not past.refused:
+        return (Note(history=replace(past, retry_at=None, grows=False)),)
+    if now_is.workload.status.holds("QuotaReserved"):
+        return (Note(history=History(avoid=past.avoid)),)
+    return (*_freed(now_is), Note(history=History()))
+
+
+def _refused(now_is: Situation) -> tuple[Action, ...]:
+    """What it keeps away from is undone with it: whoever activates it again starts afresh."""
+    past = now_is.past
+    if not past.avoid:
+        return say(now_is, refused(past))
+    return (*say(now_is, refused(past)), *_freed(now_is), Note(history=replace(past, avoid=())))
+
+
+def _forgotten(now_is: Situation) -> tuple[Action, ...]:
+    """Somebody else deactivated it: it starts afresh. What it keeps away from is noted until it is undone."""
+    past = now_is.past
+    if past == History() or (past.avoid and now_is.workload.status.holds("QuotaReserved")):
+        return ()
+    return (*_freed(now_is), Note(history=History()))
+
+
+def _freed(now_is: Situation) -> tuple[Steer, ...]:
+    """Nobody would ever take off what keeps it away from flavors once that is noted no more."""
+    return (Steer(pools=(), policy=now_is.policy or GangPolicy()),) if now_is.past.avoid else ()
 
 
 def _steered(now_is: Situation) -> tuple[Steer, ...]:
@@ -134,13 +162,14 @@ def _without_quota(now_is: Situation) -> Decision:
     """Nothing of an earlier reservation may outlive it: its capacity is somebody else's now."""
     policy, since = now_is.policy or GangPolicy(), now_is.unreserved_since
     if not now_is.past.avoid or since is None:
-        return Decision(actions=(*everything(now_is), *_cleared(now_is)))
+        # The word first: who was Ready must not be while something is taken from it.
+        return Decision(actions=(*_cleared(now_is), *everything(now_is)))
     until = since + policy.retry.max
     if now_is.now < until:
-        return Decision(actions=(*everything(now_is), *_cleared(now_is)), wake=until)
+        return Decision(actions=(*_cleared(now_is), *everything(now_is)), wake=until)
     # The other flavors have no room for it: whatever it gets first is right again.
     free = replace(now_is.past, avoid=())
-    return Decision(actions=(*everything(now_is), Steer(pools=(), policy=policy), Note(history=free)))
+    return Decision(actions=(*everything(now_is), *_freed(now_is), Note(history=free)))
 
 
 def _cleared(now_is: Situation) -> tuple[Action, ...]:
@@ -275,7 +304,7 @@ def _refuse(now_is: Situation, reason: str) -> Decision:
     """
     if now_is.is_growth:
         return growth.refuse(now_is, reason)
-    history = History(refused=reason[:1000])
+    history = History(refused=reason[:1000], avoid=now_is.past.avoid)
     told = Tell(kind="Warning", reason="GangRefused", message=refused(history))
     return Decision(actions=(StepOut(history=history), *everything(now_is), told))
 

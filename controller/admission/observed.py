@@ -36,7 +36,7 @@ def _stands(
         if past.refused:
             return GangState.REFUSED, status.since("Evicted")
         # Without our note somebody else deactivated it, and it is nobody's concern here.
-        return (GangState.BACKING_OFF, status.since("Evicted")) if past.retry_at else None
+        return (GangState.BACKING_OFF, status.since("Evicted")) if past.retry_at and not past.grows else None
     if not status.holds("QuotaReserved"):
         lost = status.condition("QuotaReserved")
         return GangState.QUEUED, lost.last_transition_time if lost else workload.metadata.creation_timestamp

@@ -155,7 +155,7 @@ class Situation(Attempt):
             return False
         if self.workload.spec.active:
             return self.is_growth and self.is_gathering and not self.attempted
-        return not self.workload.status.holds("QuotaReserved")
+        return not self.past.grows and not self.workload.status.holds("QuotaReserved")
 
     @property
     def is_resting(self) -> bool:

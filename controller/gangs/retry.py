@@ -17,6 +17,7 @@ from model.gangpolicy import RetryPolicy
 from model.names import (
     AVOID_ANNOTATION,
     GROUP,
+    GROWS_ANNOTATION,
     IN_TURN_ANNOTATION,
     LAST_FAILURE_ANNOTATION,
     LEASE_ENDS_ANNOTATION,
@@ -50,6 +51,8 @@ class History:
     refused: str = ""
     refused_for: str = ""
     """Of a growth, which nobody has to activate: what the refusal is about. It ends when that changes."""
+    grows: bool = False
+    """The next try is that of a growth, which waits in the quota: who deactivates it meanwhile is not us."""
     avoid: tuple[str, ...] = ()
     """Flavors that were out of stock and that it keeps away from."""
     in_turn: str = ""
@@ -81,6 +84,7 @@ def history(held: Object) -> History:
         last_failure=notes.get(LAST_FAILURE, ""),
         refused=notes.get(REFUSED, ""),
         refused_for=notes.get(REFUSED_FOR_ANNOTATION, ""),
+        grows=GROWS_ANNOTATION in notes,
         avoid=tuple(name for name in notes.get(AVOID_ANNOTATION, "").split(",") if name),
         in_turn=notes.get(IN_TURN_ANNOTATION, ""),
         nodes_missing=moment(notes.get(NODES_MISSING_ANNOTATION, "")),
@@ -98,6 +102,7 @@ def annotations(past: History) -> Mapping[str, str | None]:
         LAST_FAILURE: past.last_failure or None,
         REFUSED: past.refused or None,
         REFUSED_FOR_ANNOTATION: past.refused_for or None,
+        GROWS_ANNOTATION: "true" if past.grows else None,
         AVOID_ANNOTATION: ",".join(past.avoid) or None,
         IN_TURN_ANNOTATION: past.in_turn or None,
         NODES_MISSING_ANNOTATION: _write(past.nodes_missing),

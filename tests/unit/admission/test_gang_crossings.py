@@ -5,20 +5,24 @@ from datetime import timedelta
 from typing import Any
 
 import msgspec
+import pytest
 
-from controller.admission.actions import Unclaim
+from controller.admission.actions import StepIn, Unclaim
+from controller.admission.farewell import parting
 from controller.admission.growth import unclaim
 from controller.admission.machine import decide
 from controller.admission.objects import ReclaimablePod
+from controller.admission.observed import look
 from controller.admission.situation import Part, Situation
+from controller.admission.steering import avoided
 from controller.gangs.lease import written
 from controller.gangs.objects import Affinity, NodeAffinity, NodeSelector, NodeSelectorTerm, Requirement
 from controller.gangs.promises import Claim
 from controller.gangs.retry import History, annotations, history
-from model.names import LEASE_ENDS_ANNOTATION, POOL_LABEL
-from tests.unit.admission.gang_world import POLICY, World
+from model.names import AVOID_ANNOTATION, LEASE_ENDS_ANNOTATION, POOL_LABEL
+from tests.unit.admission.gang_world import CHECK, PLAIN, POLICY, World
 from tests.unit.admission.test_gang_flavors import MOVING, a_world, stocked_out
-from tests.unit.admission.test_gang_growth import growing
+from tests.unit.admission.test_gang_growth import carried_out, growing
 from tests.unit.admission.test_gang_running import reasons
 from tests.unit.gangs.paper import START, flavor_policy
 
@@ -55,7 +59,93 @@ def failed(world: World, reason: str, message: str = "") -> None:
 # A next try is noted
 
 
+@pytest.mark.parametrize("is_seen", [True, False])
+def test_a_growth_between_two_tries_that_somebody_deactivates_stays_inactive(is_seen: bool) -> None:
+    world = growing()
+    carried_out(world)
+    (first,) = world.requests
+    world.answer(first, "Failed", reason="OutOfStock")
+    carried_out(world)
+    assert history(world.workloads["a"]).retry_at
+    activated(world, False)
+    world.kueue()  # evicts it, so nothing of it runs any more
+    over = World(now=world.now, workloads=world.workloads, pieces=world.pieces)
+    assert not [each for each in parting(over.situation("a")) if isinstance(each, StepIn)]
+    assert look(over.workloads["a"], (CHECK,)) is None, "it backs off from nothing"
+    if not is_seen:
+        over.now += timedelta(hours=2)
+    for _ in range(90):
+        over.tick()
+    assert not over.workloads["a"].spec.active
+    assert history(over.workloads["a"]) == History()
+
+
+def test_who_is_activated_early_and_stopped_again_before_it_has_quota_stays_inactive() -> None:
+    """Without quota Kueue gives it no entry of a check that stands on some flavors alone."""
+    world = World(stock={"l4": 0})
+    world.submit("a", PLAIN)
+    world.kueue()
+    world.settle()
+    failed(world, "CapacityIsNotFound")
+    quota_gone(world)
+    assert not world.workloads["a"].status.admission_checks
+    world.quota = 0
+    activated(world, True)
+    world.settle()
+    activated(world, False)
+    for _ in range(90):
+        world.tick()
+    assert not world.workloads["a"].spec.active
+
+
 # It keeps away from flavors
+
+
+def test_a_refused_gang_keeps_away_from_no_flavor_any_more() -> None:
+    world = a_world()
+    stocked_out(world)
+    world.kueue()
+    world.settle()
+    failed(world, "InvalidRequest")
+    assert history(world.workloads["a"]).refused
+    quota_gone(world)
+    assert avoided(world.workloads["a"]) == ()
+    assert AVOID_ANNOTATION not in world.workloads["a"].metadata.annotations
+    assert decide(world.situation("a")).is_quiet
+
+
+@pytest.mark.parametrize("has_quota", [True, False])
+def test_a_refused_gang_that_is_activated_at_once_keeps_away_from_no_flavor_for_ever(has_quota: bool) -> None:
+    world = a_world()
+    stocked_out(world)
+    world.kueue()
+    world.settle()
+    failed(world, "InvalidRequest")
+    world.kueue()
+    world.quota = int(has_quota)
+    activated(world, True)
+    world.kueue()
+    world.settle()
+    world.quota = 0
+    if has_quota:
+        world.evict("a", "Preempted")
+    world.settle()
+    world.now += MOVING.retry.max
+    world.settle()
+    assert avoided(world.workloads["a"]) == ()
+
+
+def test_a_gang_in_another_flavor_that_somebody_stops_may_have_any_when_it_comes_back() -> None:
+    world = a_world()
+    stocked_out(world)
+    for _ in range(5):
+        world.tick()
+    assert "a" in world.started
+    activated(world, False)
+    quota_gone(world)
+    assert avoided(world.workloads["a"]) == ()
+    assert history(world.workloads["a"]) == History()
+    assert decide(world.situation("a")).is_quiet
 
 
 class HeadElsewhere(World):
