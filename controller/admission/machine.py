@@ -64,7 +64,7 @@ def decide(now_is: Situation) -> Decision:
         return Decision(actions=everything(now_is))
     if (now_is.past.nodes_missing or now_is.past.lease_ends) and not (now_is.is_admitted or now_is.is_growth):
         return Decision(actions=(Note(history=replace(now_is.past, nodes_missing=None, lease_ends=None)),))
-    if not now_is.may_act:
+    if not now_is.has_quota:
         return _without_quota(now_is)
     match now_is.entry.state:
         case State.RETRY | State.REJECTED:
@@ -76,6 +76,8 @@ def decide(now_is: Situation) -> Decision:
             return Decision(
                 actions=set_entry(now_is, State.READY, "ran before this check came; nothing is asked for")
             )
+    if now_is.untold:
+        return _untold(now_is)
     if now_is.policy is None:
         return _without_policy(now_is)
     try:
@@ -178,8 +180,11 @@ def _cleared(now_is: Situation) -> tuple[Action, ...]:
     Kueue resets it at eviction by leaving podSetUpdates out, which removes nothing that we own: the next
     start would send its pods to a lease that is gone.
     """
-    entry = now_is.entry
-    if entry is not None and entry.state != State.PENDING and not now_is.workload.status.holds("Evicted"):
+    entry, status = now_is.entry, now_is.workload.status
+    # A queue that is stopped takes the quota without an eviction: then nobody resets a Ready, and Kueue would
+    # start the gang with its next quota, on what is given back here.
+    is_left = entry is not None and entry.state == State.READY and not status.holds("QuotaReserved")
+    if entry is not None and entry.state != State.PENDING and not (status.holds("Evicted") or is_left):
         return ()  # Kueue acts on that answer and resets it itself.
     is_outdated = entry is not None and entry.message.startswith(OUTSIDE)
     if entry is None or (entry.state == State.PENDING and not entry.pod_set_updates and not is_outdated):
@@ -192,12 +197,29 @@ def _cleared(now_is: Situation) -> tuple[Action, ...]:
 
 def _without_policy(now_is: Situation) -> Decision:
     """It cannot be known what it asks for. What it holds is not held for ever all the same."""
-    usual = GangPolicy()
-    limit = Deadline(now_is.began + usual.queue_timeout, now_is.began, "queueTimeout")
+    limit = _patience(now_is, GangPolicy())
     if limit.at <= now_is.now:
-        return _retreat(now_is, usual, "there is no accepted GangPolicy")
+        return _retreat(now_is, GangPolicy(), "there is no accepted GangPolicy")
     message = _said(now_is, "waits for an accepted GangPolicy (see its conditions)", limit)
     return Decision(actions=say(now_is, message), wake=limit.at)
+
+
+def _untold(now_is: Situation) -> Decision:
+    """Nobody can tell where its pods would go: nothing is asked for, and its quota is not held for ever."""
+    policy = now_is.policy or GangPolicy()
+    limit = _patience(now_is, policy)
+    if limit.at <= now_is.now:
+        return _retreat(now_is, policy, now_is.untold)
+    told = say(now_is, _said(now_is, f"asks for nothing: {now_is.untold}", limit))
+    return Decision(actions=(*told, *everything(now_is)), wake=limit.at)
+
+
+def _patience(now_is: Situation, policy: GangPolicy) -> Deadline:
+    """How long it may hold its quota without asking for anything. A growth never leaves it, so its time runs
+    anew with each try.
+    """
+    since = growth.since(now_is) if now_is.is_growth else now_is.began
+    return Deadline(since + policy.queue_timeout, since, "queueTimeout")
 
 
 def _assemble(now_is: Situation, policy: GangPolicy) -> Decision:

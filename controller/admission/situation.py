@@ -25,7 +25,7 @@ from controller.gangs.split import Ask, Gang
 from controller.gangs.verify import Wanted
 from model.gangpolicy import GangPolicy
 
-_ITS_OWN: Final = ("entry", "past", "gang", "labels", "may_act", "carried", "attempted", "current")
+_ITS_OWN: Final = ("entry", "past", "gang", "labels", "may_act", "untold", "carried", "attempted", "current")
 """What is worked out of its own objects alone, whatever lies around it."""
 LATEST: Final = timedelta(minutes=30)
 
@@ -122,28 +122,38 @@ class Situation(Attempt):
 
     @cached_property
     def may_act(self) -> bool:
+        """It has quota, and what it is for is clear."""
+        return self.has_quota and not self.untold
+
+    @property
+    def has_quota(self) -> bool:
         """Kueue has reserved quota and is not taking it away again."""
         status = self.workload.status
         return (
             status.holds("QuotaReserved")
-            and self._is_told
             and not status.holds("Evicted")
             and not status.holds("DeactivationTarget")
         )
 
-    @property
-    def _is_told(self) -> bool:
-        """Where each of its PodSets may run. Not to be named is not to ask for nothing, nor is a flavor that
-        nobody has made.
+    @cached_property
+    def untold(self) -> str:
+        """What its admission does not tell of where its PodSets may run; empty when it tells all. Not to be
+        named is not to ask for nothing, nor is a flavor that nobody has made.
         """
         admission, policy = self.workload.status.admission, self.policy or GangPolicy()
         if admission is None:
-            return False
+            return "its quota is reserved and nothing says in which flavors"
         told = {each.name: each.flavors.values() for each in admission.pod_set_assignments}
-        return all(
-            each.name in told and all(name in self.flavors or policy.flavor(name) for name in told[each.name])
-            for each in self.workload.spec.pod_sets
-        )
+        for each in self.workload.spec.pod_sets:
+            if each.name not in told:
+                return f"its admission says nothing of PodSet {each.name}"
+            for name in told[each.name]:
+                if name not in self.flavors and not policy.flavor(name):
+                    fix = "create it, or take it out of the ClusterQueue"
+                    return (
+                        f"there is no ResourceFlavor {name}, to which PodSet {each.name} is admitted ({fix})"
+                    )
+        return ""
 
     @property
     def wants_back(self) -> bool:
@@ -220,7 +230,7 @@ class Situation(Attempt):
     def runs(self) -> bool:
         """Admitted by our word and not being evicted."""
         is_ready = self.entry is not None and self.entry.state == State.READY
-        return is_ready and self.is_admitted and self.may_act and not self.is_over
+        return is_ready and self.is_admitted and self.has_quota and not self.is_over
 
     def among(
         self,

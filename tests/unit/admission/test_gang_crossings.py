@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from controller.admission.actions import StepIn, Unclaim
+from controller.admission.actions import Note, State, StepIn, Unclaim
 from controller.admission.farewell import parting
 from controller.admission.growth import unclaim
 from controller.admission.machine import decide
@@ -20,10 +20,10 @@ from controller.gangs.objects import Affinity, NodeAffinity, NodeSelector, NodeS
 from controller.gangs.promises import Claim
 from controller.gangs.retry import History, annotations, history
 from model.names import AVOID_ANNOTATION, LEASE_ENDS_ANNOTATION, POOL_LABEL
-from tests.unit.admission.gang_world import CHECK, PLAIN, POLICY, World
+from tests.unit.admission.gang_world import CHECK, PLAIN, POLICY, World, entry_state, ready
 from tests.unit.admission.test_gang_flavors import MOVING, a_world, stocked_out
 from tests.unit.admission.test_gang_growth import carried_out, growing
-from tests.unit.admission.test_gang_running import reasons
+from tests.unit.admission.test_gang_running import reasons, running
 from tests.unit.gangs.paper import START, flavor_policy
 
 replace = msgspec.structs.replace
@@ -96,6 +96,24 @@ def test_who_is_activated_early_and_stopped_again_before_it_has_quota_stays_inac
     for _ in range(90):
         world.tick()
     assert not world.workloads["a"].spec.active
+
+
+def test_a_growth_that_waits_without_a_policy_tries_once_and_rests() -> None:
+    world = growing()
+    noted(
+        world, History(tries=1, first_try=START + timedelta(hours=30), retry_at=START + timedelta(hours=30))
+    )
+    world.policy = None  # type: ignore[assignment]  # a policy that is deleted
+    world.now += timedelta(hours=31)
+    written_to = 0
+    for _ in range(20):
+        written_to += any(isinstance(action, Note) for action in carried_out(world).actions)
+        world.now += timedelta(minutes=1)
+    assert written_to == 0
+    world.now += timedelta(hours=24)
+    for _ in range(20):
+        written_to += any(isinstance(action, Note) for action in carried_out(world).actions)
+    assert written_to == 1
 
 
 # It keeps away from flavors
@@ -181,6 +199,28 @@ def test_who_keeps_away_from_a_pool_by_its_own_word_is_not_sent_there() -> None:
 
 
 # It is Ready, or runs
+
+
+def test_who_was_ready_is_so_no_more_when_a_stopped_queue_takes_its_quota_without_an_eviction() -> None:
+    world = ready(World())
+    world._status("a", admission=None)
+    world.set_condition("a", "QuotaReserved", "False")
+    world.settle()
+    assert not world.requests
+    assert entry_state(world, "a") is State.PENDING, "Kueue would start it with its next quota"
+
+
+def test_a_running_gang_whose_flavor_is_renamed_keeps_what_it_has() -> None:
+    world = running()
+    (request,) = world.requests
+    world.flavors, world.policy = {}, dataclasses.replace(POLICY, flavors=())
+    world.settle()
+    assert list(world.requests) == [request]
+    assert entry_state(world, "a") is State.READY
+    assert parting(world.situation("a")) == ()
+    world.answer(request, "CapacityRevoked", "Revoked")
+    world.settle()
+    assert entry_state(world, "a") is State.RETRY, "it is looked after all the same"
 
 
 def test_pods_that_were_done_before_it_was_admitted_again_hide_no_lost_node() -> None:

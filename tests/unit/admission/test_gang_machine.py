@@ -192,16 +192,45 @@ def test_a_late_sibling_that_was_asked_for_last_releases_the_gang_before_the_boo
     assert world.workloads["a"].metadata.annotations[TRIES] == "1"
 
 
-@pytest.mark.parametrize("forged", [{"ghost": ("l4", 1)}, {"main": ("nobodys", 1)}])
-def test_an_admission_that_does_not_say_where_lets_nothing_start(forged: dict[str, tuple[str, int]]) -> None:
-    """As somebody may write it: a PodSet that is left out, or a flavor that is not there."""
+@pytest.mark.parametrize(
+    ("forged", "why"),
+    [
+        ({"ghost": ("l4", 1)}, "says nothing of PodSet main"),
+        ({"main": ("nobodys", 1)}, "there is no ResourceFlavor nobodys"),
+        (None, "nothing says in which flavors"),
+    ],
+)
+def test_an_admission_that_does_not_say_where_lets_nothing_start_and_says_so(
+    forged: dict[str, tuple[str, int]] | None, why: str
+) -> None:
+    """As somebody may write it: a PodSet that is left out, or a flavor that is not there (any more)."""
     world = World()
     world.submit("a", PLAIN)
     world.kueue()
-    held = world.workloads["a"]
-    status = msgspec.structs.replace(held.status, admission=assignment(forged))
-    world.workloads["a"] = msgspec.structs.replace(held, status=status)
-    assert not decide(world.situation("a")).actions
+    world._status("a", admission=assignment(forged) if forged else None)
+    world.settle()
+    assert not world.everything_made
+    entry = world.workloads["a"].entry(CHECK)
+    assert entry is not None
+    assert entry.state == State.PENDING
+    assert why in entry.message
+    assert decide(world.situation("a")).is_quiet
+    world.now += POLICY.queue_timeout
+    world.settle()
+    assert not world.workloads["a"].spec.active, "its quota is not held for ever"
+    assert why in world.told[-1].message
+
+
+def test_a_gathering_gang_whose_flavor_vanishes_gives_back_and_goes_on_when_it_is_there() -> None:
+    world = ready(World(stock={"l4": 2}))
+    known, policy = world.flavors, world.policy
+    world.flavors, world.policy = {}, dataclasses.replace(POLICY, flavors=())
+    world.settle()
+    assert not world.requests
+    assert entry_state(world, "a") is State.PENDING
+    world.flavors, world.policy = known, policy
+    run(world, 3)
+    assert "a" in world.started
 
 
 def test_a_moment_ahead_of_our_clock_counts_as_now() -> None:
