@@ -40,7 +40,10 @@ def while_running(now_is: Situation) -> Decision:
     if since and now_is.now - since >= policy.node_loss_grace:
         gone = f"{lacks(short)} for {rounded(now_is.now - since)}"
         return Decision(actions=(*stale, *_requeue(now_is, gone, reason="NodesLost")))
-    noted = replace(_kept(now_is), nodes_missing=since, lease_ends=_announced(now_is, policy))
+    # Without a policy or its flavors nobody can tell whether the nodes are back.
+    is_told = now_is.policy is not None and not now_is.untold
+    missing_since = since if is_told else now_is.past.nodes_missing
+    noted = replace(_kept(now_is), nodes_missing=missing_since, lease_ends=_announced(now_is, policy))
     wakes = [since + policy.node_loss_grace] if since else []
     wakes += [told_at] if (told_at := notice_at(now_is, policy)) else []
     # A node that is drained loses its pods without a word to us.

@@ -11,7 +11,7 @@ from controller.admission.actions import Note, State, StepIn, Unclaim
 from controller.admission.farewell import parting
 from controller.admission.growth import unclaim
 from controller.admission.machine import decide
-from controller.admission.objects import ReclaimablePod
+from controller.admission.objects import Flavors, ReclaimablePod
 from controller.admission.observed import look
 from controller.admission.situation import Part, Situation
 from controller.admission.steering import avoided
@@ -19,11 +19,12 @@ from controller.gangs.lease import written
 from controller.gangs.objects import Affinity, NodeAffinity, NodeSelector, NodeSelectorTerm, Requirement
 from controller.gangs.promises import Claim
 from controller.gangs.retry import History, annotations, history
+from model.gangpolicy import GangPolicy
 from model.names import AVOID_ANNOTATION, LEASE_ENDS_ANNOTATION, POOL_LABEL
-from tests.unit.admission.gang_world import CHECK, PLAIN, POLICY, World, entry_state, ready
+from tests.unit.admission.gang_world import CHECK, FLAVORS, PLAIN, POLICY, World, entry_state, ready
 from tests.unit.admission.test_gang_flavors import MOVING, a_world, stocked_out
 from tests.unit.admission.test_gang_growth import carried_out, growing
-from tests.unit.admission.test_gang_running import reasons, running
+from tests.unit.admission.test_gang_running import lose_a_node, reasons, running
 from tests.unit.gangs.paper import START, flavor_policy
 
 replace = msgspec.structs.replace
@@ -221,6 +222,24 @@ def test_a_running_gang_whose_flavor_is_renamed_keeps_what_it_has() -> None:
     world.answer(request, "CapacityRevoked", "Revoked")
     world.settle()
     assert entry_state(world, "a") is State.RETRY, "it is looked after all the same"
+
+
+@pytest.mark.parametrize("flavors", [FLAVORS, {}])
+def test_lost_nodes_are_not_said_to_be_back_while_nobody_can_tell(flavors: Flavors) -> None:
+    world = running()
+    lose_a_node(world)
+    since = history(world.workloads["a"]).nodes_missing
+    assert since
+    policy, world.policy = world.policy, GangPolicy()
+    world.flavors = dict(flavors)
+    if flavors:
+        world.policy = None  # type: ignore[assignment]  # a policy that is deleted
+    world.settle()
+    assert reasons(world)[-1] == "NodesMissing"
+    world.flavors, world.policy = FLAVORS, policy
+    world.now = since + POLICY.node_loss_grace
+    world.settle()
+    assert reasons(world)[-1] == "NodesLost"
 
 
 def test_pods_that_were_done_before_it_was_admitted_again_hide_no_lost_node() -> None:
