@@ -14,12 +14,14 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 from examples.cluster import Cluster, Object
 from localplane import control
-from localplane.plane import existing
+from localplane.errors import PlaneError
+from localplane.plane import Plane, existing
 from tests.e2e.recorder import Recorder
 
 ROOT: Final = Path(__file__).resolve().parent.parent.parent
@@ -72,9 +74,10 @@ class Muster:
         assert self.recorder.wait(reached, seconds=seconds), f"after {seconds:.0f} s not yet: {what}"
 
     def signal(self, unit: str, number: int) -> None:
+        """To the process; where the last one has just died, to the one that follows it."""
         found = existing(self.name)
         assert found is not None
-        control.call(found[0], "signal", unit=unit, signal=number)
+        self.wait(f"{unit} runs and gets signal {number}", partial(_signalled, found[0], unit, number))
 
     def fault(self, name: str, **entry: Any) -> None:
         """Breaks the simulated cloud until the test ends."""
@@ -114,6 +117,15 @@ class Muster:
 
     def cluster_wide(self) -> frozenset[str]:
         return _cluster_wide(self.environment)
+
+
+def _signalled(plane: Plane, unit: str, number: int) -> bool:
+    try:
+        control.call(plane, "signal", unit=unit, signal=number)
+    except PlaneError as error:
+        print(error, flush=True)
+        return False
+    return True
 
 
 def run(command: list[str], environment: dict[str, str], *, timeout: float) -> str:
