@@ -23,7 +23,7 @@ def main() -> None:
     ray.init(address="auto", log_to_driver=False)
     lines: queue.Queue[str] = queue.Queue()
     threading.Thread(target=_read, args=(lines,), daemon=True).start()
-    held: list[PlacementGroup] = []
+    held: dict[PlacementGroup, int] = {}  # and of how many GPUs each is
     while line := lines.get():
         wanted = int(line)
         _hold(held, wanted)
@@ -40,10 +40,17 @@ def _read(lines: queue.Queue[str]) -> None:
     lines.put("")
 
 
-def _hold(held: list[PlacementGroup], wanted: int) -> None:
-    while len(held) > wanted:
-        remove_placement_group(held.pop())
-    held += [placement_group([{"GPU": 1}]) for _ in range(wanted - len(held))]
+def _hold(held: dict[PlacementGroup, int], wanted: int) -> None:
+    """One question for all that is missing: asked one by one, Ray's autoscaler may look between two, and grow
+    twice. A group is held whole, so that for less than it all is given back and asked for anew.
+    """
+    if sum(held.values()) > wanted:
+        for group in held:
+            remove_placement_group(group)
+        held.clear()
+    missing = wanted - sum(held.values())
+    if missing:
+        held[placement_group([{"GPU": 1}] * missing)] = missing
 
 
 main()
