@@ -32,6 +32,7 @@ TEAMS: Final = ("team-a", "team-b", "team-c")
 # minute, each of its watches by itself (client-go's reflector). What goes through Kueue, the endpoints of
 # its webhooks, KubeRay, the scheduler and a kubelet adds these up. A wait that ends early costs nothing.
 PATIENCE: Final = 600.0  # seconds
+_MOMENT: Final = 60.0
 GPU_POOLS: Final = ("l4", "h100")
 # Cluster-wide objects that a destroyed stack must not leave behind.
 _CLUSTER_WIDE: Final = (
@@ -117,6 +118,13 @@ class Muster:
 
     def cluster_wide(self) -> frozenset[str]:
         return _cluster_wide(self.environment)
+
+    def left_behind(self, before: frozenset[str]) -> frozenset[str]:
+        """Cluster-wide objects that were not there before. The API server forgets the APIService of a group a
+        moment after the last of its kinds is gone.
+        """
+        self.recorder.wait(lambda: self.cluster_wide() <= before, seconds=_MOMENT)
+        return self.cluster_wide() - before
 
 
 def _signalled(plane: Plane, unit: str, number: int) -> bool:

@@ -32,7 +32,7 @@ def emptied(shared: Muster) -> Iterator[Muster]:
     shared.recorder.mark()
     before = shared.cluster_wide()
     yield shared
-    assert shared.cluster_wide() - before == frozenset()
+    assert shared.left_behind(before) == frozenset()
 
 
 def test_on_gke_a_ray_job_over_two_queued_pools_starts_whole_and_ends_succeeded(

@@ -1,4 +1,4 @@
-"""A process of the plane that has just died is killed once more, as soon as the next one runs."""
+"""What the tests do to a plane, and ask of it, waits for what a true one does a moment later."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from examples.cluster import Cluster
+from localplane import control
 from localplane.errors import PlaneError
 from localplane.plane import Plane
 from tests.e2e import plane
@@ -28,11 +29,26 @@ def test_two_moments_of_one_death_are_two_deaths(monkeypatch: pytest.MonkeyPatch
 
     here = Plane("e2e", 0, Path(), Path())
     monkeypatch.setattr(plane, "existing", lambda _: [here])
-    monkeypatch.setattr(plane.control, "call", call)
+    monkeypatch.setattr(control, "call", call)
 
     _muster().signal("kube-apiserver", signal.SIGKILL)
 
     assert sent == [signal.SIGKILL]
+
+
+def test_what_goes_a_moment_late_is_not_left_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    late = {"namespace/default", "apiservice/v1.ray.io"}
+    standing = iter([late, late - {"apiservice/v1.ray.io"}, {"namespace/default"}])
+    monkeypatch.setattr(plane, "_cluster_wide", lambda _: frozenset(next(standing)))
+
+    assert _muster().left_behind(frozenset({"namespace/default"})) == frozenset()
+
+
+def test_what_stays_is_left_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plane, "_MOMENT", 0.0)
+    monkeypatch.setattr(plane, "_cluster_wide", lambda _: frozenset({"namespace/team-a"}))
+
+    assert _muster().left_behind(frozenset()) == {"namespace/team-a"}
 
 
 def _muster() -> Muster:
