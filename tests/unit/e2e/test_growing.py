@@ -1,4 +1,4 @@
-"""The elastic program asks Ray for each growth in one question, and never gives back what it goes on using."""
+"""The elastic program asks Ray for each growth in one question, and keeps what it has meanwhile."""
 
 from __future__ import annotations
 
