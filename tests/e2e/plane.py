@@ -19,10 +19,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from examples.cluster import Cluster, Object
+from examples.moments import name_of
 from localplane import control
 from localplane.errors import PlaneError
 from localplane.plane import Plane, existing
-from tests.e2e.recorder import Recorder
+from tests.e2e.recorder import KINDS, Recorder
 
 ROOT: Final = Path(__file__).resolve().parent.parent.parent
 STANDING: Final = os.environ.get("MUSTER_E2E_PLANE")
@@ -73,6 +74,15 @@ class Muster:
 
     def wait(self, what: str, reached: Callable[[], object], *, seconds: float = PATIENCE) -> None:
         assert self.recorder.wait(reached, seconds=seconds), f"after {seconds:.0f} s not yet: {what}"
+
+    def catch_up(self) -> None:
+        """Until the record knows all that there is: when the API server has died, each watch comes back by
+        itself, and one may have told the end of a story before another has told its beginning.
+        """
+        for kind in KINDS:
+            for found in self.cluster.all(kind):
+                known = partial(self.recorder.knows, kind, found)
+                self.wait(f"the record knows {kind} {name_of(found)}", known)
 
     def signal(self, unit: str, number: int) -> None:
         """To the process; where the last one has just died, to the one that follows it."""

@@ -129,6 +129,12 @@ class Recorder:
                 self._changed.wait(min(left, 1.0))
         return True
 
+    def knows(self, kind: str, found: Object) -> bool:
+        """Whether it has this version of the object, or a later one, or its end."""
+        with self._changed:
+            life = self._lives.get((kind, found["metadata"]["uid"]))
+        return life is not None and (life.gone is not None or version(life.last) >= version(found))
+
     def note(self, kind: str, change: str, found: Object) -> None:
         """One change, as a watch or a list (`LISTED`) tells it."""
         with self._changed:

@@ -51,6 +51,7 @@ def test_a_gang_survives_the_death_of(muster: Muster, kill: Callable[[Muster], N
         print(f"{kill.__name__} when {what}", flush=True)
         kill(muster)
     muster.wait("its three pods run", lambda: _running(muster) == ["h100", "headgroup", "l4"])
+    muster.catch_up()
 
     gangs.assert_capacity_came_first(record, GANG, pools=["h100", "l4"])
     assert sorted(gangs.pool(record, one) for one in gangs.requests(record, GANG)) == ["h100", "l4"]

@@ -45,6 +45,26 @@ def test_a_worker_that_was_made_twice_counts_as_the_gangs_first_pod() -> None:
         gangs.assert_capacity_came_first(record, "gang", pools=["l4"])
 
 
+def test_the_record_is_behind_until_it_has_what_there_is() -> None:
+    record, node = Recorder(""), _named("l4-0", version=30)
+    assert not record.knows("Node", node)
+
+    record.note("Node", "LISTED", node)
+    assert record.knows("Node", node)
+    assert not record.knows("Node", _at(node, 31))
+
+    record.note("Node", "MODIFIED", _at(node, 32))
+    assert record.knows("Node", _at(node, 31))
+
+
+def test_the_record_is_not_behind_with_what_has_gone_meanwhile() -> None:
+    record, node = Recorder(""), _named("l4-0", version=30)
+    record.note("Node", "ADDED", node)
+    record.note("Node", "DELETED", _at(node, 35))
+
+    assert record.knows("Node", _at(node, 33))
+
+
 def _recorded(*, node_ready_at: int) -> Recorder:
     """One RayCluster with one worker on one l4 node: asked for at 10, provisioned at 20, the worker at 40."""
     record = Recorder("")
