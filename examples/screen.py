@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import threading
 import time
 from dataclasses import asdict
 from typing import Final, TextIO
@@ -17,12 +18,14 @@ _OFF: Final = "\033[0m"
 
 
 class Screen:
-    """Prints seconds since the story began, of whom, and what."""
+    """Prints seconds since the story began, of whom, and what. Several threads speak; after the end none."""
 
     def __init__(self, *, as_json: bool, out: TextIO = sys.stdout) -> None:
         self._json = as_json
         self._out = out
         self._begun = time.monotonic()
+        self._writing = threading.Lock()
+        self._is_over = False
         self._colours = not as_json and out.isatty() and not os.environ.get("NO_COLOR")
 
     @property
@@ -49,11 +52,12 @@ class Screen:
         """The last line: that the story ended well, or why not."""
         if self._json:
             result = "failed" if reason else "succeeded"
-            self._write(json.dumps({"result": result, "seconds": round(self.seconds, 1), "reason": reason}))
+            line = json.dumps({"result": result, "seconds": round(self.seconds, 1), "reason": reason})
         elif reason:
-            self._write(self._coloured(f"FAILED after {self.seconds:.0f} s: {reason}", _COLOURS[Mood.BAD]))
+            line = self._coloured(f"FAILED after {self.seconds:.0f} s: {reason}", _COLOURS[Mood.BAD])
         else:
-            self._write(self._coloured(f"done in {self.seconds:.0f} s", _COLOURS[Mood.GOOD]))
+            line = self._coloured(f"done in {self.seconds:.0f} s", _COLOURS[Mood.GOOD])
+        self._write(line, is_last=True)
 
     def _dim(self, text: str) -> str:
         return self._coloured(text, _DIM)
@@ -61,5 +65,8 @@ class Screen:
     def _coloured(self, text: str, colour: str) -> str:
         return f"{colour}{text}{_OFF}" if self._colours and colour else text
 
-    def _write(self, line: str) -> None:
-        print(line, file=self._out, flush=True)
+    def _write(self, line: str, *, is_last: bool = False) -> None:
+        with self._writing:
+            if not self._is_over:
+                print(line, file=self._out, flush=True)
+            self._is_over = self._is_over or is_last

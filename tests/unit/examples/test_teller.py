@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import io
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from examples import cluster, teller
+from examples.moments import Moment
 from examples.screen import Screen
 from examples.teller import Teller
 from tests.unit.examples.http_cluster import cluster_at
@@ -74,3 +76,33 @@ def test_of_a_pod_that_is_gone_nothing_more_is_read(tmp_path: Path) -> None:
         tell = Teller(cluster_at(server.url, tmp_path), screen, namespace="team-a", timeout=60)
         tell._read_log("gang", _pod("Running"))
     assert sum("/log" in asked.path for asked in server.asked) == 1
+
+
+def test_a_pod_that_cannot_be_asked_about_is_read_on(tmp_path: Path) -> None:
+    asked_about = iter([_refused(403), Reply(200, _pod("Succeeded"), _JSON)])
+
+    def script(asked: Asked) -> Reply:
+        path = asked.path.partition("?")[0]
+        if path.endswith("/log"):
+            return _LINES
+        if path.endswith("/pods/head"):
+            return next(asked_about)
+        return Reply(200, {"metadata": {"resourceVersion": "1"}, "items": []}, _JSON)
+
+    with serving(script) as server:
+        screen = Screen(as_json=False, out=io.StringIO())
+        tell = Teller(cluster_at(server.url, tmp_path), screen, namespace="team-a", timeout=60)
+        tell._read_log("gang", _pod("Running"))
+    assert sum("/log" in asked.path for asked in server.asked) == 2
+
+
+def test_the_end_of_a_story_is_its_last_line() -> None:
+    out = io.StringIO()
+    screen = Screen(as_json=True, out=out)
+    late = Moment("u/log/0", "primes", "| 1229 primes")
+    screen.tell(late)
+    screen.end(reason=None)
+    screen.tell(late)
+
+    told = [json.loads(line) for line in out.getvalue().splitlines()]
+    assert [line.get("text", line.get("result")) for line in told] == ["| 1229 primes", "succeeded"]
