@@ -114,7 +114,14 @@ def _kept(market: Market, node: Node, request: Request | None) -> bool:
         return False
     if not request.is_true(conditions.PROVISIONED):
         return request.detail_time(names.DETAIL_READY_AT) is not None
-    return not request.is_true(conditions.BOOKING_EXPIRED) and node.consumed is None
+    return not request.is_true(conditions.BOOKING_EXPIRED) and (
+        node.consumed is None or _awaited(market, request)
+    )
+
+
+def _awaited(market: Market, request: Request) -> bool:
+    """Whether a pod of it has yet to be bound: when the API server has died the scheduler may be behind."""
+    return any(pod.request == request.key and not pod.gated for pod in market.unbound)
 
 
 def _grace(market: Market, node: Node, request: Request | None) -> float:

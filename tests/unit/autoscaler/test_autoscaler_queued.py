@@ -208,6 +208,22 @@ def test_a_pod_of_another_namespace_consumes_nothing() -> None:
     assert world.state("gang", "BookingExpired") == ("True", "BookingExpired")
 
 
+def test_a_used_node_waits_for_a_pod_of_its_request_that_the_scheduler_has_yet_to_bind() -> None:
+    world = World(offering())
+    world.add(request("gang"))
+    world.run(10)
+    world.boot()
+    worker = consumer(world.get("gang"), "l4-0")
+    world.pods["worker"] = worker
+    world.run(20)
+    world.pods = {"twin": replace(worker, uid="twin", node="")}
+    world.run(120)
+    assert world.nodes_of("gang")
+    world.pods = {"twin": replace(worker, uid="twin", node="", gated=True)}
+    world.run(60)
+    assert not world.nodes, "a pod behind a gate waits for somebody else's word"
+
+
 def test_between_two_pods_of_a_gang_its_node_stays_a_while() -> None:
     world = World(offering())
     world.add(request("gang"))
