@@ -291,7 +291,7 @@ def _move(now_is: Situation, policy: GangPolicy, failure: str, exhausted: str) -
     following = elsewhere(now_is, policy, exhausted=exhausted) if wants_next else ""
     if not following:
         return None
-    future = moved(now_is.past, began=now_is.began, failure=failure, exhausted=exhausted, now=now_is.now)
+    future = moved(now_is.tried, began=now_is.began, failure=failure, exhausted=exhausted, now=now_is.now)
     message = f"{failure.rstrip('.')}. Everything is released; next it tries {following}"
     told = Tell(kind="Warning", reason="GangMoves", message=message)
     return Decision(actions=(StepOut(history=future), *everything(now_is), told), wake=future.retry_at)
@@ -305,7 +305,7 @@ def _retreat(now_is: Situation, policy: GangPolicy, failure: str) -> Decision:
         return growth.retreat(now_is, policy, failure)
     uid = now_is.workload.metadata.uid
     future = next_try(
-        now_is.past, uid=uid, began=now_is.began, failure=failure, now=now_is.now, policy=policy.retry
+        now_is.tried, uid=uid, began=now_is.began, failure=failure, now=now_is.now, policy=policy.retry
     )
     if future is None:
         tries = now_is.past.tries + 1

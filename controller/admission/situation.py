@@ -115,6 +115,18 @@ class Situation(Attempt):
         return min(self.quota_since or self.now, self.now)
 
     @property
+    def tried(self) -> History:
+        """Its history, whose first try moves on by the time that it has queued for its quota since it came
+        back: retry.deadline is for capacity that does not come, not for a queue that is long. Kueue counts
+        from the same condition how long one has queued (pkg/workload/workload.go of 0.19.2, QueuedWaitTime).
+        """
+        past, back = self.past, self.workload.status.since("Requeued")
+        if past.first_try is None or back is None:
+            return past
+        queued = max(timedelta(0), self.began - max(back, past.first_try))
+        return replace(past, first_try=past.first_try + queued)
+
+    @property
     def unreserved_since(self) -> datetime | None:
         """Since when it waits for quota; None while it has some or never had any."""
         condition = self.workload.status.condition("QuotaReserved")

@@ -222,6 +222,8 @@ class World(Paper[Decision]):
         if not held.spec.active and not status.holds("QuotaReserved"):
             self._status(name, admission_checks=())  # 0.19.2 takes them off; adds them with the next quota
             return
+        if held.spec.active and status.condition("Requeued") and not status.holds("Requeued"):
+            self.set_condition(name, "Requeued", "True", "Reactivated")
         entry = held.entry(CHECK) or CheckEntry(name=CHECK)
         if status.holds("QuotaReserved") and not held.spec.active:
             self.evict(name, "Deactivated")
@@ -269,6 +271,8 @@ class World(Paper[Decision]):
         )
         for kind, value in (("Evicted", "True"), ("QuotaReserved", "False"), ("Admitted", "False")):
             self.set_condition(name, kind, value, reason)
+        if not held.spec.active:
+            self.set_condition(name, "Requeued", "False", reason)
         self.started.pop(name, None)
         self._stop_pods(name)
 

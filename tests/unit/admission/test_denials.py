@@ -129,6 +129,26 @@ def test_what_never_passes_is_tried_until_the_deadline() -> None:
     assert QUOTA[1] in refused
 
 
+def test_the_time_in_a_long_queue_is_not_part_of_the_deadline() -> None:
+    retry = dataclasses.replace(POLICY.retry, deadline=timedelta(hours=3))
+    world = Guarded(policy=dataclasses.replace(POLICY, retry=retry), denies={CreateRequest: QUOTA})
+    world.submit("a", PLAIN)
+    world.tick()
+    world.quota = 0
+    for _ in range(26 * 60):
+        world.tick()
+    assert world.workloads["a"].spec.active, "it waits for quota"
+    world.quota = 1
+    for _ in range(60):
+        world.tick()
+    notes = world.workloads["a"].metadata.annotations
+    assert int(notes[TRIES]) > 2
+    assert REFUSED not in notes
+    for _ in range(12 * 60):
+        world.tick()
+    assert world.workloads["a"].metadata.annotations[REFUSED].startswith("gave up after")
+
+
 @pytest.mark.parametrize("words", [PARAMETER, WARDEN], ids=lambda words: words[0])
 def test_what_no_try_can_mend_is_refused_with_the_words(words: tuple[str, str]) -> None:
     world = Guarded(denies={CreateRequest: words})
