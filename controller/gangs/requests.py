@@ -95,7 +95,7 @@ class Requests:
 
     def remember(self, resource: Resource[T], obj: T) -> T:
         """Into the cache at once."""
-        self._caches[resource].store.put(obj)
+        self._caches[resource].store.remember(obj)
         return obj
 
     async def _template(self, key: Key) -> PodTemplate:

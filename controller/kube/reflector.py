@@ -66,9 +66,11 @@ class Sink(Protocol[T]):
         twice.
         """
 
-    def replace(self, objects: list[T], *, unreadable: Mapping[Key, str], new_history: bool) -> None:
-        """The whole collection as listed. What is missing from it is deleted. `new_history`: versions may
-        run backwards.
+    def replace(
+        self, objects: list[T], *, unreadable: Mapping[Key, str], version: str, new_history: bool
+    ) -> None:
+        """The whole collection as it was at `version`. What is missing from it and not younger is deleted.
+        `new_history`: versions may run backwards.
         """
 
     def put(self, obj: T) -> None:
@@ -209,7 +211,9 @@ class Reflector(Generic[T]):
                 f"the list is at {listed.version}, before {self._version} which was seen already",
                 call=f"list {self.resource}",
             )
-        self._sink.replace(listed.objects, unreadable=listed.unreadable, new_history=regressed)
+        self._sink.replace(
+            listed.objects, unreadable=listed.unreadable, version=listed.version, new_history=regressed
+        )
         self._watcher.relisted(self._relist_reason, len(listed.objects))
         self._version, self._regressed, self._relist_reason = listed.version, False, ""
 
@@ -302,11 +306,8 @@ class Reflector(Generic[T]):
         key, version = self._identify(event.object)
         self._log.warning("object does not decode", object=str(key), error=str(error))
         if event.type == "DELETED":
-            self._sink.remove(
-                msgspec.convert(
-                    {"metadata": {"namespace": key.namespace, "name": key.name}}, self.resource.type
-                )
-            )
+            metadata = {"namespace": key.namespace, "name": key.name, "resourceVersion": version}
+            self._sink.remove(msgspec.convert({"metadata": metadata}, self.resource.type))
         else:
             self._sink.mark_unreadable(key, str(error))
         self._advance(version)

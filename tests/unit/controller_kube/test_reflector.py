@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -38,10 +39,12 @@ class Notes:
         self.told: dict[Key, Thing] = {}
         self.dead: set[str] = set()
         self.count = 0
+        self.when_heard: Callable[[], None] = lambda: None
 
     def event(self, kind: str) -> None: ...
 
-    def heard(self) -> None: ...
+    def heard(self) -> None:
+        self.when_heard()
 
     def relisted(self, reason: str, count: int) -> None:
         self.relists.append(reason)
@@ -282,6 +285,32 @@ def test_one_stale_list_is_not_believed() -> None:
         await rig.until(lambda: len(rig.notes.relists) == 2)
         assert rig.agrees()
         assert not rig.notes.dead
+
+    against(scenario, prepare=prepare)
+
+
+def test_what_we_write_while_a_list_is_read_outlives_the_list() -> None:
+    """The list was begun before the write, which is in the cache at once: it is missing from the list, and
+    what the watch says of it afterwards must count.
+    """
+
+    def prepare(server: FakeApiServer) -> None:
+        for number in range(8):
+            server.put("things", thing(f"t{number}"))
+        server.watch_faults.append(Fault("410"))
+
+    async def scenario(rig: Rig) -> None:
+        def write() -> None:
+            if rig.notes.relists == ["start"] and rig.store.get(mine) is None:
+                rig.store.remember(msgspec.convert(rig.server.put("things", thing("mine")), Thing))
+
+        mine = Key("a", "mine")
+        rig.notes.when_heard = write
+        await rig.until(lambda: rig.notes.relists == ["start", "expired"])
+        await rig.until(rig.agrees)
+        assert not rig.notes.dead
+        rig.server.put("things", thing("mine", size=2))
+        await rig.until(rig.agrees)
 
     against(scenario, prepare=prepare)
 

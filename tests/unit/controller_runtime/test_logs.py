@@ -31,7 +31,9 @@ def test_whatever_is_logged_during_a_reconcile_carries_the_uid_of_its_object() -
 
             controller = Controller("c", reconcile, metrics=metrics, about=informer)
             listed = await client.list(THING)
-            informer.store.replace(list(listed.items), unreadable={}, new_history=False)
+            informer.store.replace(
+                list(listed.items), unreadable={}, version=listed.resource_version, new_history=False
+            )
             for key in (Key("a", "x"), Key("a", "gone")):
                 controller.queue.add(key)
             work = asyncio.create_task(controller._work())

@@ -105,6 +105,31 @@ def test_an_object_listed_again_in_the_version_held_is_not_held_twice() -> None:
     assert store.known(successor) is successor
 
 
+def test_what_leaves_a_selection_and_comes_back_is_known_again() -> None:
+    """A watch with a selector says DELETED of what has lost its label, and ADDED when it has it again."""
+    store: Store[Thing] = Store()
+    store.put(thing("x", uid="1", version=1))
+    store.remove(thing("x", uid="1", version=4))
+    for repeated in (1, 3, 4):
+        store.put(thing("x", uid="1", version=repeated))
+        assert store.get(Key("a", "x")) is None
+    store.remember(thing("x", uid="1", version=5))
+    assert store.get(Key("a", "x")) is None, "no watch would tell of its end"
+    store.put(thing("x", uid="1", version=6))
+    store.remember(thing("x", uid="1", version=7))
+    held = store.get(Key("a", "x"))
+    assert held is not None
+    assert held.metadata.resource_version == "7"
+
+
+def test_a_late_answer_to_a_write_does_not_bring_back_what_a_list_has_missed() -> None:
+    store: Store[Thing] = Store()
+    store.put(thing("x", uid="1", version=3))
+    store.replace([], unreadable={}, version="9", new_history=False)
+    store.put(thing("x", uid="1", version=5))
+    assert store.get(Key("a", "x")) is None
+
+
 def test_caches_keep_only_the_annotations_that_are_read() -> None:
     obj = msgspec.convert({"metadata": {"annotations": {"muster.dev/retry-at": "x", "big": "y"}}}, Thing)
     assert THING.compact(obj).metadata.annotations == {"muster.dev/retry-at": "x"}
@@ -143,7 +168,9 @@ def test_repeated_and_replayed_tellings_change_nothing(
         (store.put if kind == "put" else store.remove)(obj)
         if position in relists:
             version = int(obj.metadata.resource_version)
-            store.replace(list(truths[version - 1].values()), unreadable={}, new_history=False)
+            store.replace(
+                list(truths[version - 1].values()), unreadable={}, version=str(version), new_history=False
+            )
             relists.discard(position)
         position += 1
         if pending and position % 3 == 0:
