@@ -101,7 +101,12 @@ class GangAdmission(pulumi.ComponentResource):
     ) -> KubernetesObject:
         """One of the two programs: who it is, what it may do, and its pods."""
         account = self._object(_ours("v1", "ServiceAccount", name), after=[self.namespace])
-        budget = {"maxUnavailable": 1, "selector": {"matchLabels": pods.labels(name)}}
+        budget = {
+            "maxUnavailable": 1,
+            # Pods that are not ready serve nobody: without this, two of them keep a node from being drained.
+            "unhealthyPodEvictionPolicy": "AlwaysAllow",
+            "selector": {"matchLabels": pods.labels(name)},
+        }
         self._object(_ours("policy/v1", "PodDisruptionBudget", name, spec=budget), after=[self.namespace])
         full = f"muster-{name}"
         cluster_role = manifest(f"{_RBAC}/v1", "ClusterRole", full, rules=cluster_rules)
