@@ -56,6 +56,7 @@ class Process:
             metrics=self.metrics,
             port=settings.webhook_port,
             unready=manager.unsynced,
+            is_ending=manager.is_stopping,
             traces=self.traces,
         )
         service = f"{settings.service_name}.{settings.namespace}"

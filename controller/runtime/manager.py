@@ -95,6 +95,10 @@ class Manager:
         self.health.ready_when(f"cache {resource}", lambda: informer.unread or None)
         return informer
 
+    def is_stopping(self) -> bool:
+        """Whether the end has begun."""
+        return self._stopping
+
     def leads(self) -> bool:
         """Whether this process reconciles now: it holds the lease, or there is none to hold."""
         return self._election is None or self._election.leads

@@ -45,13 +45,14 @@ class WebhookServer:
         host: str = "0.0.0.0",  # noqa: S104 - the API server comes through a Service
         port: int = 0,
         unready: Callable[[], Mapping[str, str]] = dict,
+        is_ending: Callable[[], bool] = bool,
         traces: Traces = NO_TRACES,
     ) -> None:
         self._webhooks = {webhook.path: webhook for webhook in webhooks}
         if len(self._webhooks) != len(webhooks):
             raise ValueError("two webhooks share a path")
         self._metrics, self._host, self.port, self._unready = metrics, host, port, unready
-        self._traces = traces
+        self._traces, self._is_ending = traces, is_ending
         self._serving: ssl.SSLContext | None = None
         self._certified = asyncio.Event()
         self._listening = asyncio.Event()
@@ -109,8 +110,13 @@ class WebhookServer:
             with self._metrics.webhook_in_flight.labels(webhook.path).track_inprogress():
                 response = await self._respond(webhook, request)
             status = response.status
+        except web.HTTPException as refused:
+            status = refused.status
+            raise
         finally:
             self._metrics.webhook_requests.labels(webhook.path, str(status)).inc()
+        if self._is_ending():
+            response.force_close()  # What came on a connection while we close it would be lost.
         return response
 
     async def _respond(self, webhook: Webhook[Any], request: web.Request) -> web.Response:
@@ -124,6 +130,8 @@ class WebhookServer:
                     body = await request.read()
             except TimeoutError:
                 return web.Response(status=408, text=f"the body did not arrive within {READ_TIMEOUT:g} s\n")
+            except (ConnectionError, web.RequestPayloadError) as error:
+                return web.Response(status=400, text=f"the body broke off: {error}\n")
             try:
                 review = decoding.decode(REVIEWS, body)
             except msgspec.MsgspecError as error:

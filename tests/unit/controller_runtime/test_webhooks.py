@@ -44,6 +44,7 @@ class Rig:
         self.api, self.now = api, datetime.now(UTC)
         self.metrics = Metrics(CollectorRegistry())
         self.waiting: dict[str, str] = {}
+        self.is_ending = False
         self.server = WebhookServer(
             [
                 Webhook(path="/strict", type=Thing, review=judge),
@@ -52,6 +53,7 @@ class Rig:
             metrics=self.metrics,
             host="127.0.0.1",
             unready=lambda: self.waiting,
+            is_ending=lambda: self.is_ending,
         )
         self.keeper = self.make_keeper(self.server)
 
@@ -173,6 +175,54 @@ def test_what_is_not_a_review_is_refused_and_costs_nothing_else() -> None:
         assert (await rig.post("/strict", b"{}"))[0] == 503
         rig.waiting = {}
         assert (await rig.ask({"size": 2}))["allowed"] is True
+
+    with_rig(scenario)
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"Content-Length: 1000\r\n\r\n{",
+        b"Transfer-Encoding: chunked\r\n\r\n1\r\n{\r\n",
+        b"Content-Length: 9000000\r\n\r\n" + b"x" * 9_000_000,
+    ],
+    ids=["breaks off", "breaks off between chunks", "is too long"],
+)
+def test_a_body_that_is_none_is_not_counted_as_a_failure_of_ours(sent: bytes) -> None:
+    """Whoever reaches the port can send one, and counted failures wake a person."""
+
+    async def scenario(rig: Rig) -> None:
+        context = ssl.create_default_context(cadata=rig.bundle().decode())
+        _, writer = await asyncio.open_connection("localhost", rig.server.port, ssl=context)
+        writer.write(b"POST /strict HTTP/1.1\r\nHost: localhost\r\n" + sent)
+        await writer.drain()
+        flying = rig.metrics.webhook_in_flight.labels("/strict")
+        while not (flying._value.get() or counts(rig)):
+            await asyncio.sleep(0.001)
+        writer.transport.abort()
+        while not counts(rig):
+            await asyncio.sleep(0.001)
+        assert {code[0] for code in counts(rig)} == {"4"}
+
+    with_rig(scenario)
+
+
+def counts(rig: Rig) -> dict[str, float]:
+    """Answered requests by their code."""
+    (found,) = rig.metrics.webhook_requests.collect()
+    return {each.labels["code"]: each.value for each in found.samples if each.name.endswith("_total")}
+
+
+def test_while_it_ends_it_answers_and_asks_for_another_connection() -> None:
+    """What the API server sends on a connection that is being closed is lost, and with it a RayJob."""
+
+    async def scenario(rig: Rig) -> None:
+        context = ssl.create_default_context(cadata=rig.bundle().decode())
+        async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=context)) as session:
+            for rig.is_ending in (False, True):
+                url = f"https://localhost:{rig.server.port}/strict"
+                async with session.post(url, data=b"{}") as response:
+                    assert (response.headers.get("Connection") == "close") is rig.is_ending
 
     with_rig(scenario)
 
