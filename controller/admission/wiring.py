@@ -35,6 +35,7 @@ from controller.admission.recent import Recent
 from controller.admission.reconciler import GangReconciler
 from controller.admission.slices import replaced
 from controller.admission.spaces import Trees
+from controller.admission.unused import Unused
 from controller.admission.view import View
 from controller.admission.webhooks import Reviews
 from controller.gangs.indexes import (
@@ -121,6 +122,13 @@ def _gangs(
         return look(workload, view.checks_of(workload)) if workload else None
 
     observer = GangObserver(metrics, sight, clock=utc_now)
+    unused = Unused(
+        metrics,
+        find=view.workloads.get,
+        has_pod=lambda request: bool(view.pods.store.by_index(BY_REQUEST, request)),
+        clock=utc_now,
+    )
+    manager.service("unused quota", unused.run)
     controller = manager.controller(
         "gangs", observer.around(gangs.reconcile), workers=WORKERS, about=view.workloads
     )

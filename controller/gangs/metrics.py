@@ -56,6 +56,12 @@ class GangMetrics:
         for state, held in self._of.items():
             gangs.labels(state).set_function(partial(len, held))
             oldest.labels(state).set_function(partial(_oldest, held))
+        self.unused_since = Gauge(
+            "muster_gang_unused_quota_timestamp_seconds",
+            "Since when the running gang that is longest without any pod has had none, seconds since 1970; "
+            "0: none is",
+            registry=registry,
+        )
         self.phase_seconds = Histogram(
             "muster_gang_phase_seconds",
             "Time that gangs spent in a state which they have left",
@@ -80,6 +86,10 @@ class GangMetrics:
             buckets=SECONDS,
             registry=registry,
         )
+
+    def of(self, state: GangState) -> list[Key]:
+        """The gangs that are in a state now."""
+        return list(self._of[state])
 
     def move(self, key: Key, *, before: GangState | None, after: GangState, since: datetime) -> None:
         """The gauges follow one gang."""

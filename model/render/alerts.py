@@ -15,6 +15,8 @@ from model.render.series import ours
 PAGE: Final = "docs/metrics.md"
 _SLACK_SECONDS: Final = 600
 _WEEK_SECONDS: Final = 7 * 86_400
+_UNUSED_SECONDS: Final = 1800
+"""Between its admission and its first pod, and between two tries of its job, a gang has none: minutes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +43,7 @@ def alerts(policy: GangPolicy) -> tuple[Alert, ...]:
     """The alerts of an environment whose gangs have this policy."""
     longest = int((policy.queue_timeout + policy.provision_timeout).total_seconds()) + _SLACK_SECONDS
     oldest = ours("muster_gang_oldest_timestamp_seconds", 'state="provisioning"')
+    unused = ours("muster_gang_unused_quota_timestamp_seconds")
     errors = ours("controller_runtime_reconcile_total", 'result="error"')
     answers = ours("controller_runtime_webhook_requests_total", 'code=~"5.."')
     reviews = ours("muster_webhook_reviews_total", 'verdict="failed"')
@@ -78,6 +81,13 @@ def alerts(policy: GangPolicy) -> tuple[Alert, ...]:
             expr=f"time() - ({oldest} > 0) > {longest}",
             lasting="5m",
             summary="A gang holds quota for longer than the policy's deadlines together.",
+        ),
+        Alert(
+            name="MusterQuotaUnused",
+            severity="warning",
+            expr=f"time() - ({unused} > 0) > {_UNUSED_SECONDS}",
+            lasting="5m",
+            summary="A gang that runs by its Workload holds quota, and no pod of it is on a node.",
         ),
         Alert(
             name="MusterWatchIsDeaf",

@@ -36,6 +36,7 @@ def _hourly(metric: str, by: str) -> str:
 
 
 _OLDEST: Final = ours("muster_gang_oldest_timestamp_seconds", 'state="provisioning"')
+_UNUSED: Final = ours("muster_gang_unused_quota_timestamp_seconds")
 _REQUESTS: Final = "muster_provisioning_request"
 _RECONCILES: Final = "controller_runtime_reconcile_total"
 _REVIEWS: Final = "controller_runtime_webhook_latency_seconds"
@@ -43,6 +44,7 @@ _REVIEWS: Final = "controller_runtime_webhook_latency_seconds"
 PANELS: Final = (
     Panel("Gangs by state", f"sum by (state) ({ours('muster_gangs')})", ("state",)),
     Panel("Oldest gang that holds quota without capacity", f"time() - (max({_OLDEST}) > 0)", (), "s"),
+    Panel("Longest without any pod of those that run", f"time() - (max({_UNUSED}) > 0)", (), "s"),
     Panel("Time in each state, p95", _quantile("muster_gang_phase_seconds", "phase"), ("phase",), "s"),
     Panel("Releases an hour, by why", _hourly("muster_gang_retries_total", "reason"), ("reason",)),
     Panel("Requests an hour", _hourly(f"{_REQUESTS}s_total", "pool, outcome"), ("pool", "outcome")),

@@ -1,12 +1,16 @@
 """What the metrics say of gangs is what happens to them, counted once."""
 
+import asyncio
 from datetime import timedelta
 
 import msgspec
 import pytest
 from prometheus_client import CollectorRegistry
 
+from controller.admission.objects import ReclaimablePod
 from controller.admission.observed import look
+from controller.admission.unused import Unused
+from controller.gangs.indexes import request_of
 from controller.gangs.metrics import OTHER, GangMetrics, GangState, reason_of
 from controller.gangs.objects import ProvisioningRequest
 from controller.gangs.observed import GangObserver, RequestObserver, Sight
@@ -31,6 +35,16 @@ class Watched:
         self.gangs = GangObserver(metrics, self._sight, clock=lambda: world.now)
         self.requests = RequestObserver(metrics=metrics, counts=lambda: self.leads, flavor=POLICY.flavor)
         self._told: dict[str, ProvisioningRequest] = {}
+        self._unused = Unused(
+            metrics,
+            find=lambda key: world.workloads.get(key.name),
+            has_pod=lambda request: any(request in request_of(pod) for pod in world.pods.values()),
+            clock=lambda: world.now,
+        )
+
+    def unused(self) -> float:
+        asyncio.run(self._unused.look())
+        return self.value("muster_gang_unused_quota_timestamp_seconds")
 
     def _sight(self, key: Key) -> Sight | None:
         found = self.world.workloads.get(key.name)
@@ -94,6 +108,39 @@ def test_a_gang_is_counted_in_one_state_and_its_time_in_each_is_kept() -> None:
     watched.run(30)
     assert watched.states() == {}
     assert watched.value("muster_gang_oldest_timestamp_seconds", state="running") == 0
+
+
+def test_a_running_gang_without_any_pod_is_told_since_when_until_one_is_back(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    watched = Watched(World(runtime=timedelta(days=1)))
+    world = watched.world
+    world.submit("one", TWO)
+    watched.run(12)
+    assert watched.states() == {"running": 1}
+    assert watched.unused() == 0
+    kept, began = dict(world.pods), world.now
+    world.pods.clear()
+    assert watched.unused() == began.timestamp()
+    assert "quota without a pod" not in capsys.readouterr().out
+    for _ in range(3):
+        world.now += timedelta(minutes=20)
+        assert watched.unused() == began.timestamp()
+    assert capsys.readouterr().out.count("quota without a pod") == 1
+    world.pods.update(kept)
+    assert watched.unused() == 0
+
+
+def test_pod_sets_that_want_no_pods_any_more_hold_no_quota_for_any() -> None:
+    watched = Watched(World(runtime=timedelta(days=1)))
+    world = watched.world
+    world.submit("one", TWO)
+    watched.run(12)
+    world.pods.clear()
+    held = world.workloads["one"]
+    done = tuple(ReclaimablePod(name=each.name, count=each.count) for each in held.spec.pod_sets)
+    world.workloads["one"] = replace(held, status=replace(held.status, reclaimable_pods=done))
+    assert watched.unused() == 0
 
 
 def test_requests_are_counted_by_class_pool_and_outcome() -> None:
