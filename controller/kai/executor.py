@@ -144,9 +144,15 @@ class Executor:
 
 
 async def _all(calls: Iterable[Any]) -> None:
-    async with asyncio.TaskGroup() as tasks:
-        for call in calls:
-            tasks.create_task(call)
+    """Side by side. What one of them raises ends all, and is raised as it is: whoever reacts to a refusal
+    knows no groups.
+    """
+    try:
+        async with asyncio.TaskGroup() as tasks:
+            for call in calls:
+                tasks.create_task(call)
+    except ExceptionGroup as group:
+        raise group.exceptions[0] from group
 
 
 def _owners(cluster: RayCluster) -> list[Reference]:

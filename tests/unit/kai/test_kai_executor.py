@@ -1,0 +1,38 @@
+"""The hands on gated pods before a server that says no."""
+
+import asyncio
+from types import SimpleNamespace
+from typing import cast
+
+import msgspec
+import pytest
+
+from controller.gangs.requests import Requests
+from controller.kai.actions import Lift
+from controller.kai.executor import Executor
+from controller.kai.objects import GatedPod, RayCluster
+from controller.kube.errors import TooManyRequests
+from controller.runtime.events import EventRecorder
+from tests.unit.controller_kube.fake_apiserver import FakeApiServer
+from tests.unit.controller_kube.test_transport import _failing
+
+
+def test_a_refusal_among_lifts_side_by_side_is_itself_with_the_pause_that_the_server_asks_for() -> None:
+    """The queue goes by it, and so does the farewell, which tries again."""
+
+    async def scenario() -> None:
+        async with FakeApiServer().running() as server, server.client() as client:
+            made = [
+                server.put("pods", {"metadata": {"name": name, "namespace": "a"}}) for name in ("x", "y", "z")
+            ]
+            lifts = [
+                Lift(pod=msgspec.convert(each, GatedPod), annotations={}, node_selector={}) for each in made
+            ]
+            server.write_faults.append(lambda _: _failing(429, retry_after="40"))
+            requests = cast(Requests, SimpleNamespace(remember=lambda resource, obj: obj))
+            hands = Executor(client, events=cast(EventRecorder, None), requests=requests)
+            with pytest.raises(TooManyRequests) as caught:
+                await hands.run(lifts, cluster=RayCluster(), pieces=())
+            assert caught.value.retry_after == 40
+
+    asyncio.run(scenario())
