@@ -8,6 +8,7 @@ remembered here costs seconds.
 from collections import defaultdict
 from collections.abc import Iterable
 
+from controller.gangs.heartbeats import is_news
 from controller.gangs.objects import Node
 from controller.kube.resource import Key
 
@@ -35,12 +36,7 @@ class Waiters:
                 del self._by_lease[lease]
 
     def concerned(self, before: Node | None, after: Node | None, *, lease: str) -> Iterable[Key]:
-        """Who may want to look again. A node that only says that it lives is no news."""
-        if before is not None and after is not None and _said(before) == _said(after):
+        """Who may want to look again."""
+        if not is_news(before, after):
             return ()
         return {*self._by_lease.get(_ANY, ()), *self._by_lease.get(lease, ())}
-
-
-def _said(node: Node) -> object:
-    """All of it but its version: a heartbeat changes nothing else that we keep."""
-    return node.metadata.labels, node.metadata.deletion_timestamp, node.spec, node.status

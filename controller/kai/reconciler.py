@@ -12,6 +12,8 @@ from typing import Final
 
 from controller.gangs.actions import CreateRequest, CreateTemplates, Tell, WaitsFor
 from controller.gangs.denials import Denied
+from controller.gangs.heartbeats import is_news
+from controller.gangs.objects import Node
 from controller.gangs.pace import Pace
 from controller.gangs.requests import Requests
 from controller.kai.actions import Decision, Lift
@@ -53,6 +55,10 @@ class GangReconciler:
     def waiting_for(self, what: WaitsFor) -> Iterable[Key]:
         """The clusters that such news may concern."""
         return tuple(self._waiting[what])
+
+    def waiting_for_nodes(self, before: Node | None, after: Node | None) -> Iterable[Key]:
+        """The clusters that this news of a node may concern."""
+        return self.waiting_for("nodes") if is_news(before, after) else ()
 
     async def reconcile(self, key: Key) -> Result:
         for waiters in self._waiting.values():

@@ -92,7 +92,7 @@ def _gangs(manager: Manager, known: Policies, policies: Informer[GangPolicyObjec
     controller.watches(view.pods, ray_cluster_of)
     controller.watches(view.requests, lambda item: [cluster_of(item)])
     controller.watches(view.templates, lambda item: [cluster_of(item)])
-    controller.watches(view.nodes, lambda _: gangs.waiting_for("nodes"))
+    controller.notices(view.nodes, gangs.waiting_for_nodes)
     controller.watches(view.queues, lambda _: gangs.waiting_for("room"))
     controller.watches(view.priorities, everybody)
     controller.watches(policies, everybody)
