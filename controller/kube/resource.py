@@ -24,6 +24,11 @@ LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 _SPEC: Final = "spec"
 
+LARGEST_SHARED: Final = 8 * 1024
+"""Bytes of JSON. What is shared outlives the objects that it came with: a thousand large ones, of gangs long
+gone, would fill the memory of a process that lives for months.
+"""
+
 
 class Partial(msgspec.Struct, frozen=True, gc=False, rename="camel", omit_defaults=True):
     """Base of every typed piece of an object: camelCase on the wire, snake_case here, unknown fields ignored.
@@ -80,7 +85,8 @@ T = TypeVar("T", bound=Object)
 
 
 def _shared(spec: msgspec.Struct) -> msgspec.Struct:
-    return _once(msgspec.json.encode(spec), type(spec))
+    encoded = msgspec.json.encode(spec)
+    return spec if len(encoded) > LARGEST_SHARED else _once(encoded, type(spec))
 
 
 @lru_cache(maxsize=4096)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from controller.admission.objects import WORKLOAD, Workload
-from controller.kube.resource import Resource
+from controller.kube.resource import LARGEST_SHARED, Resource
 from tests.unit.controller_kube.test_reflector import THING
 
 
@@ -23,6 +23,13 @@ def test_gangs_that_differ_in_what_nobody_reads_hold_one_spec_and_others_their_o
     assert other.spec is not one.spec
     assert (other.spec.queue_name, other.spec.pod_sets) == ("r", one.spec.pod_sets)
     assert one.metadata.name != same.metadata.name
+
+
+def test_a_spec_of_unusual_size_is_not_held_longer_than_its_object() -> None:
+    large = "q" * LARGEST_SHARED
+    one, same = _workload("a", queue=large), _workload("b", queue=large)
+    assert one.spec == same.spec
+    assert one.spec is not same.spec
 
 
 def test_what_is_held_once_is_what_was_decoded() -> None:
