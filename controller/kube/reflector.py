@@ -239,7 +239,6 @@ class Reflector(Generic[T]):
         """Watch until the server ends it or it breaks, which raises."""
         shortest, longest = WATCH_SECONDS
         seconds = int(shortest + (longest - shortest) * self._jitter())
-        started = asyncio.get_running_loop().time()
         lines = LineSplitter()
         async with self._client.watch(
             self.resource,
@@ -248,11 +247,15 @@ class Reflector(Generic[T]):
             timeout_seconds=seconds,
             idle_timeout=self._idle_timeout,
         ) as chunks:
-            async for chunk in chunks:
-                await self._digest(lines.feed(chunk))
-                if asyncio.get_running_loop().time() - started > STEADY_AFTER:
+            started = asyncio.get_running_loop().time()
+            try:
+                async for chunk in chunks:
+                    await self._digest(lines.feed(chunk))
+            finally:
+                is_steady = asyncio.get_running_loop().time() - started >= STEADY_AFTER
+                if is_steady:
                     self._failures = 0
-        if asyncio.get_running_loop().time() - started < STEADY_AFTER:
+        if not is_steady:
             raise TransportError("the watch ended early", call=f"watch {self.resource}")
 
     async def _digest(self, lines: list[bytes]) -> None:

@@ -196,6 +196,22 @@ def test_silence_ends_a_half_open_connection() -> None:
     against(scenario, prepare=prepare)
 
 
+def test_a_quiet_watch_that_breaks_again_and_again_is_resumed_at_once_each_time() -> None:
+    """A proxy that ends what is silent for less than a bookmark takes must not make us deaf in between."""
+    times = 8
+
+    def prepare(server: FakeApiServer) -> None:
+        server.watch_faults.extend([Fault("stall")] * times)
+
+    async def scenario(rig: Rig) -> None:
+        await rig.until(lambda: rig.server.watches_open > 0)
+        started = now()
+        await rig.until(lambda: len(rig.notes.failures) == times, within=times * 200)
+        assert now() - started == pytest.approx(times * IDLE_TIMEOUT, abs=times + 5)
+
+    against(scenario, prepare=prepare)
+
+
 def test_an_object_of_several_mebibytes_passes() -> None:
     async def scenario(rig: Rig) -> None:
         await rig.until(lambda: rig.server.watches_open > 0)

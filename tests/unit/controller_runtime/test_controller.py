@@ -249,9 +249,11 @@ def test_readiness_waits_for_the_caches_and_ends_with_the_stop() -> None:
             running = asyncio.ensure_future(manager.run(stop))
             await asyncio.sleep(5)
             assert manager.health.unready() == {}
+            assert not manager.is_stopping()
             stop.set()
             await asyncio.sleep(1)
             assert manager.health.unready() == {"process": "stopping"}
+            assert manager.is_stopping()
             assert not running.done()
             await running
 
