@@ -45,7 +45,11 @@ class ClusterAutoscaler(pulumi.ComponentResource):
             _ours(
                 "policy/v1",
                 "PodDisruptionBudget",
-                spec={"maxUnavailable": 1, "selector": {"matchLabels": _LABELS}},
+                spec={
+                    "maxUnavailable": 1,
+                    "unhealthyPodEvictionPolicy": "AlwaysAllow",  # One that is not ready keeps no node.
+                    "selector": {"matchLabels": _LABELS},
+                },
             ),
             after=depends_on,
         )
