@@ -10,10 +10,12 @@ import json
 import os
 import secrets
 import ssl
+import urllib.error
 import urllib.request
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Final
 
@@ -100,7 +102,10 @@ class ControlPlane:
         paths = [f"{at}/{kind['metadata']['name']}" for kind in kinds]
         for kind, path in zip(kinds, paths, strict=True):
             self.apply(kind, path)
-        self.server.await_(lambda: all(self._is_served(path) for path in paths), seconds=_BOOT_SECONDS)
+        self.server.await_(
+            lambda: all(self._is_established(path) for path in paths) and all(map(self._is_served, kinds)),
+            seconds=_BOOT_SECONDS,
+        )
 
     def start(self) -> None:
         """Starts the API server, again after a `kill`, on the same port and store."""
@@ -127,9 +132,25 @@ class ControlPlane:
         # /readyz answers in words; a namespace tells as well that the first hooks have run.
         return bool(self.call("GET", "/api/v1/namespaces/default"))
 
-    def _is_served(self, path: str) -> bool:
+    def _is_established(self, path: str) -> bool:
         conditions = (self.call("GET", path).get("status") or {}).get("conditions") or []
         return any(each["type"] == "Established" and each["status"] == "True" for each in conditions)
+
+    def _is_served(self, kind: dict[str, Any]) -> bool:
+        """In just the versions that are said here. A kind that was there before is established all along, and
+        is served in others a moment later.
+        """
+        spec = kind["spec"]
+        at = f"/apis/{spec['group']}/{{}}/{spec['names']['plural']}?limit=1"
+        return all(self._is_there(at.format(each["name"])) is each["served"] for each in spec["versions"])
+
+    def _is_there(self, path: str) -> bool:
+        """Whether anything answers at the path, be it that what is stored cannot be converted now."""
+        try:
+            self.call("GET", path)
+        except urllib.error.HTTPError as refusal:
+            return refusal.code != HTTPStatus.NOT_FOUND
+        return True
 
     def _opener(self) -> urllib.request.OpenerDirector:
         context = ssl.create_default_context(cafile=str(self.certificate))

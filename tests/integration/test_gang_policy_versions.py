@@ -72,6 +72,12 @@ def _version_in_store(server: ApiServer) -> str:
     return str(json.loads(base64.b64decode(pair["value"]))["apiVersion"]).rpartition("/")[2]
 
 
+def _is_stored_anew(server: ApiServer) -> bool:
+    """By a write that changes nothing: the server hears a moment later what it is to store it in."""
+    server.call("PATCH", _path(_NEW), {}, content_type=_MERGE)
+    return _version_in_store(server) == _NEW
+
+
 def test_a_policy_goes_from_version_to_version_and_loses_nothing(server: ApiServer) -> None:
     _define(server, served=(_OLD,), stored=_OLD)
     _write(server, _OLD, retry={"base": "7s"}, queueTimeout="3h")
@@ -83,8 +89,7 @@ def test_a_policy_goes_from_version_to_version_and_loses_nothing(server: ApiServ
     # Step 3: the definition alone stores nothing anew, and neither does an `up` that changes nothing.
     _define(server, served=(_OLD, _NEW), stored=_NEW)
     assert _version_in_store(server) == _OLD
-    server.call("PATCH", _path(_NEW), {}, content_type=_MERGE)
-    assert _version_in_store(server) == _NEW
+    wait_for("what is written is stored anew", lambda: _is_stored_anew(server))
     body = {"status": {"storedVersions": [_NEW]}}
     server.call("PATCH", f"{_DEFINITION}/status", body, content_type=_MERGE)
     # Step 4.
