@@ -157,6 +157,11 @@ def _count(server: ControlPlane, quota: Object) -> None:
     server.call("PATCH", f"{place(quota)}/status", status, content_type="application/merge-patch+json")
 
 
+def await_allowed(caller: Caller, body: Object) -> None:
+    """Until what was in the way is forgotten."""
+    eventually("nothing is in the way", lambda: caller.create(body).is_allowed)
+
+
 def await_denied(caller: Caller, body: Object) -> None:
     """Until policies are in force: the API server compiles them some time after it has stored them."""
     eventually("the policies are in force", lambda: not caller.create(body).is_allowed)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import pytest
 
 from tests.integration.tenancy import works
-from tests.integration.tenancy.cluster import Answer, Caller, Object
+from tests.integration.tenancy.cluster import Answer, Caller, Object, await_allowed, await_denied
 from tests.integration.tenancy.conftest import World
 from tests.integration.tenancy.works import (
     NAMESPACE,
@@ -385,9 +385,12 @@ def test_more_objects_than_a_namespace_may_hold_are_refused(world: World) -> Non
     path = "/api/v1/namespaces/team-a/resourcequotas/objects/status"
     assert world.admin.send("PATCH", path, status, "application/merge-patch+json").is_allowed
     try:
+        # The API server counts by what it has heard, a moment later.
+        await_denied(world.member, works.ray_job())
         answer = world.member.create(works.ray_job())
         assert answer.code == 403
         assert "count/rayjobs.ray.io=500" in answer.message
     finally:
         status["status"]["used"]["count/rayjobs.ray.io"] = "0"
         world.admin.send("PATCH", path, status, "application/merge-patch+json")
+        await_allowed(world.member, works.ray_job())

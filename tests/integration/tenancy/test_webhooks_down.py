@@ -11,7 +11,7 @@ from model.queuetree import crd
 from model.render import queuetree
 from model.render.manifest import manifest
 from tests.integration.tenancy import works
-from tests.integration.tenancy.cluster import Object, await_denied, collection
+from tests.integration.tenancy.cluster import Object, await_allowed, await_denied, collection
 from tests.integration.tenancy.conftest import World, described
 from tests.integration.tenancy.test_attacks import WORKLOAD
 from tests.integration.tenancy.works import named, owner, pod
@@ -33,6 +33,8 @@ def down(world: World) -> Iterator[World]:
     yield world
     for body in configurations:
         world.admin.send("DELETE", f"{collection(body)}/test-webhooks")
+    # The API server asks them for a moment longer, and the next tests would be refused.
+    await_allowed(world.member, works.ray_job())
 
 
 def elsewhere(body: Object, namespace: str) -> Object:

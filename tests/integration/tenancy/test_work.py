@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.integration.tenancy import works
-from tests.integration.tenancy.cluster import Object, place
+from tests.integration.tenancy.cluster import Object, await_allowed, await_denied, place
 from tests.integration.tenancy.conftest import World
 from tests.integration.tenancy.test_attacks import REQUEST
 from tests.integration.tenancy.works import annotated, labelled, named, owner, pod
@@ -107,6 +107,7 @@ def test_what_was_allowed_once_stays_changeable(world: World) -> None:
     before = world.admin.send("PATCH", space, prod, "application/merge-patch+json")
     assert before.is_allowed
     try:
+        await_denied(world.member, body | {"metadata": body["metadata"] | {"name": "newer"}})
         change = {"metadata": {"annotations": {"note": "x"}}, "spec": {"activeDeadlineSeconds": 60}}
         answer = world.member.patch(body, change)
         assert answer.is_allowed, answer.message
@@ -114,6 +115,7 @@ def test_what_was_allowed_once_stays_changeable(world: World) -> None:
     finally:
         back = {"metadata": {"annotations": {"muster.dev/priorities": "dev"}}}
         world.admin.send("PATCH", space, back, "application/merge-patch+json")
+        await_allowed(world.member, works.ray_job())
 
 
 def test_an_interactive_job_of_before_stays_changeable(world: World) -> None:
