@@ -21,6 +21,7 @@ import yaml
 
 from localplane.autoscaler import cli, manifests, names
 from localplane.autoscaler.manifests import Manifest
+from tests.waiting import PATIENCE
 
 _REPOSITORY = Path(__file__).resolve().parents[3]
 _SCALE = 30
@@ -164,7 +165,7 @@ class Plane:
         await self.eventually(reached, f"{name} {kind}={reason}")
 
     async def eventually(self, reached: Callable[[], Any], what: str) -> None:
-        end = time.monotonic() + 40
+        end = time.monotonic() + PATIENCE
         while time.monotonic() < end:
             with contextlib.suppress(urllib.error.URLError, OSError):
                 if await reached():
@@ -426,9 +427,13 @@ async def test_a_pools_file_with_a_mistake_changes_nothing(plane: Plane) -> None
         await plane.call(
             "PATCH", path, {"data": {names.POOLS_KEY: "pools: 7"}}, "application/merge-patch+json"
         )
+
+        async def noticed() -> bool:
+            return "the pools stay as they were" in plane.log.read_text()
+
+        await plane.eventually(noticed, "it says that it cannot read them")
         await plane.ask("gang")
         await plane.becomes("gang", "Provisioned", "Provisioned")
-        assert "the pools stay as they were" in plane.log.read_text()
     finally:
         await plane.call("PATCH", path, {"data": good}, "application/merge-patch+json")
 

@@ -19,6 +19,7 @@ import urllib.request
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -260,16 +261,22 @@ def test_a_cluster_without_the_kind_of_requests_is_told_so_until_it_has_it(clust
     said = "the API server does not serve ProvisioningRequest; install the CustomResourceDefinition"
     wait_for("readiness says why", lambda: said in manager.get("/readyz")[1], seconds=_PATIENCE)
     assert manager.get("/readyz")[0] == 503
-    wait_for("the check says why", lambda: _active(plane.call("GET", check)) == "False", seconds=_PATIENCE)
     for about in (check, _POLICY):
-        (told,) = plane.call("GET", about)["status"]["conditions"]
-        assert (told["reason"], said in told["message"]) == ("KindsMissing", True)
+        told = wait_for(f"{about} says why", partial(_missing, plane, about), seconds=_PATIENCE)
+        assert said in told["message"]
+    assert _active(plane.call("GET", check)) == "False"
 
     plane.define([cluster.asking])
     wait_for("it is ready", manager.is_ready, seconds=_PATIENCE)
     wait_for("the check is active", lambda: _active(plane.call("GET", check)) == "True", seconds=_PATIENCE)
     manager.child.send_signal(signal.SIGTERM)
     assert manager.child.wait(60) == 0
+
+
+def _missing(plane: ControlPlane, about: str) -> dict[str, Any] | None:
+    """The one condition of a check or policy, once it is about kinds that are not there."""
+    (*_, told) = plane.call("GET", about).get("status", {}).get("conditions") or ({},)
+    return told if told.get("reason") == "KindsMissing" else None
 
 
 def _active(check: dict[str, Any]) -> str:

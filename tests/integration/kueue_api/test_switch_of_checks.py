@@ -64,7 +64,7 @@ def test_work_that_waits_goes_over_to_kueues_own_check_and_back(world: World) ->
         wait_for("Kueue's request is gone", lambda: not _theirs(world, "asking"))
         assert {each["name"] for each in _entries(world, "asking")} == {names.ADMISSION_CHECK}
         # What ran under Kueue's check runs on, and nothing is bought for it a second time.
-        wait_for("outside is ready for ours too", lambda: _entries(world, "outside")[0]["state"] == "Ready")
+        wait_for("outside is ready for ours", lambda: world.entry("outside").get("state") == "Ready")
         assert world.holds("outside", "Admitted")
         assert not _ours(world, "outside")
 

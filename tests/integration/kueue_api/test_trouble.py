@@ -13,6 +13,7 @@ from tests.integration.kueue_api.world import (
     JOBS,
     KUEUE,
     MERGE,
+    PODS,
     POLICY,
     REQUESTS,
     TEAM,
@@ -23,7 +24,6 @@ from tests.integration.kueue_api.world import (
 )
 
 _EVENTS: Final = f"/apis/events.k8s.io/v1/namespaces/{TEAM}/events"
-_PODS: Final = f"/api/v1/namespaces/{TEAM}/pods"
 
 
 def test_a_running_gang_that_loses_its_node_is_evicted_and_gets_another_request(world: World) -> None:
@@ -31,12 +31,14 @@ def test_a_running_gang_that_loses_its_node_is_evicted_and_gets_another_request(
         world.run("trainer")
         (first,) = world.asked("trainer")
         ends = world.entry("trainer")["podSetUpdates"][0]["annotations"][names.LEASE_ENDS_ANNOTATION]
-        job = world.plane.call("GET", f"{JOBS}/trainer")["spec"]["template"]
-        assert job["metadata"]["annotations"][names.LEASE_ENDS_ANNOTATION] == ends, "its program can read it"
+        wait_for(
+            "its program can read it", lambda: _told(world, "trainer", names.LEASE_ENDS_ANNOTATION) == ends
+        )
         lease = f"{names.GKE_LEASE_LABEL}={_lease(world, first)}"
         world.delete(f"/api/v1/nodes?labelSelector={lease}")
         (second,) = wait_for("it has asked anew", partial(world.asked, "trainer", first))
-        assert {"NodesMissing", "NodesLost"} <= {each["reason"] for each in world.items(_EVENTS)}
+        news = {"NodesMissing", "NodesLost"}
+        wait_for("both are told", lambda: news <= {each["reason"] for each in world.items(_EVENTS)})
         assert not world.holds("trainer", "Admitted")
         assert (world.workload("trainer") or {})["spec"].get("active") is not False
         world.provision(second)
@@ -136,6 +138,13 @@ def _begun(world: World, name: str) -> dict[str, Any] | None:
     return None if spec["suspend"] else found
 
 
+def _told(world: World, name: str, note: str) -> str | None:
+    """What the pods of the Job get to know; Kueue tells them some moments after it has admitted the Job."""
+    meta = world.plane.call("GET", f"{JOBS}/{name}")["spec"]["template"].get("metadata") or {}
+    found: str | None = (meta.get("annotations") or {}).get(note)
+    return found
+
+
 def _accepted(world: World, name: str, *, count: int) -> list[Object]:
     """Its requests when there are so many; those that are there are accepted meanwhile."""
     found = world.asked(name)
@@ -146,7 +155,7 @@ def _accepted(world: World, name: str, *, count: int) -> list[Object]:
 
 
 def _placeholders(world: World) -> list[Object]:
-    return [each for each in world.items(_PODS) if "-hold-" in each["metadata"]["name"]]
+    return [each for each in world.items(PODS) if "-hold-" in each["metadata"]["name"]]
 
 
 def _cluster(name: str) -> Object:

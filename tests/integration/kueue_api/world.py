@@ -39,6 +39,7 @@ KUEUE: Final = f"/apis/{names.KUEUE_API_VERSION}"
 WORKLOADS: Final = f"{KUEUE}/namespaces/{TEAM}/workloads"
 REQUESTS: Final = f"/apis/{names.PROVISIONING_API_VERSION}/namespaces/{TEAM}/provisioningrequests"
 TEMPLATES: Final = f"/api/v1/namespaces/{TEAM}/podtemplates"
+PODS: Final = f"/api/v1/namespaces/{TEAM}/pods"
 JOBS: Final = f"/apis/batch/v1/namespaces/{TEAM}/jobs"
 CLUSTERS: Final = f"/apis/ray.io/v1/namespaces/{TEAM}/rayclusters"
 POLICY: Final = f"/apis/{names.API_VERSION}/{names.GANG_POLICY_PLURAL}/{names.GANG_POLICY}"
@@ -180,7 +181,7 @@ class World:
         for at in (JOBS, CLUSTERS):
             for item in self.items(at):
                 self.delete(f"{at}/{item['metadata']['name']}")
-        for at in (WORKLOADS, REQUESTS, TEMPLATES):
+        for at in (WORKLOADS, REQUESTS, TEMPLATES, PODS):
             self.wait_until_empty(at)
         self.delete(f"/api/v1/nodes?labelSelector={names.GKE_LEASE_LABEL}")
 

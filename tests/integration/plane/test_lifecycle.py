@@ -16,6 +16,7 @@ import pytest
 
 from localplane import control, control_groups, network
 from localplane.plane import Plane, existing
+from tests.waiting import PATIENCE
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="a plane needs root")
 
@@ -78,8 +79,8 @@ def processes_of(plane: Plane) -> list[str]:
     return found
 
 
-def until(look: Callable[[], Seen | None], seconds: float = 90) -> Seen:
-    deadline = time.monotonic() + seconds
+def until(look: Callable[[], Seen | None]) -> Seen:
+    deadline = time.monotonic() + PATIENCE
     while (seen := look()) is None:
         assert time.monotonic() < deadline, "the awaited condition never came"
         time.sleep(0.2)
