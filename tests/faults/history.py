@@ -68,7 +68,7 @@ def _writes(etcd: str, start: int, end: int) -> Iterator[tuple[int, str, Json | 
         return
     everything = {"key": _text("\0"), "range_end": _text("\0"), "start_revision": str(start)}
     for line in store.stream(etcd, "watch", {"create_request": everything}):
-        assert "compact_revision" not in line["result"], "the store has forgotten: this test takes too long"
+        assert "compact_revision" not in line["result"], "the store has forgotten: who compacted it?"
         for event in line["result"].get("events", ()):
             number, name = int(event["kv"]["mod_revision"]), _name(event["kv"])
             if number > end:

@@ -100,8 +100,9 @@ class Plane:
 def plane(folder: Path, programs: Programs) -> Iterator[Plane]:
     """A fresh one with the queues of stack.yaml, until the block ends."""
     stack = load(_STACK)
-    # The store is read by history.py: everything in it is to be JSON.
-    flags = ("--storage-media-type=application/json",)
+    # The store is read by history.py: everything in it is to be JSON, and nothing of it forgotten after five
+    # minutes, which is what a test may take on a slow machine.
+    flags = ("--storage-media-type=application/json", "--etcd-compaction-interval=0")
     with bare.control_plane(folder, programs, flags=flags) as server:
         define(server, programs)
         server.define([gangpolicy.crd()])

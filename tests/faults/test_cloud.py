@@ -50,10 +50,12 @@ def test_a_cloud_that_has_nothing_is_asked_until_the_deadline_and_once_a_try(sta
     more.
     """
     stage.plane.fault("out", pool="l4", kind="stock-out")
-    stage.plane.policy(retry={"base": "1s", "max": "2s", "deadline": "6s"})
     try:
         with stage.manager().kept():
             gang = stage.submit()
+            # Only now: how many tries there are in so many seconds is the machine's to say.
+            stage.eventually("it tries again", lambda: _times_asked(stage, gang, "l4") > 1)
+            stage.plane.policy(retry={"base": "1s", "max": "2s", "deadline": "6s"})
             said = stage.eventually("it is given up", partial(_refusal, stage, gang))
             assert "out of stock" in said
             stage.eventually("nothing is left", lambda: not gangs.requests(stage.plane))

@@ -65,6 +65,8 @@ def _killed(stage: Stage, kind: str, number: int, story: Story, *, before: bool)
     stage.proxy.plan = plan = Kill(manager, number, kind=kind, before=before)
     with manager.kept():
         story(stage)
+        # Its last write may be the story's end, and its death is known a moment later.
+        stage.eventually("its death is known", lambda: len(manager.exits) >= plan.kills)
     assert len(manager.exits) == plan.kills
     return plan
 

@@ -59,9 +59,12 @@ def _running(port: int) -> float:
 
 
 def test_two_replicas_without_election_of_which_one_lives_in_the_past_ask_once(stage: Stage) -> None:
+    port = free_port()
     with Proxy(stage.plane.server, plan=_Late()).serving() as past:
-        late = Manager(stage.plane.manager_kubeconfig(past.url), stage.folder / "late.log", identity="late")
+        config = stage.plane.manager_kubeconfig(past.url)
+        late = Manager(config, stage.folder / "late.log", identity="late", health_port=port)
         with stage.manager().kept() as prompt, late.kept():
+            stage.eventually("the late one has begun to listen", lambda: health.is_ready(port))
             stage.plane.fault("out", pool="l4", kind="stock-out", count=1)
             gangs = [stage.submit() for _ in range(3)]
             stage.runs(*gangs)

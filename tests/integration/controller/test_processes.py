@@ -275,7 +275,7 @@ def test_a_cluster_without_the_kind_of_requests_is_told_so_until_it_has_it(clust
 
 def _missing(plane: ControlPlane, about: str) -> dict[str, Any] | None:
     """The one condition of a check or policy, once it is about kinds that are not there."""
-    (*_, told) = plane.call("GET", about).get("status", {}).get("conditions") or ({},)
+    (told,) = plane.call("GET", about).get("status", {}).get("conditions") or ({},)
     return told if told.get("reason") == "KindsMissing" else None
 
 
