@@ -275,8 +275,9 @@ def test_a_cluster_without_the_kind_of_requests_is_told_so_until_it_has_it(clust
 
 def _missing(plane: ControlPlane, about: str) -> dict[str, Any] | None:
     """The one condition of a check or policy, once it is about kinds that are not there."""
-    (told,) = plane.call("GET", about).get("status", {}).get("conditions") or ({},)
-    return told if told.get("reason") == "KindsMissing" else None
+    found: list[dict[str, Any]] = plane.call("GET", about).get("status", {}).get("conditions") or []
+    assert len(found) <= 1, found
+    return next((each for each in found if each["reason"] == "KindsMissing"), None)
 
 
 def _active(check: dict[str, Any]) -> str:
