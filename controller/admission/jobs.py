@@ -12,7 +12,7 @@ from msgspec import field
 from controller.gangs.demand import pod_amounts
 from controller.gangs.objects import PodTemplateSpec
 from controller.kube.resource import Object, Partial
-from model.names import POOL_LABEL
+from model.names import LEAST_AT_ONCE, POOL_LABEL
 from model.pods import Amounts
 
 
@@ -49,6 +49,7 @@ class RayJobSpec(Partial, frozen=True):
     shutdown_after_job_finishes: bool = False
     cluster_selector: dict[str, str] = field(default_factory=dict)
     ray_cluster_spec: RayClusterSpec | None = None
+    submitter_pod_template: PodTemplateSpec = PodTemplateSpec()
 
 
 class RayJob(Object, frozen=True):
@@ -96,10 +97,17 @@ def ray_pieces(spec: RayClusterSpec | None) -> Iterator[Piece]:
         yield _piece(group.group_name.lower(), replicas * max(1, group.num_of_hosts), group.template)
 
 
-def job_pieces(spec: JobSpec) -> Iterator[Piece]:
-    """A Job is one PodSet, as large as it runs at a time."""
+def submitter_pieces(spec: RayJobSpec) -> Iterator[Piece]:
+    """The pod that submits is a PodSet of its own in one mode, which is KubeRay's default."""
+    if spec.submission_mode in ("", "K8sJobMode"):
+        yield _piece("submitter", 1, spec.submitter_pod_template)
+
+
+def job_pieces(job: Job) -> Iterator[Piece]:
+    """A Job is one PodSet, as large as it runs at a time, or as the least with which Kueue may start it."""
+    spec, least = job.spec, job.metadata.annotations.get(LEAST_AT_ONCE, "")
     at_once = spec.parallelism if spec.completions is None else min(spec.parallelism, spec.completions)
-    yield _piece("main", at_once, spec.template)
+    yield _piece("main", min(at_once, int(least)) if least.isdecimal() else at_once, spec.template)
 
 
 def _piece(name: str, count: int, template: PodTemplateSpec) -> Piece:

@@ -4,13 +4,20 @@ Decides from the queue tree, each with what would be allowed. Pure functions of 
 pods need of pools is limits.py's.
 """
 
+import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final
 
 from controller.admission.jobs import Piece, RayCluster, RayClusterSpec, RayService
 from controller.kube.resource import Object
 from model import names, ray_groups, ray_upgrades
 from model.names import GPU_RESOURCE
 from model.queuetree import ANY_POOL, Queue, QueueTree, Space
+
+# The name of a PodSet, which is a group's in lower case (Kueue 0.19, apis/kueue/v1beta2/workload_types.go).
+_POD_SET: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?\Z")
+_LONGEST_POD_SET: Final = 63
 
 
 def priority(labels: Mapping[str, str], tree: QueueTree, space: Space) -> Iterator[str]:
@@ -37,6 +44,23 @@ def queue_limit(
             yield (
                 f"it asks for {asked:g} GPUs{where} at a time and queue {name} holds at most {most}, what it "
                 "may borrow included; ask for fewer, or have its quota raised"
+            )
+
+
+def pod_sets(pieces: Sequence[Piece], tree: QueueTree) -> Iterator[str]:
+    """Groups that Kueue can make no PodSets of: it tries for ever, and the job waits in no queue."""
+    if tree.kai:
+        return
+    for name, count in Counter(piece.name for piece in pieces).items():
+        if len(name) > _LONGEST_POD_SET or not _POD_SET.match(name):
+            yield (
+                f"group {name} cannot be queued by this name; write a groupName of at most "
+                f"{_LONGEST_POD_SET} of a-z, 0-9 and -, beginning and ending with one of a-z, 0-9"
+            )
+        if count > 1:
+            yield (
+                f"{count} of its groups of pods are called {name}, in lower case; give each worker group a "
+                "groupName of its own, other than that of the head or submitter"
             )
 
 

@@ -6,7 +6,9 @@ about (those of teams) is the webhook configuration's; what tenants may never do
 ValidatingAdmissionPolicy's and needs no process of ours.
 """
 
+import re
 from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
 from typing import Final
 
 from controller.admission import refusals
@@ -19,6 +21,7 @@ from controller.admission.jobs import (
     RayService,
     job_pieces,
     ray_pieces,
+    submitter_pieces,
 )
 from controller.admission.limits import never_fits_anywhere
 from controller.kube.resource import Object, T
@@ -31,6 +34,9 @@ RAY_CLUSTER_NAME: Final = 53
 RAY_JOB_NAME: Final = 47
 """KubeRay 1.6 fails longer names after Kueue has reserved their quota, which then nobody gives back
 (ray-operator/controllers/ray/utils/constant.go)."""
+_RAY_NAME: Final = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?\Z")
+"""A DNS-1035 label. The API server also takes names that begin with a digit or have dots; KubeRay 1.6 fails
+them where it fails longer ones (ray-operator/controllers/ray/utils/validation.go)."""
 MOST_POD_SETS: Final = 18
 """Kueue 0.19 takes no Workload with more (v1beta2 CRD, spec.podSets)."""
 
@@ -59,7 +65,8 @@ class Reviews:
             return Allow()
         spec = job.spec.ray_cluster_spec
         mode = refusals.submission(job.spec.submission_mode, self._tree())
-        found = [*_ray_job(job), *mode, *self._ray(review.namespace, job, spec)]
+        more = submitter_pieces(job.spec)
+        found = [*_ray_job(job), *mode, *self._ray(review.namespace, job, spec, more=more)]
         return _verdict(job, "RayJob", found)
 
     def ray_cluster(self, review: Review[RayCluster]) -> Verdict:
@@ -81,13 +88,16 @@ class Reviews:
         job = _created(review)
         if job is None or job.metadata.owner_references:
             return Allow()
-        return _verdict(job, "Job", list(self._fit(review.namespace, job, job_pieces(job.spec))))
+        return _verdict(job, "Job", list(self._fit(review.namespace, job, job_pieces(job))))
 
-    def _ray(self, namespace: str, obj: Object, spec: RayClusterSpec | None) -> Iterator[str]:
+    def _ray(
+        self, namespace: str, obj: Object, spec: RayClusterSpec | None, *, more: Iterable[Piece] = ()
+    ) -> Iterator[str]:
+        """`more` pods than those of the cluster."""
         is_alone = isinstance(obj, RayCluster)
         yield from refusals.growth(obj.metadata.annotations, spec, self._tree(), is_alone=is_alone)
         yield from refusals.upgrade(obj, spec, self._tree())
-        yield from self._fit(namespace, obj, ray_pieces(spec))
+        yield from self._fit(namespace, obj, chain(ray_pieces(spec), more))
 
     def _fit(self, namespace: str, obj: Object, pieces: Iterable[Piece]) -> Iterator[str]:
         policy, tree = self._policy(), self._tree()
@@ -96,6 +106,7 @@ class Reviews:
         except ValueError as error:
             yield f"a resource amount cannot be read: {error}"
             return
+        yield from refusals.pod_sets(listed, tree)
         if len(listed) > MOST_POD_SETS and not tree.kai:
             yield f"its {len(listed)} groups of pods are more than the {MOST_POD_SETS} that queue; merge some"
         if policy is not None and (reason := never_fits_anywhere(listed, policy)):
@@ -130,7 +141,12 @@ def _ray_job(job: RayJob) -> Iterator[str]:
 
 
 def _name(obj: Object, longest: int) -> Iterator[str]:
-    """With generateName the server adds five characters to what is known here."""
-    length = len(obj.metadata.name)
-    if length > longest:
-        yield f"its name has {length} characters; KubeRay takes at most {longest}; shorten metadata.name"
+    """With generateName the server has added its five characters by now."""
+    name = obj.metadata.name
+    if len(name) > longest:
+        yield f"its name has {len(name)} characters; KubeRay takes at most {longest}; shorten metadata.name"
+    if name and not _RAY_NAME.match(name):
+        yield (
+            f"KubeRay does not take its name {name}; write a metadata.name of a-z, 0-9 and - that begins "
+            "with a letter and does not end with -"
+        )
