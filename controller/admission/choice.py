@@ -21,6 +21,8 @@ def choose(body: Json, templates: Sequence[Json], space: Space) -> Queue | None:
     """`templates` are the job's pod templates. None where it is not clear which."""
     if len(space.queues) == 1:
         return space.queues[0]
+    if not any(queue.pool for queue in space.queues):
+        return space.queue(names.DEFAULT_LOCAL_QUEUE)  # Any pool's, and of several at a time.
     pools = set(_pools(body, templates))
     if len(pools) == 1:
         return _only([queue for queue in space.queues if queue.pool in pools])
@@ -41,9 +43,9 @@ def _fits(gpus: int, queue: Queue) -> bool:
 
 
 def _pools(body: Json, templates: Sequence[Json]) -> Iterator[str]:
-    said = [_mapping(body, "metadata", "labels")]
-    said += [_mapping(each, "spec", "nodeSelector") for each in templates]
-    said += [_mapping(each, "metadata", "labels") for each in templates]
+    said = [mapping(body, "metadata", "labels")]
+    said += [mapping(each, "spec", "nodeSelector") for each in templates]
+    said += [mapping(each, "metadata", "labels") for each in templates]
     for labels in said:
         if labels.get(names.POOL_LABEL):
             yield str(labels[names.POOL_LABEL])
@@ -51,23 +53,24 @@ def _pools(body: Json, templates: Sequence[Json]) -> Iterator[str]:
 
 def _gpus(template: Json) -> int:
     """What one pod asks for; a part of a GPU is of one."""
-    marks = {**_mapping(template, "metadata", "annotations"), **_mapping(template, "metadata", "labels")}
+    marks = {**mapping(template, "metadata", "annotations"), **mapping(template, "metadata", "labels")}
     part = 1 if any(mark in marks for mark in _PARTS) else 0
-    containers = _mapping(template, "spec").get("containers") or ()
-    whole = sum(_count(each) for each in containers if isinstance(each, Mapping))
+    containers = mapping(template, "spec").get("containers")
+    found = containers if isinstance(containers, list) else []
+    whole = sum(_count(each) for each in found if isinstance(each, Mapping))
     return max(part, whole)
 
 
 def _count(container: Mapping[str, Any]) -> int:
-    resources = _mapping(container, "resources")
-    amounts = {**_mapping(resources, "requests"), **_mapping(resources, "limits")}
+    resources = mapping(container, "resources")
+    amounts = {**mapping(resources, "requests"), **mapping(resources, "limits")}
     try:
         return int(parse_quantity(str(amounts.get(names.GPU_RESOURCE, 0))))
     except ValueError:
         return 0  # The API server refuses it.
 
 
-def _mapping(value: Mapping[str, Any], *path: str) -> Mapping[str, Any]:
+def mapping(value: Mapping[str, Any], *path: str) -> Mapping[str, Any]:
     """What stands at the path, if it is a mapping."""
     here: Any = value
     for step in path:

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
-from controller.admission.choice import choose
+from controller.admission.choice import choose, mapping
 from controller.kube.decoding import decode
 from controller.kube.resource import Object
 from controller.runtime.review import Allow, Deny, Patch, Review, Verdict, Webhook
@@ -79,13 +79,17 @@ class _Patch:
         return str(labels.get(key) or "")
 
     def put(self, value: object, *path: str | int) -> None:
-        """Sets a value, and makes the objects on the way to it."""
+        """Sets a value, and makes the objects on the way to it. Where something else stands in the way, the
+        object is malformed, and the API server says so.
+        """
         at: Any = self.body
         for depth, part in enumerate(path[:-1]):
             if isinstance(at, dict) and at.get(str(part)) is None:
                 self._add({}, path[: depth + 1])
                 at[str(part)] = {}
             at = at[part]
+            if not isinstance(at, dict | list):
+                return
         self._add(value, path)
         if isinstance(at, list):
             at.append(value)
@@ -128,7 +132,7 @@ def _priority(patch: _Patch, tree: QueueTree, space: Space) -> None:
 
 def _upgrade(patch: _Patch, kind: str, tree: QueueTree) -> None:
     """KubeRay's own default is what a queue cannot count."""
-    said = (patch.body.get("spec") or {}).get("upgradeStrategy") or {}
+    said = mapping(patch.body, "spec", "upgradeStrategy")
     if kind == "rayservice" and not tree.kai and not said.get("type"):
         patch.put(Upgrade.NONE, "spec", "upgradeStrategy", "type")
 
@@ -148,7 +152,7 @@ def _ray(patch: _Patch, cluster: tuple[str, ...], tree: QueueTree) -> None:
     spec: Any = patch.body
     for part in cluster:
         spec = spec[part]
-    if tree.guarded and not (spec.get("authOptions") or {}).get("mode"):
+    if tree.guarded and not mapping(spec, "authOptions").get("mode"):
         patch.put("token", *cluster, "authOptions", "mode")
     if tree.gated:
         for path, template in _templates(spec):
@@ -169,10 +173,11 @@ def _all_templates(patch: _Patch, kind: str) -> Iterator[tuple[tuple[str | int, 
 
 def _templates(spec: Json) -> Iterator[tuple[tuple[str | int, ...], Json]]:
     """The pod templates of the head and of every group: all of a gang's pods wait together."""
-    head = (spec.get("headGroupSpec") or {}).get("template")
+    head = mapping(spec, "headGroupSpec").get("template")
     if isinstance(head, dict):
         yield ("headGroupSpec", "template"), head
-    for index, group in enumerate(spec.get("workerGroupSpecs") or ()):
+    groups = spec.get("workerGroupSpecs")
+    for index, group in enumerate(groups if isinstance(groups, list) else ()):
         if isinstance(group, dict) and isinstance(group.get("template"), dict):
             yield ("workerGroupSpecs", index, "template"), group["template"]
 
@@ -184,5 +189,5 @@ def _gate(patch: _Patch, path: tuple[str | int, ...], pod: object) -> None:
     gate = {"name": names.GANG_GATE}
     if not gates:
         patch.put([gate], *path, "schedulingGates")
-    elif gate not in gates:
+    elif isinstance(gates, list) and gate not in gates:
         patch.put(gate, *path, "schedulingGates", "-")
