@@ -62,6 +62,12 @@ def _flavor_violations(policy: GangPolicy, path: str) -> Iterator[Violation]:
         yield Violation(
             f"{path}.managedResources", "is empty.", "name at least one resource: [nvidia.com/gpu]."
         )
+    if "" in policy.managed_resources or len({*policy.managed_resources}) < len(policy.managed_resources):
+        yield Violation(
+            f"{path}.managedResources",
+            "has an empty name, or one name twice, which the API server refuses.",
+            "name each resource once.",
+        )
     seen: set[str] = set()
     for index, flavor in enumerate(policy.flavors):
         where = f"{path}.flavors[{index}]"

@@ -77,6 +77,9 @@ def test_the_written_policy_reads_back_equal(
         ({"retry": {"base": "1h", "max": "1m"}}, "spec.retry.max"),
         ({"retry": {"jitterPercent": 101}}, "spec.retry.jitterPercent"),
         ({"managedResources": []}, "spec.managedResources"),
+        # The API server takes a list of these for a set of names.
+        ({"managedResources": ["nvidia.com/gpu", "nvidia.com/gpu"]}, "spec.managedResources"),
+        ({"managedResources": ["nvidia.com/gpu", ""]}, "spec.managedResources"),
         ({"flavors": [{"name": "l4"}, {"name": "l4"}]}, "spec.flavors[1].name"),
         ({"flavors": [{"name": "l4", "maxNodes": True}]}, "spec.flavors[0].maxNodes"),
         ({"flavors": [{"name": "l4", "parameters": {"a": 1}}]}, "spec.flavors[0].parameters.a"),
