@@ -6,6 +6,7 @@ import copy
 import json
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -16,7 +17,11 @@ from controller.admission.webhooks import Reviews
 from controller.kube.resource import Object
 from controller.runtime.review import Allow, Deny, Patch, Request, Verdict, _UserInfo, question
 from model import names, ray_groups
+from model.queues import Allowance
 from model.queuetree import ANY_POOL, Queue, QueueTree, Space, crd, from_spec, to_manifest
+from model.render.tenancy.policies.pods import pods
+from model.stack import Scheduler
+from tests.unit.model.model_stacks import two_teams
 
 Json = dict[str, Any]
 GATE = {"name": names.GANG_GATE}
@@ -110,6 +115,17 @@ def test_every_pod_of_a_kai_gang_is_born_behind_the_gate_beside_gates_of_its_own
     found = patched(mine, default(KAI, "rayjob", mine))["spec"]["rayClusterSpec"]
     assert found["headGroupSpec"]["template"]["spec"]["schedulingGates"] == [{"name": "x"}, GATE]
     assert found["workerGroupSpecs"][0]["template"]["spec"]["schedulingGates"] == [GATE]
+
+
+def test_the_policy_of_pods_promises_the_gate_to_the_kinds_that_get_it() -> None:
+    stack = replace(two_teams(Allowance()), scheduler=Scheduler.KAI)
+    says = next(rule.says for rule in pods(stack).rules if names.GANG_GATE in rule.says)
+    promised = re.findall(r"\w+", says.split(" is created")[0])
+    for kind, title in (("rayjob", "RayJob"), ("raycluster", "RayCluster"), ("rayservice", "RayService")):
+        assert title in promised
+        assert names.GANG_GATE in str(default(KAI, kind, body(kind)))
+    assert "Job" not in promised
+    assert names.GANG_GATE not in str(default(KAI, "job", body("job")))
 
 
 def test_kueue_stacks_get_no_gate_and_ray_gets_its_token_and_the_default_priority() -> None:

@@ -54,10 +54,20 @@ def _owner(stack: Stack) -> Rule:
     kept = f" || {_PLACEHOLDER}" if gang.holds(stack) else ""
     return Rule(
         holds=f"!variables.gpu || variables.admitted{kept} || {ADMINISTRATOR}",
-        says="'GPUs are for work that a queue admitted; submit a RayJob, RayCluster, RayService or batch "
-        "Job, with a "
-        "queue, in place of a bare Pod or a Deployment'",
+        says=f"'GPUs are for work that a queue admitted; submit a {_work(stack)}, with a queue, in place of "
+        "a bare Pod or a Deployment'",
     )
+
+
+def _work(stack: Stack) -> str:
+    """What a queue admits with its GPUs. The gate is lifted from pods of Ray clusters alone."""
+    if _is_gated(stack):
+        return "RayJob, RayCluster or RayService"
+    return "RayJob, RayCluster, RayService or batch Job"
+
+
+def _is_gated(stack: Stack) -> bool:
+    return stack.scheduler is Scheduler.KAI and stack.gang_admission.mode is GangMode.MUSTER
 
 
 def _priority() -> Rule:
@@ -80,16 +90,14 @@ def _kai(stack: Stack) -> tuple[Rule, ...]:
             "in the pod templates'",
         )
     ]
-    if stack.gang_admission.mode is GangMode.MUSTER:
+    if _is_gated(stack):
         gate = f"object.spec.?schedulingGates.orValue([]).exists(gate, gate.name == '{names.GANG_GATE}')"
         rules.append(
             Rule(
                 holds=f"!variables.gpu || {gate} || {ADMINISTRATOR}",
                 says=f"'pods with GPUs wait behind the gate {names.GANG_GATE} until their gang has its "
-                f"capacity; the "
-                "webhook of Muster puts it there when a RayJob, RayCluster, RayService or Job is created: "
-                "if it was "
-                "down, create the object again'",
+                f"capacity; the webhook of Muster puts it there when a {_work(stack)} is created: if it was "
+                "down, create the object again. A batch Job is given none, so no GPUs: submit a RayJob'",
             )
         )
     return tuple(rules)
