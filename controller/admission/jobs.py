@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from msgspec import field
 
-from controller.gangs.demand import pod_amounts
+from controller.gangs.demand import amounts_once
 from controller.gangs.objects import PodTemplateSpec
 from controller.kube.resource import Object, Partial
 from model.names import LEAST_AT_ONCE, POOL_LABEL
@@ -114,6 +114,6 @@ def _piece(name: str, count: int, template: PodTemplateSpec) -> Piece:
     return Piece(
         name=name,
         count=count,
-        amounts=pod_amounts(template.spec),
+        amounts=amounts_once(template.spec),
         pool=template.spec.node_selector.get(POOL_LABEL, ""),
     )

@@ -68,7 +68,9 @@ def pod_needs(
 
 
 def pod_amounts(spec: PodSpec) -> Amounts:
-    """What the scheduler counts for one pod. Raises ValueError for a bad quantity."""
+    """What the scheduler counts for one pod. Raises ValueError for a bad quantity. Remembered, with the spec:
+    for those of our caches.
+    """
     return _known_amounts(_Same(spec))
 
 
@@ -92,7 +94,11 @@ class _Same:
 @lru_cache(maxsize=_MOST)
 def _known_amounts(same: _Same) -> Amounts:
     """Fractions are exact and slow, and each look at a gang asks for those of all its pods."""
-    spec = same.spec
+    return amounts_once(same.spec)
+
+
+def amounts_once(spec: PodSpec) -> Amounts:
+    """The same of a spec that is looked at once, from anybody and of any size. Nothing of it is kept."""
     initials = (
         pods.Initial(_needs(container.resources), container.restart_policy == "Always")
         for container in spec.init_containers

@@ -1,6 +1,8 @@
 """What is refused at creation is what could never run, and the answer says how to mend it."""
 
+import gc
 import json
+import tracemalloc
 from typing import Any
 
 import msgspec
@@ -122,6 +124,23 @@ def test_a_job_that_may_start_with_fewer_pods_is_judged_by_those() -> None:
     for least, is_allowed in (("2", True), ("39", False), ("all", False)):
         metadata = {"name": "j", "annotations": {"kueue.x-k8s.io/job-min-parallelism": least}}
         assert isinstance(ask("job", {"metadata": metadata, "spec": spec}), Allow) is is_allowed
+
+
+def test_nothing_of_a_job_is_kept_when_it_is_judged() -> None:
+    """Whoever may create jobs, dry runs too, could fill the memory of the process with large ones."""
+    tracemalloc.start()
+    kept = 0
+    for number in range(5):
+        obj = ray_job(f"j{number}")
+        pod = obj["spec"]["rayClusterSpec"]["headGroupSpec"]["template"]["spec"]
+        pod["tolerations"] = [{"key": f"{number}-{each}"} for each in range(5000)]
+        assert ask("rayjob", obj) == Allow()
+        del obj, pod
+        gc.collect()
+        kept = tracemalloc.get_traced_memory()[0] if not number else kept
+    grown = tracemalloc.get_traced_memory()[0] - kept
+    tracemalloc.stop()
+    assert grown < 200_000
 
 
 def test_two_mistakes_are_named_in_one_answer() -> None:
