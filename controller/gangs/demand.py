@@ -4,19 +4,25 @@ Decides what one pod needs from a node. Leaves to each scheduler's room which po
 each goes to, to split.py how that becomes ProvisioningRequests, and to verify.py whether nodes have it.
 """
 
+from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Final
 
+import msgspec
+
 from controller.gangs.objects import NodeSelectorTerm, PodSpec, ResourceNeeds, Toleration
+from controller.kube.resource import LARGEST_SHARED
 from model import pods
 from model.gangpolicy import FlavorPolicy
 from model.names import GPU_RESOURCE
 from model.pods import Amounts
 
 _MOST: Final = 4096
-"""Specs whose amounts are remembered: a few megabytes."""
+"""Specs whose amounts are remembered, those of the last looks: a few megabytes."""
+
+_KNOWN: Final[OrderedDict[int, tuple[PodSpec, Amounts]]] = OrderedDict()
+"""By the id of the spec, which is held with them so that nothing else is given its id."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,33 +74,22 @@ def pod_needs(
 
 
 def pod_amounts(spec: PodSpec) -> Amounts:
-    """What the scheduler counts for one pod. Raises ValueError for a bad quantity. Remembered, with the spec:
-    for those of our caches.
+    """What the scheduler counts for one pod. Raises ValueError for a bad quantity.
+
+    Fractions are exact and slow, and each look at a gang asks for those of all its pods, so they are
+    remembered by the object: it cannot change, caches hand out one and the same, and to compare what is in it
+    would take as long as to add it up.
     """
-    return _known_amounts(_Same(spec))
-
-
-class _Same:
-    """A spec that is found again as the same object. It cannot change, and caches hand out one and the same:
-    to compare what is in it would take as long as to add it up.
-    """
-
-    __slots__ = ("spec",)
-
-    def __init__(self, spec: PodSpec) -> None:
-        self.spec = spec
-
-    def __hash__(self) -> int:
-        return id(self.spec)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Same) and other.spec is self.spec
-
-
-@lru_cache(maxsize=_MOST)
-def _known_amounts(same: _Same) -> Amounts:
-    """Fractions are exact and slow, and each look at a gang asks for those of all its pods."""
-    return amounts_once(same.spec)
+    known = _KNOWN.get(id(spec))
+    if known is not None:
+        _KNOWN.move_to_end(id(spec))
+        return known[1]
+    amounts = amounts_once(spec)
+    if len(msgspec.json.encode(spec)) <= LARGEST_SHARED:
+        _KNOWN[id(spec)] = spec, amounts
+        if len(_KNOWN) > _MOST:
+            _KNOWN.popitem(last=False)
+    return amounts
 
 
 def amounts_once(spec: PodSpec) -> Amounts:
