@@ -71,7 +71,7 @@ class Reviews:
 
     def ray_cluster(self, review: Review[RayCluster]) -> Verdict:
         cluster = _created(review)
-        if cluster is None or cluster.metadata.owner_references:
+        if cluster is None or _is_made(cluster):
             return Allow()  # Made by KubeRay for a RayJob or RayService, which has been reviewed.
         found = [*_name(cluster, RAY_CLUSTER_NAME), *self._ray(review.namespace, cluster, cluster.spec)]
         return _verdict(cluster, "RayCluster", found)
@@ -86,7 +86,7 @@ class Reviews:
 
     def job(self, review: Review[Job]) -> Verdict:
         job = _created(review)
-        if job is None or job.metadata.owner_references:
+        if job is None or _is_made(job):
             return Allow()
         return _verdict(job, "Job", list(self._fit(review.namespace, job, job_pieces(job))))
 
@@ -127,6 +127,11 @@ def _verdict(obj: Object, kind: str, found: list[str]) -> Verdict:
 def _created(review: Review[T]) -> T | None:
     """The object of a creation; None for anything else, which is let pass."""
     return review.object if review.operation == "CREATE" else None
+
+
+def _is_made(obj: Object) -> bool:
+    """By a controller, for something else, which Kueue queues in its place."""
+    return any(owner.controller for owner in obj.metadata.owner_references)
 
 
 def _ray_job(job: RayJob) -> Iterator[str]:

@@ -157,8 +157,20 @@ def test_what_exists_may_always_be_changed_and_deleted() -> None:
 
 
 def test_the_cluster_that_kuberay_makes_for_a_reviewed_job_is_not_reviewed_again() -> None:
-    owned = {"metadata": {"name": "x" * 60, "ownerReferences": [{"kind": "RayJob"}]}, "spec": cluster()}
+    owner = {"kind": "RayJob", "controller": True}
+    owned = {"metadata": {"name": "x" * 60, "ownerReferences": [owner]}, "spec": cluster()}
     assert ask("raycluster", owned) == Allow()
+
+
+@pytest.mark.parametrize(
+    ("kind", "spec"), [("raycluster", cluster(("w", 1, 9, ""))), ("job", {"template": template(9)})]
+)
+def test_what_belongs_to_somebody_and_is_queued_by_itself_is_reviewed(
+    kind: str, spec: dict[str, Any]
+) -> None:
+    """An owner that only has it deleted is no controller: Kueue queues it, and it would wait for ever."""
+    metadata = {"name": "j", "ownerReferences": [{"kind": "ConfigMap", "name": "run"}]}
+    assert isinstance(ask(kind, {"metadata": metadata, "spec": spec}), Deny)
 
 
 def test_without_a_policy_only_the_rules_that_need_none_are_applied() -> None:
