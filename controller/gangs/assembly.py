@@ -141,13 +141,8 @@ def passed(limit: Deadline) -> Lost:
 def surplus(attempt: Attempt) -> tuple[Delete, ...]:
     """Deletes requests of earlier attempts, and of this one that the policy no longer makes."""
     kept = {request.metadata.name for request in attempt.current.values()}
-    templates = {
-        template_name(attempt.request_name(ask), number)
-        for ask in attempt.gang.asks
-        for number in range(len(ask.demands))
-    }
     requests = [request for request in attempt.requests if request.metadata.name not in kept]
-    outdated = [template for template in attempt.templates if template.metadata.name not in templates]
+    outdated = [template for template in attempt.templates if template.metadata.name not in attempt.written]
     stray = [item for item in attempt.placeholders if request_of_placeholder(item.metadata.name) not in kept]
     return deletions(requests, outdated, stray)
 
@@ -188,12 +183,13 @@ def _ask(attempt: Attempt, ask: Ask, limit: Deadline) -> Step:
     if first is not None:
         return Waiting(what=f"{first.name} asks for {ask.pool} first", limit=limit, waits_for="turn")
     name = attempt.request_name(ask)
-    if any(request.metadata.name == name for request in attempt.requests):
+    wanted = {template_name(name, number) for number in range(len(ask.demands))}
+    taken = {item.metadata.name for item in (*attempt.requests, *attempt.templates)} - attempt.written.keys()
+    if taken & {name, *wanted}:
         return Waiting(what=f"an outdated request for {ask.pool} is being deleted", limit=limit)
     labels = attempt.request_labels(ask)
-    present = {template.metadata.name for template in attempt.templates}
-    wanted = {template_name(name, number) for number in range(len(ask.demands))}
-    templates = () if wanted <= present else (CreateTemplates(request=name, ask=ask, labels=labels),)
+    is_written = wanted <= attempt.written.keys()
+    templates = () if is_written else (CreateTemplates(request=name, ask=ask, labels=labels),)
     note = f"Asked for {needed(ask)} for {pod_sets(ask)}"
     return Asking(
         actions=(

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 
-from controller.gangs.identity import ATTEMPT, NEEDS
+from controller.gangs.identity import ATTEMPT, NEEDS, template_name
 from controller.gangs.line import Place
 from controller.gangs.objects import Node, Placeholder, Pod, PodTemplate, ProvisioningRequest
 from controller.gangs.retry import History, corrected
@@ -109,9 +109,20 @@ class Attempt(ABC):
             if request and _is_for(ask, request) and self._is_up_to_date(ask, request)
         }
 
-    def _is_up_to_date(self, ask: Ask, request: ProvisioningRequest) -> bool:
+    @cached_property
+    def written(self) -> Mapping[str, PodTemplate]:
+        """Templates of this attempt that say where its pods may go now, by name."""
+        asks = {
+            template_name(self.request_name(ask), number): ask
+            for ask in self.gang.asks
+            for number in range(len(ask.demands))
+        }
+        named = ((each.metadata.name, each) for each in self.templates)
+        return {name: each for name, each in named if name in asks and self._is_up_to_date(asks[name], each)}
+
+    def _is_up_to_date(self, ask: Ask, item: ProvisioningRequest | PodTemplate) -> bool:
         wanted = self.request_labels(ask).get(NEEDS)
-        return wanted is None or request.metadata.labels.get(NEEDS, wanted) == wanted
+        return wanted is None or item.metadata.labels.get(NEEDS, wanted) == wanted
 
     @property
     def is_provisioned(self) -> bool:

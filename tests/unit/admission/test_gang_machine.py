@@ -13,7 +13,7 @@ from controller.admission.actions import SetEntry, State, StepIn, StepOut
 from controller.admission.machine import decide
 from controller.admission.templates import owner_of
 from controller.gangs.actions import Delete, Hold
-from controller.gangs.identity import ATTEMPT, request_of_placeholder
+from controller.gangs.identity import ATTEMPT, NEEDS, request_of_placeholder
 from controller.gangs.placeholders import named, pod
 from controller.gangs.retry import FIRST_TRY, REFUSED, RETRY_AT, TRIES
 from model.gangpolicy import GangPolicy, OnStaggered, RetryPolicy
@@ -767,8 +767,10 @@ def test_a_flavor_that_changes_while_a_gang_waits_is_asked_for_anew() -> None:
     moved = msgspec.structs.replace(FLAVORS["l4"].spec, node_labels={POOL_LABEL: "l4", "zone": "b"})
     world.flavors = {**FLAVORS, "l4": msgspec.structs.replace(FLAVORS["l4"], spec=moved)}
     world.settle()
-    (new,) = world.requests.values()
+    (new,), (template,) = world.requests.values(), world.templates.values()
     assert old.metadata.uid != new.metadata.uid
+    # Nodes are made for the template: what it said of the flavor is as old as the request was.
+    assert template.metadata.labels[NEEDS] == new.metadata.labels[NEEDS]
     before = world.writes
     world.settle()
     assert world.writes == before
