@@ -69,10 +69,14 @@ class Neighbours:
             try:
                 other = self._recalled(workload, check, flavors, mine.now)
                 if other.rank is not None and other.rank < mine_is:
-                    situation = other.situation
-                    yield from outstanding(situation.gang, situation.current, self._consumers(situation))
+                    yield from self._outstanding(other.situation)
             except ValueError:
                 continue
+
+    def _outstanding(self, other: Situation) -> Iterable[Wanted]:
+        # Of a growth, which of its pods are done does not tell whether they are new ones.
+        ended = {} if other.is_growth else other.ended
+        return outstanding(other.gang, other.current, self._consumers(other), ended=ended)
 
     def _promisees(self, mine: Situation) -> Iterable[tuple[str, str]]:
         """Uid and check of all that wait for their pods in pools that this gang shares. A part that brings

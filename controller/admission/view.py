@@ -18,6 +18,7 @@ from controller.admission.promised import Memory
 from controller.admission.situation import Part, Situation, claims_of
 from controller.admission.slices import base, before_it, beneath, heirs, is_stood_on
 from controller.gangs.demand import Demand
+from controller.gangs.identity import template_name
 from controller.gangs.indexes import BY_LEASE, BY_NODE, BY_POOL, BY_REQUEST, lease_of, request_of
 from controller.gangs.missing import is_settled
 from controller.gangs.objects import Belonging, Node, Placeholder, Pod, PodTemplate, ProvisioningRequest
@@ -102,9 +103,14 @@ class View:
             return ()
         pods = self.pods.store.by_index(BY_NODE, before.metadata.name)
         consumed = {Key(pod.metadata.namespace, name) for pod in pods for name in request_of(pod)}
-        requests = [request for key in consumed if (request := self.requests.get(key))]
+        made = [item for key in consumed if (item := self._made_for(key))]
         leased = self.requests.store.by_index(BY_LEASE, lease_of(before)) if lease_of(before) else []
-        return {key for request in (*requests, *leased) for key in self.standing_on(request)}
+        return {key for item in (*made, *leased) for key in self.standing_on(item)}
+
+    def _made_for(self, request: Key) -> Belonging | None:
+        """The request, or its first template: clouds delete requests after a week, and the gang runs on."""
+        template = Key(request.namespace, template_name(request.name, 0))
+        return self.requests.get(request) or self.templates.get(template)
 
     def standing_on(self, item: Belonging) -> list[Key]:
         """The Workload that it was made for, and slices of an elastic gang that stand on that one."""

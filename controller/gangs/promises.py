@@ -102,9 +102,14 @@ def missing_detail(ask: Ask, request: ProvisioningRequest) -> str:
 
 
 def outstanding(
-    gang: Gang, requests: Mapping[str, ProvisioningRequest], pods: Iterable[Pod]
+    gang: Gang,
+    requests: Mapping[str, ProvisioningRequest],
+    pods: Iterable[Pod],
+    *,
+    ended: Mapping[str, int],
 ) -> tuple[Wanted, ...]:
-    """What another gang's provisioned requests promise and its pods do not occupy yet.
+    """What another gang's provisioned requests promise and its pods do not occupy yet. `ended`: pods of a
+    PodSet that are done and come back no more.
 
     A lease with nodes of its own needs no protection: nobody else's pods select its label. What nothing was
     asked for (a head on nodes that stand) has no mark of its own: it is counted until the rest has its nodes.
@@ -115,7 +120,7 @@ def outstanding(
         if name and pod.spec.node_name:
             bound[name] = bound.get(name, 0) + 1
     left = []
-    if _is_coming(gang, requests, bound):
+    if _is_coming(gang, requests, bound, ended):
         left += [_wanted(demand) for demand in gang.present]
     for ask in gang.asks:
         request = requests.get(ask.shape)
@@ -127,15 +132,29 @@ def outstanding(
             continue
         there = bound.get(request.metadata.name, 0)
         for demand in ask.demands:
-            count = max(0, demand.count - there)
-            there = max(0, there - demand.count)
+            needed = _needed(demand, ended)
+            count = max(0, needed - there)
+            there = max(0, there - needed)
             left += [replace(_wanted(demand), count=count)] if count else []
     return tuple(left)
 
 
-def _is_coming(gang: Gang, requests: Mapping[str, ProvisioningRequest], bound: Mapping[str, int]) -> bool:
+def _needed(demand: Demand, ended: Mapping[str, int]) -> int:
+    return max(0, demand.count - ended.get(demand.pod_set, 0))
+
+
+def _is_coming(
+    gang: Gang,
+    requests: Mapping[str, ProvisioningRequest],
+    bound: Mapping[str, int],
+    ended: Mapping[str, int],
+) -> bool:
     """Every piece was promised, and some pod for them has no node yet."""
     asked = [(ask, requests.get(ask.shape)) for ask in gang.asks]
     if not all(request and request.status.holds("Provisioned") for _, request in asked):
         return False
-    return any(request and bound.get(request.metadata.name, 0) < ask.count for ask, request in asked)
+    return any(
+        request
+        and bound.get(request.metadata.name, 0) < sum(_needed(demand, ended) for demand in ask.demands)
+        for ask, request in asked
+    )

@@ -166,7 +166,7 @@ class View:
         rank = max(_rank(each) for each in mine)
         for other in others:
             if _rank(other) < rank and any(ask.pool in shared for ask in _asks(other)):
-                yield from outstanding(other.gang, other.current, self._consumers(other))
+                yield from outstanding(other.gang, other.current, self._consumers(other), ended={})
         for key in self.pods.store.index_values(RELEASED):
             for pod in self.pods.store.by_index(RELEASED, key):
                 yield from self._released(pod, scene, shared)

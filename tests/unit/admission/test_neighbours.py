@@ -22,8 +22,9 @@ from controller.admission.indexes import (
     pools_promised,
 )
 from controller.admission.machine import decide
-from controller.admission.objects import CLUSTER_QUEUE, RESOURCE_FLAVOR, WORKLOAD
+from controller.admission.objects import CLUSTER_QUEUE, RESOURCE_FLAVOR, WORKLOAD, ReclaimablePod
 from controller.admission.slices import replaced
+from controller.admission.templates import OWNING_WORKLOAD
 from controller.admission.view import View
 from controller.gangs.indexes import (
     BY_LEASE,
@@ -45,10 +46,11 @@ from controller.gangs.objects import (
     Pod,
     PodSpec,
 )
+from controller.gangs.templates import POOL
 from controller.kube.resource import Key, ObjectMeta
 from model.gangpolicy import GangPolicy
 from model.names import CONSUME_ANNOTATION, WORKLOAD_UID_LABEL
-from tests.unit.admission.gang_world import CHECK, FLAVORS, POLICY, World
+from tests.unit.admission.gang_world import CHECK, FLAVORS, POLICY, World, pod_spec
 from tests.unit.gangs.cached import cached
 from tests.unit.gangs.paper import flavor_policy, node
 
@@ -160,6 +162,66 @@ def test_a_gang_that_never_takes_its_room_does_not_keep_it_for_ever(world: World
             world.answer(request, "Accepted")
             world.provision(request)
     assert _ready(world) == ["b"]
+
+
+def test_pods_that_are_done_keep_no_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kueue gives their quota to the next gang while the rest of theirs runs on for hours."""
+    shared = flavor_policy("l4", 10, node_selector_from_details=())
+    policy = dataclasses.replace(POLICY, flavors=(shared, _HEADS))
+    monkeypatch.setattr(f"{__name__}._POLICY", policy)
+    world = World(policy=policy)
+    world.submit("a", {"head": ("cpu", 1), "main": ("l4", 2)})
+    world.kueue()
+    world.settle()
+    (first,) = world.requests
+    _provision(world, first)
+    world.workloads["a"] = _with_entry(world, "a", State.READY)
+    world.set_condition("a", "Admitted", "True")
+    bound = msgspec.structs.replace(pod_spec(1), node_name="l4-0")
+    carried = ObjectMeta(name="w", namespace="team-a", uid="w", annotations={CONSUME_ANNOTATION: first})
+    world.pods["w"] = Pod(metadata=carried, spec=bound)
+    world.submit("b", _HEADED)
+    world.kueue()
+    world.settle()
+    (second,) = world.requests.keys() - {first}
+    _provision(world, second)
+    world.nodes = {name: node(name, "l4") for name in ("l4-0", "l4-1")} | {
+        "cpu-0": node("cpu-0", "cpu", cpus=1)
+    }
+    assert _ready(world) == []
+    status = world.workloads["a"].status
+    done = msgspec.structs.replace(status, reclaimable_pods=(ReclaimablePod(name="main", count=1),))
+    world.workloads["a"] = msgspec.structs.replace(world.workloads["a"], status=done)
+    assert _ready(world) == ["b"]
+
+
+def _provision(world: World, request: str) -> None:
+    held = world.requests[request]
+    notes = {**held.metadata.annotations, POOL: held.metadata.annotations["pool"]}
+    meta = msgspec.structs.replace(held.metadata, annotations=notes)
+    world.requests[request] = msgspec.structs.replace(held, metadata=meta)
+    world.answer(request, "Accepted")
+    world.answer(request, "Provisioned")
+
+
+@pytest.mark.parametrize("asked", [True, False])
+def test_who_lost_a_node_is_told_also_when_the_request_is_gone(asked: bool) -> None:
+    """cluster-autoscaler deletes a request a week after it was provisioned, and the gang runs on."""
+    world = World(stock={"l4": 2})
+    world.submit("a", {"main": ("l4", 2)})
+    for _ in range(4):
+        world.tick()
+    assert "a" in world.started
+    tables: tuple[dict[str, Any], ...] = (world.requests, world.templates)
+    for made in tables:
+        for name, held in made.items():
+            notes = {**held.metadata.annotations, OWNING_WORKLOAD: "a"}
+            meta = msgspec.structs.replace(held.metadata, annotations=notes)
+            made[name] = msgspec.structs.replace(held, metadata=meta)
+    if not asked:
+        world.requests.clear()
+    lost = next(iter(world.nodes.values()))
+    assert set(_view(world).leaning_on(lost, None)) == {Key("team-a", "a")}
 
 
 def _with_entry(world: World, name: str, state: State) -> Any:
