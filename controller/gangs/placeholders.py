@@ -117,11 +117,12 @@ def _where(wanted: Wanted) -> dict[str, Any]:
 
 def _container(wanted: Wanted, image: str) -> dict[str, Any]:
     amounts = {name: quantity(name, amount) for name, amount in wanted.needs.amounts.items() if amount}
-    extended = {name: amount for name, amount in amounts.items() if "/" in name}
+    # What cannot be overcommitted has to have a limit, or the API server refuses the pod.
+    whole = {name: each for name, each in amounts.items() if "/" in name or name.startswith("hugepages-")}
     return {
         "name": "placeholder",
         "image": image,
-        "resources": {"requests": amounts, "limits": extended},
+        "resources": {"requests": amounts, "limits": whole},
         "securityContext": {
             "allowPrivilegeEscalation": False,
             "readOnlyRootFilesystem": True,

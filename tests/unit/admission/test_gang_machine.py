@@ -14,6 +14,7 @@ from controller.admission.machine import decide
 from controller.admission.templates import owner_of
 from controller.gangs.actions import Delete, Hold
 from controller.gangs.identity import ATTEMPT, NEEDS, request_of_placeholder
+from controller.gangs.objects import Container, PodSpec, PodTemplateSpec, ResourceNeeds
 from controller.gangs.placeholders import named, pod
 from controller.gangs.retry import FIRST_TRY, REFUSED, RETRY_AT, TRIES
 from model.gangpolicy import GangPolicy, OnStaggered, RetryPolicy
@@ -853,6 +854,14 @@ def test_what_is_held_is_given_back_when_the_late_piece_has_no_time_left() -> No
 def test_a_placeholder_is_restricted_and_as_large_as_the_pod_that_it_stands_for() -> None:
     world = World(delay={"h100": timedelta(hours=1)}, policy=HOLDING)
     world.submit("a", SPLIT)
+    held = world.workloads["a"]
+    needs = {"cpu": "1", "memory": "1Gi", "nvidia.com/gpu": "1", "hugepages-2Mi": "64Mi"}
+    container = Container(resources=ResourceNeeds(limits={**needs}))
+    template = PodTemplateSpec(spec=PodSpec(containers=(container,)))
+    pod_sets = tuple(msgspec.structs.replace(each, template=template) for each in held.spec.pod_sets)
+    world.workloads["a"] = msgspec.structs.replace(
+        held, spec=msgspec.structs.replace(held.spec, pod_sets=pod_sets)
+    )
     run(world, 4)
     world.now += 10 * MINUTE
     (hold,) = [action for action in decide(world.situation("a")).actions if isinstance(action, Hold)]
@@ -863,8 +872,13 @@ def test_a_placeholder_is_restricted_and_as_large_as_the_pod_that_it_stands_for(
     assert spec["nodeSelector"] == {POOL_LABEL: "l4", GKE_LEASE_LABEL: f"lease-{hold.request}"}
     (container,) = spec["containers"]
     assert container["resources"] == {
-        "requests": {"cpu": "1000m", "memory": "1073741824", "nvidia.com/gpu": "1"},
-        "limits": {"nvidia.com/gpu": "1"},
+        "requests": {
+            "cpu": "1000m",
+            "hugepages-2Mi": "67108864",
+            "memory": "1073741824",
+            "nvidia.com/gpu": "1",
+        },
+        "limits": {"hugepages-2Mi": "67108864", "nvidia.com/gpu": "1"},
     }
     assert spec["terminationGracePeriodSeconds"] == 0
     assert request_of_placeholder(name) == hold.request
