@@ -29,8 +29,18 @@ def read(limits: Mapping[str, object], requests: Mapping[str, object]) -> Amount
     return {name: parse_quantity(str(quantity)) for name, quantity in {**limits, **requests}.items()}
 
 
-def total(initials: Iterable[Initial], containers: Iterable[Amounts], overhead: Amounts) -> Amounts:
-    """Containers and sidecars together, or the largest init step, plus overhead."""
+def total(
+    initials: Iterable[Initial],
+    containers: Iterable[Amounts],
+    overhead: Amounts,
+    *,
+    limits: Amounts,
+    requests: Amounts,
+) -> Amounts:
+    """Containers and sidecars together, or the largest init step, plus overhead. `limits`, `requests`: of the
+    pod as a whole. Its requests count in place of its containers', its limits where neither has any
+    (k8s.io/component-helpers, resource/helpers.go; defaults.go of the API server).
+    """
     running: dict[str, Fraction] = {}
     peak: dict[str, Fraction] = {}
     for each in initials:
@@ -43,8 +53,9 @@ def total(initials: Iterable[Initial], containers: Iterable[Amounts], overhead: 
     for amounts in containers:
         _add(running, amounts)
     _raise(peak, running)
-    _add(peak, overhead)
-    return peak
+    found = {**limits, **peak, **requests}
+    _add(found, overhead)
+    return found
 
 
 def _add(running: dict[str, Fraction], more: Amounts) -> None:

@@ -102,6 +102,8 @@ def amounts_once(spec: PodSpec) -> Amounts:
         initials,
         (_needs(container.resources) for container in spec.containers),
         pods.read({}, spec.overhead),
+        limits=pods.read(spec.resources.limits, {}),
+        requests=pods.read({}, spec.resources.requests),
     )
 
 

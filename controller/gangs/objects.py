@@ -103,6 +103,8 @@ class PodSpec(Partial, frozen=True):
     node_name: str = ""
     containers: tuple[Container, ...] = ()
     init_containers: tuple[Container, ...] = ()
+    resources: ResourceNeeds = ResourceNeeds()
+    """Of the pod as a whole, beside those of its containers."""
     overhead: Quantities = field(default_factory=dict)
     node_selector: dict[str, str] = field(default_factory=dict)
     tolerations: tuple[Toleration, ...] = ()

@@ -122,6 +122,8 @@ def _requests(spec: Mapping[str, object]) -> dict[str, int]:
             [pods.Initial(_container(each), is_sidecar) for each, is_sidecar in initials],
             [_container(each) for each in items(spec, "containers")],
             pods.read({}, mapping(spec, "overhead")),
+            limits=pods.read(mapping(spec, "resources", "limits"), {}),
+            requests=pods.read({}, mapping(spec, "resources", "requests")),
         )
     except ValueError:
         return {}

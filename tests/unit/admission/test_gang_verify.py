@@ -24,6 +24,7 @@ from controller.gangs.objects import (
 )
 from controller.gangs.verify import Wanted, verify
 from controller.kube.resource import ObjectMeta
+from model.names import GPU_RESOURCE
 from tests.unit.admission.gang_world import FLAVORS, pod_spec
 from tests.unit.gangs.paper import node
 
@@ -131,6 +132,15 @@ def test_sidecars_count_beside_the_containers_and_init_steps_only_at_their_peak(
         overhead={"cpu": "500m"},
     )
     assert pod_amounts(spec) == {"cpu": Fraction("5.5")}
+
+
+def test_what_is_asked_for_the_pod_as_a_whole_counts_in_place_of_its_containers() -> None:
+    container = Container(resources=ResourceNeeds(requests={"cpu": "1", GPU_RESOURCE: "1"}))
+    whole = ResourceNeeds(requests={"cpu": "4"}, limits={"cpu": "8", "memory": "2Ki"})
+    spec = PodSpec(containers=(container, container), resources=whole, overhead={"cpu": "500m"})
+    assert pod_amounts(spec) == {"cpu": Fraction("4.5"), "memory": 2048, GPU_RESOURCE: 2}
+    limited = PodSpec(containers=(container, container), resources=ResourceNeeds(limits={"cpu": "8"}))
+    assert pod_amounts(limited)["cpu"] == 2
 
 
 @settings(deadline=None, max_examples=50)
