@@ -7,9 +7,17 @@ controller.gangs.limits decides once more.
 from collections.abc import Iterable
 
 from controller.admission.jobs import Piece
-from controller.gangs.limits import nodes_needed, per_node, per_pool, too_many_gpus, too_many_nodes
+from controller.gangs.limits import (
+    fewest_nodes,
+    nodes_needed,
+    per_node,
+    per_pool,
+    too_many_gpus,
+    too_many_nodes,
+)
 from model.gangpolicy import GangPolicy
 from model.names import GPU_RESOURCE
+from model.pods import Amounts
 
 
 def never_fits_anywhere(pieces: Iterable[Piece], policy: GangPolicy) -> str | None:
@@ -19,7 +27,7 @@ def never_fits_anywhere(pieces: Iterable[Piece], policy: GangPolicy) -> str | No
     The policy lists every GPU pool, also those that nothing is asked for: what fits in none of them fits
     nowhere.
     """
-    pinned: dict[str, int] = {}
+    pinned: dict[str, list[tuple[int, Amounts]]] = {}
     for piece in pieces:
         if not piece.amounts.get(GPU_RESOURCE) or not piece.count:
             continue
@@ -33,7 +41,8 @@ def never_fits_anywhere(pieces: Iterable[Piece], policy: GangPolicy) -> str | No
         if sizes and all(too_many_nodes(nodes, flavor) for nodes, flavor in sizes):
             return per_pool(piece.name, min(nodes for nodes, _ in sizes), large)
         if piece.pool and sizes:
-            pinned[piece.pool] = pinned.get(piece.pool, 0) + sizes[0][0]
-            if too_many_nodes(pinned[piece.pool], sizes[0][1]):
-                return per_pool("the gang", pinned[piece.pool], large)
+            pinned.setdefault(piece.pool, []).append((piece.count, piece.amounts))
+            needed = fewest_nodes(pinned[piece.pool], sizes[0][1])
+            if too_many_nodes(needed, sizes[0][1]):
+                return per_pool("the gang", needed, large)
     return None

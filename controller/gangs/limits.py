@@ -35,10 +35,26 @@ def _needed(demands: Sequence[Demand]) -> Mapping[str, int]:
     for demand in demands:
         pods[demand.flavor.name, demand.pod_set] += demand.count
     each = {(demand.flavor.name, demand.pod_set): demand for demand in demands}
-    needed = Counter[str]()
+    pieces: dict[str, list[tuple[int, Amounts]]] = {}
     for place, demand in each.items():
-        needed[demand.flavor.name] += nodes_needed(pods[place], demand.needs.amounts, demand.flavor)
-    return needed
+        pieces.setdefault(demand.flavor.name, []).append((pods[place], demand.needs.amounts))
+    flavors = {demand.flavor.name: demand.flavor for demand in demands}
+    return {pool: fewest_nodes(found, flavors[pool]) for pool, found in pieces.items()}
+
+
+def fewest_nodes(pieces: Sequence[tuple[int, Amounts]], flavor: FlavorPolicy) -> int:
+    """The fewest nodes of one pool that hold all these pods: each PodSet has its own where each request is a
+    lease, elsewhere they may share.
+    """
+    alone = [nodes_needed(count, amounts, flavor) for count, amounts in pieces]
+    if flavor.one_pod_set_per_request and flavor.node_selector_from_details:
+        return sum(alone)
+    sizes = [(count, amounts.get(GPU_RESOURCE, Fraction(0))) for count, amounts in pieces]
+    if not flavor.gpus_per_node:
+        return 0
+    together = ceil(sum(count * gpus for count, gpus in sizes) / flavor.gpus_per_node)
+    large = sum(count for count, gpus in sizes if 2 * gpus > flavor.gpus_per_node)
+    return max(together, large, *alone)
 
 
 def nodes_needed(count: int, amounts: Amounts, flavor: FlavorPolicy) -> int:

@@ -143,6 +143,15 @@ def test_nothing_of_a_job_is_kept_when_it_is_judged() -> None:
     assert grown < 200_000
 
 
+def test_groups_whose_pods_may_share_nodes_are_not_refused_for_one_each() -> None:
+    """Four nodes of 8 GPUs: three are full, the last has room for both other groups."""
+    full, half = ("w", 3, 8, "h100"), ("a", 1, 4, "h100")
+    assert ask("rayjob", ray_job(rayClusterSpec=cluster(full, half, ("b", 4, 1, "h100")))) == Allow()
+    verdict = ask("rayjob", ray_job(rayClusterSpec=cluster(full, half, ("b", 5, 1, "h100"))))
+    assert isinstance(verdict, Deny)
+    assert "the gang needs 5 nodes" in verdict.message
+
+
 def test_two_mistakes_are_named_in_one_answer() -> None:
     verdict = ask("rayjob", ray_job("x" * 48, submissionMode="InteractiveMode"))
     assert isinstance(verdict, Deny)

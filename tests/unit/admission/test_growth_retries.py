@@ -178,6 +178,28 @@ def test_pods_that_run_and_pods_that_come_may_share_a_node() -> None:
     assert "needs 3 nodes" in (never_fits(of(2).gang) or "")
 
 
+@pytest.mark.parametrize(
+    ("lease", "one_each", "needed"), [(True, True, 2), (True, False, 1), (False, True, 1), (False, False, 1)]
+)
+def test_pod_sets_share_nodes_but_where_each_has_a_lease_of_its_own(
+    lease: bool, one_each: bool, needed: int
+) -> None:
+    pins = flavor_policy("l4", 10).node_selector_from_details if lease else ()
+    four = flavor_policy(
+        "l4",
+        10,
+        max_nodes=1,
+        gpus_per_node=4,
+        node_selector_from_details=pins,
+        one_pod_set_per_request=one_each,
+    )
+    world = World(policy=dataclasses.replace(POLICY, flavors=(four,)))
+    world.submit("a", {"head": ("l4", 1), "main": ("l4", 3)})
+    world.kueue()
+    refusal = never_fits(world.situation("a").gang)
+    assert refusal is None if needed == 1 else refusal and f"needs {needed} nodes" in refusal
+
+
 # Whose turn it is
 
 
