@@ -85,11 +85,13 @@ class View:
         under = [node for pod in own if (node := self.nodes.get(Key("", pod.spec.node_name)))]
         if is_settled(plain.standing, carried, nodes=under, pods=own, ended=plain.ended):
             return plain
-        is_shared = not all(claim.node_selector for claim in claims)
+        is_shared = not all(GKE_LEASE_LABEL in claim.node_selector for claim in claims)
         if is_shared and not own and not plain.is_overdue:
             return replace(plain, is_unseen=True)
-        found = self._nodes(plain) if is_shared else self._leased(claims)
-        nodes = tuple({node.metadata.name: node for node in (*found, *under)}.values())
+        standing = [demand for ask in plain.standing.asks for demand in ask.demands]
+        pooled = self._pooled(standing) if is_shared else ()
+        found = (*self._leased(claims), *pooled, *under)
+        nodes = tuple({node.metadata.name: node for node in found}.values())
         return plain.among(lacks_pods=True, nodes=nodes, pods=self._pods(nodes))
 
     def _leased(self, claims: Iterable[Claim]) -> Iterator[Node]:
@@ -210,15 +212,17 @@ class View:
         """The nodes of the gang's leases, and of its pools where it has none of its own; all of them where
         no pool is named.
         """
-        leases, pools = (
-            leases_of(mine),
-            {demand.needs.node_selector.get(POOL_LABEL, "") for demand in _unpinned(mine)},
+        leased = (
+            node for lease in sorted(leases_of(mine)) for node in self.nodes.store.by_index(BY_LEASE, lease)
         )
+        return {node.metadata.name: node for node in (*leased, *self._pooled(_unpinned(mine)))}.values()
+
+    def _pooled(self, demands: Iterable[Demand]) -> Iterable[Node]:
+        """The nodes of their pools; all of them where one names no pool."""
+        pools = {demand.needs.node_selector.get(POOL_LABEL, "") for demand in demands}
         if "" in pools:
             return self.nodes.store
-        leased = (node for lease in sorted(leases) for node in self.nodes.store.by_index(BY_LEASE, lease))
-        pooled = (node for pool in sorted(pools) for node in self.nodes.store.by_index(BY_POOL, pool))
-        return {node.metadata.name: node for node in (*leased, *pooled)}.values()
+        return (node for pool in sorted(pools) for node in self.nodes.store.by_index(BY_POOL, pool))
 
     def _pods(self, nodes: Iterable[Node]) -> Iterator[Pod]:
         for node in nodes:

@@ -10,7 +10,7 @@ from typing import Any, cast
 import msgspec
 import pytest
 
-from controller.admission.actions import SetEntry, State
+from controller.admission.actions import Note, SetEntry, State
 from controller.admission.checks import Checks
 from controller.admission.indexes import (
     BY_MINUTE,
@@ -22,8 +22,15 @@ from controller.admission.indexes import (
     pools_promised,
 )
 from controller.admission.machine import decide
-from controller.admission.objects import CLUSTER_QUEUE, RESOURCE_FLAVOR, WORKLOAD, ReclaimablePod
-from controller.admission.slices import replaced
+from controller.admission.objects import (
+    CLUSTER_QUEUE,
+    RESOURCE_FLAVOR,
+    WORKLOAD,
+    CheckEntry,
+    PodSetUpdate,
+    ReclaimablePod,
+)
+from controller.admission.slices import REPLACES, replaced
 from controller.admission.templates import OWNING_WORKLOAD
 from controller.admission.view import View
 from controller.gangs.indexes import (
@@ -48,9 +55,9 @@ from controller.gangs.objects import (
 )
 from controller.gangs.templates import POOL
 from controller.kube.resource import Key, ObjectMeta
-from model.gangpolicy import GangPolicy
-from model.names import CONSUME_ANNOTATION, WORKLOAD_UID_LABEL
-from tests.unit.admission.gang_world import CHECK, FLAVORS, POLICY, World, pod_spec
+from model.gangpolicy import DetailSelector, GangPolicy
+from model.names import CONSUME_ANNOTATION, ELASTIC_JOB, GKE_LEASE_DETAIL, RUNS_ANNOTATION, WORKLOAD_UID_LABEL
+from tests.unit.admission.gang_world import CHECK, FLAVORS, POLICY, World, assignment, pod_spec
 from tests.unit.gangs.cached import cached
 from tests.unit.gangs.paper import flavor_policy, node
 
@@ -222,6 +229,64 @@ def test_who_lost_a_node_is_told_also_when_the_request_is_gone(asked: bool) -> N
         world.requests.clear()
     lost = next(iter(world.nodes.values()))
     assert set(_view(world).leaning_on(lost, None)) == {Key("team-a", "a")}
+
+
+def test_what_runs_is_looked_for_in_its_own_pools_and_not_only_where_it_grows(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A worker that is made anew has room in its pool: nothing is lost, and nobody has to queue again."""
+    pools = tuple(flavor_policy(name, 1, node_selector_from_details=()) for name in ("l4", "h100"))
+    policy = dataclasses.replace(POLICY, flavors=pools)
+    monkeypatch.setattr(f"{__name__}._POLICY", policy)
+    world = World(policy=policy)
+    claims = tuple(
+        PodSetUpdate(name=name, annotations={CONSUME_ANNOTATION: f"of-{name}"}) for name in ("a", "b")
+    )
+    for name, count, updates in (("one", 1, claims), ("two", 2, ())):
+        pieces = {"a": ("l4", 1), "b": ("h100", count)}
+        world.submit(name, pieces)
+        entry = CheckEntry(name=CHECK, state="Ready" if updates else "Pending", pod_set_updates=updates)
+        world._status(name, admission=assignment(pieces), admission_checks=(entry,))
+        world.set_condition(name, "QuotaReserved", "True")
+        notes = {ELASTIC_JOB: "true", RUNS_ANNOTATION: "a=1,b=1", REPLACES: "team-a/one"}
+        held = world.workloads[name]
+        meta = msgspec.structs.replace(held.metadata, annotations=notes if name == "two" else {})
+        world.workloads[name] = msgspec.structs.replace(held, metadata=meta)
+    for kind in ("Admitted", "Finished"):
+        world.set_condition("one", kind, "True")
+    world.nodes["free"] = node("free", "l4")
+    bound = msgspec.structs.replace(pod_spec(1), node_name="busy")
+    carried = ObjectMeta(name="b", namespace="team-a", annotations={CONSUME_ANNOTATION: "of-b"})
+    world.nodes["busy"] = node("busy", "h100")
+    world.pods["b"] = Pod(metadata=carried, spec=bound)
+    grows = _view(world).situation(world.workloads["two"], CHECK, now=world.now)
+    assert [ask.shape for ask in grows.gang.asks] == ["b"]
+    assert grows.lacks_pods
+    assert not any(isinstance(action, Note) for action in decide(grows).actions)
+
+
+def test_nodes_of_a_lease_are_found_whatever_label_they_carry_it_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    pin = DetailSelector(key="example.com/lease", detail=GKE_LEASE_DETAIL)
+    policy = dataclasses.replace(POLICY, flavors=(flavor_policy("l4", 1, node_selector_from_details=(pin,)),))
+    monkeypatch.setattr(f"{__name__}._POLICY", policy)
+    world = World(policy=policy)
+    world.submit("a", {"main": ("l4", 2)})
+    world.kueue()
+    update = PodSetUpdate(
+        name="main", annotations={CONSUME_ANNOTATION: "consumed"}, node_selector={pin.key: "mine"}
+    )
+    world._status("a", admission_checks=(CheckEntry(name=CHECK, state="Ready", pod_set_updates=(update,)),))
+    world.set_condition("a", "Admitted", "True")
+    for name in ("n0", "n1"):
+        made = node(name, "l4")
+        labels = {**made.metadata.labels, pin.key: "mine"}
+        meta = msgspec.structs.replace(made.metadata, labels=labels)
+        world.nodes[name] = msgspec.structs.replace(made, metadata=meta)
+    carried = ObjectMeta(name="w", namespace="team-a", annotations={CONSUME_ANNOTATION: "consumed"})
+    world.pods["w"] = Pod(metadata=carried, spec=msgspec.structs.replace(pod_spec(1), node_name="n0"))
+    runs = _view(world).situation(world.workloads["a"], CHECK, now=world.now)
+    assert runs.lacks_pods
+    assert not any(isinstance(action, Note) for action in decide(runs).actions)
 
 
 def _with_entry(world: World, name: str, state: State) -> Any:
