@@ -29,7 +29,7 @@ class Lift:
 class Recall:
     """Delete a released pod that no node has: its gate cannot come back, but KubeRay makes it anew, gated.
 
-    `request` is what it was to consume.
+    `request` is what it was to consume; empty for a pod that nothing was asked for.
     """
 
     pod: GatedPod

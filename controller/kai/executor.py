@@ -114,7 +114,7 @@ class Executor:
             live = await self._client.get(GATED_POD, pod.key)
             if live.spec.node_name or live.metadata.uid != pod.metadata.uid:
                 return
-            if await self._stands(Key(pod.metadata.namespace, action.request)):
+            if action.request and await self._stands(Key(pod.metadata.namespace, action.request)):
                 return
             await self._client.delete(GATED_POD, pod.key, uid=pod.metadata.uid)
         except NotFound:

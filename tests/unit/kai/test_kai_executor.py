@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from controller.gangs.requests import Requests
-from controller.kai.actions import Lift
+from controller.kai.actions import Lift, Recall
 from controller.kai.executor import Executor
 from controller.kai.objects import GatedPod, RayCluster
 from controller.kube.errors import TooManyRequests
@@ -34,5 +34,19 @@ def test_a_refusal_among_lifts_side_by_side_is_itself_with_the_pause_that_the_se
             with pytest.raises(TooManyRequests) as caught:
                 await hands.run(lifts, cluster=RayCluster(), pieces=())
             assert caught.value.retry_after == 40
+
+    asyncio.run(scenario())
+
+
+def test_a_pod_that_nothing_was_asked_for_goes_back_with_the_others_of_its_batch() -> None:
+    """A worker without a GPU consumes no request: to look for one without a name would end every try."""
+
+    async def scenario() -> None:
+        async with FakeApiServer().running() as server, server.client() as client:
+            made = server.put("pods", {"metadata": {"name": "x", "namespace": "a"}})
+            hands = Executor(client, events=cast(EventRecorder, None), requests=cast(Requests, None))
+            recall = Recall(pod=msgspec.convert(made, GatedPod), request="")
+            await hands.run([recall], cluster=RayCluster(), pieces=())
+            assert server.objects == {}
 
     asyncio.run(scenario())
