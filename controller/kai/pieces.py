@@ -101,6 +101,13 @@ def share(pod: GatedPod, gpu_memory: int) -> Share | None:
     return Share(part=part, devices=devices)
 
 
+def gpu_size(pod: GatedPod, cluster: RayCluster | None, policy: GangPolicy) -> int:
+    """MiB of a GPU where the pod goes: in its pool, or in the only one that has GPUs. 0: not known."""
+    pools = _gpu_pools(policy)
+    flavor = policy.flavor(pool_of(pod, cluster) or (pools[0] if len(pools) == 1 else ""))
+    return flavor.gpu_memory if flavor else 0
+
+
 def _place(pod: GatedPod, cluster: RayCluster, policy: GangPolicy) -> _Placed | None:
     amounts = pod_amounts(pod.spec)
     wants_gpu = any(amounts.get(name) for name in policy.managed_resources) or _shares(pod)
@@ -137,13 +144,17 @@ def _pins(flavor: FlavorPolicy) -> set[str]:
 
 
 def _only_pool(pod: GatedPod, policy: GangPolicy) -> str:
-    pools = [flavor.name for flavor in policy.flavors if flavor.gpus_per_node]
+    pools = _gpu_pools(policy)
     if len(pools) == 1:
         return pools[0]
     raise ValueError(
         f"pod {pod.key} asks for a GPU and names no pool; set nodeSelector {POOL_LABEL} to one of "
         f"{', '.join(pools)}"
     )
+
+
+def _gpu_pools(policy: GangPolicy) -> list[str]:
+    return [flavor.name for flavor in policy.flavors if flavor.gpus_per_node]
 
 
 def _shares(pod: GatedPod) -> bool:

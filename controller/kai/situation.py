@@ -25,11 +25,10 @@ from controller.kai.labels import (
     is_bound,
     is_gated,
     is_preemptible,
-    pool_of,
     queue_of,
 )
 from controller.kai.objects import GatedPod, PriorityClass, Queue, RayCluster
-from controller.kai.pieces import Piece, amounts_of, pieces
+from controller.kai.pieces import Piece, amounts_of, gpu_size, pieces
 from controller.kai.room import Held, Need, Turn, needs_by_queue
 from model.gangpolicy import GangPolicy
 from model.names import CONSUME_ANNOTATION
@@ -208,10 +207,9 @@ def need(
     policy: GangPolicy,
     priorities: Mapping[str, PriorityClass],
 ) -> Need:
-    flavor = policy.flavor(pool_of(pod, cluster))
     return Need(
         queue=queue_of(pod, cluster),
-        amounts=amounts_of(pod, flavor.gpu_memory if flavor else 0),
+        amounts=amounts_of(pod, gpu_size(pod, cluster, policy)),
         is_preemptible=is_preemptible(pod, cluster, priorities),
     )
 

@@ -11,7 +11,7 @@ from controller.kai.labels import CLUSTER_UID, is_gated
 from model.gangpolicy import FlavorPolicy, GangPolicy, KaiPolicy, OverQuota
 from model.names import CLASS_ANNOTATION, CONSUME_ANNOTATION, GKE_LEASE_LABEL, GKE_QUEUED_CLASS
 from tests.unit.gangs.paper import Crash
-from tests.unit.kai.kai_world import POLICY, Group, World, queue
+from tests.unit.kai.kai_world import POLICY, Group, World, queue, replace
 
 HEAD = Group("l4")
 MINUTE = timedelta(minutes=1)
@@ -112,6 +112,18 @@ def test_parts_in_memory_are_parts_of_the_pools_gpu() -> None:
     run(here, 6)
     assert here.running("a") == 4
     assert here.most_requested == 1
+
+
+def test_parts_in_memory_are_parts_of_the_only_pools_gpu_where_no_pool_is_named() -> None:
+    one = changed(POLICY, flavors=tuple(flavor for flavor in POLICY.flavors if flavor.name != "h100"))
+    here = world(quota=1, policy=one)
+    here.submit("a", {"headgroup": Group("cpu"), "workers": Group("l4", 3, memory="8192")})
+    here.kuberay()
+    for name, pod in here.pods.items():
+        if pod.metadata.annotations:
+            here.pods[name] = replace(pod, spec=replace(pod.spec, node_selector={}))
+    here.settle()
+    assert here.requested() == 1, "three thirds of a GPU have room in a quota of one"
 
 
 def test_without_anything_to_provision_room_alone_decides() -> None:
