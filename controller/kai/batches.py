@@ -1,8 +1,8 @@
 """Which pods of a Ray cluster pass the gate together.
 
 Decides it from the pods alone. While KAI's minimum is not there yet, the pods that make it whole are one
-batch: all of them or none. What comes later (a cluster that grows) passes group by group, in whole
-replicas.
+batch: all of them or none. What comes later (a cluster that grows, a pod made again above the minimum) passes
+group by group, so that with what has passed already it makes whole replicas.
 
 Every batch has a leader, the gated pod that came first. The leader's uid and its count of tries are the
 identity of an attempt, and its gate goes last: whoever takes over in the middle of a release finds the same
@@ -32,7 +32,7 @@ class Batch:
     lacks: str = ""
     """What keeps it from being whole; empty when every pod of it exists."""
     unit: int = 0
-    """0: all or none. Else it may pass in part, in multiples of so many pods."""
+    """0: all or none. Else it may pass in part, so many pods at a time fewer."""
 
     @property
     def leader(self) -> GatedPod:
@@ -41,6 +41,11 @@ class Batch:
     @property
     def pods(self) -> tuple[GatedPod, ...]:
         return (*self.gated, *self.lifted)
+
+    @property
+    def parts(self) -> range:
+        """How many pods of it may pass in part, the most first."""
+        return range(len(self.pods) - self.unit, 0, -self.unit) if self.unit else range(0)
 
     def first(self, count: int) -> "Batch":
         """The batch cut to so many pods, those that have passed among them."""
@@ -108,10 +113,12 @@ def _growth(cluster: RayCluster, group: str, members: Sequence[GatedPod]) -> Bat
     attempt = attempt_of(cluster, gated[0])
     lifted = tuple(pod for pod in members if not is_gated(pod) and _attempt(pod) == attempt)
     unit = hosts(cluster, group)
-    whole = (len(gated) + len(lifted)) // unit * unit
-    lacks = "" if whole else f"{len(gated)} of {unit} pods of a replica of {group}"
+    # A replica may stand but for one pod that was lost: KubeRay makes that one again, and no other with it.
+    others = len(members) - len(gated) - len(lifted)
+    whole = len(members) // unit * unit - others
+    lacks = "" if whole > 0 else f"{len(members) % unit} of {unit} pods of a replica of {group}"
     batch = Batch(attempt=attempt, gated=gated, lifted=lifted, lacks=lacks, unit=unit)
-    return batch.first(whole) if whole else batch
+    return batch if lacks else batch.first(whole)
 
 
 def attempt_of(cluster: RayCluster, leader: GatedPod) -> str:

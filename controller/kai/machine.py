@@ -160,9 +160,8 @@ def _within_room(mine: Situation, policy: GangPolicy) -> tuple[Situation, str]:
     lack = _shortage(mine, policy)
     if not lack or not mine.batch.unit or mine.requests:
         return mine, lack
-    most = (len(mine.batch.pods) - 1) // mine.batch.unit
-    for count in range(most, 0, -1):
-        part = replace(mine, batch=mine.batch.first(count * mine.batch.unit))
+    for count in mine.batch.parts:
+        part = replace(mine, batch=mine.batch.first(count))
         if not _shortage(part, policy):
             return part, ""
     return mine, lack

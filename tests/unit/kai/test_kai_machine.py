@@ -97,6 +97,28 @@ def test_a_growing_group_of_several_hosts_passes_in_whole_replicas_only() -> Non
     assert here.gated("a") == 2, "one of the two hosts would fit; a replica needs both"
 
 
+def test_a_host_that_is_lost_from_a_replica_above_the_minimum_comes_back_alone() -> None:
+    """KubeRay makes that one pod again: there is no whole replica behind the gate to wait for."""
+    here = world(quota=8, stock={"l4": 8})
+    here.submit("a", {"headgroup": Group("cpu"), "workers": Group("l4", 2, minimum=1, hosts=2)})
+    run(here, 8)
+    assert here.running("a") == 5
+    _lose(here, "a", "workers")
+    run(here, 8)
+    assert here.running("a") == 5
+
+
+def test_with_a_lost_host_and_a_growth_behind_it_what_fits_makes_replicas_whole() -> None:
+    here = world(quota=5, stock={"l4": 8})
+    here.submit("a", {"headgroup": Group("cpu"), "workers": Group("l4", 2, minimum=1, hosts=2)})
+    run(here, 8)
+    here.resize("a", "workers", 3)
+    _lose(here, "a", "workers")
+    run(here, 10)
+    assert here.running("a") == 5, "the lost host is back; of the third replica one host alone would fit"
+    assert here.gated("a") == 2
+
+
 def test_parts_of_gpus_are_packed_into_whole_ones() -> None:
     here = world(quota=3)
     here.submit("a", {"headgroup": HEAD, "workers": Group("l4", 4, fraction="0.5")})
