@@ -21,8 +21,9 @@ from controller.admission.entry import say
 from controller.admission.situation import Situation
 from controller.gangs.actions import Tell
 from controller.gangs.assembly import everything
-from controller.gangs.identity import ATTEMPT, digest
+from controller.gangs.identity import ATTEMPT
 from controller.gangs.promises import Claim
+from controller.gangs.refusals import about
 from controller.gangs.retry import History, next_try, whole
 from model.gangpolicy import GangPolicy, format_duration
 from model.waiting import clock
@@ -84,20 +85,11 @@ def _between_tries(now_is: Situation) -> Decision | None:
 
 
 def _about(now_is: Situation) -> str:
-    """What a refusal is about: everything that may have led to it, and that a person can change."""
-    policy = now_is.policy or GangPolicy()
+    """What a refusal of this growth is about."""
     try:
-        gang = now_is.gang
+        return about(now_is.gang, now_is.policy or GangPolicy())
     except ValueError:
         return ""  # There is nothing to compare until it can be read.
-    found: list[object] = [policy.retry.deadline.total_seconds()]
-    found += [(each.pod_set, each.flavor.name, each.count) for each in gang.running]
-    for ask in gang.asks:
-        counts = [(demand.pod_set, demand.count) for demand in ask.demands]
-        flavor = ask.flavor
-        limits = (flavor.max_nodes, flavor.gpus_per_node, flavor.provisioning_class_name)
-        found.append((ask.pool, counts, limits, sorted(ask.parameters.items()), ask.needs_digest))
-    return digest(repr(found))
 
 
 def _afresh(now_is: Situation) -> History:

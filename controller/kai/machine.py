@@ -45,7 +45,7 @@ from controller.kai.actions import Action, Decision, Lift, Note, Recall
 from controller.kai.labels import STATUS, is_gated
 from controller.kai.objects import GatedPod
 from controller.kai.pieces import lacking
-from controller.kai.progress import incomplete, outside, passes, refused, unreadable, waits_for_room
+from controller.kai.progress import ANEW, incomplete, outside, passes, refused, unreadable, waits_for_room
 from controller.kai.room import shortage
 from controller.kai.situation import Scene, Situation
 from model.gangpolicy import GangPolicy, KaiPolicy, format_duration
@@ -131,8 +131,10 @@ def _step(mine: Situation) -> Decision:
         return Decision(actions=say(mine, "waits for an accepted GangPolicy; see its conditions"))
     if mine.batch.lifted:
         return finish(mine, mine.policy)
-    if past.refused:
+    if past.refused and not _is_about_another(mine):
         return Decision(actions=(*everything(mine), *say(mine, refused(past))))
+    if past.refused:
+        return Decision(actions=(Note(pod=mine.batch.leader, history=History(), status=ANEW),))
     if mine.batch.lacks:
         return Decision(actions=(*everything(mine), *say(mine, incomplete(mine.batch.lacks))))
     if (right := mine.corrected) != past:
@@ -151,6 +153,13 @@ def _step(mine: Situation) -> Decision:
     if not sized.gang.asks:
         return Decision(actions=(*everything(mine), *_pass(sized, ())))
     return _gather(sized, mine.policy)
+
+
+def _is_about_another(mine: Situation) -> bool:
+    """The refusal is not of what waits now: its pods or what the policy says of them have changed. While pods
+    are missing nobody knows; what an earlier release has refused says nothing of it.
+    """
+    return not mine.batch.lacks and mine.past.refused_for not in ("", mine.about)
 
 
 def _within_room(mine: Situation, policy: GangPolicy) -> tuple[Situation, str]:
@@ -266,7 +275,7 @@ def _retreat(mine: Situation, policy: GangPolicy, failure: str) -> Decision:
 
 
 def _refuse(mine: Situation, reason: str) -> Decision:
-    past = History(refused=reason[:1000])
+    past = History(refused=reason[:1000], refused_for=mine.about)
     note = Note(pod=mine.batch.leader, history=past, status=refused(past))
     told = Tell(kind="Warning", reason="GangRefused", message=refused(past))
     return Decision(actions=(note, *everything(mine), told))

@@ -9,6 +9,7 @@ from controller.gangs.split import Gang
 from model.waiting import clock
 
 RELEASED = "released"
+ANEW = "begins anew: what was refused has changed"
 
 
 def waits_for_room(shortage: str) -> str:

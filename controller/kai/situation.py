@@ -11,9 +11,10 @@ from datetime import datetime, timedelta
 from functools import cached_property
 
 from controller.gangs.attempt import Attempt
-from controller.gangs.identity import ATTEMPT, request_name, request_of_template
+from controller.gangs.identity import ATTEMPT, digest, request_name, request_of_template
 from controller.gangs.line import Place
 from controller.gangs.objects import Node, Pod, PodTemplate, ProvisioningRequest
+from controller.gangs.refusals import about
 from controller.gangs.retry import History, history
 from controller.gangs.split import Ask, Gang, split
 from controller.gangs.verify import Wanted
@@ -69,6 +70,7 @@ class Scene:
         mine = Situation(
             scene=self,
             batch=batch,
+            uncut=batch,
             now=self.now,
             policy=self.policy,
             requests=tuple(item for item in self.requests if _attempt(item) == batch.attempt),
@@ -120,6 +122,8 @@ class Situation(Attempt):
 
     scene: Scene
     batch: Batch
+    uncut: Batch
+    """The batch before it was cut to what it has asked for, or to what has room."""
 
     @property
     def cluster(self) -> RayCluster:
@@ -137,6 +141,14 @@ class Situation(Attempt):
     def gang(self) -> Gang:
         found = (piece.demand for piece in self.pieces)
         return split(found, wishes=self.cluster.metadata.annotations)
+
+    @property
+    def about(self) -> str:
+        """What a refusal of it is about. Raises ValueError."""
+        policy = self.policy or GangPolicy()
+        demands = [piece.demand for piece in pieces(self.uncut.pods, self.cluster, policy)]
+        sizes = [sorted(demand.needs.amounts.items()) for demand in demands]
+        return digest(about(split(demands, wishes=self.cluster.metadata.annotations), policy), repr(sizes))
 
     @cached_property
     def labels(self) -> Mapping[str, str]:

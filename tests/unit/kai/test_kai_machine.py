@@ -323,6 +323,60 @@ def test_what_no_retry_can_mend_is_refused_until_a_person_acts() -> None:
     assert here.status("a").startswith("refused: ")
 
 
+def test_a_refused_gang_that_asks_for_fewer_pods_begins_anew() -> None:
+    """That is the fix that the refusal names; the pod that carries it stays."""
+    here = _refused(Group("l4", 18))
+    here.resize("a", "workers", 4)
+    for pod in [pod for pod in here.of("a") if "workers" in pod.metadata.name][4:]:
+        del here.pods[pod.metadata.name]
+        here.settle()
+    run(here, 8)
+    assert here.running("a") == 5
+    assert not any(REFUSED in pod.metadata.annotations for pod in here.of("a"))
+
+
+def test_a_refused_gang_begins_anew_when_its_pool_may_have_more_nodes() -> None:
+    here = _refused(Group("l4", 18))
+    larger = tuple(changed(flavor, max_nodes=20 * bool(flavor.max_nodes)) for flavor in POLICY.flavors)
+    here.policy = changed(POLICY, flavors=larger)
+    run(here, 8)
+    assert here.running("a") == 19
+
+
+def test_the_refusal_of_a_growth_does_not_keep_out_what_the_minimum_has_lost() -> None:
+    here = _refused(Group("l4", 20, minimum=2))
+    assert here.running("a") == 3
+    _lose(here, "a", "workers")
+    run(here, 8)
+    assert here.running("a") == 3
+
+
+def test_what_is_refused_in_part_stays_refused_while_the_whole_is_the_same() -> None:
+    here = world(quota=2)
+    here.submit("a", {"headgroup": Group("cpu"), "workers": Group("l4", 4, minimum=1)})
+    run(here, 4)
+    here.queues["team-a"] = queue("team-a", quota=3, parent="dep")
+    here.settle()
+    for name, request in list(here.requests.items()):
+        if not request.status.holds("Provisioned"):
+            here.answer(name, "Failed", "Invalid")
+    run(here, 2)
+    assert "refused: " in here.status("a")
+    before = here.writes
+    run(here, 20)
+    assert here.writes == before
+
+
+def _refused(workers: Group) -> World:
+    """More than the pool's sixteen nodes, in queues that have room for all."""
+    here = world(quota=40, stock={"l4": 30})
+    here.queues["dep"] = queue("dep", quota=40)
+    here.submit("a", {"headgroup": Group("cpu"), "workers": workers})
+    run(here, 8)
+    assert "needs 18 nodes, more than the pool can have" in here.status("a")
+    return here
+
+
 def test_a_late_sibling_releases_the_gang_before_the_booking_ends() -> None:
     here = world(stock={"l4": 0, "h100": 4})
     here.submit("a", {"headgroup": HEAD, "workers": Group("h100", 1)})
