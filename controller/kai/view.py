@@ -137,7 +137,7 @@ class View:
 
     def _with_nodes(self, scene: Scene, others: list[Situation]) -> Scene:
         """Who else stands in line, and nodes once everything asked for is said to be there."""
-        mine = scene.situations
+        mine = [each for each in scene.situations if _is_readable(each)]
         places = tuple(place for other in others if (place := _place(other)) is not None)
         scene = replace(scene, others=places) if any(each.gang.is_split for each in mine) else scene
         provisioned = [each for each in mine if each.gang.asks and each.is_provisioned]
@@ -206,6 +206,14 @@ def _place(other: Situation) -> Place | None:
         return other.place() if other.stands_in_line else None
     except ValueError:
         return None
+
+
+def _is_readable(mine: Situation) -> bool:
+    """A batch that is not says so itself; the cluster's others are none the worse for it."""
+    try:
+        return mine.gang is not None
+    except ValueError:
+        return False
 
 
 def _asks(other: Situation) -> tuple[Ask, ...]:

@@ -1,0 +1,73 @@
+"""What is known about a Ray cluster, read from caches."""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from controller.gangs.indexes import BY_NODE, BY_POOL, BY_REQUEST, node_of, pool_of, request_of
+from controller.gangs.objects import NODE, POD_TEMPLATE, PROVISIONING_REQUEST
+from controller.kai.actions import Lift
+from controller.kai.indexes import (
+    BY_CLUSTER,
+    BY_QUEUE,
+    RELEASED,
+    cluster_of,
+    queue_label_of,
+    ray_cluster_of,
+    released_cluster_of,
+)
+from controller.kai.labels import CLUSTER_NAME
+from controller.kai.machine import decide
+from controller.kai.objects import GATED_POD, PRIORITY_CLASS, QUEUE, RAY_CLUSTER
+from controller.kai.view import View
+from model.names import POOL_LABEL
+from tests.unit.gangs.cached import cached
+from tests.unit.kai.kai_world import PRIORITIES, Group, World, queue, replace
+
+
+def view_of(here: World) -> View:
+    """The world as the caches hold it."""
+    named = [
+        replace(item, metadata=replace(item.metadata, annotations={CLUSTER_NAME: "a"}))
+        for item in here.requests.values()
+    ]
+    indexes: dict[str, Callable[[Any], Iterable[Any]]] = {
+        BY_CLUSTER: ray_cluster_of,
+        BY_NODE: node_of,
+        BY_QUEUE: queue_label_of,
+        BY_REQUEST: request_of,
+        RELEASED: released_cluster_of,
+    }
+    return View(
+        clusters=cached(RAY_CLUSTER, here.clusters.values()),
+        pods=cached(GATED_POD, here.pods.values(), **indexes),
+        requests=cached(PROVISIONING_REQUEST, named, **{BY_CLUSTER: lambda item: [cluster_of(item)]}),
+        templates=cached(POD_TEMPLATE, [], **{BY_CLUSTER: lambda item: [cluster_of(item)]}),
+        nodes=cached(NODE, here.nodes.values(), **{BY_POOL: pool_of}),
+        queues=cached(QUEUE, here.queues.values()),
+        priorities=cached(PRIORITY_CLASS, PRIORITIES.values()),
+        policy=lambda: here.policy,
+    )
+
+
+def test_a_group_that_cannot_be_read_hides_no_nodes_from_another_that_grows() -> None:
+    here = World(stock={"l4": 8})
+    here.queues = {"team-a": queue("team-a", quota=8)}
+    groups = {name: Group("l4", 1, minimum=1) for name in ("good", "bad")}
+    here.submit("a", {"headgroup": Group("cpu"), **groups})
+    for _ in range(6):
+        here.tick()
+    assert here.running("a") == 3
+    for name in groups:
+        here.resize("a", name, 2)
+    here.kuberay()
+    (odd,) = (name for name, pod in here.pods.items() if "bad" in name and not pod.spec.node_name)
+    pod = here.pods[odd]
+    here.pods[odd] = replace(pod, spec=replace(pod.spec, node_selector={POOL_LABEL: "gone"}))
+    here.settle()
+    for name, request in list(here.requests.items()):
+        if not request.status.holds("Provisioned"):
+            here.provision(name)
+    scene = view_of(here).scene(here.clusters["a"], now=here.now)
+    lifted = [action.pod.metadata.name for action in decide(scene).actions if isinstance(action, Lift)]
+    assert len(lifted) == 1
+    assert "good" in lifted[0]
