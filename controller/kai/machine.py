@@ -17,6 +17,7 @@ not this machine's: KAI evicts what falls below its minimum, KubeRay makes the p
 gated.
 """
 
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime
@@ -169,11 +170,14 @@ def _within_room(mine: Situation, policy: GangPolicy) -> tuple[Situation, str]:
     lack = _shortage(mine, policy)
     if not lack or not mine.batch.unit or mine.requests:
         return mine, lack
-    for count in mine.batch.parts:
-        part = replace(mine, batch=mine.batch.first(count))
-        if not _shortage(part, policy):
-            return part, ""
-    return mine, lack
+    parts = mine.batch.parts
+
+    def part(count: int) -> Situation:
+        return replace(mine, batch=mine.batch.first(count))
+
+    # What fits in part fits in every smaller part: of hundreds a few are looked at.
+    largest = bisect_left(parts, True, key=lambda count: not _shortage(part(count), policy))
+    return (part(parts[largest]), "") if largest < len(parts) else (mine, lack)
 
 
 def _shortage(mine: Situation, policy: GangPolicy) -> str:

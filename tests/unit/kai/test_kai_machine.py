@@ -7,7 +7,9 @@ import pytest
 
 from controller.gangs.identity import ATTEMPT
 from controller.gangs.retry import REFUSED, TRIES
+from controller.kai import machine
 from controller.kai.labels import CLUSTER_UID, is_gated
+from controller.kai.room import shortage
 from model.gangpolicy import FlavorPolicy, GangPolicy, KaiPolicy, OverQuota
 from model.names import CLASS_ANNOTATION, CONSUME_ANNOTATION, GKE_LEASE_LABEL, GKE_QUEUED_CLASS
 from tests.unit.gangs.paper import Crash
@@ -95,6 +97,31 @@ def test_a_growing_group_of_several_hosts_passes_in_whole_replicas_only() -> Non
     run(here, 4)
     assert here.running("a") == 3
     assert here.gated("a") == 2, "one of the two hosts would fit; a replica needs both"
+
+
+@pytest.mark.parametrize("room", range(7))
+def test_as_much_of_a_growth_passes_as_there_is_room_for(room: int) -> None:
+    here = world(quota=2 + room, stock={"l4": 12})
+    here.submit("a", {"headgroup": HEAD, "workers": Group("l4", 7, minimum=1)})
+    run(here, 8)
+    assert here.running("a") == 2 + room
+
+
+def test_the_room_of_a_large_growth_is_reckoned_a_few_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once for each pod of it, beside thousands that run, took seconds in which nobody else was served."""
+    here = world(quota=2)
+    here.submit("a", {"headgroup": HEAD, "workers": Group("l4", 301, minimum=1)})
+    run(here, 6)
+    assert here.gated("a") == 300
+    looks: list[object] = []
+
+    def counted(*args: object, **settings: object) -> str:
+        looks.append(args)
+        return shortage(*args, **settings)  # type: ignore[arg-type]  # passed on as they came
+
+    monkeypatch.setattr(machine, "shortage", counted)
+    assert here.decided("a").waits_for == ("room",)
+    assert 0 < len(looks) <= 10
 
 
 def test_a_host_that_is_lost_from_a_replica_above_the_minimum_comes_back_alone() -> None:
