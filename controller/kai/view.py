@@ -39,8 +39,10 @@ class View:
     queues: Informer[Queue]
     priorities: Informer[PriorityClass]
     policy: Callable[[], GangPolicy | None]
-    _needs: dict[str, tuple[str, Need]] = field(default_factory=dict)
-    """By a pod's uid: its version and what it takes of its queue. Reading quantities is what a look costs."""
+    _needs: dict[str, tuple[str, GangPolicy | None, Need]] = field(default_factory=dict)
+    """By a pod's uid: its version, the policy that it was read with, and what it takes of its queue. Reading
+    quantities is what a look costs.
+    """
 
     def scene(self, cluster: RayCluster, *, now: datetime) -> Scene:
         """Everything that a decision about this cluster depends on."""
@@ -103,13 +105,13 @@ class View:
             self._needs.clear()
         for pod in pods:
             meta = pod.metadata
-            version, known = self._needs.get(meta.uid, ("", None))
-            if known is None or version != meta.resource_version:
+            version, policy, known = self._needs.get(meta.uid, ("", None, None))
+            if known is None or version != meta.resource_version or policy is not scene.policy:
                 try:
                     known = self._need(pod, scene)
                 except ValueError:
                     continue  # Not ours to judge: KAI counts it when it starts it.
-                self._needs[meta.uid] = (meta.resource_version, known)
+                self._needs[meta.uid] = (meta.resource_version, scene.policy, known)
             yield pod, known
 
     def _need(self, pod: GatedPod, scene: Scene) -> Need:

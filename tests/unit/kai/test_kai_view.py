@@ -1,6 +1,8 @@
 """What is known about a Ray cluster, read from caches."""
 
+import dataclasses
 from collections.abc import Callable, Iterable
+from fractions import Fraction
 from typing import Any
 
 from controller.gangs.indexes import BY_NODE, BY_POOL, BY_REQUEST, node_of, pool_of, request_of
@@ -18,7 +20,9 @@ from controller.kai.indexes import (
 from controller.kai.labels import CLUSTER_NAME
 from controller.kai.machine import decide
 from controller.kai.objects import GATED_POD, PRIORITY_CLASS, QUEUE, RAY_CLUSTER
+from controller.kai.situation import Scene
 from controller.kai.view import View
+from model.gangpolicy import GangPolicy
 from model.names import POOL_LABEL
 from tests.unit.gangs.cached import cached
 from tests.unit.kai.kai_world import PRIORITIES, Group, World, queue, replace
@@ -71,3 +75,29 @@ def test_a_group_that_cannot_be_read_hides_no_nodes_from_another_that_grows() ->
     lifted = [action.pod.metadata.name for action in decide(scene).actions if isinstance(action, Lift)]
     assert len(lifted) == 1
     assert "good" in lifted[0]
+
+
+def test_what_running_pods_hold_follows_the_policy() -> None:
+    """The share of a GPU that a pod's memory is can be told only where the policy says how large one is."""
+    here = World(stock={"l4": 8})
+    here.queues = {"team-a": queue("team-a", quota=2)}
+    here.submit("runs", {"headgroup": Group("l4", memory="8192")})
+    for _ in range(6):
+        here.tick()
+    assert here.running("runs") == 1
+    here.submit("waits", {"headgroup": Group("l4", memory="8192")})
+    here.kuberay()
+    view, cluster = view_of(here), here.clusters["waits"]
+    known, here.policy = here.policy, _without_sizes(here.policy)
+    assert _held(view.scene(cluster, now=here.now)) == [1]
+    here.policy = known
+    assert _held(view.scene(cluster, now=here.now)) == [Fraction(1, 3)]
+
+
+def _without_sizes(policy: GangPolicy) -> GangPolicy:
+    flavors = tuple(dataclasses.replace(flavor, gpu_memory=0) for flavor in policy.flavors)
+    return dataclasses.replace(policy, flavors=flavors)
+
+
+def _held(scene: Scene) -> list[Fraction]:
+    return [held.need.amounts["gpu"] for held in scene.held]
