@@ -46,7 +46,16 @@ from controller.kai.actions import Action, Decision, Lift, Note, Recall
 from controller.kai.labels import STATUS, is_gated
 from controller.kai.objects import GatedPod
 from controller.kai.pieces import lacking
-from controller.kai.progress import ANEW, incomplete, outside, passes, refused, unreadable, waits_for_room
+from controller.kai.progress import (
+    ANEW,
+    MINIMUM,
+    incomplete,
+    outside,
+    passes,
+    refused,
+    unreadable,
+    waits_for_room,
+)
 from controller.kai.room import shortage
 from controller.kai.situation import Scene, Situation
 from model.gangpolicy import GangPolicy, KaiPolicy, format_duration
@@ -138,6 +147,11 @@ def _step(mine: Situation) -> Decision:
         return Decision(actions=(Note(pod=mine.batch.leader, history=History(), status=ANEW),))
     if mine.batch.lacks:
         return Decision(actions=(*everything(mine), *say(mine, incomplete(mine.batch.lacks))))
+    if past.grows and not mine.batch.unit:
+        # What KAI's minimum has lost stands behind nothing that a growth waits for: KAI would evict the rest.
+        return Decision(
+            actions=(Note(pod=mine.batch.leader, history=History(tries=past.tries), status=MINIMUM),)
+        )
     if (right := mine.corrected) != past:
         return Decision(actions=(Note(pod=mine.batch.leader, history=right, status=outside(right)),))
     if past.retry_at and mine.now < past.retry_at:
@@ -272,6 +286,7 @@ def _retreat(mine: Situation, policy: GangPolicy, failure: str) -> Decision:
         limit = format_duration(policy.retry.deadline)
         given = f"gave up after {tries} tries, retry.deadline of {limit} is over"
         return _refuse(mine, f"{given}; last: {failure}")
+    future = replace(future, grows=mine.batch.unit > 0)
     # The note first: with it another attempt begins, and whoever comes next releases what is left of this.
     note = Note(pod=mine.batch.leader, history=future, status=outside(future))
     told = Tell(kind="Warning", reason="GangReleased", message=released(future))

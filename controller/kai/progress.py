@@ -10,6 +10,7 @@ from model.waiting import clock
 
 RELEASED = "released"
 ANEW = "begins anew: what was refused has changed"
+MINIMUM = "begins anew: what KAI starts with has lost pods"
 
 
 def waits_for_room(shortage: str) -> str:

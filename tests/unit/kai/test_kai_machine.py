@@ -378,6 +378,26 @@ def test_the_refusal_of_a_growth_does_not_keep_out_what_the_minimum_has_lost() -
     assert here.running("a") == 3
 
 
+def test_what_the_minimum_has_lost_does_not_wait_for_the_next_try_of_a_growth() -> None:
+    here = world(stock={"l4": 3})
+    here.submit("a", {"headgroup": Group("cpu"), "workers": Group("l4", 2, minimum=2)})
+    run(here, 8)
+    here.resize("a", "workers", 4)
+    here.kuberay()
+    here.settle()
+    while "try 5 at" not in here.status("a"):
+        for name, request in list(here.requests.items()):
+            if not request.status.holds("Provisioned"):
+                here.answer(name, "Failed", "CapacityIsNotFound")
+        here.settle()
+        here.now += MINUTE
+        here.settle()
+    _lose(here, "a", "workers")
+    run(here, 6)
+    assert here.running("a") == 3
+    assert here.gated("a") == 2, "the growth goes on being tried"
+
+
 def test_what_is_refused_in_part_stays_refused_while_the_whole_is_the_same() -> None:
     here = world(quota=2)
     here.submit("a", {"headgroup": Group("cpu"), "workers": Group("l4", 4, minimum=1)})
