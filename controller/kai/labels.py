@@ -29,7 +29,7 @@ CLUSTER_NAME: Final = f"{GROUP}/raycluster"
 LEADER: Final = f"{GROUP}/leader"
 """Label of requests: the uid of the pod whose gate goes last."""
 SIZE: Final = f"{GROUP}/pods"
-"""Label of requests: how many pods their attempt releases."""
+"""Label of requests, annotation of pods that have passed: how many pods their attempt releases."""
 STATUS: Final = f"{GROUP}/gang-status"
 """Annotation of a batch's leader: what a user reads."""
 

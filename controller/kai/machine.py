@@ -43,7 +43,7 @@ from controller.gangs.promises import Claim, promises
 from controller.gangs.reasons import Loss, loss
 from controller.gangs.retry import History, history, next_try
 from controller.kai.actions import Action, Decision, Lift, Note, Recall
-from controller.kai.labels import STATUS, is_gated
+from controller.kai.labels import SIZE, STATUS, is_gated
 from controller.kai.objects import GatedPod
 from controller.kai.pieces import lacking
 from controller.kai.progress import (
@@ -254,7 +254,8 @@ def _pass(mine: Situation, claims: Iterable[Claim]) -> Iterator[Action]:
         demand = demands.get(pod.metadata.uid)
         # A pod that led before another came first still says what it waited for.
         is_told = pod is leader or STATUS in pod.metadata.annotations
-        notes = {ATTEMPT: mine.batch.attempt} | ({STATUS: passes(mine.gang)} if is_told else {})
+        notes = {ATTEMPT: mine.batch.attempt, SIZE: str(len(mine.batch.pods))}
+        notes |= {STATUS: passes(mine.gang)} if is_told else {}
         yield _lift(pod, demand, by_pod_set.get(demand.pod_set) if demand else None, notes)
     yield Tell(kind="Normal", reason="GangReady", message=f"{len(mine.batch.pods)} pods {passes(mine.gang)}")
 

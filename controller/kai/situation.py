@@ -80,8 +80,10 @@ class Scene:
             claims=self.claims,
             others=self.others,
         )
-        size = next((item.metadata.labels.get(SIZE, "") for item in mine.requests), "")
-        # A growing batch that has asked stays as large as what it asked for.
+        said = [item.metadata.labels.get(SIZE, "") for item in mine.requests]
+        said += [pod.metadata.annotations.get(SIZE, "") for pod in batch.lifted]
+        size = next(iter(said), "")
+        # A growing batch that has asked, or begun to pass, stays as large as it was then.
         is_fixed = batch.unit and size.isdecimal() and int(size) < len(batch.pods)
         return replace(mine, batch=batch.first(int(size))) if is_fixed else mine
 

@@ -513,6 +513,22 @@ def test_a_release_cut_short_is_finished_even_when_its_room_is_gone() -> None:
     assert here.gated("a") == 0
 
 
+def test_a_growth_cut_short_lets_no_more_pass_than_there_was_room_for() -> None:
+    plain = changed(POLICY, flavors=(FlavorPolicy(name="l4", verify_nodes=False, gpus_per_node=1),))
+    here = world(quota=2, policy=plain)
+    here.submit("a", {"headgroup": HEAD, "workers": Group("l4", 5, minimum=1)})
+    here.kuberay()
+    here.settle()
+    here.queues["team-a"] = queue("team-a", quota=4, parent="dep")
+    here.crash_after = here.writes + 1
+    with pytest.raises(Crash):
+        here.reconcile("a")
+    assert here.gated("a") == 3, "the test must cut the release short"
+    here.crash_after = None
+    here.settle()
+    assert here.gated("a") == 2
+
+
 def test_lifting_twice_is_lifting_once() -> None:
     here = world()
     here.submit("a", {"headgroup": HEAD, "workers": Group("l4", 1)})
