@@ -11,8 +11,7 @@ import argparse
 import statistics
 import time
 import tracemalloc
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -27,10 +26,10 @@ from controller.gangs.metrics import GangMetrics
 from controller.gangs.observed import GangObserver
 from controller.kube.resource import Key
 from controller.runtime import logs
+from model.names import RETRY_AT_ANNOTATION
 
 CHECK: Final = "gang"
 _SINCE: Final = "2026-01-01T10:00:00Z"
-_RETRY_AT: Final = "muster.dev/retry-at"
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,9 +73,13 @@ def _timed(gangs: int) -> tuple[float, float, float, float]:
 
 def _memory(gangs: int) -> float:
     fleet = _Fleet(gangs)
-    with _traced() as allocated:
+    tracemalloc.start()
+    try:
+        before, _ = tracemalloc.get_traced_memory()
         fleet.look()
-        return allocated() / 2**20
+        return (tracemalloc.get_traced_memory()[0] - before) / 2**20
+    finally:
+        tracemalloc.stop()
 
 
 class _Fleet:
@@ -109,7 +112,7 @@ def _workload(number: int, state: int) -> Workload:
     }
     spec, status = _STATES[state % len(_STATES)]
     if not spec.get("active", True):
-        metadata["annotations"] = {_RETRY_AT: "2026-01-01T11:00:00Z"}
+        metadata["annotations"] = {RETRY_AT_ANNOTATION: "2026-01-01T11:00:00Z"}
     body = msgspec.json.encode({"metadata": metadata, "spec": spec, "status": status})
     return msgspec.json.decode(body, type=Workload)
 
@@ -137,16 +140,6 @@ def _seconds(work: Callable[[], object]) -> float:
     begun = time.perf_counter()
     work()
     return time.perf_counter() - begun
-
-
-@contextmanager
-def _traced() -> Iterator[Callable[[], int]]:
-    tracemalloc.start()
-    before = tracemalloc.get_traced_memory()[0]
-    try:
-        yield lambda: tracemalloc.get_traced_memory()[0] - before
-    finally:
-        tracemalloc.stop()
 
 
 def _spread(found: list[float]) -> str:
