@@ -106,6 +106,11 @@ class Stack:
     def queued_pools(self) -> tuple[Pool, ...]:
         return tuple(pool for pool in self.pools if pool.capacity is Capacity.QUEUED)
 
+    @property
+    def is_gated(self) -> bool:
+        """Whether GPU pods of gangs are born behind our gate: KAI has no admission checks to hold them by."""
+        return self.scheduler is Scheduler.KAI and self.gang_admission.mode is GangMode.MUSTER
+
     def pool(self, name: str) -> Pool | None:
         return next((pool for pool in self.pools if pool.name == name), None)
 

@@ -17,7 +17,7 @@ from model.ray import RayAuth
 from model.render import kai, queues
 from model.render.manifest import Manifest
 from model.render.tenancy.namespaces import priorities_of
-from model.stack import GangMode, Scheduler, Stack
+from model.stack import Scheduler, Stack
 
 Most = Mapping[str, Mapping[str, int]]
 
@@ -49,7 +49,7 @@ def queue_tree(stack: Stack) -> QueueTree:
         )
     return QueueTree(
         kai=is_kai,
-        gated=is_kai and stack.gang_admission.mode is GangMode.MUSTER,
+        gated=stack.is_gated,
         guarded=stack.ray.auth is RayAuth.TOKEN,
         spaces=spaces,
     )

@@ -10,7 +10,7 @@ from model import names
 from model.render import gang
 from model.render.tenancy.policies.policy import Kinds, Policy, Rule
 from model.render.tenancy.policies.who import ADMINISTRATOR, OURS, SYSTEM
-from model.stack import GangMode, Scheduler, Stack
+from model.stack import Scheduler, Stack
 
 # Any of NVIDIA's resources (whole GPUs, MIG slices, shared ones), a device claimed by name, or a part of a
 # GPU as KAI counts it.
@@ -61,13 +61,9 @@ def _owner(stack: Stack) -> Rule:
 
 def _work(stack: Stack) -> str:
     """What a queue admits with its GPUs. The gate is lifted from pods of Ray clusters alone."""
-    if _is_gated(stack):
+    if stack.is_gated:
         return "RayJob, RayCluster or RayService"
     return "RayJob, RayCluster, RayService or batch Job"
-
-
-def _is_gated(stack: Stack) -> bool:
-    return stack.scheduler is Scheduler.KAI and stack.gang_admission.mode is GangMode.MUSTER
 
 
 def _priority() -> Rule:
@@ -90,7 +86,7 @@ def _kai(stack: Stack) -> tuple[Rule, ...]:
             "in the pod templates'",
         )
     ]
-    if _is_gated(stack):
+    if stack.is_gated:
         gate = f"object.spec.?schedulingGates.orValue([]).exists(gate, gate.name == '{names.GANG_GATE}')"
         rules.append(
             Rule(
