@@ -113,6 +113,8 @@ RAY_PRIORITY_LABEL: Final = "ray.io/priority-class-name"
 # Kueue's words: an annotation of jobs that grow slice by slice, and the gate of their pods; the prefix of a
 # job's annotations that name parameters of its requests, which Kueue copies onto the Workload.
 ELASTIC_JOB: Final = "kueue.x-k8s.io/elastic-job"
+# On the pods that Kueue has let start (pkg/constants of 0.19.2).
+POD_SET_LABEL: Final = "kueue.x-k8s.io/podset"
 # Of a batch Job that Kueue may also start with fewer pods at a time.
 LEAST_AT_ONCE: Final = "kueue.x-k8s.io/job-min-parallelism"
 JOB_PARAMETER_PREFIX: Final = "provreq.kueue.x-k8s.io/"

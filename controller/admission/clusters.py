@@ -17,12 +17,16 @@ from msgspec import field
 
 from controller.gangs.objects import PodStatus
 from controller.kube.resource import Object, Partial, Resource
-from model.names import CLASS_ANNOTATION, CONSUME_ANNOTATION, ELASTIC_JOB, LEASE_ENDS_ANNOTATION
+from model.names import (
+    CLASS_ANNOTATION,
+    CONSUME_ANNOTATION,
+    ELASTIC_JOB,
+    LEASE_ENDS_ANNOTATION,
+    POD_SET_LABEL,
+)
 
 Json = dict[str, Any]
 
-POD_SET: Final = "kueue.x-k8s.io/podset"
-"""Label of the pods that Kueue has let start (pkg/constants of 0.19.2)."""
 CLAIMS: Final = (CONSUME_ANNOTATION, CLASS_ANNOTATION, LEASE_ENDS_ANNOTATION)
 
 
@@ -84,7 +88,7 @@ def unclaimed(spec: Mapping[str, Any], selectors: Iterable[str]) -> Json | None:
 def may_run(pods: Iterable[ElasticPod]) -> Mapping[str, int]:
     """How many pods of each PodSet may be scheduled or have been."""
     free = (pod for pod in pods if not pod.is_gated and not pod.is_over)
-    return Counter(pod.metadata.labels.get(POD_SET, "") for pod in free)
+    return Counter(pod.metadata.labels.get(POD_SET_LABEL, "") for pod in free)
 
 
 def born_claimed(pods: Iterable[ElasticPod], claims: Mapping[str, str]) -> list[ElasticPod]:
@@ -97,7 +101,7 @@ def born_claimed(pods: Iterable[ElasticPod], claims: Mapping[str, str]) -> list[
         if pod.is_gated
         and not pod.is_over
         and (claim := pod.metadata.annotations.get(CONSUME_ANNOTATION))
-        and claim != claims.get(pod.metadata.labels.get(POD_SET, ""))
+        and claim != claims.get(pod.metadata.labels.get(POD_SET_LABEL, ""))
     ]
 
 

@@ -10,12 +10,12 @@ missing to the policy.
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from controller.gangs.consumers import Consumers
 from controller.gangs.demand import Demand
 from controller.gangs.objects import Node, Pod
 from controller.gangs.promises import Claim, wanted_with
 from controller.gangs.split import Gang
 from controller.gangs.verify import Room, Wanted, is_usable, verify
-from model.names import CONSUME_ANNOTATION
 
 Claims = Mapping[str, Sequence[Claim]]
 """What the pods of each PodSet carry, the newest first."""
@@ -29,7 +29,7 @@ def missing(
     """
     listed = tuple(pods)
     ready = {node.metadata.name for node in nodes if _is_ready(node)}
-    wanted = tuple(_unbound(gang, claims, _by_request(listed, ready), ended))
+    wanted = tuple(_unbound(gang, claims, _on(ready, listed), ended))
     rooms = verify(wanted, nodes=nodes, pods=listed) if wanted else ()
     return tuple(room for room in rooms if not room.is_enough)
 
@@ -39,17 +39,11 @@ def is_settled(
 ) -> bool:
     """Every pod is on a node that will keep it. `pods`: the gang's own, `nodes`: those that they are on."""
     usable = {node.metadata.name for node in nodes if is_usable(node)}
-    return not any(_unbound(gang, claims, _by_request(pods, usable), ended))
+    return not any(_unbound(gang, claims, _on(usable, pods), ended))
 
 
-def _by_request(pods: Iterable[Pod], nodes: Collection[str]) -> dict[str, int]:
-    """Request -> how many of its pods are on these nodes."""
-    found: dict[str, int] = {}
-    for pod in pods:
-        name = pod.metadata.annotations.get(CONSUME_ANNOTATION, "")
-        if name and pod.spec.node_name in nodes:
-            found[name] = found.get(name, 0) + 1
-    return found
+def _on(nodes: Collection[str], pods: Iterable[Pod]) -> Iterator[Pod]:
+    return (pod for pod in pods if pod.spec.node_name in nodes)
 
 
 def _is_ready(node: Node) -> bool:
@@ -57,8 +51,9 @@ def _is_ready(node: Node) -> bool:
     return node.status.holds("Ready") and not node.metadata.deletion_timestamp
 
 
-def _unbound(gang: Gang, claims: Claims, there: dict[str, int], ended: Mapping[str, int]) -> Iterator[Wanted]:
-    """The pods that still look for a node. `there`: pods of a request that have one."""
+def _unbound(gang: Gang, claims: Claims, bound: Iterable[Pod], ended: Mapping[str, int]) -> Iterator[Wanted]:
+    """The pods that still look for a node. `bound`: those that have one."""
+    there = Consumers(gang, bound)
     for ask in gang.asks:
         for demand in ask.demands if ask.flavor.verify_nodes else ():
             if carried := claims.get(demand.pod_set):
@@ -66,13 +61,10 @@ def _unbound(gang: Gang, claims: Claims, there: dict[str, int], ended: Mapping[s
 
 
 def _of(
-    demand: Demand, claims: Sequence[Claim], there: dict[str, int], ended: Mapping[str, int]
+    demand: Demand, claims: Sequence[Claim], there: Consumers, ended: Mapping[str, int]
 ) -> Iterator[Wanted]:
-    """PodSets that share a request share its pods: the first takes them, the next what is left."""
     needed = max(0, demand.count - ended.get(demand.pod_set, 0))
     for request in dict.fromkeys(claim.request for claim in claims):
-        taken = min(needed, there.get(request, 0))
-        needed -= taken
-        there[request] = there.get(request, 0) - taken
+        needed -= there.take(request, demand.pod_set, needed)
     if needed:
         yield replace(wanted_with(demand, claims[0].node_selector), count=needed)

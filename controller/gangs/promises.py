@@ -5,9 +5,10 @@ will look for with it. Also what other gangs were promised and have not used: ro
 twice.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
+from controller.gangs.consumers import Consumers
 from controller.gangs.demand import Demand
 from controller.gangs.lease import lease_end, written
 from controller.gangs.objects import Pod, ProvisioningRequest
@@ -114,47 +115,25 @@ def outstanding(
     A lease with nodes of its own needs no protection: nobody else's pods select its label. What nothing was
     asked for (a head on nodes that stand) has no mark of its own: it is counted until the rest has its nodes.
     """
-    bound: dict[str, int] = {}
-    for pod in pods:
-        name = pod.metadata.annotations.get(CONSUME_ANNOTATION, "")
-        if name and pod.spec.node_name:
-            bound[name] = bound.get(name, 0) + 1
-    left = []
-    if _is_coming(gang, requests, bound, ended):
-        left += [_wanted(demand) for demand in gang.present]
-    for ask in gang.asks:
-        request = requests.get(ask.shape)
-        if (
-            request is None
-            or not request.status.holds("Provisioned")
-            or ask.flavor.node_selector_from_details
-        ):
-            continue
-        there = bound.get(request.metadata.name, 0)
-        for demand in ask.demands:
-            needed = _needed(demand, ended)
-            count = max(0, needed - there)
-            there = max(0, there - needed)
-            left += [replace(_wanted(demand), count=count)] if count else []
-    return tuple(left)
+    there = Consumers(gang, (pod for pod in pods if pod.spec.node_name))
+    promised = [
+        (ask, request)
+        for ask in gang.asks
+        if (request := requests.get(ask.shape)) and request.status.holds("Provisioned")
+    ]
+    waiting = [(ask, tuple(_unused(ask, request, there, ended))) for ask, request in promised]
+    is_coming = len(promised) == len(gang.asks) and any(left for _, left in waiting)
+    present = [_wanted(demand) for demand in gang.present] if is_coming else []
+    shared = [each for ask, left in waiting if not ask.flavor.node_selector_from_details for each in left]
+    return (*present, *shared)
 
 
-def _needed(demand: Demand, ended: Mapping[str, int]) -> int:
-    return max(0, demand.count - ended.get(demand.pod_set, 0))
-
-
-def _is_coming(
-    gang: Gang,
-    requests: Mapping[str, ProvisioningRequest],
-    bound: Mapping[str, int],
-    ended: Mapping[str, int],
-) -> bool:
-    """Every piece was promised, and some pod for them has no node yet."""
-    asked = [(ask, requests.get(ask.shape)) for ask in gang.asks]
-    if not all(request and request.status.holds("Provisioned") for _, request in asked):
-        return False
-    return any(
-        request
-        and bound.get(request.metadata.name, 0) < sum(_needed(demand, ended) for demand in ask.demands)
-        for ask, request in asked
-    )
+def _unused(
+    ask: Ask, request: ProvisioningRequest, there: Consumers, ended: Mapping[str, int]
+) -> Iterator[Wanted]:
+    """What pods of this request have no node for yet."""
+    for demand in ask.demands:
+        needed = max(0, demand.count - ended.get(demand.pod_set, 0))
+        count = needed - there.take(request.metadata.name, demand.pod_set, needed)
+        if count:
+            yield replace(_wanted(demand), count=count)

@@ -34,6 +34,7 @@ def test_each_of_two_gangs_starts_when_there_is_a_node_that_the_other_was_not_pr
             template = wait_for("its pods are told", lambda: _consumes(world, "first"))
             assert template["annotations"][names.CONSUME_ANNOTATION] == first["metadata"]["name"]
             assert template["annotations"][names.CLASS_ANNOTATION] == provisioning_class
+            assert template["labels"][names.POD_SET_LABEL] == "main", "tells PodSets of one request apart"
 
             _promised(world, "second", provisioning_class)
             _is_told_to_wait(world, "second")

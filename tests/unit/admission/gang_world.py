@@ -8,6 +8,7 @@ import dataclasses
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from types import MappingProxyType
 from typing import ClassVar
 
 import msgspec
@@ -49,7 +50,7 @@ from controller.gangs.promises import Claim
 from controller.gangs.retry import annotations
 from controller.kube.resource import ObjectMeta
 from model.gangpolicy import GangPolicy, RetryPolicy
-from model.names import GKE_LEASE_DETAIL, GKE_LEASE_LABEL, POOL_LABEL
+from model.names import GKE_LEASE_DETAIL, GKE_LEASE_LABEL, POD_SET_LABEL, POOL_LABEL
 from tests.unit.gangs.paper import BOOKING, START, Paper, flavor_policy, with_condition
 
 CHECK = "gang"
@@ -75,6 +76,7 @@ FLAVORS = {
 
 
 PLAIN = {"main": ("l4", 1)}
+NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
 def pod_spec(gpus: int) -> PodSpec:
@@ -340,10 +342,14 @@ class World(Paper[Decision]):
                 item.count for item in self.workloads[name].spec.pod_sets if item.name == update.name
             )
             for number in range(count):
-                stands = self._bind(f"{name}/{update.name}-{number}", lease, update.annotations) and stands
+                key = f"{name}/{update.name}-{number}"
+                labels = {POD_SET_LABEL: update.name}
+                stands = self._bind(key, lease, update.annotations, labels) and stands
         return stands
 
-    def _bind(self, key: str, lease: str, annotations: Mapping[str, str]) -> bool:
+    def _bind(
+        self, key: str, lease: str, annotations: Mapping[str, str], labels: Mapping[str, str] = NOTHING
+    ) -> bool:
         bound = self.pods.get(key)
         if bound is not None and bound.spec.node_name in self.nodes:
             return True
@@ -353,7 +359,9 @@ class World(Paper[Decision]):
             free = item.metadata.name not in taken and item.status.holds("Ready")
             if free and item.metadata.labels.get(GKE_LEASE_LABEL) == lease:
                 spec = replace(pod_spec(1), node_name=item.metadata.name)
-                meta = ObjectMeta(name=key, namespace="team-a", annotations=dict(annotations))
+                meta = ObjectMeta(
+                    name=key, namespace="team-a", annotations=dict(annotations), labels=dict(labels)
+                )
                 self.pods[key] = Pod(metadata=meta, spec=spec)
                 return True
         return False
