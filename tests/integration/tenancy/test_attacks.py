@@ -97,6 +97,7 @@ DEPLOYMENT = {
     },
 }
 NEEDS = ("work needs a queue", "one of: default")
+OF_ITS_JOBS = f"set spec.jobTemplate.metadata.labels[{works.QUEUE}] to"
 OTHER = ("is not one of this namespace", "one of: default")
 GPUS = ("GPUs are for work that a queue admitted", "submit a RayJob")
 ENDLESS = ("InteractiveMode cannot be suspended", "use HTTPMode, or K8sJobMode")
@@ -130,9 +131,9 @@ ATTACKS = {
     "RayJob without a queue": creating(_without_queue(works.ray_job()), *NEEDS),
     "RayCluster without a queue": creating(_without_queue(works.ray_cluster()), *NEEDS),
     "RayService without a queue": creating(_without_queue(works.ray_service()), *NEEDS),
-    "Job without a queue": creating(_without_queue(works.job()), *NEEDS),
+    "Job without a queue": creating(_without_queue(works.job()), *NEEDS, "set metadata.labels"),
     "CronJob whose jobs have no queue": creating(
-        changed(works.cron_job(), "spec", "jobTemplate", "metadata", value={}), *NEEDS
+        changed(works.cron_job(), "spec", "jobTemplate", "metadata", value={}), *NEEDS, OF_ITS_JOBS
     ),
     "Job that pretends to be made by KubeRay": creating(
         changed(
@@ -184,6 +185,11 @@ ATTACKS = {
     # another team's queue
     "RayJob in another's queue": creating(labelled(works.ray_job(), works.QUEUE, "team-b"), *OTHER),
     "Job in another's queue": creating(labelled(works.job(), works.QUEUE, "team-b"), *OTHER),
+    "CronJob whose jobs are in another's queue": creating(
+        changed(works.cron_job(), "spec", "jobTemplate", "metadata", "labels", works.QUEUE, value="team-b"),
+        *OTHER,
+        OF_ITS_JOBS,
+    ),
     "a LocalQueue of one's own to another's ClusterQueue": creating(
         QUEUE, "localqueues here are not written by hand", "use the queue of this namespace", by_rbac=True
     ),
@@ -219,6 +225,16 @@ ATTACKS = {
     "pods at a class of the cluster's": creating(
         works.job(template=template(1, restart="Never", priorityClassName="system-cluster-critical")),
         "remove priorityClassName from the pod templates",
+        f"set metadata.labels[{works.PRIORITY}]",
+    ),
+    "pods of a CronJob at a class of the cluster's": creating(
+        changed(
+            works.cron_job(),
+            *("spec", "jobTemplate", "spec", "template"),
+            value=template(1, restart="Never", priorityClassName="system-cluster-critical"),
+        ),
+        "remove priorityClassName from the pod templates",
+        f"set spec.jobTemplate.metadata.labels[{works.PRIORITY}]",
     ),
     "workers at a class of the cluster's": creating(
         works.ray_job(

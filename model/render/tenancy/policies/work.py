@@ -52,7 +52,11 @@ def ray_spec(of: str) -> str:
 
 
 def _words(stack: Stack) -> Sequence[tuple[str, str]]:
-    words = [("before", "oldObject == null ? dyn({'metadata': {}, 'spec': {}}) : dyn(oldObject)")]
+    words = [
+        # A CronJob is told where its Job has what is meant.
+        ("jobPath", "request.resource.resource == 'cronjobs' ? 'spec.jobTemplate.' : ''"),
+        ("before", "oldObject == null ? dyn({'metadata': {}, 'spec': {}}) : dyn(oldObject)"),
+    ]
     for when, of in (("", "object"), ("Before", "variables.before")):
         words += _object_words(stack, when, of)
     return [
@@ -115,7 +119,7 @@ def _queue(stack: Stack) -> tuple[Rule, ...]:
     label = names.QUEUE_LABEL if stack.scheduler is Scheduler.KUEUE else names.KAI_QUEUE_LABEL
     now, before = (f"variables.labels{when}[?'{label}'].orValue('')" for when in ("", "Before"))
     unchanged = f"(request.operation == 'UPDATE' && {now} == {before})"
-    fix = f"'set metadata.labels[{label}] to one of: ' + variables.queues.join(', ')"
+    fix = f"'set ' + variables.jobPath + 'metadata.labels[{label}] to one of: ' + variables.queues.join(', ')"
     rules = [
         Rule(holds=f"{now} != '' || {unchanged}", says=f"'work needs a queue; ' + {fix}"),
         Rule(
@@ -150,7 +154,8 @@ def _priority(stack: Stack) -> tuple[Rule, ...]:
             Rule(
                 holds=f"{classes.format(when='')}.all(name, name == '' || name in {before})",
                 says="'pods of a queue have the priority of their job; remove priorityClassName from the pod "
-                f"templates and set metadata.labels[{names.PRIORITY_LABEL}]' + {choice}",
+                "templates and set ' + variables.jobPath + "
+                f"'metadata.labels[{names.PRIORITY_LABEL}]' + {choice}",
             )
         )
     return tuple(rules)
