@@ -15,9 +15,21 @@ from model import names
 from model.stack import Scheduler
 from tests import built
 from tests.integration.tenancy import crds
-from tests.integration.tenancy.cluster import Answer, Caller, Object
+from tests.integration.tenancy.cluster import Answer, Caller, Object, place
 from tests.integration.tenancy.conftest import World, described, world_of
-from tests.integration.tenancy.works import QUEUE, changed, labelled, owner, pod, ray_cluster, ray_job
+from tests.integration.tenancy.works import (
+    QUEUE,
+    changed,
+    cron_job,
+    job,
+    labelled,
+    named,
+    owner,
+    pod,
+    ray_cluster,
+    ray_job,
+    template,
+)
 
 OWN = "team-a-l4"
 GATE = [{"name": names.GANG_GATE}]
@@ -77,6 +89,84 @@ def test_ordinary_work_of_the_same_team_passes(kai: World) -> None:
         for body in (CLUSTER, labelled(CLUSTER, names.KAI_PRIORITY_LABEL, "dev"), queued(ray_job())):
             answer = who.create(body)
             assert answer.is_allowed, answer.message
+
+
+ASKING = {
+    "a GPU": template(1, restart="Never"),
+    "a part of a GPU": template(restart="Never") | {"metadata": {"annotations": {"gpu-fraction": "0.5"}}},
+    "a device": template(restart="Never", resourceClaims=[{"name": "gpu", "resourceClaimName": "mine"}]),
+    "a GPU behind a gate that nobody lifts": template(1, restart="Never", schedulingGates=GATE),
+}
+NO_GPUS = (
+    "a batch Job may not ask for GPUs here",
+    names.GANG_GATE,
+    "submit a RayJob, RayCluster or RayService",
+)
+
+
+def batch(asking: Object) -> Object:
+    return queued(job(template=asking))
+
+
+def nightly(asking: Object) -> Object:
+    metadata = {"labels": {names.KAI_QUEUE_LABEL: OWN}}
+    value = {"metadata": metadata, "spec": {"template": asking}}
+    return changed(cron_job(), "spec", "jobTemplate", value=value)
+
+
+@pytest.mark.parametrize("asking", ASKING.values(), ids=ASKING)
+def test_a_batch_job_that_asks_for_gpus_is_refused_when_it_is_created(kai: World, asking: Object) -> None:
+    """Its pods are refused in any case, which its author sees in an Event alone."""
+    for who in (*kai.tenants, kai.admin, kai.controllers["cronjobs"]):
+        for body, where in (
+            (batch(asking), "none in spec.template"),
+            (nightly(asking), "none in spec.jobTemplate.spec.template"),
+        ):
+            answer = who.create(body)
+            assert answer.code == 403, f"{who.name}: {answer}"
+            for words in (*NO_GPUS, where):
+                assert words in answer.message, answer.message
+
+
+def test_a_batch_job_without_gpus_is_queued_like_any_other_work(kai: World) -> None:
+    plain = template(restart="Never")
+    for who in (*kai.tenants, kai.controllers["cronjobs"]):
+        for body in (batch(plain), nightly(plain)):
+            answer = who.create(body)
+            assert answer.is_allowed, f"{who.name}: {answer.message}"
+    for body, label in (
+        (queued(job(template=plain), "team-b-l4"), "set metadata.labels"),
+        (
+            changed(nightly(plain), "spec", "jobTemplate", "metadata", value={}),
+            "set spec.jobTemplate.metadata.labels",
+        ),
+    ):
+        assert f"{label}[{names.KAI_QUEUE_LABEL}] to one of: " in kai.member.create(body).message
+
+
+def test_a_cron_job_is_not_changed_into_one_with_gpus_and_one_of_before_stays_changeable(kai: World) -> None:
+    """Of before: the stack's gangs were not gated then."""
+    later, before = (
+        named(nightly(template(restart="Never")), "later"),
+        named(nightly(ASKING["a GPU"]), "before"),
+    )
+    assert kai.member.create(later, dry_run=False).is_allowed
+    asks = {"spec": {"jobTemplate": nightly(ASKING["a GPU"])["spec"]["jobTemplate"]}}
+    refused = kai.member.patch(later, asks)
+    assert NO_GPUS[0] in refused.message
+    # Nobody looks at what the system changes.
+    assert kai.member.create(named(later, "before"), dry_run=False).is_allowed
+    made = kai.controllers["cronjobs"].send("PATCH", place(before), asks, "application/merge-patch+json")
+    assert made.is_allowed, made.message
+    answer = kai.member.patch(before, {"spec": {"schedule": "0 4 * * *"}})
+    assert answer.is_allowed, answer.message
+
+
+def test_a_pod_of_a_batch_job_with_a_gpu_is_still_refused_itself(kai: World) -> None:
+    body = pod(owner=owner("Job", "batch/v1"), schedulerName=names.KAI_SCHEDULER)
+    answer = kai.controllers["jobs"].create(body)
+    assert answer.code == 403
+    assert "no GPUs: submit a RayJob" in answer.message
 
 
 def test_a_queue_cannot_be_changed_to_another_teams_later(kai: World) -> None:

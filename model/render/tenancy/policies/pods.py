@@ -8,22 +8,11 @@ from typing import Final
 
 from model import names
 from model.render import gang
+from model.render.tenancy.policies import gpus
 from model.render.tenancy.policies.policy import Kinds, Policy, Rule
 from model.render.tenancy.policies.who import ADMINISTRATOR, OURS, SYSTEM
 from model.stack import Scheduler, Stack
 
-# Any of NVIDIA's resources (whole GPUs, MIG slices, shared ones), a device claimed by name, or a part of a
-# GPU as KAI counts it.
-_ASKS_RESOURCES: Final = (
-    "(object.spec.containers + object.spec.?initContainers.orValue([])).exists(container, "
-    "[container.?resources.?requests, container.?resources.?limits].exists(amounts, "
-    "amounts.hasValue() && amounts.value().exists(name, name.startsWith('nvidia.com/'))))"
-)
-_ASKS_CLAIM: Final = "object.spec.?resourceClaims.orValue([]).size() > 0"
-_ASKS_PART: Final = (
-    "object.metadata.?annotations.orValue({}).exists(key, "
-    "key in ['gpu-fraction', 'gpu-memory', 'gpu-fraction-num-devices'])"
-)
 _ADMITTED: Final = (
     f"{SYSTEM} && object.metadata.?ownerReferences.orValue([]).exists(owner, "
     f"owner.?controller.orValue(false) && "
@@ -42,10 +31,7 @@ def pods(stack: Stack) -> Policy:
     return Policy(
         name="muster-pods",
         kinds=(Kinds(group="", resources=("pods",), operations=("CREATE",)),),
-        words=(
-            ("gpu", f"{_ASKS_RESOURCES} || {_ASKS_CLAIM} || {_ASKS_PART}"),
-            ("admitted", _ADMITTED),
-        ),
+        words=(("gpu", gpus.asked("object")), ("admitted", _ADMITTED)),
         rules=(_owner(stack), _priority(), *(_kai(stack) if stack.scheduler is Scheduler.KAI else ())),
     )
 
@@ -54,16 +40,9 @@ def _owner(stack: Stack) -> Rule:
     kept = f" || {_PLACEHOLDER}" if gang.holds(stack) else ""
     return Rule(
         holds=f"!variables.gpu || variables.admitted{kept} || {ADMINISTRATOR}",
-        says=f"'GPUs are for work that a queue admitted; submit a {_work(stack)}, with a queue, in place of "
-        "a bare Pod or a Deployment'",
+        says=f"'GPUs are for work that a queue admitted; submit a {gpus.kinds(stack)}, with a queue, in "
+        "place of a bare Pod or a Deployment'",
     )
-
-
-def _work(stack: Stack) -> str:
-    """What a queue admits with its GPUs. The gate is lifted from pods of Ray clusters alone."""
-    if stack.is_gated:
-        return "RayJob, RayCluster or RayService"
-    return "RayJob, RayCluster, RayService or batch Job"
 
 
 def _priority() -> Rule:
@@ -92,8 +71,8 @@ def _kai(stack: Stack) -> tuple[Rule, ...]:
             Rule(
                 holds=f"!variables.gpu || {gate} || {ADMINISTRATOR}",
                 says=f"'pods with GPUs wait behind the gate {names.GANG_GATE} until their gang has its "
-                f"capacity; the webhook of Muster puts it there when a {_work(stack)} is created: if it was "
-                "down, create the object again. A batch Job is given none, so no GPUs: submit a RayJob'",
+                f"capacity; the webhook of Muster puts it there when a {gpus.kinds(stack)} is created: if it "
+                "was down, create the object again. A batch Job is given none, so no GPUs: submit a RayJob'",
             )
         )
     return tuple(rules)

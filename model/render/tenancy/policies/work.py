@@ -11,6 +11,7 @@ from typing import Final
 
 from model import names, ray_submission
 from model.names import JOB_PARAMETER_PREFIX
+from model.render.tenancy.policies import gpus
 from model.render.tenancy.policies.policy import Kinds, Policy, Rule
 from model.render.tenancy.policies.who import ADMINISTRATOR, MADE_BY_KUBERAY, SYSTEM, quoted
 from model.stack import Scheduler, Stack
@@ -39,7 +40,7 @@ def work(stack: Stack) -> Policy:
         kinds=_KINDS,
         unless=UNLESS,
         words=_words(stack),
-        rules=(*_queue(stack), *_priority(stack), *_admission(stack), _stopping()),
+        rules=(*_gpus(stack), *_queue(stack), *_priority(stack), *_admission(stack), _stopping()),
     )
 
 
@@ -113,6 +114,23 @@ def _named_priorities(stack: Stack, labels: str, templates: str) -> str:
         found.append(f"{templates}.map(each, each.?metadata.?labels[?'{label}'].orValue(''))")
         found.append(f"{templates}.map(each, each.?spec.?priorityClassName.orValue(''))")
     return f"({' + '.join(found)}).filter(name, name != '')"
+
+
+def _gpus(stack: Stack) -> tuple[Rule, ...]:
+    """The pods of such a Job would be refused (`pods`), and its author would find that in an Event alone. An
+    administrator's too: they are made by the Job's controller.
+    """
+    if not stack.is_gated:
+        return ()
+    now, before = (f"variables.templates{when}.exists(each, {gpus.asked('each')})" for when in ("", "Before"))
+    return (
+        Rule(
+            holds=f"request.resource.group != 'batch' || !({now}) || {before}",
+            says=f"'a batch Job may not ask for GPUs here: the gate {names.GANG_GATE} is lifted from pods "
+            f"of Ray clusters alone; submit a {gpus.kinds(stack)}, or ask for none in ' + "
+            f"variables.jobPath + 'spec.template ({gpus.WAYS})'",
+        ),
+    )
 
 
 def _queue(stack: Stack) -> tuple[Rule, ...]:
