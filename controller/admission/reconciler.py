@@ -49,7 +49,7 @@ class GangReconciler:
         # Whose turn it is may be asked by one split gang at a time: between its look and its write, the
         # cache does not show that it has asked. (Two leaders can still cross; line.py mends that.)
         self._line = asyncio.Lock()
-        self._pace = Pace()
+        self._pace, self._back = Pace(), set[Key]()
 
     def waiting_for_nodes(self, before: Node | None, after: Node | None) -> Iterable[Key]:
         """The Workloads that this news of a node may concern."""
@@ -60,12 +60,17 @@ class GangReconciler:
         workload = self._view.workloads.get(key)
         self._nodes.discard(key)
         self._turn.discard(key)
+        self._back.discard(key)
         for orphan in self._view.orphans(key, workload):
             await self._executor.release_orphan(orphan, of=key)
         if workload is None:
+            self._give_back(key)
             self._call_next()
             return None
-        return self._again([await self._once(workload, check) for check in self._view.checks_of(workload)])
+        decisions = [await self._once(workload, check) for check in self._view.checks_of(workload)]
+        if key not in self._back:
+            self._give_back(key)
+        return self._again(decisions)
 
     async def _once(self, workload: Workload, check: str) -> Decision:
         if not self._view.stands_in_line(workload, check, now=self._clock()):
@@ -77,7 +82,7 @@ class GangReconciler:
         situation = self._paced(self._view.situation(workload, check, now=self._clock()))
         decision = decide(situation)
         if any(isinstance(action, StepIn | CreateRequest) for action in decision.actions):
-            self._pace.taken(workload.metadata.uid)
+            self._pace.taken(workload.key)
         if decision.waits_for == "nodes":
             only = leases_of(situation) if has_only_leases(situation) else frozenset[str]()
             self._nodes.add(workload.key, only)
@@ -104,10 +109,15 @@ class GangReconciler:
     def _paced(self, situation: Situation) -> Situation:
         if not situation.wants_back:
             return situation
+        key = situation.workload.key
+        self._back.add(key)
         per_minute = (situation.policy or GangPolicy()).retry.per_minute
-        return replace(
-            situation, pace=self._pace.wait(situation.workload.metadata.uid, per_minute=per_minute)
-        )
+        return replace(situation, pace=self._pace.wait(key, per_minute=per_minute))
+
+    def _give_back(self, key: Key) -> None:
+        """It does not try again, or not now: whoever gets its token looks when that is."""
+        if (sooner := self._pace.give_back(key)) is not None:
+            self._wake(sooner)
 
     def _call_next(self) -> None:
         """Something was released or has become whole: whoever waits for a turn looks whether it is theirs."""

@@ -67,6 +67,7 @@ class GangReconciler:
         for orphan in self._view.orphans(key, cluster):
             await self._requests.release_orphan(orphan, of=key, owners=RAY_CLUSTER, uid_label=CLUSTER_UID)
         if cluster is None:
+            self._give_back(key)
             self._call_next()
             return None
         decision = await self._look_and_act(cluster)
@@ -92,7 +93,7 @@ class GangReconciler:
             decision = decide(scene)
             takes = any(isinstance(action, CreateRequest | Lift) for action in decision.actions)
             if takes:
-                self._pace.taken(cluster.metadata.uid)
+                self._pace.taken(cluster.key)
                 await self._act(decision, scene)
         if not takes:
             await self._act(decision, scene)
@@ -103,10 +104,16 @@ class GangReconciler:
             wants_back = any(situation.wants_back for situation in scene.situations)
         except ValueError:
             return scene  # The machine meets it too, and says so.
-        if not wants_back:
+        if scene.is_over or not wants_back:
+            self._give_back(scene.cluster.key)
             return scene
         per_minute = (scene.policy or GangPolicy()).retry.per_minute
-        return replace(scene, pace=self._pace.wait(scene.cluster.metadata.uid, per_minute=per_minute))
+        return replace(scene, pace=self._pace.wait(scene.cluster.key, per_minute=per_minute))
+
+    def _give_back(self, key: Key) -> None:
+        """It does not try again, or not now: whoever gets its token looks when that is."""
+        if (sooner := self._pace.give_back(key)) is not None:
+            self._wake(sooner)
 
     async def _act(self, decision: Decision, scene: Scene) -> None:
         await self._executor.run(decision.actions, cluster=scene.cluster, pieces=decision.pieces)

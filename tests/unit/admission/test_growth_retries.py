@@ -4,6 +4,7 @@ before its turn among all that try again.
 
 import asyncio
 import dataclasses
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import cast
 
@@ -249,10 +250,10 @@ def fail(world: World) -> None:
     assert world.requests == {}
 
 
-def paced(world: World) -> GangReconciler:
+def paced(world: World, wake: Callable[[Key], None] = lambda _: None) -> GangReconciler:
     caches = Caches(world)
     view, hands = cast(View, caches), cast(Executor, caches)
-    reconciler = GangReconciler(view, hands, wake=lambda _: None, clock=lambda: world.now)
+    reconciler = GangReconciler(view, hands, wake=wake, clock=lambda: world.now)
     reconciler._pace = Pace(lambda: (world.now - START).total_seconds())
     return reconciler
 
@@ -285,6 +286,35 @@ def test_growths_that_failed_together_ask_again_at_the_rate_of_the_policy() -> N
             in_time = sum(other < moment + timedelta(minutes=1) for other in came[first:])
             assert in_time <= PER_MINUTE + 1, f"{in_time} within a minute of {moment}"
         fail(world)
+
+
+@pytest.mark.parametrize("is_deleted", [True, False])
+def test_who_gives_up_is_in_nobodys_way(is_deleted: bool) -> None:
+    world, woken = failed_together(PER_MINUTE), list[Key]()
+    reconciler = paced(world, woken.append)
+    pauses = (history(each).retry_at for each in world.workloads.values())
+    world.now = max(pause for pause in pauses if pause) + timedelta(seconds=1)
+    everybody = [Key("team-a", name) for name in world.workloads]
+    first, *leaving = everybody[:-2]
+
+    async def give_up() -> None:
+        for key in everybody:
+            await reconciler.reconcile(key)
+        for key in leaving:
+            if is_deleted:
+                del world.workloads[key.name]
+            else:
+                world.set_condition(key.name, "Finished", "True")
+            await reconciler.reconcile(key)
+
+    asyncio.run(give_up())
+    assert len(world.requests) == 1, f"{first} alone had its token at once"
+    assert set(everybody[-2:]) <= set(woken), "they look again before their old tokens come"
+    for key in leaving:
+        world.workloads.pop(key.name, None)
+    since = world.now
+    came = come_back(world, reconciler)
+    assert max(came) - since <= 2 * timedelta(minutes=1) / PER_MINUTE
 
 
 def test_without_a_bound_they_come_when_their_pause_is_over() -> None:

@@ -1,11 +1,13 @@
 """Gangs come back as a stream, whatever number of them failed together."""
 
 from datetime import timedelta
+from random import Random
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controller.gangs.pace import BURST, Pace
+from controller.gangs.pace import BURST, FORGOTTEN, Pace
+from controller.kube.resource import Key
 
 
 class Clock:
@@ -15,20 +17,28 @@ class Clock:
         return self.now
 
 
+def gang(number: int) -> Key:
+    return Key("team-a", f"gang-{number}")
+
+
 @settings(deadline=None, max_examples=50)
-@given(st.integers(1, 200), st.integers(1, 600), st.lists(st.floats(0, 30), max_size=200))
-def test_never_more_begin_than_the_rate_and_one_burst_allow(
-    gangs: int, per_minute: int, steps: list[float]
+@given(st.integers(1, 200), st.integers(1, 600), st.lists(st.floats(0, 30), max_size=200), st.randoms())
+def test_never_more_begin_than_the_rate_and_one_burst_allow_whoever_gives_up(
+    gangs: int, per_minute: int, steps: list[float], chance: Random
 ) -> None:
     clock = Clock()
     pace, begun = Pace(clock), []
-    waiting = [f"gang-{number}" for number in range(gangs)]
+    waiting = [gang(number) for number in range(gangs)]
     for step in [*steps, 3600.0 * 4]:
-        for uid in list(waiting):
-            if not pace.wait(uid, per_minute=per_minute):
-                pace.taken(uid)
-                waiting.remove(uid)
+        for key in list(waiting):
+            if not pace.wait(key, per_minute=per_minute):
+                pace.taken(key)
+                waiting.remove(key)
                 begun.append(clock.now)
+            elif chance.random() < 0.1:
+                pace.give_back(key)
+                if chance.random() < 0.5:
+                    waiting.remove(key)
         clock.now += step
     for count, end in enumerate(begun, start=1):
         allowed = (end - begun[0] + BURST.total_seconds()) * per_minute / 60 + 1
@@ -38,23 +48,75 @@ def test_never_more_begin_than_the_rate_and_one_burst_allow(
 def test_everybody_gets_a_token_in_the_order_of_asking_and_asking_again_costs_none() -> None:
     clock = Clock()
     pace = Pace(clock)
-    waits = [pace.wait(f"gang-{number}", per_minute=60) for number in range(12)]
+    waits = [pace.wait(gang(number), per_minute=60) for number in range(12)]
     assert waits == sorted(waits)
     assert waits[-1] == timedelta(seconds=12 - 1) - BURST
-    assert [pace.wait(f"gang-{number}", per_minute=60) for number in range(12)] == waits
+    assert [pace.wait(gang(number), per_minute=60) for number in range(12)] == waits
     clock.now += waits[-1].total_seconds()
-    assert pace.wait("gang-11", per_minute=60) == timedelta(0)
+    assert pace.wait(gang(11), per_minute=60) == timedelta(0)
 
 
 def test_a_gang_that_never_takes_its_token_is_forgotten() -> None:
     clock = Clock()
     pace = Pace(clock)
-    pace.wait("gone", per_minute=60)
-    clock.now += 3600
-    pace.wait("here", per_minute=60)
-    assert list(pace._given) == ["here"]
+    pace.wait(gang(0), per_minute=60)
+    clock.now += 2 * FORGOTTEN
+    pace.wait(gang(1), per_minute=60)
+    assert list(pace._given) == [gang(1)]
+    assert [key for _, key in pace._row] == [gang(1)]
+
+
+def test_a_token_that_is_given_back_is_the_lasts_and_the_lasts_is_the_next_newcomers() -> None:
+    clock = Clock()
+    pace = Pace(clock)
+    waits = [pace.wait(gang(number), per_minute=60) for number in range(20)]
+    assert pace.give_back(gang(12)) == gang(19), "who is to be told"
+    assert pace.wait(gang(19), per_minute=60) == waits[12]
+    assert pace.wait(gang(20), per_minute=60) == waits[19]
+    assert pace.give_back(gang(20)) is None, "nobody waits for a later one"
+    assert pace.wait(gang(21), per_minute=60) == waits[19]
+    others = [number for number in range(20) if number not in (12, 19)]
+    assert [pace.wait(gang(number), per_minute=60) for number in others] == [waits[n] for n in others]
+
+
+def test_when_nearly_all_give_up_those_that_are_left_begin_at_once() -> None:
+    clock = Clock()
+    pace = Pace(clock)
+    for number in range(1000):
+        pace.wait(gang(number), per_minute=60)
+    for number in range(995):
+        pace.give_back(gang(number))
+    assert not any(pace.wait(gang(number), per_minute=60) for number in range(995, 1000))
+
+
+def test_a_token_that_is_over_is_nobodys() -> None:
+    clock = Clock()
+    pace = Pace(clock)
+    waits = [pace.wait(gang(number), per_minute=60) for number in range(30)]
+    clock.now += 10
+    assert pace.give_back(gang(0)) is None
+    assert pace.wait(gang(29), per_minute=60) == waits[29] - timedelta(seconds=10)
+    assert pace.wait(gang(30), per_minute=60) == waits[29] - timedelta(seconds=9)
+
+
+def test_a_token_that_is_given_back_after_later_ones_were_used_brings_none_of_those_back() -> None:
+    pace = Pace(Clock())
+    burst = [gang(number) for number in range(7)]
+    assert not any(pace.wait(key, per_minute=60) for key in burst)
+    for key in burst[1:]:
+        pace.taken(key)
+    assert pace.give_back(burst[0]) is None
+    assert pace.wait(gang(7), per_minute=60) == timedelta(seconds=1)
+
+
+def test_who_has_no_token_gives_none_back() -> None:
+    pace = Pace(Clock())
+    pace.wait(gang(0), per_minute=60)
+    pace.taken(gang(0))
+    pace.taken(gang(0))
+    assert pace.give_back(gang(0)) is None
 
 
 def test_without_a_bound_nobody_waits() -> None:
     pace = Pace(Clock())
-    assert not any(pace.wait(str(number), per_minute=0) for number in range(1000))
+    assert not any(pace.wait(gang(number), per_minute=0) for number in range(1000))

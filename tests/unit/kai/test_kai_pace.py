@@ -1,10 +1,13 @@
 """KAI gangs that failed together come back as a stream, through the reconciler itself."""
 
 import asyncio
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+import dataclasses
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from typing import cast
+
+import msgspec
+import pytest
 
 from controller.gangs.pace import Pace
 from controller.gangs.requests import Requests
@@ -20,12 +23,13 @@ from model.gangpolicy import RetryPolicy
 from tests.unit.gangs.paper import START
 from tests.unit.kai.kai_world import POLICY, Group, World, queue
 
+replace = msgspec.structs.replace
 GANGS = 8
 PER_MINUTE = 6
 STEP = timedelta(seconds=10)
 
 
-@dataclass
+@dataclasses.dataclass
 class Caches:
     """The world as the reconciler reads and writes it."""
 
@@ -50,7 +54,7 @@ class Caches:
 
 
 def failed_together(per_minute: int) -> World:
-    policy = replace(POLICY, retry=RetryPolicy(per_minute=per_minute, deadline=timedelta(days=1)))
+    policy = dataclasses.replace(POLICY, retry=RetryPolicy(per_minute=per_minute, deadline=timedelta(days=1)))
     here = World(policy=policy, stock={"l4": 0})
     here.queues = {"team-a": queue("team-a", quota=GANGS)}
     for number in range(GANGS):
@@ -64,12 +68,17 @@ def failed_together(per_minute: int) -> World:
     return here
 
 
-def come_back(here: World, minutes: int) -> list[datetime]:
-    """When each of them asked again."""
+def paced(here: World, wake: Callable[[Key], None] = lambda _: None) -> GangReconciler:
     caches = Caches(here)
     view, hands, requests = cast(View, caches), cast(Executor, caches), cast(Requests, None)
-    reconciler = GangReconciler(view, hands, requests, wake=lambda _: None, clock=lambda: here.now)
+    reconciler = GangReconciler(view, hands, requests, wake=wake, clock=lambda: here.now)
     reconciler._pace = Pace(lambda: (here.now - START).total_seconds())
+    return reconciler
+
+
+def come_back(here: World, minutes: int) -> list[datetime]:
+    """When each of them asked again."""
+    reconciler = paced(here)
     came: list[datetime] = []
 
     async def all_along() -> None:
@@ -90,6 +99,28 @@ def test_gangs_that_failed_together_ask_again_at_the_rate_of_the_policy() -> Non
     for first, moment in enumerate(came):
         in_time = sum(other < moment + timedelta(minutes=1) for other in came[first:])
         assert in_time <= PER_MINUTE + 1, f"{in_time} within a minute of {moment}"
+
+
+@pytest.mark.parametrize("is_deleted", [True, False])
+def test_who_is_deleted_gives_its_turn_to_the_last(is_deleted: bool) -> None:
+    here, woken = failed_together(PER_MINUTE), list[Key]()
+    reconciler = paced(here, woken.append)
+    here.now += timedelta(hours=1)
+    everybody = [Key("ns", name) for name in here.clusters]
+    held = here.clusters[everybody[1].name]
+
+    async def all_once() -> None:
+        for key in everybody:
+            await reconciler.reconcile(key)
+        if is_deleted:
+            del here.clusters[held.metadata.name]
+        else:
+            ending = replace(held.metadata, deletion_timestamp=here.now)
+            here.clusters[held.metadata.name] = replace(held, metadata=ending)
+        await reconciler.reconcile(held.key)
+
+    asyncio.run(all_once())
+    assert woken == [everybody[-1]], "it looks again before its old token comes"
 
 
 def test_without_a_bound_they_come_when_their_pause_is_over() -> None:
