@@ -1,9 +1,9 @@
 """Kinds that our caches wait for.
 
 Decides what is told of a cluster that lacks one: gangs would wait for it in vain, and nobody reads the log of
-a process that is merely not ready. Nothing is judged before every cache has been read or is known to be
-missing, so that a restart says nothing that it takes back a moment later. Leaves what is cached to the
-manager.
+a process that is merely not ready, or whose creates fail. Nothing is judged before every cache has been read
+or is known to be missing, so that a restart says nothing that it takes back a moment later. Leaves what is
+cached to the manager, and when a kind counts as missing to the informer.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from controller.kube.resource import Resource
-from controller.runtime.controller import RequeueAfter, Result
+from controller.runtime.controller import RequeueAfter
 from controller.runtime.informer import unserved
 
 REASON: Final = "KindsMissing"
@@ -19,6 +19,8 @@ SOON: Final = RequeueAfter(0.2)
 """While caches are being read for the first time; no news of ours tells when they are."""
 AGAIN: Final = RequeueAfter(5.0)
 """While a kind is missing."""
+NOW_AND_THEN: Final = RequeueAfter(30.0)
+"""While none is; no news of ours tells when one goes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +35,6 @@ class Kinds:
         """What is missing, and the fix; empty where nothing is."""
         return "; ".join(unserved(kind) for kind in self.missing())
 
-    def look_again(self) -> Result:
+    def look_again(self) -> RequeueAfter:
         """To be asked with the verdict, not after it is told: the kind may be there by then."""
-        return AGAIN if self.missing() else None
+        return AGAIN if self.missing() else NOW_AND_THEN

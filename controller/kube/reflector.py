@@ -92,6 +92,9 @@ class Watcher(Protocol):
 
     def relisted(self, reason: str, count: int) -> None: ...
 
+    def opened(self) -> None:
+        """A watch was accepted: the kind is served. What it brings may be long in coming."""
+
     def failed(self, error: Exception) -> None: ...
 
 
@@ -247,6 +250,7 @@ class Reflector(Generic[T]):
             timeout_seconds=seconds,
             idle_timeout=self._idle_timeout,
         ) as chunks:
+            self._watcher.opened()
             started = asyncio.get_running_loop().time()
             try:
                 async for chunk in chunks:

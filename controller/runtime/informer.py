@@ -7,7 +7,7 @@ it is. Leaves the protocol to the reflector and the content to the store.
 import asyncio
 from collections.abc import Mapping
 from functools import lru_cache, partial
-from typing import Generic
+from typing import Final, Generic
 
 from controller.kube.client import Client, Selection
 from controller.kube.errors import NotFound
@@ -15,6 +15,11 @@ from controller.kube.reflector import Reflector, Told
 from controller.kube.resource import Key, Resource, T
 from controller.runtime.metrics import Metrics
 from controller.runtime.store import IndexFunction, Store
+
+GONE_AFTER: Final = 60.0
+"""Seconds of nothing but 404 after which a kind that was served is gone: a server that starts may say so for
+a while of kinds whose definitions it has yet to read.
+"""
 
 
 class Informer(Generic[T]):
@@ -36,6 +41,8 @@ class Informer(Generic[T]):
         self._synced = asyncio.Event()
         self._last_heard = float("-inf")
         self._trouble: Exception | None = None
+        self._missing_since: float | None = None
+        self._is_gone = False
         self._reflector = Reflector(
             client, resource, self.store, watcher=self, selection=selection, told=told
         )
@@ -56,10 +63,10 @@ class Informer(Generic[T]):
 
     @property
     def is_unserved(self) -> bool:
-        """The API server does not know the kind: it can be read once its definition is there, without a
-        restart.
+        """The API server does not know the kind, or no longer: it can be read once its definition is there,
+        without a restart.
         """
-        return not self.has_synced and isinstance(self._trouble, NotFound)
+        return self._is_gone if self.has_synced else isinstance(self._trouble, NotFound)
 
     @property
     def unread(self) -> str:
@@ -94,9 +101,25 @@ class Informer(Generic[T]):
     def relisted(self, reason: str, count: int) -> None:
         self._metrics.watch_relists.labels(str(self.resource), reason).inc()
         self._synced.set()
+        self._served()
+
+    def opened(self) -> None:
+        self._served()
+
+    def _served(self) -> None:
+        self._missing_since, self._is_gone = None, False
 
     def failed(self, error: Exception) -> None:
+        """Once the kind is gone, only the server's word that it serves it brings it back: other trouble says
+        nothing of it.
+        """
         self._trouble = error
+        if not isinstance(error, NotFound):
+            self._missing_since = None
+        elif self._missing_since is None:
+            self._missing_since = self._now()
+        elif self._now() - self._missing_since >= GONE_AFTER:
+            self._is_gone = True
         self._metrics.watch_failures.labels(str(self.resource)).inc()
 
 

@@ -66,3 +66,19 @@ def test_a_kind_that_comes_while_its_lack_is_told_is_not_missing_for_ever(
     assert server.told == ["KindsMissing"]
     assert not server.missing
     assert again is not None, "nobody would take it back"
+
+
+@pytest.mark.parametrize("reconciler", [_check, _policy])
+def test_a_kind_that_goes_later_is_told_without_any_news(
+    reconciler: Callable[[_Server, Kinds], Reconcile],
+) -> None:
+    server = _Server()
+    kinds = Kinds(missing=lambda: list(server.missing), are_known=lambda: True)
+    reconcile = reconciler(server, kinds)
+    server.missing.clear()
+    again = asyncio.run(cast(Any, reconcile(Key("", "gang"))))
+    assert again is not None, "nobody would look"
+    assert server.told != ["KindsMissing"]
+    server.missing.append(WORKLOAD)
+    asyncio.run(cast(Any, reconcile(Key("", "gang"))))
+    assert server.told[-1] == "KindsMissing"

@@ -54,6 +54,7 @@ class FakeApiServer:
         self.list_faults: deque[Fault] = deque()
         self.watch_faults: deque[Fault] = deque()
         self.write_faults: deque[Callable[[web.Request], web.Response | None]] = deque()
+        self.unserved: set[str] = set()
         self.requests: list[tuple[str, str]] = []
         self.watches_open = 0
         self.port = 0
@@ -118,6 +119,8 @@ class FakeApiServer:
     async def _route(self, request: web.Request) -> web.StreamResponse:
         self.requests.append((request.method, request.path))
         collection, namespace, name = _parse(request.path)
+        if collection in self.unserved:
+            return _unknown(collection)
         if request.method == "GET" and not name:
             if request.query.get("watch") == "true":
                 return await self._watch(request, collection, namespace)

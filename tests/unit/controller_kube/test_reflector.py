@@ -49,6 +49,8 @@ class Notes:
     def relisted(self, reason: str, count: int) -> None:
         self.relists.append(reason)
 
+    def opened(self) -> None: ...
+
     def failed(self, error: Exception) -> None:
         self.failures.append(error)
 
