@@ -40,7 +40,7 @@ class Informer(Generic[T]):
         self._metrics = metrics
         self._synced = asyncio.Event()
         self._last_heard = float("-inf")
-        self._trouble: Exception | None = None
+        self._trouble = ""
         self._missing_since: float | None = None
         self._is_gone = False
         self._reflector = Reflector(
@@ -66,7 +66,7 @@ class Informer(Generic[T]):
         """The API server does not know the kind, or no longer: it can be read once its definition is there,
         without a restart.
         """
-        return self._is_gone if self.has_synced else isinstance(self._trouble, NotFound)
+        return self._is_gone if self.has_synced else self._missing_since is not None
 
     @property
     def unread(self) -> str:
@@ -113,7 +113,7 @@ class Informer(Generic[T]):
         """Once the kind is gone, only the server's word that it serves it brings it back: other trouble says
         nothing of it.
         """
-        self._trouble = error
+        self._trouble = str(error)  # The error itself would keep the frames of a list with all it had read.
         if not isinstance(error, NotFound):
             self._missing_since = None
         elif self._missing_since is None:

@@ -1,10 +1,13 @@
 """What a cache says of a kind that the API server does not serve, from the start or all of a sudden."""
 
 import asyncio
+import gc
+import weakref
 from collections.abc import Awaitable, Callable
 
 from prometheus_client import CollectorRegistry
 
+from controller.kube.client import PAGE
 from controller.kube.errors import NotFound, Status, TransportError
 from controller.kube.reflector import BACKOFF_CAP
 from controller.runtime.informer import GONE_AFTER, Informer
@@ -86,6 +89,30 @@ def test_a_server_that_does_not_know_its_kinds_yet_has_removed_none() -> None:
             assert not informer.is_unserved
 
     against(scenario)
+
+
+def test_an_error_is_not_kept_which_would_keep_what_its_list_had_read() -> None:
+    errors: list[weakref.ref[Exception]] = []
+
+    class Noted(Informer[Thing]):
+        def failed(self, error: Exception) -> None:
+            errors.append(weakref.ref(error))
+            super().failed(error)
+
+    async def run() -> None:
+        async with FakeApiServer().running() as server:
+            for number in range(PAGE + 1):
+                server.put(THING.plural, thing(str(number)))
+            server.list_faults.extend([Fault("none"), Fault("410")])
+            informer = Noted(server.client(), THING, metrics=Metrics(CollectorRegistry()))
+            following = asyncio.ensure_future(informer.run())
+            await until(lambda: informer.has_synced and server.watches_open > 0, within=30)
+            gc.collect()
+            assert [error() for error in errors] == [None]
+            following.cancel()
+            await asyncio.gather(following, return_exceptions=True)
+
+    virtual(run())
 
 
 def test_other_trouble_neither_adds_to_the_minute_nor_brings_the_kind_back() -> None:
