@@ -1,4 +1,4 @@
-"""The gang-admission controller: namespace, identity, rights, its two Deployments, its policy and
+"""The gang-admission controller: namespace, priority, identity, rights, its two Deployments, its policy and
 certificates.
 
 The image is one, `manager` and `webhooks` are its two programs. Certificates are made by the webhook program
@@ -62,12 +62,13 @@ class GangAdmission(pulumi.ComponentResource):
         self.namespace = self._object(
             manifest("v1", "Namespace", names.SYSTEM_NAMESPACE, labels=_RESTRICTED), after=depends_on
         )
+        self.priority = self._object(pods.priority(), after=depends_on)
         self.manager = self._program(
             authority.MANAGER,
             pods.manager(image, footprint, stack.observability),
             cluster_rules=authority.manager_cluster_rules(stack.scheduler, holds=gang.holds(stack)),
             rules=authority.manager_rules(),
-            after=[self.policy],
+            after=[self.policy, self.priority],
         )
         self._object(
             observability.reach(
@@ -85,7 +86,7 @@ class GangAdmission(pulumi.ComponentResource):
             cluster_rules=authority.webhook_cluster_rules(),
             rules=authority.webhook_rules(),
             # Ready means that its authority stands in the configuration: reviews work from then on.
-            after=[self.policy, *self.configurations],
+            after=[self.policy, self.priority, *self.configurations],
         )
         self.serving: list[pulumi.Resource] = [self.manager, self.webhooks]
         self.register_outputs({})

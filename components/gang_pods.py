@@ -5,7 +5,10 @@ from typing import Any
 
 from components.footprint import Footprint, Size
 from components.gang_authority import CERTIFICATES, MANAGER, PROGRAM, WEBHOOKS
+from model import names
 from model.observability import Observability
+from model.priorities import HIGHEST
+from model.render.manifest import Manifest, manifest
 from model.render.observability import annotations
 
 HEALTH_PORT = 8080
@@ -16,9 +19,27 @@ WEBHOOK_PORT_NAME = "webhooks"
 BOTH = {"app.kubernetes.io/name": PROGRAM}
 """On the pods of either program."""
 
+# Of one build: the Deployment's controller puts it on its pods.
+_BUILD = ["pod-template-hash"]
+
 
 def labels(program: str) -> dict[str, str]:
     return {**BOTH, "app.kubernetes.io/component": program}
+
+
+def priority() -> Manifest:
+    """The class of both programs' pods: no class that a stack may define takes their nodes from them. They
+    take nobody's either, so that no rollout on a full cluster breaks a gang. Neither can ever be changed in
+    the cluster: another value is another name. (The system's own classes would need a ResourceQuota on GKE.)
+    """
+    return manifest(
+        "scheduling.k8s.io/v1",
+        "PriorityClass",
+        names.OWN_PRIORITY_CLASS,
+        value=HIGHEST,
+        preemptionPolicy="Never",
+        description="Muster's own controller: never preempted by tenants' pods, and preempts none.",
+    )
 
 
 def manager(image: str, footprint: Footprint, watched: Observability) -> dict[str, Any]:
@@ -98,6 +119,7 @@ def _deployment(
     }
     pod = {
         "serviceAccountName": name,
+        "priorityClassName": names.OWN_PRIORITY_CLASS,
         "nodeSelector": footprint.node_selector(),
         "securityContext": {
             "runAsNonRoot": True,
@@ -106,7 +128,8 @@ def _deployment(
             "seccompProfile": {"type": "RuntimeDefault"},
         },
         # Two replicas on one node fall together, in one zone nearly so; on a cluster with one node they still
-        # have to run.
+        # have to run. Those of the build before do not count: they stand on both of two nodes until they go,
+        # and then the new ones would be on one.
         "affinity": {"podAntiAffinity": _apart(name)},
         "topologySpreadConstraints": [
             {
@@ -114,6 +137,7 @@ def _deployment(
                 "topologyKey": "topology.kubernetes.io/zone",
                 "whenUnsatisfiable": "ScheduleAnyway",
                 "labelSelector": {"matchLabels": labels(name)},
+                "matchLabelKeys": _BUILD,
             }
         ],
         "terminationGracePeriodSeconds": seconds_to_end,
@@ -127,7 +151,11 @@ def _deployment(
 
 
 def _apart(name: str) -> dict[str, Any]:
-    term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": labels(name)}}
+    term = {
+        "topologyKey": "kubernetes.io/hostname",
+        "labelSelector": {"matchLabels": labels(name)},
+        "matchLabelKeys": _BUILD,
+    }
     return {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 100, "podAffinityTerm": term}]}
 
 

@@ -29,6 +29,8 @@ GANG_GATE: Final = f"{GROUP}/gang"
 BUILTIN_CONTROLLER_NAME: Final = "kueue.x-k8s.io/provisioning-request"
 
 SYSTEM_NAMESPACE: Final = "muster-system"
+# The PriorityClass of the controller's own pods, in every stack.
+OWN_PRIORITY_CLASS: Final = "muster-gang-admission"
 KUEUE_NAMESPACE: Final = "kueue-system"
 RAY_NAMESPACE: Final = "ray-system"
 KAI_NAMESPACE: Final = "kai-scheduler"

@@ -4,6 +4,12 @@ Decides what a priority is. Leaves which team may use which to the teams, and pr
 """
 
 from dataclasses import dataclass
+from typing import Final
+
+HIGHEST: Final = 1_000_000_000
+"""Of a PriorityClass. Values above belong to the system (HighestUserDefinablePriority of
+k8s.io/kubernetes/pkg/apis/scheduling).
+"""
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -7,6 +7,7 @@ from typing import Final
 
 from pulumi_policy import EnforcementLevel, Severity
 
+from model import names
 from policies.rule import Case, Finding, Rule, Threshold
 
 _KINDS: Final = ("WorkloadPriorityClass", "PriorityClass")
@@ -17,6 +18,8 @@ def order(case: Case) -> Iterator[Finding]:
     """Values that differ, stand in the order that the organisation set, and stay below the ceiling."""
     for kind in _KINDS:
         values = {str(item.body["metadata"]["name"]): item for item in case.registered.items(kind)}
+        if kind == "PriorityClass":
+            values.pop(names.OWN_PRIORITY_CLASS, None)  # No work has it.
         by_value: dict[int, list[str]] = defaultdict(list)
         for name, item in values.items():
             value = int(item.body.get("value", 0))

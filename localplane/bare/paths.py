@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 _PLURALS: Final = {
+    "PriorityClass": "priorityclasses",
     "WorkloadPriorityClass": "workloadpriorityclasses",
     "Topology": "topologies",
     "GangPolicy": "gangpolicies",

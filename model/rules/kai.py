@@ -8,10 +8,12 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Final
 
+from model import names
 from model.kai import Figure, QueueSettings, Sharding, Share, Shares, Topology, Unlimited, added, within
 from model.kai.partition import Partition, partitions, sharding
 from model.kai.topology import HOSTNAME_LABEL
 from model.kai.tree import RESOURCES, Node, nodes, value
+from model.priorities import HIGHEST
 from model.quantities import Bytes, Millicores, format_cpu, format_memory
 from model.quotas import whole
 from model.rules.identity import bad_name, is_dns_label
@@ -20,8 +22,6 @@ from model.sharing import Sharing
 from model.stack import ArtifactSource, Scheduler, Stack
 from model.violations import Violation, at, suggestion
 
-# Values above belong to the system (HighestUserDefinablePriority of k8s.io/kubernetes/pkg/apis/scheduling).
-_HIGHEST: Final = 1_000_000_000
 _SYSTEM_CLASS: Final = "system-"
 # The grammar of a label's key, k8s.io/apimachinery/pkg/util/validation.
 _LABEL: Final = re.compile(
@@ -93,12 +93,15 @@ def _known(stack: Stack, path: str, pools: Mapping[str, object], *, instead: str
 
 
 def _classes(stack: Stack) -> Iterator[Violation]:
-    """What the API server refuses as a PriorityClass."""
+    """What the API server refuses as a PriorityClass, and the one that Muster makes for itself."""
     for priority in stack.priorities:
         path = f"muster:priorities.{priority.name}"
-        if priority.value > _HIGHEST:
-            message = f"is {priority.value}; values above {_HIGHEST} are the system's."
-            yield Violation(path, message, f"give it at most {_HIGHEST}.")
+        if priority.value > HIGHEST:
+            message = f"is {priority.value}; values above {HIGHEST} are the system's."
+            yield Violation(path, message, f"give it at most {HIGHEST}.")
+        if priority.name == names.OWN_PRIORITY_CLASS:
+            message = "is the class of Muster's own pods."
+            yield Violation(path, message, "give the priority another name.")
         if priority.name.startswith(_SYSTEM_CLASS):
             message = f"names that begin with {_SYSTEM_CLASS} are the system's."
             yield Violation(path, message, "give the priority another name.")

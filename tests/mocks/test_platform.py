@@ -15,6 +15,7 @@ from components.platform import Platform
 from components.schedulers.kueue_found import OtherKueue
 from model import kuberay
 from model.charts import Chart
+from model.priorities import HIGHEST
 from model.stack import Stack
 from stackconfig import load
 from stackconfig.artifacts import Artifacts
@@ -22,6 +23,7 @@ from tests.mocks.recorder import Program, Registered, run
 
 BUNDLE = "muster:k8s:Bundle"
 DEPLOYMENT = "kubernetes:apps/v1:Deployment"
+PROGRAMS = ("gang-admission-manager-deployment", "gang-admission-webhooks-deployment")
 RELEASE = "kubernetes:helm.sh/v3:Release"
 DIRECTORY = "kubernetes:kustomize/v2:Directory"
 IMAGES = {name: f"registry.test/{name}@sha256:{'ab' * 32}" for name in ("kueue", "kuberay", "gang-admission")}
@@ -193,6 +195,32 @@ def test_control_pods_stay_on_the_system_pool(program: Program, artifacts: Artif
     assert patch["spec"]["template"]["spec"]["nodeSelector"] == selector
     for deployment in program.of(DEPLOYMENT):
         assert deployment.inputs["spec"]["template"]["spec"]["nodeSelector"] == selector
+
+
+def test_no_work_takes_our_pods_nodes_and_they_take_nobodys(program: Program) -> None:
+    (made,) = program.of("kubernetes:scheduling.k8s.io/v1:PriorityClass")
+    assert made.inputs["value"] == HIGHEST, "a stack's own class may go that far"
+    assert made.inputs["preemptionPolicy"] == "Never"
+    for name in PROGRAMS:
+        deployment = program.one(DEPLOYMENT, name)
+        pod = deployment.inputs["spec"]["template"]["spec"]
+        assert pod["priorityClassName"] == made.inputs["metadata"]["name"]
+        assert program.comes_after(deployment, made), "a pod of a class that is not there is refused"
+
+
+def test_replicas_keep_apart_from_their_own_build_alone_and_run_where_they_cannot(program: Program) -> None:
+    """Those of the build before stand on every node of a small cluster until they are gone."""
+    for name in PROGRAMS:
+        template = program.one(DEPLOYMENT, name).inputs["spec"]["template"]
+        apart = template["spec"]["affinity"]["podAntiAffinity"]
+        (node,) = apart["preferredDuringSchedulingIgnoredDuringExecution"]
+        (zone,) = template["spec"]["topologySpreadConstraints"]
+        assert apart.keys() == {"preferredDuringSchedulingIgnoredDuringExecution"}
+        assert zone["whenUnsatisfiable"] == "ScheduleAnyway"
+        for term in (node["podAffinityTerm"], zone):
+            assert term["matchLabelKeys"] == ["pod-template-hash"]
+            # The API server refuses a key that stands in both.
+            assert term["labelSelector"] == {"matchLabels": template["metadata"]["labels"]}
 
 
 def test_our_pods_can_do_nothing_but_their_work(program: Program) -> None:

@@ -174,8 +174,9 @@ def test_two_queues_of_one_name_are_refused() -> None:
 
 
 def test_what_the_api_server_refuses_of_priorities_and_topologies_is_told_before() -> None:
-    found = _found(priorities="{system-mine: 5, huge: 2000000000}")
-    assert found.keys() >= {"muster:priorities.system-mine", "muster:priorities.huge"}
+    found = _found(priorities="{system-mine: 5, huge: 2000000000, muster-gang-admission: 7}")
+    refused = ("system-mine", "huge", "muster-gang-admission")
+    assert found.keys() >= {f"muster:priorities.{name}" for name in refused}
     levels = "[{nodeLabel: kubernetes.io/hostname}, {nodeLabel: x/rack, alias: x/rack}, {nodeLabel: -}]"
     found = _found(top=f"  muster:kai: {{topologies: {{t: {{levels: {levels}}}}}}}")
     assert {path.rpartition("levels")[2] for path in found} == {"[0]", "[1]", "[2]"}
