@@ -128,8 +128,8 @@ def _deployment(
             "seccompProfile": {"type": "RuntimeDefault"},
         },
         # Two replicas on one node fall together, in one zone nearly so; on a cluster with one node they still
-        # have to run. Those of the build before do not count: they stand on both of two nodes until they go,
-        # and then the new ones would be on one.
+        # have to run. Those of the build before do not count: two of them on one node would, for as long as
+        # they take to go, drive both new ones onto the other.
         "affinity": {"podAntiAffinity": _apart(name)},
         "topologySpreadConstraints": [
             {
