@@ -19,7 +19,7 @@ SOON: Final = RequeueAfter(0.2)
 """While caches are being read for the first time; no news of ours tells when they are."""
 AGAIN: Final = RequeueAfter(5.0)
 """While a kind is missing."""
-NOW_AND_THEN: Final = RequeueAfter(30.0)
+NOW_AND_THEN = RequeueAfter(30.0)
 """While none is; no news of ours tells when one goes."""
 
 

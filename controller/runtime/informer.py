@@ -7,7 +7,7 @@ it is. Leaves the protocol to the reflector and the content to the store.
 import asyncio
 from collections.abc import Mapping
 from functools import lru_cache, partial
-from typing import Final, Generic
+from typing import Generic
 
 from controller.kube.client import Client, Selection
 from controller.kube.errors import NotFound
@@ -16,7 +16,7 @@ from controller.kube.resource import Key, Resource, T
 from controller.runtime.metrics import Metrics
 from controller.runtime.store import IndexFunction, Store
 
-GONE_AFTER: Final = 60.0
+GONE_AFTER = 60.0
 """Seconds of nothing but 404 after which a kind that was served is gone: a server that starts may say so for
 a while of kinds whose definitions it has yet to read.
 """

@@ -2,7 +2,7 @@
 
 Forked from a process that has imported everything, because these tests start hundreds. What a fork changes
 in the program is listed in `_hasten`: waits that production counts in seconds and minutes (a lease, a silent
-watch, a backoff) are shorter here, and its wall clock may be wrong. Nothing else.
+watch, a kind that is gone, a backoff) are shorter here, and its wall clock may be wrong. Nothing else.
 """
 
 from __future__ import annotations
@@ -26,8 +26,10 @@ from typing import Final
 from controller import schedulers
 from controller.admission import reconciler, wiring
 from controller.app import main
+from controller.gangs import kinds
 from controller.kube import reflector, transport
-from controller.runtime import lease, queue
+from controller.runtime import informer, lease, queue
+from controller.runtime.controller import RequeueAfter
 
 _FORKS: Final = multiprocessing.get_context("forkserver")
 _FORKS.set_forkserver_preload(["tests.faults.managers", "pytest"])
@@ -140,6 +142,7 @@ def _hasten() -> None:
     _default(reflector.Reflector.__init__, "idle_timeout", 4.0)
     queue.EAGER_PAUSE = 0.3
     _default(queue.WorkQueue.__init__, "cap", 0.5)
+    informer.GONE_AFTER, kinds.NOW_AND_THEN = 6.0, RequeueAfter(1.0)
 
 
 def _default(function: object, name: str, value: object) -> None:

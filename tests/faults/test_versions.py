@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
+import urllib.error
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
 from localplane.bare.process import free_port
-from tests.faults import health
+from model import names
+from tests.faults import gangs, health
 from tests.faults.breaks import Break, Call, Calm, Fault
+from tests.faults.plane import KUEUE
 from tests.faults.stage import Stage
+
+_DEFINITION: Final = (
+    "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/provisioningrequests.autoscaling.x-k8s.io"
+)
+_CHECK: Final = f"{KUEUE}/admissionchecks/{names.ADMISSION_CHECK}"
 
 
 class _Unserved:
@@ -30,6 +42,59 @@ def test_a_kind_that_is_not_served_is_named_by_readiness_until_it_is(stage: Stag
         stage.end(gang)
         stage.judge()
     assert manager.exits == []
+
+
+def test_while_a_kind_is_gone_the_check_names_it_and_no_gang_gets_quota(stage: Stage) -> None:
+    with stage.manager().kept() as manager:
+        stage.eventually("the check is active", lambda: _active(stage)["status"] == "True")
+        with _removed(stage):
+            stage.eventually("the check says what is gone", lambda: _active(stage)["status"] == "False")
+            assert "does not serve ProvisioningRequest" in _active(stage)["message"]
+            gang = stage.submit()
+            stage.eventually("its queue says why", lambda: "inactive" in _pending(stage, gang))
+        stage.runs(gang)
+        assert _active(stage)["status"] == "True"
+        stage.end(gang)
+        stage.judge()
+    assert manager.exits == []
+
+
+@contextmanager
+def _removed(stage: Stage) -> Iterator[None]:
+    """Without the kind, as an uninstalled autoscaler's chart leaves a cluster, until the block ends."""
+    server = stage.plane.server
+    held = server.call("GET", _DEFINITION)
+    server.call("DELETE", _DEFINITION)
+    stage.eventually("the kind is gone", lambda: not _stands(stage, _DEFINITION))
+    try:
+        yield
+    finally:
+        kept = {key: held["metadata"].get(key, {}) for key in ("name", "annotations")}
+        fields = {key: held[key] for key in ("apiVersion", "kind", "spec")}
+        server.define([{**fields, "metadata": kept}])
+
+
+def _stands(stage: Stage, path: str) -> bool:
+    try:
+        stage.plane.server.call("GET", path)
+    except urllib.error.HTTPError as refusal:
+        if refusal.code == 404:
+            return False
+        raise
+    return True
+
+
+def _active(stage: Stage) -> dict[str, Any]:
+    conditions = stage.plane.server.call("GET", _CHECK).get("status", {}).get("conditions", [])
+    found: dict[str, Any] = next(each for each in conditions if each["type"] == "Active")
+    return found
+
+
+def _pending(stage: Stage, gang: str) -> str:
+    """What Kueue says of a gang that it gives no quota."""
+    workload = gangs.read(stage.plane, gang) or {}
+    conditions = workload.get("status", {}).get("conditions", [])
+    return next((each["message"] for each in conditions if each["type"] == "QuotaReserved"), "")
 
 
 def _is_missing(port: int) -> bool:
