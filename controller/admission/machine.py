@@ -236,6 +236,8 @@ def _assemble(now_is: Situation, policy: GangPolicy) -> Decision:
 def _step(now_is: Situation, policy: GangPolicy) -> Decision:
     if (waits := growth.before_asking(now_is)) is not None:
         return waits
+    if gone := now_is.dropped:
+        return _retreat(now_is, policy, f"the GangPolicy no longer has flavor {gone}, which it has asked for")
     if not now_is.gang.asks:
         ready = set_entry(now_is, State.READY, "nothing to provision", updates=_updates(now_is, ()))
         return Decision(actions=(*everything(now_is), *ready))

@@ -22,6 +22,7 @@ from controller.gangs.objects import Node, Pod, ProvisioningRequest
 from controller.gangs.promises import Claim
 from controller.gangs.retry import History, history
 from controller.gangs.split import Ask, Gang
+from controller.gangs.templates import POOL
 from controller.gangs.verify import Wanted
 from model.gangpolicy import GangPolicy
 
@@ -166,6 +167,16 @@ class Situation(Attempt):
                         f"there is no ResourceFlavor {name}, to which PodSet {each.name} is admitted ({fix})"
                     )
         return ""
+
+    @property
+    def dropped(self) -> str:
+        """A flavor that it has asked for and that the policy no longer speaks of, nor so of the PodSets there:
+        what is left of the gang would count as the whole. Empty: none.
+        """
+        if self.policy is None:
+            return ""
+        pools = (request.metadata.annotations.get(POOL, "") for request in self.attempted)
+        return next((pool for pool in pools if pool and not self.policy.flavor(pool)), "")
 
     @property
     def wants_back(self) -> bool:

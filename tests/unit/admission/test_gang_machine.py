@@ -465,6 +465,23 @@ def test_a_pool_that_shrinks_below_a_waiting_gang_refuses_it_and_one_that_grows_
     assert not world.requests
 
 
+@pytest.mark.parametrize("pieces", [SPLIT, {"main": ("h100", 1)}])
+def test_a_pool_that_leaves_the_policy_starts_no_gang_without_what_it_has_asked_for_there(
+    pieces: dict[str, tuple[str, int]],
+) -> None:
+    world = World(stock={"l4": 1, "h100": 0})
+    world.submit("a", pieces)
+    run(world, 4)
+    rest = tuple(flavor for flavor in world.policy.flavors if flavor.name != "h100")
+    world.policy = dataclasses.replace(world.policy, flavors=rest)
+    world.settle()
+    assert not world.requests
+    assert not world.workloads["a"].spec.active, "and its quota is free for who can use it"
+    assert "no longer has flavor h100" in world.told[-1].message
+    world.kueue()
+    assert "a" not in world.started
+
+
 def test_a_refused_gang_that_a_person_activates_starts_afresh() -> None:
     world = World()
     world.submit("a", {"main": ("l4", 9)})

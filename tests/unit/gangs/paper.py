@@ -29,6 +29,7 @@ from controller.gangs.objects import (
     Taint,
     TemplateReference,
 )
+from controller.gangs.templates import POOL
 from controller.kube.resource import ObjectMeta
 from model.gangpolicy import DetailSelector, FlavorPolicy, GangPolicy
 from model.names import GKE_LEASE_DETAIL, GKE_LEASE_LABEL, GKE_QUEUED_CLASS, GPU_RESOURCE, POOL_LABEL
@@ -199,7 +200,9 @@ class Paper(ABC, Generic[D]):
             for template, demand in zip(names, ask.demands, strict=True)
         )
         return ProvisioningRequest(
-            metadata=replace(self.meta(action.name, action.labels), annotations={"pool": ask.pool}),
+            metadata=replace(
+                self.meta(action.name, action.labels), annotations={"pool": ask.pool, POOL: ask.pool}
+            ),
             spec=ProvisioningRequestSpec(
                 pod_sets=pod_sets,
                 provisioning_class_name=ask.flavor.provisioning_class_name,
