@@ -61,7 +61,7 @@ def decide(now_is: Situation) -> Decision:
         return _without_quota(now_is)
     if now_is.entry is None or (now_is.is_leaving and not now_is.is_admitted):
         # Whoever takes over asks anew: what we hold would be held twice, and nobody else would give it back.
-        return Decision(actions=everything(now_is))
+        return Decision(actions=(*_left(now_is), *everything(now_is)))
     if (now_is.past.nodes_missing or now_is.past.lease_ends) and not (now_is.is_admitted or now_is.is_growth):
         return Decision(actions=(Note(history=replace(now_is.past, nodes_missing=None, lease_ends=None)),))
     if not now_is.has_quota:
@@ -95,6 +95,18 @@ def after_denial(now_is: Situation, denied: Denied) -> Decision:
             return _refuse(now_is, reason)
         case Lost(failure=failure):
             return _retreat(now_is, now_is.policy, failure)
+
+
+def _left(now_is: Situation) -> tuple[Action, ...]:
+    """That nobody asks for it any more, first: Kueue must not start it on what is given back, and a check
+    that is being removed goes only when no queue names it, which nobody else would tell.
+    """
+    if not now_is.has_quota:
+        return _cleared(now_is)
+    if now_is.entry is None or now_is.entry.state in (State.RETRY, State.REJECTED):
+        return ()
+    what = f"AdmissionCheck {now_is.check} is being removed: nothing is asked for"
+    return say(now_is, f"{what}. Fix: take it off the ClusterQueue")
 
 
 # Without quota

@@ -170,8 +170,8 @@ class Situation(Attempt):
 
     @property
     def dropped(self) -> str:
-        """A flavor that it has asked for and that the policy no longer speaks of, nor so of the PodSets there:
-        what is left of the gang would count as the whole. Empty: none.
+        """A flavor that it has asked for and that the policy no longer has: without the PodSets there, what is
+        left of the gang would count as the whole. Empty: none.
         """
         if self.policy is None:
             return ""

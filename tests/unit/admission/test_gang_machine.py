@@ -742,6 +742,21 @@ def test_a_gang_outside_the_quota_is_let_back_in_before_our_check_goes() -> None
     assert stepping_in.history.retry_at is None
 
 
+def test_a_gang_under_a_check_that_is_being_removed_is_told_so_before_anything_is_taken_from_it() -> None:
+    """Kueue keeps such a check for as long as a queue names it, and admits whoever is Ready."""
+    world = ready(World())
+    leaving = dataclasses.replace(world.situation("a"), is_leaving=True)
+    first, *rest = decide(leaving).actions
+    assert isinstance(first, SetEntry)
+    assert (first.state, first.updates) == (State.PENDING, ())
+    assert "is being removed" in first.message
+    assert {action.name for action in rest if isinstance(action, Delete)} >= set(world.requests)
+    for action in (first, *rest):
+        world.carry_out("a", action)
+    again = dataclasses.replace(world.situation("a"), is_leaving=True)
+    assert decide(again).is_quiet
+
+
 def test_what_runs_when_its_queue_gets_our_check_is_not_bought_again() -> None:
     world = World()
     world.submit("a", {"main": ("l4", 1)})
