@@ -170,7 +170,7 @@ class Situation(Attempt):
 
     @property
     def dropped(self) -> str:
-        """A flavor that it has asked for and that the policy no longer has: without the PodSets there, what is
+        """A flavor that it has asked for and that the policy no longer has: without its PodSets, what is
         left of the gang would count as the whole. Empty: none.
         """
         if self.policy is None:

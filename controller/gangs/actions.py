@@ -7,6 +7,7 @@ else.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Literal
 
 from controller.gangs.objects import Belonging, Placeholder, PodTemplate, ProvisioningRequest
@@ -45,6 +46,8 @@ class Hold:
     """One for each PodSet of the request, in its order."""
     labels: Mapping[str, str]
     image: str
+    longest: timedelta
+    """After so long nobody can still wait for the rest: they end by themselves."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -64,6 +64,8 @@ def _hold(attempt: Attempt, ask: Ask, policy: GangPolicy) -> Hold:
         promised=promises_of(ask, request),
         labels=attempt.request_labels(ask),
         image=policy.placeholder_image,
+        # Each piece that is accepted later begins it anew.
+        longest=policy.provision_timeout * len(attempt.gang.asks),
     )
 
 
@@ -75,7 +77,9 @@ def named(request: str, ask: Ask) -> Iterator[tuple[str, int]]:
 
 
 def pod(owner: Owner, action: Hold, *, name: str, index: int) -> dict[str, Any]:
-    """Restricted, without a token, gone at once when it is deleted."""
+    """Restricted, without a token, gone at once when it is deleted, and not there for ever when no controller
+    is left to do that.
+    """
     promise = action.promised[index]
     annotations = dict(promise.claim.annotations) if promise.claim else {}
     return {
@@ -89,6 +93,7 @@ def pod(owner: Owner, action: Hold, *, name: str, index: int) -> dict[str, Any]:
         "spec": {
             **_where(promise.wanted),
             "terminationGracePeriodSeconds": 0,
+            "activeDeadlineSeconds": ceil(action.longest.total_seconds()),
             "restartPolicy": "Always",
             "automountServiceAccountToken": False,
             "enableServiceLinks": False,

@@ -913,4 +913,6 @@ def test_a_placeholder_is_restricted_and_as_large_as_the_pod_that_it_stands_for(
         "limits": {"hugepages-2Mi": "67108864", "nvidia.com/gpu": "1"},
     }
     assert spec["terminationGracePeriodSeconds"] == 0
+    two_pieces = 2 * POLICY.provision_timeout
+    assert spec["activeDeadlineSeconds"] == two_pieces.total_seconds(), "it ends without us, and not before"
     assert request_of_placeholder(name) == hold.request
