@@ -278,12 +278,19 @@ def _ready(now_is: Situation, policy: GangPolicy, promised: tuple[Promise, ...])
     limit = after_ready(now_is.current.values(), since=since or now_is.now, policy=policy, now=now_is.now)
     if not actions and limit.at <= now_is.now:
         # Other checks keep Kueue from admitting it, and the booking does not wait for them.
-        return _retreat(now_is, policy, passed(limit).failure)
+        return _retreat(now_is, policy, passed(limit, _held_up(now_is)).failure)
     told = (Tell(kind="Normal", reason="GangReady", message=message),) if actions else ()
     # The placeholders go first: a namespace's quota may have no room for them and the gang's own pods.
     freed = deletions((), (), now_is.placeholders)
     clean = unclaim(now_is) if actions else ()
     return Decision(actions=(*freed, *surplus(now_is), *clean, *actions, *told), wake=limit.at)
+
+
+def _held_up(now_is: Situation) -> str:
+    """Why a gang that is Ready does not start."""
+    entries = now_is.workload.status.admission_checks
+    others = ", ".join(entry.name for entry in entries if entry.state != State.READY)
+    return f"it was Ready, but not {others}" if others else "it was Ready, and Kueue did not admit it"
 
 
 def _updates(now_is: Situation, promised: tuple[Promise, ...]) -> tuple[PodSetUpdate, ...]:

@@ -112,7 +112,8 @@ def next_step(attempt: Attempt, policy: GangPolicy, *, since: datetime) -> Step:
         return _part(attempt, early, limit)
     step = _gather(attempt, limit)
     if limit.at <= attempt.now and not isinstance(step, Standing):
-        return replace(passed(limit), exhausted=_lacking(attempt, step))
+        why = step.what if isinstance(step, Waiting) else ""
+        return replace(passed(limit, why), exhausted=_lacking(attempt, step))
     if isinstance(step, Waiting):
         kept = placeholders.due(attempt, policy)
         return _keep(kept, limit) if kept else replace(step, wake=placeholders.next_due(attempt, policy))
@@ -133,9 +134,10 @@ def _lacking(attempt: Attempt, step: Step) -> str:
     return step.lacks if isinstance(step, Waiting) else ""
 
 
-def passed(limit: Deadline) -> Lost:
-    """The end of an attempt whose time is over."""
-    return Lost(failure=f"{limit.clock} of {format_duration(limit.limit)} has passed")
+def passed(limit: Deadline, why: str) -> Lost:
+    """The end of an attempt whose time is over. `why`: what it waited for, which its check says no more."""
+    what = f"{limit.clock} of {format_duration(limit.limit)} has passed"
+    return Lost(failure=f"{what}: {why}" if why else what)
 
 
 def surplus(attempt: Attempt) -> tuple[Delete, ...]:

@@ -11,12 +11,13 @@ from hypothesis import strategies as st
 
 from controller.admission.actions import SetEntry, State, StepIn, StepOut
 from controller.admission.machine import decide
+from controller.admission.objects import CheckEntry
 from controller.admission.templates import owner_of
 from controller.gangs.actions import Delete, Hold
 from controller.gangs.identity import ATTEMPT, NEEDS, request_of_placeholder
 from controller.gangs.objects import Container, PodSpec, PodTemplateSpec, ResourceNeeds
 from controller.gangs.placeholders import named, pod
-from controller.gangs.retry import FIRST_TRY, REFUSED, RETRY_AT, TRIES
+from controller.gangs.retry import FIRST_TRY, REFUSED, RETRY_AT, TRIES, history
 from model.gangpolicy import GangPolicy, OnStaggered, RetryPolicy
 from model.names import (
     CONSUME_ANNOTATION,
@@ -317,13 +318,16 @@ def test_a_ready_gang_that_other_checks_hold_up_has_its_booking_and_a_margin_at_
     entry = held.entry(CHECK)
     assert entry is not None
     entry = msgspec.structs.replace(entry, last_transition_time=world.now)
-    status = msgspec.structs.replace(held.status, admission_checks=(entry,))
+    entries = (entry, CheckEntry(name="budget"))
+    status = msgspec.structs.replace(held.status, admission_checks=entries)
     world.workloads["a"] = msgspec.structs.replace(held, status=status)
     assert decide(world.situation("a")).wake == world.now + after * MINUTE
     world.now += after * MINUTE
     world.settle()
     assert not world.requests
-    assert world.workloads["a"].metadata.annotations[TRIES] == "1"
+    past = history(world.workloads["a"])
+    assert past.tries == 1
+    assert past.last_failure.endswith("has passed: it was Ready, but not budget")
 
 
 def test_without_an_accepted_policy_a_gang_says_so_and_gives_its_quota_back_in_the_end() -> None:
@@ -530,6 +534,10 @@ def test_a_cpu_head_that_fits_nowhere_keeps_the_gang_from_starting() -> None:
     entry = world.workloads["a"].entry(CHECK)
     assert entry is not None
     assert "0 of 1 cpu nodes for head" in entry.message
+    run(world, 10)
+    assert history(world.workloads["a"]).last_failure == (
+        "bookingWindow of 9m has passed: 0 of 1 cpu nodes for head"
+    )
 
 
 def test_a_policy_that_is_gone_takes_nothing_from_a_running_gang() -> None:
