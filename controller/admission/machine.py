@@ -329,7 +329,7 @@ def _retreat(now_is: Situation, policy: GangPolicy, failure: str) -> Decision:
         now_is.tried, uid=uid, began=now_is.began, failure=failure, now=now_is.now, policy=policy.retry
     )
     if future is None:
-        tries = now_is.past.tries + 1
+        tries = now_is.tried.tries + 1
         given = (
             f"gave up after {tries} tries, retry.deadline of {format_duration(policy.retry.deadline)} is over"
         )

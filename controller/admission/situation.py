@@ -122,10 +122,21 @@ class Situation(Attempt):
         from the same condition how long one has queued (pkg/workload/workload.go of 0.19.2, QueuedWaitTime).
         """
         past, back = self.past, self.workload.status.since("Requeued")
+        if past.first_try and (ended := self.ran_until) and ended > past.first_try:
+            # It has run since, in flavors without this check: what ends a history of ours has not seen it.
+            return replace(past, tries=0, first_try=None)
         if past.first_try is None or back is None:
             return past
         queued = max(timedelta(0), self.began - max(back, past.first_try))
         return replace(past, first_try=past.first_try + queued)
+
+    @property
+    def ran_until(self) -> datetime | None:
+        """When it was last stopped; None where it runs, or never has: the condition is false only once it has
+        been true (pkg/workload/admissionchecks.go of Kueue).
+        """
+        condition = self.workload.status.condition("Admitted")
+        return condition.last_transition_time if condition and condition.status == "False" else None
 
     @property
     def unreserved_since(self) -> datetime | None:

@@ -271,8 +271,10 @@ class World(Paper[Decision]):
             admission_checks=(replace(entry, state="Pending", message=f"Reset. Previously: {entry.state}"),),
             scheduling_stats=SchedulingStats(evictions=(EvictionCount(count=count),)),
         )
-        for kind, value in (("Evicted", "True"), ("QuotaReserved", "False"), ("Admitted", "False")):
+        for kind, value in (("Evicted", "True"), ("QuotaReserved", "False")):
             self.set_condition(name, kind, value, reason)
+        if held.status.holds("Admitted"):
+            self.set_condition(name, "Admitted", "False", reason)
         if not held.spec.active:
             self.set_condition(name, "Requeued", "False", reason)
         self.started.pop(name, None)

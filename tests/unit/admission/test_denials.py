@@ -19,13 +19,14 @@ from controller.gangs.denials import Denied
 from controller.gangs.identity import ATTEMPT
 from controller.gangs.metrics import reason_of
 from controller.gangs.reasons import Outcome, denial
-from controller.gangs.retry import LAST_FAILURE, REFUSED, TRIES
+from controller.gangs.retry import LAST_FAILURE, REFUSED, TRIES, History, history
 from controller.kube.resource import Key
 from model.gangpolicy import OnStaggered
 from tests.unit.admission.elastic_world import Elastic
 from tests.unit.admission.gang_world import PLAIN, POLICY, World, entry_state, ready
 from tests.unit.admission.reconciled import Caches
 from tests.unit.admission.test_elastic_losses import in_calm, newest
+from tests.unit.admission.test_gang_crossings import noted
 from tests.unit.gangs.paper import START
 
 SPLIT = {"head": ("cpu", 1), "big": ("h100", 1), "small": ("l4", 1)}
@@ -147,6 +148,21 @@ def test_the_time_in_a_long_queue_is_not_part_of_the_deadline() -> None:
     for _ in range(12 * 60):
         world.tick()
     assert world.workloads["a"].metadata.annotations[REFUSED].startswith("gave up after")
+
+
+def test_who_ran_since_in_a_flavor_without_our_check_is_not_given_up_at_its_next_failure() -> None:
+    """There nobody ends the history that its first failure has left."""
+    world = Guarded(denies={CreateRequest: QUOTA})
+    world.submit("a", PLAIN)
+    noted(world, History(tries=1, first_try=START))
+    world.kueue()
+    world.set_condition("a", "Admitted", "True")
+    world.now += 9 * POLICY.retry.deadline
+    world.evict("a", "Preempted")
+    world.tick()
+    past = history(world.workloads["a"])
+    assert (past.tries, past.refused) == (1, "")
+    assert past.retry_at
 
 
 @pytest.mark.parametrize("words", [PARAMETER, WARDEN], ids=lambda words: words[0])
