@@ -325,8 +325,10 @@ def _retreat(now_is: Situation, policy: GangPolicy, failure: str) -> Decision:
     if now_is.is_growth:
         return growth.retreat(now_is, policy, failure)
     uid = now_is.workload.metadata.uid
+    # Time in which nothing was asked for, as while no controller ran, does not count to the deadline.
+    began = now_is.began if now_is.attempted else now_is.now
     future = next_try(
-        now_is.tried, uid=uid, began=now_is.began, failure=failure, now=now_is.now, policy=policy.retry
+        now_is.tried, uid=uid, began=began, failure=failure, now=now_is.now, policy=policy.retry
     )
     if future is None:
         tries = now_is.tried.tries + 1

@@ -515,6 +515,15 @@ def test_retrying_ends_at_the_deadline() -> None:
     assert RETRY_AT not in world.workloads["a"].metadata.annotations
 
 
+def test_who_got_quota_while_no_controller_ran_for_days_is_not_given_up_untried() -> None:
+    world = World(policy=dataclasses.replace(POLICY, retry=RetryPolicy()))
+    world.submit("a", PLAIN)
+    world.kueue()
+    world.now += timedelta(days=3)
+    run(world, 5)
+    assert "a" in world.started
+
+
 def test_a_gang_that_asks_for_nothing_of_ours_is_ready_at_once() -> None:
     world = World()
     world.submit("a", {"main": ("cpu", 3)})
