@@ -15,6 +15,8 @@ Workload that is being evicted; no refusal of what may pass; no write when nothi
 """
 
 from dataclasses import replace
+from datetime import timedelta
+from typing import Final
 
 from controller.admission import growth
 from controller.admission.actions import Action, Decision, Note, State, Steer, StepIn, StepOut
@@ -47,6 +49,9 @@ from controller.gangs.promises import Promise
 from controller.gangs.retry import History, moved, next_try
 from model.gangpolicy import GangPolicy, OnStockOut, format_duration
 from model.waiting import OUTSIDE
+
+_NEWS: Final = timedelta(minutes=1)
+"""After so long it is no matter of caches any more that a flavor is not known."""
 
 
 def decide(now_is: Situation) -> Decision:
@@ -217,9 +222,12 @@ def _without_policy(now_is: Situation) -> Decision:
 
 
 def _untold(now_is: Situation) -> Decision:
-    """Nobody can tell where its pods would go: nothing is asked for, and its quota is not held for ever."""
+    """Nobody can tell where its pods would go: nothing is asked for, and its quota is held no longer than
+    news of a flavor takes. The next quota may be for another.
+    """
     policy = now_is.policy or GangPolicy()
-    limit = _patience(now_is, policy)
+    whole = _patience(now_is, policy)
+    limit = replace(whole, at=min(whole.at, whole.began + _NEWS))
     if limit.at <= now_is.now:
         return _retreat(now_is, policy, now_is.untold)
     told = say(now_is, _said(now_is, f"asks for nothing: {now_is.untold}", limit))
@@ -248,8 +256,6 @@ def _assemble(now_is: Situation, policy: GangPolicy) -> Decision:
 def _step(now_is: Situation, policy: GangPolicy) -> Decision:
     if (waits := growth.before_asking(now_is)) is not None:
         return waits
-    if gone := now_is.dropped:
-        return _retreat(now_is, policy, f"the GangPolicy no longer has flavor {gone}, which it has asked for")
     if not now_is.gang.asks:
         ready = set_entry(now_is, State.READY, "nothing to provision", updates=_updates(now_is, ()))
         return Decision(actions=(*everything(now_is), *ready))
@@ -325,8 +331,8 @@ def _retreat(now_is: Situation, policy: GangPolicy, failure: str) -> Decision:
     if now_is.is_growth:
         return growth.retreat(now_is, policy, failure)
     uid = now_is.workload.metadata.uid
-    # Time in which nothing was asked for, as while no controller ran, does not count to the deadline.
-    began = now_is.began if now_is.attempted else now_is.now
+    # Time in which nothing could be asked for (no controller ran, no policy was accepted) is no try.
+    began = now_is.began if now_is.attempted and now_is.policy else now_is.now
     future = next_try(
         now_is.tried, uid=uid, began=began, failure=failure, now=now_is.now, policy=policy.retry
     )

@@ -83,7 +83,7 @@ def _demand(
     whole = pod_set.count if assignment.count is None else min(assignment.count, pod_set.count)
     count = max(0, whole - less)
     amounts = pod_amounts(pod_set.template.spec)
-    resource = next((name for name in policy.managed_resources if amounts.get(name)), "")
+    resource = _managed(amounts, policy)
     assigned = assignment.flavors.get(resource) or next(iter(sorted(assignment.flavors.values())), "")
     flavor = policy.flavor(assigned)
     if flavor is None or count == 0:
@@ -97,6 +97,20 @@ def _demand(
         assigned=names,
         managed=bool(resource),
     )
+
+
+def unlisted(pod_set: PodSet, assignment: PodSetAssignment, policy: GangPolicy) -> str:
+    """The flavor that its managed resource is assigned to and that the policy does not speak of: without the
+    PodSet, what is left of the gang would count as the whole. Empty where there is none. Raises ValueError
+    for a bad quantity.
+    """
+    assigned = assignment.flavors.get(_managed(pod_amounts(pod_set.template.spec), policy), "")
+    return assigned if assigned and policy.flavor(assigned) is None else ""
+
+
+def _managed(amounts: Amounts, policy: GangPolicy) -> str:
+    """The first managed resource that a pod asks for; empty where it asks for none."""
+    return next((name for name in policy.managed_resources if amounts.get(name)), "")
 
 
 def flavored(spec: PodSpec, amounts: Amounts, assigned: Iterable[str], flavors: Flavors) -> PodNeeds:

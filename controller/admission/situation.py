@@ -12,8 +12,8 @@ from typing import Final
 
 from controller.admission import identity
 from controller.admission.actions import State
-from controller.admission.objects import CheckEntry, Flavors, Workload
-from controller.admission.podsets import done_before, gang, part
+from controller.admission.objects import CheckEntry, Flavors, PodSet, PodSetAssignment, Workload
+from controller.admission.podsets import done_before, gang, part, unlisted
 from controller.admission.slices import GROUND, Base, is_elastic
 from controller.gangs.attempt import Attempt
 from controller.gangs.identity import ATTEMPT, NEEDS, request_name
@@ -22,7 +22,6 @@ from controller.gangs.objects import Node, Pod, ProvisioningRequest
 from controller.gangs.promises import Claim
 from controller.gangs.retry import History, history
 from controller.gangs.split import Ask, Gang
-from controller.gangs.templates import POOL
 from controller.gangs.verify import Wanted
 from model.gangpolicy import GangPolicy
 
@@ -167,27 +166,26 @@ class Situation(Attempt):
         admission, policy = self.workload.status.admission, self.policy or GangPolicy()
         if admission is None:
             return "its quota is reserved and nothing says in which flavors"
-        told = {each.name: each.flavors.values() for each in admission.pod_set_assignments}
+        told = {each.name: each for each in admission.pod_set_assignments}
         for each in self.workload.spec.pod_sets:
             if each.name not in told:
                 return f"its admission says nothing of PodSet {each.name}"
-            for name in told[each.name]:
+            where = told[each.name]
+            to = f"to which PodSet {each.name} is admitted"
+            for name in where.flavors.values():
                 if name not in self.flavors and not policy.flavor(name):
                     fix = "create it, or take it out of the ClusterQueue"
-                    return (
-                        f"there is no ResourceFlavor {name}, to which PodSet {each.name} is admitted ({fix})"
-                    )
+                    return f"there is no ResourceFlavor {name}, {to} ({fix})"
+            if name := self._unlisted(each, where):
+                fix = "add it there, or take it out of the ClusterQueue"
+                return f"the GangPolicy has no flavor {name}, {to} ({fix})"
         return ""
 
-    @property
-    def dropped(self) -> str:
-        """A flavor that it has asked for and that the policy no longer has: without its PodSets, what is
-        left of the gang would count as the whole. Empty: none.
-        """
-        if self.policy is None:
-            return ""
-        pools = (request.metadata.annotations.get(POOL, "") for request in self.attempted)
-        return next((pool for pool in pools if pool and not self.policy.flavor(pool)), "")
+    def _unlisted(self, pod_set: PodSet, assignment: PodSetAssignment) -> str:
+        try:
+            return unlisted(pod_set, assignment, self.policy) if self.policy else ""
+        except ValueError:
+            return ""  # The machine meets it too, and says so.
 
     @property
     def wants_back(self) -> bool:
