@@ -1,13 +1,28 @@
 """What the API server does not let us create for a gang.
 
-Decides that such an answer ends the attempt: the same object gets the same answer again, and quota would be
-held meanwhile. Whether a later attempt may get another one is told by the rules of reasons.py. Leaves answers
-that are no judgement of the object (429, 5xx, none at all, what startup.py knows) to the backoff of whoever
-asked.
+Decides which answer ends the attempt: the same object gets the same answer again, and quota would be held
+meanwhile, with nothing said. Whether a later attempt may get another one is told by the rules of reasons.py.
+Leaves answers that are no judgement of the object (429, 5xx, none at all, what startup.py knows) to the
+backoff of whoever asked.
 """
+
+import re
+from typing import Final
 
 from controller.gangs.assembly import Lost, Never
 from controller.gangs.reasons import Outcome, denial
+from controller.kube.errors import ApiError, BadRequest, Forbidden, Invalid
+
+_WEBHOOK: Final = re.compile(r'admission webhook ".*" denied|failed calling webhook')
+"""Of k8s.io/apiserver 0.36, pkg/admission/plugin/webhook/errors and pkg/util/webhook: with whatever code the
+webhook has chosen, and 500 where it cannot be reached and may not be left out.
+"""
+
+
+def is_judgement(error: ApiError) -> bool:
+    """Whether somebody has judged the object, or has to and cannot."""
+    judged = isinstance(error, BadRequest | Forbidden | Invalid)
+    return judged or _WEBHOOK.search(error.status.message) is not None
 
 
 class Denied(Exception):

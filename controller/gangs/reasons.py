@@ -77,6 +77,7 @@ RULES: Final = (
     _rule("BookingExpired", r"", Outcome.RETRY, "booking expired"),
     # GKE denies at once what its autoscaler could never serve. Other people's policies may change.
     _rule(ON_CREATE, r"GKE Warden rejected", Outcome.REFUSE, "request refused"),
+    _rule(ON_CREATE, r"failed calling webhook", Outcome.RETRY, "webhook not reached"),
     _rule(ON_CREATE, r"denied (the )?request", Outcome.RETRY, "denied by a policy"),
     _rule(ON_CREATE, r"^(Invalid|BadRequest)$", Outcome.REFUSE, "request refused"),
     _rule(ON_CREATE, r"exceeded quota", Outcome.RETRY, "namespace quota exhausted"),

@@ -13,7 +13,7 @@ from typing import Any
 import structlog
 
 from controller.gangs.actions import CreateRequest, CreateTemplates, Delete, Hold, delete
-from controller.gangs.denials import Denied, NameTaken
+from controller.gangs.denials import Denied, NameTaken, is_judgement
 from controller.gangs.identity import ATTEMPT, template_name
 from controller.gangs.objects import PLACEHOLDER, POD_TEMPLATE, PROVISIONING_REQUEST, Belonging, PodTemplate
 from controller.gangs.owner import Owner
@@ -21,7 +21,7 @@ from controller.gangs.placeholders import named, pod
 from controller.gangs.startup import Startup
 from controller.gangs.templates import Json, is_ours, pod_template, provisioning_request
 from controller.kube.client import Client
-from controller.kube.errors import AlreadyExists, BadRequest, Forbidden, Invalid, NotFound
+from controller.kube.errors import AlreadyExists, ApiError, NotFound
 from controller.kube.resource import Key, Resource, T
 from controller.runtime.informer import Informer
 
@@ -122,9 +122,9 @@ class Requests:
             found = await self._client.get(resource, key)
             _check_owner(resource, found, body, owner)
             return found
-        except (BadRequest, Forbidden, Invalid) as error:
+        except ApiError as error:
             said = error.status.message or "no reason given"
-            if self._startup.may_explain(key.name, said):
+            if not is_judgement(error) or self._startup.may_explain(key.name, said):
                 raise
             raise Denied(
                 resource.kind, attempt=_attempt(body), reason=type(error).__name__, message=said

@@ -1,20 +1,23 @@
-"""What an API server says while it starts, and no more a moment later.
+"""What an API server says while it or a webhook starts, and no more a moment later.
 
 Decides that such an answer is asked again for a while before it counts as a judgement of the object: a server
 that answers before it has read its roles forbids everything to everybody, one before its admission plugins or
-its quotas are read denies every create. Most load balancers keep callers away from it until it is ready; a
-Service that has one server behind it, or a connection that was made at once, does not. Leaves what follows a
-judgement to denials.py, and when to ask again to the backoff of whoever asked.
+its quotas are read denies every create, and so does one whose webhooks have no pod for a moment. Most load
+balancers keep callers away from it until it is ready; a Service that has one server behind it, or a
+connection that was made at once, does not. Leaves what follows a judgement to denials.py, and when to ask
+again to the backoff of whoever asked.
 """
 
 import re
 from collections.abc import Callable
 from typing import Final
 
-_WORDS: Final = re.compile(r"cannot create resource|not yet ready to handle request|status unknown for quota")
+_WORDS: Final = re.compile(
+    r"cannot create resource|not yet ready to handle request|status unknown for quota|failed calling webhook"
+)
 """Of k8s.io/apiserver 0.36: forbiddenMessage in endpoints/handlers/responsewriters/errors.go, the wait of
 admission/plugin/webhook/generic, policy/generic and namespace/lifecycle, checkRequest in
-admission/plugin/resourcequota.
+admission/plugin/resourcequota, ErrCallingWebhook in util/webhook.
 """
 
 PATIENCE: Final = 60.0

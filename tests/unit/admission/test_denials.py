@@ -90,6 +90,7 @@ class Guarded(World):
         ),
         ("Invalid", "ValidatingAdmissionPolicy 'x' denied request: no", Outcome.RETRY, "denied by a policy"),
         ("BadRequest", 'admission webhook "x" denied the request: no', Outcome.RETRY, "denied by a policy"),
+        ("ServerError", 'failed calling webhook "x": no endpoints', Outcome.RETRY, "webhook not reached"),
         ("NameTaken", "Workload ns/a has our name", Outcome.RETRY, "name taken"),
     ],
 )

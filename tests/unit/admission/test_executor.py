@@ -183,31 +183,56 @@ def test_what_is_judged_and_not_created_is_told_from_what_fails(code: int, reaso
     at_work(scenario)
 
 
+@pytest.mark.parametrize("code", [400, 404, 409, 500])
+def test_a_webhook_that_denies_judges_with_whatever_code(code: int) -> None:
+    async def scenario(hands: Hands) -> None:
+        owner, ask = owner_of(await hands.seen()), _ask()
+        action = CreateTemplates(request="asked", ask=ask, labels={ATTEMPT: "this"})
+        words = 'admission webhook "templates.example" denied the request: not on Fridays'
+        hands.server.write_faults.append(partial(_answer, code, words=words))
+        with pytest.raises(Denied, match="not on Fridays"):
+            await hands.requests.create_templates(owner, action, {"main": {"spec": {}}})
+
+    at_work(scenario)
+
+
 @pytest.mark.parametrize(
-    "words",
+    ("code", "words"),
     [
-        'podtemplates is forbidden: User "muster" cannot create resource "podtemplates" in API group "" in '
-        'the namespace "team-a"',
-        'podtemplates "asked-0" is forbidden: not yet ready to handle request',
-        'podtemplates "asked-0" is forbidden: status unknown for quota: team, resources: count/podtemplates',
+        (
+            403,
+            'podtemplates is forbidden: User "muster" cannot create resource "podtemplates" in API group "" '
+            'in the namespace "team-a"',
+        ),
+        (403, 'podtemplates "asked-0" is forbidden: not yet ready to handle request'),
+        (
+            403,
+            'podtemplates "asked-0" is forbidden: status unknown for quota: team, resources: '
+            "count/podtemplates",
+        ),
+        (
+            500,
+            'Internal error occurred: failed calling webhook "templates.example": failed to call webhook: '
+            'Post "https://templates.example.svc:443/": no endpoints available for service "templates"',
+        ),
     ],
 )
-def test_what_a_starting_server_says_too_is_asked_again_for_a_minute(words: str) -> None:
+def test_what_a_starting_server_says_too_is_asked_again_for_a_minute(code: int, words: str) -> None:
     async def scenario(hands: Hands) -> None:
         owner, ask = owner_of(await hands.seen()), _ask()
         action = CreateTemplates(request="asked", ask=ask, labels={ATTEMPT: "this"})
         pods: dict[str, Json] = {demand.pod_set: {"spec": {}} for demand in ask.demands}
         for hands.seconds in (1000.0, 1010.0, 1059.0):
-            hands.server.write_faults.append(partial(_answer, 403, words=words))
-            with pytest.raises(Forbidden):
+            hands.server.write_faults.append(partial(_answer, code, words=words))
+            with pytest.raises(Forbidden if code == 403 else ServerError):
                 await hands.requests.create_templates(owner, action, pods)
         hands.seconds = 1060.0
-        hands.server.write_faults.append(partial(_answer, 403, words=words))
-        with pytest.raises(Denied, match="PodTemplate Forbidden: podtemplates"):
+        hands.server.write_faults.append(partial(_answer, code, words=words))
+        with pytest.raises(Denied, match=r"PodTemplate (Forbidden|ServerError): "):
             await hands.requests.create_templates(owner, action, pods)
         another = replace(action, request="next")
-        hands.server.write_faults.append(partial(_answer, 403, words=words))
-        with pytest.raises(Forbidden):
+        hands.server.write_faults.append(partial(_answer, code, words=words))
+        with pytest.raises(Forbidden if code == 403 else ServerError):
             await hands.requests.create_templates(owner, another, pods)
         await hands.requests.create_templates(owner, another, pods)
 
