@@ -27,6 +27,8 @@ from model.gangpolicy import GangPolicy
 
 _ITS_OWN: Final = ("entry", "past", "gang", "labels", "may_act", "untold", "carried", "attempted", "current")
 """What is worked out of its own objects alone, whatever lies around it."""
+_AT_ONCE: Final = timedelta(minutes=1)
+"""Between moments of one reservation of quota, as several programs write them."""
 LATEST: Final = timedelta(minutes=30)
 
 
@@ -121,7 +123,7 @@ class Situation(Attempt):
         from the same condition how long one has queued (pkg/workload/workload.go of 0.19.2, QueuedWaitTime).
         """
         past, back = self.past, self.workload.status.since("Requeued")
-        if past.first_try and (ended := self.ran_until) and ended > past.first_try:
+        if past.first_try and (ended := self.ran_until) and ended > past.first_try + _AT_ONCE:
             # It has run since, in flavors without this check: what ends a history of ours has not seen it.
             return replace(past, tries=0, first_try=None)
         if past.first_try is None or back is None:
@@ -131,8 +133,9 @@ class Situation(Attempt):
 
     @property
     def ran_until(self) -> datetime | None:
-        """When it was last stopped; None where it runs, or never has: the condition is false only once it has
-        been true (pkg/workload/admissionchecks.go of Kueue).
+        """When it was last stopped; None where it runs, or never has. With Kueue's feature gate
+        UnadmittedWorkloadsObservability one that has never run was "stopped" when it first got quota
+        (SyncAdmittedCondition of pkg/workload/admissionchecks.go, 0.19.2).
         """
         condition = self.workload.status.condition("Admitted")
         return condition.last_transition_time if condition and condition.status == "False" else None

@@ -166,6 +166,18 @@ def test_who_ran_since_in_a_flavor_without_our_check_is_not_given_up_at_its_next
     assert past.retry_at
 
 
+def test_who_is_called_not_admitted_from_its_first_quota_on_has_not_run() -> None:
+    """As Kueue does with UnadmittedWorkloadsObservability: the condition is there, a second later."""
+    world = Guarded(denies={CreateRequest: QUOTA})
+    world.submit("a", PLAIN)
+    noted(world, History(tries=3, first_try=START))
+    world.kueue()
+    world.now += timedelta(seconds=1)
+    world.set_condition("a", "Admitted", "False")
+    world.tick()
+    assert history(world.workloads["a"]).tries == 4
+
+
 @pytest.mark.parametrize("words", [PARAMETER, WARDEN], ids=lambda words: words[0])
 def test_what_no_try_can_mend_is_refused_with_the_words(words: tuple[str, str]) -> None:
     world = Guarded(denies={CreateRequest: words})
