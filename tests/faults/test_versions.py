@@ -86,7 +86,8 @@ def _stands(stage: Stage, path: str) -> bool:
 
 def _active(stage: Stage) -> dict[str, Any]:
     conditions = stage.plane.server.call("GET", _CHECK).get("status", {}).get("conditions", [])
-    found: dict[str, Any] = next(each for each in conditions if each["type"] == "Active")
+    nothing = {"status": "", "message": ""}
+    found: dict[str, Any] = next((each for each in conditions if each["type"] == "Active"), nothing)
     return found
 
 
