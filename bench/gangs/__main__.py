@@ -44,7 +44,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     found = _before(arguments)
     for file in arguments.merge:
-        found.merge(results.load(file))
+        found.merge(results.load(file), replaces=not arguments.more)
     try:
         if not arguments.merge:
             _run(arguments, found)
@@ -180,7 +180,8 @@ def _parser() -> argparse.ArgumentParser:
     kept.add_argument("--more", action="store_true", help="keep all that is there: these are further rounds")
     parser.add_argument(
         "--merge", nargs="+", type=Path, default=[], metavar="FILE",
-        help="run nothing: put the results.json of other runs together (with --add: and what is there)",
+        help="run nothing: put the results.json of other runs together (with --add: and what is there; with "
+        "--more: as further rounds of it)",
     )  # fmt: skip
     parser.add_argument("--json", action="store_true", help="print all results as JSON, not the table")
     return parser

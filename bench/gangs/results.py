@@ -59,12 +59,12 @@ class Results:
             self.trials = [each for each in self.trials if (each.case, each.contender) != pair]
         self.trials.append(trial)
 
-    def merge(self, other: "Results") -> None:
-        """Everything of `other`, in the place of what is known of the same."""
+    def merge(self, other: "Results", *, replaces: bool = True) -> None:
+        """Everything of `other`, in the place of what is known of the same, or as further rounds of it."""
         for case in other.cases():
             for contender in other.contenders(case):
                 for number, trial in enumerate(other.of(case, contender)):
-                    self.take(dated(trial, other.when), replaces=number == 0)
+                    self.take(dated(trial, other.when), replaces=replaces and number == 0)
         self.alone |= other.alone
         self.failed += other.failed
 

@@ -150,6 +150,13 @@ def test_results_of_other_runs_are_put_together_and_each_keeps_its_day(tmp_path:
     assert "| measured, UTC | 2026-11-21 | 2026-11-20 |" in table.markdown(found)
 
 
+def test_further_rounds_of_another_run_stand_beside_what_is_there() -> None:
+    found, other = _results(), _results()
+    other.trials = [replace(_TRIAL, contender="muster", throughput=8.0, when="2026-11-22 00:09")]
+    found.merge(other, replaces=False)
+    assert [each.throughput for each in found.of("burst-10", "muster")] == [7.0, 8.0]
+
+
 def test_a_small_case_comes_before_a_large_one_of_its_kind() -> None:
     found = _results()
     wanted = ["burst-20", "burst-100", "cohorts-5x6x20", "cohorts-5x6x500", "steady-20"]
