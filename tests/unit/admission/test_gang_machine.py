@@ -556,6 +556,22 @@ def test_a_cpu_head_that_fits_nowhere_keeps_the_gang_from_starting() -> None:
     )
 
 
+def test_a_gang_that_waited_a_day_for_an_accepted_policy_comes_back_when_there_is_one() -> None:
+    world = World(stock={"l4": 0})
+    world.submit("a", PLAIN)
+    run(world, 2)
+    assert world.requests
+    known = world.policy
+    world.policy = None  # type: ignore[assignment]  # None is accepted
+    world.now += GangPolicy().queue_timeout
+    world.settle()
+    assert not world.requests
+    assert not history(world.workloads["a"]).refused, "nothing could be tried"
+    world.policy, world.stock["l4"] = known, 1
+    run(world, 10)
+    assert "a" in world.started
+
+
 def test_a_policy_that_is_gone_takes_nothing_from_a_running_gang() -> None:
     world = World()
     world.submit("a", SPLIT)
