@@ -7,17 +7,21 @@ asks first. Leaves to the caller which nodes count.
 """
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
+from controller.gangs.demand import Demand
 from controller.gangs.objects import Pod
 from controller.gangs.split import Gang
 from model.names import CONSUME_ANNOTATION, POD_SET_LABEL
 
 
 class Consumers:
-    """Each pod can be taken once."""
+    """Each pod can be taken once. `pods`: those that have their node; `ended`: pods of a PodSet that are done
+    and come back no more.
+    """
 
-    def __init__(self, gang: Gang, pods: Iterable[Pod]) -> None:
+    def __init__(self, gang: Gang, pods: Iterable[Pod], *, ended: Mapping[str, int]) -> None:
+        self._ended = ended
         known = {demand.pod_set for ask in gang.asks for demand in ask.demands}
         self._left: Counter[tuple[str, str]] = Counter()
         for pod in pods:
@@ -25,12 +29,14 @@ class Consumers:
                 pod_set = pod.metadata.labels.get(POD_SET_LABEL, "")
                 self._left[request, pod_set if pod_set in known else ""] += 1
 
-    def take(self, request: str, pod_set: str, most: int) -> int:
-        """How many of `most` pods of this PodSet consume the request: its own, then those of no name."""
-        own = self._take((request, pod_set), most)
-        return own + self._take((request, ""), most - own)
-
-    def _take(self, key: tuple[str, str], most: int) -> int:
-        taken = min(most, self._left[key])
-        self._left[key] -= taken
-        return taken
+    def lacking(self, demand: Demand, requests: Iterable[str]) -> int:
+        """How many pods of the PodSet have no node yet, after it has taken what consumes these requests: of
+        each its own, then those of no name.
+        """
+        needed = max(0, demand.count - self._ended.get(demand.pod_set, 0))
+        for request in requests:
+            for name in (demand.pod_set, ""):
+                taken = min(needed, self._left[request, name])
+                self._left[request, name] -= taken
+                needed -= taken
+        return needed

@@ -11,7 +11,6 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from controller.gangs.consumers import Consumers
-from controller.gangs.demand import Demand
 from controller.gangs.objects import Node, Pod
 from controller.gangs.promises import Claim, wanted_with
 from controller.gangs.split import Gang
@@ -53,18 +52,11 @@ def _is_ready(node: Node) -> bool:
 
 def _unbound(gang: Gang, claims: Claims, bound: Iterable[Pod], ended: Mapping[str, int]) -> Iterator[Wanted]:
     """The pods that still look for a node. `bound`: those that have one."""
-    there = Consumers(gang, bound)
+    there = Consumers(gang, bound, ended=ended)
     for ask in gang.asks:
         for demand in ask.demands if ask.flavor.verify_nodes else ():
-            if carried := claims.get(demand.pod_set):
-                yield from _of(demand, carried, there, ended)
-
-
-def _of(
-    demand: Demand, claims: Sequence[Claim], there: Consumers, ended: Mapping[str, int]
-) -> Iterator[Wanted]:
-    needed = max(0, demand.count - ended.get(demand.pod_set, 0))
-    for request in dict.fromkeys(claim.request for claim in claims):
-        needed -= there.take(request, demand.pod_set, needed)
-    if needed:
-        yield replace(wanted_with(demand, claims[0].node_selector), count=needed)
+            carried = claims.get(demand.pod_set, ())
+            if carried and (
+                count := there.lacking(demand, dict.fromkeys(claim.request for claim in carried))
+            ):
+                yield replace(wanted_with(demand, carried[0].node_selector), count=count)

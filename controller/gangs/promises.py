@@ -115,25 +115,21 @@ def outstanding(
     A lease with nodes of its own needs no protection: nobody else's pods select its label. What nothing was
     asked for (a head on nodes that stand) has no mark of its own: it is counted until the rest has its nodes.
     """
-    there = Consumers(gang, (pod for pod in pods if pod.spec.node_name))
+    there = Consumers(gang, (pod for pod in pods if pod.spec.node_name), ended=ended)
     promised = [
         (ask, request)
         for ask in gang.asks
         if (request := requests.get(ask.shape)) and request.status.holds("Provisioned")
     ]
-    waiting = [(ask, tuple(_unused(ask, request, there, ended))) for ask, request in promised]
+    waiting = [(ask, tuple(_unused(ask, request, there))) for ask, request in promised]
     is_coming = len(promised) == len(gang.asks) and any(left for _, left in waiting)
     present = [_wanted(demand) for demand in gang.present] if is_coming else []
     shared = [each for ask, left in waiting if not ask.flavor.node_selector_from_details for each in left]
     return (*present, *shared)
 
 
-def _unused(
-    ask: Ask, request: ProvisioningRequest, there: Consumers, ended: Mapping[str, int]
-) -> Iterator[Wanted]:
-    """What pods of this request have no node for yet."""
+def _unused(ask: Ask, request: ProvisioningRequest, there: Consumers) -> Iterator[Wanted]:
+    """The room in this request that no pod has taken yet."""
     for demand in ask.demands:
-        needed = max(0, demand.count - ended.get(demand.pod_set, 0))
-        count = needed - there.take(request.metadata.name, demand.pod_set, needed)
-        if count:
+        if count := there.lacking(demand, (request.metadata.name,)):
             yield replace(_wanted(demand), count=count)

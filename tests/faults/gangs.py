@@ -5,13 +5,12 @@ One head on l4, two workers on h100. Written as Kueue's webhooks would leave it:
 
 from __future__ import annotations
 
-import urllib.error
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
 from model import names
-from tests.faults.plane import KUEUE, MERGE, PROVISIONING, Plane, items
+from tests.faults.plane import KUEUE, MERGE, PROVISIONING, Plane, find, items
 
 PIECES: Final = {"head": ("l4", 1), "workers": ("h100", 2)}
 TEAM: Final = "team-a"
@@ -61,12 +60,7 @@ def path(name: str, team: str = TEAM) -> str:
 
 
 def read(plane: Plane, name: str, team: str = TEAM) -> dict[str, Any] | None:
-    try:
-        return dict(plane.server.call("GET", path(name, team)))
-    except urllib.error.HTTPError as refusal:
-        if refusal.code == 404:
-            return None
-        raise
+    return find(plane.server, path(name, team))
 
 
 def end(plane: Plane, name: str, team: str = TEAM) -> None:

@@ -10,6 +10,7 @@ import json
 import os
 import sys
 import threading
+import urllib.error
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -160,6 +161,16 @@ def _caretaker(server: ControlPlane) -> Iterator[None]:
     finally:
         stopped.set()
         thread.join(30)
+
+
+def find(server: ControlPlane, path: str) -> dict[str, Any] | None:
+    """The object, or None where there is none."""
+    try:
+        return dict(server.call("GET", path))
+    except urllib.error.HTTPError as refusal:
+        if refusal.code == 404:
+            return None
+        raise
 
 
 def items(server: ControlPlane, path: str) -> list[dict[str, Any]]:

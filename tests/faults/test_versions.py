@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import urllib.error
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final
@@ -11,7 +10,7 @@ from localplane.bare.process import free_port
 from model import names
 from tests.faults import gangs, health
 from tests.faults.breaks import Break, Call, Calm, Fault
-from tests.faults.plane import KUEUE
+from tests.faults.plane import KUEUE, find
 from tests.faults.stage import Stage
 
 _DEFINITION: Final = (
@@ -65,7 +64,7 @@ def _removed(stage: Stage) -> Iterator[None]:
     server = stage.plane.server
     held = server.call("GET", _DEFINITION)
     server.call("DELETE", _DEFINITION)
-    stage.eventually("the kind is gone", lambda: not _stands(stage, _DEFINITION))
+    stage.eventually("the kind is gone", lambda: find(server, _DEFINITION) is None)
     try:
         yield
     finally:
@@ -74,28 +73,20 @@ def _removed(stage: Stage) -> Iterator[None]:
         server.define([{**fields, "metadata": kept}])
 
 
-def _stands(stage: Stage, path: str) -> bool:
-    try:
-        stage.plane.server.call("GET", path)
-    except urllib.error.HTTPError as refusal:
-        if refusal.code == 404:
-            return False
-        raise
-    return True
-
-
 def _active(stage: Stage) -> dict[str, Any]:
-    conditions = stage.plane.server.call("GET", _CHECK).get("status", {}).get("conditions", [])
-    nothing = {"status": "", "message": ""}
-    found: dict[str, Any] = next((each for each in conditions if each["type"] == "Active"), nothing)
-    return found
+    return _condition(stage.plane.server.call("GET", _CHECK), "Active")
 
 
 def _pending(stage: Stage, gang: str) -> str:
     """What Kueue says of a gang that it gives no quota."""
-    workload = gangs.read(stage.plane, gang) or {}
-    conditions = workload.get("status", {}).get("conditions", [])
-    return next((each["message"] for each in conditions if each["type"] == "QuotaReserved"), "")
+    return str(_condition(gangs.read(stage.plane, gang) or {}, "QuotaReserved")["message"])
+
+
+def _condition(item: dict[str, Any], kind: str) -> dict[str, Any]:
+    """Empty words where nothing has been said yet."""
+    conditions = item.get("status", {}).get("conditions", [])
+    nothing = {"status": "", "message": ""}
+    return next((each for each in conditions if each["type"] == kind), nothing)
 
 
 def _is_missing(port: int) -> bool:

@@ -562,7 +562,7 @@ def test_a_gang_that_waited_a_day_for_an_accepted_policy_comes_back_when_there_i
     run(world, 2)
     assert world.requests
     known = world.policy
-    world.policy = None  # type: ignore[assignment]  # None is accepted
+    world.policy = None  # type: ignore[assignment]  # a policy that is deleted
     world.now += GangPolicy().queue_timeout
     world.settle()
     assert not world.requests
