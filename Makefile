@@ -24,7 +24,7 @@ $(STAMP): requirements/dev.txt
 
 .PHONY: up
 up: $(STAMP) ## Boot a real Kubernetes here, deploy stack local, run a Ray gang on it
-	@$(PY) -m examples.tour --plane $(PLANE)
+	@$(PY) -m muster.local.demo.tour --plane $(PLANE)
 
 .PHONY: down
 down: $(STAMP) ## End the plane and everything in it

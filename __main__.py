@@ -6,28 +6,28 @@ from pathlib import Path
 import pulumi
 from pulumi.runtime.config import CONFIG
 
-from components import interrupts
+from muster.components import interrupts
 
 _OURS = "muster:"
 
 
 def main() -> None:
     # Imported after interrupts are seen to: it takes seconds.
-    import stackconfig
-    from components.clusters.existing import MissingContext
-    from components.image_repository import is_step
-    from components.program import make
-    from stackconfig import artifacts, upstream
+    from muster import config
+    from muster.artifacts import resolved, upstream
+    from muster.components.clusters.existing import MissingContext
+    from muster.components.image_repository import is_step
+    from muster.components.program import make
 
     name = pulumi.get_stack()
     source = Path("stacks") / f"Pulumi.{name}.yaml"
     values = {key: value for key, value in CONFIG.get().items() if key.startswith(_OURS)}
     try:
-        stack = stackconfig.parse(values, source=source)
+        stack = config.parse(values, source=source)
         found = None if is_step() else upstream.of(stack, name=name)
         for output, value in make(stack, artifacts=found, source=source).items():
             pulumi.export(output, value)
-    except (stackconfig.ConfigError, artifacts.ArtifactError, MissingContext) as error:
+    except (config.ConfigError, resolved.ArtifactError, MissingContext) as error:
         # One message, not a stack trace: it is the description that is wrong, not the program.
         pulumi.log.error(str(error))
         sys.exit(1)

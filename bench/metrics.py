@@ -20,13 +20,13 @@ from typing import Any, Final
 import msgspec
 from prometheus_client import CollectorRegistry, generate_latest
 
-from controller.admission.objects import Workload
-from controller.admission.observed import look
-from controller.gangs.metrics import GangMetrics
-from controller.gangs.observed import GangObserver
-from controller.kube.resource import Key
-from controller.runtime import logs
-from model.names import RETRY_AT_ANNOTATION
+from muster.controller.gangs.gang_state import GangObserver
+from muster.controller.gangs.metrics import GangMetrics
+from muster.controller.kube.resource import Key
+from muster.controller.kueue.gang_state import look
+from muster.controller.kueue.objects import Workload
+from muster.controller.runtime import logs
+from muster.model.names import RETRY_AT_ANNOTATION
 
 CHECK: Final = "gang"
 _SINCE: Final = "2026-01-01T10:00:00Z"

@@ -1,7 +1,7 @@
 """How long a real `pulumi preview` takes, by number of teams and by grain; and of the whole program.
 
-    eval "$(python -m localplane env)"       # a cluster with Kueue's CRDs, the CLI and the artifacts on PATH
-    python -m bench.preview --teams 10 100 1000 --runs 3 > table.md
+    eval "$(muster local env)"       # a cluster with Kueue's CRDs, the CLI and the artifacts on
+    PATH python -m bench.preview --teams 10 100 1000 --runs 3 > table.md
 
 Each run starts from an empty state, so that every resource is planned. Wall time, and the CPU time of the
 engine and all that it started: the first depends on what else the machine does, the second much less.

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any
 
-from model.render import kueue
-from model.render.manifest import Manifest
-from model.stack import Stack
-from stackconfig import parse
+from muster.config import parse
+from muster.model.stack import Stack
+from muster.render import kueue
+from muster.render.manifest import Manifest
 
 _DEPARTMENTS = 10
 

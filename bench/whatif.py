@@ -16,13 +16,13 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
-import stackconfig
-from localplane import bare
-from model.stack import Stack
-from preview.whatif.outcome import Outcome
-from preview.whatif.sides import decide
-from preview.whatif.simulate import Question
-from preview.whatif.synthetic import synthetic
+from muster import config
+from muster.local import envtest
+from muster.model.stack import Stack
+from muster.preview.whatif.both import decide
+from muster.preview.whatif.outcome import Outcome
+from muster.preview.whatif.simulate import Question
+from muster.preview.whatif.synthetic import synthetic
 
 _DEPARTMENTS = 20
 _GPUS = 20
@@ -54,7 +54,7 @@ def main() -> None:
 def measure(arguments: argparse.Namespace, changed: int) -> Taken:
     base, head = stack(arguments.queues, changed=0), stack(arguments.queues, changed=changed)
     snapshot = synthetic(base, running=arguments.running, pending=arguments.waiting)
-    question, programs = Question(snapshot=snapshot, most=arguments.most), bare.ensure()
+    question, programs = Question(snapshot=snapshot, most=arguments.most), envtest.ensure()
     used, began = _cpu(), time.monotonic()
 
     def say(side: str, what: str) -> None:
@@ -79,7 +79,7 @@ def stack(queues: int, *, changed: int) -> Stack:
         for department in range(_DEPARTMENTS)
     }
     gpus = {"accelerator": "nvidia-l4", "machine": "g2-standard-96", "gpusPerNode": 8, "maxNodes": queues * 3}
-    return stackconfig.parse(
+    return config.parse(
         {
             "cluster": {"provider": "existing", "name": "bench", "context": "bench"},
             "pools": {"cpu": {"machine": "local-cpu", "minNodes": 1, "maxNodes": 1}, "l4": gpus},

@@ -7,7 +7,7 @@ https://github.com/kubernetes/autoscaler/tree/master/cluster-autoscaler
 
 from typing import Any, Final
 
-from model import names
+from muster.model import names
 
 Rule = dict[str, Any]
 

@@ -1,7 +1,7 @@
 """The provider `muster` and its resource, as the program sees them.
 
 A Bundle is many Kubernetes objects under one name (docs/decisions/001-resource-grain.md). The provider itself
-is the room `bundle/`, a process of its own; nothing is imported from there.
+is the room `muster/provider/`, a process of its own; nothing is imported from there.
 """
 
 import json
@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 
 import pulumi
 
-from model.render.manifest import Manifest
+from muster.render.manifest import Manifest
 
 
 class BundleProvider(pulumi.ProviderResource):

@@ -10,8 +10,8 @@ from typing import Any
 import pulumi
 import pulumi_kubernetes as kubernetes
 
-from model.charts import Chart
-from stackconfig.held import held
+from muster.artifacts.chart_cache import held
+from muster.model.charts import Chart
 
 # A release waits for its pods: with images of gigabytes on fresh nodes that takes minutes.
 _TIMEOUT = 600

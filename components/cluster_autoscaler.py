@@ -10,12 +10,12 @@ from typing import Any, Final
 
 import pulumi
 
-from components import autoscaler_authority as authority
-from components.ground import Ground
-from components.objects import KubernetesObject, child
-from model import names
-from model.clusters import EksCluster
-from model.render.manifest import Manifest, manifest
+from muster.components import autoscaler_authority as authority
+from muster.components.context import Ground
+from muster.components.objects import KubernetesObject, child
+from muster.model import names
+from muster.model.clusters import EksCluster
+from muster.render.manifest import Manifest, manifest
 
 _RBAC: Final = "rbac.authorization.k8s.io"
 _LABELS: Final = {"app.kubernetes.io/name": names.AUTOSCALER}

@@ -11,15 +11,15 @@ from typing import Any
 
 import pulumi
 
-from components import gang_authority as authority
-from components import gang_pods as pods
-from components import gang_webhooks
-from components.bundle import Bundle, text
-from components.ground import Ground
-from components.objects import KubernetesObject, child
-from model import names
-from model.render import gang, observability, queuetree
-from model.render.manifest import Manifest, manifest
+from muster.components import gang_authority as authority
+from muster.components import gang_pods as pods
+from muster.components import gang_webhooks
+from muster.components.bundle import Bundle, text
+from muster.components.context import Ground
+from muster.components.objects import KubernetesObject, child
+from muster.model import names
+from muster.render import gang, observability, queuetree
+from muster.render.manifest import Manifest, manifest
 
 _RBAC = "rbac.authorization.k8s.io"
 

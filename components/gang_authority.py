@@ -11,8 +11,8 @@ have asked for, and names the few that a run need not meet.
 
 from typing import Any
 
-from model import names
-from model.stack import Scheduler
+from muster.model import names
+from muster.model.stack import Scheduler
 
 PROGRAM = "gang-admission"
 MANAGER = f"{PROGRAM}-manager"
@@ -39,7 +39,7 @@ def manager_cluster_rules(scheduler: Scheduler, *, holds: bool = False) -> list[
         *(_kai_rules() if scheduler is Scheduler.KAI else _kueue_rules()),
         _rule(names.GROUP, [names.GANG_POLICY_PLURAL], ["get", *_FOLLOW]),
         _rule(names.GROUP, [f"{names.GANG_POLICY_PLURAL}/status"], ["patch"]),
-        # No finalizers: no owner that we name blocks its own deletion (controller/gangs/owner.py).
+        # No finalizers: no owner that we name blocks its own deletion (muster/controller/gangs/owner.py).
         _rule("autoscaling.x-k8s.io", ["provisioningrequests"], ["get", *_FOLLOW, "create", "delete"]),
         _rule("", ["podtemplates"], ["get", *_FOLLOW, "create", "delete"]),
         _rule("", ["nodes", "pods"], _FOLLOW),

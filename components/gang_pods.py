@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 from typing import Any
 
-from components.footprint import Footprint, Size
-from components.gang_authority import CERTIFICATES, MANAGER, PROGRAM, WEBHOOKS
-from model import names
-from model.observability import Observability
-from model.priorities import HIGHEST
-from model.render.manifest import Manifest, manifest
-from model.render.observability import annotations
+from muster.components.gang_authority import CERTIFICATES, MANAGER, PROGRAM, WEBHOOKS
+from muster.components.sizing import Footprint, Size
+from muster.model import names
+from muster.model.observability import Observability
+from muster.model.priorities import HIGHEST
+from muster.render.manifest import Manifest, manifest
+from muster.render.observability import annotations
 
 HEALTH_PORT = 8080
 HEALTH_PORT_NAME = "health"

@@ -6,10 +6,10 @@ webhook of ours stands in the way of the cluster itself. The rules are the contr
 
 from typing import Final
 
-from components import gang_authority as authority
-from model import names
-from model.render.manifest import Manifest
-from model.render.tenancy.policies.who import MADE_BY_KUBERAY
+from muster.components import gang_authority as authority
+from muster.model import names
+from muster.render.manifest import Manifest
+from muster.render.tenancy.policies.who import MADE_BY_KUBERAY
 
 _TIMEOUT_SECONDS: Final = 5
 

@@ -6,13 +6,13 @@ the model's.
 
 import pulumi
 
-from components.bundle import Bundle, text
-from components.charts import release
-from components.ground import Ground
-from components.objects import KubernetesObject
-from model import gpu_operator
-from model.gpu_operator import Installation
-from model.render import gpu
+from muster.components.bundle import Bundle, text
+from muster.components.charts import release
+from muster.components.context import Ground
+from muster.components.objects import KubernetesObject
+from muster.model import gpu_operator
+from muster.model.gpu_operator import Installation
+from muster.render import gpu
 
 
 class GpuOperator(pulumi.ComponentResource):

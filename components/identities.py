@@ -2,7 +2,7 @@
 
 Decides that they are there before the team's pods and go after them, and that nothing is made where the
 cluster is somebody else's. Leaves what an identity is to each cloud's own file, and who gets one to
-model/identities.
+muster/model/identities.
 
 A team's identity has the team's name and not its department's: a team that moves keeps it.
 """
@@ -11,10 +11,10 @@ from collections.abc import Mapping, Sequence
 
 import pulumi
 
-from components.clusters.cloud import Cloud
-from model.clusters import EksCluster, GkeCluster
-from model.queues import Team
-from model.stack import Stack
+from muster.components.clusters.cloud import Cloud
+from muster.model.clusters import EksCluster, GkeCluster
+from muster.model.queues import Team
+from muster.model.stack import Stack
 
 
 class Identities(pulumi.ComponentResource):
@@ -43,11 +43,11 @@ def _identity(stack: Stack, team: Team, opts: pulumi.ResourceOptions) -> Sequenc
     """The SDK of a cloud is a second of imports: it is loaded for the stacks that use that cloud."""
     match stack.cluster:
         case GkeCluster():
-            from components.clusters.gke import teams as google
+            from muster.components.clusters.gke import teams as google
 
             return google.team_identity(team, cluster=stack.cluster, opts=opts)
         case EksCluster():
-            from components.clusters.eks import teams as amazon
+            from muster.components.clusters.eks import teams as amazon
 
             return amazon.team_identity(team, cluster=stack.cluster, opts=opts)
         case _:

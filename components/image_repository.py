@@ -9,9 +9,9 @@ from typing import Final
 
 import pulumi
 
-from model.clusters import Cluster, EksCluster, GkeCluster, Provider
-from model.image_repository import address, repository_id
-from model.names import FIELD_MANAGER
+from muster.model.clusters import Cluster, EksCluster, GkeCluster, Provider
+from muster.model.image_repository import address, repository_id
+from muster.model.names import FIELD_MANAGER
 
 NAME: Final = "image-repository"
 # Named by whoever makes the repository alone; such a run has to be targeted, or the rest would be taken away.

@@ -17,15 +17,15 @@ import pulumi
 import pulumi_kubernetes as kubernetes
 import yaml
 
-from components import interrupts
-from components.bundle import Bundle, text
-from components.charts import release
-from components.ground import Ground
-from components.objects import KubernetesObject
-from model import kuberay, names
-from model.render import ray
-from model.render.manifest import manifest
-from model.stack import keeps_kinds
+from muster.components import interrupts
+from muster.components.bundle import Bundle, text
+from muster.components.charts import release
+from muster.components.context import Ground
+from muster.components.objects import KubernetesObject
+from muster.model import kuberay, names
+from muster.model.stack import keeps_kinds
+from muster.render import ray
+from muster.render.manifest import manifest
 
 # libyaml's loader where PyYAML was built with it: ten times faster, and these are megabytes.
 _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)

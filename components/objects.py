@@ -11,7 +11,7 @@ from typing import Any
 import pulumi
 import pulumi_kubernetes as kubernetes
 
-from model.render.manifest import Manifest
+from muster.render.manifest import Manifest
 
 
 class KubernetesObject(pulumi.CustomResource):

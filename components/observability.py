@@ -6,10 +6,10 @@ The metrics themselves are served by the controller in any case; who may reach t
 
 import pulumi
 
-from components import gang_pods as pods
-from components.bundle import Bundle, BundleProvider, text
-from model.render import observability
-from model.stack import Stack
+from muster.components import gang_pods as pods
+from muster.components.bundle import Bundle, BundleProvider, text
+from muster.model.stack import Stack
+from muster.render import observability
 
 
 class Observability(pulumi.ComponentResource):

@@ -6,28 +6,28 @@ come last and go first, while Kueue, KubeRay and our controller are there to let
 
 import pulumi
 
-from components.bundle import Bundle, text
-from components.cluster_autoscaler import ClusterAutoscaler
-from components.clusters.cluster import cluster_of
-from components.footprint import footprint
-from components.gang_admission import GangAdmission
-from components.gpu_operator import GpuOperator
-from components.ground import Ground
-from components.identities import Identities
-from components.kuberay import KubeRay
-from components.observability import Observability
-from components.priorities import Priorities
-from components.queues import Queues
-from components.schedulers.kai import Kai
-from components.schedulers.kueue import Kueue
-from components.tenancy import Tenancy
-from model import queuetree
-from model.clusters import EksCluster, Provider
-from model.gangpolicy import crd
-from model.gpu_operator import cloud_of, installation
-from model.render import queues
-from model.stack import GangMode, Scheduler, Stack, keeps_kinds
-from stackconfig.artifacts import Artifacts
+from muster.artifacts.resolved import Artifacts
+from muster.components.bundle import Bundle, text
+from muster.components.cluster_autoscaler import ClusterAutoscaler
+from muster.components.clusters.cluster import cluster_of
+from muster.components.context import Ground
+from muster.components.gang_admission import GangAdmission
+from muster.components.gpu_operator import GpuOperator
+from muster.components.identities import Identities
+from muster.components.kuberay import KubeRay
+from muster.components.observability import Observability
+from muster.components.priorities import Priorities
+from muster.components.queues import Queues
+from muster.components.schedulers.kai import Kai
+from muster.components.schedulers.kueue import Kueue
+from muster.components.sizing import footprint
+from muster.components.tenancy import Tenancy
+from muster.model import queuetree
+from muster.model.clusters import EksCluster, Provider
+from muster.model.gangpolicy import crd
+from muster.model.gpu_operator import cloud_of, installation
+from muster.model.stack import GangMode, Scheduler, Stack, keeps_kinds
+from muster.render import queues
 
 
 class Platform(pulumi.ComponentResource):

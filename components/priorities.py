@@ -2,10 +2,10 @@
 
 import pulumi
 
-from components.bundle import Bundle, BundleProvider, immutable, text
-from model.render import queues
-from model.render.manifest import Manifest
-from model.stack import Scheduler, Stack
+from muster.components.bundle import Bundle, BundleProvider, immutable, text
+from muster.model.stack import Scheduler, Stack
+from muster.render import queues
+from muster.render.manifest import Manifest
 
 
 class Priorities(pulumi.ComponentResource):

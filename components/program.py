@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pulumi
 
-from components.guard import guard
-from components.image_repository import image_repository
-from components.origin import tell_origins
-from components.platform import Platform
-from model.promises import gang_promise
-from model.stack import Stack
-from stackconfig.artifacts import Artifacts
+from muster.artifacts.resolved import Artifacts
+from muster.components.deletion_guard import guard
+from muster.components.image_repository import image_repository
+from muster.components.platform import Platform
+from muster.components.source_hints import tell_origins
+from muster.model.promises import gang_promise
+from muster.model.stack import Stack
 
 
 def make(stack: Stack, *, artifacts: Artifacts | None, source: Path) -> Mapping[str, pulumi.Input[object]]:

@@ -11,10 +11,10 @@ from types import MappingProxyType
 
 import pulumi
 
-from components.bundle import Bundle, BundleProvider, text
-from model.render import kueue, queues
-from model.render.manifest import Manifest
-from model.stack import Scheduler, Stack
+from muster.components.bundle import Bundle, BundleProvider, text
+from muster.model.stack import Scheduler, Stack
+from muster.render import kueue, queues
+from muster.render.manifest import Manifest
 
 
 class Department(pulumi.ComponentResource):

@@ -6,9 +6,9 @@ team's is in the team's own Bundle (queues.py).
 
 import pulumi
 
-from components.bundle import Bundle, BundleProvider, text
-from model.render import tenancy
-from model.stack import Stack
+from muster.components.bundle import Bundle, BundleProvider, text
+from muster.model.stack import Stack
+from muster.render import tenancy
 
 
 class Tenancy(pulumi.ComponentResource):

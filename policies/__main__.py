@@ -11,7 +11,7 @@ def main() -> None:
     sys.path[0] = str(Path(__file__).resolve().parent.parent)
     from pulumi_policy import PolicyPack
 
-    from policies.pack import policies
+    from muster.policies.pack import policies
 
     PolicyPack(name="muster", policies=[*policies()])
 

@@ -1,7 +1,7 @@
 """Cost: a ceiling for what a stack could spend, were all its pools full.
 
 Counts what the stack's description lets the autoscaler buy, not what runs. Prices are those of
-`model.prices`, after the caller's own, which stand in the pack's config.
+`muster.model.prices`, after the caller's own, which stand in the pack's config.
 """
 
 from collections import defaultdict
@@ -11,8 +11,8 @@ from typing import Final
 
 from pulumi_policy import Severity
 
-from model import prices
-from policies.rule import Case, Finding, Rule, Threshold
+from muster.model import prices
+from muster.policies.rule import Case, Finding, Rule, Threshold
 
 _NUMBER: Final = {"type": "number", "minimum": 0}
 _BY_NAME: Final = {"type": "object", "additionalProperties": _NUMBER}

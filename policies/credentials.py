@@ -6,16 +6,15 @@ where a secret stands as `secure:`.
 
 import re
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any, Final
 
 import yaml
 from pulumi_policy import Severity
 
-from policies.registered import BUNDLE
-from policies.rule import Case, Finding, Rule, Threshold
+from muster import paths
+from muster.policies.registered import BUNDLE
+from muster.policies.rule import Case, Finding, Rule, Threshold
 
-_ROOT: Final = Path(__file__).resolve().parent.parent
 # The forms in which credentials come: private keys, AWS key ids, tokens of GitHub, GitLab and Slack, JWTs.
 _CREDENTIAL: Final = re.compile(
     r"-----BEGIN [A-Z ]*PRIVATE KEY-----|\b(AKIA|ASIA)[0-9A-Z]{16}\b|\bgh[pousr]_[A-Za-z0-9]{36}"
@@ -30,7 +29,7 @@ def plain_config(case: Case) -> Iterator[Finding]:
     """Values of the stack's file that look like credentials or stand under such a name, and are not
     `secure:`.
     """
-    file = _ROOT / case.settings["folder"] / f"Pulumi.{case.stack_name}.yaml"
+    file = paths.project() / case.settings["folder"] / f"Pulumi.{case.stack_name}.yaml"
     if not file.is_file():
         return
     config = (yaml.safe_load(file.read_text(encoding="utf-8")) or {}).get("config") or {}

@@ -5,7 +5,7 @@ from typing import Final
 
 from pulumi_policy import Severity
 
-from policies.rule import Case, Finding, Rule
+from muster.policies.rule import Case, Finding, Rule
 
 
 def valid(case: Case) -> Iterator[Finding]:
@@ -19,7 +19,7 @@ RULES: Final = (
         description="The stack's description keeps the rules of the model.",
         judge=valid,
         severity=Severity.CRITICAL,
-        remediation="`python -m stackconfig validate FILE` names the lines.",
+        remediation="`muster validate FILE` names the lines.",
         url="https://www.pulumi.com/docs/iac/concepts/config/",
     ),
 )

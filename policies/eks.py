@@ -8,8 +8,8 @@ from typing import Final
 
 from pulumi_policy import Severity
 
-from policies.registered import Resource, Unknown, is_or_may_be
-from policies.rule import Case, Finding, Rule, Threshold
+from muster.policies.registered import Resource, Unknown, is_or_may_be
+from muster.policies.rule import Case, Finding, Rule, Threshold
 
 _CLUSTER: Final = "aws:eks/cluster:Cluster"
 _TEMPLATE: Final = "aws:ec2/launchTemplate:LaunchTemplate"

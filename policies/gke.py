@@ -8,8 +8,8 @@ from typing import Final
 
 from pulumi_policy import Severity
 
-from policies.registered import Resource, is_or_may_be
-from policies.rule import Case, Finding, Rule, Threshold
+from muster.policies.registered import Resource, is_or_may_be
+from muster.policies.rule import Case, Finding, Rule, Threshold
 
 _CLUSTER: Final = "gcp:container/cluster:Cluster"
 _POOL: Final = "gcp:container/nodePool:NodePool"

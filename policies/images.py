@@ -5,8 +5,8 @@ from typing import Any, Final
 
 from pulumi_policy import Severity
 
-from policies.registered import RELEASES
-from policies.rule import Case, Finding, Rule, Threshold
+from muster.policies.registered import RELEASES
+from muster.policies.rule import Case, Finding, Rule, Threshold
 
 _CONTAINERS: Final = ("containers", "initContainers")
 _DIGEST: Final = "@sha256:"

@@ -2,13 +2,14 @@
 
 import os
 from functools import lru_cache
-from pathlib import Path
 from typing import Final
 
 from pulumi.runtime import get_config_env
 from pulumi_policy import StackValidationPolicy
 
-from policies import (
+from muster import paths
+from muster.config import ConfigError, parse
+from muster.policies import (
     cost,
     credentials,
     description,
@@ -20,10 +21,8 @@ from policies import (
     quotas,
     versions,
 )
-from policies.rule import Described, Rule
-from stackconfig import ConfigError, parse
+from muster.policies.rule import Described, Rule
 
-ROOT: Final = Path(__file__).resolve().parent.parent
 RULES: Final[tuple[Rule, ...]] = (
     *description.RULES,
     *quotas.RULES,
@@ -51,6 +50,6 @@ def _described() -> Described:
     if not ours:
         return Described(name)
     try:
-        return Described(name, parse(ours, source=ROOT / "stacks" / f"Pulumi.{name}.yaml"))
+        return Described(name, parse(ours, source=paths.stack_file(name)))
     except ConfigError as error:
         return Described(name, broken=tuple(error.violations))

@@ -7,8 +7,8 @@ from typing import Final
 
 from pulumi_policy import EnforcementLevel, Severity
 
-from model import names
-from policies.rule import Case, Finding, Rule, Threshold
+from muster.model import names
+from muster.policies.rule import Case, Finding, Rule, Threshold
 
 _KINDS: Final = ("WorkloadPriorityClass", "PriorityClass")
 _DOCS: Final = "https://kueue.sigs.k8s.io/docs/concepts/workload_priority_class/"

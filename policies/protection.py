@@ -6,8 +6,8 @@ from typing import Final
 
 from pulumi_policy import Severity
 
-from policies.registered import Resource
-from policies.rule import Case, Finding, Rule, Threshold
+from muster.policies.registered import Resource
+from muster.policies.rule import Case, Finding, Rule, Threshold
 
 _CLUSTERS: Final = ("gcp:container/cluster:Cluster", "aws:eks/cluster:Cluster")
 _KEYS: Final = ("gcp:kms/cryptoKey:CryptoKey", "aws:kms/key:Key")

@@ -10,10 +10,10 @@ from typing import Any, Final
 
 from pulumi_policy import EnforcementLevel, Severity
 
-from model import names
-from model.quantities import parse_quantity
-from policies.registered import Item
-from policies.rule import Case, Finding, Rule, Threshold
+from muster.model import names
+from muster.model.quantities import parse_quantity
+from muster.policies.registered import Item
+from muster.policies.rule import Case, Finding, Rule, Threshold
 
 _DOCS: Final = "https://kueue.sigs.k8s.io/docs/concepts/cluster_queue/"
 _SHARE: Final = {"type": "number", "minimum": 0, "maximum": 1}

@@ -18,9 +18,9 @@ from pulumi_policy import (
     StackValidationPolicy,
 )
 
-from model.stack import Stack
-from model.violations import Violation
-from policies.registered import Registered, read
+from muster.model.stack import Stack
+from muster.model.violations import Violation
+from muster.policies.registered import Registered, read
 
 
 @dataclass(frozen=True, slots=True)

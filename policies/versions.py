@@ -1,6 +1,7 @@
 """Versions: nothing below the floor that a known hole or a missing promise sets.
 
-The floors are `model.floors`; an organisation may raise one, and a lower one in its config is not taken.
+The floors are `muster.model.minimum_versions`; an organisation may raise one, and a lower one in its config
+is not taken.
 """
 
 import re
@@ -12,11 +13,11 @@ from typing import Any, Final
 import yaml
 from pulumi_policy import Severity
 
-from model.floors import FLOORS
-from model.versions import Version
-from policies.images import images_of
-from policies.registered import RELEASES, Resource, Unknown
-from policies.rule import Case, Finding, Rule, Threshold
+from muster.model.minimum_versions import FLOORS
+from muster.model.versions import Version
+from muster.policies.images import images_of
+from muster.policies.registered import RELEASES, Resource, Unknown
+from muster.policies.rule import Case, Finding, Rule, Threshold
 
 _RAY_KINDS: Final = ("RayCluster", "RayJob", "RayService")
 _TAG: Final = re.compile(r":v?(\d+(?:\.\d+)+[^@/]*)(?:@|$)")
@@ -96,7 +97,7 @@ RULES: Final = (
         description="No component runs in a version with a known hole.",
         judge=floors,
         severity=Severity.CRITICAL,
-        remediation="raise the version; `manifests/versions.toml` has those that Muster was tested with.",
+        remediation="raise the version; `versions.toml` of Muster has those that Muster was tested with.",
         url="https://nvd.nist.gov/vuln/detail/CVE-2025-23266",
         thresholds={
             "floors": Threshold({}, {"type": "object", "additionalProperties": {"type": "string"}}),

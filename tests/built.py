@@ -14,9 +14,9 @@ from typing import Final, NoReturn
 
 import pytest
 
-from localplane import bare
-from localplane.bare import Programs
-from localplane.bare.programs import artifacts, newest
+from muster.local import envtest
+from muster.local.envtest import Programs
+from muster.local.envtest.programs import artifacts, newest
 
 VARIABLE: Final = "MUSTER_BUILT"
 
@@ -31,8 +31,8 @@ def absent(what: str) -> NoReturn:
 
 def programs(programs: Sequence[str], assets: Sequence[str] = ()) -> Programs:
     """Programs and assets of a bare control plane, or the end of the test."""
-    found = bare.found(programs, assets)
-    return found or absent(", ".join(bare.missing(programs, assets)))
+    found = envtest.found(programs, assets)
+    return found or absent(", ".join(envtest.missing(programs, assets)))
 
 
 def program(name: str) -> Path | None:

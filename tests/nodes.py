@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from localplane.bare import ControlPlane
+from muster.local.envtest import ControlPlane
 
 _MERGE: Final = "application/merge-patch+json"
 _READY: Final = {"type": "Ready", "status": "True", "reason": "KwokReady", "message": ""}

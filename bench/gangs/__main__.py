@@ -14,15 +14,15 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from bench.gangs import alone, cases, contenders, machine, plan, plot, results, reviews, table, trial
+from bench.gangs import cases, controller_only, machine, plan, plot, results, reviews, table, trial, variants
 from bench.gangs.cases import Case
-from bench.gangs.contenders import Contender
 from bench.gangs.plan import Allowance, Planned, Turn
 from bench.gangs.results import Results
 from bench.gangs.stage import NEEDED, StageError
-from localplane import bare
-from localplane.bare import Programs
-from localplane.errors import PlaneError
+from bench.gangs.variants import Contender
+from muster.local import envtest
+from muster.local.envtest import Programs
+from muster.local.errors import PlaneError
 
 _OUT: Final = Path(__file__).parents[2] / "docs" / "bench"
 _MAKERS: Final[dict[str, Callable[[int], Case]]] = {
@@ -34,7 +34,7 @@ _MAKERS: Final[dict[str, Callable[[int], Case]]] = {
     "stockout": cases.stockout,
 }
 _DEFAULT: Final = ("burst:100", "steady:40", "scarcity:8")
-_SHIPPED: Final = [each for each in contenders.ALL if not each.is_tuned]
+_SHIPPED: Final = [each for each in variants.ALL if not each.is_tuned]
 _EVERY_SECONDS: Final = 15.0
 _WEBHOOK_RATE, _WEBHOOK_SECONDS = 200.0, 20.0
 
@@ -77,7 +77,7 @@ def _write(found: Results, out: Path) -> None:
 
 def _run(arguments: argparse.Namespace, found: Results) -> None:
     """Everything that is asked for, as long as there is time. What is there is kept after every trial."""
-    programs = bare.found(*NEEDED)
+    programs = envtest.found(*NEEDED)
     if programs is None:
         raise StageError("the programs are not built; build them with `make build`")
     allowance, file = Allowance(arguments.minutes), arguments.out / "results.json"
@@ -123,7 +123,7 @@ def _alone(
     """What only ours can be asked, by the name under which it is shown."""
     found: dict[str, Callable[[trial.Told], dict[str, float]]] = {}
     if count := arguments.standing:
-        found[f"{count} live Workloads"] = lambda told: alone.standing(count, programs, told=told)
+        found[f"{count} live Workloads"] = lambda told: controller_only.standing(count, programs, told=told)
     if arguments.webhooks:
         found["webhooks"] = lambda _: reviews.webhooks(programs, rate=_WEBHOOK_RATE, seconds=_WEBHOOK_SECONDS)
     return found
@@ -163,7 +163,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--rounds", type=_positive, default=2, help="trials of each (default: 2)")
     parser.add_argument(
         "--contenders", nargs="+", type=_contender, default=_SHIPPED, metavar="NAME",
-        help=f"of {', '.join(each.name for each in contenders.ALL)} (default: those that are not tuned)",
+        help=f"of {', '.join(each.name for each in variants.ALL)} (default: those that are not tuned)",
     )  # fmt: skip
     parser.add_argument(
         "--standing", type=int, default=0, metavar="N", help="also ours over N live Workloads"
@@ -196,11 +196,11 @@ def _planned(text: str) -> Planned:
 
 
 def _contender(text: str) -> Contender:
-    for each in contenders.ALL:
+    for each in variants.ALL:
         if each.name == text:
             return each
     raise argparse.ArgumentTypeError(
-        f"{text!r}: must be one of {', '.join(one.name for one in contenders.ALL)}"
+        f"{text!r}: must be one of {', '.join(one.name for one in variants.ALL)}"
     )
 
 

@@ -6,7 +6,7 @@ from typing import Final
 
 from bench.gangs import shapes
 from bench.gangs.shapes import Gang, Shape
-from model import names
+from muster.model import names
 
 # Kueue's own performance shape (see shapes.kueues_own).
 _KUEUES: Final = Shape(cohorts=5, queues=6, quota=20, borrow=100, preempts=True)

@@ -14,11 +14,11 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from bench.gangs.shapes import POOL
-from localplane.autoscaler import conditions
-from localplane.autoscaler.api import MERGE, NODES, REQUESTS, Api, ApiError, Raw
-from localplane.autoscaler.conditions import Word
-from localplane.autoscaler.queued import resize_request_name
-from model import names
+from muster.local.simulated_cloud import conditions
+from muster.local.simulated_cloud.api import MERGE, NODES, REQUESTS, Api, ApiError, Raw
+from muster.local.simulated_cloud.conditions import Word
+from muster.local.simulated_cloud.queued import resize_request_name
+from muster.model import names
 
 _AT_ONCE: Final = 16
 _GPUS: Final = "32"

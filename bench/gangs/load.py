@@ -12,8 +12,8 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from bench.gangs.shapes import Gang
-from localplane.autoscaler.api import Api, ApiError, Raw, Resource
-from model import names
+from muster.local.simulated_cloud.api import Api, ApiError, Raw, Resource
+from muster.model import names
 
 Progress = Callable[[int], None]
 WORKLOADS: Final = Resource("workloads", f"/apis/{names.KUEUE_API_VERSION}")

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from bench.gangs.cases import Case
-from bench.gangs.contenders import Contender
+from bench.gangs.variants import Contender
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

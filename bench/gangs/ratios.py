@@ -7,11 +7,11 @@ another within minutes, so their ratio says more than the ratio of two medians.
 from collections.abc import Mapping
 from typing import Final
 
-from bench.gangs.contenders import ALL
 from bench.gangs.figures import Spread, spread
 from bench.gangs.results import Figure, Results
 from bench.gangs.trial import Trial
-from model.stack import GangMode
+from bench.gangs.variants import ALL
+from muster.model.stack import GangMode
 
 RIVALS: Final = {
     ours.name: other.name

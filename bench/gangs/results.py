@@ -12,10 +12,10 @@ from typing import Any, Final
 
 import msgspec
 
-from bench.gangs.contenders import ALL
 from bench.gangs.figures import Spread, spread
 from bench.gangs.machine import Machine
 from bench.gangs.trial import Trial
+from bench.gangs.variants import ALL
 
 _ORDER: Final = tuple(each.name for each in ALL)
 

@@ -13,16 +13,16 @@ import time
 from pathlib import Path
 from typing import Any, Final
 
-from bench.gangs.contenders import Contender
 from bench.gangs.figures import percentile
 from bench.gangs.shapes import POOL, Shape, stack_of
 from bench.gangs.stage import StageError, await_, bare_stage, program
 from bench.gangs.usage import usage
-from localplane.bare import Programs, path_of
-from localplane.bare.process import free_port
-from model import names, queuetree
-from model.render import queuetree as rendered
-from model.stack import GangMode
+from bench.gangs.variants import Contender
+from muster.local.envtest import Programs, path_of
+from muster.local.envtest.process import free_port
+from muster.model import names, queuetree
+from muster.model.stack import GangMode
+from muster.render import queuetree as rendered
 
 _SHAPE: Final = Shape(cohorts=5, queues=6)
 _SERVICE: Final = f"gang-admission-webhooks.{names.SYSTEM_NAMESPACE}.svc"

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
 
-from model import names
-from model.stack import Stack
-from stackconfig import parse
+from muster.config import parse
+from muster.model import names
+from muster.model.stack import Stack
 
 POOL: Final = "l4"
 # As many nodes of a GPU each as a pool may have, and so as many GPUs as all quotas together.

@@ -15,15 +15,15 @@ from pathlib import Path
 from typing import Any, Final
 
 from bench.gangs import audit
-from bench.gangs.contenders import Contender
 from bench.gangs.shapes import Shape
 from bench.gangs.usage import quiet
-from localplane import bare
-from localplane.bare import ControlPlane, Programs, path_of
-from localplane.bare.kueue import define
-from localplane.bare.process import Process, free_port
-from model import names
-from model.stack import GangMode
+from bench.gangs.variants import Contender
+from muster.local import envtest
+from muster.local.envtest import ControlPlane, Programs, path_of
+from muster.local.envtest.kueue import define
+from muster.local.envtest.process import Process, free_port
+from muster.model import names
+from muster.model.stack import GangMode
 
 CHART: Final = "kueue-chart"
 NEEDED: Final = (("etcd", "kube-apiserver", "kueue"), ("kueue-crds", "provisioningrequest-crd", CHART))
@@ -58,7 +58,7 @@ class Stage:
 @contextmanager
 def bare_stage(folder: Path, programs: Programs, contender: Contender, shape: Shape) -> Iterator[Stage]:
     """The plane with everything that is written before a controller starts."""
-    with bare.control_plane(folder, programs, flags=(*audit.flags(folder), _BORN_READY)) as plane:
+    with envtest.control_plane(folder, programs, flags=(*audit.flags(folder), _BORN_READY)) as plane:
         define(plane, programs)
         kinds, others = _split(contender.objects(shape))
         plane.define(kinds)
@@ -73,7 +73,7 @@ def full_stage(folder: Path, programs: Programs, contender: Contender, shape: Sh
     """With Kueue and, where it is compared, our manager, both idle and ready."""
     with bare_stage(folder, programs, contender, shape) as stage, ExitStack() as stack:
         config = contender.kueue_config(programs.assets[CHART])
-        stage.processes["kueue"] = stack.enter_context(bare.kueue(stage.plane, programs, config=config))
+        stage.processes["kueue"] = stack.enter_context(envtest.kueue(stage.plane, programs, config=config))
         if contender.mode is GangMode.MUSTER:
             stage.processes["manager"] = stack.enter_context(program(stage.plane, "manager"))
         await_(lambda: _all_active(stage.plane), "the checks and the queues are active")
@@ -84,7 +84,7 @@ def full_stage(folder: Path, programs: Programs, contender: Contender, shape: Sh
 @contextmanager
 def program(plane: ControlPlane, command: str, *extra: str, health: int | None = None) -> Iterator[Process]:
     """One of our controller's two programs, until the block ends."""
-    argv = [sys.executable, "-m", "controller", command, f"--kubeconfig={_kubeconfig(plane)}"]
+    argv = [sys.executable, "-m", "muster.controller", command, f"--kubeconfig={_kubeconfig(plane)}"]
     argv += [f"--health-port={health or free_port()}", *extra]
     argv += ["--no-leader-elect"] if command == "manager" else []
     process = Process(command, argv, log=plane.folder / f"{command}.log")

@@ -14,15 +14,15 @@ from typing import Final
 from bench.gangs import audit, build, figures
 from bench.gangs.cases import Case
 from bench.gangs.cloud import Cloud
-from bench.gangs.contenders import Contender
 from bench.gangs.figures import Agent, Latency
 from bench.gangs.load import Load
 from bench.gangs.shapes import OUT
 from bench.gangs.stage import Stage, StageError, full_stage
 from bench.gangs.timeline import Gang, Moment, Timeline, asker, timelines
 from bench.gangs.usage import Usage, Wire, usage, watched
-from localplane.autoscaler.api import Access, Api, Raw
-from localplane.bare import Programs
+from bench.gangs.variants import Contender
+from muster.local.envtest import Programs
+from muster.local.simulated_cloud.api import Access, Api, Raw
 
 Told = Callable[[str], None]
 # What follows the last admission (events, templates that change hands) belongs to the trial too.

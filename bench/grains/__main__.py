@@ -10,9 +10,9 @@ import pulumi
 import pulumi_kubernetes as kubernetes
 
 from bench.teams import Grain, stack_of, team_objects
-from components.bundle import Bundle, BundleProvider, text
-from components.clusters.existing import kubeconfig_of
-from components.objects import KubernetesObject
+from muster.components.bundle import Bundle, BundleProvider, text
+from muster.components.clusters.existing import kubeconfig_of
+from muster.components.objects import KubernetesObject
 
 GRAIN = Grain(os.environ["BENCH_GRAIN"])
 CONTEXT = os.environ["BENCH_CONTEXT"]

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import pulumi
 import pulumi_kubernetes as kubernetes
 
-from components.bundle import BundleProvider
+from muster.components.bundle import BundleProvider
 
 # Installed beside `kubectl`: https://kubernetes.io/docs/reference/access-authn-authz/authentication/
 _EXEC = "client.authentication.k8s.io/v1beta1"

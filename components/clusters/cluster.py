@@ -6,13 +6,13 @@ from typing import Protocol
 import pulumi
 import pulumi_kubernetes as kubernetes
 
-from components.bundle import BundleProvider
-from components.clusters.cloud import Cloud
-from components.clusters.existing import ExistingCluster
-from model.clusters import Access, EksCluster, GkeCluster
-from model.clusters import ExistingCluster as Existing
-from model.members import access_entries, google_security_group
-from model.stack import Stack
+from muster.components.bundle import BundleProvider
+from muster.components.clusters.cloud import Cloud
+from muster.components.clusters.existing import ExistingCluster
+from muster.model.clusters import Access, EksCluster, GkeCluster
+from muster.model.clusters import ExistingCluster as Existing
+from muster.model.members import access_entries, google_security_group
+from muster.model.stack import Stack
 
 
 class MadeCluster(Protocol):
@@ -33,7 +33,7 @@ def cluster_of(stack: Stack, *, opts: pulumi.ResourceOptions) -> MadeCluster:
         case Existing():
             return ExistingCluster(described.name, cluster=described, opts=opts)
         case GkeCluster():
-            from components.clusters.gke import GkeGpuCluster
+            from muster.components.clusters.gke import GkeGpuCluster
 
             return GkeGpuCluster(
                 described.name,
@@ -43,7 +43,7 @@ def cluster_of(stack: Stack, *, opts: pulumi.ResourceOptions) -> MadeCluster:
                 opts=opts,
             )
         case EksCluster():
-            from components.clusters.eks import EksGpuCluster
+            from muster.components.clusters.eks import EksGpuCluster
 
             return EksGpuCluster(
                 described.name,

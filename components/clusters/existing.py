@@ -15,9 +15,9 @@ import pulumi
 import pulumi_kubernetes as kubernetes
 import yaml
 
-from components.bundle import BundleProvider
-from components.clusters.cloud import Cloud
-from model import clusters
+from muster.components.bundle import BundleProvider
+from muster.components.clusters.cloud import Cloud
+from muster.model import clusters
 
 _FILES = ("certificate-authority", "client-certificate", "client-key")
 

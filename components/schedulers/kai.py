@@ -6,13 +6,13 @@ What the chart is told is the model's `chart_values`.
 
 import pulumi
 
-from components.bundle import Bundle, immutable, text
-from components.charts import release
-from components.ground import Ground
-from components.objects import KubernetesObject
-from model import names
-from model.render import kai
-from model.render.manifest import manifest
+from muster.components.bundle import Bundle, immutable, text
+from muster.components.charts import release
+from muster.components.context import Ground
+from muster.components.objects import KubernetesObject
+from muster.model import names
+from muster.render import kai
+from muster.render.manifest import manifest
 
 
 class Kai(pulumi.ComponentResource):

@@ -11,16 +11,16 @@ from typing import Any
 
 import pulumi
 
-from components.bundle import Bundle, find, text
-from components.charts import release
-from components.footprint import Footprint
-from components.ground import Ground
-from components.objects import KubernetesObject
-from components.schedulers.kueue_found import SELECTOR, refuse
-from model import names
-from model.render import kueue
-from model.render.manifest import MANAGED_BY_LABEL, Manifest, manifest
-from model.stack import Stack
+from muster.components.bundle import Bundle, find, text
+from muster.components.charts import release
+from muster.components.context import Ground
+from muster.components.objects import KubernetesObject
+from muster.components.schedulers.existing_kueue import SELECTOR, refuse
+from muster.components.sizing import Footprint
+from muster.model import names
+from muster.model.stack import Stack
+from muster.render import kueue
+from muster.render.manifest import MANAGED_BY_LABEL, Manifest, manifest
 
 _TIMEOUT = 300
 _RBAC = "rbac.authorization.k8s.io"

@@ -8,8 +8,8 @@ from typing import Any, Final
 
 import yaml
 
-from model.render import queues
-from stackconfig import load
+from muster.config import load
+from muster.render import queues
 
 FOLDER: Final = Path(__file__).resolve().parent
 STACK: Final = "stack.yaml"

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Route, sync_playwright
 
-from localplane import packages
-from localplane.build.versions import Package
-from localplane.errors import PlaneError
+from muster.local import packages
+from muster.local.build.versions import Package
+from muster.local.errors import PlaneError
 from tests.browser.pages import everything
 
 _NAMES = ("chromium", "chromium-browser", "google-chrome")

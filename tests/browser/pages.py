@@ -5,17 +5,17 @@ out of them.
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from model.queues import Allowance, Bound, Department, Limit
-from model.stack import Scheduler, Stack
-from model.violations import Violation
-from preview.changes import compare
-from preview.events import Breach
-from preview.page import page
-from preview.report import report
-from preview.snapshot import Queue, Snapshot, Usage
-from preview.told import Told
-from preview.whatif import told as whatif
-from preview.whatif.outcome import Decision, Fate, Outcome
+from muster.live.snapshot import Queue, Snapshot, Usage
+from muster.model.queues import Allowance, Bound, Department, Limit
+from muster.model.stack import Scheduler, Stack
+from muster.model.violations import Violation
+from muster.preview.compare.changes import compare
+from muster.preview.compare.diff import Told
+from muster.preview.events import Breach
+from muster.preview.html import page
+from muster.preview.report import report
+from muster.preview.whatif import report as whatif
+from muster.preview.whatif.outcome import Decision, Fate, Outcome
 from tests.unit.model.model_stacks import CPU, H100, L4, gpus, stack, team
 from tests.unit.preview.preview_world import bundle, plan, step
 

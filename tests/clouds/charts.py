@@ -14,8 +14,8 @@ from typing import Final
 
 import yaml
 
-from stackconfig.catalogue import catalogue
-from stackconfig.upstream import archive_name
+from muster.artifacts.catalogue import catalogue
+from muster.artifacts.upstream import archive_name
 from tests import built
 from tests.clouds import recording
 from tests.kai import definitions

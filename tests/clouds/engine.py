@@ -25,7 +25,7 @@ _TIMEOUT = 900.0
 # What the program is made of: everything but its stacks, which the engine writes to.
 _PROGRAM: Final = (
     *("Pulumi.yaml", "__main__.py", ".venv"),
-    *("bundle", "components", "manifests", "model", "oci", "stackconfig"),
+    *("components", "muster", "policies"),
 )
 # What a provider that nobody changed does; the rest of an event's operations is news.
 _QUIET: Final = frozenset({"same", "read", "refresh"})

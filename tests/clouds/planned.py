@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pulumi
 
-import stackconfig
-from components.clusters.cluster import cluster_of
-from components.guard import guard
-from components.identities import Identities
-from components.image_repository import image_repository
+from muster import config
+from muster.components.clusters.cluster import cluster_of
+from muster.components.deletion_guard import guard
+from muster.components.identities import Identities
+from muster.components.image_repository import image_repository
 from tests.clouds.standin.changes import changes, covers
 from tests.clouds.standin.tables import TABLES
 from tests.clouds.standin.values import plain
@@ -36,7 +36,7 @@ class Fate(StrEnum):
 
 def registered(stack: Path) -> Mapping[Place, Registered]:
     """(type, name) -> the resources of the clouds that the program asks for."""
-    described = stackconfig.load(stack)
+    described = config.load(stack)
 
     def program() -> None:
         image_repository(described.cluster)

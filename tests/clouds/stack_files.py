@@ -7,9 +7,9 @@ from typing import Any, Final
 
 from ruamel.yaml import YAML
 
-from model.clusters import Provider
-from stackconfig.catalogue import catalogue
-from stackconfig.document import read
+from muster.artifacts.catalogue import catalogue
+from muster.config.document import read
+from muster.model.clusters import Provider
 from tests.clouds.engine import ROOT
 
 OWN: Final = {file.stem: file for file in sorted((Path(__file__).parent / "stacks").glob("*.yaml"))}

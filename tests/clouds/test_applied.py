@@ -12,10 +12,10 @@ from typing import Final
 
 import pytest
 
-import stackconfig
-from model import names
-from model.clusters import EksCluster, GkeCluster
-from model.stack import Scheduler, Stack
+from muster import config
+from muster.model import names
+from muster.model.clusters import EksCluster, GkeCluster
+from muster.model.stack import Scheduler, Stack
 from tests.clouds.cluster import Standing, standing
 from tests.clouds.engine import ROOT, Workspace, checkout, workspace
 from tests.clouds.stack_files import SHIPPED, completed, edited
@@ -60,7 +60,7 @@ def cluster(serving: Clouds, tmp_path_factory: pytest.TempPathFactory) -> Iterat
 def test_a_shipped_stack_is_previewed_applied_whole_left_alone_protected_and_destroyed(
     stack: Path, clouds: Clouds, cluster: Standing, charts: Path, tmp_path: Path
 ) -> None:
-    described = stackconfig.load(stack)
+    described = config.load(stack)
     file, engine = _engine(stack, clouds, cluster, charts, tmp_path)
     before = _everything(cluster)
 

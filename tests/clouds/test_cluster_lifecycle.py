@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-import stackconfig
-from model.clusters import EksCluster, GkeCluster
+from muster import config
+from muster.model.clusters import EksCluster, GkeCluster
 from tests.clouds.conftest import ClusterOf
 from tests.clouds.engine import Run, Workspace
 from tests.clouds.stack_files import OWN, edited, provider
@@ -27,7 +27,7 @@ def _cloud(clouds: Clouds, stack: Path) -> Cloud:
 
 
 def _is_protected(stack: Path) -> bool:
-    cluster = stackconfig.load(stack).cluster
+    cluster = config.load(stack).cluster
     return isinstance(cluster, GkeCluster | EksCluster) and cluster.protect
 
 

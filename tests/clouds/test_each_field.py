@@ -12,9 +12,9 @@ from typing import Any, Final
 
 import pytest
 
-from components.image_repository import NAME as IMAGES
-from model.clusters import EksCluster, GkeCluster, SystemPool
-from model.pools import Pool
+from muster.components.image_repository import NAME as IMAGES
+from muster.model.clusters import EksCluster, GkeCluster, SystemPool
+from muster.model.pools import Pool
 from tests.clouds.planned import Fate, Place, fates, registered
 from tests.clouds.stack_files import OWN, edited
 from tests.clouds.standin.tables import TABLES

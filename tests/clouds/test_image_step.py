@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from model.clusters import Provider
-from stackconfig.scaffold import template
+from muster.config.scaffold import template
+from muster.model.clusters import Provider
 from tests.clouds.engine import ROOT, Workspace, workspace
 from tests.clouds.standin.serve import Clouds
 
@@ -65,7 +65,11 @@ def test_up_without_the_digest_is_refused_with_the_command(provider: Provider, t
 
 def test_the_step_is_the_one_that_the_push_asks_for() -> None:
     asked = subprocess.run(
-        [sys.executable, "-c", "from images.target import _STEP, _RESOURCE; print(_STEP, _RESOURCE)"],
+        [
+            sys.executable,
+            "-c",
+            "from muster.artifacts.publish.target import _STEP, _RESOURCE; print(_STEP, _RESOURCE)",
+        ],
         capture_output=True,
         text=True,
         timeout=60,

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from bundle.wire import UNKNOWN
+from muster.provider.wire import UNKNOWN
 from tests.clouds.legal import LEGAL, edited
 from tests.clouds.standin.changes import changes
 from tests.clouds.standin.judge import judge

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from localplane import bare
-from stackconfig.catalogue import catalogue
+from muster.artifacts.catalogue import catalogue
+from muster.local import envtest
 from tests import built
 from tests.clouds import recording
 from tests.clouds.conftest import PROGRAMS
@@ -55,7 +55,7 @@ def test_helm_records_what_a_recording_chart_knows_and_refuses_the_rest(tmp_path
     unknown = release | {"values": {"driver": {"enabled": True, "colour": "red"}}}
     resources = tmp_path / "resources.json"
     (tmp_path / "plane").mkdir()
-    with bare.control_plane(tmp_path / "plane", programs) as plane:
+    with envtest.control_plane(tmp_path / "plane", programs) as plane:
         environment = {
             "INLINE": str(resources),
             "KUBECONFIG": str(plane.kubeconfig()),

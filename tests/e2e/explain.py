@@ -11,8 +11,8 @@ from collections.abc import Iterator
 
 import httpx2
 
-from examples.cluster import Object, Unreachable
-from examples.moments import name_of
+from muster.local.demo.cluster import Object, Unreachable
+from muster.local.demo.events import name_of
 from tests.e2e.plane import TEAMS, Muster
 
 _LOG_LINES = 6

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime
 
-from examples.cluster import Object
-from examples.moments import WORKLOAD_UID, condition, holds, owners, pool_of
+from muster.local.demo.cluster import Object
+from muster.local.demo.events import WORKLOAD_UID, condition, holds, owners, pool_of
 from tests.e2e.recorder import Life, Recorder, version
 
 

@@ -15,12 +15,12 @@ from typing import Any, Final
 
 import yaml
 
-import stackconfig
-from localplane.autoscaler import names
-from model import names as model_names
-from model.capacity import Capacity
-from model.clusters import Provider
-from model.stack import Stack
+from muster import config
+from muster.local.simulated_cloud import names
+from muster.model import names as model_names
+from muster.model.capacity import Capacity
+from muster.model.clusters import Provider
+from muster.model.stack import Stack
 from tests.clouds.artifacts import completed
 from tests.clouds.cluster.machines import NodePool, pools
 from tests.clouds.engine import checkout, workspace
@@ -63,7 +63,7 @@ def on_plane(muster: Muster, stack: Path, folder: Path) -> Iterator[Stack]:
         engine.environment["MUSTER_ARTIFACTS"] = str(
             completed(Path(muster.environment["MUSTER_ARTIFACTS"]), folder)
         )
-        described = stackconfig.load(stack)
+        described = config.load(stack)
         with _kind_of_requests(muster, described):
             engine.up()
             try:

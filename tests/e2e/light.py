@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import yaml
 
-from examples.cluster import Object
+from muster.local.demo.cluster import Object
 
 _EXAMPLES: Final = Path(__file__).resolve().parent.parent.parent / "examples"
 _SCRIPT: Final = '#!/bin/sh\ncase "$1" in start) exec sleep infinity ;; esac\n'

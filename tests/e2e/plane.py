@@ -18,11 +18,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from examples.cluster import Cluster, Object
-from examples.moments import name_of
-from localplane import control
-from localplane.errors import PlaneError
-from localplane.plane import Plane, existing
+from muster.local.cluster import control
+from muster.local.cluster.plane import Plane, existing
+from muster.local.demo.cluster import Cluster, Object
+from muster.local.demo.events import name_of
+from muster.local.errors import PlaneError
 from tests.e2e.recorder import KINDS, Recorder
 
 ROOT: Final = Path(__file__).resolve().parent.parent.parent
@@ -67,8 +67,15 @@ class Muster:
         return run(["pulumi", *arguments, "--non-interactive"], self.environment, timeout=timeout)
 
     def story(self, *arguments: str, timeout: float = 600) -> list[Object]:
-        """`python -m examples.story`; its JSON lines, which are printed too."""
-        command = [sys.executable, "-m", "examples.story", *arguments, "--json", f"--timeout={timeout:.0f}"]
+        """`muster local story`; its JSON lines, which are printed too."""
+        command = [
+            sys.executable,
+            "-m",
+            "muster.local.demo.__main__",
+            *arguments,
+            "--json",
+            f"--timeout={timeout:.0f}",
+        ]
         told = run(command, self.environment, timeout=timeout + 60)
         return [json.loads(line) for line in told.splitlines()]
 
@@ -170,8 +177,8 @@ def bring_up() -> Muster:
     name = STANDING or OWN
     here = dict(os.environ)
     if STANDING is None:
-        run([sys.executable, "-m", "localplane", "--plane", name, "up"], here, timeout=2400)
-    lines = run([sys.executable, "-m", "localplane", "--plane", name, "env"], here, timeout=30)
+        run([sys.executable, "-m", "muster.local", "--plane", name, "up"], here, timeout=2400)
+    lines = run([sys.executable, "-m", "muster.local", "--plane", name, "env"], here, timeout=30)
     environment = {**here, **_exports(lines)}
     before = _cluster_wide(environment) if STANDING is None else frozenset()
     cluster = Cluster(environment["KUBECONFIG"])
@@ -186,7 +193,7 @@ def take_down(muster: Muster) -> None:
     muster.recorder.stop()
     if muster.is_own:
         run(
-            [sys.executable, "-m", "localplane", "--plane", muster.name, "down"],
+            [sys.executable, "-m", "muster.local", "--plane", muster.name, "down"],
             dict(os.environ),
             timeout=120,
         )

@@ -14,8 +14,8 @@ from typing import Final
 
 import httpx2
 
-from examples.cluster import Cluster, Object, Unreachable
-from examples.moments import Snapshot
+from muster.local.demo.cluster import Cluster, Object, Unreachable
+from muster.local.demo.events import Snapshot
 
 KINDS: Final = (
     "RayJob",

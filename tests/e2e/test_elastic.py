@@ -7,8 +7,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Final
 
-from examples.cluster import Object
-from examples.moments import condition, holds, owners
+from muster.local.demo.cluster import Object
+from muster.local.demo.events import condition, holds, owners
 from tests.e2e import gangs
 from tests.e2e.driver import driver
 from tests.e2e.plane import Muster

@@ -6,8 +6,8 @@ from datetime import datetime
 
 import pytest
 
-from examples.cluster import Object
-from examples.moments import RETRY_AT, condition, holds
+from muster.local.demo.cluster import Object
+from muster.local.demo.events import RETRY_AT, condition, holds
 from tests.e2e import gangs, light
 from tests.e2e.plane import Muster
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from examples.cluster import Object
-from examples.moments import holds
-from model import names
+from muster.local.demo.cluster import Object
+from muster.local.demo.events import holds
+from muster.model import names
 from tests.clouds.engine import ROOT
 from tests.e2e import gangs, light
 from tests.e2e.handed import on_plane

@@ -8,7 +8,7 @@ from functools import partial
 
 import pytest
 
-from examples.moments import holds
+from muster.local.demo.events import holds
 from tests.e2e import gangs, light
 from tests.e2e.plane import Muster
 

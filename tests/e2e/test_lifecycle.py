@@ -6,8 +6,8 @@ import copy
 
 import pytest
 
-from examples.cluster import Object
-from examples.moments import holds
+from muster.local.demo.cluster import Object
+from muster.local.demo.events import holds
 from tests.e2e import gangs, light
 from tests.e2e.plane import Muster
 

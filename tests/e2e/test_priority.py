@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from functools import partial
 
-from examples.cluster import Object
-from examples.moments import condition, holds
+from muster.local.demo.cluster import Object
+from muster.local.demo.events import condition, holds
 from tests.e2e import gangs, light
 from tests.e2e.plane import Muster
 from tests.e2e.recorder import Life, version

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from examples.cluster import Object
-from model.quantities import parse_quantity
+from muster.local.demo.cluster import Object
+from muster.model.quantities import parse_quantity
 from tests.e2e import light
 from tests.e2e.plane import Muster
 

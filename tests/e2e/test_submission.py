@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from lightkube import ApiError
 
-from examples.moments import holds
+from muster.local.demo.events import holds
 from tests.e2e import gangs, light
 from tests.e2e.plane import Muster
 

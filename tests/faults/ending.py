@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from model import names
+from muster.model import names
 from tests.faults import gangs, reservation
 from tests.faults.gangs import entry, holds
 from tests.faults.ledger import owner

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
-from model import names
+from muster.model import names
 from tests.faults.plane import KUEUE, MERGE, PROVISIONING, Plane, find, items
 
 PIECES: Final = {"head": ("l4", 1), "workers": ("h100", 2)}

@@ -10,8 +10,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from localplane.bare import ControlPlane
-from model import names
+from muster.local.envtest import ControlPlane
+from muster.model import names
 
 _WORKLOADS: Final = f"/apis/{names.KUEUE_API_VERSION}/workloads"
 _PREEMPTED: Final = "Preempted"

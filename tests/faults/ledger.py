@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from model import names
+from muster.model import names
 from tests.faults import history, reservation
 from tests.faults.gangs import entry, holds
 from tests.faults.history import Change

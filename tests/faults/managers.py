@@ -23,13 +23,13 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Final
 
-from controller import schedulers
-from controller.admission import reconciler, wiring
-from controller.app import main
-from controller.gangs import kinds
-from controller.kube import reflector, transport
-from controller.runtime import informer, lease, queue
-from controller.runtime.controller import RequeueAfter
+from muster.controller import schedulers
+from muster.controller.app import main
+from muster.controller.gangs import kinds
+from muster.controller.kube import reflector, transport
+from muster.controller.kueue import reconciler, setup
+from muster.controller.runtime import informer, lease, queue
+from muster.controller.runtime.controller import RequeueAfter
 
 _FORKS: Final = multiprocessing.get_context("forkserver")
 _FORKS.set_forkserver_preload(["tests.faults.managers", "pytest"])
@@ -129,7 +129,7 @@ def _serve(argv: list[str], clocks: tuple[float, ...], log: str) -> None:
         os.dup2(file.fileno(), 2)
     _hasten()
     _skew(clocks)
-    sys.exit(main(argv, register=schedulers.setup, webhooks=wiring.webhooks, environment={}))
+    sys.exit(main(argv, register=schedulers.setup, webhooks=setup.webhooks, environment={}))
 
 
 def _hasten() -> None:
@@ -163,5 +163,5 @@ def _skew(clocks: tuple[float, ...]) -> None:
         now[0] = next(offsets)
 
     signal.signal(signal.SIGUSR1, jumped)
-    vars(wiring)["utc_now"] = clock
+    vars(setup)["utc_now"] = clock
     _default(reconciler.GangReconciler.__init__, "clock", clock)

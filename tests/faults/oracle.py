@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from model import names
+from muster.model import names
 from tests.faults import history, reservation
 from tests.faults.gangs import entry, holds
 from tests.faults.history import Change

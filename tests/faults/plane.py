@@ -19,16 +19,16 @@ from typing import Any, Final
 
 import yaml
 
-from localplane import bare
-from localplane.autoscaler import manifests
-from localplane.autoscaler import names as cloud
-from localplane.bare import ControlPlane, Programs
-from localplane.bare.kueue import define
-from localplane.bare.process import Process
-from model import gangpolicy, names
-from model.render import gang, kueue
-from model.stack import Stack
-from stackconfig import load
+from muster.config import load
+from muster.local import envtest
+from muster.local.envtest import ControlPlane, Programs
+from muster.local.envtest.kueue import define
+from muster.local.envtest.process import Process
+from muster.local.simulated_cloud import manifests
+from muster.local.simulated_cloud import names as cloud
+from muster.model import gangpolicy, names
+from muster.model.stack import Stack
+from muster.render import gang, kueue
 from tests.faults.jobs import finish_evictions
 from tests.integration.kueue_api.objects import apply
 from tests.nodes import make_ready
@@ -104,12 +104,12 @@ def plane(folder: Path, programs: Programs) -> Iterator[Plane]:
     # The store is read by history.py: everything in it is to be JSON, and nothing of it forgotten after five
     # minutes, which is what a test may take on a slow machine.
     flags = ("--storage-media-type=application/json", "--etcd-compaction-interval=0")
-    with bare.control_plane(folder, programs, flags=flags) as server:
+    with envtest.control_plane(folder, programs, flags=flags) as server:
         define(server, programs)
         server.define([gangpolicy.crd()])
         _furnish(server)
         with (
-            bare.kueue(server, programs, config=kueue.manager_config(stack)),
+            envtest.kueue(server, programs, config=kueue.manager_config(stack)),
             _cloud(server),
             _caretaker(server),
         ):
@@ -132,7 +132,7 @@ def _furnish(server: ControlPlane) -> None:
 
 @contextmanager
 def _cloud(server: ControlPlane) -> Iterator[None]:
-    argv = [sys.executable, "-m", "localplane.autoscaler", f"--kubeconfig={server.kubeconfig()}"]
+    argv = [sys.executable, "-m", "muster.local.simulated_cloud", f"--kubeconfig={server.kubeconfig()}"]
     argv += [f"--control={server.folder / 'nobody.sock'}", f"--clock-scale={_SCALE}"]
     environment = {**os.environ, "PYTHONPATH": str(_ROOT)}
     process = Process("cloud", argv, log=server.folder / "cloud.log", environment=environment)

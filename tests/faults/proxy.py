@@ -17,7 +17,7 @@ from typing import Final
 import aiohttp
 from aiohttp import web
 
-from localplane.bare import ControlPlane
+from muster.local.envtest import ControlPlane
 from tests.faults.breaks import Call, Calm, Plan
 from tests.faults.exchange import Exchange
 

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from model.names import LAST_FAILURE_ANNOTATION
+from muster.model.names import LAST_FAILURE_ANNOTATION
 from tests.faults import ending, gangs, history, oracle, reservation
 from tests.faults.breaks import Calm
 from tests.faults.managers import Manager

@@ -15,8 +15,8 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
-from localplane.bare.process import free_port
-from localplane.certificates import Authority, authority
+from muster.local.cluster.certificates import Authority, authority
+from muster.local.envtest.process import free_port
 from tests.faults import gangs
 from tests.faults.managers import Manager
 from tests.faults.plane import tail

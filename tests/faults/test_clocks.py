@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from model import names
+from muster.model import names
 from tests.faults import gangs, history
 from tests.faults.stage import Stage
 

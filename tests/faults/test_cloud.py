@@ -6,7 +6,7 @@ import re
 from functools import partial
 from typing import Any
 
-from model import names
+from muster.model import names
 from tests.faults import gangs, history, oracle
 from tests.faults.plane import PROVISIONING
 from tests.faults.stage import Stage

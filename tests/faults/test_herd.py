@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from datetime import datetime
 
-from model import names
+from muster.model import names
 from tests.faults import gangs
 from tests.faults.stage import Stage
 

@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from localplane.bare import path_of
-from localplane.bare.process import free_port
-from model import names
+from muster.local.envtest import path_of
+from muster.local.envtest.process import free_port
+from muster.model import names
 from tests.faults import gangs, health, oracle
 from tests.faults.breaks import Break, Call, Fault
 from tests.faults.plane import MERGE, PROVISIONING

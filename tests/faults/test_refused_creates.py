@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import pytest
 
-from model import names
+from muster.model import names
 from tests.faults import gangs
 from tests.faults.breaks import Break, Call, Calm, Fault
 from tests.faults.exchange import WORDS

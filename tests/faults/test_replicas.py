@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from localplane.bare.process import free_port
-from model import names
+from muster.local.envtest.process import free_port
+from muster.model import names
 from tests.faults import health
 from tests.faults.breaks import Break, Call, Fault
 from tests.faults.managers import Manager

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from localplane.bare.process import free_port
+from muster.local.envtest.process import free_port
 from tests.faults import etcd, gangs, health, history, oracle
 from tests.faults.breaks import Break, Call, Calm
 from tests.faults.managers import Manager

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
-from localplane.bare.process import free_port
-from model import names
+from muster.local.envtest.process import free_port
+from muster.model import names
 from tests.faults import gangs, health
 from tests.faults.breaks import Break, Call, Calm, Fault
 from tests.faults.plane import KUEUE, find

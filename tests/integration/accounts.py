@@ -10,14 +10,14 @@ from typing import Any, Final
 import pulumi_kubernetes as kubernetes
 import yaml
 
-from components.bundle import BundleProvider
-from components.footprint import footprint
-from components.gang_admission import GangAdmission
-from components.ground import Ground
-from localplane.bare import ControlPlane
-from model.names import SYSTEM_NAMESPACE
-from model.stack import ArtifactSource, Stack
-from stackconfig.artifacts import Artifacts
+from muster.artifacts.resolved import Artifacts
+from muster.components.bundle import BundleProvider
+from muster.components.context import Ground
+from muster.components.gang_admission import GangAdmission
+from muster.components.sizing import footprint
+from muster.local.envtest import ControlPlane
+from muster.model.names import SYSTEM_NAMESPACE
+from muster.model.stack import ArtifactSource, Stack
 from tests.mocks.recorder import run
 
 RIGHTS: Final = frozenset(

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from localplane import bare
-from localplane.bare import ControlPlane
-from localplane.bare.programs import PROVISIONING_CRD
-from model.stack import Scheduler
+from muster.local import envtest
+from muster.local.envtest import ControlPlane
+from muster.local.envtest.programs import PROVISIONING_CRD
+from muster.model.stack import Scheduler
 from tests import built
 from tests.integration import test_rights
 from tests.integration.rights import STRICT_OWNERS, audited
@@ -44,7 +44,7 @@ def api_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
     programs = built.programs(("etcd", "kube-apiserver"), (PROVISIONING_CRD,))
     folder = tmp_path_factory.mktemp("api-server")
     flags = (STRICT_OWNERS, *audited(folder, Scheduler.KAI))
-    with bare.control_plane(folder, programs, flags=flags) as plane:
+    with envtest.control_plane(folder, programs, flags=flags) as plane:
         server = ApiServer(plane.url, plane.etcd, plane.folder, plane.token, plane.server, plane.store)
         server.define(programs.kinds(PROVISIONING_CRD))
         yield server

@@ -15,7 +15,7 @@ from typing import Final
 
 import yaml
 
-from localplane.bare.process import Process
+from muster.local.envtest.process import Process
 
 _ROOT: Final = Path(__file__).resolve().parents[2]
 
@@ -37,7 +37,7 @@ class Ours:
     def start_autoscaler(self, kubeconfig: Path) -> None:
         """Ten times as fast as a cloud, and without a machine that it could start."""
         flags = ("--control", str(self.folder / "nobody.sock"), "--clock-scale", "10")
-        self._start("autoscaler", "localplane.autoscaler", "--kubeconfig", str(kubeconfig), *flags)
+        self._start("autoscaler", "muster.local.simulated_cloud", "--kubeconfig", str(kubeconfig), *flags)
 
     def kill(self, program: str) -> None:
         self._running.pop(program).kill()

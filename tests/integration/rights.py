@@ -13,9 +13,9 @@ from typing import Any, Final
 import msgspec
 import yaml
 
-from components import gang_authority
-from model.names import SYSTEM_NAMESPACE
-from model.stack import Scheduler
+from muster.components import gang_authority
+from muster.model.names import SYSTEM_NAMESPACE
+from muster.model.stack import Scheduler
 
 # (account, verb, group, resource with its subresource)
 Right = tuple[str, str, str, str]

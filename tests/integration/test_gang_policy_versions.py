@@ -13,8 +13,8 @@ from typing import Any, Final
 
 import pytest
 
-from model import gangpolicy, names
-from model.gangpolicy import GangPolicy
+from muster.model import gangpolicy, names
+from muster.model.gangpolicy import GangPolicy
 from tests.faults import etcd
 from tests.integration.conftest import ApiServer
 from tests.integration.kueue_api.objects import wait_for

@@ -16,11 +16,11 @@ from typing import Any, Final
 import pytest
 import yaml
 
-from localplane import bare
-from localplane.bare import ControlPlane
-from model.names import SYSTEM_NAMESPACE
-from model.observability import Scraping
-from model.render.observability import objects
+from muster.local import envtest
+from muster.local.envtest import ControlPlane
+from muster.model.names import SYSTEM_NAMESPACE
+from muster.model.observability import Scraping
+from muster.render.observability import objects
 from tests import built
 from tests.integration.kueue_api.objects import Refused, apply
 from tests.unit.model.test_observability import SELECTOR, stack
@@ -37,7 +37,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
     if not _NAMED:
         pytest.skip("MUSTER_MONITORING_CRDS names no definitions to compare with")
     programs = built.programs(("etcd", "kube-apiserver"))
-    with bare.control_plane(tmp_path_factory.mktemp("monitoring"), programs) as plane:
+    with envtest.control_plane(tmp_path_factory.mktemp("monitoring"), programs) as plane:
         wanted = frozenset(chain.from_iterable(_KINDS.values()))
         found = {each["metadata"]["name"]: each for each in _definitions(wanted)}
         assert found.keys() == wanted, f"no definition of {sorted(wanted - found.keys())}"

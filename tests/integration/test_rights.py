@@ -11,8 +11,8 @@ from typing import Final
 
 import pytest
 
-from components.gang_authority import MANAGER, WEBHOOKS
-from model.stack import Scheduler
+from muster.components.gang_authority import MANAGER, WEBHOOKS
+from muster.model.stack import Scheduler
 from tests import built
 from tests.integration.rights import Right, granted, used
 

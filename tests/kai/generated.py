@@ -5,7 +5,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from model.kai import (
+from muster.model.kai import (
     UNLIMITED,
     KaiSettings,
     MilliGpus,
@@ -16,9 +16,9 @@ from model.kai import (
     Shares,
     Strategy,
 )
-from model.quantities import Bytes, Millicores
-from model.queues import Department
-from model.stack import Scheduler, Stack
+from muster.model.quantities import Bytes, Millicores
+from muster.model.queues import Department
+from muster.model.stack import Scheduler, Stack
 from tests.unit.model.model_stacks import CPU, H100, L4, stacks
 
 _POOLS = ("cpu", "l4", "h100")

@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from fractions import Fraction
 from typing import Any, Final
 
-from localplane.bare import ControlPlane
+from muster.local.envtest import ControlPlane
 from tests.nodes import make_ready
 
 Json = dict[str, Any]

@@ -6,9 +6,9 @@ from typing import Any, Final
 
 import pytest
 
-from model.kai import EXCLUDED
-from model.render import kai
-from stackconfig import load
+from muster.config import load
+from muster.model.kai import EXCLUDED
+from muster.render import kai
 from tests.kai.definitions import NOT_OURS, ours, schema, theirs
 
 _EVERY: Final = Path(__file__).with_name("every-field.yaml")

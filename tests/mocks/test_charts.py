@@ -11,19 +11,19 @@ import pulumi
 import pytest
 import yaml
 
-import stackconfig
-from components import gang_pods
-from components.charts import release
-from components.footprint import footprint
-from components.schedulers import kueue
-from model import gpu_operator, kuberay, names
-from model.charts import Chart
-from model.clusters import Provider
-from model.stack import Scheduler, Stack
-from oci.registry import digest_of
-from stackconfig.catalogue import catalogue
-from stackconfig.held import FOLDER
-from stackconfig.scaffold import template
+from muster import config
+from muster.artifacts.catalogue import catalogue
+from muster.artifacts.chart_cache import FOLDER
+from muster.artifacts.oci.registry import digest_of
+from muster.components import gang_pods
+from muster.components.charts import release
+from muster.components.schedulers import kueue
+from muster.components.sizing import footprint
+from muster.config.scaffold import template
+from muster.model import gpu_operator, kuberay, names
+from muster.model.charts import Chart
+from muster.model.clusters import Provider
+from muster.model.stack import Scheduler, Stack
 from tests.mocks.recorder import run
 from tests.unit.model.chart_values import OF_SUBCHARTS, published, read, unknown_paths
 from tests.unit.model.go_modules import KUEUE, source_of
@@ -35,10 +35,10 @@ _AGENTS = ("daemonsets", "node-feature-discovery.worker")
 
 
 def _fresh(provider: Provider) -> Stack:
-    return stackconfig.parse(yaml.safe_load(template("here", provider))["config"], source="x")
+    return config.parse(yaml.safe_load(template("here", provider))["config"], source="x")
 
 
-STACKS: dict[str, Stack] = {path.stem: stackconfig.load(path) for path in _STACKS} | {
+STACKS: dict[str, Stack] = {path.stem: config.load(path) for path in _STACKS} | {
     f"fresh-{provider}": _fresh(provider) for provider in Provider
 }
 

@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
-from components.platform import Platform
-from model.charts import ImageSource
-from model.clusters import EksCluster
-from model.queues import Department
-from stackconfig import load, upstream
+from muster.artifacts import upstream
+from muster.components.platform import Platform
+from muster.config import load
+from muster.model.charts import ImageSource
+from muster.model.clusters import EksCluster
+from muster.model.queues import Department
 from tests.mocks.recorder import Program, run
 
 ROOT = Path(__file__).parents[2]

@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 import yaml
 
-from components.clusters.eks import EksGpuCluster
-from components.clusters.eks.autoscaler import policy
-from components.clusters.eks.network import subnet_cidrs
-from model.capacity import Capacity, Reservation
-from model.clusters import Access, AccessPolicy, EksCluster, EksNetwork, ExistingVpc, NatGateways
-from model.machines import MACHINES
-from model.nodes import Image, LocalDisks, Placement
-from model.pools import Pool
+from muster.components.clusters.eks import EksGpuCluster
+from muster.components.clusters.eks.autoscaler import policy
+from muster.components.clusters.eks.network import subnet_cidrs
+from muster.model.capacity import Capacity, Reservation
+from muster.model.clusters import Access, AccessPolicy, EksCluster, EksNetwork, ExistingVpc, NatGateways
+from muster.model.machines import MACHINES
+from muster.model.nodes import Image, LocalDisks, Placement
+from muster.model.pools import Pool
 from tests.mocks.recorder import Program, run, secret
 
 ZONES = ("us-east-1a", "us-east-1b")

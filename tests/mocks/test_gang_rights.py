@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from components.gang_authority import manager_cluster_rules
-from model.stack import Scheduler
+from muster.components.gang_authority import manager_cluster_rules
+from muster.model.stack import Scheduler
 
 
 def granted(scheduler: Scheduler) -> dict[tuple[str, str], set[str]]:

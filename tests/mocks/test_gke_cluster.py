@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from components.clusters.gke import GkeGpuCluster
-from model.capacity import Capacity, Reservation
-from model.clusters import ExistingNetwork, GkeCluster, GkeNetwork, GpuDriver, ReleaseChannel
-from model.machines import MACHINES
-from model.nodes import Image, LocalDisks, NodeNetwork, Placement
-from model.pools import Pool
+from muster.components.clusters.gke import GkeGpuCluster
+from muster.model.capacity import Capacity, Reservation
+from muster.model.clusters import ExistingNetwork, GkeCluster, GkeNetwork, GpuDriver, ReleaseChannel
+from muster.model.machines import MACHINES
+from muster.model.nodes import Image, LocalDisks, NodeNetwork, Placement
+from muster.model.pools import Pool
 from tests.mocks.recorder import Program, Registered, run, secret
 
 CLUSTER = GkeCluster(

@@ -7,9 +7,9 @@ from pathlib import Path
 import pulumi
 import pytest
 
-from components.guard import guard
-from model.clusters import Cluster, ExistingCluster
-from stackconfig import load
+from muster.components.deletion_guard import guard
+from muster.config import load
+from muster.model.clusters import Cluster, ExistingCluster
 from tests.mocks.recorder import Program, run
 
 ROOT = Path(__file__).parents[2]

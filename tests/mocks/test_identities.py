@@ -10,14 +10,15 @@ from pathlib import Path
 import pulumi
 import pytest
 
-from components.clusters.cluster import cluster_of
-from components.identities import Identities
-from components.platform import Platform
-from model.charts import ImageSource
-from model.queues import Department
-from model.stack import Stack
-from model.tenancy import Access, BucketRight
-from stackconfig import load, upstream
+from muster.artifacts import upstream
+from muster.components.clusters.cluster import cluster_of
+from muster.components.identities import Identities
+from muster.components.platform import Platform
+from muster.config import load
+from muster.model.charts import ImageSource
+from muster.model.queues import Department
+from muster.model.stack import Stack
+from muster.model.tenancy import Access, BucketRight
 from tests.mocks.recorder import Program, Registered, run
 
 ROOT = Path(__file__).parents[2]

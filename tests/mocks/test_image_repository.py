@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 import yaml
 
-import stackconfig
-from components.image_repository import STEP, STEP_VARIABLE, image_repository
-from images import target
-from model.clusters import Cluster, EksCluster, ExistingCluster, GkeCluster, Provider
-from model.image_repository import address
-from stackconfig.scaffold import template
+from muster import config
+from muster.artifacts.publish import target
+from muster.components.image_repository import STEP, STEP_VARIABLE, image_repository
+from muster.config.scaffold import template
+from muster.model.clusters import Cluster, EksCluster, ExistingCluster, GkeCluster, Provider
+from muster.model.image_repository import address
 from tests.mocks.recorder import run
 
 GOOGLE = "gcp:artifactregistry/repository:Repository"
@@ -23,7 +23,7 @@ AMAZON = "aws:ecr/repository:Repository"
 def cluster(provider: Provider, **more: object) -> Cluster:
     written = yaml.safe_load(template("here", provider))["config"]
     written["muster:cluster"] |= more
-    return stackconfig.parse(written, source="x").cluster
+    return config.parse(written, source="x").cluster
 
 
 def test_on_gke_it_lies_beside_the_cluster_and_tags_never_move() -> None:

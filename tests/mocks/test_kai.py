@@ -8,15 +8,15 @@ from typing import Any, Final
 import pytest
 import yaml
 
-from components.footprint import footprint
-from components.platform import Platform
-from model.charts import Chart, ImageSource
-from model.clusters import ExistingCluster
-from model.render.kai import chart_values
-from model.stack import Stack
-from stackconfig import load
-from stackconfig.artifacts import Artifacts
-from stackconfig.catalogue import catalogue
+from muster.artifacts.catalogue import catalogue
+from muster.artifacts.resolved import Artifacts
+from muster.components.platform import Platform
+from muster.components.sizing import footprint
+from muster.config import load
+from muster.model.charts import Chart, ImageSource
+from muster.model.clusters import ExistingCluster
+from muster.model.stack import Stack
+from muster.render.kai import chart_values
 from tests.kai.definitions import data
 from tests.mocks.recorder import Program, run
 

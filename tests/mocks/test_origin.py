@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from components.origin import path_of, place
-from model.stack import Stack
-from stackconfig import load
+from muster.components.source_hints import path_of, place
+from muster.config import load
+from muster.model.stack import Stack
 
 ROOT = Path(__file__).parents[2]
 GKE_CLUSTER, GKE_POOL = "gcp:container/cluster:Cluster", "gcp:container/nodePool:NodePool"

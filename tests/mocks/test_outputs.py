@@ -11,10 +11,11 @@ from typing import Any
 import pulumi
 import pytest
 
-from components.program import make
-from model.charts import ImageSource
-from model.clusters import ExistingCluster, Provider
-from stackconfig import load, upstream
+from muster.artifacts import upstream
+from muster.components.program import make
+from muster.config import load
+from muster.model.charts import ImageSource
+from muster.model.clusters import ExistingCluster, Provider
 from tests.mocks.recorder import run
 
 ROOT = Path(__file__).parents[2]

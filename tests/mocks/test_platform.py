@@ -9,16 +9,16 @@ from typing import Any
 import pytest
 import yaml
 
-from components.clusters.existing import MissingContext, kubeconfig_of
-from components.footprint import footprint
-from components.platform import Platform
-from components.schedulers.kueue_found import OtherKueue
-from model import kuberay
-from model.charts import Chart
-from model.priorities import HIGHEST
-from model.stack import Stack
-from stackconfig import load
-from stackconfig.artifacts import Artifacts
+from muster.artifacts.resolved import Artifacts
+from muster.components.clusters.existing import MissingContext, kubeconfig_of
+from muster.components.platform import Platform
+from muster.components.schedulers.existing_kueue import OtherKueue
+from muster.components.sizing import footprint
+from muster.config import load
+from muster.model import kuberay
+from muster.model.charts import Chart
+from muster.model.priorities import HIGHEST
+from muster.model.stack import Stack
 from tests.mocks.recorder import Program, Registered, run
 
 BUNDLE = "muster:k8s:Bundle"
@@ -187,7 +187,7 @@ def operator(stack: Stack) -> kuberay.Operator:
 
 
 def test_control_pods_stay_on_the_system_pool(program: Program, artifacts: Artifacts, stack: Stack) -> None:
-    from components.kuberay import overlay
+    from muster.components.kuberay import overlay
 
     selector = {"muster.dev/pool": "system"}
     assert program.one(RELEASE, "kueue").inputs["values"]["controllerManager"]["nodeSelector"] == selector
@@ -228,7 +228,7 @@ def test_our_pods_can_do_nothing_but_their_work(program: Program) -> None:
         pod = deployment.inputs["spec"]["template"]["spec"]
         assert pod["securityContext"]["runAsNonRoot"] is True
         assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
-        assert "volumes" not in pod, "keys are held in memory: see controller/kube/tls.py"
+        assert "volumes" not in pod, "keys are held in memory: see muster/controller/kube/tls.py"
     for container in containers(program):
         context = container["securityContext"]
         assert context["readOnlyRootFilesystem"] is True
@@ -252,7 +252,7 @@ def test_no_role_of_ours_has_a_wildcard_and_secrets_are_reached_by_name(program:
 
 
 def test_kueue_s_configuration_is_the_model_s_and_nobody_else_s(program: Program, stack: Stack) -> None:
-    from model.render import kueue
+    from muster.render import kueue
 
     config = program.one(RELEASE, "kueue").inputs["values"]["managerConfig"]["controllerManagerConfigYaml"]
     assert yaml.safe_load(config) == kueue.manager_config(stack)

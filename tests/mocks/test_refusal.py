@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from components.guard import guard
-from components.platform import Platform
-from stackconfig import load, upstream
+from muster.artifacts import upstream
+from muster.components.deletion_guard import guard
+from muster.components.platform import Platform
+from muster.config import load
 from tests.mocks.recorder import Program, run
 from tests.mocks.test_cloud_platforms import IMAGE
 

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from components.footprint import footprint
-from components.gang_authority import MANAGER, WEBHOOKS
-from components.gang_pods import manager, webhooks
-from components.platform import Platform
-from model.observability import Observability, Scraping
-from model.stack import ArtifactSource, Stack
-from stackconfig import load
+from muster.components.gang_authority import MANAGER, WEBHOOKS
+from muster.components.gang_pods import manager, webhooks
+from muster.components.platform import Platform
+from muster.components.sizing import footprint
+from muster.config import load
+from muster.model.observability import Observability, Scraping
+from muster.model.stack import ArtifactSource, Stack
 from tests.mocks.recorder import Program, run
 from tests.mocks.test_platform import BUNDLE, DEPLOYMENT, LOCAL, _kubeconfig, artifacts
 

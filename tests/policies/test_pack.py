@@ -17,8 +17,8 @@ from typing import Any, Final
 import pytest
 import yaml
 
-from localplane.build import everything
-from policies.pack import RULES
+from muster.local.build import everything
+from muster.policies.pack import RULES
 
 ROOT: Final = Path(__file__).resolve().parent.parent.parent
 PROGRAM: Final = Path(__file__).parent / "program"

@@ -2,6 +2,6 @@
 group a pool of the stack.
 """
 
-from components.clusters.eks.component import EksGpuCluster
+from muster.components.clusters.eks.component import EksGpuCluster
 
 __all__ = ["EksGpuCluster"]

@@ -10,8 +10,8 @@ from typing import Final
 import pulumi
 import pulumi_aws as aws
 
-from components.clusters.eks import roles
-from model.clusters import EksCluster
+from muster.components.clusters.eks import roles
+from muster.model.clusters import EksCluster
 
 # add-on -> (ServiceAccount, managed policy) of what needs rights in AWS.
 _RIGHTS: Final = {

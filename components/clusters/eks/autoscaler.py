@@ -10,9 +10,9 @@ from typing import Any, Final
 import pulumi
 import pulumi_aws as aws
 
-from components.clusters.eks import roles
-from model import names
-from model.clusters import EksCluster
+from muster.components.clusters.eks import roles
+from muster.model import names
+from muster.model.clusters import EksCluster
 
 _LOOKS: Final = (
     "autoscaling:DescribeAutoScalingGroups",

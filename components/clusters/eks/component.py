@@ -6,13 +6,13 @@ from dataclasses import replace
 import pulumi
 import pulumi_aws as aws
 
-from components.clusters import access
-from components.clusters.cloud import Cloud
-from components.clusters.eks import addons, autoscaler, control_plane, roles
-from components.clusters.eks.groups import NodeGroups
-from components.clusters.eks.network import network
-from model.clusters import Access, EksCluster
-from model.pools import Pool
+from muster.components.clusters import access
+from muster.components.clusters.cloud import Cloud
+from muster.components.clusters.eks import addons, autoscaler, control_plane, roles
+from muster.components.clusters.eks.groups import NodeGroups
+from muster.components.clusters.eks.network import network
+from muster.model.clusters import Access, EksCluster
+from muster.model.pools import Pool
 
 
 class EksGpuCluster(pulumi.ComponentResource):

@@ -5,9 +5,9 @@ from typing import Final
 import pulumi
 import pulumi_aws as aws
 
-from components.clusters.eks import roles
-from components.clusters.eks.network import Network
-from model.clusters import Access, AccessPolicy, EksCluster
+from muster.components.clusters.eks import roles
+from muster.components.clusters.eks.network import Network
+from muster.model.clusters import Access, AccessPolicy, EksCluster
 
 _POLICIES: Final = {
     AccessPolicy.CLUSTER_ADMIN: "AmazonEKSClusterAdminPolicy",

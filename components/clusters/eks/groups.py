@@ -10,13 +10,13 @@ from typing import Final
 import pulumi
 import pulumi_aws as aws
 
-from components.clusters.eks import launch
-from components.clusters.eks.network import Network
-from model import gpu_operator, names
-from model.capacity import Capacity
-from model.clusters import EksCluster
-from model.nodes import Image
-from model.pools import Pool
+from muster.components.clusters.eks import launch
+from muster.components.clusters.eks.network import Network
+from muster.model import gpu_operator, names
+from muster.model.capacity import Capacity
+from muster.model.clusters import EksCluster
+from muster.model.nodes import Image
+from muster.model.pools import Pool
 
 _COUNTS: Final = ["scalingConfig.desiredSize"]
 _TIMEOUTS: Final = pulumi.CustomTimeouts(create="60m", update="90m", delete="60m")

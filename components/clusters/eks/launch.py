@@ -9,10 +9,10 @@ from typing import Final
 import pulumi
 import pulumi_aws as aws
 
-from model.capacity import Capacity, Reservation
-from model.clusters import EksCluster
-from model.nodes import Image, LocalDisks, Placement
-from model.pools import Pool
+from muster.model.capacity import Capacity, Reservation
+from muster.model.clusters import EksCluster
+from muster.model.nodes import Image, LocalDisks, Placement
+from muster.model.pools import Pool
 
 # Bottlerocket keeps its own disk small and holds images and pods on a second one.
 _DATA_DISK: Final = {Image.AL2023: "/dev/xvda", Image.BOTTLEROCKET: "/dev/xvdb"}

@@ -10,7 +10,7 @@ from typing import Final
 import pulumi
 import pulumi_aws as aws
 
-from model.clusters import EksCluster, NatGateways
+from muster.model.clusters import EksCluster, NatGateways
 
 # No region has more.
 _MOST_ZONES: Final = 8

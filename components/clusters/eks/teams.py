@@ -11,12 +11,12 @@ from typing import Any, Final
 import pulumi
 import pulumi_aws as aws
 
-from components.clusters.eks import roles
-from model.clusters import EksCluster
-from model.identities import amazon_role, is_made
-from model.queues import Team
-from model.render.tenancy.accounts import POD_ACCOUNT
-from model.tenancy import BucketRight
+from muster.components.clusters.eks import roles
+from muster.model.clusters import EksCluster
+from muster.model.identities import amazon_role, is_made
+from muster.model.queues import Team
+from muster.model.tenancy import BucketRight
+from muster.render.tenancy.accounts import POD_ACCOUNT
 
 # Of a bucket, and of the objects in it.
 # https://docs.aws.amazon.com/service-authorization/latest/reference/list_amazons3.html

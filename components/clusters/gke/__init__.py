@@ -1,5 +1,5 @@
 """GKE: a private cluster, its network and identity, its system pool, and a node pool a pool of the stack."""
 
-from components.clusters.gke.component import GkeGpuCluster
+from muster.components.clusters.gke.component import GkeGpuCluster
 
 __all__ = ["GkeGpuCluster"]

@@ -5,14 +5,14 @@ from typing import Final
 import pulumi
 import pulumi_gcp as gcp
 
-from components.clusters import access
-from components.clusters.cloud import Cloud
-from components.clusters.gke import pools
-from components.clusters.gke.control_plane import control_plane
-from components.clusters.gke.identity import NodeIdentity
-from components.clusters.gke.network import network
-from model.clusters import GkeCluster
-from model.pools import Pool
+from muster.components.clusters import access
+from muster.components.clusters.cloud import Cloud
+from muster.components.clusters.gke import pools
+from muster.components.clusters.gke.control_plane import control_plane
+from muster.components.clusters.gke.identity import NodeIdentity
+from muster.components.clusters.gke.network import network
+from muster.model.clusters import GkeCluster
+from muster.model.pools import Pool
 
 _PLUGIN: Final = access.Plugin(
     command="gke-gcloud-auth-plugin",

@@ -5,8 +5,8 @@ from typing import Final
 import pulumi
 import pulumi_gcp as gcp
 
-from components.clusters.gke.network import Network
-from model.clusters import GkeCluster, ReleaseChannel
+from muster.components.clusters.gke.network import Network
+from muster.model.clusters import GkeCluster, ReleaseChannel
 
 _CHANNELS: Final = {channel: channel.value.upper() for channel in ReleaseChannel} | {
     ReleaseChannel.NONE: "UNSPECIFIED"

@@ -8,8 +8,8 @@ from typing import Final
 import pulumi
 import pulumi_gcp as gcp
 
-from model.clusters import GkeCluster
-from model.google_names import node_account
+from muster.model.clusters import GkeCluster
+from muster.model.google_names import node_account
 
 # Logs, metrics and what kubelet asks for; and images of the project's own registry.
 # https://cloud.google.com/kubernetes-engine/docs/how-to/hardening-your-cluster#use_least_privilege_sa

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import pulumi
 import pulumi_gcp as gcp
 
-from model import google_names
-from model.clusters import ExistingNetwork, GkeCluster
+from muster.model import google_names
+from muster.model.clusters import ExistingNetwork, GkeCluster
 
 PODS = "pods"
 SERVICES = "services"

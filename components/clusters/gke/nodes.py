@@ -10,11 +10,11 @@ from typing import Final
 import pulumi
 import pulumi_gcp as gcp
 
-from model import gpu_operator, names
-from model.capacity import Capacity, Reservation
-from model.clusters import GkeCluster, GpuDriver
-from model.nodes import LocalDisks
-from model.pools import MOST_RUN, Pool
+from muster.model import gpu_operator, names
+from muster.model.capacity import Capacity, Reservation
+from muster.model.clusters import GkeCluster, GpuDriver
+from muster.model.nodes import LocalDisks
+from muster.model.pools import MOST_RUN, Pool
 
 _SCOPES: Final = ("https://www.googleapis.com/auth/cloud-platform",)
 _METADATA: Final = {"disable-legacy-endpoints": "true"}

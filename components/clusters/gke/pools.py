@@ -8,12 +8,12 @@ from typing import Final
 import pulumi
 import pulumi_gcp as gcp
 
-from components.clusters.gke import nodes
-from model import names
-from model.capacity import Capacity
-from model.clusters import GkeCluster
-from model.nodes import NodeNetwork, Placement
-from model.pools import Pool
+from muster.components.clusters.gke import nodes
+from muster.model import names
+from muster.model.capacity import Capacity
+from muster.model.clusters import GkeCluster
+from muster.model.nodes import NodeNetwork, Placement
+from muster.model.pools import Pool
 
 _COUNTS: Final = ["initialNodeCount", "nodeCount"]
 _TIMEOUTS: Final = pulumi.CustomTimeouts(create="60m", update="90m", delete="60m")

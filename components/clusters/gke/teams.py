@@ -10,12 +10,12 @@ from typing import Final
 import pulumi
 import pulumi_gcp as gcp
 
-from model.clusters import GkeCluster
-from model.google_names import team_account
-from model.identities import google_address, google_project, is_made
-from model.queues import Team
-from model.render.tenancy.accounts import POD_ACCOUNT
-from model.tenancy import BucketRight
+from muster.model.clusters import GkeCluster
+from muster.model.google_names import team_account
+from muster.model.identities import google_address, google_project, is_made
+from muster.model.queues import Team
+from muster.model.tenancy import BucketRight
+from muster.render.tenancy.accounts import POD_ACCOUNT
 
 ACT_AS: Final = "roles/iam.workloadIdentityUser"
 # Objects alone: neither changes who may do what with the bucket.

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.error import HTTPError
 
-from localplane import bare
-from localplane.bare import ControlPlane, Programs
+from muster.local import envtest
+from muster.local.envtest import ControlPlane, Programs
 from tests import built
 from tests.clouds.cluster.controllers import PROGRAMS, STAGES, controllers
 from tests.clouds.cluster.kueue import HostedKueue
@@ -77,7 +77,7 @@ def standing(folder: Path, clouds: Clouds) -> Iterator[Standing]:
     """A cluster for the clouds to hand out, until the block ends."""
     programs = built.programs(("etcd", "kube-apiserver", "kueue", *PROGRAMS), (STAGES,))
     with (
-        bare.control_plane(folder, programs, flags=(_SERVICES,)) as plane,
+        envtest.control_plane(folder, programs, flags=(_SERVICES,)) as plane,
         controllers(plane, programs),
     ):
         made = Standing(plane, programs, clouds)

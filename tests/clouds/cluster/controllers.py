@@ -13,8 +13,8 @@ from typing import Any, Final
 
 import yaml
 
-from localplane.bare import ControlPlane, Programs
-from localplane.bare.process import Process, free_port
+from muster.local.envtest import ControlPlane, Programs
+from muster.local.envtest.process import Process, free_port
 
 PROGRAMS: Final = ("kube-controller-manager", "kube-scheduler", "kwok")
 STAGES: Final = "kwok-stages"

@@ -16,9 +16,9 @@ from urllib.error import HTTPError
 
 import yaml
 
-from localplane.bare import ControlPlane, Programs
-from localplane.bare.process import Process, free_port
-from model import names
+from muster.local.envtest import ControlPlane, Programs
+from muster.local.envtest.process import Process, free_port
+from muster.model import names
 from tests.clouds.cluster.controllers import HOSTED, SERVED
 from tests.clouds.cluster.visibility import visibility
 

@@ -1,7 +1,7 @@
 """The node pools that stand in a stand-in cloud, and the nodes that they begin with, as Kubernetes sees them.
 
 Decides how a pool's inputs become labels, taints and Node objects. Source of GKE's own taint on queued pools:
-model/names.py. The labels with a pool's name: the clouds' pages on the labels of nodes.
+muster/model/names.py. The labels with a pool's name: the clouds' pages on the labels of nodes.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from model import names
-from model.machines import MACHINES, Machine
+from muster.model import names
+from muster.model.machines import MACHINES, Machine
 from tests.clouds.standin.cloud import Cloud, Standing
 from tests.clouds.standin.serve import Clouds
 

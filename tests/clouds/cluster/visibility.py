@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from localplane.certificates import authority
+from muster.local.cluster.certificates import authority
 
 
 class _Answer(http.server.BaseHTTPRequestHandler):

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
-from bundle.wire import UNKNOWN
+from muster.provider.wire import UNKNOWN
 from tests.clouds.standin import sdk
 from tests.clouds.standin.definition import complaints
 from tests.clouds.standin.refusal import Refusal

@@ -16,7 +16,7 @@ from typing import Any
 
 from pulumi import _types
 
-from bundle.wire import UNKNOWN
+from muster.provider.wire import UNKNOWN
 from tests.clouds.standin.refusal import Refusal
 from tests.clouds.standin.values import joined
 

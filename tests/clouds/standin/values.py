@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from bundle.wire import UNKNOWN
+from muster.provider.wire import UNKNOWN
 
 Inputs = Mapping[str, Any]
 

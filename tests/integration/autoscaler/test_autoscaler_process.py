@@ -19,8 +19,8 @@ from typing import Any
 import pytest
 import yaml
 
-from localplane.autoscaler import cli, manifests, names
-from localplane.autoscaler.manifests import Manifest
+from muster.local.simulated_cloud import cli, manifests, names
+from muster.local.simulated_cloud.manifests import Manifest
 from tests.waiting import PATIENCE
 
 _REPOSITORY = Path(__file__).resolve().parents[3]
@@ -95,7 +95,7 @@ class Plane:
     async def start(self) -> None:
         with self.log.open("ab") as output:
             self.process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-m", "localplane.autoscaler", "--kubeconfig", str(self.kubeconfig)),
+                *(sys.executable, "-m", "muster.local.simulated_cloud", "--kubeconfig", str(self.kubeconfig)),
                 *("--control", str(self.supervisor.socket), "--clock-scale", str(_SCALE)),
                 cwd=_REPOSITORY,
                 stdout=output,

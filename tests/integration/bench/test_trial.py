@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from bench.gangs import cases, trial
-from bench.gangs.contenders import ALL, Contender
 from bench.gangs.figures import KUEUE, OURS
 from bench.gangs.stage import NEEDED
-from model.stack import GangMode
+from bench.gangs.variants import ALL, Contender
+from muster.model.stack import GangMode
 from tests import built
 
 _GANGS = 5

@@ -26,15 +26,16 @@ from typing import Any, Final
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from components.gang_authority import CERTIFICATES, MANAGER, PROGRAM, WEBHOOKS
-from localplane import bare
-from localplane.bare import ControlPlane
-from localplane.bare.kueue import define
-from localplane.bare.process import free_port
-from localplane.bare.programs import PROVISIONING_CRD
-from model import queuetree
-from model.gangpolicy import crd
-from model.names import (
+from muster.components.gang_authority import CERTIFICATES, MANAGER, PROGRAM, WEBHOOKS
+from muster.config import load
+from muster.local import envtest
+from muster.local.envtest import ControlPlane
+from muster.local.envtest.kueue import define
+from muster.local.envtest.process import free_port
+from muster.local.envtest.programs import PROVISIONING_CRD
+from muster.model import queuetree
+from muster.model.gangpolicy import crd
+from muster.model.names import (
     ADMISSION_CHECK,
     API_VERSION,
     GANG_POLICY,
@@ -42,9 +43,8 @@ from model.names import (
     KUEUE_API_VERSION,
     SYSTEM_NAMESPACE,
 )
-from model.render.kueue.checks import admission_check
-from model.stack import Scheduler
-from stackconfig import load
+from muster.model.stack import Scheduler
+from muster.render.kueue.checks import admission_check
 from tests import built
 from tests.integration.accounts import account_kubeconfig, registered
 from tests.integration.kueue_api.objects import apply, wait_for
@@ -122,7 +122,7 @@ class Cluster:
         argv = [
             sys.executable,
             "-m",
-            "controller",
+            "muster.controller",
             command,
             f"--kubeconfig={account_kubeconfig(self.plane, account)}",
         ]
@@ -147,7 +147,7 @@ class Cluster:
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     programs = built.programs(("etcd", "kube-apiserver"), ("kueue-crds", "provisioningrequest-crd"))
     folder = tmp_path_factory.mktemp("processes")
-    with bare.control_plane(folder, programs, flags=audited(folder, *Scheduler)) as plane:
+    with envtest.control_plane(folder, programs, flags=audited(folder, *Scheduler)) as plane:
         define(plane, programs)
         plane.define([crd(), queuetree.crd()])
         (asking,) = programs.kinds(PROVISIONING_CRD)

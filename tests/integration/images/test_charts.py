@@ -12,14 +12,14 @@ from pathlib import Path
 import pytest
 import yaml
 
-from images.charts import fetch
-from model.charts import OCI, Chart
-from oci.helm import CHART_LAYER
-from oci.registry import MANIFEST, Registry, RegistryError, Repository, digest_of
-from oci.web import Web
-from stackconfig.artifacts import ArtifactError
-from stackconfig.catalogue import ChartEntry, catalogue
-from stackconfig.held import FOLDER, held
+from muster.artifacts.catalogue import ChartEntry, catalogue
+from muster.artifacts.chart_cache import FOLDER, held
+from muster.artifacts.oci.helm import CHART_LAYER
+from muster.artifacts.oci.registry import MANIFEST, Registry, RegistryError, Repository, digest_of
+from muster.artifacts.oci.web import Web
+from muster.artifacts.publish.charts import fetch
+from muster.artifacts.resolved import ArtifactError
+from muster.model.charts import OCI, Chart
 
 CONTENT = b"a chart"
 QUICK = Web(timeout=5, tries=1)

@@ -12,19 +12,19 @@ from typing import Any
 
 import pytest
 
-import stackconfig
-from images.bom import MEDIA_TYPE, bill
-from images.build import CREATED, MACHINES, build
-from localplane.build.python_packages import for_image
-from localplane.errors import PlaneError
-from model.charts import mirrored
-from model.clusters import Provider
-from oci.image import Image, index_of, push
-from oci.referrers import attach, attached
-from oci.registry import INDEX, Registry, RegistryError, Repository, digest_of
-from stackconfig import upstream
-from stackconfig.catalogue import catalogue
-from stackconfig.scaffold import template
+from muster import config
+from muster.artifacts import upstream
+from muster.artifacts.catalogue import catalogue
+from muster.artifacts.oci.image import Image, index_of, push
+from muster.artifacts.oci.referrers import attach, attached
+from muster.artifacts.oci.registry import INDEX, Registry, RegistryError, Repository, digest_of
+from muster.artifacts.publish.bom import MEDIA_TYPE, bill
+from muster.artifacts.publish.build import CREATED, MACHINES, build
+from muster.config.scaffold import template
+from muster.local.build.python_packages import for_image
+from muster.local.errors import PlaneError
+from muster.model.charts import mirrored
+from muster.model.clusters import Provider
 from tests import built
 from tests.integration.images.test_charts import push_chart
 from tests.unit.oci.test_bom import BASE, SITE
@@ -91,7 +91,7 @@ def test_a_push_is_whole_and_a_second_one_sends_nothing(
 def test_the_command_pushes_and_writes_the_digest(
     registry_host: str, images: tuple[Image, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from images import __main__ as command
+    from muster.artifacts.publish import __main__ as command
 
     stacks = tmp_path / "stacks"
     stacks.mkdir()
@@ -138,7 +138,7 @@ def test_documents_stay_with_their_image_one_of_each(registry_host: str) -> None
 def test_the_command_pins_what_a_stack_takes_by_tag(
     registry_host: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from images import __main__ as command
+    from muster.artifacts.publish import __main__ as command
 
     expected = {}
     for name, reference in catalogue().images.items():
@@ -151,12 +151,12 @@ def test_the_command_pins_what_a_stack_takes_by_tag(
     mirrors = f"  muster:images:\n    mirror: {registry_host}/m\n"
     mirrors += f"  muster:charts: # ours\n    mirror: oci://{registry_host}/charts\n"
     file.write_text(template("x", Provider.GKE) + mirrors)
-    charts = {name: push_chart(registry_host, name) for name in upstream.installed(stackconfig.load(file))}
+    charts = {name: push_chart(registry_host, name) for name in upstream.installed(config.load(file))}
     monkeypatch.setattr(command, "_CHECKOUT", tmp_path)
     assert command.main(["pin", "--stack", "x"]) == 0
     written = file.read_text()
-    assert dict(stackconfig.load(file).images.pinned) == expected
-    assert dict(stackconfig.load(file).charts.digests) == charts
+    assert dict(config.load(file).images.pinned) == expected
+    assert dict(config.load(file).charts.digests) == charts
     assert command.main(["pin", "--stack", "x"]) == 0
     assert file.read_text() == written
 

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from model.queues import Allowance
-from model.render import kai
-from model.stack import Scheduler, Stack
-from stackconfig import load
+from muster.config import load
+from muster.model.queues import Allowance
+from muster.model.stack import Scheduler, Stack
+from muster.render import kai
 from tests.kai.definitions import ours
 from tests.kai.generated import kai_stacks
 from tests.unit.model.model_stacks import two_teams

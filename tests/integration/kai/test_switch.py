@@ -9,11 +9,11 @@ from typing import Any, Final
 
 import pytest
 
-from localplane import bare
-from localplane.bare import ControlPlane
-from localplane.bare.kueue import define
-from model.render import kueue
-from stackconfig import load
+from muster.config import load
+from muster.local import envtest
+from muster.local.envtest import ControlPlane
+from muster.local.envtest.kueue import define
+from muster.render import kueue
 from tests import built
 from tests.clouds.engine import ROOT, Run, Workspace, workspace
 from tests.kai.definitions import ours
@@ -67,11 +67,11 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[_Cluster]:
     file = folder / "stack.yaml"
     file.write_text(_STACK)
     (folder / "plane").mkdir()
-    with bare.control_plane(folder / "plane", programs) as plane:
+    with envtest.control_plane(folder / "plane", programs) as plane:
         define(plane, programs)
         plane.define(list(ours().values()))
         config = kueue.manager_config(load(file))
-        with bare.kueue(plane, programs, config=config, chart=programs.assets[_CHART]):
+        with envtest.kueue(plane, programs, config=config, chart=programs.assets[_CHART]):
             environment = {
                 "SWITCH_STACK": str(file),
                 "SWITCH_KUBECONFIG": str(plane.kubeconfig()),

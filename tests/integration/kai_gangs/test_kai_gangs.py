@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from components import gang_authority
-from localplane.autoscaler import manifests, names
-from model.gangpolicy import DetailSelector, FlavorPolicy, GangPolicy, KaiPolicy, crd, to_manifest
-from model.names import (
+from muster.components import gang_authority
+from muster.local.simulated_cloud import manifests, names
+from muster.model.gangpolicy import DetailSelector, FlavorPolicy, GangPolicy, KaiPolicy, crd, to_manifest
+from muster.model.names import (
     CLASS_ANNOTATION,
     CONSUME_ANNOTATION,
     GANG_GATE,
@@ -30,7 +30,7 @@ from model.names import (
     POOL_LABEL,
     SYSTEM_NAMESPACE,
 )
-from model.stack import Scheduler
+from muster.model.stack import Scheduler
 from tests.integration.ours import Ours
 from tests.integration.rights import forbidden
 from tests.kai.definitions import ours

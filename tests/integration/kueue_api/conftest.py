@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from localplane import bare
-from localplane.bare import ControlPlane, Programs
-from localplane.bare.kueue import define
-from model import gangpolicy, queuetree
-from model.gangpolicy import OnStaggered, OnStockOut
-from model.render import kueue
-from model.stack import Scheduler, Stack
-from stackconfig import load
+from muster.config import load
+from muster.local import envtest
+from muster.local.envtest import ControlPlane, Programs
+from muster.local.envtest.kueue import define
+from muster.model import gangpolicy, queuetree
+from muster.model.gangpolicy import OnStaggered, OnStockOut
+from muster.model.stack import Scheduler, Stack
+from muster.render import kueue
 from tests import built
 from tests.integration.accounts import RIGHTS, registered
 from tests.integration.kueue_api.objects import apply
@@ -40,9 +40,9 @@ def kueue_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPl
     programs = built.programs(*_NEEDED)
     (full, _) = everything()
     config, chart = kueue.manager_config(full), programs.assets[_CHART]
-    with bare.control_plane(tmp_path_factory.mktemp("kueue-api"), programs) as plane:
+    with envtest.control_plane(tmp_path_factory.mktemp("kueue-api"), programs) as plane:
         define(plane, programs)
-        with bare.kueue(plane, programs, config=config, chart=chart):
+        with envtest.kueue(plane, programs, config=config, chart=chart):
             yield plane
 
 
@@ -52,7 +52,7 @@ def world_of(stack: Stack, folder: Path) -> Iterator[World]:
     config = kueue.manager_config(stack)
     with bare_of(folder) as (plane, programs):
         chart = programs.assets[_CHART]
-        with bare.kueue(plane, programs, config=config, chart=chart) as process:
+        with envtest.kueue(plane, programs, config=config, chart=chart) as process:
             yield World(plane, stack, process, programs)
 
 
@@ -61,13 +61,13 @@ def bare_of(folder: Path) -> Iterator[tuple[ControlPlane, Programs]]:
     """A plane of its own with all kinds on it, ours too, and what collects garbage and ends namespaces."""
     programs = built.programs(*_WORLD)
     flags = (STRICT_OWNERS, *audited(folder, Scheduler.KUEUE))
-    with bare.control_plane(folder, programs, flags=flags) as plane:
+    with envtest.control_plane(folder, programs, flags=flags) as plane:
         define(plane, programs)
         plane.define([gangpolicy.crd(), queuetree.crd(), *programs.kinds(_KUBERAY, below="crd/bases")])
         for item in registered(_with_every_right(load(STACK))):
             if item["kind"] in RIGHTS:
                 apply(plane, item)
-        with bare.controllers(plane, programs, _COLLECTORS):
+        with envtest.controllers(plane, programs, _COLLECTORS):
             yield plane, programs
 
 

@@ -7,8 +7,8 @@ import urllib.error
 from collections.abc import Callable
 from typing import Any, Final
 
-from bundle.manifests import lean
-from localplane.bare import ControlPlane, path_of
+from muster.local.envtest import ControlPlane, path_of
+from muster.provider.manifests import lean
 
 _STRICT: Final = "?fieldManager=test&force=true&fieldValidation=Strict"
 

@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-from localplane.bare import ControlPlane, Programs
-from localplane.bare.kueue import CONVERTED
-from localplane.bare.programs import CRDS
-from model import names
+from muster.local.envtest import ControlPlane, Programs
+from muster.local.envtest.kueue import CONVERTED
+from muster.local.envtest.programs import CRDS
+from muster.model import names
 
 _PROGRAM: Final = os.environ.get("MUSTER_KUEUE_BEFORE")
 _SOURCE: Final = os.environ.get("MUSTER_KUEUE_BEFORE_SOURCE")

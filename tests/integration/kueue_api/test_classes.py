@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from model import names
+from muster.model import names
 from tests.integration.kueue_api.objects import wait_for
 from tests.integration.kueue_api.world import JOBS, POLICY, Object, World
 

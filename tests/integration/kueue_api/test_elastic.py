@@ -13,7 +13,7 @@ from functools import partial
 from http import HTTPStatus
 from typing import Any, Final
 
-from model import names
+from muster.model import names
 from tests.integration.kueue_api.objects import apply, wait_for
 from tests.integration.kueue_api.world import CLUSTERS, KUEUE, MERGE, REQUESTS, TEAM, World, is_ours, pod
 

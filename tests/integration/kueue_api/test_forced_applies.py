@@ -12,8 +12,8 @@ from typing import Any, Final
 
 import pytest
 
-from localplane.bare import path_of
-from model import names
+from muster.local.envtest import path_of
+from muster.model import names
 from tests.integration.kueue_api.objects import apply, wait_for
 from tests.integration.kueue_api.world import KUEUE, WORKLOADS, World
 

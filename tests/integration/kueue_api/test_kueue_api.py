@@ -1,7 +1,7 @@
 """Whatever the model renders is taken unchanged by the real API server and by Kueue's own webhooks.
 
 Applied on the server's side with strict validation, then read back: nothing pruned, and nothing filled in but
-the defaults that the model lists (model/kueue/defaults.py).
+the defaults that the model lists (muster/model/kueue/defaults.py).
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from typing import Any, Final
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from bundle.manifests import lean
-from localplane.bare import ControlPlane, path_of
-from model.kueue.defaults import DEFAULTED
-from model.stack import Scheduler, Stack
-from stackconfig import load
+from muster.config import load
+from muster.local.envtest import ControlPlane, path_of
+from muster.model.kueue.defaults import DEFAULTED
+from muster.model.stack import Scheduler, Stack
+from muster.provider.manifests import lean
 from tests.integration.kueue_api.objects import Refused, apply, wait_for
 from tests.unit.model.kueue_files import EVERYTHING, PREEMPTING, rendered
 from tests.unit.model.kueue_stacks import kueue_stacks

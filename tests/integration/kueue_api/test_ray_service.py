@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
-from model import names
-from model.ray_upgrades import Upgrade
+from muster.model import names
+from muster.model.ray_upgrades import Upgrade
 from tests.integration.kueue_api.objects import apply, wait_for
 from tests.integration.kueue_api.world import CLUSTERS, KUEUE, MERGE, TEAM, World, pod
 
@@ -61,7 +61,7 @@ def test_an_evicted_service_stops_and_comes_back_through_the_gate(world: World) 
 
 
 def test_the_strategy_that_is_refused_runs_gpus_that_no_queue_has_counted(world: World) -> None:
-    """Why model/ray_upgrades.py asks for None: what KubeRay does with its own default."""
+    """Why muster/model/ray_upgrades.py asks for None: what KubeRay does with its own default."""
     with _service(world, Upgrade.NEW_CLUSTER):
         request = _started(world)
         _change_cluster(world, headGroupSpec={"rayStartParams": {"num-cpus": "0"}})

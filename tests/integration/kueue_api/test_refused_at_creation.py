@@ -6,7 +6,7 @@ import json
 import urllib.error
 from typing import Any, Final
 
-from model import names
+from muster.model import names
 from tests.integration.kueue_api.world import TEAM, World, pod
 
 _JOBS: Final = f"/apis/ray.io/v1/namespaces/{TEAM}/rayjobs"

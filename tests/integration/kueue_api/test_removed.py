@@ -8,9 +8,9 @@ from typing import Any, Final
 
 import pytest
 
-from components import gang_authority
-from localplane.bare import path_of
-from model import names
+from muster.components import gang_authority
+from muster.local.envtest import path_of
+from muster.model import names
 from tests.integration.kueue_api.objects import apply, wait_for
 from tests.integration.kueue_api.world import KUEUE, MERGE, World, condition, is_let_in, is_outside
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import pytest
 
-from model import names
+from muster.model import names
 from tests.integration.kueue_api.objects import apply, wait_for
 from tests.integration.kueue_api.world import CLUSTERS, KUEUE, MERGE, TEAM, World, pod
 

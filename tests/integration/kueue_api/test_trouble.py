@@ -7,7 +7,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any, Final
 
-from model import names
+from muster.model import names
 from tests.integration.kueue_api.objects import apply, wait_for
 from tests.integration.kueue_api.world import (
     JOBS,

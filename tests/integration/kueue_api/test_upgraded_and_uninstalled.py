@@ -12,17 +12,17 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from bundle.api import Cluster
-from bundle.converge import remove
-from bundle.deadline import Deadline
-from bundle.kubeconfig import load as access_of
-from bundle.manifests import Ref, ref_of
-from localplane import bare
-from localplane.bare.kueue import define
-from model import gangpolicy, names, queuetree
-from model.render import gang, kueue
-from model.render.queuetree import tree
-from stackconfig import load
+from muster.config import load
+from muster.local import envtest
+from muster.local.envtest.kueue import define
+from muster.model import gangpolicy, names, queuetree
+from muster.provider.api import Cluster
+from muster.provider.converge import remove
+from muster.provider.deadline import Deadline
+from muster.provider.kubeconfig import load as access_of
+from muster.provider.manifests import Ref, ref_of
+from muster.render import gang, kueue
+from muster.render.queuetree import tree
 from tests.integration.kueue_api.conftest import bare_of
 from tests.integration.kueue_api.objects import wait_for
 from tests.integration.kueue_api.older import Older, migrate, older, stored_versions
@@ -41,7 +41,7 @@ def test_kueue_is_replaced_under_load_and_taken_away_after_its_queues(tmp_path: 
         chart = programs.assets["kueue-chart"]
         before = older(programs, chart)
         before.define(plane)
-        with bare.kueue(
+        with envtest.kueue(
             plane,
             before.programs,
             config={**config, "featureGates": gates},
@@ -63,7 +63,7 @@ def test_kueue_is_replaced_under_load_and_taken_away_after_its_queues(tmp_path: 
                 # Its webhook refuses every write to a Workload meanwhile: what is answered is told later. And
                 # while one is stored in another version, nobody reads any.
                 world.provision(request)
-                with bare.kueue(plane, programs, config=config, chart=chart, converts=before.has_kinds):
+                with envtest.kueue(plane, programs, config=config, chart=chart, converts=before.has_kinds):
                     _goes_on(world)
                     assert bought == {name: _uids(world, name) for name in bought}
                     _leave_the_old_version(world, before)

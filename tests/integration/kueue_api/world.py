@@ -19,12 +19,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from components import gang_authority, gang_webhooks
-from localplane.bare import ControlPlane, Programs, path_of
-from localplane.bare.process import Process, free_port
-from model import names
-from model.render import gang, queuetree
-from model.stack import Stack
+from muster.components import gang_authority, gang_webhooks
+from muster.local.envtest import ControlPlane, Programs, path_of
+from muster.local.envtest.process import Process, free_port
+from muster.model import names
+from muster.model.stack import Stack
+from muster.render import gang, queuetree
 from tests.integration.accounts import account_kubeconfig
 from tests.integration.kueue_api.objects import apply, wait_for
 from tests.integration.rights import forbidden
@@ -90,7 +90,7 @@ class World:
     ) -> Iterator[Process]:
         """Our manager, of the checkout that lies in `code`, until the block ends."""
         kubeconfig, health = account_kubeconfig(self.plane, gang_authority.MANAGER), free_port()
-        argv = [sys.executable, "-m", "controller", "manager", f"--kubeconfig={kubeconfig}"]
+        argv = [sys.executable, "-m", "muster.controller", "manager", f"--kubeconfig={kubeconfig}"]
         argv += [f"--health-port={health}", f"--identity={name}"]
         argv += ["--leader-elect" if elects else "--no-leader-elect", *flags]
         log = self.plane.folder / f"{name}.log"
@@ -128,7 +128,7 @@ class World:
         }
         apply(self.plane, configuration)
         kubeconfig = account_kubeconfig(self.plane, gang_authority.WEBHOOKS)
-        argv = [sys.executable, "-m", "controller", "webhooks", f"--kubeconfig={kubeconfig}"]
+        argv = [sys.executable, "-m", "muster.controller", "webhooks", f"--kubeconfig={kubeconfig}"]
         argv += [f"--health-port={health}", f"--webhook-port={port}"]
         argv += [f"--validating={gang_authority.PROGRAM}"]
         process = Process("webhooks", argv, log=self.plane.folder / "webhooks.log")

@@ -14,8 +14,8 @@ from typing import Any, TypeVar
 
 import pytest
 
-from localplane import control, control_groups, network
-from localplane.plane import Plane, existing
+from muster.local.cluster import control, control_groups, network
+from muster.local.cluster.plane import Plane, existing
 from tests.waiting import PATIENCE
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="a plane needs root")
@@ -35,7 +35,7 @@ GPU_NODE: dict[str, Any] = {
 
 
 def localplane(name: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "localplane", "--plane", name, *arguments]
+    command = [sys.executable, "-m", "muster.local", "--plane", name, *arguments]
     return subprocess.run(
         command, cwd=CHECKOUT, capture_output=True, text=True, timeout=BOOT_SECONDS, check=False
     )
@@ -153,7 +153,7 @@ def test_a_plane_with_a_hung_api_server_is_told_from_a_healthy_one(plane: Plane)
     finally:
         control.call(plane, "signal", unit="kube-apiserver", signal=int(signal.SIGCONT))
     assert sick.returncode == 1
-    assert "the API server is not ready: python -m localplane logs kube-apiserver" in sick.stdout
+    assert "the API server is not ready: muster local logs kube-apiserver" in sick.stdout
     until(lambda: healthy(plane.name))
 
 
@@ -179,7 +179,7 @@ def test_a_plane_whose_processes_are_gone_is_stale_and_up_starts_anew(plane: Pla
     assert found is not None
     os.kill(found[1].init_pid, signal.SIGKILL)
     stale = until(lambda: report if (report := status(plane.name))["state"] == "stale" else None)
-    assert "python -m localplane down, then up" in stale["faults"][0]
+    assert "muster local down, then up" in stale["faults"][0]
     booted = localplane(plane.name, "up")
     assert booted.returncode == 0, booted.stdout + booted.stderr
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from preview.__main__ import main
+from muster.preview.__main__ import main
 from tests.integration.conftest import ApiServer
 
 NAMESPACE = "team-a"

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from localplane.bare import path_of
-from model import names
-from model.ray import Ray, RayAuth
-from model.render import ray
+from muster.local.envtest import path_of
+from muster.model import names
+from muster.model.ray import Ray, RayAuth
+from muster.render import ray
 from tests.integration.conftest import ApiServer
 from tests.waiting import eventually
 

@@ -7,8 +7,8 @@ from typing import Any, Final
 
 import yaml
 
-from localplane.autoscaler import names as cloud
-from model.names import (
+from muster.local.simulated_cloud import names as cloud
+from muster.model.names import (
     GANG_GATE,
     GPU_RESOURCE,
     GPU_TAINT_KEY,

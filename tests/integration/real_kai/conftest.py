@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 
-from localplane import bare
-from localplane.autoscaler import names as cloud
-from localplane.bare import ControlPlane
-from localplane.bare.programs import PROVISIONING_CRD
-from model.gangpolicy import crd
-from model.render import kai
-from model.stack import Stack
-from stackconfig import load
+from muster.config import load
+from muster.local import envtest
+from muster.local.envtest import ControlPlane
+from muster.local.envtest.programs import PROVISIONING_CRD
+from muster.local.simulated_cloud import names as cloud
+from muster.model.gangpolicy import crd
+from muster.model.stack import Stack
+from muster.render import kai
 from tests import built
 from tests.integration.ours import Ours
 from tests.integration.real_kai import programs
@@ -39,9 +39,9 @@ def stack() -> Stack:
 @pytest.fixture(scope="session")
 def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[ControlPlane, Running]]:
     if not os.environ.get(SWITCH):
-        pytest.skip(f"real KAI is run on demand: `python -m localplane.build --only kai`, then {SWITCH}=1")
+        pytest.skip(f"real KAI is run on demand: `muster local build --only kai`, then {SWITCH}=1")
     found = built.programs(WANTED, ASSETS)
-    with bare.control_plane(tmp_path_factory.mktemp("kai"), found) as server:
+    with envtest.control_plane(tmp_path_factory.mktemp("kai"), found) as server:
         kuberay = crds.kuberay(found.assets["kuberay-config"] / "default")
         server.define([*found.kinds(KAI_CRDS), *found.kinds(PROVISIONING_CRD), *kuberay, crd()])
         server.apply(_namespace(cloud.NAMESPACE), f"/api/v1/namespaces/{cloud.NAMESPACE}")

@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from localplane import bare
-from localplane.bare import ControlPlane, Programs
-from localplane.bare.process import Process, free_port
-from localplane.bare.programs import PROVISIONING_CRD
-from model import names
+from muster.local import envtest
+from muster.local.envtest import ControlPlane, Programs
+from muster.local.envtest.process import Process, free_port
+from muster.local.envtest.programs import PROVISIONING_CRD
+from muster.model import names
 
 SWITCH: Final = "MUSTER_KAI"
 KAI_CRDS: Final = "kai-crds"
@@ -55,7 +55,7 @@ class Running:
 def running(plane: ControlPlane, programs: Programs) -> Iterator[Running]:
     """All of them until the block ends. They act some moments after they start."""
     with ExitStack() as stack:
-        stack.enter_context(bare.controllers(plane, programs, _CONTROLLERS))
+        stack.enter_context(envtest.controllers(plane, programs, _CONTROLLERS))
         started = Running({})
         for name, flags in _flags(plane, programs).items():
             started.processes[name] = stack.enter_context(_one(plane, programs.program(name), name, flags))

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import pytest
 
-from model.queues import Team
-from model.stack import Stack
+from muster.model.queues import Team
+from muster.model.stack import Stack
 from tests.integration.real_kai.world import World
 
 _TEAMS = ("training", "notebooks", "serving")

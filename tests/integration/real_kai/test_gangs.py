@@ -10,10 +10,10 @@ from datetime import timedelta
 
 import pytest
 
-from model.gangpolicy import GangPolicy, KaiPolicy, OverQuota, RetryPolicy
-from model.names import CONSUME_ANNOTATION
-from model.render.gang import gang_policy
-from model.stack import Stack
+from muster.model.gangpolicy import GangPolicy, KaiPolicy, OverQuota, RetryPolicy
+from muster.model.names import CONSUME_ANNOTATION
+from muster.model.stack import Stack
+from muster.render.gang import gang_policy
 from tests.integration.real_kai.bodies import Gang
 from tests.integration.real_kai.world import World, names_of
 

@@ -1,4 +1,5 @@
-"""What controller/kai/room.py says a queue has room for is what KAI starts, whatever the queue's figures are.
+"""What muster/controller/kai/queue_capacity.py says a queue has room for is what KAI starts, whatever the
+queue's figures are.
 
 Every case has a tree of two queues to itself, and nodes for everything: only the queues can say no.
 """
@@ -15,10 +16,10 @@ from typing import Any, Final
 import msgspec
 import pytest
 
-from controller.kai.objects import Queue
-from controller.kai.room import Held, Need, shortage
-from model.gangpolicy import OverQuota
-from model.names import GPU_RESOURCE
+from muster.controller.kai.objects import Queue
+from muster.controller.kai.queue_capacity import Held, Need, shortage
+from muster.model.gangpolicy import OverQuota
+from muster.model.names import GPU_RESOURCE
 from tests.integration.real_kai.world import QUEUES, World
 
 _WAVES: Final = (1, 3)

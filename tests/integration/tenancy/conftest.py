@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from components import gang_authority
-from localplane import bare
-from localplane.bare import ControlPlane
-from localplane.bare.programs import CRDS, PROVISIONING_CRD
-from model.gangpolicy import OnStaggered, OnStockOut
-from model.render import queues, ray, tenancy
-from model.stack import Scheduler, Stack
-from stackconfig import load
+from muster.components import gang_authority
+from muster.config import load
+from muster.local import envtest
+from muster.local.envtest import ControlPlane
+from muster.local.envtest.programs import CRDS, PROVISIONING_CRD
+from muster.model.gangpolicy import OnStaggered, OnStockOut
+from muster.model.stack import Scheduler, Stack
+from muster.render import queues, ray, tenancy
 from tests import built
 from tests.integration.tenancy import crds
 from tests.integration.tenancy.cluster import (
@@ -94,7 +94,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     """On a server of its own: the policies would be in the way of others' tests."""
     programs = built.programs(("etcd", "kube-apiserver"), (CRDS, PROVISIONING_CRD))
     kuberay = built.kuberay()
-    with bare.control_plane(tmp_path_factory.mktemp("tenancy"), programs) as server:
+    with envtest.control_plane(tmp_path_factory.mktemp("tenancy"), programs) as server:
         kinds = [*programs.kinds(CRDS), *programs.kinds(PROVISIONING_CRD), *crds.kuberay(kuberay)]
         server.define(kinds)
         yield world_of(server, described())

@@ -9,10 +9,10 @@ from dataclasses import replace
 
 import pytest
 
-from localplane import bare
-from localplane.bare.programs import CRDS, PROVISIONING_CRD
-from model import names
-from model.stack import Scheduler
+from muster.local import envtest
+from muster.local.envtest.programs import CRDS, PROVISIONING_CRD
+from muster.model import names
+from muster.model.stack import Scheduler
 from tests import built
 from tests.integration.tenancy import crds
 from tests.integration.tenancy.cluster import Answer, Caller, Object, place
@@ -40,7 +40,7 @@ def kai(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     """A server of its own: Kueue's policies are on the other one."""
     programs = built.programs(("etcd", "kube-apiserver"), (CRDS, PROVISIONING_CRD))
     kuberay = built.kuberay()
-    with bare.control_plane(tmp_path_factory.mktemp("kai"), programs) as server:
+    with envtest.control_plane(tmp_path_factory.mktemp("kai"), programs) as server:
         kinds = [*programs.kinds(CRDS), *programs.kinds(PROVISIONING_CRD), *crds.kuberay(kuberay)]
         server.define(kinds)
         yield world_of(server, replace(described(), scheduler=Scheduler.KAI))

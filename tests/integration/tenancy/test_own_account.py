@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from model.names import ELASTIC_JOB
+from muster.model.names import ELASTIC_JOB
 from tests.integration.tenancy.cluster import Object
 from tests.integration.tenancy.conftest import World
 from tests.integration.tenancy.test_attacks import REQUEST, TEMPLATE, WORKLOAD

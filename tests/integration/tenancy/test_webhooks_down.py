@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from components import gang_webhooks
-from model.queuetree import crd
-from model.render import queuetree
-from model.render.manifest import manifest
+from muster.components import gang_webhooks
+from muster.model.queuetree import crd
+from muster.render import queuetree
+from muster.render.manifest import manifest
 from tests.integration.tenancy import works
 from tests.integration.tenancy.cluster import Object, await_allowed, await_denied, collection
 from tests.integration.tenancy.conftest import World, described

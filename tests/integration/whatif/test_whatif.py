@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 import yaml
 
-from localplane.bare import ControlPlane
-from model import names
-from model.stack import Scheduler
-from preview.__main__ import main
-from preview.snapshot import PodSet, Snapshot, State, Toleration, Workload, dump
-from preview.whatif import rights
+from muster.live.snapshot import PodSet, Snapshot, State, Toleration, Workload, dump
+from muster.local.envtest import ControlPlane
+from muster.model import names
+from muster.model.stack import Scheduler
+from muster.preview.__main__ import main
+from muster.preview.whatif import rights
 from tests import built
 
 _TAKEN = datetime(2026, 1, 1, tzinfo=UTC)

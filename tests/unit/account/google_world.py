@@ -9,7 +9,7 @@ from typing import Any
 
 from google.auth.credentials import AnonymousCredentials
 
-from account.google import Google
+from muster.cloud.google import Google
 
 Routes = dict[str, tuple[int, dict[str, Any]]]
 

@@ -7,10 +7,10 @@ import boto3
 import pytest
 from botocore.stub import ANY, Stubber
 
-from account import amazon
-from account.backend import Backend, NoBackend, make
-from account.google import Google
-from model.clusters import EksCluster, ExistingCluster, GkeCluster
+from muster.cloud import amazon
+from muster.cloud.backend import Backend, NoBackend, make
+from muster.cloud.google import Google
+from muster.model.clusters import EksCluster, ExistingCluster, GkeCluster
 from tests.unit.account.google_world import Routes, cloud
 
 GKE = GkeCluster(name="ml", project="p", region="us-central1")

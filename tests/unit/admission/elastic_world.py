@@ -11,13 +11,13 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from controller.admission.actions import Count, Note, Unclaim
-from controller.admission.objects import Workload
-from controller.admission.situation import Part, Situation, claims_of
-from controller.admission.slices import REPLACES, base, beneath, is_stood_on, replaces, written
-from controller.gangs.promises import Claim
-from controller.kube.resource import Key
-from model.names import ELASTIC_JOB, RUNS_ANNOTATION
+from muster.controller.gangs.capacity_claims import Claim
+from muster.controller.kube.resource import Key
+from muster.controller.kueue.actions import Count, Note, Unclaim
+from muster.controller.kueue.objects import Workload
+from muster.controller.kueue.slices import REPLACES, base, beneath, is_stood_on, replaces, written
+from muster.controller.kueue.snapshot import Part, Situation, claims_of
+from muster.model.names import ELASTIC_JOB, RUNS_ANNOTATION
 from tests.unit.admission.gang_world import CHECK, World, assignment, lease_of, workload
 
 replace = msgspec.structs.replace

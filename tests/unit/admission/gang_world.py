@@ -13,9 +13,29 @@ from typing import ClassVar
 
 import msgspec
 
-from controller.admission.actions import Decision, Note, SetEntry, State, Steer, StepIn, StepOut
-from controller.admission.machine import decide
-from controller.admission.objects import (
+from muster.controller.gangs.actions import Delete, Hold
+from muster.controller.gangs.capacity_claims import Claim
+from muster.controller.gangs.missing import is_settled
+from muster.controller.gangs.objects import (
+    Belonging,
+    Container,
+    Placeholder,
+    Pod,
+    PodSpec,
+    PodTemplateSpec,
+    ProvisioningRequest,
+    ResourceNeeds,
+    Toleration,
+)
+from muster.controller.gangs.placeholders import named
+from muster.controller.gangs.retry import annotations
+from muster.controller.gangs.turn_order import Place
+from muster.controller.kube.resource import ObjectMeta
+from muster.controller.kueue.actions import Decision, Note, SetEntry, State, Steer, StepIn, StepOut
+from muster.controller.kueue.decide import decide
+from muster.controller.kueue.flavor_fallback import avoided
+from muster.controller.kueue.flavor_fallback import pod_sets as steered_pod_sets
+from muster.controller.kueue.objects import (
     Admission,
     CheckEntry,
     EvictionCount,
@@ -28,29 +48,9 @@ from controller.admission.objects import (
     WorkloadSpec,
     WorkloadStatus,
 )
-from controller.admission.situation import Situation
-from controller.admission.steering import avoided
-from controller.admission.steering import pod_sets as steered_pod_sets
-from controller.gangs.actions import Delete, Hold
-from controller.gangs.line import Place
-from controller.gangs.missing import is_settled
-from controller.gangs.objects import (
-    Belonging,
-    Container,
-    Placeholder,
-    Pod,
-    PodSpec,
-    PodTemplateSpec,
-    ProvisioningRequest,
-    ResourceNeeds,
-    Toleration,
-)
-from controller.gangs.placeholders import named
-from controller.gangs.promises import Claim
-from controller.gangs.retry import annotations
-from controller.kube.resource import ObjectMeta
-from model.gangpolicy import GangPolicy, RetryPolicy
-from model.names import GKE_LEASE_DETAIL, GKE_LEASE_LABEL, POD_SET_LABEL, POOL_LABEL
+from muster.controller.kueue.snapshot import Situation
+from muster.model.gangpolicy import GangPolicy, RetryPolicy
+from muster.model.names import GKE_LEASE_DETAIL, GKE_LEASE_LABEL, POD_SET_LABEL, POOL_LABEL
 from tests.unit.gangs.paper import BOOKING, START, Paper, flavor_policy, with_condition
 
 CHECK = "gang"

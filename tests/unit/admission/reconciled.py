@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from controller.admission.actions import Action
-from controller.admission.objects import Workload
-from controller.admission.situation import Situation
-from controller.kube.resource import Key
+from muster.controller.kube.resource import Key
+from muster.controller.kueue.actions import Action
+from muster.controller.kueue.objects import Workload
+from muster.controller.kueue.snapshot import Situation
 from tests.unit.admission.gang_world import CHECK, World
 
 

@@ -6,8 +6,8 @@ from fractions import Fraction
 
 import pytest
 
-from controller.gangs.demand import pod_amounts
-from controller.gangs.objects import Container, PodSpec, ResourceNeeds, Toleration
+from muster.controller.gangs.demand import pod_amounts
+from muster.controller.gangs.objects import Container, PodSpec, ResourceNeeds, Toleration
 
 
 def _spec(cpu: str) -> PodSpec:

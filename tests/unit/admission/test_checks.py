@@ -9,16 +9,16 @@ from typing import Any, cast
 import msgspec
 import pytest
 
-from controller.admission.checks import CheckReconciler
-from controller.admission.objects import ADMISSION_CHECK, WORKLOAD, AdmissionCheck
-from controller.gangs.kinds import Kinds
-from controller.gangs.objects import GANG_POLICY, GangPolicyObject
-from controller.gangs.policies import Policies, PolicyReconciler
-from controller.kube.client import Client
-from controller.kube.resource import Key, Resource
-from controller.runtime.controller import Result
-from model.gangpolicy import to_manifest
-from model.names import CONTROLLER_NAME
+from muster.controller.gangs.kinds import Kinds
+from muster.controller.gangs.objects import GANG_POLICY, GangPolicyObject
+from muster.controller.gangs.policies import Policies, PolicyReconciler
+from muster.controller.kube.client import Client
+from muster.controller.kube.resource import Key, Resource
+from muster.controller.kueue.checks import CheckReconciler
+from muster.controller.kueue.objects import ADMISSION_CHECK, WORKLOAD, AdmissionCheck
+from muster.controller.runtime.controller import Result
+from muster.model.gangpolicy import to_manifest
+from muster.model.names import CONTROLLER_NAME
 from tests.unit.admission.gang_world import POLICY
 from tests.unit.gangs.cached import cached
 from tests.unit.gangs.paper import START

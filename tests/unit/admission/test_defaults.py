@@ -12,15 +12,15 @@ from typing import Any
 import msgspec
 import pytest
 
-from controller.admission.defaults import Defaults
-from controller.admission.webhooks import Reviews
-from controller.kube.resource import Object
-from controller.runtime.review import Allow, Deny, Patch, Request, Verdict, _UserInfo, question
-from model import names, ray_groups
-from model.queues import Allowance
-from model.queuetree import ANY_POOL, Queue, QueueTree, Space, crd, from_spec, to_manifest
-from model.render.tenancy.policies.pods import pods
-from model.stack import Scheduler
+from muster.controller.kube.resource import Object
+from muster.controller.kueue.defaults import Defaults
+from muster.controller.kueue.webhooks import Reviews
+from muster.controller.runtime.review import Allow, Deny, Patch, Request, Verdict, _UserInfo, question
+from muster.model import names, ray_groups
+from muster.model.queues import Allowance
+from muster.model.queuetree import ANY_POOL, Queue, QueueTree, Space, crd, from_spec, to_manifest
+from muster.model.stack import Scheduler
+from muster.render.tenancy.policies.pods import pods
 from tests.unit.model.model_stacks import two_teams
 
 Json = dict[str, Any]
@@ -343,7 +343,7 @@ def test_a_tree_is_read_as_it_was_written() -> None:
 def test_the_webhook_and_the_policy_mean_the_same_where_a_group_says_less(
     group: dict[str, int], counted: bool
 ) -> None:
-    """Both ask model/ray_groups.py; its CEL is run by the attacks on a real API server."""
+    """Both ask muster/model/ray_groups.py; its CEL is run by the attacks on a real API server."""
     known = {"least": "minReplicas", "replicas": "replicas", "most": "maxReplicas"}
     said = {name: group.get(key) for name, key in known.items()}
     assert ray_groups.is_counted(**said) is counted

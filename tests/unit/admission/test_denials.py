@@ -9,19 +9,19 @@ from typing import cast
 import msgspec
 import pytest
 
-from controller.admission.actions import State
-from controller.admission.executor import Executor
-from controller.admission.machine import after_denial
-from controller.admission.reconciler import GangReconciler
-from controller.admission.view import View
-from controller.gangs.actions import CreateRequest, CreateTemplates, Hold
-from controller.gangs.denials import Denied
-from controller.gangs.identity import ATTEMPT
-from controller.gangs.metrics import reason_of
-from controller.gangs.reasons import Outcome, denial
-from controller.gangs.retry import LAST_FAILURE, REFUSED, TRIES, History, history
-from controller.kube.resource import Key
-from model.gangpolicy import OnStaggered
+from muster.controller.gangs.actions import CreateRequest, CreateTemplates, Hold
+from muster.controller.gangs.create_errors import Denied
+from muster.controller.gangs.identity import ATTEMPT
+from muster.controller.gangs.metrics import reason_of
+from muster.controller.gangs.reasons import Outcome, denial
+from muster.controller.gangs.retry import LAST_FAILURE, REFUSED, TRIES, History, history
+from muster.controller.kube.resource import Key
+from muster.controller.kueue.actions import State
+from muster.controller.kueue.decide import after_denial
+from muster.controller.kueue.executor import Executor
+from muster.controller.kueue.reconciler import GangReconciler
+from muster.controller.kueue.view import View
+from muster.model.gangpolicy import OnStaggered
 from tests.unit.admission.elastic_world import Elastic
 from tests.unit.admission.gang_world import PLAIN, POLICY, World, entry_state, ready
 from tests.unit.admission.reconciled import Caches

@@ -2,8 +2,8 @@
 
 import pytest
 
-from controller.admission.actions import State
-from controller.gangs.actions import Tell
+from muster.controller.gangs.actions import Tell
+from muster.controller.kueue.actions import State
 from tests.unit.admission.elastic_world import STEPS, Elastic
 from tests.unit.admission.gang_world import CHECK, POLICY
 

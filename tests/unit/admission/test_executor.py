@@ -11,23 +11,23 @@ import pytest
 from aiohttp import web
 from prometheus_client import CollectorRegistry
 
-from controller.admission.actions import Action, Note, SetEntry, State, StepIn, StepOut
-from controller.admission.executor import Executor
-from controller.admission.objects import WORKLOAD, Workload
-from controller.admission.recent import Recent
-from controller.admission.templates import owner_of
-from controller.gangs.actions import CreateRequest, CreateTemplates, Delete
-from controller.gangs.denials import Denied, NameTaken
-from controller.gangs.identity import ATTEMPT
-from controller.gangs.objects import PLACEHOLDER, POD_TEMPLATE, PROVISIONING_REQUEST
-from controller.gangs.requests import Requests, StaleDecision
-from controller.gangs.retry import History
-from controller.gangs.templates import Json
-from controller.kube.errors import Conflict, Forbidden, ServerError
-from controller.kube.resource import Key
-from controller.runtime.events import EventRecorder
-from controller.runtime.informer import Informer
-from controller.runtime.metrics import Metrics
+from muster.controller.gangs.actions import CreateRequest, CreateTemplates, Delete
+from muster.controller.gangs.create_errors import Denied, NameTaken
+from muster.controller.gangs.identity import ATTEMPT
+from muster.controller.gangs.objects import PLACEHOLDER, POD_TEMPLATE, PROVISIONING_REQUEST
+from muster.controller.gangs.requests import Requests, StaleDecision
+from muster.controller.gangs.retry import History
+from muster.controller.gangs.templates import Json
+from muster.controller.kube.errors import Conflict, Forbidden, ServerError
+from muster.controller.kube.resource import Key
+from muster.controller.kueue.actions import Action, Note, SetEntry, State, StepIn, StepOut
+from muster.controller.kueue.executor import Executor
+from muster.controller.kueue.objects import WORKLOAD, Workload
+from muster.controller.kueue.pending_workloads import Recent
+from muster.controller.kueue.templates import owner_of
+from muster.controller.runtime.events import EventRecorder
+from muster.controller.runtime.informer import Informer
+from muster.controller.runtime.metrics import Metrics
 from tests.unit.admission.gang_world import CHECK, World
 from tests.unit.controller_kube.fake_apiserver import FakeApiServer
 

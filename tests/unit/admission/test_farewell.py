@@ -3,11 +3,11 @@
 import asyncio
 from datetime import timedelta
 
-from controller.admission.actions import SetEntry, State, StepIn
-from controller.admission.farewell import parting
-from controller.gangs.actions import Delete, Tell
-from controller.gangs.farewell import Farewell
-from controller.kube.resource import Key
+from muster.controller.gangs.actions import Delete, Tell
+from muster.controller.gangs.shutdown import Farewell
+from muster.controller.kube.resource import Key
+from muster.controller.kueue.actions import SetEntry, State, StepIn
+from muster.controller.kueue.shutdown import parting
 from tests.unit.admission.gang_world import World
 
 PAIR = {"main": ("l4", 2)}

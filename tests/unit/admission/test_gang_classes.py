@@ -4,11 +4,11 @@ import dataclasses
 
 import pytest
 
-from controller.admission.actions import SetEntry, State
-from controller.admission.machine import decide
-from controller.gangs.promises import promises
-from model.gangpolicy import GangPolicy
-from model.names import (
+from muster.controller.gangs.capacity_claims import promises
+from muster.controller.kueue.actions import SetEntry, State
+from muster.controller.kueue.decide import decide
+from muster.model.gangpolicy import GangPolicy
+from muster.model.names import (
     BEST_EFFORT_ATOMIC_CLASS,
     CHECK_CAPACITY_CLASS,
     CLASS_ANNOTATION,

@@ -7,20 +7,26 @@ from typing import Any
 import msgspec
 import pytest
 
-from controller.admission.actions import Note, State, StepIn, Unclaim
-from controller.admission.farewell import parting
-from controller.admission.growth import unclaim
-from controller.admission.machine import decide
-from controller.admission.objects import Flavors, ReclaimablePod
-from controller.admission.observed import look
-from controller.admission.situation import Part, Situation
-from controller.admission.steering import avoided
-from controller.gangs.lease import written
-from controller.gangs.objects import Affinity, NodeAffinity, NodeSelector, NodeSelectorTerm, Requirement
-from controller.gangs.promises import Claim
-from controller.gangs.retry import History, annotations, history
-from model.gangpolicy import GangPolicy
-from model.names import AVOID_ANNOTATION, LEASE_ENDS_ANNOTATION, POOL_LABEL
+from muster.controller.gangs.capacity_claims import Claim
+from muster.controller.gangs.lease import written
+from muster.controller.gangs.objects import (
+    Affinity,
+    NodeAffinity,
+    NodeSelector,
+    NodeSelectorTerm,
+    Requirement,
+)
+from muster.controller.gangs.retry import History, annotations, history
+from muster.controller.kueue.actions import Note, State, StepIn, Unclaim
+from muster.controller.kueue.decide import decide
+from muster.controller.kueue.flavor_fallback import avoided
+from muster.controller.kueue.gang_state import look
+from muster.controller.kueue.objects import Flavors, ReclaimablePod
+from muster.controller.kueue.scale_up import unclaim
+from muster.controller.kueue.shutdown import parting
+from muster.controller.kueue.snapshot import Part, Situation
+from muster.model.gangpolicy import GangPolicy
+from muster.model.names import AVOID_ANNOTATION, LEASE_ENDS_ANNOTATION, POOL_LABEL
 from tests.unit.admission.gang_world import CHECK, FLAVORS, PLAIN, POLICY, World, entry_state, ready
 from tests.unit.admission.test_gang_flavors import MOVING, a_world, stocked_out
 from tests.unit.admission.test_gang_growth import carried_out, growing

@@ -6,12 +6,18 @@ from datetime import timedelta
 import msgspec
 import pytest
 
-from controller.admission.machine import decide
-from controller.admission.steering import avoided
-from controller.gangs.objects import Affinity, NodeAffinity, NodeSelector, NodeSelectorTerm, Requirement
-from controller.gangs.retry import TRIES
-from model.gangpolicy import GangPolicy, OnStockOut
-from model.names import AVOID_ANNOTATION, POOL_LABEL
+from muster.controller.gangs.objects import (
+    Affinity,
+    NodeAffinity,
+    NodeSelector,
+    NodeSelectorTerm,
+    Requirement,
+)
+from muster.controller.gangs.retry import TRIES
+from muster.controller.kueue.decide import decide
+from muster.controller.kueue.flavor_fallback import avoided
+from muster.model.gangpolicy import GangPolicy, OnStockOut
+from muster.model.names import AVOID_ANNOTATION, POOL_LABEL
 from tests.unit.admission.gang_world import PLAIN, POLICY, World
 
 replace = msgspec.structs.replace

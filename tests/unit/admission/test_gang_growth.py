@@ -9,18 +9,18 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.admission.actions import Count, Decision, Note, SetEntry, State, StepOut, Unclaim
-from controller.admission.clusters import CLAIMS, unclaimed
-from controller.admission.identity import attempt
-from controller.admission.machine import decide
-from controller.admission.objects import EvictionCount, SchedulingStats, Workload
-from controller.admission.situation import Part, Situation
-from controller.admission.slices import REPLACES, Base, base, is_stood_on
-from controller.gangs.actions import CreateRequest, Delete, Tell
-from controller.gangs.promises import Claim
-from controller.gangs.retry import history
-from controller.kube.resource import Key
-from model.names import (
+from muster.controller.gangs.actions import CreateRequest, Delete, Tell
+from muster.controller.gangs.capacity_claims import Claim
+from muster.controller.gangs.retry import history
+from muster.controller.kube.resource import Key
+from muster.controller.kueue.actions import Count, Decision, Note, SetEntry, State, StepOut, Unclaim
+from muster.controller.kueue.clusters import CLAIMS, unclaimed
+from muster.controller.kueue.decide import decide
+from muster.controller.kueue.identity import attempt
+from muster.controller.kueue.objects import EvictionCount, SchedulingStats, Workload
+from muster.controller.kueue.slices import REPLACES, Base, base, is_stood_on
+from muster.controller.kueue.snapshot import Part, Situation
+from muster.model.names import (
     CONSUME_ANNOTATION,
     ELASTIC_JOB,
     GKE_LEASE_LABEL,

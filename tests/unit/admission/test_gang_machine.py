@@ -9,17 +9,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controller.admission.actions import SetEntry, State, StepIn, StepOut
-from controller.admission.machine import decide
-from controller.admission.objects import CheckEntry
-from controller.admission.templates import owner_of
-from controller.gangs.actions import Delete, Hold
-from controller.gangs.identity import ATTEMPT, NEEDS, request_of_placeholder
-from controller.gangs.objects import Container, PodSpec, PodTemplateSpec, ResourceNeeds
-from controller.gangs.placeholders import named, pod
-from controller.gangs.retry import FIRST_TRY, REFUSED, RETRY_AT, TRIES, history
-from model.gangpolicy import GangPolicy, OnStaggered, RetryPolicy
-from model.names import (
+from muster.controller.gangs.actions import Delete, Hold
+from muster.controller.gangs.identity import ATTEMPT, NEEDS, request_of_placeholder
+from muster.controller.gangs.objects import Container, PodSpec, PodTemplateSpec, ResourceNeeds
+from muster.controller.gangs.placeholders import named, pod
+from muster.controller.gangs.retry import FIRST_TRY, REFUSED, RETRY_AT, TRIES, history
+from muster.controller.kueue.actions import SetEntry, State, StepIn, StepOut
+from muster.controller.kueue.decide import decide
+from muster.controller.kueue.objects import CheckEntry
+from muster.controller.kueue.templates import owner_of
+from muster.model.gangpolicy import GangPolicy, OnStaggered, RetryPolicy
+from muster.model.names import (
     CONSUME_ANNOTATION,
     GKE_LEASE_DETAIL,
     GKE_LEASE_LABEL,

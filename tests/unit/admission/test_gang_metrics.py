@@ -7,17 +7,17 @@ import msgspec
 import pytest
 from prometheus_client import CollectorRegistry
 
-from controller.admission.objects import ReclaimablePod
-from controller.admission.observed import look
-from controller.admission.unused import Unused
-from controller.gangs.indexes import request_of
-from controller.gangs.metrics import OTHER, GangMetrics, GangState, reason_of
-from controller.gangs.objects import ProvisioningRequest
-from controller.gangs.observed import GangObserver, RequestObserver, Sight
-from controller.gangs.reasons import RULES, Rule
-from controller.gangs.templates import POOL
-from controller.kube.resource import Key
-from model.names import GKE_QUEUED_CLASS
+from muster.controller.gangs.gang_state import GangObserver, RequestObserver, Sight
+from muster.controller.gangs.indexes import request_of
+from muster.controller.gangs.metrics import OTHER, GangMetrics, GangState, reason_of
+from muster.controller.gangs.objects import ProvisioningRequest
+from muster.controller.gangs.reasons import RULES, Rule
+from muster.controller.gangs.templates import POOL
+from muster.controller.kube.resource import Key
+from muster.controller.kueue.gang_state import look
+from muster.controller.kueue.idle_quota import Unused
+from muster.controller.kueue.objects import ReclaimablePod
+from muster.model.names import GKE_QUEUED_CLASS
 from tests.unit.admission.gang_world import CHECK, POLICY, World
 from tests.unit.gangs.paper import START
 

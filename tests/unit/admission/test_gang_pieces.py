@@ -7,20 +7,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controller.admission.actions import StepOut
-from controller.admission.identity import attempt
-from controller.admission.machine import decide
-from controller.admission.objects import EvictionCount, SchedulingStats
-from controller.admission.podsets import gang
-from controller.admission.templates import merged, owner_of
-from controller.gangs.actions import Delete
-from controller.gangs.identity import request_name
-from controller.gangs.objects import PodTemplate
-from controller.gangs.reasons import Outcome, loss
-from controller.gangs.retry import History, annotations, next_try, pause
-from controller.gangs.templates import pod_template, provisioning_request
-from controller.kube.resource import ObjectMeta
-from model.gangpolicy import FlavorPolicy, GangPolicy, RetryPolicy
+from muster.controller.gangs.actions import Delete
+from muster.controller.gangs.identity import request_name
+from muster.controller.gangs.objects import PodTemplate
+from muster.controller.gangs.reasons import Outcome, loss
+from muster.controller.gangs.retry import History, annotations, next_try, pause
+from muster.controller.gangs.templates import pod_template, provisioning_request
+from muster.controller.kube.resource import ObjectMeta
+from muster.controller.kueue.actions import StepOut
+from muster.controller.kueue.decide import decide
+from muster.controller.kueue.identity import attempt
+from muster.controller.kueue.objects import EvictionCount, SchedulingStats
+from muster.controller.kueue.podsets import gang
+from muster.controller.kueue.templates import merged, owner_of
+from muster.model.gangpolicy import FlavorPolicy, GangPolicy, RetryPolicy
 from tests.unit.admission.gang_world import FLAVORS, POLICY, World, assignment, workload
 from tests.unit.gangs.paper import START
 

@@ -6,15 +6,15 @@ from datetime import timedelta
 import msgspec
 import pytest
 
-from controller.admission.actions import State
-from controller.admission.machine import decide
-from controller.admission.objects import ReclaimablePod
-from controller.admission.situation import LATEST
-from controller.gangs.identity import ATTEMPT
-from controller.gangs.lease import first_end, lease_end
-from controller.gangs.objects import PodTemplate
-from model.gangpolicy import GangPolicy
-from model.names import CHECK_CAPACITY_CLASS, LEASE_ENDS_ANNOTATION, NODES_MISSING_ANNOTATION
+from muster.controller.gangs.identity import ATTEMPT
+from muster.controller.gangs.lease import first_end, lease_end
+from muster.controller.gangs.objects import PodTemplate
+from muster.controller.kueue.actions import State
+from muster.controller.kueue.decide import decide
+from muster.controller.kueue.objects import ReclaimablePod
+from muster.controller.kueue.snapshot import LATEST
+from muster.model.gangpolicy import GangPolicy
+from muster.model.names import CHECK_CAPACITY_CLASS, LEASE_ENDS_ANNOTATION, NODES_MISSING_ANNOTATION
 from tests.unit.admission.gang_world import CHECK, POLICY, World, entry_state
 from tests.unit.gangs.paper import flavor_policy
 

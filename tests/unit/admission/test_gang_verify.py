@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controller.admission.podsets import flavored
-from controller.gangs.demand import PodNeeds, pod_amounts
-from controller.gangs.objects import (
+from muster.controller.gangs.demand import PodNeeds, pod_amounts
+from muster.controller.gangs.objects import (
     Container,
     Node,
     NodeSelectorTerm,
@@ -22,9 +21,10 @@ from controller.gangs.objects import (
     ResourceNeeds,
     Taint,
 )
-from controller.gangs.verify import Wanted, verify
-from controller.kube.resource import ObjectMeta
-from model.names import GPU_RESOURCE
+from muster.controller.gangs.verify import Wanted, verify
+from muster.controller.kube.resource import ObjectMeta
+from muster.controller.kueue.podsets import flavored
+from muster.model.names import GPU_RESOURCE
 from tests.unit.admission.gang_world import FLAVORS, pod_spec
 from tests.unit.gangs.paper import node
 

@@ -8,10 +8,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from controller.admission.jobs import RayJob
-from controller.admission.webhooks import Reviews
-from controller.runtime.review import Allow, Deny, Operation, Request, User, Verdict, question
-from model.gangpolicy import FlavorPolicy, GangPolicy
+from muster.controller.kueue.jobs import RayJob
+from muster.controller.kueue.webhooks import Reviews
+from muster.controller.runtime.review import Allow, Deny, Operation, Request, User, Verdict, question
+from muster.model.gangpolicy import FlavorPolicy, GangPolicy
 
 POLICY = GangPolicy(
     flavors=(

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from model.gangpolicy import (
+from muster.model.gangpolicy import (
     DetailSelector,
     FlavorPolicy,
     GangPolicy,
@@ -20,7 +20,7 @@ from model.gangpolicy import (
     to_manifest,
     unknown_fields,
 )
-from model.violations import Violation
+from muster.model.violations import Violation
 
 durations = st.integers(min_value=1, max_value=86_400 * 300).map(lambda seconds: timedelta(seconds=seconds))
 flavors = st.builds(

@@ -11,19 +11,19 @@ from typing import cast
 import msgspec
 import pytest
 
-from controller.admission.actions import Note, StepOut
-from controller.admission.executor import Executor
-from controller.admission.machine import decide
-from controller.admission.reconciler import GangReconciler
-from controller.admission.situation import Situation
-from controller.admission.view import View
-from controller.gangs.actions import CreateRequest, Tell
-from controller.gangs.limits import never_fits
-from controller.gangs.pace import Pace
-from controller.gangs.retry import history
-from controller.kube.resource import Key
-from model.gangpolicy import GangPolicy, RetryPolicy
-from model.names import ELASTIC_JOB
+from muster.controller.gangs.actions import CreateRequest, Tell
+from muster.controller.gangs.limits import never_fits
+from muster.controller.gangs.rate_limit import Pace
+from muster.controller.gangs.retry import history
+from muster.controller.kube.resource import Key
+from muster.controller.kueue.actions import Note, StepOut
+from muster.controller.kueue.decide import decide
+from muster.controller.kueue.executor import Executor
+from muster.controller.kueue.reconciler import GangReconciler
+from muster.controller.kueue.snapshot import Situation
+from muster.controller.kueue.view import View
+from muster.model.gangpolicy import GangPolicy, RetryPolicy
+from muster.model.names import ELASTIC_JOB
 from tests.unit.admission.elastic_world import STEPS, Elastic
 from tests.unit.admission.gang_world import POLICY, World, assignment
 from tests.unit.admission.reconciled import Caches

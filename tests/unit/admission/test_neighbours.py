@@ -10,30 +10,7 @@ from typing import Any, cast
 import msgspec
 import pytest
 
-from controller.admission.actions import Note, SetEntry, State
-from controller.admission.checks import Checks
-from controller.admission.indexes import (
-    BY_MINUTE,
-    BY_REPLACED,
-    BY_WORKLOAD,
-    lease_given,
-    minute_provisioned,
-    pools_gathering,
-    pools_promised,
-)
-from controller.admission.machine import decide
-from controller.admission.objects import (
-    CLUSTER_QUEUE,
-    RESOURCE_FLAVOR,
-    WORKLOAD,
-    CheckEntry,
-    PodSetUpdate,
-    ReclaimablePod,
-)
-from controller.admission.slices import REPLACES, replaced
-from controller.admission.templates import OWNING_WORKLOAD
-from controller.admission.view import View
-from controller.gangs.indexes import (
+from muster.controller.gangs.indexes import (
     BY_LEASE,
     BY_NODE,
     BY_POOL,
@@ -43,7 +20,7 @@ from controller.gangs.indexes import (
     pool_of,
     request_of,
 )
-from controller.gangs.objects import (
+from muster.controller.gangs.objects import (
     NODE,
     PLACEHOLDER,
     POD,
@@ -53,10 +30,39 @@ from controller.gangs.objects import (
     Pod,
     PodSpec,
 )
-from controller.gangs.templates import POOL
-from controller.kube.resource import Key, ObjectMeta
-from model.gangpolicy import DetailSelector, GangPolicy
-from model.names import CONSUME_ANNOTATION, ELASTIC_JOB, GKE_LEASE_DETAIL, RUNS_ANNOTATION, WORKLOAD_UID_LABEL
+from muster.controller.gangs.templates import POOL
+from muster.controller.kube.resource import Key, ObjectMeta
+from muster.controller.kueue.actions import Note, SetEntry, State
+from muster.controller.kueue.checks import Checks
+from muster.controller.kueue.decide import decide
+from muster.controller.kueue.indexes import (
+    BY_MINUTE,
+    BY_REPLACED,
+    BY_WORKLOAD,
+    lease_given,
+    minute_provisioned,
+    pools_gathering,
+    pools_promised,
+)
+from muster.controller.kueue.objects import (
+    CLUSTER_QUEUE,
+    RESOURCE_FLAVOR,
+    WORKLOAD,
+    CheckEntry,
+    PodSetUpdate,
+    ReclaimablePod,
+)
+from muster.controller.kueue.slices import REPLACES, replaced
+from muster.controller.kueue.templates import OWNING_WORKLOAD
+from muster.controller.kueue.view import View
+from muster.model.gangpolicy import DetailSelector, GangPolicy
+from muster.model.names import (
+    CONSUME_ANNOTATION,
+    ELASTIC_JOB,
+    GKE_LEASE_DETAIL,
+    RUNS_ANNOTATION,
+    WORKLOAD_UID_LABEL,
+)
 from tests.unit.admission.gang_world import CHECK, FLAVORS, POLICY, World, assignment, pod_spec
 from tests.unit.gangs.cached import cached
 from tests.unit.gangs.paper import flavor_policy, node

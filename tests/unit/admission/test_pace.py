@@ -6,8 +6,8 @@ from random import Random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controller.gangs.pace import BURST, FORGOTTEN, Pace
-from controller.kube.resource import Key
+from muster.controller.gangs.rate_limit import BURST, FORGOTTEN, Pace
+from muster.controller.kube.resource import Key
 
 
 class Clock:

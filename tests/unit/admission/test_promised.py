@@ -5,10 +5,10 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from controller.admission.objects import Workload
-from controller.admission.promised import Memory
-from controller.admission.situation import Situation
-from model.gangpolicy import GangPolicy
+from muster.controller.kueue.claim_cache import Memory
+from muster.controller.kueue.objects import Workload
+from muster.controller.kueue.snapshot import Situation
+from muster.model.gangpolicy import GangPolicy
 from tests.unit.gangs.paper import START
 
 

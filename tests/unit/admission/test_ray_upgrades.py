@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from controller.runtime.review import Allow, Deny, Verdict
-from model.names import ELASTIC_JOB
-from model.ray_upgrades import Upgrade
+from muster.controller.runtime.review import Allow, Deny, Verdict
+from muster.model.names import ELASTIC_JOB
+from muster.model.ray_upgrades import Upgrade
 from tests.unit.admission.test_defaults import KAI, KUEUE, body, default, judge, patched
 
 Json = dict[str, Any]

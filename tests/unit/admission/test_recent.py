@@ -4,8 +4,8 @@ from typing import Any
 
 import msgspec
 
-from controller.admission.objects import Workload
-from controller.admission.recent import Recent
+from muster.controller.kueue.objects import Workload
+from muster.controller.kueue.pending_workloads import Recent
 
 _QUOTA = {"type": "QuotaReserved", "status": "True"}
 _ADMITTED = {"type": "Admitted", "status": "True"}

@@ -6,9 +6,9 @@ from typing import Any
 
 import msgspec
 
-from controller.admission.waiters import Waiters
-from controller.gangs.objects import Node
-from controller.kube.resource import Key
+from muster.controller.gangs.objects import Node
+from muster.controller.kube.resource import Key
+from muster.controller.kueue.waiters import Waiters
 
 _ONE, _OTHER = Key("team-a", "one"), Key("team-a", "other")
 

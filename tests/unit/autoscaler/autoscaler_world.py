@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from localplane.autoscaler import names
-from localplane.autoscaler.actions import (
+from muster.local.quantities import timestamp
+from muster.local.simulated_cloud import names
+from muster.local.simulated_cloud.actions import (
     Action,
     AdvertiseGpus,
     CreateNode,
@@ -17,12 +18,11 @@ from localplane.autoscaler.actions import (
     SetStatus,
     StartVm,
 )
-from localplane.autoscaler.decide import decide
-from localplane.autoscaler.faults import Fault, FaultBook
-from localplane.autoscaler.fit import PodShape, Toleration
-from localplane.autoscaler.objects import Condition, Node, Pod, PodSet, Request, VmState
-from localplane.autoscaler.offering import Kind, Offering, Pool, Taint, Times
-from localplane.quantities import timestamp
+from muster.local.simulated_cloud.decide import decide
+from muster.local.simulated_cloud.faults import Fault, FaultBook
+from muster.local.simulated_cloud.fit import PodShape, Toleration
+from muster.local.simulated_cloud.objects import Condition, Node, Pod, PodSet, Request, VmState
+from muster.local.simulated_cloud.offering import Kind, Offering, Pool, Taint, Times
 
 START = 1_800_000_000.0
 GPU_TAINT = Taint(names.GPU, "present", "NoSchedule")

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import pairwise
 
-from localplane.autoscaler import names
-from localplane.autoscaler.actions import ReleaseNode
-from localplane.autoscaler.objects import Node, VmState
+from muster.local.simulated_cloud import names
+from muster.local.simulated_cloud.actions import ReleaseNode
+from muster.local.simulated_cloud.objects import Node, VmState
 from tests.unit.autoscaler.autoscaler_world import ONE_GPU, World, consumer, offering, pool, request
 
 

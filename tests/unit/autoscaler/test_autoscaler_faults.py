@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 
-from localplane.autoscaler import faults, names
-from localplane.autoscaler.faults import Fault, FaultBook, FaultKind
-from localplane.quantities import rfc3339
+from muster.local.quantities import rfc3339
+from muster.local.simulated_cloud import faults, names
+from muster.local.simulated_cloud.faults import Fault, FaultBook, FaultKind
 from tests.unit.autoscaler.autoscaler_world import START, World, consumer, offering, pool, request
 
 

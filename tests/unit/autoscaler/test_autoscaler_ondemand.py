@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from localplane.autoscaler.objects import Pod
+from muster.local.simulated_cloud.objects import Pod
 from tests.unit.autoscaler.autoscaler_world import ONE_GPU, World, offering, pool
 
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from localplane.autoscaler import names
-from localplane.autoscaler.api import POD_TEMPLATES, REQUESTS, Access, Api, Raw, Resource
-from localplane.autoscaler.app import Autoscaler
-from localplane.autoscaler.machines import Machines
+from muster.local.simulated_cloud import names
+from muster.local.simulated_cloud.api import POD_TEMPLATES, REQUESTS, Access, Api, Raw, Resource
+from muster.local.simulated_cloud.app import Autoscaler
+from muster.local.simulated_cloud.machines import Machines
 
 _REQUEST = {
     "metadata": {

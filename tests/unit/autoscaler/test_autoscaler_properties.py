@@ -8,9 +8,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from localplane.autoscaler import names
-from localplane.autoscaler.faults import Fault, FaultKind
-from localplane.autoscaler.objects import VmState
+from muster.local.simulated_cloud import names
+from muster.local.simulated_cloud.faults import Fault, FaultKind
+from muster.local.simulated_cloud.objects import VmState
 from tests.unit.autoscaler.autoscaler_world import ONE_GPU, World, consumer, offering, pool, request
 
 _POOLS = ("l4", "h100")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from localplane.autoscaler import names
-from localplane.autoscaler.faults import Fault, FaultKind
-from localplane.autoscaler.fit import PodShape
-from localplane.autoscaler.queued import resize_request_name
+from muster.local.simulated_cloud import names
+from muster.local.simulated_cloud.faults import Fault, FaultKind
+from muster.local.simulated_cloud.fit import PodShape
+from muster.local.simulated_cloud.queued import resize_request_name
 from tests.unit.autoscaler.autoscaler_world import ONE_GPU, START, World, consumer, offering, pool, request
 
 

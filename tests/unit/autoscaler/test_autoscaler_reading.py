@@ -9,14 +9,14 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from localplane.autoscaler import faults, ledger, manifests, names, rendering
-from localplane.autoscaler import offering as offerings
-from localplane.autoscaler.actions import CreateNode
-from localplane.autoscaler.app import UNREADABLE
-from localplane.autoscaler.fit import PodShape, nodes_needed, pod_shape
-from localplane.autoscaler.objects import VmState, parse_node, parse_pod, parse_request
-from localplane.autoscaler.offering import Kind, OfferingError
-from localplane.quantities import milli, rfc3339_micro, seconds, timestamp
+from muster.local.quantities import milli, rfc3339_micro, seconds, timestamp
+from muster.local.simulated_cloud import faults, ledger, manifests, names, rendering
+from muster.local.simulated_cloud import offering as offerings
+from muster.local.simulated_cloud.actions import CreateNode
+from muster.local.simulated_cloud.app import UNREADABLE
+from muster.local.simulated_cloud.fit import PodShape, nodes_needed, pod_shape
+from muster.local.simulated_cloud.objects import VmState, parse_node, parse_pod, parse_request
+from muster.local.simulated_cloud.offering import Kind, OfferingError
 from tests.unit.autoscaler.autoscaler_world import ONE_GPU, offering, pool
 
 _JSON = st.recursive(

@@ -6,8 +6,8 @@ import json
 from datetime import UTC, datetime
 from typing import Any
 
-from bench.gangs.alone import needless
 from bench.gangs.audit import Call
+from bench.gangs.controller_only import needless
 
 
 def _call(verb: str, resource: str, name: str, body: dict[str, Any] | None = None) -> Call:

@@ -8,8 +8,8 @@ import pytest
 
 from bench.gangs import __main__ as program
 from bench.gangs import cases
-from bench.gangs.contenders import ALL
 from bench.gangs.shapes import OUT
+from bench.gangs.variants import ALL
 
 
 @pytest.mark.parametrize("kind", sorted(program._MAKERS))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import itertools
 
 from bench.gangs import cases, plan
-from bench.gangs.contenders import ALL
 from bench.gangs.plan import Allowance, Planned
+from bench.gangs.variants import ALL
 
 _TWO = ALL[:2]
 _PLAN = [Planned(case=cases.burst(10), rounds=3), Planned(case=cases.shared(5))]

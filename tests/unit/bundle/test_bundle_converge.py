@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from bundle.api import Cluster
-from bundle.deadline import Deadline
-from bundle.resource import Written, erase, inventory, look, write
+from muster.provider.api import Cluster
+from muster.provider.deadline import Deadline
+from muster.provider.resource import Written, erase, inventory, look, write
 from tests.unit.bundle.fake_api import FakeApi
 
 SYSTEM = "/api/v1/namespaces/kube-system"

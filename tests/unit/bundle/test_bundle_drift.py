@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bundle.changes import changes, path
-from bundle.drift import project
-from bundle.fields import holds
-from bundle.quantities import amount, same_amount
+from muster.provider.changes import changes, path
+from muster.provider.drift import project
+from muster.provider.fields import holds
+from muster.provider.quantities import amount, same_amount
 
 LEAVES = st.one_of(st.booleans(), st.integers(-5, 5), st.text("abc", min_size=1, max_size=3))
 TREES = st.recursive(

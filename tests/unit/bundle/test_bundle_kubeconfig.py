@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from bundle.credentials import Credentials
-from bundle.kubeconfig import KubeconfigError, load
+from muster.provider.credentials import Credentials
+from muster.provider.kubeconfig import KubeconfigError, load
 
 
 def config(user: dict[str, Any], **cluster: Any) -> str:

@@ -7,7 +7,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bundle.manifests import ManifestError, Ref, documents, read, rewrite, same
+from muster.provider.manifests import ManifestError, Ref, documents, read, rewrite, same
 
 NAMES = st.text("abcdefghij-", min_size=1, max_size=8)
 

@@ -12,10 +12,10 @@ import pytest
 from google.protobuf import empty_pb2  # type: ignore[import-untyped]  # protobuf ships no types
 from pulumi.runtime.proto import provider_pb2, provider_pb2_grpc, status_pb2
 
-from bundle.wire import UNKNOWN, from_struct, to_struct
+from muster.provider.wire import UNKNOWN, from_struct, to_struct
 from tests.unit.bundle.fake_api import FakeApi
 
-PLUGIN = Path(__file__).parents[3] / "bundle" / "bin" / "pulumi-resource-muster"
+PLUGIN = Path(__file__).parents[3] / "muster" / "provider" / "bin" / "pulumi-resource-muster"
 URN = "urn:pulumi:local::muster::muster:index:Queues$muster:k8s:Bundle::team-a"
 NAMESPACE = json.dumps({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team-a"}})
 

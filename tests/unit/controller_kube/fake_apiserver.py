@@ -16,8 +16,8 @@ from typing import Any
 
 from aiohttp import web
 
-from controller.kube.client import Client
-from controller.kube.connection import explicit
+from muster.controller.kube.client import Client
+from muster.controller.kube.connection import explicit
 
 Manifest = dict[str, Any]
 Address = tuple[str, str, str]

@@ -9,10 +9,15 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from controller.kube.client import Client
-from controller.kube.connection import AUTHORITY_MAX_AGE, AuthorityFile, ConnectionSettingsError, in_cluster
-from controller.kube.errors import TransportError
-from localplane import certificates
+from muster.controller.kube.client import Client
+from muster.controller.kube.connection import (
+    AUTHORITY_MAX_AGE,
+    AuthorityFile,
+    ConnectionSettingsError,
+    in_cluster,
+)
+from muster.controller.kube.errors import TransportError
+from muster.local.cluster import certificates
 
 
 class Cluster:

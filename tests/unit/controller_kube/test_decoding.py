@@ -6,7 +6,7 @@ import threading
 import msgspec
 import pytest
 
-from controller.kube.decoding import DEEPEST, decode
+from muster.controller.kube.decoding import DEEPEST, decode
 
 
 class Flat(msgspec.Struct):

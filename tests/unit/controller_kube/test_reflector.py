@@ -11,9 +11,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from controller.kube.reflector import IDLE_TIMEOUT, Reflector
-from controller.kube.resource import Key, Object, Partial, Resource
-from controller.runtime.store import Store
+from muster.controller.kube.reflector import IDLE_TIMEOUT, Reflector
+from muster.controller.kube.resource import Key, Object, Partial, Resource
+from muster.controller.runtime.store import Store
 from tests.unit.controller_kube.fake_apiserver import DEEP, FakeApiServer, Fault
 from tests.unit.controller_runtime.virtual import now, virtual
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from controller.admission.objects import WORKLOAD, Workload
-from controller.kube.resource import LARGEST_SHARED, Resource
+from muster.controller.kube.resource import LARGEST_SHARED, Resource
+from muster.controller.kueue.objects import WORKLOAD, Workload
 from tests.unit.controller_kube.test_reflector import THING
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from controller.kube.client import Client, Selection
-from controller.kube.connection import (
+from muster.controller.kube.client import Client, Selection
+from muster.controller.kube.connection import (
     TOKEN_MAX_AGE,
     Connection,
     ConnectionSettingsError,
@@ -17,7 +17,7 @@ from controller.kube.connection import (
     in_cluster,
     kubeconfig,
 )
-from controller.kube.errors import (
+from muster.controller.kube.errors import (
     AlreadyExists,
     Conflict,
     Gone,
@@ -27,7 +27,7 @@ from controller.kube.errors import (
     TooManyRequests,
     TransportError,
 )
-from controller.kube.resource import Key
+from muster.controller.kube.resource import Key
 from tests.unit.controller_kube.fake_apiserver import FakeApiServer, Fault
 from tests.unit.controller_kube.test_reflector import THING, thing
 from tests.unit.controller_runtime.virtual import now, virtual

@@ -2,8 +2,8 @@
 
 import pytest
 
-from controller.app import main
-from controller.flags import parser
+from muster.controller.app import main
+from muster.controller.flags import parser
 
 
 async def nothing(_: object) -> None:

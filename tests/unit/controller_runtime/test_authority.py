@@ -6,7 +6,7 @@ import pytest
 from cryptography import x509
 from cryptography.x509.verification import PolicyBuilder, Store, VerificationError
 
-from controller.runtime.authority import Lifetimes, Material, from_data, renew, to_data
+from muster.controller.runtime.authority import Lifetimes, Material, from_data, renew, to_data
 
 NAMES = ("gang-admission-webhooks.muster-system.svc", "gang-admission-webhooks.muster-system")
 START = datetime(2026, 1, 1, tzinfo=UTC)

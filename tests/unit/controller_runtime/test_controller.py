@@ -6,14 +6,14 @@ from collections.abc import Awaitable, Callable
 import pytest
 from prometheus_client import CollectorRegistry
 
-from controller.kube.errors import Conflict, Status, TooManyRequests
-from controller.kube.resource import Key
-from controller.runtime.controller import Controller, RequeueAfter, Result
-from controller.runtime.events import EventRecorder
-from controller.runtime.health import Health
-from controller.runtime.lease import LeaderElection, LeaseLost
-from controller.runtime.manager import GRACE, Manager, UnexpectedEnd
-from controller.runtime.metrics import Metrics
+from muster.controller.kube.errors import Conflict, Status, TooManyRequests
+from muster.controller.kube.resource import Key
+from muster.controller.runtime.controller import Controller, RequeueAfter, Result
+from muster.controller.runtime.events import EventRecorder
+from muster.controller.runtime.health import Health
+from muster.controller.runtime.lease import LeaderElection, LeaseLost
+from muster.controller.runtime.manager import GRACE, Manager, UnexpectedEnd
+from muster.controller.runtime.metrics import Metrics
 from tests.unit.controller_kube.fake_apiserver import FakeApiServer
 from tests.unit.controller_kube.test_reflector import THING, thing
 from tests.unit.controller_runtime.virtual import now, virtual

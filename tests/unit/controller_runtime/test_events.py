@@ -6,8 +6,8 @@ from collections.abc import Awaitable, Callable
 from aiohttp import web
 from prometheus_client import CollectorRegistry
 
-from controller.runtime.events import OBJECT_BURST, WAITING, EventRecorder, Reference
-from controller.runtime.metrics import Metrics
+from muster.controller.runtime.events import OBJECT_BURST, WAITING, EventRecorder, Reference
+from muster.controller.runtime.metrics import Metrics
 from tests.unit.controller_kube.fake_apiserver import FakeApiServer
 from tests.unit.controller_runtime.virtual import virtual
 

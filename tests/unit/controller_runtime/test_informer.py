@@ -7,11 +7,11 @@ from collections.abc import Awaitable, Callable
 
 from prometheus_client import CollectorRegistry
 
-from controller.kube.client import PAGE
-from controller.kube.errors import NotFound, Status, TransportError
-from controller.kube.reflector import BACKOFF_CAP
-from controller.runtime.informer import GONE_AFTER, Informer
-from controller.runtime.metrics import Metrics
+from muster.controller.kube.client import PAGE
+from muster.controller.kube.errors import NotFound, Status, TransportError
+from muster.controller.kube.reflector import BACKOFF_CAP
+from muster.controller.runtime.informer import GONE_AFTER, Informer
+from muster.controller.runtime.metrics import Metrics
 from tests.unit.controller_kube.fake_apiserver import FakeApiServer, Fault
 from tests.unit.controller_kube.test_reflector import THING, Thing, thing
 from tests.unit.controller_runtime.virtual import now, virtual

@@ -8,10 +8,16 @@ import pytest
 from aiohttp import web
 from prometheus_client import CollectorRegistry
 
-from controller.kube.resource import Key
-from controller.runtime.controller import NotLeading
-from controller.runtime.lease import LEASE_SECONDS, RENEW_DEADLINE, RETRY_PERIOD, LeaderElection, LeaseLost
-from controller.runtime.metrics import Metrics
+from muster.controller.kube.resource import Key
+from muster.controller.runtime.controller import NotLeading
+from muster.controller.runtime.lease import (
+    LEASE_SECONDS,
+    RENEW_DEADLINE,
+    RETRY_PERIOD,
+    LeaderElection,
+    LeaseLost,
+)
+from muster.controller.runtime.metrics import Metrics
 from tests.unit.controller_kube.fake_apiserver import FakeApiServer
 from tests.unit.controller_runtime.virtual import now, virtual
 

@@ -6,10 +6,10 @@ import structlog
 from prometheus_client import CollectorRegistry
 from structlog.testing import LogCapture
 
-from controller.kube.resource import Key
-from controller.runtime.controller import Controller
-from controller.runtime.informer import Informer
-from controller.runtime.metrics import Metrics
+from muster.controller.kube.resource import Key
+from muster.controller.runtime.controller import Controller
+from muster.controller.runtime.informer import Informer
+from muster.controller.runtime.metrics import Metrics
 from tests.unit.controller_kube.fake_apiserver import FakeApiServer
 from tests.unit.controller_kube.test_reflector import THING, Thing, thing
 from tests.unit.controller_runtime.virtual import settle, virtual

@@ -7,10 +7,10 @@ from pathlib import Path
 
 from prometheus_client import CollectorRegistry
 
-from controller.gangs.metrics import GangMetrics
-from controller.kube.resource import Key
-from controller.runtime.metrics import Metrics
-from controller.runtime.queue import WorkQueue
+from muster.controller.gangs.metrics import GangMetrics
+from muster.controller.kube.resource import Key
+from muster.controller.runtime.metrics import Metrics
+from muster.controller.runtime.queue import WorkQueue
 from tests.unit.controller_kube.fake_apiserver import FakeApiServer
 from tests.unit.controller_kube.test_reflector import THING, thing
 from tests.unit.controller_kube.test_transport import _failing

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
 
-from controller.kube.resource import Key
-from controller.runtime.metrics import Metrics
-from controller.runtime.queue import BACKOFF_CAP, EAGER_PAUSE, QueueClosed, WorkQueue
+from muster.controller.kube.resource import Key
+from muster.controller.runtime.metrics import Metrics
+from muster.controller.runtime.queue import BACKOFF_CAP, EAGER_PAUSE, QueueClosed, WorkQueue
 from tests.unit.controller_runtime.virtual import now, settle, virtual
 
 

@@ -6,13 +6,13 @@ from typing import cast
 
 import pytest
 
-from controller.gangs.objects import GangPolicyObject
-from controller.kube.client import Client
-from controller.kube.errors import KubeError, NotFound, Status, TransportError
-from controller.kube.resource import ObjectMeta
-from controller.runtime.informer import Informer
-from controller.runtime.store import Store
-from controller.schedulers import SchedulerChanged, _until_changed, is_kais, schedules_with_kai
+from muster.controller.gangs.objects import GangPolicyObject
+from muster.controller.kube.client import Client
+from muster.controller.kube.errors import KubeError, NotFound, Status, TransportError
+from muster.controller.kube.resource import ObjectMeta
+from muster.controller.runtime.informer import Informer
+from muster.controller.runtime.store import Store
+from muster.controller.schedulers import SchedulerChanged, _until_changed, is_kais, schedules_with_kai
 from tests.unit.controller_runtime.virtual import virtual
 
 

@@ -8,8 +8,8 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controller.kube.resource import Key, Object, Partial, Resource
-from controller.runtime.store import Store
+from muster.controller.kube.resource import Key, Object, Partial, Resource
+from muster.controller.runtime.store import Store
 
 
 class Spec(Partial, frozen=True):

@@ -16,13 +16,13 @@ from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from prometheus_client import CollectorRegistry
 
-from controller.kube.resource import Key
-from controller.kube.transport import Call
-from controller.runtime import otlp
-from controller.runtime.controller import Controller
-from controller.runtime.metrics import Metrics
-from controller.runtime.otlp import OtlpTraces
-from controller.runtime.traces import NO_TRACES, configured
+from muster.controller.kube.resource import Key
+from muster.controller.kube.transport import Call
+from muster.controller.runtime import otlp
+from muster.controller.runtime.controller import Controller
+from muster.controller.runtime.metrics import Metrics
+from muster.controller.runtime.otlp import OtlpTraces
+from muster.controller.runtime.traces import NO_TRACES, configured
 
 UID = "5f0e7a0c-31d5-4f0b-9c64-0d3a2f7f4b11"
 CALL = Call(verb="apply", method="PATCH", path="/apis/x", query={})
@@ -156,6 +156,8 @@ def test_a_collector_that_never_answers_costs_spans_and_does_not_hold_the_end(
 
 def test_without_an_endpoint_nothing_of_it_is_loaded() -> None:
     assert configured({}, instance="m-0") is NO_TRACES
-    program = "import sys, controller.__main__; print([m for m in sys.modules if 'opentelemetry' in m])"
+    program = (
+        "import sys, muster.controller.__main__; print([m for m in sys.modules if 'opentelemetry' in m])"
+    )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"

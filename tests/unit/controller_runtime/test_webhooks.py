@@ -12,12 +12,12 @@ import aiohttp
 import pytest
 from prometheus_client import CollectorRegistry
 
-from controller.kube.resource import Key
-from controller.runtime.authority import Lifetimes
-from controller.runtime.certificates import MUTATING, VALIDATING, CertificateKeeper, Configuration
-from controller.runtime.metrics import Metrics
-from controller.runtime.review import Allow, Deny, Patch, Review, Verdict, Webhook
-from controller.runtime.webhook_server import MAX_BODY, WebhookServer
+from muster.controller.kube.resource import Key
+from muster.controller.runtime.authority import Lifetimes
+from muster.controller.runtime.certificates import MUTATING, VALIDATING, CertificateKeeper, Configuration
+from muster.controller.runtime.metrics import Metrics
+from muster.controller.runtime.review import Allow, Deny, Patch, Review, Verdict, Webhook
+from muster.controller.runtime.webhook_server import MAX_BODY, WebhookServer
 from tests.unit.controller_kube.fake_apiserver import DEEP, FakeApiServer, encode
 from tests.unit.controller_kube.test_reflector import Thing
 

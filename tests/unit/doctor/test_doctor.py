@@ -9,15 +9,15 @@ import pytest
 import yaml
 from botocore.stub import Stubber
 
-import stackconfig
-from model.clusters import EksCluster, ExistingCluster, GkeCluster, Provider
-from model.stack import Stack
-from oci.web import Web
-from preview.__main__ import main
-from preview.commands import doctor as command
-from preview.doctor import amazon, google, sources, state
-from preview.doctor.findings import Finding, State, good, look
-from stackconfig.scaffold import template
+from muster import config
+from muster.artifacts.oci.web import Web
+from muster.cli.commands import doctor as command
+from muster.cloud.doctor import amazon, google, sources, state
+from muster.cloud.doctor.findings import Finding, State, good, look
+from muster.config.scaffold import template
+from muster.model.clusters import EksCluster, ExistingCluster, GkeCluster, Provider
+from muster.model.stack import Stack
+from muster.preview.__main__ import main
 from tests.unit.account.google_world import cloud
 
 QUICK = Web(timeout=2, tries=1, pause=0.01)
@@ -26,7 +26,7 @@ DIGEST = "sha256:" + "ab" * 32
 
 def stack(provider: Provider, **more: Any) -> Stack:
     written = yaml.safe_load(template("here", provider))["config"]
-    return stackconfig.parse(written | {f"muster:{key}": value for key, value in more.items()}, source="x")
+    return config.parse(written | {f"muster:{key}": value for key, value in more.items()}, source="x")
 
 
 def gke() -> GkeCluster:

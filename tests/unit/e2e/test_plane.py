@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from examples.cluster import Cluster
-from localplane import control
-from localplane.errors import PlaneError
-from localplane.plane import Plane
+from muster.local.cluster import control
+from muster.local.cluster.plane import Plane
+from muster.local.demo.cluster import Cluster
+from muster.local.errors import PlaneError
 from tests.e2e import plane
 from tests.e2e.plane import Muster
 from tests.e2e.recorder import Recorder

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from examples.cluster import Object
+from muster.local.demo.cluster import Object
 from tests.e2e import gangs
 from tests.e2e.recorder import Recorder
 

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from examples.cluster import Cluster
+from muster.local.demo.cluster import Cluster
 
 
 def cluster_at(url: str, folder: Path) -> Cluster:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from lightkube import ApiError
 
-from examples import cluster
+from muster.local.demo import cluster
 from tests.unit.examples.http_cluster import cluster_at
 from tests.unit.preview.http_world import Asked, Reply, serving
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-from examples.moments import Mood, Snapshot, moments
+from muster.local.demo.events import Mood, Snapshot, moments
 
 Object = dict[str, Any]
 FIRST, LATER = "2026-01-01T10:00:00Z", "2026-01-01T10:30:00Z"

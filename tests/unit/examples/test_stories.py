@@ -10,13 +10,13 @@ import pytest
 import yaml
 
 from examples.stories.__main__ import BEFORE, RENDERED, STACK, rendered, stories
-from model.kai.priorities import effective
-from model.queues import Team
-from model.render import queues
-from model.render.kueue.queues import local_queues
-from model.stack import Scheduler, Stack
-from preview.changes import compare
-from stackconfig import load
+from muster.config import load
+from muster.model.kai.priorities import effective
+from muster.model.queues import Team
+from muster.model.stack import Scheduler, Stack
+from muster.preview.compare.changes import compare
+from muster.render import queues
+from muster.render.kueue.queues import local_queues
 from tests.unit.model.go_modules import source_of
 from tests.unit.model.openapi_check import mistakes
 

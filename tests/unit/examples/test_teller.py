@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from examples import cluster, teller
-from examples.moments import Moment
-from examples.screen import Screen
-from examples.teller import Teller
+from muster.local.demo import cluster, follower
+from muster.local.demo.events import Moment
+from muster.local.demo.follower import Teller
+from muster.local.demo.screen import Screen
 from tests.unit.examples.http_cluster import cluster_at
 from tests.unit.preview.http_world import Asked, Reply, serving
 
@@ -33,7 +33,7 @@ def _pod(phase: str) -> dict[str, Any]:
 
 @pytest.fixture(autouse=True)
 def _hurry(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(teller, "_INTERVAL", 0.01)
+    monkeypatch.setattr(follower, "_INTERVAL", 0.01)
     monkeypatch.setattr(cluster, "_PAUSE", 0.01)
 
 

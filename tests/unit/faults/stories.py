@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from model import names
+from muster.model import names
 from tests.faults.history import Change
 
 Json = dict[str, Any]

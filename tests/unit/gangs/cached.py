@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, cast
 
-from controller.kube.client import Client
-from controller.kube.resource import Resource, T
-from controller.runtime.informer import Informer
-from controller.runtime.metrics import Metrics
+from muster.controller.kube.client import Client
+from muster.controller.kube.resource import Resource, T
+from muster.controller.runtime.informer import Informer
+from muster.controller.runtime.metrics import Metrics
 
 
 def cached(

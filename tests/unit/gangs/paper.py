@@ -14,9 +14,9 @@ from typing import ClassVar, Generic, Protocol, TypeVar
 
 import msgspec
 
-from controller.gangs.actions import CreateRequest, CreateTemplates, Delete, Tell
-from controller.gangs.identity import template_name
-from controller.gangs.objects import (
+from muster.controller.gangs.actions import CreateRequest, CreateTemplates, Delete, Tell
+from muster.controller.gangs.identity import template_name
+from muster.controller.gangs.objects import (
     Condition,
     Node,
     NodeSpec,
@@ -29,10 +29,10 @@ from controller.gangs.objects import (
     Taint,
     TemplateReference,
 )
-from controller.gangs.templates import POOL
-from controller.kube.resource import ObjectMeta
-from model.gangpolicy import DetailSelector, FlavorPolicy, GangPolicy
-from model.names import GKE_LEASE_DETAIL, GKE_LEASE_LABEL, GKE_QUEUED_CLASS, GPU_RESOURCE, POOL_LABEL
+from muster.controller.gangs.templates import POOL
+from muster.controller.kube.resource import ObjectMeta
+from muster.model.gangpolicy import DetailSelector, FlavorPolicy, GangPolicy
+from muster.model.names import GKE_LEASE_DETAIL, GKE_LEASE_LABEL, GKE_QUEUED_CLASS, GPU_RESOURCE, POOL_LABEL
 
 START = datetime(2026, 11, 21, 10, 0, tzinfo=UTC)
 GPU_TAINT = Taint(key="nvidia.com/gpu", effect="NoSchedule", value="present")

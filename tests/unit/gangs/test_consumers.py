@@ -5,9 +5,10 @@ from collections.abc import Iterable
 import msgspec
 import pytest
 
-from controller.gangs.demand import Demand, PodNeeds, pod_amounts
-from controller.gangs.missing import Claims, is_settled, missing
-from controller.gangs.objects import (
+from muster.controller.gangs.capacity_claims import Claim, outstanding
+from muster.controller.gangs.demand import Demand, PodNeeds, pod_amounts
+from muster.controller.gangs.missing import Claims, is_settled, missing
+from muster.controller.gangs.objects import (
     Condition,
     Container,
     Node,
@@ -17,11 +18,10 @@ from controller.gangs.objects import (
     ProvisioningRequestStatus,
     ResourceNeeds,
 )
-from controller.gangs.promises import Claim, outstanding
-from controller.gangs.split import Gang, split
-from controller.kube.resource import ObjectMeta
-from model.gangpolicy import FlavorPolicy
-from model.names import CONSUME_ANNOTATION, GPU_RESOURCE, POD_SET_LABEL, POOL_LABEL
+from muster.controller.gangs.split import Gang, split
+from muster.controller.kube.resource import ObjectMeta
+from muster.model.gangpolicy import FlavorPolicy
+from muster.model.names import CONSUME_ANNOTATION, GPU_RESOURCE, POD_SET_LABEL, POOL_LABEL
 from tests.unit.gangs.paper import flavor_policy, node
 
 REQUEST = "a-request"

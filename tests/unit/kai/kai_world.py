@@ -14,9 +14,8 @@ from typing import ClassVar
 
 import msgspec
 
-from controller.gangs.identity import ATTEMPT
-from controller.gangs.line import Place
-from controller.gangs.objects import (
+from muster.controller.gangs.identity import ATTEMPT
+from muster.controller.gangs.objects import (
     Container,
     Node,
     PodStatus,
@@ -26,12 +25,13 @@ from controller.gangs.objects import (
     Taint,
     Toleration,
 )
-from controller.gangs.retry import annotations
-from controller.kai.actions import Decision, Lift, Note, Recall
-from controller.kai.labels import CLUSTER_UID, STATUS, is_gated
-from controller.kai.ledger import of_gangs, of_pods
-from controller.kai.machine import decide
-from controller.kai.objects import (
+from muster.controller.gangs.retry import annotations
+from muster.controller.gangs.turn_order import Place
+from muster.controller.kai.actions import Decision, Lift, Note, Recall
+from muster.controller.kai.decide import decide
+from muster.controller.kai.labels import CLUSTER_UID, STATUS, is_gated
+from muster.controller.kai.ledger import of_gangs, of_pods
+from muster.controller.kai.objects import (
     Gate,
     GatedPod,
     GatedSpec,
@@ -45,11 +45,11 @@ from controller.kai.objects import (
     Shares,
     WorkerGroup,
 )
-from controller.kai.room import Need
-from controller.kai.situation import Scene, Situation, need
-from controller.kube.resource import ObjectMeta, OwnerReference
-from model.gangpolicy import FlavorPolicy, GangPolicy, KaiPolicy, RetryPolicy
-from model.names import CONSUME_ANNOTATION, GANG_GATE, GKE_LEASE_LABEL, GPU_RESOURCE, POOL_LABEL
+from muster.controller.kai.queue_capacity import Need
+from muster.controller.kai.snapshot import Scene, Situation, need
+from muster.controller.kube.resource import ObjectMeta, OwnerReference
+from muster.model.gangpolicy import FlavorPolicy, GangPolicy, KaiPolicy, RetryPolicy
+from muster.model.names import CONSUME_ANNOTATION, GANG_GATE, GKE_LEASE_LABEL, GPU_RESOURCE, POOL_LABEL
 from tests.unit.gangs.paper import GPU_TAINT, Paper, flavor_policy, node, size_of
 
 TAINTS = (GPU_TAINT, Taint(key="cloud.google.com/gke-queued", effect="NoSchedule", value="true"))

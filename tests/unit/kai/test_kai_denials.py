@@ -8,19 +8,19 @@ from typing import cast
 
 import pytest
 
-from controller.gangs.actions import CreateRequest, CreateTemplates
-from controller.gangs.denials import Denied
-from controller.gangs.identity import ATTEMPT
-from controller.gangs.requests import Requests
-from controller.gangs.retry import LAST_FAILURE, REFUSED, TRIES
-from controller.kai.actions import Action, Lift
-from controller.kai.executor import Executor
-from controller.kai.machine import after_denial
-from controller.kai.objects import RayCluster
-from controller.kai.pieces import Piece
-from controller.kai.reconciler import GangReconciler
-from controller.kai.view import View
-from controller.kube.resource import Key
+from muster.controller.gangs.actions import CreateRequest, CreateTemplates
+from muster.controller.gangs.create_errors import Denied
+from muster.controller.gangs.identity import ATTEMPT
+from muster.controller.gangs.requests import Requests
+from muster.controller.gangs.retry import LAST_FAILURE, REFUSED, TRIES
+from muster.controller.kai.actions import Action, Lift
+from muster.controller.kai.decide import after_denial
+from muster.controller.kai.executor import Executor
+from muster.controller.kai.objects import RayCluster
+from muster.controller.kai.pod_groups import Piece
+from muster.controller.kai.reconciler import GangReconciler
+from muster.controller.kai.view import View
+from muster.controller.kube.resource import Key
 from tests.unit.kai.kai_world import Group, World, queue
 from tests.unit.kai.test_kai_pace import Caches
 

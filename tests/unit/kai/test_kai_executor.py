@@ -7,12 +7,12 @@ from typing import cast
 import msgspec
 import pytest
 
-from controller.gangs.requests import Requests
-from controller.kai.actions import Lift, Recall
-from controller.kai.executor import Executor
-from controller.kai.objects import GatedPod, RayCluster
-from controller.kube.errors import TooManyRequests
-from controller.runtime.events import EventRecorder
+from muster.controller.gangs.requests import Requests
+from muster.controller.kai.actions import Lift, Recall
+from muster.controller.kai.executor import Executor
+from muster.controller.kai.objects import GatedPod, RayCluster
+from muster.controller.kube.errors import TooManyRequests
+from muster.controller.runtime.events import EventRecorder
 from tests.unit.controller_kube.fake_apiserver import FakeApiServer
 from tests.unit.controller_kube.test_transport import _failing
 

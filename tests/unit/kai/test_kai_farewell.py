@@ -3,11 +3,11 @@
 import contextlib
 from datetime import timedelta
 
-from controller.gangs.actions import Delete, Tell
-from controller.kai.actions import Lift, Note
-from controller.kai.farewell import parting
-from controller.kai.labels import is_gated
-from model.names import GANG_GATE
+from muster.controller.gangs.actions import Delete, Tell
+from muster.controller.kai.actions import Lift, Note
+from muster.controller.kai.labels import is_gated
+from muster.controller.kai.shutdown import parting
+from muster.model.names import GANG_GATE
 from tests.unit.gangs.paper import Crash
 from tests.unit.kai.kai_world import Group, World, queue
 

@@ -5,13 +5,13 @@ from datetime import timedelta
 
 import pytest
 
-from controller.gangs.identity import ATTEMPT
-from controller.gangs.retry import REFUSED, TRIES
-from controller.kai import machine
-from controller.kai.labels import CLUSTER_UID, is_gated
-from controller.kai.room import shortage
-from model.gangpolicy import FlavorPolicy, GangPolicy, KaiPolicy, OverQuota
-from model.names import CLASS_ANNOTATION, CONSUME_ANNOTATION, GKE_LEASE_LABEL, GKE_QUEUED_CLASS
+from muster.controller.gangs.identity import ATTEMPT
+from muster.controller.gangs.retry import REFUSED, TRIES
+from muster.controller.kai import decide
+from muster.controller.kai.labels import CLUSTER_UID, is_gated
+from muster.controller.kai.queue_capacity import shortage
+from muster.model.gangpolicy import FlavorPolicy, GangPolicy, KaiPolicy, OverQuota
+from muster.model.names import CLASS_ANNOTATION, CONSUME_ANNOTATION, GKE_LEASE_LABEL, GKE_QUEUED_CLASS
 from tests.unit.gangs.paper import Crash
 from tests.unit.kai.kai_world import POLICY, Group, World, queue, replace
 
@@ -119,7 +119,7 @@ def test_the_room_of_a_large_growth_is_reckoned_a_few_times(monkeypatch: pytest.
         looks.append(args)
         return shortage(*args, **settings)  # type: ignore[arg-type]  # passed on as they came
 
-    monkeypatch.setattr(machine, "shortage", counted)
+    monkeypatch.setattr(decide, "shortage", counted)
     assert here.decided("a").waits_for == ("room",)
     assert 0 < len(looks) <= 10
 

@@ -1,7 +1,7 @@
 """What the metrics say of a Ray cluster is what its pods wait for."""
 
-from controller.gangs.metrics import GangState
-from controller.kai.observed import look
+from muster.controller.gangs.metrics import GangState
+from muster.controller.kai.gang_state import look
 from tests.unit.kai.kai_world import Group, World
 from tests.unit.kai.test_kai_machine import HEAD, run, world
 

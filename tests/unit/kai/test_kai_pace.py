@@ -9,17 +9,17 @@ from typing import cast
 import msgspec
 import pytest
 
-from controller.gangs.pace import Pace
-from controller.gangs.requests import Requests
-from controller.kai.actions import Action
-from controller.kai.executor import Executor
-from controller.kai.objects import RayCluster
-from controller.kai.pieces import Piece
-from controller.kai.reconciler import GangReconciler
-from controller.kai.situation import Scene
-from controller.kai.view import View
-from controller.kube.resource import Key
-from model.gangpolicy import RetryPolicy
+from muster.controller.gangs.rate_limit import Pace
+from muster.controller.gangs.requests import Requests
+from muster.controller.kai.actions import Action
+from muster.controller.kai.executor import Executor
+from muster.controller.kai.objects import RayCluster
+from muster.controller.kai.pod_groups import Piece
+from muster.controller.kai.reconciler import GangReconciler
+from muster.controller.kai.snapshot import Scene
+from muster.controller.kai.view import View
+from muster.controller.kube.resource import Key
+from muster.model.gangpolicy import RetryPolicy
 from tests.unit.gangs.paper import START
 from tests.unit.kai.kai_world import POLICY, Group, World, queue
 

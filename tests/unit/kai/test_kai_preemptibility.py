@@ -4,9 +4,9 @@ from collections.abc import Mapping
 
 import pytest
 
-from controller.kai.labels import is_preemptible
-from controller.kai.objects import GatedPod, GatedSpec, PriorityClass, RayCluster
-from controller.kube.resource import ObjectMeta
+from muster.controller.kai.labels import is_preemptible
+from muster.controller.kai.objects import GatedPod, GatedSpec, PriorityClass, RayCluster
+from muster.controller.kube.resource import ObjectMeta
 
 Labels = Mapping[str, str]
 FIRM, LOOSE = {"priorityClassName": "build"}, {"priorityClassName": "train"}

@@ -5,7 +5,7 @@ from datetime import timedelta
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controller.kai.labels import is_gated
+from muster.controller.kai.labels import is_gated
 from tests.unit.kai.kai_world import POLICY, Group, World, queue
 
 GANGS = st.fixed_dictionaries(

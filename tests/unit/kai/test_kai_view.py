@@ -5,10 +5,11 @@ from collections.abc import Callable, Iterable
 from fractions import Fraction
 from typing import Any
 
-from controller.gangs.indexes import BY_NODE, BY_POOL, BY_REQUEST, node_of, pool_of, request_of
-from controller.gangs.objects import NODE, POD_TEMPLATE, PROVISIONING_REQUEST
-from controller.kai.actions import Lift
-from controller.kai.indexes import (
+from muster.controller.gangs.indexes import BY_NODE, BY_POOL, BY_REQUEST, node_of, pool_of, request_of
+from muster.controller.gangs.objects import NODE, POD_TEMPLATE, PROVISIONING_REQUEST
+from muster.controller.kai.actions import Lift
+from muster.controller.kai.decide import decide
+from muster.controller.kai.indexes import (
     BY_CLUSTER,
     BY_QUEUE,
     RELEASED,
@@ -17,13 +18,12 @@ from controller.kai.indexes import (
     ray_cluster_of,
     released_cluster_of,
 )
-from controller.kai.labels import CLUSTER_NAME
-from controller.kai.machine import decide
-from controller.kai.objects import GATED_POD, PRIORITY_CLASS, QUEUE, RAY_CLUSTER
-from controller.kai.situation import Scene
-from controller.kai.view import View
-from model.gangpolicy import GangPolicy
-from model.names import POOL_LABEL
+from muster.controller.kai.labels import CLUSTER_NAME
+from muster.controller.kai.objects import GATED_POD, PRIORITY_CLASS, QUEUE, RAY_CLUSTER
+from muster.controller.kai.snapshot import Scene
+from muster.controller.kai.view import View
+from muster.model.gangpolicy import GangPolicy
+from muster.model.names import POOL_LABEL
 from tests.unit.gangs.cached import cached
 from tests.unit.kai.kai_world import PRIORITIES, Group, World, queue, replace
 

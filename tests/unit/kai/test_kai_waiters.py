@@ -6,11 +6,11 @@ from typing import cast
 
 import msgspec
 
-from controller.gangs.requests import Requests
-from controller.kai.executor import Executor
-from controller.kai.reconciler import GangReconciler
-from controller.kai.view import View
-from controller.kube.resource import Key
+from muster.controller.gangs.requests import Requests
+from muster.controller.kai.executor import Executor
+from muster.controller.kai.reconciler import GangReconciler
+from muster.controller.kai.view import View
+from muster.controller.kube.resource import Key
 from tests.unit.kai.kai_world import Group, World, queue
 from tests.unit.kai.test_kai_pace import Caches
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from localplane import plane
-from localplane.__main__ import main
+from muster.local.__main__ import main
+from muster.local.cluster import plane
 
 
 @pytest.fixture(autouse=True)
@@ -20,7 +20,7 @@ def _no_planes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_plane_that_is_not_there_is_exit_code_3(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--plane", "absent", command]) == 3
     said = capsys.readouterr()
-    assert "python -m localplane up" in said.out + said.err
+    assert "muster local up" in said.out + said.err
 
 
 def test_taking_down_what_is_not_there_is_done_already(capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from localplane import node
-from localplane.errors import PlaneError
-from localplane.node import NodeSpec, parse_bytes, parse_millicores
-from localplane.plane import Plane
+from muster.local.cluster import node
+from muster.local.cluster.node import NodeSpec, parse_bytes, parse_millicores
+from muster.local.cluster.plane import Plane
+from muster.local.errors import PlaneError
 
 MACHINE_MILLICORES = (os.cpu_count() or 1) * 1000
 

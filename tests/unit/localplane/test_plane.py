@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from localplane.errors import PlaneError
-from localplane.plane import MAX_PLANES, UPLINKS, Record, free_index, named
+from muster.local.cluster.plane import MAX_PLANES, UPLINKS, Record, free_index, named
+from muster.local.errors import PlaneError
 
 INDEXES = st.integers(min_value=0, max_value=MAX_PLANES - 1)
 
@@ -41,7 +41,7 @@ def test_a_free_index_is_neither_taken_nor_on_an_interface_of_the_host(
 
 
 def test_a_full_machine_says_what_to_do() -> None:
-    with pytest.raises(PlaneError, match="localplane down"):
+    with pytest.raises(PlaneError, match="muster local down"):
         free_index(frozenset(range(MAX_PLANES)), frozenset())
 
 

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from localplane import packages, preflight
-from localplane.build.versions import load
-from localplane.errors import PlaneError
+from muster.local import packages, preflight
+from muster.local.build.versions import load
+from muster.local.errors import PlaneError
 
 Usage = namedtuple("Usage", "total used free")
 

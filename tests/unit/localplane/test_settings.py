@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from localplane.node import NodeSpec
-from localplane.plane import Plane
-from localplane.settings import Settings
-from localplane.units import Gate, Unit
+from muster.local.cluster.node import NodeSpec
+from muster.local.cluster.plane import Plane
+from muster.local.cluster.settings import Settings
+from muster.local.cluster.units import Gate, Unit
 
 
 def test_settings_survive_the_way_into_the_plane(tmp_path: Path) -> None:

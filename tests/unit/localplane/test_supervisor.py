@@ -14,19 +14,19 @@ from typing import Any
 
 import pytest
 
-from localplane import control
-from localplane.errors import PlaneError
-from localplane.plane import Plane
-from localplane.settings import Settings
-from localplane.units import Gate, Unit
+from muster.local.cluster import control
+from muster.local.cluster.plane import Plane
+from muster.local.cluster.settings import Settings
+from muster.local.cluster.units import Gate, Unit
+from muster.local.errors import PlaneError
 from tests.waiting import eventually
 
 # The part of it that needs no namespace and no root, as a process: it reaps every child of its own.
 PROGRAM = """
 import asyncio, pathlib, sys
-from localplane.plane import Plane
-from localplane.settings import Settings
-from localplane.supervisor import Supervisor
+from muster.local.cluster.plane import Plane
+from muster.local.cluster.settings import Settings
+from muster.local.cluster.supervisor import Supervisor
 where = pathlib.Path(sys.argv[1])
 plane = Plane("t", 0, run=where, state=where)
 asyncio.run(Supervisor(plane, Settings.read(plane)).run())

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from localplane.build.accept import accepted, cli_fits, kubectl_fits, plugin_fits
-from localplane.build.versions import Program, load
+from muster.local.build.accept import accepted, cli_fits, kubectl_fits, plugin_fits
+from muster.local.build.versions import Program, load
 
 PROGRAMS = load().programs
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from localplane.build.artifacts import Artifacts, link_programs
-from localplane.build.cache import Cache
-from localplane.build.images import Image
+from muster.local.build.artifacts import Artifacts, link_programs
+from muster.local.build.cache import Cache
+from muster.local.build.images import Image
 
 _HOST = {"pulumi-language-python", "pulumi-language-python-exec", "pulumi-analyzer-policy-python"}
 

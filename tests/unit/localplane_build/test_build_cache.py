@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from localplane.build.cache import SUMS, Cache, Entry, cache_root, census, key_of
-from localplane.errors import PlaneError
+from muster.local.build.cache import SUMS, Cache, Entry, cache_root, census, key_of
+from muster.local.errors import PlaneError
 
 
 def published(cache: Cache, name: str = "thing", key: str = "k", content: str = "one") -> Entry:

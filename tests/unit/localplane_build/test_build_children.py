@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from localplane.build.children import Children, Failure, Stopped, explain
-from localplane.errors import PlaneError
+from muster.local.build.children import Children, Failure, Stopped, explain
+from muster.local.errors import PlaneError
 
 SHELL = ["sh", "-c"]
 
@@ -67,7 +67,7 @@ def test_an_interrupt_while_reading_ends_the_child() -> None:
 
 
 def test_a_child_that_ignores_the_request_is_ended_by_force(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("localplane.build.children._GRACE_SECONDS", 0.1)
+    monkeypatch.setattr("muster.local.build.children._GRACE_SECONDS", 0.1)
     children, started = Children(), threading.Event()
     deaf = "from signal import *; signal(SIGTERM, SIG_IGN); print('on', flush=True); pause()"
 

@@ -10,13 +10,14 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
-from localplane.build.base_image import base_entry
-from localplane.build.buildah import manifest_digest
-from localplane.build.cache import Cache
-from localplane.build.images import Image, _sources, package_list
-from localplane.build.python_packages import for_image, with_interpreter
-from localplane.build.versions import CHECKOUT, load
-from localplane.errors import PlaneError
+from muster.local.build.base_image import base_entry
+from muster.local.build.buildah import manifest_digest
+from muster.local.build.cache import Cache
+from muster.local.build.images import Image, _sources, package_list
+from muster.local.build.python_packages import for_image, with_interpreter
+from muster.local.build.versions import load
+from muster.local.errors import PlaneError
+from muster.paths import REQUIREMENTS
 
 PINS = """# a comment
 plain==1.0 \\
@@ -46,7 +47,7 @@ def test_every_kept_requirement_keeps_all_its_hashes_and_no_marker() -> None:
 
 @pytest.mark.parametrize("name", ["ray.txt", "controller.txt"])
 def test_the_real_requirements_stay_pinned_and_hashed(name: str) -> None:
-    text = (CHECKOUT / "requirements" / name).read_text()
+    text = (REQUIREMENTS / name).read_text()
     kept = for_image(text, python="3.11", machine="x86_64").replace("\\\n", " ").splitlines()
     assert len(kept) > 3
     for line in kept:
@@ -72,12 +73,12 @@ def test_only_python_scripts_get_the_image_s_interpreter(before: bytes, after: b
 
 def test_bytecode_is_no_source(tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text("a")
-    before = _sources(tmp_path)
+    before = _sources("muster/x", tmp_path)
     (tmp_path / "__pycache__").mkdir()
     (tmp_path / "__pycache__" / "a.pyc").write_text("a")
-    assert _sources(tmp_path) == before
+    assert _sources("muster/x", tmp_path) == before
     (tmp_path / "b.py").write_text("b")
-    assert _sources(tmp_path) != before
+    assert _sources("muster/x", tmp_path) != before
 
 
 def test_the_package_list_is_that_of_the_directory(tmp_path: Path) -> None:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from localplane.build.store import _COPIED, _LINKED, seed
-from localplane.errors import PlaneError
+from muster.local.build.store import _COPIED, _LINKED, seed
+from muster.local.errors import PlaneError
 
 
 @pytest.fixture

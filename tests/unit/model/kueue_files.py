@@ -3,10 +3,10 @@
 from pathlib import Path
 from typing import Any
 
-from model.names import KUEUE_API_VERSION
-from model.render import kueue
-from model.stack import Stack
-from stackconfig import load
+from muster.config import load
+from muster.model.names import KUEUE_API_VERSION
+from muster.model.stack import Stack
+from muster.render import kueue
 
 _HERE = Path(__file__).parent
 EVERYTHING = _HERE / "everything.yaml"

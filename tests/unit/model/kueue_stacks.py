@@ -7,7 +7,7 @@ from types import MappingProxyType
 from hypothesis import assume
 from hypothesis import strategies as st
 
-from model.kueue import (
+from muster.model.kueue import (
     BorrowPreemption,
     BorrowWithinCohort,
     CheckUse,
@@ -28,10 +28,10 @@ from model.kueue import (
     Taint,
     Toleration,
 )
-from model.quantities import Quantity
-from model.queues import Allowance, Department, Preemption, Queueing, Reclaim, Team, Within
-from model.rules import check
-from model.stack import GangAdmission, GangMode, Stack
+from muster.model.quantities import Quantity
+from muster.model.queues import Allowance, Department, Preemption, Queueing, Reclaim, Team, Within
+from muster.model.stack import GangAdmission, GangMode, Stack
+from muster.validation import check
 from tests.unit.model.kueue_files import everything
 from tests.unit.model.model_stacks import stacks
 

@@ -4,13 +4,13 @@ from itertools import count
 
 from hypothesis import strategies as st
 
-from model.clusters import GkeCluster
-from model.machines import MACHINES
-from model.pools import Capacity, Pool
-from model.priorities import Priority
-from model.quantities import Gpus
-from model.queues import Allowance, Amount, Bound, Department, Limit, Team
-from model.stack import Stack
+from muster.model.clusters import GkeCluster
+from muster.model.machines import MACHINES
+from muster.model.pools import Capacity, Pool
+from muster.model.priorities import Priority
+from muster.model.quantities import Gpus
+from muster.model.queues import Allowance, Amount, Bound, Department, Limit, Team
+from muster.model.stack import Stack
 
 CPU = Pool(
     name="cpu", machine=MACHINES["e2-standard-4"], gpus_per_node=0, capacity=Capacity.ON_DEMAND, max_nodes=5

@@ -5,8 +5,8 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from model import google_names
-from model.clusters import GkeCluster
+from muster.model import google_names
+from muster.model.clusters import GkeCluster
 
 NAMES = st.from_regex(r"[a-z]([-a-z0-9]{0,38}[a-z0-9])?\Z", fullmatch=True)
 REGIONS = st.sampled_from(["us-central1", "us-east1", "northamerica-northeast1"])

@@ -7,27 +7,20 @@ from typing import Any
 import pytest
 import yaml
 
-import stackconfig
-from model.clusters import Provider
-from model.floors import floor_rules
-from model.gpu_operator import (
-    GpuStack,
-    Installation,
-    gke_sharing,
-    installation,
-    node_labels,
-    values,
-)
-from model.render import gpu
-from model.sharing import MIG_PROFILES, Sharing
-from model.stack import Stack
-from model.violations import Violation
-from stackconfig import upstream
-from stackconfig.artifacts import ArtifactError
-from stackconfig.catalogue import catalogue
-from stackconfig.document import parse_text
-from stackconfig.scaffold import template
-from stackconfig.stack import examine
+from muster import config as stackconfig
+from muster.artifacts import upstream
+from muster.artifacts.catalogue import catalogue
+from muster.artifacts.resolved import ArtifactError
+from muster.config.document import parse_text
+from muster.config.scaffold import template
+from muster.config.stack import examine
+from muster.model.clusters import Provider
+from muster.model.gpu_operator import GpuStack, Installation, gke_sharing, installation, node_labels, values
+from muster.model.minimum_versions import floor_rules
+from muster.model.sharing import MIG_PROFILES, Sharing
+from muster.model.stack import Stack
+from muster.model.violations import Violation
+from muster.render import gpu
 
 TOOLKIT = "nvidia-container-toolkit"
 SYSTEM = {"muster.dev/pool": "system"}
@@ -162,7 +155,7 @@ def test_quotas_count_shares() -> None:
 
 @pytest.mark.parametrize("accelerator", MIG_PROFILES)
 def test_every_profile_cuts_a_gpu_into_what_its_memory_holds(accelerator: str) -> None:
-    from model.accelerators import ACCELERATORS
+    from muster.model.accelerators import ACCELERATORS
 
     for profile, instances in MIG_PROFILES[accelerator].items():
         slices, _, memory = profile.partition("g.")

@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from model.clusters import Cluster, EksCluster, ExistingCluster, GkeCluster
-from model.identities import amazon_role, google_address, google_project
-from model.queues import Department, Team
-from model.rules.identities import cloud_identity_rules
-from model.stack import Stack
-from model.tenancy import Access, BucketRight
-from model.violations import Violation
+from muster.model.clusters import Cluster, EksCluster, ExistingCluster, GkeCluster
+from muster.model.identities import amazon_role, google_address, google_project
+from muster.model.queues import Department, Team
+from muster.model.stack import Stack
+from muster.model.tenancy import Access, BucketRight
+from muster.model.violations import Violation
+from muster.validation.identities import cloud_identity_rules
 from tests.unit.model.model_stacks import CPU
 
 GKE = GkeCluster(name="ml", project="acme", region="us-central1")

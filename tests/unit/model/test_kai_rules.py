@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from model.rules.switch import switch_rules
-from model.stack import Scheduler
-from model.violations import Violation
-from stackconfig import load
-from stackconfig.document import parse_text, read
-from stackconfig.errors import ConfigError
-from stackconfig.stack import examine
+from muster.config import load
+from muster.config.document import parse_text, read
+from muster.config.errors import ConfigError
+from muster.config.stack import examine
+from muster.model.stack import Scheduler
+from muster.model.violations import Violation
+from muster.validation.scheduler_support import switch_rules
 
 _STACK = """
 config:

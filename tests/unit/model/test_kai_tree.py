@@ -5,11 +5,11 @@ from typing import Any
 
 from hypothesis import given, settings
 
-from model.kai import UNLIMITED, KaiSettings, MilliGpus, QueueSettings, Sharding, Share, Shares, within
-from model.kai.tree import RESOURCES, nodes
-from model.queues import Allowance, Bound, Department, Limit
-from model.render import kai
-from model.stack import Scheduler, Stack
+from muster.model.kai import UNLIMITED, KaiSettings, MilliGpus, QueueSettings, Sharding, Share, Shares, within
+from muster.model.kai.tree import RESOURCES, nodes
+from muster.model.queues import Allowance, Bound, Department, Limit
+from muster.model.stack import Scheduler, Stack
+from muster.render import kai
 from tests.unit.model.model_stacks import CPU, H100, L4, gpus, stack, stacks, team
 
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import yaml
 
-from model.kueue.defaults import DEFAULTED
-from model.kueue.exclusions import EXCLUDED
+from muster.model.kueue.defaults import DEFAULTED
+from muster.model.kueue.exclusions import EXCLUDED
 from tests.unit.model.go_modules import KUEUE, source_of
 from tests.unit.model.kueue_files import everything, rendered
 from tests.unit.model.openapi_check import mistakes

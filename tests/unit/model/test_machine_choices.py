@@ -9,11 +9,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from model.accelerators import ACCELERATORS
-from model.capacity import Capacity
-from model.machines import MACHINES, Machine
-from model.providers import Provider
-from model.rules.machines import Choice, choice_rules
+from muster.model.accelerators import ACCELERATORS
+from muster.model.capacity import Capacity
+from muster.model.machines import MACHINES, Machine
+from muster.model.providers import Provider
+from muster.validation.machines import Choice, choice_rules
 
 Q, D, S, R, B = (
     Capacity.QUEUED,

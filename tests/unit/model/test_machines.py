@@ -2,10 +2,10 @@
 
 import pytest
 
-from model.accelerators import ACCELERATORS
-from model.clusters import Provider
-from model.machines import MACHINES, Machine, machines_of
-from model.quantities import GIB
+from muster.model.accelerators import ACCELERATORS
+from muster.model.clusters import Provider
+from muster.model.machines import MACHINES, Machine, machines_of
+from muster.model.quantities import GIB
 
 
 @pytest.mark.parametrize("machine", MACHINES.values(), ids=lambda machine: machine.name)

@@ -7,16 +7,16 @@ from datetime import timedelta
 import pytest
 import yaml
 
-from model.clusters import Provider
-from model.gangpolicy import GangPolicy
-from model.observability import Observability, Scraping
-from model.render.alerts import alerts
-from model.render.dashboard import PANELS, dashboard
-from model.render.observability import annotations, objects, reach
-from model.stack import Stack
-from stackconfig import parse
-from stackconfig.errors import ConfigError
-from stackconfig.scaffold import template
+from muster.config import parse
+from muster.config.errors import ConfigError
+from muster.config.scaffold import template
+from muster.model.clusters import Provider
+from muster.model.gangpolicy import GangPolicy
+from muster.model.observability import Observability, Scraping
+from muster.model.stack import Stack
+from muster.render.alerts import alerts
+from muster.render.dashboard import PANELS, dashboard
+from muster.render.observability import annotations, objects, reach
 from tests.unit.controller_runtime.test_metrics import PAGE, registered
 
 SELECTOR = {"app.kubernetes.io/name": "gang-admission"}

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from model.queues import Allowance
-from model.render import tenancy
-from model.stack import GangAdmission, GangMode, Scheduler, Stack
+from muster.model.queues import Allowance
+from muster.model.stack import GangAdmission, GangMode, Scheduler, Stack
+from muster.render import tenancy
 from tests.unit.model.model_stacks import two_teams
 
 NO_GPUS = "a batch Job may not ask for GPUs here"

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from model.capacity import Capacity
-from model.clusters import EksCluster
-from model.machines import MACHINES
-from model.prices import BUILT_IN, PriceTable, read
+from muster.model.capacity import Capacity
+from muster.model.clusters import EksCluster
+from muster.model.machines import MACHINES
+from muster.model.prices import BUILT_IN, PriceTable, read
 from tests.unit.model.model_stacks import CPU, GKE, L4
 
 EKS = EksCluster(name="ml", region="us-east-1", zones=("us-east-1a", "us-east-1b"))

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from model.quantities import (
+from muster.model.quantities import (
     MIB,
     Bytes,
     Millicores,

@@ -3,11 +3,11 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from model.pools import Pool
-from model.quantities import MIB, Bytes, Gpus, Millicores, parse_cpu, parse_memory
-from model.queues import Allowance, Amount, Department
-from model.quotas import NOTHING, Resources, cpu_share, named_quota, quota, resources, unnamed, whole
-from model.stack import Stack
+from muster.model.pools import Pool
+from muster.model.quantities import MIB, Bytes, Gpus, Millicores, parse_cpu, parse_memory
+from muster.model.queues import Allowance, Amount, Department
+from muster.model.quotas import NOTHING, Resources, cpu_share, named_quota, quota, resources, unnamed, whole
+from muster.model.stack import Stack
 from tests.unit.model.model_stacks import CPU, H100, L4, gpus, stack, stacks, team, two_teams
 
 

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from model import names
-from model.pools import Capacity, Pool
-from model.quantities import parse_quantity
-from model.queues import Allowance, Bound, Department, Limit
-from model.render import gang, kueue
-from model.stack import GangAdmission, GangMode, Stack
+from muster.model import names
+from muster.model.pools import Capacity, Pool
+from muster.model.quantities import parse_quantity
+from muster.model.queues import Allowance, Bound, Department, Limit
+from muster.model.stack import GangAdmission, GangMode, Stack
+from muster.render import gang, kueue
 from tests.unit.model.model_stacks import CPU, GKE, H100, L4, gpus, stack, stacks, team, two_teams
 
 Columns = dict[str, dict[str, dict[str, str]]]

@@ -10,11 +10,11 @@ import pytest
 import yaml
 from hypothesis import HealthCheck, given, settings
 
-from model import gangpolicy
-from model.kueue import ConcurrentAdmission, Migration
-from model.queues import Allowance
-from model.render import gang, kueue
-from model.stack import GangAdmission, GangMode, Stack
+from muster.model import gangpolicy
+from muster.model.kueue import ConcurrentAdmission, Migration
+from muster.model.queues import Allowance
+from muster.model.stack import GangAdmission, GangMode, Stack
+from muster.render import gang, kueue
 from tests.unit.model.go_modules import KUEUE, source_of
 from tests.unit.model.kueue_files import rendered
 from tests.unit.model.model_stacks import stacks, two_teams

@@ -4,14 +4,14 @@ from dataclasses import replace
 
 import pytest
 
-from model.clusters import Cluster, EksCluster, ExistingCluster, Provider
-from model.machines import MACHINES
-from model.pools import Capacity, Pool, Reservation
-from model.priorities import Priority
-from model.quantities import Gpus, parse_cpu, parse_memory
-from model.queues import Allowance, Amount, Bound, Department, Limit
-from model.rules import check
-from model.stack import Stack
+from muster.model.clusters import Cluster, EksCluster, ExistingCluster, Provider
+from muster.model.machines import MACHINES
+from muster.model.pools import Capacity, Pool, Reservation
+from muster.model.priorities import Priority
+from muster.model.quantities import Gpus, parse_cpu, parse_memory
+from muster.model.queues import Allowance, Amount, Bound, Department, Limit
+from muster.model.stack import Stack
+from muster.validation import check
 from tests.unit.model.model_stacks import CPU, GKE, H100, L4, gpus, stack, team, two_teams
 
 TEAM_A = "muster:departments.research.teams.team-a"

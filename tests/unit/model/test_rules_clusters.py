@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from model.capacity import Capacity, Reservation
-from model.clusters import (
+from muster.model.capacity import Capacity, Reservation
+from muster.model.clusters import (
     Access,
     Autoscaler,
     Cluster,
@@ -21,12 +21,12 @@ from model.clusters import (
     ReleaseChannel,
     SystemPool,
 )
-from model.machines import MACHINES
-from model.nodes import Image, LocalDisks, NodeNetwork, Placement
-from model.pools import Pool
-from model.promises import ALL_OR_NOTHING, NOT_PROMISED, gang_promise
-from model.rules import check
-from model.stack import GangAdmission, GangMode, Stack
+from muster.model.machines import MACHINES
+from muster.model.nodes import Image, LocalDisks, NodeNetwork, Placement
+from muster.model.pools import Pool
+from muster.model.promises import ALL_OR_NOTHING, NOT_PROMISED, gang_promise
+from muster.model.stack import GangAdmission, GangMode, Stack
+from muster.validation import check
 from tests.unit.model.model_stacks import CPU, GKE, H100, L4
 
 EKS = EksCluster(name="ml", region="us-east-1", zones=("us-east-1a", "us-east-1b"))

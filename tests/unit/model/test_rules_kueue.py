@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 import yaml
 
-from model.rules.kueue.fields import fields_of
-from model.violations import Violation
-from stackconfig.document import parse_text
-from stackconfig.stack import examine
+from muster.config.document import parse_text
+from muster.config.stack import examine
+from muster.model.violations import Violation
+from muster.validation.kueue.fields import fields_of
 from tests.unit.model.kueue_files import EVERYTHING, PREEMPTING
 
 TEAM_A = "muster:departments.research.teams.team-a"

@@ -6,8 +6,8 @@ import tarfile
 from collections.abc import Mapping
 from typing import Any
 
-from images.bom import bill
-from oci.image import Image, assemble, layer_of_tar
+from muster.artifacts.oci.image import Image, assemble, layer_of_tar
+from muster.artifacts.publish.bom import bill
 
 CREATED = "2025-01-01T00:00:00Z"
 RELEASE = 'PRETTY_NAME="Debian GNU/Linux 12 (bookworm)"\nID=debian\nVERSION_ID="12"\n'

@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 import yaml
 
-import stackconfig
-from images.stackfile import Unwritable, with_charts, with_pins
-from model.clusters import Provider
-from stackconfig import upstream
-from stackconfig.catalogue import catalogue
-from stackconfig.scaffold import template
+from muster import config
+from muster.artifacts import upstream
+from muster.artifacts.catalogue import catalogue
+from muster.artifacts.publish.stackfile import Unwritable, with_charts, with_pins
+from muster.config.scaffold import template
+from muster.model.clusters import Provider
 
 DIGEST = f"sha256:{'ab' * 32}"
 PINS = {name: f"a.b/{name}@{DIGEST}" for name in catalogue().images}
@@ -27,9 +27,9 @@ def test_pinned_images_are_no_longer_taken_by_tag(form: str, tmp_path: Path) -> 
     text = template("x", Provider.GKE) + FORMS[form]
     file.write_text(text)
     if form != "empty":
-        assert upstream.by_tag(stackconfig.load(file)).keys() == PINS.keys()
+        assert upstream.by_tag(config.load(file)).keys() == PINS.keys()
     file.write_text(with_pins(text, PINS, source="x"))
-    stack = stackconfig.load(file)
+    stack = config.load(file)
     assert upstream.by_tag(stack) == {}
     assert stack.images.mirror == ("m.example/x" if form == "with a mirror" else None)
     left = [line for line in file.read_text().splitlines() if DIGEST not in line]
@@ -62,7 +62,7 @@ def test_charts_get_their_digests_and_nothing_else_is_touched(form: str, tmp_pat
     text = template("x", Provider.GKE) + CHARTS[form]
     missing = {name: digest for name, digest in DIGESTS.items() if f"{name}: {digest}" not in text}
     file.write_text(with_charts(text, missing, source="x"))
-    stack = stackconfig.load(file)
+    stack = config.load(file)
     assert stack.charts.digests == DIGESTS
     assert upstream.without_digest(stack) == []
     assert stack.charts.location == ("" if form == "absent" else "oci://m.example/x")

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from oci.referrers import attach, attached
-from oci.registry import MANIFEST, Registry, Repository, digest_of
+from muster.artifacts.oci.referrers import attach, attached
+from muster.artifacts.oci.registry import MANIFEST, Registry, Repository, digest_of
 
 MEDIA_TYPE = "application/vnd.cyclonedx+json"
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from images.stackfile import Unwritable, with_image
+from muster.artifacts.publish.stackfile import Unwritable, with_image
 
 TEXT = """\
 # A stack.

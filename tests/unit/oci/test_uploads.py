@@ -11,8 +11,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from oci.registry import Registry, RegistryError, Repository, digest_of
-from oci.web import Unreachable, Web
+from muster.artifacts.oci.registry import Registry, RegistryError, Repository, digest_of
+from muster.artifacts.oci.web import Unreachable, Web
 
 _MEBI = 1024 * 1024
 

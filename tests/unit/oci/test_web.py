@@ -7,9 +7,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from oci.credentials import credentials_for
-from oci.registry import Credentials, Registry, RegistryError, Repository
-from oci.web import Unreachable, Web
+from muster.artifacts.oci.credentials import credentials_for
+from muster.artifacts.oci.registry import Credentials, Registry, RegistryError, Repository
+from muster.artifacts.oci.web import Unreachable, Web
 
 QUICK = Web(timeout=5, tries=3, pause=0.01)
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from policies.registered import BUNDLE, Registered, Resource
+from muster.policies.registered import BUNDLE, Registered, Resource
 
 ONE = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}
 

@@ -3,12 +3,12 @@
 import json
 from pathlib import Path
 
-from model.stack import Stack
-from preview.changes import compare
-from preview.parts import Report
-from preview.plan import Plan, parse
-from preview.report import write
-from preview.told import Told
+from muster.model.stack import Stack
+from muster.preview.compare.changes import compare
+from muster.preview.compare.diff import Told
+from muster.preview.document import Report
+from muster.preview.plan import Plan, parse
+from muster.preview.report import write
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[2]

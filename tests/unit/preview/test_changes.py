@@ -5,16 +5,16 @@ from dataclasses import replace
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from model.pools import Pool
-from model.priorities import Priority
-from model.quantities import Bytes
-from model.queues import Allowance, Bound, Department, Limit
-from model.quotas import NOTHING
-from model.stack import PodsReady, Scheduler, Stack
-from preview.changes import PreemptionChange, compare
-from preview.figures import difference
-from preview.preemption import may, may_within, profiles
-from preview.tree import count, own, read
+from muster.model.pools import Pool
+from muster.model.priorities import Priority
+from muster.model.quantities import Bytes
+from muster.model.queues import Allowance, Bound, Department, Limit
+from muster.model.quotas import NOTHING
+from muster.model.stack import PodsReady, Scheduler, Stack
+from muster.preview.compare.changes import PreemptionChange, compare
+from muster.preview.figures import difference
+from muster.preview.preemption import may, may_within, profiles
+from muster.preview.tree import count, own, read
 from tests.unit.model.model_stacks import CPU, H100, L4, gpus, stack, stacks, team, two_teams
 
 _FEW = settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -217,7 +217,7 @@ def test_kai_is_told_by_its_own_rules() -> None:
 def test_too_many_kinds_of_teams_to_compare_are_said_and_not_guessed(monkeypatch: pytest.MonkeyPatch) -> None:
     base = two_teams(Allowance(quota={"l4": gpus(1)}, borrow=Limit(otherwise=Bound.ALL)))
     head = two_teams(Allowance(), Allowance(quota={"l4": gpus(1)}))
-    monkeypatch.setattr("preview.changes._MOST_PAIRS", 1)
+    monkeypatch.setattr("muster.preview.compare.changes._MOST_PAIRS", 1)
     found = compare(base, head)
     assert not found.preemption
     assert "too many to compare" in found.unsaid[0]

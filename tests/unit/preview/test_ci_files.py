@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import yaml
 
-from preview.__main__ import main
-from preview.pins import Loose, loose
+from muster.preview.__main__ import main
+from muster.preview.pins import Loose, loose
 from tests.unit.preview.preview_world import ROOT
 
 FOLDER = ROOT / "docs" / "ci"
@@ -111,7 +111,7 @@ def test_every_command_of_ours_in_them_is_one_that_we_have() -> None:
     called = {
         tuple(found)
         for path in FILES
-        for found in re.findall(r"-m preview (\w+)((?: --[\w-]+)*)", path.read_text(encoding="utf-8"))
+        for found in re.findall(r"-m muster.preview (\w+)((?: --[\w-]+)*)", path.read_text(encoding="utf-8"))
     }
     assert {name for name, _ in called} == {"validate", "report", "comment", "pins"}
 

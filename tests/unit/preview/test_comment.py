@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from preview.__main__ import main
-from preview.forge.notes import marker
+from muster.preview.__main__ import main
+from muster.preview.forge.notes import marker
 from tests.unit.preview import forge_world
 from tests.unit.preview.forge_world import PROJECT, REPOSITORY, TOKEN, Comments
 from tests.unit.preview.http_world import Asked, Reply, Server, serving

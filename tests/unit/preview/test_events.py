@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from preview.markdown import comment
-from preview.parts import Report
-from preview.plan import Plan, PlanError, parse
-from preview.report import write
-from preview.told import Told
+from muster.preview.compare.diff import Told
+from muster.preview.document import Report
+from muster.preview.markdown import comment
+from muster.preview.plan import Plan, PlanError, parse
+from muster.preview.report import write
 from tests.unit.preview.preview_world import HERE, PLAN
 
 # What `PULUMI_ENABLE_STREAMING_JSON_PREVIEW=true pulumi preview --json` (3.200) printed for a program that

@@ -7,13 +7,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from preview.__main__ import main
-from preview.markdown import comment
-from preview.page import page
-from preview.parts import Report
-from preview.plan import Plan, PlanError, parse
-from preview.report import write
-from preview.told import Told
+from muster.preview.__main__ import main
+from muster.preview.compare.diff import Told
+from muster.preview.document import Report
+from muster.preview.html import page
+from muster.preview.markdown import comment
+from muster.preview.plan import Plan, PlanError, parse
+from muster.preview.report import write
 from tests.unit.preview.preview_world import LOCAL, PLAN
 from tests.unit.preview.test_report_markup import HOSTILE, _check_markdown, _check_page
 

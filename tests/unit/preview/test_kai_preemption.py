@@ -2,14 +2,14 @@
 
 from dataclasses import replace
 
-from model.kai import UNLIMITED, QueueSettings, Share, Shares
-from model.priorities import Priority
-from model.queues import Allowance, Bound, Department, Limit, Team
-from model.stack import Scheduler, Stack
-from preview.changes import compare
-from preview.kai_preemption import may, may_within, profiles
-from preview.preemption import Right
-from stackconfig import load
+from muster.config import load
+from muster.model.kai import UNLIMITED, QueueSettings, Share, Shares
+from muster.model.priorities import Priority
+from muster.model.queues import Allowance, Bound, Department, Limit, Team
+from muster.model.stack import Scheduler, Stack
+from muster.preview.compare.changes import compare
+from muster.preview.kai_preemption import may, may_within, profiles
+from muster.preview.preemption import Right
 from tests.unit.model.model_stacks import CPU, L4, gpus, stack, team
 from tests.unit.preview.preview_world import ROOT
 

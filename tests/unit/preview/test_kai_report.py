@@ -6,16 +6,16 @@ from pathlib import Path
 
 import pytest
 
-import stackconfig
-from model.stack import Scheduler, Stack
-from preview.__main__ import main
-from preview.changes import compare
-from preview.kai import beyond, protected, queues, ranks, stuck
-from preview.markdown import comment
-from preview.report import report
-from preview.snapshot import Queue, Snapshot, Usage
-from preview.told import Told
-from preview.whatif import kai as whatif
+from muster import config
+from muster.live.snapshot import Queue, Snapshot, Usage
+from muster.model.stack import Scheduler, Stack
+from muster.preview.__main__ import main
+from muster.preview.compare.changes import compare
+from muster.preview.compare.diff import Told
+from muster.preview.kai import beyond, protected, queues, ranks, stuck
+from muster.preview.markdown import comment
+from muster.preview.report import report
+from muster.preview.whatif import kai as whatif
 from tests.unit.preview.preview_world import LOCAL, ROOT
 
 KAI = ROOT / "stacks" / "Pulumi.kai-prod.yaml"
@@ -28,12 +28,12 @@ def _changed(folder: Path, *pairs: tuple[str, str]) -> Stack:
         text = text.replace(old, new)
     path = folder / "Pulumi.kai-prod.yaml"
     path.write_text(text, encoding="utf-8")
-    return stackconfig.load(path)
+    return config.load(path)
 
 
 @pytest.fixture(scope="module")
 def base() -> Stack:
-    return stackconfig.load(KAI)
+    return config.load(KAI)
 
 
 def _comment(base: Stack | None, head: Stack | None, snapshot: Snapshot | None = None) -> str:
@@ -88,7 +88,7 @@ def test_who_holds_more_than_the_new_quota_is_told(base: Stack, tmp_path: Path) 
 
 
 def test_a_change_of_the_scheduler_is_told_from_both_sides(base: Stack) -> None:
-    kueue = stackconfig.load(LOCAL)
+    kueue = config.load(LOCAL)
     assert "| `serving` | `platform / product / serving` | GPU | – → 12 |" in _comment(kueue, base)
     assert "| `serving` | `platform / product / serving` | GPU | 12 → – |" in _comment(base, kueue)
 

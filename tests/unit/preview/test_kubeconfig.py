@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from preview.cluster.kubeconfig import KubeconfigError, connect
+from muster.live.cluster.kubeconfig import KubeconfigError, connect
 
 
 def _write(folder: Path, user: dict[str, Any], **cluster: Any) -> Path:

@@ -6,8 +6,8 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from preview.snapshot import Condition, State, Workload
-from preview.why.line import before
+from muster.live.snapshot import Condition, State, Workload
+from muster.live.why.line import before
 
 T0 = datetime(2026, 11, 21, 10, tzinfo=UTC)
 

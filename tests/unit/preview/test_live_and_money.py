@@ -7,20 +7,20 @@ from pathlib import Path
 
 import pytest
 
-from model.capacity import Capacity
-from model.clusters import EksCluster
-from model.machines import MACHINES
-from model.prices import Price, PriceTable
-from model.queues import Allowance, Bound, Department, Limit
-from model.stack import Scheduler, Stack
-from preview.__main__ import main
-from preview.changes import compare
-from preview.live import over, waiting
-from preview.markdown import comment
-from preview.record import record
-from preview.report import report as report_of
-from preview.snapshot import Queue, Snapshot, Usage, dump, kueue
-from preview.told import Told
+from muster.live.snapshot import Queue, Snapshot, Usage, dump, kueue
+from muster.model.capacity import Capacity
+from muster.model.clusters import EksCluster
+from muster.model.machines import MACHINES
+from muster.model.prices import Price, PriceTable
+from muster.model.queues import Allowance, Bound, Department, Limit
+from muster.model.stack import Scheduler, Stack
+from muster.preview.__main__ import main
+from muster.preview.compare.changes import compare
+from muster.preview.compare.diff import Told
+from muster.preview.json_report import record
+from muster.preview.markdown import comment
+from muster.preview.overuse import over, waiting
+from muster.preview.report import report as report_of
 from tests.unit.model.model_stacks import CPU, H100, L4, gpus, stack, team, two_teams
 from tests.unit.preview.preview_world import LOCAL
 from tests.unit.preview.snapshot_world import local_queue, workload

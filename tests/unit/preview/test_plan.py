@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from preview.bundles import ObjectChange, objects
-from preview.plan import PlanError, parse, read
+from muster.preview.bundles import ObjectChange, objects
+from muster.preview.plan import PlanError, parse, read
 from tests.unit.preview.preview_world import PLAN, bundle, plan, step
 
 

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from model.queues import Allowance, Bound, Department, Limit, Preemption, Reclaim, Share, Within
-from model.stack import Stack
-from preview.preemption import Right, may, may_within, profiles
-from preview.tree import read
+from muster.model.queues import Allowance, Bound, Department, Limit, Preemption, Reclaim, Share, Within
+from muster.model.stack import Stack
+from muster.preview.preemption import Right, may, may_within, profiles
+from muster.preview.tree import read
 from tests.unit.model.model_stacks import gpus, stack, team, two_teams
 
 _ALL: dict[str, Share] = {"l4": Bound.ALL}

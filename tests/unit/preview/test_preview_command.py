@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from preview.__main__ import main
+from muster.preview.__main__ import main
 from tests.unit.preview.preview_world import LOCAL, PLAN, ROOT
 
 
@@ -173,7 +173,9 @@ def test_help_says_how(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_the_command_loads_no_pulumi() -> None:
-    code = "import sys, preview.__main__; print(any(name.startswith('pulumi') for name in sys.modules))"
+    code = (
+        "import sys, muster.preview.__main__; print(any(name.startswith('pulumi') for name in sys.modules))"
+    )
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60, check=True
     )

@@ -10,17 +10,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import stackconfig
-from model.queues import Allowance, Bound, Department, Limit
-from model.stack import Stack
-from preview.changes import Changes, compare
-from preview.foreign import plain
-from preview.markdown import LONGEST, comment
-from preview.page import page
-from preview.parts import Name, Report
-from preview.plan import parse, read
-from preview.report import write
-from preview.told import Told
+from muster import config
+from muster.live.sanitize import plain
+from muster.model.queues import Allowance, Bound, Department, Limit
+from muster.model.stack import Stack
+from muster.preview.compare.changes import Changes, compare
+from muster.preview.compare.diff import Told
+from muster.preview.document import Name, Report
+from muster.preview.html import page
+from muster.preview.markdown import LONGEST, comment
+from muster.preview.plan import parse, read
+from muster.preview.report import write
 from tests.unit.model.model_stacks import CPU, L4, gpus, stack, team, two_teams
 from tests.unit.preview.preview_world import LOCAL, PLAN, plan, report, step
 
@@ -209,8 +209,8 @@ def test_the_least_important_part_goes_first() -> None:
 
 
 def test_the_same_input_gives_the_same_bytes_whatever_its_order() -> None:
-    base = stackconfig.load(LOCAL)
-    head = stackconfig.parse(read(PLAN).config, source="stacks/none.yaml")
+    base = config.load(LOCAL)
+    head = config.parse(read(PLAN).config, source="stacks/none.yaml")
     document = json.loads(PLAN.read_text(encoding="utf-8"))
     first = report(base, head, parse(json.dumps(document), source="a"))
     random.Random(7).shuffle(document["steps"])
@@ -220,8 +220,8 @@ def test_the_same_input_gives_the_same_bytes_whatever_its_order() -> None:
 
 
 def test_the_comment_says_quota_before_resources_and_grave_resources_first() -> None:
-    head = stackconfig.parse(read(PLAN).config, source="stacks/none.yaml")
-    text = comment(report(stackconfig.load(LOCAL), head, read(PLAN), name="local"))
+    head = config.parse(read(PLAN).config, source="stacks/none.yaml")
+    text = comment(report(config.load(LOCAL), head, read(PLAN), name="local"))
     order = [
         "**Look closely: 1 team removed, 1 team loses quota, new preemption, 1 resource deleted.**",
         "- `team-b` removed, with namespace and all that is in it.\n",
@@ -236,8 +236,8 @@ def test_the_comment_says_quota_before_resources_and_grave_resources_first() -> 
 
 
 def test_the_page_needs_nothing_else_and_tells_the_tree_to_a_screen_reader() -> None:
-    head = stackconfig.parse(read(PLAN).config, source="stacks/none.yaml")
-    text = page(report(stackconfig.load(LOCAL), head, read(PLAN), name="local"))
+    head = config.parse(read(PLAN).config, source="stacks/none.yaml")
+    text = page(report(config.load(LOCAL), head, read(PLAN), name="local"))
     found = _check_page(text)
     assert ("svg", "aria-label") in found.seen
     assert ("div", "tabindex") in found.seen

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from model.stack import Scheduler
-from preview.cluster.api import Api
-from preview.snapshot import Snapshot, SnapshotError, State, dump, kueue, parse, take
-from preview.web import Web, WebError
+from muster.live.cluster.api import Api
+from muster.live.snapshot import Snapshot, SnapshotError, State, dump, kueue, parse, take
+from muster.live.web import Web, WebError
+from muster.model.stack import Scheduler
 from tests.unit.preview.http_world import Asked, Reply, serving
 from tests.unit.preview.snapshot_world import SECRET, cluster_queue, local_queue, workload
 

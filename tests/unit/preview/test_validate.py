@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from preview.__main__ import main
-from preview.validate import Format, check, write
+from muster.preview.__main__ import main
+from muster.preview.validate import Format, check, write
 from tests.unit.preview.preview_world import LOCAL
 
 # Mistakes in lines 4 and 7; the department's name is an attack on each format.

@@ -10,16 +10,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from model.stack import Stack
-from preview import markdown
-from preview.__main__ import main
-from preview.page import page
-from preview.snapshot import State, kueue
-from preview.whatif import stage, stored, told
-from preview.whatif.outcome import Decision, Fate, Outcome
-from preview.whatif.synthetic import synthetic
-from preview.whatif.told import Answer
-from stackconfig import parse
+from muster.config import parse
+from muster.live.snapshot import State, kueue
+from muster.model.stack import Stack
+from muster.preview import markdown
+from muster.preview.__main__ import main
+from muster.preview.html import page
+from muster.preview.whatif import fixtures, stored
+from muster.preview.whatif import report as told
+from muster.preview.whatif.outcome import Decision, Fate, Outcome
+from muster.preview.whatif.report import Answer
+from muster.preview.whatif.synthetic import synthetic
 from tests.unit.preview.preview_world import ROOT
 
 _AT = datetime(2026, 1, 1, tzinfo=UTC)
@@ -66,10 +67,10 @@ def test_what_waited_is_stored_as_never_looked_at() -> None:
 
 
 def test_checks_are_left_out_and_nothing_times_out() -> None:
-    queues = [body for act in stage.acts(STACK) for _, body in act if body["kind"] == "ClusterQueue"]
+    queues = [body for act in fixtures.acts(STACK) for _, body in act if body["kind"] == "ClusterQueue"]
     assert queues
     assert not [each for each in queues if "admissionChecksStrategy" in each["spec"]]
-    assert stage.configuration(STACK)["waitForPodsReady"]["timeout"] == "8760h"
+    assert fixtures.configuration(STACK)["waitForPodsReady"]["timeout"] == "8760h"
 
 
 @given(st.text(min_size=1, max_size=60), st.text(max_size=60))
@@ -116,7 +117,7 @@ def test_a_question_that_is_stopped_says_so_in_one_line(
     def stopped(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("preview.commands.whatif.bare.ensure", stopped)
+    monkeypatch.setattr("muster.cli.commands.whatif.envtest.ensure", stopped)
     stack = str(ROOT / "stacks" / "Pulumi.local.yaml")
     assert main(["what-if", "--base", stack, "--head", stack, "--synthetic", "1+1"]) == 130
     assert capsys.readouterr().err == "stopped.\n"

@@ -9,14 +9,14 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from model.stack import Stack
-from preview.snapshot import Workload
-from preview.whatif import counted, stage, trees, turn
-from preview.whatif.outcome import Decision, Fate, Outcome
-from preview.whatif.sides import Again, asked_again, put_together
-from preview.whatif.synthetic import synthetic
-from preview.whatif.turn import Turns
-from stackconfig import parse
+from muster.config import parse
+from muster.live.snapshot import Workload
+from muster.model.stack import Stack
+from muster.preview.whatif import fixtures, probe, readiness, trees
+from muster.preview.whatif.both import Again, asked_again, put_together
+from muster.preview.whatif.outcome import Decision, Fate, Outcome
+from muster.preview.whatif.probe import Turns
+from muster.preview.whatif.synthetic import synthetic
 
 _CONFIG: dict[str, Any] = {
     "cluster": {"provider": "existing", "name": "lab", "context": "lab"},
@@ -99,7 +99,7 @@ def test_the_first_weight_asks_about_everyone() -> None:
 
 
 def test_any_object_that_differs_is_asked_about() -> None:
-    every = [*stage.acts(BASE)]
+    every = [*fixtures.acts(BASE)]
     before = trees.read(every)
     for index, act in enumerate(every):
         path, manifest = act[0]
@@ -125,7 +125,7 @@ def test_a_workload_without_a_queue_is_asked_about() -> None:
 def test_what_is_not_asked_again_is_the_same_in_base_and_head(quotas: dict[str, int]) -> None:
     head = _with_quotas(**quotas)
     again = _asked(head)
-    before, after = trees.read(stage.acts(BASE)), trees.read(stage.acts(head))
+    before, after = trees.read(fixtures.acts(BASE)), trees.read(fixtures.acts(head))
     asked = {(each.namespace, each.name) for each in again.workloads}
     for each in WORK:
         if (each.namespace, each.name) not in asked:
@@ -171,20 +171,20 @@ def test_kueue_may_stop_counting_only_when_every_queue_is_known_to_be_active() -
         said = [] if status is None else [{"type": "Active", "status": status}]
         return {"status": {"conditions": said, "reservingWorkloads": reserving}}
 
-    assert counted.read([queue("True", 2), queue("True", 3)]) == counted.Count(2, 0, 0, 5)
-    assert counted.read([queue("True"), queue("True")]).is_active
-    assert not counted.read([queue("True"), queue("False")]).is_active
-    assert not counted.read([queue("True"), queue(None)]).is_active
+    assert readiness.read([queue("True", 2), queue("True", 3)]) == readiness.Count(2, 0, 0, 5)
+    assert readiness.read([queue("True"), queue("True")]).is_active
+    assert not readiness.read([queue("True"), queue("False")]).is_active
+    assert not readiness.read([queue("True"), queue(None)]).is_active
 
 
 def test_what_a_drained_queue_holds_is_not_waited_for() -> None:
-    acts = [*stage.acts(BASE)]
+    acts = [*fixtures.acts(BASE)]
     holding = [each for each in WORK if each.is_holding]
-    whole = counted.expected(acts, holding)
-    assert whole == counted.Expected(queues=6, reserving=len(holding))
+    whole = readiness.expected(acts, holding)
+    assert whole == readiness.Expected(queues=6, reserving=len(holding))
     drained = [[(path, _drained(each, "team-a")) for path, each in act] for act in acts]
     left = [each for each in holding if each.namespace != "team-a"]
-    assert counted.expected(drained, holding) == counted.Expected(queues=6, reserving=len(left))
+    assert readiness.expected(drained, holding) == readiness.Expected(queues=6, reserving=len(left))
 
 
 def _drained(manifest: dict[str, Any], queue: str) -> dict[str, Any]:
@@ -212,7 +212,7 @@ def test_a_turn_touches_nobodys_quota() -> None:
     asked = set(pods["containers"][0]["resources"]["requests"])
     covered = {
         resource
-        for act in stage.acts(BASE)
+        for act in fixtures.acts(BASE)
         for _, each in act
         if each["kind"] == "ClusterQueue"
         for group in each["spec"]["resourceGroups"]
@@ -220,4 +220,4 @@ def test_a_turn_touches_nobodys_quota() -> None:
     }
     assert covered
     assert not asked & covered
-    assert not any("cohortName" in each.get("spec", {}) for act in turn.acts() for _, each in act)
+    assert not any("cohortName" in each.get("spec", {}) for act in probe.acts() for _, each in act)

@@ -89,7 +89,7 @@ GOOGLE_COMMANDS: Final[dict[str, tuple[str, ...]]] = {
         "artifactregistry.repositories.downloadArtifacts",
         "artifactregistry.repositories.uploadArtifacts",
     ),
-    "python -m preview doctor": (
+    "muster doctor": (
         "compute.projects.get",
         "compute.regions.get",
         "serviceusage.services.get",
@@ -328,7 +328,7 @@ AMAZON_COMMANDS: Final[dict[str, tuple[str, ...]]] = {
         "ecr:GetDownloadUrlForLayer",
         "sts:GetCallerIdentity",
     ),
-    "python -m preview doctor": ("servicequotas:GetServiceQuota",),
+    "muster doctor": ("servicequotas:GetServiceQuota",),
     "make backend, pulumi's state and secrets": (
         "kms:CreateAlias",
         "kms:Encrypt",

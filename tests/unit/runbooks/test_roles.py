@@ -80,7 +80,7 @@ def test_no_role_has_a_wildcard_and_roles_are_handed_to_named_services_only() ->
 
 
 def test_the_condition_lets_grant_exactly_what_the_components_grant() -> None:
-    from components.clusters.gke import identity, teams
+    from muster.components.clusters.gke import identity, teams
 
     condition = yaml.safe_load((ROLES / "gke-condition.yaml").read_text())
     listed = set(re.findall(r"'(roles/[^']+)'", condition["expression"]))

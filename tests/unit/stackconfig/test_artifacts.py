@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from stackconfig import artifacts
-from stackconfig.artifacts import ArtifactError
+from muster.artifacts import resolved
+from muster.artifacts.resolved import ArtifactError
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def test_artifacts_come_from_the_file_that_the_environment_names(
     file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MUSTER_ARTIFACTS", str(file))
-    found = artifacts.load()
+    found = resolved.load()
     assert found.chart("kueue").reference == str(file.parent / "chart")
     assert found.image("kueue").startswith("muster.local/kueue@sha256:")
 
@@ -37,13 +37,13 @@ def test_an_unset_variable_is_told_with_both_ways_out(monkeypatch: pytest.Monkey
     with pytest.raises(
         ArtifactError, match=r"MUSTER_ARTIFACTS is not set.*make up.*muster:artifacts: upstream"
     ):
-        artifacts.load()
+        resolved.load()
 
 
 def test_a_missing_file_entry_or_path_is_told_by_name(file: Path) -> None:
     with pytest.raises(ArtifactError, match="does not exist"):
-        artifacts.load(file.parent / "other.json")
-    found = artifacts.load(file)
+        resolved.load(file.parent / "other.json")
+    found = resolved.load(file)
     with pytest.raises(ArtifactError, match=r"images\.ray is missing \(it holds kueue\)"):
         found.image("ray")
     with pytest.raises(ArtifactError, match=r"programs\.etcd: .*gone does not exist any more"):
@@ -66,4 +66,4 @@ def test_a_broken_file_says_what_is_wrong(text: str, told: str, tmp_path: Path) 
     path = tmp_path / "artifacts.json"
     path.write_text(text, encoding="utf-8")
     with pytest.raises(ArtifactError, match=told):
-        artifacts.load(path)
+        resolved.load(path)

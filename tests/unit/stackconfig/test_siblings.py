@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-import stackconfig
-from stackconfig.document import read
-from stackconfig.stack import examine
+from muster import config
+from muster.config.document import read
+from muster.config.stack import examine
 
 _GKE = """config:
   muster:cluster: {{provider: gke, name: {name}, project: {project}, region: {region}}}
@@ -32,8 +32,8 @@ def two(folder: Path, mine: str, other: str) -> Path:
 
 
 def test_a_cluster_that_another_stack_describes_is_refused_by_its_name(tmp_path: Path) -> None:
-    with pytest.raises(stackconfig.ConfigError) as refused:
-        stackconfig.load(two(tmp_path, gke(), gke()))
+    with pytest.raises(config.ConfigError) as refused:
+        config.load(two(tmp_path, gke(), gke()))
     told = str(refused.value)
     assert "muster:cluster.name" in told
     assert "'ml' in us-central1 of project acme is what stack other describes" in told
@@ -42,13 +42,13 @@ def test_a_cluster_that_another_stack_describes_is_refused_by_its_name(tmp_path:
 
 def test_what_the_engine_hands_over_is_held_to_the_files_beside_it(tmp_path: Path) -> None:
     path = two(tmp_path, gke(), gke())
-    with pytest.raises(stackconfig.ConfigError):
-        stackconfig.parse(dict(read(path).values), source=path)
+    with pytest.raises(config.ConfigError):
+        config.parse(dict(read(path).values), source=path)
 
 
 @pytest.mark.parametrize("other", [{"name": "ml2"}, {"project": "acme2"}, {"region": "us-east1"}])
 def test_another_name_region_or_project_is_another_cluster(tmp_path: Path, other: dict[str, str]) -> None:
-    assert stackconfig.load(two(tmp_path, gke(), gke(**other))).cluster.name == "ml"
+    assert config.load(two(tmp_path, gke(), gke(**other))).cluster.name == "ml"
 
 
 def test_aws_accounts_are_in_no_file_so_eks_is_only_warned_of(tmp_path: Path) -> None:
@@ -61,4 +61,4 @@ def test_aws_accounts_are_in_no_file_so_eks_is_only_warned_of(tmp_path: Path) ->
 
 @pytest.mark.parametrize("other", ["", "config: [ml]", "config:\n  muster:cluster: ml\n", "{ml"])
 def test_what_is_wrong_with_another_stack_is_left_to_its_own_reader(tmp_path: Path, other: str) -> None:
-    assert stackconfig.load(two(tmp_path, gke(), other)).cluster.name == "ml"
+    assert config.load(two(tmp_path, gke(), other)).cluster.name == "ml"

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-import stackconfig
-from model.clusters import Provider
-from model.render import kueue
-from stackconfig.__main__ import main
+from muster import config
+from muster.config.__main__ import main
+from muster.model.clusters import Provider
+from muster.render import kueue
 
 
 @pytest.mark.parametrize("provider", [provider.value for provider in Provider])
@@ -16,7 +16,7 @@ def test_a_new_stack_file_is_a_valid_stack_of_its_provider(provider: str, tmp_pa
     assert main(["new", "my-stack", "--provider", provider, "--folder", str(tmp_path)]) == 0
     path = tmp_path / "Pulumi.my-stack.yaml"
     assert main(["validate", str(path)]) == 0
-    stack = stackconfig.load(path)
+    stack = config.load(path)
     assert stack.cluster.provider == provider
     assert kueue.admission_check(stack)
     assert path.read_text(encoding="utf-8").count("#") > 10

@@ -11,16 +11,16 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-import stackconfig
-from model.clusters import ExistingCluster
-from model.pools import Capacity
-from model.priorities import Priority
-from model.render import gang, kueue
-from model.stack import ArtifactSource, GangMode, Stack
-from model.violations import Violation
-from stackconfig import ConfigError
-from stackconfig.document import parse_text
-from stackconfig.stack import examine
+from muster import config as stackconfig
+from muster.config import ConfigError
+from muster.config.document import parse_text
+from muster.config.stack import examine
+from muster.model.clusters import ExistingCluster
+from muster.model.pools import Capacity
+from muster.model.priorities import Priority
+from muster.model.stack import ArtifactSource, GangMode, Stack
+from muster.model.violations import Violation
+from muster.render import gang, kueue
 
 ROOT = Path(__file__).parents[3]
 LOCAL = ROOT / "stacks" / "Pulumi.local.yaml"

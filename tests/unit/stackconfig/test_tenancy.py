@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 import yaml
 
-from model.members import AccessEntry, access_entries, google_security_group
-from model.stack import Stack
-from model.tenancy import BucketRight, Egress, PodSecurity, TenancyMode
-from stackconfig import ConfigError, parse
+from muster.config import ConfigError, parse
+from muster.model.members import AccessEntry, access_entries, google_security_group
+from muster.model.stack import Stack
+from muster.model.tenancy import BucketRight, Egress, PodSecurity, TenancyMode
 
 LOCAL = Path(__file__).parents[3] / "stacks" / "Pulumi.local.yaml"
 

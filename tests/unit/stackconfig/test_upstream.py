@@ -8,15 +8,16 @@ from typing import Any
 import pytest
 import yaml
 
-import stackconfig
-from model.charts import mirrored
-from model.clusters import Provider
-from model.stack import Stack
-from stackconfig import upstream
-from stackconfig.artifacts import ArtifactError
-from stackconfig.catalogue import VERSIONS_FILE, CatalogueError, catalogue
-from stackconfig.errors import ConfigError
-from stackconfig.scaffold import template
+from muster import config
+from muster.artifacts import upstream
+from muster.artifacts.catalogue import CatalogueError, catalogue
+from muster.artifacts.resolved import ArtifactError
+from muster.config.errors import ConfigError
+from muster.config.scaffold import template
+from muster.model.charts import mirrored
+from muster.model.clusters import Provider
+from muster.model.stack import Stack
+from muster.paths import VERSIONS_FILE
 
 DIGEST = "sha256:" + "ab" * 32
 OURS = f"us-central1-docker.pkg.dev/p/muster/gang-admission@{DIGEST}"
@@ -25,7 +26,7 @@ KUBERAY = catalogue().charts["kuberay"]
 
 def stack(**more: object) -> Stack:
     values: dict[str, Any] = yaml.safe_load(template("here", Provider.GKE))["config"]
-    return stackconfig.parse(values | {f"muster:{key}": value for key, value in more.items()}, source="x")
+    return config.parse(values | {f"muster:{key}": value for key, value in more.items()}, source="x")
 
 
 def mistakes(**more: object) -> Mapping[str, str]:

@@ -7,16 +7,16 @@ from pathlib import Path
 
 import pulumi
 
-import stackconfig
-from components import interrupts
-from components.clusters.cluster import cluster_of
-from components.guard import guard
-from components.identities import Identities
-from components.origin import tell_origins
+from muster import config
+from muster.components import interrupts
+from muster.components.clusters.cluster import cluster_of
+from muster.components.deletion_guard import guard
+from muster.components.identities import Identities
+from muster.components.source_hints import tell_origins
 
 interrupts.go_quietly()
 source = Path(os.environ["CLUSTER_STACK"])
-stack = stackconfig.load(source)
+stack = config.load(source)
 tell_origins(stack, source)
 cluster = cluster_of(stack, opts=pulumi.ResourceOptions())
 assert isinstance(cluster, pulumi.Resource)

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pulumi
 
-from components.bundle import BundleProvider
-from components.priorities import Priorities
-from components.queues import Queues
-from stackconfig import load
+from muster.components.bundle import BundleProvider
+from muster.components.priorities import Priorities
+from muster.components.queues import Queues
+from muster.config import load
 
 stack = load(os.environ["SWITCH_STACK"])
 kubeconfig = pulumi.Output.secret(Path(os.environ["SWITCH_KUBECONFIG"]).read_text())

@@ -1,0 +1,65 @@
+"""How much of a cluster the control plane takes, and on which nodes it runs.
+
+Two sizes. `SMALL` is for the local plane, where everything's requests together have to fit two cores: Kueue
+100m, KubeRay 50m, ours 3 x 50m, that is 300m and 896 MiB. `REGULAR` is for real clusters: Kueue's own chart
+asks for 500m and 512 MiB; KubeRay's manifest for 100m with a limit of 100m, which throttles it from some
+hundred clusters on, so the limit is raised.
+"""
+
+from dataclasses import dataclass
+
+from muster.model import names
+from muster.model.providers import Provider
+from muster.model.stack import ArtifactSource, Stack
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Size:
+    """Requests and limits of one container, in the spelling of Kubernetes."""
+
+    cpu: str
+    memory: str
+    cpu_limit: str
+    memory_limit: str
+
+    def resources(self) -> dict[str, dict[str, str]]:
+        return {
+            "requests": {"cpu": self.cpu, "memory": self.memory},
+            "limits": {"cpu": self.cpu_limit, "memory": self.memory_limit},
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Footprint:
+    """`pool`: where control pods go, None for anywhere. `manager_replicas`: one acts, the others stand by."""
+
+    kueue: Size
+    kuberay: Size
+    manager: Size
+    webhooks: Size
+    manager_replicas: int = 2
+    webhook_replicas: int = 1
+    pool: str | None = None
+
+    def node_selector(self) -> dict[str, str]:
+        return {names.POOL_LABEL: self.pool} if self.pool else {}
+
+
+def footprint(stack: Stack) -> Footprint:
+    """The sizes that fit the stack's nodes, on the system pool where there is one."""
+    if stack.artifacts is ArtifactSource.LOCAL:
+        return Footprint(
+            kueue=Size(cpu="100m", memory="256Mi", cpu_limit="2", memory_limit="512Mi"),
+            kuberay=Size(cpu="50m", memory="128Mi", cpu_limit="1", memory_limit="512Mi"),
+            manager=Size(cpu="50m", memory="128Mi", cpu_limit="1", memory_limit="512Mi"),
+            webhooks=Size(cpu="50m", memory="128Mi", cpu_limit="1", memory_limit="256Mi"),
+            pool=names.SYSTEM_POOL,
+        )
+    return Footprint(
+        kueue=Size(cpu="500m", memory="512Mi", cpu_limit="4", memory_limit="4Gi"),
+        kuberay=Size(cpu="200m", memory="512Mi", cpu_limit="2", memory_limit="2Gi"),
+        manager=Size(cpu="200m", memory="256Mi", cpu_limit="2", memory_limit="1Gi"),
+        webhooks=Size(cpu="100m", memory="128Mi", cpu_limit="1", memory_limit="512Mi"),
+        webhook_replicas=2,
+        pool=None if stack.cluster.provider is Provider.EXISTING else names.SYSTEM_POOL,
+    )

@@ -1,0 +1,71 @@
+"""Says which line of the stack file asked for what is being made in a cloud.
+
+A cloud's message names its own resource and knows nothing of the stack file. The engine shows what is logged
+about a resource beside that resource's error, so the line stands there before the cloud can say no. Only what
+is bought is told: clusters and pools. Nothing is said where nothing changes.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+import pulumi
+from pulumi.runtime.proto import engine_pb2
+from pulumi.runtime.settings import get_engine
+
+from muster.config.document import read
+from muster.config.errors import nearest_line
+from muster.model.stack import Stack
+
+_CLUSTERS: Final = ("gcp:container/cluster:Cluster", "aws:eks/cluster:Cluster")
+_POOLS: Final = (
+    "gcp:container/nodePool:NodePool",
+    "aws:eks/nodeGroup:NodeGroup",
+    "aws:ec2/launchTemplate:LaunchTemplate",
+)
+
+
+def tell_origins(stack: Stack, source: Path) -> None:
+    """Has every cluster and pool that the program makes from now on say where it comes from."""
+    lines = read(source).lines if source.is_file() else {}
+
+    def say(arguments: pulumi.ResourceHookArgs) -> None:
+        path = path_of(stack, type_=arguments.type, name=arguments.name)
+        if path is not None:
+            _log(arguments.urn, f"asked for by {place(path, source=source, lines=lines)}")
+
+    hook = pulumi.ResourceHook("origin", say)
+
+    def bind(arguments: pulumi.ResourceTransformationArgs) -> pulumi.ResourceTransformationResult | None:
+        if arguments.type_ not in (*_CLUSTERS, *_POOLS):
+            return None
+        hooks = pulumi.ResourceHookBinding(before_create=[hook], before_update=[hook])
+        opts = pulumi.ResourceOptions.merge(arguments.opts, pulumi.ResourceOptions(hooks=hooks))
+        return pulumi.ResourceTransformationResult(props=arguments.props, opts=opts)
+
+    pulumi.runtime.register_stack_transformation(bind)
+
+
+def path_of(stack: Stack, *, type_: str, name: str) -> str | None:
+    """The config path of a cluster's or pool's resource: `muster:cluster`, `muster:pools.h100`."""
+    if type_ in _CLUSTERS:
+        return "muster:cluster"
+    if type_ not in _POOLS:
+        return None
+    pool = name.removeprefix(f"{stack.cluster.name}-")
+    is_ours = pool in {each.name for each in stack.pools}
+    # The system pool is said at the cluster.
+    return f"muster:pools.{pool}" if is_ours else "muster:cluster"
+
+
+def place(path: str, *, source: Path, lines: Mapping[str, int]) -> str:
+    """`stacks/Pulumi.prod.yaml:14: muster:pools.h100`"""
+    line = nearest_line(lines, path)
+    return f"{source}: {path}" if line is None else f"{source}:{line}: {path}"
+
+
+def _log(urn: str, message: str) -> None:
+    """`pulumi.log.info` for a URN: it takes a resource and waits for its URN, which comes after this."""
+    engine = get_engine()
+    if engine is not None:
+        engine.Log(engine_pb2.LogRequest(severity=engine_pb2.INFO, message=message, urn=urn))

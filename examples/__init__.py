@@ -1,1 +1,0 @@
-"""What a user of Muster submits, and programs that follow it live."""

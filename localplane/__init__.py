@@ -1,6 +1,0 @@
-"""A real Kubernetes on one Linux machine, and a simulated cloud beneath it.
-
-`python -m localplane up` builds what is missing, opens a network, mount and
-process namespace, and starts etcd, the control plane and kubelets in it.
-Nothing here knows Muster's model: a plane is a cluster like any other.
-"""

@@ -1,8 +1,0 @@
-"""`python -m localplane.build`: see everything.py."""
-
-import sys
-
-from localplane.build.everything import main
-
-if __name__ == "__main__":
-    sys.exit(main())

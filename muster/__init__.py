@@ -1,0 +1,1 @@
+"""GPU clusters whose nodes appear only when a whole gang can start."""

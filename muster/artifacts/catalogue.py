@@ -1,0 +1,87 @@
+"""Reads the charts, images and files of muster/artifacts/data/versions.toml.
+
+Decides what an entry must say. Leaves the programs of the same file to the local plane, which builds them.
+"""
+
+import hashlib
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from muster.paths import VERSIONS_FILE
+
+
+class CatalogueError(Exception):
+    """A table of versions that cannot be used: what is wrong, and where."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChartEntry:
+    """One published chart. `digest` is empty where no source of it was read: `unread` then says why.
+
+    `values` names the published values file that tests compare with; `toolkit` is the container toolkit that
+    the GPU Operator's chart deploys.
+    """
+
+    name: str
+    chart: str
+    version: str
+    repository: str
+    licence: str
+    digest: str = ""
+    unread: str = ""
+    values: str = ""
+    toolkit: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Catalogue:
+    """`images`: name -> the reference that its project publishes. `files`: name -> a file kept here."""
+
+    charts: Mapping[str, ChartEntry]
+    images: Mapping[str, str]
+    files: Mapping[str, Path]
+
+
+@cache
+def catalogue(path: Path = VERSIONS_FILE) -> Catalogue:
+    """The table, read once."""
+    try:
+        raw = tomllib.loads(path.read_text(encoding="utf-8"))
+        return Catalogue(
+            charts={name: _chart(name, entry) for name, entry in raw["charts"].items()},
+            images={name: entry["reference"] for name, entry in raw["images"].items()},
+            files={name: _file(path.parent, entry) for name, entry in raw["files"].items()},
+        )
+    except (OSError, tomllib.TOMLDecodeError) as problem:
+        raise CatalogueError(f"{path} cannot be read: {problem}; restore it from version control.") from None
+    except KeyError as hole:
+        raise CatalogueError(f"{path}: key {hole} is missing; see the entries beside it.") from None
+
+
+def _chart(name: str, entry: Mapping[str, Any]) -> ChartEntry:
+    if not entry.get("digest") and not entry.get("unread"):
+        raise CatalogueError(f"charts.{name}: has neither a digest nor `unread`, which says why it has none.")
+    return ChartEntry(
+        name=name,
+        chart=entry["chart"],
+        version=entry["version"],
+        repository=entry["repository"],
+        licence=entry["licence"],
+        digest=entry.get("digest", ""),
+        unread=entry.get("unread", ""),
+        values=entry.get("values", ""),
+        toolkit=entry.get("toolkit", ""),
+    )
+
+
+def _file(folder: Path, entry: Mapping[str, Any]) -> Path:
+    """A kept file, which has to be the one that was published."""
+    found: Path = folder / entry["path"]
+    digest = f"sha256:{hashlib.sha256(found.read_bytes()).hexdigest()}"
+    if digest != entry["digest"]:
+        raise CatalogueError(f"{found} is {digest}, not {entry['digest']}: restore it from version control.")
+    return found

@@ -1,0 +1,207 @@
+"""A repository in an OCI registry: ask, push, fetch.
+
+Decides the calls of https://github.com/opencontainers/distribution-spec/blob/main/spec.md that Muster needs
+and how it lets itself be let in. Leaves where credentials come from to credentials.py.
+"""
+
+import base64
+import hashlib
+import json
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Final
+from urllib.parse import urlencode, urljoin
+
+from muster.artifacts.oci.web import Answer, Web
+
+INDEX: Final = "application/vnd.oci.image.index.v1+json"
+MANIFEST: Final = "application/vnd.oci.image.manifest.v1+json"
+_ACCEPT: Final = ", ".join(
+    (
+        INDEX,
+        MANIFEST,
+        "application/vnd.docker.distribution.manifest.list.v2+json",
+        "application/vnd.docker.distribution.manifest.v2+json",
+    )
+)
+_CHALLENGE: Final = re.compile(r'(\w+)="([^"]*)"')
+
+
+class RegistryError(Exception):
+    """A registry that refused: what was asked, what it said, what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """`secret` is a password or a token of the cloud; it is never printed."""
+
+    user: str
+    secret: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Repository:
+    """`host` with its port, `path` within it."""
+
+    host: str
+    path: str
+
+    @classmethod
+    def of(cls, text: str) -> "Repository":
+        """From `host/path`, with or without `oci://`; RegistryError when there is no host."""
+        host, _, path = text.removeprefix("oci://").partition("/")
+        if (
+            not path
+            or "//" in path
+            or path.startswith("/")
+            or not ("." in host or ":" in host or host == "localhost")
+        ):
+            raise RegistryError(f"{text!r} is no repository: write host/path.")
+        return cls(host, path.rstrip("/"))
+
+    def __str__(self) -> str:
+        return f"{self.host}/{self.path}"
+
+    @property
+    def url(self) -> str:
+        """On loopback without TLS, as every client of registries does it."""
+        name = self.host.partition(":")[0]
+        scheme = "http" if name in ("localhost", "127.0.0.1") else "https"
+        return f"{scheme}://{self.host}/v2/{self.path}"
+
+
+def digest_of(content: bytes) -> str:
+    return f"sha256:{hashlib.sha256(content).hexdigest()}"
+
+
+@dataclass(slots=True)
+class Registry:
+    """One repository. A refusal is a RegistryError, silence is muster.artifacts.oci.web.Unreachable."""
+
+    repository: Repository
+    credentials: Credentials | None = None
+    web: Web = field(default_factory=Web)
+    _token: str | None = field(default=None, repr=False)
+
+    def has_manifest(self, reference: str) -> bool:
+        return self._there("HEAD", f"manifests/{reference}", {"Accept": _ACCEPT})
+
+    def manifest(self, reference: str) -> bytes:
+        """The bytes of a manifest or index, checked where the reference is a digest."""
+        found = self._expect(self._call("GET", f"manifests/{reference}", {"Accept": _ACCEPT}), 200).body
+        return self._checked(found, reference)
+
+    def referrers(self, subject: str) -> list[dict[str, Any]]:
+        """What names this digest as its subject; nothing where the registry does not know the question."""
+        answer = self._call("GET", f"referrers/{subject}", {"Accept": INDEX})
+        if answer.status == 404:
+            return []
+        listed: list[dict[str, Any]] = json.loads(self._expect(answer, 200).body).get("manifests") or []
+        return listed
+
+    def knows_referrers(self, subject: str) -> bool:
+        return self._there("GET", f"referrers/{subject}", {"Accept": INDEX})
+
+    def blob(self, digest: str) -> bytes:
+        return self._checked(self._expect(self._call("GET", f"blobs/{digest}"), 200).body, digest)
+
+    def push_blob(self, content: bytes) -> str:
+        """Its digest; nothing is sent when it is there already."""
+        digest = digest_of(content)
+        if self._there("HEAD", f"blobs/{digest}"):
+            return digest
+        # Anew from its beginning: an upload that broke takes no second PUT.
+        self._expect(self.web.again(lambda: self._upload(content, digest), host=self.repository.host), 201)
+        return digest
+
+    def push_manifest(self, content: bytes, media_type: str, *, tag: str | None = None) -> str:
+        """Its digest. Without a tag it is found by the digest alone."""
+        digest = digest_of(content)
+        answer = self._call("PUT", f"manifests/{tag or digest}", {"Content-Type": media_type}, content)
+        self._expect(answer, 201)
+        return digest
+
+    def _upload(self, content: bytes, digest: str) -> Answer:
+        """One try: the answer to the content, or the refusal to begin."""
+        url = f"{self.repository.url}/blobs/uploads/"
+        begun = self._send("POST", url, None, b"", call=self.web.once)
+        if begun.status != 202:
+            return begun
+        place = urljoin(url, begun.headers["location"])
+        place += ("&" if "?" in place else "?") + urlencode({"digest": digest})
+        headers = {"Content-Type": "application/octet-stream"}
+        return self._send("PUT", place, headers, content, call=self.web.once)
+
+    def _there(self, method: str, path: str, headers: dict[str, str] | None = None) -> bool:
+        answer = self._call(method, path, headers)
+        if answer.status == 404:
+            return False
+        return self._expect(answer, 200).status == 200
+
+    def _checked(self, content: bytes, reference: str) -> bytes:
+        if reference.startswith("sha256:") and digest_of(content) != reference:
+            raise RegistryError(f"{self.repository}@{reference}: what came is {digest_of(content)}.")
+        return content
+
+    def _expect(self, answer: Answer, *statuses: int) -> Answer:
+        if answer.status in statuses:
+            return answer
+        raise RegistryError(f"{self.repository}: the registry says {answer.status}{_told(answer)}")
+
+    def _call(
+        self, method: str, path: str, headers: dict[str, str] | None = None, body: bytes | None = None
+    ) -> Answer:
+        return self._send(method, f"{self.repository.url}/{path}", headers, body, call=self.web.call)
+
+    def _send(
+        self,
+        method: str,
+        url: str,
+        headers: dict[str, str] | None,
+        body: bytes | None,
+        *,
+        call: Callable[..., Answer],
+    ) -> Answer:
+        answer = call(method, url, headers={**(headers or {}), **self._pass()}, body=body)
+        challenge = answer.headers.get("www-authenticate", "")
+        if answer.status != 401 or not challenge.lower().startswith("bearer "):
+            return answer
+        self._token = self._fetch_token(dict(_CHALLENGE.findall(challenge)))
+        return call(method, url, headers={**(headers or {}), **self._pass()}, body=body)
+
+    def _pass(self) -> dict[str, str]:
+        if self._token:
+            return {"Authorization": f"Bearer {self._token}"}
+        return _basic(self.credentials) if self.credentials else {}
+
+    def _fetch_token(self, challenge: dict[str, str]) -> str:
+        """A token for this repository, as the registry's challenge says where."""
+        asked: dict[str, str] = {key: challenge[key] for key in ("service", "scope") if key in challenge}
+        url = f"{challenge.get('realm', '')}?{urlencode(asked)}"
+        headers = _basic(self.credentials) if self.credentials else {}
+        answer = self._expect(self.web.call("GET", url, headers=headers), 200)
+        document: dict[str, Any] = json.loads(answer.body)
+        return str(document.get("token") or document.get("access_token") or "")
+
+
+def _basic(credentials: Credentials) -> dict[str, str]:
+    pair = f"{credentials.user}:{credentials.secret}".encode()
+    return {"Authorization": f"Basic {base64.b64encode(pair).decode()}"}
+
+
+_FIXES: Final = {
+    401: "; log in (gcloud auth application-default login, aws sso login, or docker login).",
+    403: "; whoever you are logged in as may not do this there: see docs/runbooks for the roles.",
+    404: "; there is no such repository or image.",
+}
+
+
+def _told(answer: Answer) -> str:
+    """What the registry says, and the way out."""
+    try:
+        errors = json.loads(answer.body).get("errors") or [{}]
+        said = f" ({errors[0].get('code', '')}: {errors[0].get('message', '')})"
+    except (ValueError, AttributeError, TypeError):
+        said = ""
+    return said + _FIXES.get(answer.status, "; try again, or ask whoever runs it.")

@@ -1,0 +1,139 @@
+"""The bill of materials of an image: what is in it, as CycloneDX 1.6 says it.
+
+Decides what is listed: the distribution's packages and the Python packages, read out of the image's own
+layers, so that the list cannot say something else than the image. The same image gives the same bytes.
+https://cyclonedx.org/docs/1.6/json/ and https://github.com/package-url/purl-spec name the fields.
+"""
+
+import gzip
+import io
+import json
+import tarfile
+import uuid
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from email.parser import HeaderParser
+from typing import Any, Final
+from urllib.parse import quote
+
+from muster.artifacts.oci.image import Image
+
+MEDIA_TYPE: Final = "application/vnd.cyclonedx+json"
+# All of them in one file, or, where packages were only unpacked, one file for each.
+_DPKG: Final = ("var/lib/dpkg/status", "var/lib/dpkg/status.d/")
+_RELEASE: Final = "usr/lib/os-release"
+_SITE: Final = "opt/muster/site/"
+_METADATA: Final = ".dist-info/METADATA"
+_NAME: Final = "gang-admission"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Package:
+    """`purl` says where it comes from; `licence` is empty where the package does not say it in one word."""
+
+    purl: str
+    name: str
+    version: str
+    licence: str = ""
+
+    def component(self) -> dict[str, Any]:
+        said = {"type": "library", "bom-ref": self.purl, "name": self.name, "version": self.version}
+        licences = {"licenses": [{"license": {"name": self.licence}}]} if self.licence else {}
+        return {**said, "purl": self.purl, **licences}
+
+
+def bill(image: Image, *, created: str) -> bytes:
+    """The document about this very image."""
+    files = _texts(image)
+    release = _release(files)
+    packages = sorted({*_debian(files, release), *_python(files)})
+    reference = f"pkg:oci/{_NAME}@{quote(image.digest, safe='')}?arch={image.architecture}"
+    document = {
+        "bomFormat": "CycloneDX",
+        "specVersion": "1.6",
+        "serialNumber": f"urn:uuid:{uuid.uuid5(uuid.NAMESPACE_URL, reference)}",
+        "version": 1,
+        "metadata": {
+            "timestamp": created,
+            "component": {
+                "type": "container",
+                "bom-ref": reference,
+                "name": _NAME,
+                "version": image.digest,
+                "purl": reference,
+            },
+        },
+        "components": [
+            *(package.component() for package in packages),
+            _base(image, release),
+        ],
+        "dependencies": [{"ref": reference, "dependsOn": [package.purl for package in packages]}],
+    }
+    return json.dumps(document, indent=1, sort_keys=True).encode()
+
+
+def _base(image: Image, release: Mapping[str, str]) -> dict[str, Any]:
+    """The root file system below everything, by its digest."""
+    digest: str = image.config["rootfs"]["diff_ids"][0]
+    return {
+        "type": "operating-system",
+        "bom-ref": f"base-{digest}",
+        "name": release.get("ID", "unknown"),
+        "version": release.get("VERSION_ID", "unknown"),
+        "hashes": [{"alg": "SHA-256", "content": digest.removeprefix("sha256:")}],
+    }
+
+
+def _texts(image: Image) -> Mapping[str, str]:
+    """The files that tell of packages; what an upper layer has is what counts."""
+    found: dict[str, str] = {}
+    for layer in json.loads(image.manifest)["layers"]:
+        with tarfile.open(fileobj=io.BytesIO(gzip.decompress(image.blobs[layer["digest"]]))) as tar:
+            for member in tar:
+                place = member.name.removeprefix("./")
+                if member.isfile() and _tells(place) and (content := tar.extractfile(member)):
+                    found[place] = content.read().decode(errors="replace")
+    return found
+
+
+def _tells(place: str) -> bool:
+    is_python = place.startswith(_SITE) and place.endswith(_METADATA)
+    return is_python or _lists_debian(place) or place == _RELEASE
+
+
+def _lists_debian(place: str) -> bool:
+    whole, each = _DPKG
+    return place == whole or place.startswith(each)
+
+
+def _release(files: Mapping[str, str]) -> Mapping[str, str]:
+    """https://www.freedesktop.org/software/systemd/man/os-release.html"""
+    lines = files.get(_RELEASE, "").splitlines()
+    return {name: value.strip('"') for name, _, value in (line.partition("=") for line in lines) if value}
+
+
+def _debian(files: Mapping[str, str], release: Mapping[str, str]) -> Iterator[Package]:
+    distribution = f"{release.get('ID', 'debian')}-{release.get('VERSION_ID', '')}"
+    lists = [text for place, text in files.items() if _lists_debian(place)]
+    for stanza in (stanza for text in lists for stanza in text.split("\n\n")):
+        said = HeaderParser().parsestr(stanza)
+        name, version = said.get("Package"), said.get("Version")
+        if not name or not version or not said.get("Status", "install").startswith("install"):
+            continue
+        purl = f"pkg:deb/{release.get('ID', 'debian')}/{quote(name)}@{quote(version, safe='')}"
+        yield Package(f"{purl}?arch={said.get('Architecture', '')}&distro={distribution}", name, version)
+
+
+def _python(files: Mapping[str, str]) -> Iterator[Package]:
+    for place, text in files.items():
+        if place.endswith(_METADATA):
+            said = HeaderParser().parsestr(text)
+            name, version = str(said["Name"]), str(said["Version"])
+            normal = name.lower().replace("_", "-").replace(".", "-")
+            licence = said.get("License-Expression") or said.get("License") or ""
+            yield Package(
+                f"pkg:pypi/{normal}@{quote(version)}",
+                name,
+                version,
+                licence.splitlines()[0] if licence else "",
+            )

@@ -1,0 +1,92 @@
+"""The controller's image for each processor.
+
+Decides how both are made: this machine's own by the local plane's build, so that what is pushed is what was
+tested there; the other by unpacking the same packages, the same wheels and the same code, without running
+anything of it.
+"""
+
+import platform
+import py_compile
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from muster.artifacts.oci.image import Image, assemble, layer_of_files, layer_of_tar, read_archive
+from muster.local import preflight
+from muster.local.build.buildah import MADE_AT
+from muster.local.build.cache import Cache
+from muster.local.build.children import Children
+from muster.local.build.images import CONTROLLER_PARTS, ImageBuilder
+from muster.local.build.versions import load
+from muster.paths import PACKAGE
+
+# As registries call a processor -> as the kernel does.
+MACHINES: Final[Mapping[str, str]] = {"amd64": "x86_64", "arm64": "aarch64"}
+CREATED: Final = "2025-01-01T00:00:00Z"
+
+
+def build(cache: Cache | None = None) -> tuple[Image, ...]:
+    """One image a processor. Answers from the cache where it can; PlaneError when something cannot be had."""
+    preflight.check_for_images()
+    children = Children()
+    builder = ImageBuilder(cache or Cache(), children, versions=load(), base=None)
+    try:
+        own = builder.gang_admission()
+        mine = read_archive(own.archive, architecture=_here())
+        others = [_foreign(builder, name, like=mine) for name in MACHINES if name != _here()]
+    except BaseException:
+        children.stop()
+        raise
+    return (mine, *others)
+
+
+def _here() -> str:
+    return next(name for name, machine in MACHINES.items() if machine == platform.machine())
+
+
+def _foreign(builder: ImageBuilder, architecture: str, *, like: Image) -> Image:
+    """The same settings as our own processor's image, over the other's packages."""
+    base, packages = builder.foreign(MACHINES[architecture])
+    with tempfile.TemporaryDirectory(prefix="muster-image-") as folder:
+        tree = Path(folder)
+        for part in CONTROLLER_PARTS:
+            _copy(PACKAGE / part, tree / "muster" / part)
+        shutil.copytree(packages.path / "site", tree / "site", symlinks=True)
+        _compile(tree)
+        code = layer_of_files(_placed(tree, under="opt/muster"), made_at=MADE_AT)
+    settings: dict[str, Any] = like.config["config"]
+    return assemble(
+        [layer_of_tar((base.path / "base.tar").read_bytes()), code],
+        architecture=architecture,
+        settings=settings,
+        created=CREATED,
+    )
+
+
+def _copy(source: Path, target: Path) -> None:
+    if source.is_dir():
+        shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__"))
+    else:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(source, target)
+
+
+def _placed(tree: Path, *, under: str) -> Iterator[tuple[str, Path]]:
+    for path in sorted(tree.rglob("*")):
+        if path.is_file():
+            yield f"{under}/{path.relative_to(tree)}", path
+
+
+def _compile(tree: Path) -> None:
+    """Bytecode is the same for every processor, and the image's root cannot be written when it runs. By
+    hash, not by time: a file's time in the image is not its time here.
+    """
+    if platform.python_version_tuple()[:2] != ("3", "11"):
+        return  # another Python's bytecode is of no use there; the image compiles in memory at each start
+    for source in sorted(tree.rglob("*.py")):
+        place = "/opt/muster/" + str(source.relative_to(tree))
+        py_compile.compile(
+            str(source), dfile=place, quiet=2, invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH
+        )

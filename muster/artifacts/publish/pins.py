@@ -1,0 +1,22 @@
+"""Asks registries for the digests of the images that a stack names by tag.
+
+Decides what is asked and what the answer is called. The first answer is believed: a digest makes sure that
+what ran when it was written is what runs later, not that it was any good.
+"""
+
+from collections.abc import Iterator
+
+from muster.artifacts import upstream
+from muster.artifacts.oci.credentials import credentials_for
+from muster.artifacts.oci.registry import Registry, Repository, digest_of
+from muster.artifacts.oci.web import Web
+from muster.model.stack import Stack
+
+
+def pins(stack: Stack, *, web: Web) -> Iterator[tuple[str, str]]:
+    """(name, `repository@digest`) of each as it comes. RegistryError or Unreachable where there is none."""
+    for name, reference in upstream.by_tag(stack).items():
+        place, _, tag = reference.rpartition(":")
+        repository = Repository.of(place)
+        manifest = Registry(repository, credentials_for(repository.host), web).manifest(tag)
+        yield name, f"{place}@{digest_of(manifest)}"

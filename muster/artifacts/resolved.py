@@ -1,0 +1,130 @@
+"""The charts, manifests and images of a stack: built on this machine, or published by their projects.
+
+Decides what a missing or broken artifacts.json says. Leaves building to the local plane, what is published to
+upstream.py, and what is needed to the components.
+"""
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from muster.model.charts import OCI, Chart
+
+VARIABLE: Final = "MUSTER_ARTIFACTS"
+_MAKE: Final = "`make up` builds them; then export the path that it prints"
+_DIGEST: Final = "@sha256:"
+
+
+class ArtifactError(Exception):
+    """Artifacts that cannot be used: what, where, and how to get them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Artifacts:
+    """Charts, directories of kustomize trees, files of CRDs, image references, paths of programs, by name.
+    `source` is what they were read from, `fix` how to get one that is missing."""
+
+    source: str
+    charts: Mapping[str, Chart]
+    kustomize: Mapping[str, Path]
+    crds: Mapping[str, Path]
+    images: Mapping[str, str]
+    programs: Mapping[str, Path]
+    fix: str = _MAKE
+
+    def chart(self, name: str) -> Chart:
+        """The chart; ArtifactError when it should lie here and does not."""
+        if name not in self.charts:
+            raise self._missing("charts", name, self.charts)
+        found = self.charts[name]
+        lies_here = found.repository is None and not found.reference.startswith(OCI)
+        if lies_here and not Path(found.reference).exists():
+            raise self._gone("charts", name, found.reference)
+        return found
+
+    def has_kustomization(self, name: str) -> bool:
+        """Whether there is a kustomize tree: what was built here has one, what is published has a chart."""
+        return name in self.kustomize
+
+    def kustomization(self, name: str) -> Path:
+        return self._path("kustomize", self.kustomize, name)
+
+    def crd(self, name: str) -> Path:
+        return self._path("crds", self.crds, name)
+
+    def program(self, name: str) -> Path:
+        return self._path("programs", self.programs, name)
+
+    def image(self, name: str) -> str:
+        """The image's reference, `name@sha256:...`; a published one that nobody pinned has a tag instead."""
+        if name not in self.images:
+            raise self._missing("images", name, self.images)
+        return self.images[name]
+
+    def _path(self, section: str, entries: Mapping[str, Path], name: str) -> Path:
+        if name not in entries:
+            raise self._missing(section, name, entries)
+        if not entries[name].exists():
+            raise self._gone(section, name, entries[name])
+        return entries[name]
+
+    def _gone(self, section: str, name: str, path: object) -> ArtifactError:
+        return ArtifactError(f"{self.source}: {section}.{name}: {path} does not exist any more; {self.fix}.")
+
+    def _missing(self, section: str, name: str, entries: Mapping[str, object]) -> ArtifactError:
+        held = ", ".join(sorted(entries)) or "nothing"
+        return ArtifactError(f"{self.source}: {section}.{name} is missing (it holds {held}); {self.fix}.")
+
+
+def load(path: str | Path | None = None) -> Artifacts:
+    """The artifacts of `path`, by default of the file that MUSTER_ARTIFACTS names."""
+    named = path if path is not None else os.environ.get(VARIABLE)
+    if not named:
+        raise ArtifactError(
+            f"`muster:artifacts: local` takes what was built on this machine, but {VARIABLE} is not set; "
+            f"{_MAKE}, or write `muster:artifacts: upstream`."
+        )
+    source = Path(named)
+    try:
+        document = json.loads(source.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise ArtifactError(f"{source} does not exist; {_MAKE} as {VARIABLE}.") from None
+    except (OSError, ValueError) as error:
+        raise ArtifactError(f"{source} cannot be read: {error}; {_MAKE}.") from None
+    return _artifacts(document, str(source))
+
+
+def _artifacts(document: object, source: str) -> Artifacts:
+    if not isinstance(document, dict):
+        raise ArtifactError(f"{source} must hold a JSON object; {_MAKE}.")
+    sections = {
+        name: _section(document, name, source)
+        for name in ("charts", "kustomize", "crds", "images", "programs")
+    }
+    for name, reference in sections["images"].items():
+        if _DIGEST not in reference:
+            raise ArtifactError(
+                f"{source}: images.{name}: {reference!r} has no digest (name@sha256:...); {_MAKE}."
+            )
+    return Artifacts(
+        source=source,
+        charts={name: Chart(name=name, reference=path) for name, path in sections["charts"].items()},
+        kustomize=_paths(sections["kustomize"]),
+        crds=_paths(sections["crds"]),
+        images=sections["images"],
+        programs=_paths(sections["programs"]),
+    )
+
+
+def _section(document: Mapping[str, object], name: str, source: str) -> dict[str, str]:
+    section = document.get(name, {})
+    if not isinstance(section, dict) or not all(isinstance(value, str) for value in section.values()):
+        raise ArtifactError(f"{source}: {name} must be an object of texts; {_MAKE}.")
+    return {str(key): str(value) for key, value in section.items()}
+
+
+def _paths(section: Mapping[str, str]) -> dict[str, Path]:
+    return {name: Path(path) for name, path in section.items()}

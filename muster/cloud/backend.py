@@ -1,0 +1,160 @@
+"""Where a stack's state and secrets live: a bucket with versions that nobody else reads, and a key.
+
+Decides their names and settings, and that a second run changes nothing. Leaves `pulumi login` and `pulumi
+stack init` to a person: the commands are what it returns.
+"""
+
+import json
+from dataclasses import dataclass
+from typing import Any, Final
+
+from muster.cloud import amazon
+from muster.cloud.amazon import AmazonError
+from muster.cloud.google import Google, GoogleError, answered
+from muster.model.clusters import Cluster, EksCluster, GkeCluster
+
+_RING: Final = "muster"
+_ROTATION: Final = 90 * 24 * 3600
+_THERE: Final = 409
+
+
+class NoBackend(Exception):
+    """What stands in the way; the message says how to go on."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Backend:
+    """`url` for `pulumi login`, `secrets` for `--secrets-provider`."""
+
+    url: str
+    secrets: str
+
+    def commands(self, stack: str) -> list[str]:
+        init = f"pulumi stack init {stack} --secrets-provider='{self.secrets}'"
+        return [f"pulumi login '{self.url}'", init]
+
+
+def make(cluster: Cluster, *, google: Google | None = None) -> Backend:
+    """The backend of all stacks of this project (GKE) or account and region (EKS), made where missing."""
+    try:
+        if isinstance(cluster, GkeCluster):
+            return _google(cluster, google or Google())
+        if isinstance(cluster, EksCluster):
+            return _amazon(cluster)
+    except GoogleError as error:
+        fix = "see docs/runbooks/first-up-gke.md for the roles that this takes"
+        raise NoBackend(f"{cluster.name}: Google Cloud says: {error} ({error.status}); {fix}.") from None
+    except AmazonError as error:
+        fix = "see docs/runbooks/first-up-eks.md for the policy that this takes"
+        raise NoBackend(f"{cluster.name}: AWS says: {error} ({error.code}); {fix}.") from None
+    raise NoBackend(
+        "this stack's cluster was made by somebody else: choose any backend, and `pulumi login` to it."
+    )
+
+
+def _google(cluster: GkeCluster, google: Google) -> Backend:
+    bucket = f"{cluster.project}-muster-state"
+    body = {
+        "name": bucket,
+        "location": cluster.region,
+        "versioning": {"enabled": True},
+        "iamConfiguration": {
+            "uniformBucketLevelAccess": {"enabled": True},
+            "publicAccessPrevention": "enforced",
+        },
+    }
+    buckets = google.service("storage", "v1").buckets()
+    _made(lambda: buckets.insert(project=cluster.project, body=body))
+    keys = google.service("cloudkms", "v1").projects().locations().keyRings()
+    place = f"projects/{cluster.project}/locations/{cluster.region}"
+    _made(lambda: keys.create(parent=place, keyRingId=_RING, body={}))
+    ring = f"{place}/keyRings/{_RING}"
+    _made(lambda: keys.cryptoKeys().create(parent=ring, cryptoKeyId="pulumi", body=_google_key()))
+    return Backend(url=f"gs://{bucket}", secrets=f"gcpkms://{ring}/cryptoKeys/pulumi")
+
+
+def _google_key() -> dict[str, Any]:
+    from datetime import UTC, datetime, timedelta
+
+    first = datetime.now(UTC) + timedelta(seconds=_ROTATION)
+    return {
+        "purpose": "ENCRYPT_DECRYPT",
+        "rotationPeriod": f"{_ROTATION}s",
+        "nextRotationTime": first.strftime("%Y-%m-%dT%H:%M:%SZ"),
+    }
+
+
+def _made(call: Any) -> None:
+    """Made now, or there already. A bucket of that name that is somebody else's is told by the next use."""
+    try:
+        answered(call)
+    except GoogleError as error:
+        if error.status != _THERE:
+            raise
+
+
+def _amazon(cluster: EksCluster) -> Backend:
+    account = amazon.answered(amazon.client("sts", cluster.region).get_caller_identity)["Account"]
+    alias = "alias/muster-pulumi"
+    key = _amazon_key(cluster.region, alias)
+    bucket = f"muster-state-{account}-{cluster.region}"
+    _amazon_bucket(bucket, cluster.region, key)
+    return Backend(
+        url=f"s3://{bucket}?region={cluster.region}", secrets=f"awskms://{alias}?region={cluster.region}"
+    )
+
+
+def _amazon_key(region: str, alias: str) -> str:
+    """Its id: the alias' key, or a new one that rotates."""
+    kms = amazon.client("kms", region)
+    try:
+        return str(amazon.answered(lambda: kms.describe_key(KeyId=alias))["KeyMetadata"]["KeyId"])
+    except AmazonError as error:
+        if error.code != "NotFoundException":
+            raise
+    made = amazon.answered(lambda: kms.create_key(Description="Pulumi state and secrets of Muster"))
+    key = str(made["KeyMetadata"]["KeyId"])
+    amazon.answered(lambda: kms.enable_key_rotation(KeyId=key))
+    amazon.answered(lambda: kms.create_alias(AliasName=alias, TargetKeyId=key))
+    return key
+
+
+def _amazon_bucket(name: str, region: str, key: str) -> None:
+    """Every setting each time: what somebody changed by hand is as it should be again."""
+    s3 = amazon.client("s3", region)
+    place = {} if region == "us-east-1" else {"CreateBucketConfiguration": {"LocationConstraint": region}}
+    try:
+        amazon.answered(lambda: s3.create_bucket(Bucket=name, ObjectOwnership="BucketOwnerEnforced", **place))
+    except AmazonError as error:
+        if error.code != "BucketAlreadyOwnedByYou":
+            raise
+    closed = dict.fromkeys(
+        ("BlockPublicAcls", "IgnorePublicAcls", "BlockPublicPolicy", "RestrictPublicBuckets"), True
+    )
+    encryption = {
+        "Rules": [
+            {
+                "ApplyServerSideEncryptionByDefault": {"SSEAlgorithm": "aws:kms", "KMSMasterKeyID": key},
+                "BucketKeyEnabled": True,
+            }
+        ]
+    }
+    amazon.answered(lambda: s3.put_public_access_block(Bucket=name, PublicAccessBlockConfiguration=closed))
+    amazon.answered(
+        lambda: s3.put_bucket_encryption(Bucket=name, ServerSideEncryptionConfiguration=encryption)
+    )
+    versions = {"Status": "Enabled"}
+    amazon.answered(lambda: s3.put_bucket_versioning(Bucket=name, VersioningConfiguration=versions))
+    policy = json.dumps({"Version": "2012-10-17", "Statement": [_only_tls(name)]})
+    amazon.answered(lambda: s3.put_bucket_policy(Bucket=name, Policy=policy))
+
+
+def _only_tls(bucket: str) -> dict[str, Any]:
+    return {
+        "Sid": "OnlyTls",
+        "Effect": "Deny",
+        "Principal": "*",
+        "Action": "s3:*",
+        "Resource": [f"arn:aws:s3:::{bucket}", f"arn:aws:s3:::{bucket}/*"],
+        "Condition": {"Bool": {"aws:SecureTransport": "false"}},
+    }

@@ -1,0 +1,72 @@
+"""AWS: who we are, and how many vCPUs of GPU instances the region grants.
+
+Decides which quota a pool takes from. Capacity blocks are bought outside of quotas.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Any, Final
+
+from muster.cloud.amazon import AmazonError, answered
+from muster.cloud.doctor.findings import Finding, State, bad, good
+from muster.model.clusters import EksCluster
+from muster.model.pools import Capacity, Pool
+
+# EC2's quotas count vCPUs, by family and way of buying:
+# https://docs.aws.amazon.com/ec2/latest/instancetypes/ec2-instance-quotas.html
+_ON_DEMAND: Final = {"g": "L-DB2E81BA", "p": "L-417A185B"}
+_SPOT: Final = {"g": "L-3819A6DF", "p": "L-7212CCBC", "p5": "L-C4BD4855"}
+_FAMILY: Final = re.compile(r"(?P<letter>[a-z]+?)(?P<number>\d+)")
+_LOGIN: Final = "run `aws sso login`, or give the job a role"
+
+
+def credentials(cluster: EksCluster, sts: Any) -> Iterator[Finding]:
+    """Who AWS takes us for."""
+    try:
+        who = answered(sts.get_caller_identity)
+    except AmazonError as error:
+        yield bad("credentials", str(error), _LOGIN)
+    else:
+        yield good("credentials", f"{who['Arn']} in account {who['Account']}, region {cluster.region}")
+
+
+def gpu_quota(cluster: EksCluster, pools: tuple[Pool, ...], quotas: Any) -> Iterator[Finding]:
+    """Each pool that could not get all of its nodes. Zero is what a new account has."""
+    for code, wanted in wanted_vcpus(pools).items():
+        yield _judged(code, wanted, quotas, cluster.region)
+
+
+def wanted_vcpus(pools: tuple[Pool, ...]) -> dict[str, int]:
+    """Quota code -> vCPUs that all pools of it can have at once."""
+    found: dict[str, int] = {}
+    for pool in pools:
+        code = _code(pool)
+        if code is not None:
+            found[code] = found.get(code, 0) + pool.max_nodes * pool.machine.cpu // 1000
+    return dict(sorted(found.items()))
+
+
+def _code(pool: Pool) -> str | None:
+    family = _FAMILY.match(pool.machine.name)
+    if not pool.is_gpu or family is None or pool.capacity is Capacity.CAPACITY_BLOCK:
+        return None
+    table = _SPOT if pool.capacity is Capacity.SPOT else _ON_DEMAND
+    return table.get(family["letter"] + family["number"]) or table.get(family["letter"])
+
+
+def _judged(code: str, wanted: int, quotas: Any, region: str) -> Finding:
+    fix = (
+        f"aws service-quotas request-service-quota-increase --service-code ec2 --quota-code {code} "
+        f"--desired-value {wanted} --region {region}"
+    )
+    try:
+        quota = answered(lambda: quotas.get_service_quota(ServiceCode="ec2", QuotaCode=code))["Quota"]
+    except AmazonError as error:
+        return Finding(
+            "GPU quota", State.UNKNOWN, f"{code}: {error}", "ask for servicequotas:GetServiceQuota"
+        )
+    name, limit = quota.get("QuotaName", code), int(quota["Value"])
+    if limit < wanted:
+        message = f"{name} ({code}) is {limit} vCPUs in {region}; the pools can ask for {wanted}"
+        return bad("GPU quota", message, fix)
+    return good("GPU quota", f"{name} is {limit} vCPUs in {region}, enough for {wanted}")

@@ -1,0 +1,88 @@
+"""Whether the image and the charts are where the stack says.
+
+Decides what is asked of a registry: whether it has this digest or version. Nothing is fetched but names.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from muster.artifacts import upstream
+from muster.artifacts.oci.credentials import credentials_for
+from muster.artifacts.oci.registry import Registry, RegistryError, Repository
+from muster.artifacts.oci.web import Unreachable, Web
+from muster.artifacts.resolved import ArtifactError
+from muster.cloud.doctor.findings import Finding, State, bad, good
+from muster.model.charts import OCI, Chart
+from muster.model.stack import ArtifactSource, GangMode, Stack
+
+
+def image(stack: Stack, *, name: str, web: Web) -> Iterator[Finding]:
+    """Our controller's image."""
+    if stack.artifacts is ArtifactSource.LOCAL or stack.gang_admission.mode is not GangMode.MUSTER:
+        return
+    push = f"make image push STACK={name}"
+    reference = stack.images.gang_admission
+    if reference is None:
+        yield bad("image", "the stack names no digest of the controller's image", push)
+        return
+    place, _, digest = reference.partition("@")
+    repository = Repository.of(place)
+    try:
+        there = Registry(repository, credentials_for(repository.host), web).has_manifest(digest)
+    except (RegistryError, Unreachable) as error:
+        yield bad("image", str(error), "log in to the registry, or push again: " + push)
+        return
+    yield good("image", reference) if there else bad("image", f"{reference} is not there", push)
+
+
+def charts(stack: Stack, *, name: str, web: Web) -> Iterator[Finding]:
+    """Every chart that the stack installs from elsewhere."""
+    fix = "name a mirror (`muster:charts.mirror`) or a folder (`muster image charts --to charts`)"
+    for chart in (upstream.published(stack, name=name).charts[each] for each in upstream.installed(stack)):
+        try:
+            problem = _missing(chart, web)
+        except (RegistryError, Unreachable, ArtifactError) as error:
+            problem = str(error)
+        yield bad("charts", f"{chart.name}: {problem}", fix) if problem else good("charts", _told(chart))
+
+
+def tags(stack: Stack, *, name: str) -> Iterator[Finding]:
+    """Images of others that are named by tag, and charts without a digest: nobody can tell what they will be
+    tomorrow.
+    """
+    if stack.artifacts is ArtifactSource.LOCAL:
+        return
+    images, charts = sorted(upstream.by_tag(stack)), sorted(upstream.without_digest(stack))
+    fix = f"muster image pin --stack {name}, and commit it"
+    if images:
+        message = (
+            f"{', '.join(images)}: named by tag, which can be moved; the policy images-by-digest refuses that"
+        )
+        yield Finding("digests", State.UNKNOWN, message, fix)
+    if charts:
+        message = (
+            f"{', '.join(charts)}: no digest is known of the chart, so what comes is compared with nothing"
+        )
+        yield Finding("digests", State.UNKNOWN, message, fix)
+    if not images and not charts:
+        yield good("digests", "every image and chart that the stack names has its digest")
+
+
+def _missing(chart: Chart, web: Web) -> str:
+    """What is wrong with it, empty when it is there."""
+    if chart.reference.startswith(OCI):
+        repository = Repository.of(chart.reference)
+        registry = Registry(repository, credentials_for(repository.host), web)
+        return "" if registry.has_manifest(chart.version or "") else f"{repository} has no {chart.version}"
+    if chart.repository is None:
+        return "" if Path(chart.reference).is_file() else f"{chart.reference} does not exist"
+    url = f"{chart.repository.rstrip('/')}/index.yaml"
+    answer = web.call("GET", url)
+    if answer.status != 200:
+        return f"{url} answers {answer.status}"
+    listed = f"{chart.reference}-{chart.version}.tgz".encode() in answer.body
+    return "" if listed else f"{chart.repository} lists no {chart.reference} {chart.version}"
+
+
+def _told(chart: Chart) -> str:
+    return " ".join(part for part in (chart.reference, chart.version, chart.repository) if part)

@@ -1,0 +1,117 @@
+"""Where Pulumi keeps state and secrets: the backend, its lock, the secrets provider.
+
+Decides what is right for a cluster in a cloud. Reads files and lists the lock's folder; never takes a lock
+away.
+"""
+
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+from urllib.parse import urlsplit
+
+import yaml
+
+from muster.cloud.amazon import answered as from_amazon
+from muster.cloud.amazon import client
+from muster.cloud.doctor.findings import Finding, State, bad, good
+from muster.cloud.google import Google
+from muster.cloud.google import answered as from_google
+from muster.model.clusters import Cluster, ExistingCluster
+
+_PROJECT: Final = "muster"
+_KMS: Final = ("gcpkms://", "awskms://")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Where:
+    """`backend` is the address that Pulumi is logged in to, empty where it is not."""
+
+    stack: str
+    file: Path
+    backend: str
+
+
+def logged_in(environment: Mapping[str, str] | None = None) -> str:
+    """The backend's address: from the environment, else from what `pulumi login` wrote."""
+    found = os.environ if environment is None else environment
+    if found.get("PULUMI_BACKEND_URL"):
+        return found["PULUMI_BACKEND_URL"]
+    home = found.get("PULUMI_HOME") or str(Path.home() / ".pulumi")
+    try:
+        current = json.loads((Path(home) / "credentials.json").read_text(encoding="utf-8")).get("current")
+    except (OSError, ValueError):
+        return ""
+    return str(current or "")
+
+
+def backend(where: Where, cluster: Cluster) -> Iterator[Finding]:
+    """Whether Pulumi is logged in, to something that outlives this machine."""
+    make = f"run `make backend STACK={where.stack}` and the two commands that it prints"
+    if not where.backend:
+        yield bad("backend", "Pulumi is not logged in", make)
+    elif where.backend.startswith("file://") and not isinstance(cluster, ExistingCluster):
+        yield bad("backend", f"{where.backend}: the state of a cluster in a cloud lies on this machine", make)
+    else:
+        yield good("backend", where.backend)
+
+
+def lock(where: Where, *, google: Google | None = None) -> Iterator[Finding]:
+    """Whether an update runs, or has died. Backends of Pulumi's own service lock by themselves."""
+    lister = _LISTERS.get(urlsplit(where.backend).scheme)
+    if lister is None:
+        return
+    held = lister(where.backend, f".pulumi/locks/organization/{_PROJECT}/{where.stack}/", google or Google())
+    if held:
+        message = f"{len(held)} lock on stack {where.stack}: {held[0]}"
+        fix = f"wait for the update that holds it; if it died: pulumi cancel --stack {where.stack}"
+        yield bad("lock", message, fix)
+    else:
+        yield good("lock", "nobody holds it")
+
+
+def secrets(where: Where, cluster: Cluster) -> Iterator[Finding]:
+    """Which key the stack's secrets are under."""
+    written = yaml.safe_load(where.file.read_text(encoding="utf-8")) or {}
+    provider = str(written.get("secretsprovider") or "")
+    make = f"run `make backend STACK={where.stack}`, then `pulumi stack change-secrets-provider` with its key"
+    if provider.startswith(_KMS):
+        yield good("secrets", provider)
+    elif isinstance(cluster, ExistingCluster):
+        yield good("secrets", "a passphrase or Pulumi's own service")
+    elif written.get("encryptionsalt"):
+        yield bad("secrets", "a passphrase, which everybody who deploys has to know", make)
+    else:
+        message = "the stack names no secrets provider (Pulumi's own service, or not made yet)"
+        yield Finding("secrets", State.UNKNOWN, message, make)
+
+
+def _in_file(url: str, prefix: str, _: Google) -> list[str]:
+    folder = Path(urlsplit(url).path) / prefix
+    return sorted(str(path) for path in folder.glob("*.json"))
+
+
+def _in_google(url: str, prefix: str, google: Google) -> list[str]:
+    objects = google.service("storage", "v1").objects()
+    bucket = urlsplit(url).netloc
+    return [
+        each["name"]
+        for each in from_google(lambda: objects.list(bucket=bucket, prefix=prefix)).get("items", [])
+    ]
+
+
+def _in_amazon(url: str, prefix: str, _: Google) -> list[str]:
+    place = urlsplit(url)
+    region = dict(pair.partition("=")[::2] for pair in place.query.split("&")).get("region") or "us-east-1"
+    s3 = client("s3", region)
+    answer = from_amazon(lambda: s3.list_objects_v2(Bucket=place.netloc, Prefix=prefix))
+    return [str(each["Key"]) for each in answer.get("Contents", [])]
+
+
+_LISTERS: Final[Mapping[str, Callable[[str, str, Google], list[str]]]] = {
+    "file": _in_file,
+    "gs": _in_google,
+    "s3": _in_amazon,
+}

@@ -1,0 +1,108 @@
+"""Reads what a team or a department has, takes and gives: quota, borrow, lend, weight.
+
+Decides how an amount is written: a number of GPUs on a GPU pool, CPUs on a CPU pool, or a mapping with
+`gpus`, `cpu`, `memory` and `resources` of any other name. Leaves to the rules whether the pool exists and the
+amount fits.
+"""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from muster.config.kueue.groups import read_quantity
+from muster.config.section import Section, told
+from muster.model.pools import Pool
+from muster.model.quantities import Gpus, Millicores, parse_cpu, parse_memory
+from muster.model.queues import Allowance, Amount, Bound, Limit, Share
+from muster.model.violations import at
+
+Pools = Mapping[str, Pool]
+
+
+def read_allowance(section: Section, pools: Pools) -> Allowance:
+    """The four words that teams and departments share; the caller reads the rest and closes the section."""
+    amounts = section.section("quota")
+    quota = {name: read_amount(amounts, name, value, pools) for name, value in amounts.items()}
+    weight = section.integer("weight", -1, least=1, most=1_000_000)
+    return Allowance(
+        quota=MappingProxyType({name: amount for name, amount in quota.items() if amount is not None}),
+        borrow=_limit(section, "borrow", pools),
+        lend=_limit(section, "lend", pools),
+        weight=None if weight == -1 else weight,
+    )
+
+
+def _limit(section: Section, key: str, pools: Pools) -> Limit:
+    value = section.get(key)
+    if value is None:
+        return Limit()
+    if isinstance(value, str):
+        bound = _bound(value)
+        if bound is None:
+            section.note(key, f"is {told(value)}.", "write `none`, `all`, or amounts by pool: {l4: 2}.")
+        return Limit(otherwise=bound)
+    shares = section.section(key)
+    found: dict[str, Share | None] = {}
+    for name, share in shares.items():
+        bound = _bound(share)
+        found[name] = bound if bound is not None else read_amount(shares, name, share, pools)
+    return Limit(pools=MappingProxyType({name: share for name, share in found.items() if share is not None}))
+
+
+def _bound(value: object) -> Bound | None:
+    return Bound(value) if isinstance(value, str) and value in (Bound.NONE, Bound.ALL) else None
+
+
+def read_amount(section: Section, pool: str, value: object, pools: Pools) -> Amount | None:
+    """The amount of `pool` that `value` says. A pool that is not known is read as a GPU pool: a rule names
+    it.
+    """
+    if isinstance(value, Mapping):
+        return _detailed(Section(value, at(section.path, pool), section.found))
+    known = pools.get(pool)
+    if known is None or known.is_gpu:
+        if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+            return Amount(gpus=Gpus(value))
+        if known is not None:
+            section.note(pool, f"must be a whole number of GPUs, is {told(value)}.", "write it like 4.")
+        return Amount() if known is None else None
+    try:
+        return Amount(cpu=_cpu(value))
+    except ValueError as error:
+        section.note(
+            pool, f"must be an amount of CPU: {error}.", "write CPUs or thousandths: 4, 1.5 or 500m."
+        )
+        return None
+
+
+def _detailed(section: Section) -> Amount:
+    gpus = section.integer("gpus", -1, least=0)
+    cpu = memory = None
+    try:
+        cpu = None if (value := section.get("cpu")) is None else _cpu(value)
+    except ValueError as error:
+        section.note(
+            "cpu", f"must be an amount of CPU: {error}.", "write CPUs or thousandths: 4, 1.5 or 500m."
+        )
+    try:
+        memory = None if (value := section.get("memory")) is None else parse_memory(_scalar(value))
+    except ValueError as error:
+        section.note("memory", f"must be an amount of memory: {error}.", "write it like 512Mi or 16Gi.")
+    others = section.section("resources")
+    named = {name: read_quantity(others, name) for name, _ in others.items()}
+    section.close()
+    return Amount(
+        gpus=None if gpus in (None, -1) else Gpus(gpus),
+        cpu=cpu,
+        memory=memory,
+        others=MappingProxyType({name: amount for name, amount in named.items() if amount is not None}),
+    )
+
+
+def _cpu(value: object) -> Millicores:
+    return parse_cpu(_scalar(value))
+
+
+def _scalar(value: object) -> str:
+    if isinstance(value, str | int | float) and not isinstance(value, bool):
+        return str(value)
+    raise ValueError(f"{told(value)} is not a number")

@@ -1,0 +1,89 @@
+"""Reads an EKS cluster."""
+
+from types import MappingProxyType
+
+from muster.config.clusters.system import read_system
+from muster.config.section import Section
+from muster.model.clusters import (
+    Access,
+    AccessPolicy,
+    EksCluster,
+    EksNetwork,
+    ExistingVpc,
+    NatGateways,
+    Provider,
+)
+from muster.model.violations import at
+
+
+def read_eks(section: Section) -> EksCluster | None:
+    name = section.text("name", required=True)
+    region = section.text("region", required=True)
+    network = _network(section.section("network"))
+    default = EksCluster(name=name or "", region=region or "", zones=())
+    days = section.integer("logDays", default.log_days, least=1, most=3653)
+    cluster = EksCluster(
+        name=default.name,
+        region=default.region,
+        zones=_zones(section, network),
+        protect=section.flag("protect", default.protect),
+        version=section.text("version") or default.version,
+        network=network,
+        public_cidrs=section.words("publicCidrs"),
+        access=_access(section.section("access")),
+        kms_key=section.text("kmsKey"),
+        logs=section.words("logs") if section.has("logs") else default.logs,
+        log_days=days or default.log_days,
+        system_pool=read_system(section, Provider.EKS, default.system_pool),
+        tags=section.texts("tags"),
+    )
+    return cluster if name and region else None
+
+
+def _zones(section: Section, network: EksNetwork) -> tuple[str, ...]:
+    """Written for a VPC of ours; those of a VPC that is there are its subnets'."""
+    if network.existing is None:
+        if not section.has("zones"):
+            section.note("zones", "is missing.", "write at least two: [us-east-1a, us-east-1b].")
+        return section.words("zones")
+    if section.has("zones"):
+        section.get("zones")
+        section.note("zones", "come from network.existing.privateSubnets.", "remove it.")
+    return tuple(sorted(network.existing.private_subnets))
+
+
+def _network(section: Section) -> EksNetwork:
+    default = EksNetwork()
+    network = EksNetwork(
+        cidr=section.text("cidr") or default.cidr,
+        nat_gateways=section.choice("natGateways", NatGateways, default.nat_gateways) or default.nat_gateways,
+        existing=_existing(section.section("existing")) if section.has("existing") else None,
+    )
+    section.close()
+    return network
+
+
+def _existing(section: Section) -> ExistingVpc | None:
+    vpc = section.text("vpc", required=True)
+    subnets = section.texts("privateSubnets")
+    if not subnets:
+        section.note("privateSubnets", "names no subnet.", "write {us-east-1a: subnet-..., ...}.")
+    section.close()
+    return None if vpc is None else ExistingVpc(vpc=vpc, private_subnets=subnets)
+
+
+def _access(section: Section) -> MappingProxyType[str, Access]:
+    """A name -> the principal's ARN alone (an administrator of the cluster), or what it may do."""
+    found: dict[str, Access] = {}
+    for name, value in section.items():
+        if isinstance(value, str):
+            found[name] = Access(principal=value, policy=AccessPolicy.CLUSTER_ADMIN)
+            continue
+        one = Section(value, at(section.path, name), section.found)
+        principal = one.text("principal", required=True)
+        policy = one.choice("policy", AccessPolicy, AccessPolicy.VIEW) if one.has("policy") else None
+        groups = one.words("groups")
+        one.close()
+        if principal is not None:
+            found[name] = Access(principal=principal, policy=policy, groups=groups)
+    return MappingProxyType(found)

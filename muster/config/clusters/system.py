@@ -1,0 +1,24 @@
+"""Reads `systemPool` of a cluster."""
+
+from muster.config.section import Section
+from muster.model.clusters import Provider, SystemPool
+from muster.model.machines import machines_of
+from muster.model.violations import suggestion
+
+
+def read_system(cluster: Section, provider: Provider, default: SystemPool) -> SystemPool:
+    section = cluster.section("systemPool")
+    machine = default.machine
+    name = section.text("machine")
+    known = machines_of(provider)
+    if name is not None and name not in known:
+        message = f"{name!r} is not in the machine table of provider {provider}."
+        section.note("machine", message, suggestion(name, known, noun="machine"))
+    elif name is not None:
+        machine = known[name]
+    least = section.integer("minNodes", default.min_nodes, least=1, most=100)
+    most = section.integer("maxNodes", default.max_nodes, least=1, most=1000)
+    section.close()
+    return SystemPool(
+        machine=machine, min_nodes=least or default.min_nodes, max_nodes=most or default.max_nodes
+    )

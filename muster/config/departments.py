@@ -1,0 +1,55 @@
+"""Reads `muster:departments`: the queue tree, to any depth."""
+
+from muster.config.allowances import Pools, read_allowance
+from muster.config.kai_queues import read_queue as read_kai_queue
+from muster.config.kueue import read_cohort, read_queue
+from muster.config.section import Section
+from muster.config.tenancy import read_access
+from muster.model import names
+from muster.model.queues import Department, Preemption, Queueing, Reclaim, Team, Within
+
+
+def read_department(section: Section, name: str, pools: Pools) -> Department:
+    """A department and everything below it. Children come sorted by name: the engine keeps no order."""
+    allowance = read_allowance(section, pools)
+    departments = section.each("departments", lambda child, key: read_department(child, key, pools))
+    teams = section.each("teams", lambda child, key: read_team(child, key, pools))
+    kai = read_kai_queue(section.section("kai"))
+    kueue = read_cohort(section.section("kueue"))
+    section.close()
+    return Department(
+        name=name,
+        allowance=allowance,
+        departments=tuple(sorted(departments, key=lambda department: department.name)),
+        teams=tuple(sorted(teams, key=lambda team: team.name)),
+        kai=kai,
+        kueue=kueue,
+    )
+
+
+def read_team(section: Section, name: str, pools: Pools) -> Team:
+    """A team; everything but its quota has a default, so three lines make one."""
+    team = Team(
+        name=name,
+        namespace=section.text("namespace") or name,
+        allowance=read_allowance(section, pools),
+        priorities=section.words("priorities"),
+        local_queue=section.text("localQueue") or names.DEFAULT_LOCAL_QUEUE,
+        preemption=_preemption(section.section("preemption")),
+        queueing=section.choice("queueing", Queueing, Queueing.BEST_EFFORT) or Queueing.BEST_EFFORT,
+        kai=read_kai_queue(section.section("kai")),
+        kueue=read_queue(section.section("kueue")),
+        access=read_access(section),
+    )
+    section.close()
+    return team
+
+
+def _preemption(section: Section) -> Preemption:
+    known = Preemption()
+    preemption = Preemption(
+        within=section.choice("within", Within, known.within) or known.within,
+        reclaim=section.choice("reclaim", Reclaim, known.reclaim) or known.reclaim,
+    )
+    section.close()
+    return preemption

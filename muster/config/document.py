@@ -1,0 +1,164 @@
+"""A stack file as values and line marks.
+
+Decides what of the file is ours (`config:` keys of the namespace `muster`) and where each value stands.
+Leaves what the values mean to the readers.
+"""
+
+import json
+import re
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+import yaml
+
+from muster.model.violations import Violation, at
+
+NAMESPACE: Final = "muster:"
+# A stack file holds a few hundred teams at most; anything larger is not one, and need not be read into
+# memory.
+_MOST_BYTES: Final = 8 * 1024 * 1024
+# Aliases can make a short file say exponentially much: 1,000 teams with everything written out are about
+# 20,000 values.
+_MOST_VALUES: Final = 500_000
+
+
+class _Loader(yaml.SafeLoader):
+    """YAML as the Pulumi engine reads it: only true and false are booleans, so `off` and `no` stay words."""
+
+
+_Loader.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:bool"]
+    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+_Loader.add_implicit_resolver(
+    "tag:yaml.org,2002:bool", re.compile(r"^(?:true|True|TRUE|false|False|FALSE)$"), list("tTfF")
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """`values` by `muster:key`, `lines` (from 1) by config path, `violations` of the file as such."""
+
+    source: str
+    values: Mapping[str, object] = field(default_factory=dict)
+    lines: Mapping[str, int] = field(default_factory=dict)
+    violations: tuple[Violation, ...] = ()
+
+
+def read(path: Path) -> Document:
+    """The document of a stack file; a file that cannot be read is a document with one violation."""
+    try:
+        if path.stat().st_size > _MOST_BYTES:
+            return _unreadable(path, f"is larger than {_MOST_BYTES // 2**20} MiB", "name a stack file")
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "is not UTF-8 text"
+        return _unreadable(path, f"cannot be read: {reason}", "name a stack file, stacks/Pulumi.<stack>.yaml")
+    return parse_text(text, source=str(path))
+
+
+def parse_text(text: str, *, source: str) -> Document:
+    """The document of a stack file's text."""
+    try:
+        loader = _Loader(text)
+        try:
+            root = loader.get_single_node()
+            return Document(source) if root is None else _Marks(loader).document(root, source)
+        finally:
+            loader.dispose()
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark
+        where = "" if mark is None else f" in line {mark.line + 1}, column {mark.column + 1}"
+        message = f"is not YAML{where}: {error.problem}."
+        problem = Violation(source, message, "correct the line; two spaces indent a level.")
+        return Document(source, lines={source: mark.line + 1} if mark else {}, violations=(problem,))
+    except RecursionError:
+        problem = Violation(source, "is not YAML that ends: it holds itself.", "remove the alias of itself.")
+        return Document(source, violations=(problem,))
+    except (yaml.YAMLError, ValueError) as error:
+        return Document(
+            source, violations=(Violation(source, f"is not YAML: {error}.", "correct the file."),)
+        )
+
+
+def _unreadable(path: Path, message: str, fix: str) -> Document:
+    return Document(str(path), violations=(Violation(str(path), message + ".", fix + "."),))
+
+
+class _Marks:
+    """Walks the nodes once for the values' lines and for keys that stand twice, of which YAML would keep
+    the last.
+    """
+
+    def __init__(self, loader: _Loader) -> None:
+        self._loader = loader
+        self._lines: dict[str, int] = {}
+        self._found: list[Violation] = []
+        self._nodes = 0
+
+    def document(self, root: yaml.Node, source: str) -> Document:
+        config = self._config(root)
+        if config is None:
+            fix = "put the stack's keys under `config:`, each beginning with `muster:`."
+            return Document(source, violations=(Violation(source, "has no mapping `config:`.", fix),))
+        values: dict[str, object] = {}
+        for key_node, value_node in config.value:
+            key = str(key_node.value)
+            if not key.startswith(NAMESPACE):
+                continue  # another program's key: gcp:project, kubernetes:context
+            if key in values:
+                self._twice(key, key_node)
+            self._walk(value_node, key, key_node.start_mark.line + 1)
+            values[key] = self._value(value_node)
+        return Document(source, values, self._lines, tuple(self._found))
+
+    def _config(self, root: yaml.Node) -> yaml.MappingNode | None:
+        if not isinstance(root, yaml.MappingNode):
+            return None
+        for key, value in root.value:
+            if key.value == "config" and isinstance(value, yaml.MappingNode):
+                return value
+        return None
+
+    def _value(self, node: yaml.Node) -> object:
+        value: object = self._loader.construct_object(node, deep=True)
+        return value
+
+    def _walk(self, node: yaml.Node, path: str, line: int) -> None:
+        self._lines[path] = line
+        self._nodes += 1
+        if self._nodes > _MOST_VALUES:
+            raise ValueError(f"it says more than {_MOST_VALUES} values, aliases included")
+        if isinstance(node, yaml.MappingNode):
+            seen: set[Hashable] = set()
+            for key_node, value_node in node.value:
+                if key_node.tag == "tag:yaml.org,2002:merge":
+                    continue  # what is merged in stands elsewhere: its mistakes are told at this mapping
+                below = at(path, str(key_node.value))
+                if key_node.value in seen:
+                    self._twice(below, key_node)
+                seen.add(str(key_node.value))
+                self._walk(value_node, below, key_node.start_mark.line + 1)
+        elif isinstance(node, yaml.SequenceNode):
+            for index, item in enumerate(node.value):
+                self._walk(item, at(path, index), item.start_mark.line + 1)
+
+    def _twice(self, path: str, node: yaml.Node) -> None:
+        line = node.start_mark.line + 1
+        self._found.append(
+            Violation(
+                path, f"stands twice, in lines {self._lines.get(path)} and {line}.", "keep one of the two."
+            )
+        )
+
+
+def decoded(value: object) -> object:
+    """A value as the engine hands it over: an object may come as its JSON text."""
+    if isinstance(value, str) and value[:1] in ("{", "["):
+        try:
+            return json.loads(value)
+        except ValueError:
+            return value
+    return value

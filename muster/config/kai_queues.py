@@ -1,0 +1,90 @@
+"""Reads `kai:` of a team or department: its own words to its Queue.
+
+Decides how a figure is written: an amount in the units that quotas have, or `unlimited`. KAI's own -1 is told
+what to write in its place. Leaves what is legal to the model's rules.
+"""
+
+from collections.abc import Callable
+from types import MappingProxyType
+from typing import Final, TypeVar
+
+from muster.config.section import Section, told
+from muster.model.kai import UNLIMITED, Figure, MilliGpus, QueueSettings, Share, Shares
+from muster.model.quantities import parse_cpu, parse_memory, parse_quantity
+from muster.model.violations import at
+
+Amount = TypeVar("Amount", bound=int)
+
+_WORD: Final = UNLIMITED.value
+
+
+def read_queue(section: Section) -> QueueSettings:
+    """The settings; those of an absent section say nothing."""
+    pools = section.section("pools")
+    priority = section.integer("priority", -1, least=0)
+    settings = QueueSettings(
+        display_name=section.text("displayName"),
+        priority=None if priority == -1 else priority,
+        preempt_min_runtime=section.seconds("preemptMinRuntime"),
+        reclaim_min_runtime=section.seconds("reclaimMinRuntime"),
+        shares=_shares(section),
+        pools=MappingProxyType(
+            {name: _pool(Section(value, at(pools.path, name), pools.found)) for name, value in pools.items()}
+        ),
+    )
+    section.close()
+    return settings
+
+
+def _pool(section: Section) -> Shares:
+    shares = _shares(section)
+    section.close()
+    return shares
+
+
+def _shares(section: Section) -> Shares:
+    return Shares(
+        gpu=_share(section.section("gpu"), _gpus),
+        cpu=_share(section.section("cpu"), parse_cpu),
+        memory=_share(section.section("memory"), parse_memory),
+    )
+
+
+def _share(section: Section, parse: Callable[[str], Amount]) -> Share[Amount]:
+    weight = section.integer("overQuotaWeight", -1, least=0, most=1_000_000)
+    share = Share(
+        quota=_figure(section, "quota", parse),
+        limit=_figure(section, "limit", parse),
+        over_quota_weight=None if weight == -1 else weight,
+    )
+    section.close()
+    return share
+
+
+def _figure(section: Section, key: str, parse: Callable[[str], Amount]) -> Figure[Amount] | None:
+    value = section.get(key)
+    if value is None:
+        return None
+    if value == _WORD:
+        return UNLIMITED
+    try:
+        if isinstance(value, bool) or not isinstance(value, str | int | float):
+            raise ValueError(f"{told(value)} is not a number")
+        return parse(str(value))
+    except ValueError as error:
+        section.note(key, f"must be an amount or `{_WORD}`: {error}.", _fix(value))
+        return None
+
+
+def _fix(value: object) -> str:
+    if value in (-1, "-1"):
+        return f"write `{_WORD}`, which is what KAI means by -1."
+    return f"write an amount such as 4 (GPUs, in parts 0.5; CPU 500m; memory 16Gi), or `{_WORD}`."
+
+
+def _gpus(text: str) -> MilliGpus:
+    """GPUs and parts of them, to a thousandth."""
+    thousandths = parse_quantity(text) * 1000
+    if thousandths.denominator != 1:
+        raise ValueError(f"{text!r} is finer than a thousandth of a GPU")
+    return MilliGpus(int(thousandths))

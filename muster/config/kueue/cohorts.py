@@ -1,0 +1,19 @@
+"""Reads a department's `kueue:` section."""
+
+from typing import Final
+
+from muster.config.kueue.groups import read_groups
+from muster.config.section import Section
+from muster.model.kueue import CohortOptions
+
+_NONE: Final = "none"
+
+
+def read_cohort(section: Section) -> CohortOptions:
+    """`cohort` is a name, or `none` for teams that share nothing with anybody."""
+    name = section.text("cohort")
+    options = CohortOptions(
+        name=None if name == _NONE else name, exists=name != _NONE, resource_groups=read_groups(section)
+    )
+    section.close()
+    return options

@@ -1,0 +1,80 @@
+"""Reads what a pool says of its nodes beyond machine and count: where, how long, on which image and disks.
+
+Decides what is filled in from the provider and the machine table where nothing is written.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from muster.config.section import Section, told
+from muster.model.capacity import Reservation
+from muster.model.clusters import Cluster, Provider
+from muster.model.machines import Machine
+from muster.model.nodes import IMAGES, Image, LocalDisks, NodeNetwork, Placement
+from muster.model.violations import at
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Nodes:
+    """The part of a pool that this module reads; the fields are the pool's."""
+
+    zones: tuple[str, ...]
+    max_run: int | None
+    image: Image | None
+    boot_disk_gib: int
+    local_disks: LocalDisks
+    placement: Placement
+    efa: bool
+    networks: tuple[NodeNetwork, ...]
+    labels: Mapping[str, str]
+
+
+def read_nodes(section: Section, machine: Machine | None, cluster: Cluster | None) -> Nodes:
+    is_ours = cluster is not None and cluster.provider is not Provider.EXISTING
+    images = IMAGES[cluster.provider] if cluster is not None else ()
+    image = section.choice("image", Image, images[0] if images else Image.COS)
+    disks = LocalDisks.EPHEMERAL if is_ours and machine and machine.local_disks else LocalDisks.NONE
+    placement = Placement.ANY
+    return Nodes(
+        zones=section.words("zones"),
+        max_run=section.duration("maxRunDuration", 0) or None,
+        image=image if images or section.has("image") else None,
+        boot_disk_gib=section.integer("bootDiskGiB", 200, least=30, most=16_384) or 200,
+        local_disks=section.choice("localDisks", LocalDisks, disks) or disks,
+        placement=section.choice("placement", Placement, placement) or placement,
+        efa=section.flag("efa", is_ours and machine is not None and machine.efa_by_default),
+        networks=_networks(section),
+        labels=section.texts("labels"),
+    )
+
+
+def read_reservation(section: Section) -> Reservation | None:
+    """A name or id alone, or a mapping with the project that shares it."""
+    value = section.get("reservation")
+    if not isinstance(value, Mapping):
+        name = section.text("reservation")
+        return None if name is None else Reservation(name=name)
+    inner = section.section("reservation")
+    name = inner.text("name", required=True)
+    project = inner.text("project")
+    inner.close()
+    return None if name is None else Reservation(name=name, project=project)
+
+
+def _networks(section: Section) -> tuple[NodeNetwork, ...]:
+    """A list of mappings: their order is that of the node's network cards."""
+    value = section.get("networks")
+    if value is None:
+        return ()
+    if not isinstance(value, list | tuple):
+        fix = "write a list: [{network: ..., subnetwork: ...}]."
+        section.note("networks", f"must be a list, is {told(value)}.", fix)
+        return ()
+    found = []
+    for index, entry in enumerate(value):
+        one = Section(entry, at(section.path, "networks", index), section.found)
+        network, subnetwork = one.text("network", required=True), one.text("subnetwork", required=True)
+        one.close()
+        if network is not None and subnetwork is not None:
+            found.append(NodeNetwork(network=network, subnetwork=subnetwork))
+    return tuple(found)

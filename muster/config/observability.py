@@ -1,0 +1,22 @@
+"""Reads `muster:observability`.
+
+Decides how it is written. Leaves to the rules whether a cluster has what it needs.
+"""
+
+from muster.config.section import Section
+from muster.model.observability import Observability, Scraping
+
+
+def read_observability(section: Section) -> Observability:
+    known = Observability()
+    sample = section.number("sample", least=0, most=1)
+    found = Observability(
+        metrics=section.choice("metrics", Scraping, known.metrics) or known.metrics,
+        alerts=section.flag("alerts", known.alerts),
+        dashboard=section.flag("dashboard", known.dashboard),
+        labels=section.texts("labels"),
+        traces=section.text("traces"),
+        sample=known.sample if sample is None else sample,
+    )
+    section.close()
+    return found

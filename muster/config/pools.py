@@ -1,0 +1,102 @@
+"""Reads `muster:pools`.
+
+Decides what a pool's words mean and what is filled in: the accelerator, GPU count, disks and EFA from the
+machine table, image and provisioning class from the provider. Leaves what is legal where to the model's
+rules.
+"""
+
+from types import MappingProxyType
+
+from muster.config.kueue import read_pool_kueue
+from muster.config.nodes import read_nodes, read_reservation
+from muster.config.section import Section, told
+from muster.model.capacity import PROVISIONING_CLASSES, Capacity
+from muster.model.clusters import Cluster, Provider
+from muster.model.machines import Machine, machines_of
+from muster.model.pools import Pool
+from muster.model.sharing import MIG_PROFILES, GpuSharing, Sharing
+from muster.validation.machines import Choice, gpus_of, made_of
+
+
+def read_pool(section: Section, name: str, cluster: Cluster | None) -> Pool | None:
+    """One pool, or None after noting why there is none."""
+    choice = _choice(section, cluster)
+    machine = _machine(choice)
+    capacity = section.choice("capacity", Capacity, Capacity.ON_DEMAND)
+    most = section.integer("maxNodes", least=1, most=15_000)
+    least = section.integer("minNodes", 0, least=0, most=15_000)
+    parameters = _parameters(section.section("parameters"))
+    provisioning_class = section.text("provisioningClass")
+    reservation = read_reservation(section)
+    nodes = read_nodes(section, machine, cluster)
+    sharing = _sharing(section, machine)
+    kueue = read_pool_kueue(section.section("kueue"))
+    section.close()
+    wrong = made_of(choice, section.path) if choice.machine else []
+    section.found.extend(wrong)
+    if machine is None or capacity is None or most is None or wrong:
+        return None
+    if provisioning_class is None and capacity is Capacity.QUEUED and cluster is not None:
+        provisioning_class = PROVISIONING_CLASSES[cluster.provider][0]
+    return Pool(
+        name=name,
+        machine=machine,
+        gpus_per_node=gpus_of(choice),
+        capacity=capacity,
+        max_nodes=most,
+        min_nodes=least or 0,
+        provisioning_class=provisioning_class,
+        parameters=MappingProxyType(parameters),
+        reservation=reservation,
+        zones=nodes.zones,
+        max_run=nodes.max_run,
+        image=nodes.image,
+        boot_disk_gib=nodes.boot_disk_gib,
+        local_disks=nodes.local_disks,
+        placement=nodes.placement,
+        efa=nodes.efa,
+        networks=nodes.networks,
+        labels=nodes.labels,
+        sharing=sharing,
+        kueue=kueue,
+    )
+
+
+def _choice(section: Section, cluster: Cluster | None) -> Choice:
+    """What the pool is to be made of, in its own words; "" for a machine that is not said."""
+    gpus = section.integer("gpusPerNode", -1, least=0, most=16)
+    return Choice(
+        provider=cluster.provider if cluster else Provider.EXISTING,
+        machine=section.text("machine", required=True) or "",
+        accelerator=section.text("accelerator"),
+        gpus=None if gpus == -1 else gpus,
+    )
+
+
+def _sharing(section: Section, machine: Machine | None) -> GpuSharing:
+    """How a GPU is shared; the number of MIG instances follows from the profile."""
+    kind = section.choice("sharing", Sharing, Sharing.NONE) or Sharing.NONE
+    shares = section.integer("shares", 1, least=1)
+    profile = section.text("migProfile")
+    if kind is Sharing.MIG:
+        if section.has("shares"):
+            section.note("shares", "follows from the MIG profile.", "remove it.")
+        profiles = MIG_PROFILES.get((machine.accelerator if machine else None) or "", {})
+        shares = profiles.get(profile or "", 1)
+    return GpuSharing(kind=kind, shares=shares or 1, profile=profile)
+
+
+def _machine(choice: Choice) -> Machine | None:
+    return machines_of(choice.provider).get(choice.machine)
+
+
+def _parameters(section: Section) -> dict[str, str]:
+    """Parameters of a ProvisioningRequest are texts to the API, numbers included."""
+    found: dict[str, str] = {}
+    for key, value in section.items():
+        if isinstance(value, str | int) and not isinstance(value, bool) and len(str(value)) <= 255:
+            found[key] = str(value)
+        else:
+            fix = "put it in quotes; the API takes at most 255 characters."
+            section.note(key, f"must be a text of at most 255 characters, is {told(value)}.", fix)
+    return found

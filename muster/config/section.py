@@ -1,0 +1,204 @@
+"""A mapping of the stack file while it is read.
+
+Decides how a key is read: its type, the allowed words, the nearest match of an unknown key. Every mistake
+is noted and reading goes on, so that one look shows them all. Leaves what the keys mean to the readers.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import timedelta
+from enum import StrEnum
+from types import MappingProxyType
+from typing import TypeVar
+
+from muster.model.gangpolicy import parse_duration
+from muster.model.violations import Violation, at, suggestion
+
+Word = TypeVar("Word", bound=StrEnum)
+Item = TypeVar("Item")
+
+
+class Section:
+    """The mapping at `path`. Keys that nobody asks for are mistakes: `close` tells them."""
+
+    def __init__(self, value: object, path: str, found: list[Violation]) -> None:
+        self.path = path
+        self.found = found
+        self._asked: dict[str, None] = {}
+        self._values: Mapping[str, object] = {}
+        if isinstance(value, Mapping):
+            self._values = {str(key): item for key, item in value.items()}
+        elif value is not None:
+            self.note("", f"must be a mapping, is {told(value)}.", "write `key: value` lines below it.")
+
+    def note(self, key: str, message: str, fix: str) -> None:
+        """A mistake at `key` of this section, at the section itself for ""."""
+        self.found.append(Violation(at(self.path, key) if key else self.path, message, fix))
+
+    def has(self, key: str) -> bool:
+        return self._values.get(key) is not None
+
+    def get(self, key: str) -> object:
+        """The raw value; None when it is absent or empty."""
+        self._asked[key] = None
+        return self._values.get(key)
+
+    def items(self) -> Iterator[tuple[str, object]]:
+        """Every key and value, for a section whose keys are the user's names."""
+        for key, value in self._values.items():
+            self._asked[key] = None
+            yield key, value
+
+    def section(self, key: str) -> "Section":
+        return Section(self.get(key), at(self.path, key), self.found)
+
+    def text(self, key: str, *, required: bool = False) -> str | None:
+        value = self.get(key)
+        if value is None:
+            if required:
+                self.note(key, "is missing.", f"write `{key}:` and its value.")
+            return None
+        if isinstance(value, str) and value:
+            return value
+        self.note(key, f"must be a text, is {told(value)}.", "put the value in quotes.")
+        return None
+
+    def choice(self, key: str, words: type[Word], default: Word | None = None) -> Word | None:
+        """One of the enumeration's words; when absent the default, and a mistake if there is none."""
+        value = self.get(key)
+        allowed = [word.value for word in words]
+        if value is None:
+            if default is None:
+                self.note(key, "is missing.", f"write one of: {', '.join(allowed)}.")
+            return default
+        if isinstance(value, str) and value in allowed:
+            return words(value)
+        fix = (
+            suggestion(value, allowed, noun=key)
+            if isinstance(value, str)
+            else f"use one of: {', '.join(allowed)}."
+        )
+        self.note(key, f"is {told(value)}, which is not allowed.", fix)
+        return default
+
+    def integer(
+        self, key: str, default: int | None = None, *, least: int = 0, most: int = 2**31 - 1
+    ) -> int | None:
+        """A whole number from `least` to `most`; the default when absent, a mistake when absent without a
+        default.
+        """
+        value = self.get(key)
+        if value is None:
+            if default is None:
+                self.note(key, "is missing.", f"write a whole number from {least}.")
+            return default
+        if isinstance(value, int) and not isinstance(value, bool) and least <= value <= most:
+            return value
+        self.note(
+            key,
+            f"must be a whole number from {least} to {most}, is {told(value)}.",
+            f"write one, such as {least if default is None else max(default, least)}.",
+        )
+        return default
+
+    def flag(self, key: str, default: bool) -> bool:
+        """`true` or `false`."""
+        value = self.get(key)
+        if value is None or isinstance(value, bool):
+            return default if value is None else value
+        self.note(key, f"must be true or false, is {told(value)}.", "write it without quotes: true.")
+        return default
+
+    def texts(self, key: str) -> Mapping[str, str]:
+        """A mapping from names to texts."""
+        entries = self.section(key)
+        found: dict[str, str] = {}
+        for name, value in entries.items():
+            if isinstance(value, str) and value:
+                found[name] = value
+            else:
+                entries.note(name, f"must be a text, is {told(value)}.", "put the value in quotes.")
+        return MappingProxyType(found)
+
+    def number(self, key: str, *, least: float = 0, most: float = 1e9) -> float | None:
+        """A number from `least` to `most`, parts of one included; None when absent."""
+        value = self.get(key)
+        if value is None:
+            return None
+        if isinstance(value, int | float) and not isinstance(value, bool) and least <= value <= most:
+            return float(value)
+        fix = f"write one, such as {max(least, min(most, 1)):g}."
+        self.note(key, f"must be a number from {least:g} to {most:g}, is {told(value)}.", fix)
+        return None
+
+    def seconds(self, key: str) -> int | None:
+        """A duration such as `30m` in seconds; None when absent."""
+        return None if self.get(key) is None else self.duration(key, 0)
+
+    def duration(self, key: str, default: int) -> int:
+        """A duration such as `30m` in seconds."""
+        value = self.get(key)
+        if value is None:
+            return default
+        try:
+            return int(
+                parse_duration(value if isinstance(value, str) else repr(value)) / timedelta(seconds=1)
+            )
+        except ValueError:
+            self.note(key, f"must be a duration, is {told(value)}.", "write it like 45s, 30m or 1h30m.")
+            return default
+
+    def words(self, key: str) -> tuple[str, ...]:
+        """A list of texts."""
+        value = self.get(key)
+        if value is None:
+            return ()
+        if (
+            isinstance(value, Sequence)
+            and not isinstance(value, str)
+            and all(isinstance(item, str) for item in value)
+        ):
+            return tuple(str(item) for item in value)
+        self.note(key, f"must be a list of names, is {told(value)}.", "write it like [first, second].")
+        return ()
+
+    def each(self, key: str, read: Callable[["Section", str], Item | None]) -> tuple[Item, ...]:
+        """`read` on every entry of a mapping from names to sections; entries that could not be read are
+        left out.
+        """
+        entries = self.section(key)
+        found = [
+            read(Section(value, at(entries.path, name), self.found), name) for name, value in entries.items()
+        ]
+        return tuple(item for item in found if item is not None)
+
+    def list(self, key: str, read: Callable[["Section"], Item | None]) -> tuple[Item, ...]:
+        """`read` on every entry of a list of sections; entries that could not be read are left out."""
+        value = self.get(key)
+        if value is None:
+            return ()
+        if not isinstance(value, Sequence) or isinstance(value, str):
+            self.note(key, f"must be a list, is {told(value)}.", "write `- key: value` lines below it.")
+            return ()
+        place = at(self.path, key)
+        found = [read(Section(item, at(place, index), self.found)) for index, item in enumerate(value)]
+        return tuple(item for item in found if item is not None)
+
+    def close(self) -> None:
+        """Tells every key that was not asked for, with the nearest that would be."""
+        for key in self._values:
+            if key not in self._asked:
+                self.note(
+                    key, "is not a key that Muster knows here.", suggestion(key, self._asked, noun="key")
+                )
+
+
+def told(value: object) -> str:
+    """A value as an error message shows it: short, and its type where the value alone would mislead."""
+    if isinstance(value, bool) or value is None:
+        return {True: "true", False: "false", None: "empty"}[value]
+    if isinstance(value, Mapping):
+        return "a mapping"
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return "a list"
+    shown = repr(value)
+    return shown if len(shown) <= 60 else f"{shown[:57]}..."

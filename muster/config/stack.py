@@ -1,0 +1,146 @@
+"""Reads a whole stack.
+
+Decides which keys a stack has and that shape and rules are told in one go. Leaves each key to its reader.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+
+from muster.config.adjacent_stacks import siblings
+from muster.config.allowances import Pools
+from muster.config.charts import read_charts, read_images
+from muster.config.clusters import read_cluster
+from muster.config.departments import read_department
+from muster.config.document import NAMESPACE, Document, decoded, read
+from muster.config.errors import ConfigError
+from muster.config.gang import read_gang
+from muster.config.kai import read_kai
+from muster.config.kueue import read_kueue
+from muster.config.observability import read_observability
+from muster.config.pools import read_pool
+from muster.config.section import Section
+from muster.config.tenancy import read_tenancy
+from muster.model.clusters import Cluster, ExistingCluster
+from muster.model.pools import Pool
+from muster.model.priorities import Priority
+from muster.model.queues import Department
+from muster.model.ray import Ray, RayAuth
+from muster.model.stack import ArtifactSource, PodsReady, Scheduler, Stack
+from muster.model.violations import Violation, at
+from muster.validation import check, identity_rules, priority_rules
+from muster.validation.duplicate_clusters import twin_rules
+
+
+def load(path: str | Path) -> Stack:
+    """The stack that the file at `path` says; ConfigError with every mistake otherwise."""
+    return _stack(read(Path(path)))
+
+
+def parse(values: Mapping[str, object], *, source: str | Path) -> Stack:
+    """The stack that the engine's values say. Keys carry the namespace (`muster:pools`) or not; an object
+    may be its JSON text. `source` is the stack file, read for line marks alone: it need not exist.
+    """
+    path = Path(source)
+    marks = read(path) if path.is_file() else Document(str(source))
+    named = {key if ":" in key else f"{NAMESPACE}{key}": decoded(value) for key, value in values.items()}
+    ours = {key: value for key, value in named.items() if key.startswith(NAMESPACE)}
+    return _stack(Document(str(source), ours, marks.lines))
+
+
+def examine(document: Document) -> tuple[Stack | None, list[Violation]]:
+    """The stack, if its shape holds, and every violation, warnings included.
+
+    Where the cluster or a pool could not be read, names and priorities are judged all the same, and amounts
+    are not: against the wrong pools that would mislead.
+    """
+    found = list(document.violations)
+    if found and not document.values:
+        return None, found
+    root = Section(
+        {key.removeprefix(NAMESPACE): value for key, value in document.values.items()}, NAMESPACE, found
+    )
+    stack, is_sound = _read(root)
+    if is_sound:
+        found.extend(check(stack))
+        found.extend(twin_rules(stack.cluster, siblings(document.source, naming=stack.cluster.name)))
+        return stack, found
+    found.extend([*priority_rules(stack), *identity_rules(stack)])
+    return None, found
+
+
+def _stack(document: Document) -> Stack:
+    stack, found = examine(document)
+    errors = [violation for violation in found if violation.level == "error"]
+    if errors or stack is None:
+        raise ConfigError(errors, source=document.source, lines=document.lines)
+    return stack
+
+
+def _read(root: Section) -> tuple[Stack, bool]:
+    """The stack as far as it can be read, and whether its cluster and pools are what the file says."""
+    cluster = read_cluster(_required(root, "cluster"))
+    pools = _pools(_required(root, "pools"), cluster)
+    sound = MappingProxyType({name: pool for name, pool in pools.items() if pool is not None})
+    _required(root, "departments")
+    stack = Stack(
+        cluster=cluster or ExistingCluster(name=""),
+        pools=tuple(sound.values()),
+        departments=tuple(sorted(_departments(root, sound), key=lambda department: department.name)),
+        priorities=_priorities(root.section("priorities")),
+        scheduler=root.choice("scheduler", Scheduler, Scheduler.KUEUE) or Scheduler.KUEUE,
+        gang_admission=read_gang(root),
+        pods_ready=_pods_ready(root.section("podsReady")),
+        tenancy=read_tenancy(root),
+        artifacts=root.choice("artifacts", ArtifactSource, ArtifactSource.UPSTREAM)
+        or ArtifactSource.UPSTREAM,
+        ray=_ray(root.section("ray")),
+        charts=read_charts(root.section("charts")),
+        images=read_images(root),
+        kai=read_kai(root.section("kai")),
+        kueue=read_kueue(root.section("kueue")),
+        observability=read_observability(root.section("observability")),
+    )
+    root.close()
+    return stack, cluster is not None and len(sound) == len(pools)
+
+
+def _required(root: Section, key: str) -> Section:
+    if not root.has(key):
+        fix = f"write `{NAMESPACE}{key}:`; `muster new` writes a file with every key."
+        root.note(key, "is missing.", fix)
+    return root.section(key)
+
+
+def _pools(section: Section, cluster: Cluster | None) -> dict[str, Pool | None]:
+    return {
+        name: read_pool(Section(value, at(section.path, name), section.found), name, cluster)
+        for name, value in section.items()
+    }
+
+
+def _departments(root: Section, pools: Pools) -> tuple[Department, ...]:
+    return root.each("departments", lambda section, name: read_department(section, name, pools))
+
+
+def _priorities(section: Section) -> tuple[Priority, ...]:
+    read = {name: section.integer(name, least=-(2**31), most=2**31 - 1) for name, _ in section.items()}
+    return tuple(Priority(value, name) for name, value in read.items() if value is not None)
+
+
+def _ray(section: Section) -> Ray:
+    auth = section.choice("auth", RayAuth, RayAuth.TOKEN) or RayAuth.TOKEN
+    section.close()
+    return Ray(auth=auth)
+
+
+def _pods_ready(section: Section) -> PodsReady:
+    known = PodsReady()
+    retries = section.integer("retries", known.retries, least=0, most=1000)
+    ready = PodsReady(
+        timeout=section.duration("timeout", known.timeout),
+        recovery=section.duration("recovery", known.recovery),
+        retries=known.retries if retries is None else retries,
+    )
+    section.close()
+    return ready

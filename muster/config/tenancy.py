@@ -1,0 +1,81 @@
+"""Reads `muster:tenancy` and what a team says of its members and what its pods are given.
+
+Decides how each is written; every key has a default, so a stack without any of them is a safe one. Leaves to
+the rules whether a provider has it.
+"""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from muster.config.section import Section
+from muster.model.tenancy import (
+    MOST_OBJECTS,
+    Access,
+    BucketRight,
+    Egress,
+    PodSecurity,
+    Tenancy,
+    TenancyMode,
+    Volume,
+)
+
+
+def read_tenancy(root: Section) -> Tenancy:
+    """The stack's settings: one word for its mode, or a mapping."""
+    known = Tenancy()
+    if isinstance(root.get("tenancy"), str):
+        return Tenancy(mode=root.choice("tenancy", TenancyMode, known.mode) or known.mode)
+    section = root.section("tenancy")
+    parameters = section.words("parameters") if section.has("parameters") else known.parameters
+    tenancy = Tenancy(
+        mode=section.choice("mode", TenancyMode, known.mode) or known.mode,
+        pod_security=section.choice("podSecurity", PodSecurity, known.pod_security) or known.pod_security,
+        egress=section.choice("egress", Egress, known.egress) or known.egress,
+        reach=section.words("reach"),
+        objects=_objects(section.section("objects")),
+        parameters=parameters,
+        default_priority=section.text("defaultPriority"),
+    )
+    section.get("parameters")
+    section.close()
+    return tenancy
+
+
+def _objects(section: Section) -> Mapping[str, int]:
+    counts = {
+        word: section.integer(word, most, least=0) for word, most in MOST_OBJECTS.items() if section.has(word)
+    }
+    for word in MOST_OBJECTS:
+        section.get(word)
+    section.close()
+    return MappingProxyType({word: count for word, count in counts.items() if count is not None})
+
+
+def read_access(section: Section) -> Access:
+    """The keys of a team that are not its queue's; the caller reads the rest and closes the section."""
+    return Access(
+        members=section.words("members"),
+        identity=section.text("identity"),
+        buckets=_buckets(section.section("buckets")),
+        pull_secrets=section.words("pullSecrets"),
+        volumes=section.each("volumes", _volume),
+        default_priority=section.text("defaultPriority"),
+    )
+
+
+def _buckets(section: Section) -> Mapping[str, BucketRight]:
+    rights = {name: section.choice(name, BucketRight) for name, _ in section.items()}
+    return MappingProxyType({name: right for name, right in sorted(rights.items()) if right is not None})
+
+
+def _volume(section: Section, name: str) -> Volume | None:
+    size = section.text("size", required=True)
+    volume = Volume(
+        name=name,
+        size=size or "",
+        storage_class=section.text("storageClass"),
+        volume=section.text("volume"),
+        shared=section.flag("shared", True),
+    )
+    section.close()
+    return volume if size is not None else None

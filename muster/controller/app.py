@@ -1,0 +1,87 @@
+"""The two programs of the image: `manager` reconciles, `webhooks` answers the API server.
+
+Decides how a program starts and what its end means. Leaves what is reconciled and reviewed to the functions
+that `__main__` passes in, the settings to flags.py and the parts to process.py. Two processes, because a slow
+reconcile must not delay a review, and because they need different permissions.
+"""
+
+import argparse
+import asyncio
+import os
+import sys
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+
+import structlog
+
+from muster.controller.flags import parser
+from muster.controller.kube.client import Client
+from muster.controller.kube.connection import Connection, ConnectionSettingsError, in_cluster, kubeconfig
+from muster.controller.kube.transport import Everybody
+from muster.controller.process import Process, Webhooks
+from muster.controller.runtime import logs
+from muster.controller.runtime.manager import Manager, stop_on_signals
+from muster.controller.runtime.metrics import Metrics
+from muster.controller.runtime.traces import Traces, configured
+from muster.model import names
+
+Register = Callable[[Manager], Awaitable[None]]
+
+
+def main(
+    arguments: Sequence[str] | None = None,
+    *,
+    register: Register,
+    webhooks: Webhooks,
+    environment: Mapping[str, str] = os.environ,
+) -> int:
+    """Run one of the two programs to its end and return its exit code."""
+    settings = parser(environment).parse_args(arguments)
+    logs.configure(settings.log_level)
+    log = structlog.get_logger(settings.command)
+    try:
+        connection = kubeconfig(settings.kubeconfig) if settings.kubeconfig else in_cluster(environment)
+    except ConnectionSettingsError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    traces = configured(environment, instance=settings.identity)
+    try:
+        asyncio.run(_run(settings, connection, register=register, webhooks=webhooks, traces=traces))
+    except BaseException as error:
+        for cause in _causes(error):
+            log.error("ended", error=str(cause), error_type=type(cause).__name__, exc_info=cause)
+        return 1
+    finally:
+        traces.close()
+    log.info("stopped")
+    return 0
+
+
+def _causes(error: BaseException) -> list[BaseException]:
+    if isinstance(error, BaseExceptionGroup):
+        return [cause for inner in error.exceptions for cause in _causes(inner)]
+    return [error]
+
+
+async def _run(
+    settings: argparse.Namespace,
+    connection: Connection,
+    *,
+    register: Register,
+    webhooks: Webhooks,
+    traces: Traces,
+) -> None:
+    metrics = Metrics()
+    stop = stop_on_signals()
+    async with Client(
+        connection,
+        field_manager=names.FIELD_MANAGER,
+        user_agent=f"muster-{settings.command}",
+        observer=Everybody((metrics, traces)),
+    ) as client:
+        process = Process(settings, client, metrics, traces)
+        if settings.command == "manager":
+            manager = process.manager()
+            await register(manager)
+        else:
+            manager = process.webhooks(webhooks)
+        await manager.run(stop)

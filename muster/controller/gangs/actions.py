@@ -1,0 +1,89 @@
+"""What a state machine of gangs can ask its executor to do with requests and words.
+
+Decides the vocabulary that all gangs share; each scheduler adds what it writes on its own objects. Each
+action is one write, is safe to do twice, and names its object so exactly that a stale decision hits nothing
+else.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Literal
+
+from muster.controller.gangs.capacity_claims import Promise
+from muster.controller.gangs.objects import Belonging, Placeholder, PodTemplate, ProvisioningRequest
+from muster.controller.gangs.split import Ask
+
+WaitsFor = Literal["", "nodes", "turn", "room"]
+"""Whose news should bring a gang back: the nodes', the gang's that goes before it, or its queue's."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateTemplates:
+    """Write the PodTemplates of a request, one a PodSet. They come first: autoscalers fail requests
+    without.
+    """
+
+    request: str
+    ask: Ask
+    labels: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateRequest:
+    name: str
+    ask: Ask
+    labels: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hold:
+    """Write the placeholders of a finished request, one for each pod that will come; some may be there."""
+
+    request: str
+    ask: Ask
+    promised: tuple[Promise, ...]
+    """One for each PodSet of the request, in its order."""
+    labels: Mapping[str, str]
+    image: str
+    longest: timedelta
+    """After so long nobody can still wait for the rest: they end by themselves."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delete:
+    """Delete exactly this object, by uid; it may be gone already."""
+
+    kind: Literal["ProvisioningRequest", "PodTemplate", "Pod"]
+    namespace: str
+    name: str
+    uid: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tell:
+    """An Event on the gang's object and on the job that owns it."""
+
+    kind: Literal["Normal", "Warning"]
+    reason: str
+    message: str
+
+
+def deletions(
+    requests: Iterable[ProvisioningRequest],
+    templates: Iterable[PodTemplate],
+    placeholders: Iterable[Placeholder] = (),
+) -> tuple[Delete, ...]:
+    """Requests before templates: an autoscaler must not meet a request whose template is gone."""
+    items: tuple[Belonging, ...] = (*placeholders, *requests, *templates)
+    return tuple(delete(item) for item in items if not item.metadata.deletion_timestamp)
+
+
+def delete(item: Belonging) -> Delete:
+    """The deletion of exactly this object."""
+    meta = item.metadata
+    if isinstance(item, Placeholder):
+        return Delete(kind="Pod", namespace=meta.namespace, name=meta.name, uid=meta.uid)
+    if isinstance(item, ProvisioningRequest):
+        return Delete(kind="ProvisioningRequest", namespace=meta.namespace, name=meta.name, uid=meta.uid)
+    return Delete(kind="PodTemplate", namespace=meta.namespace, name=meta.name, uid=meta.uid)

@@ -1,0 +1,161 @@
+"""One attempt of a gang to stand whole, at one moment.
+
+Decides which of the requests that lie in the API belong to it and are what the policy asks for. Plain data
+and plain questions about it; each scheduler says what its gang is and what an attempt is, the caches are
+read by its view, and assembly.py decides.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+
+from muster.controller.gangs.identity import ATTEMPT, NEEDS, template_name
+from muster.controller.gangs.objects import Node, Placeholder, Pod, PodTemplate, ProvisioningRequest
+from muster.controller.gangs.retry import History, corrected
+from muster.controller.gangs.split import Ask, Gang
+from muster.controller.gangs.turn_order import Place
+from muster.controller.gangs.verify import Wanted
+from muster.model.gangpolicy import GangPolicy
+
+
+@dataclass(frozen=True, kw_only=True)
+class Attempt(ABC):
+    """`requests` and `templates` are all that carry the owner's uid, of whatever attempt."""
+
+    now: datetime
+    policy: GangPolicy | None
+    requests: tuple[ProvisioningRequest, ...] = ()
+    templates: tuple[PodTemplate, ...] = ()
+    placeholders: tuple[Placeholder, ...] = ()
+    """Pods that keep nodes for it, of whatever attempt."""
+    nodes: tuple[Node, ...] = ()
+    pods: tuple[Pod, ...] = ()
+    """What runs on those nodes."""
+    claims: tuple[Wanted, ...] = ()
+    """Room promised to other gangs whose pods are not there yet."""
+    others: tuple[Place, ...] = ()
+    """Other split gangs that are not whole yet."""
+
+    @cached_property
+    @abstractmethod
+    def gang(self) -> Gang:
+        """Raises ValueError where a quantity cannot be read."""
+
+    @cached_property
+    @abstractmethod
+    def labels(self) -> Mapping[str, str]:
+        """What everything of this attempt carries, `ATTEMPT` among it."""
+
+    @abstractmethod
+    def request_name(self, ask: Ask) -> str:
+        """The name of the ask's request in this attempt."""
+
+    @property
+    @abstractmethod
+    def past(self) -> History:
+        """What the gang's object says of this and earlier attempts."""
+
+    @property
+    def corrected(self) -> History:
+        """The same, where a clock that was wrong has put off the next try."""
+        return corrected(self.past, now=self.now, policy=(self.policy or GangPolicy()).retry)
+
+    def request_labels(self, ask: Ask) -> Mapping[str, str]:
+        """What the ask's request and templates carry."""
+        return self.labels
+
+    @property
+    def is_in_turn(self) -> bool:
+        """Each piece is asked for when the one before stands, not already when it is accepted."""
+        return self.past.in_turn == self.labels[ATTEMPT]
+
+    @property
+    def late(self) -> Ask | None:
+        """The first piece, in the order of asking, that is asked for and not provisioned."""
+        asked = ((ask, self.current.get(ask.shape)) for ask in self.gang.asks)
+        return next(
+            (ask for ask, request in asked if request and not request.status.holds("Provisioned")), None
+        )
+
+    @property
+    def early(self) -> tuple[ProvisioningRequest, ...]:
+        """Provisioned pieces that come after a late one: their booking runs out while it is waited for."""
+        if self.late is None:
+            return ()
+        after = self.gang.asks[self.gang.asks.index(self.late) + 1 :]
+        asked = (self.current.get(ask.shape) for ask in after)
+        return tuple(request for request in asked if request and request.status.holds("Provisioned"))
+
+    @abstractmethod
+    def place(self) -> Place | None:
+        """Where a split gang stands in line; None when it is not one, or has nothing left to wait for."""
+
+    @cached_property
+    def attempted(self) -> tuple[ProvisioningRequest, ...]:
+        """The requests of this attempt, also those that the policy would no longer make."""
+        attempt = self.labels[ATTEMPT]
+        return tuple(r for r in self.requests if r.metadata.labels.get(ATTEMPT) == attempt)
+
+    @cached_property
+    def current(self) -> Mapping[str, ProvisioningRequest]:
+        """The live requests of this attempt that are what the policy asks for, by shape."""
+        named = {request.metadata.name: request for request in self.attempted if not _is_going(request)}
+        found = {ask.shape: (ask, named.get(self.request_name(ask))) for ask in self.gang.asks}
+        return {
+            shape: request
+            for shape, (ask, request) in found.items()
+            if request and _is_for(ask, request) and self._is_up_to_date(ask, request)
+        }
+
+    @cached_property
+    def written(self) -> Mapping[str, PodTemplate]:
+        """Templates of this attempt that say where its pods may go now, by name."""
+        asks = {
+            template_name(self.request_name(ask), number): ask
+            for ask in self.gang.asks
+            for number in range(len(ask.demands))
+        }
+        named = ((each.metadata.name, each) for each in self.templates)
+        return {name: each for name, each in named if name in asks and self._is_up_to_date(asks[name], each)}
+
+    def _is_up_to_date(self, ask: Ask, item: ProvisioningRequest | PodTemplate) -> bool:
+        wanted = self.request_labels(ask).get(NEEDS)
+        return wanted is None or item.metadata.labels.get(NEEDS, wanted) == wanted
+
+    @property
+    def is_provisioned(self) -> bool:
+        """Every request says Provisioned; whether the nodes stand is another question."""
+        asked = [self.current.get(ask.shape) for ask in self.gang.asks]
+        return all(request is not None and request.status.holds("Provisioned") for request in asked)
+
+    def _place(self, *, uid: str, name: str, since: datetime | None, priority: int = 0) -> Place | None:
+        if since is None or not self.gang.is_split:
+            return None
+        unasked = [ask for ask in self.gang.asks if ask.shape not in self.current]
+        if self.is_in_turn and self.late is not None:
+            unasked = []  # It asks for nothing before that stands, so it is in nobody's way.
+        return Place(
+            uid=uid,
+            name=name,
+            since=since,
+            priority=priority,
+            asked=frozenset(ask.pool for ask in self.gang.asks if ask.shape in self.current),
+            next_pool=unasked[0].pool if unasked else "",
+        )
+
+
+def _is_going(request: ProvisioningRequest) -> bool:
+    return request.metadata.deletion_timestamp is not None
+
+
+def _is_for(ask: Ask, request: ProvisioningRequest) -> bool:
+    """A request cannot be changed: when the policy has changed meanwhile, it is another one's."""
+    wanted = (ask.flavor.provisioning_class_name, dict(ask.parameters), ask.count)
+    spec = request.spec
+    return wanted == (
+        spec.provisioning_class_name,
+        spec.parameters,
+        sum(pod_set.count for pod_set in spec.pod_sets),
+    )

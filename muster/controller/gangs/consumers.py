@@ -1,0 +1,42 @@
+"""Which pods of a gang have their node already, by what they consume and the PodSet that they are of.
+
+Decides whose place a pod takes where PodSets share one request: a small pod is none of the large ones that
+are missing. Kueue writes the PodSet on every pod that it starts (pkg/controller/jobframework/reconciler.go of
+0.19.2); a pod without its word (KAI's, or one that names a PodSet that the gang has not) counts for whichever
+asks first. Leaves to the caller which nodes count.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+
+from muster.controller.gangs.demand import Demand
+from muster.controller.gangs.objects import Pod
+from muster.controller.gangs.split import Gang
+from muster.model.names import CONSUME_ANNOTATION, POD_SET_LABEL
+
+
+class Consumers:
+    """Each pod can be taken once. `pods`: those that have their node; `ended`: pods of a PodSet that are done
+    and come back no more.
+    """
+
+    def __init__(self, gang: Gang, pods: Iterable[Pod], *, ended: Mapping[str, int]) -> None:
+        self._ended = ended
+        known = {demand.pod_set for ask in gang.asks for demand in ask.demands}
+        self._left: Counter[tuple[str, str]] = Counter()
+        for pod in pods:
+            if request := pod.metadata.annotations.get(CONSUME_ANNOTATION):
+                pod_set = pod.metadata.labels.get(POD_SET_LABEL, "")
+                self._left[request, pod_set if pod_set in known else ""] += 1
+
+    def lacking(self, demand: Demand, requests: Iterable[str]) -> int:
+        """How many pods of the PodSet have no node yet, after it has taken what consumes these requests: of
+        each its own, then those of no name.
+        """
+        needed = max(0, demand.count - self._ended.get(demand.pod_set, 0))
+        for request in requests:
+            for name in (demand.pod_set, ""):
+                taken = min(needed, self._left[request, name])
+                self._left[request, name] -= taken
+                needed -= taken
+        return needed

@@ -1,0 +1,101 @@
+"""How long a gang may wait for what.
+
+Decides the one moment at which an attempt is given up, and which clock that is. The clocks are the policy's;
+they start at moments that API objects carry, so a restart does not move them. A moment ahead of our own clock
+counts as now: two machines' clocks differ, and nobody waits longer for that.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from muster.controller.gangs.objects import ProvisioningRequest
+from muster.controller.gangs.split import Gang
+from muster.model.gangpolicy import GangPolicy
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Deadline:
+    at: datetime
+    began: datetime
+    clock: str
+    """The policy's field that sets it."""
+
+    @property
+    def limit(self) -> timedelta:
+        return self.at - self.began
+
+
+def deadline(
+    gang: Gang,
+    requests: Mapping[str, ProvisioningRequest],
+    *,
+    quota_since: datetime,
+    policy: GangPolicy,
+    now: datetime,
+) -> Deadline:
+    """The earliest of the deadlines that run."""
+    return min(_running(gang, requests, min(quota_since, now), policy, now))
+
+
+def _running(
+    gang: Gang,
+    requests: Mapping[str, ProvisioningRequest],
+    quota_since: datetime,
+    policy: GangPolicy,
+    now: datetime,
+) -> Iterator[Deadline]:
+    asked = [requests[ask.shape] for ask in gang.asks if ask.shape in requests]
+    if not asked:
+        yield _at(quota_since, policy.queue_timeout, "queueTimeout")
+    accepted: list[datetime] = []
+    booked: list[datetime] = []
+    for request in asked:
+        provisioned = _past(request.status.since("Provisioned"), now)
+        began = _past(request.status.since("Accepted"), now) or provisioned
+        if began is None:
+            created = _past(request.metadata.creation_timestamp, now) or quota_since
+            yield _at(created, policy.queue_timeout, "queueTimeout")
+        elif provisioned is None:
+            yield _at(began, policy.provision_timeout, "provisionTimeout")
+        accepted += [began] if began else []
+        booked += [provisioned] if provisioned else []
+    if booked:
+        yield _at(max(accepted), policy.provision_timeout, "provisionTimeout")
+        if not policy.holds:
+            yield _at(min(booked), _usable(policy), "bookingWindow")
+
+
+def booking_over(request: ProvisioningRequest, policy: GangPolicy, *, now: datetime) -> datetime | None:
+    """When what is booked for it has to be used, kept or given up; None while nothing is."""
+    booked = _past(request.status.since("Provisioned"), now)
+    return booked + _usable(policy) if booked else None
+
+
+def after_ready(
+    requests: Iterable[ProvisioningRequest], *, since: datetime, policy: GangPolicy, now: datetime
+) -> Deadline:
+    """Until when other checks may keep a gang waiting that is Ready `since` then: the booking's end, and
+    never less than its margin, or Kueue would be overtaken. Kept nodes are kept no more once it is Ready:
+    from then on the pods have a booking's time.
+    """
+    since = min(since, now)
+    if policy.holds:
+        return _at(since, _usable(policy), "bookingWindow")
+    booked = (_past(request.status.since("Provisioned"), now) for request in requests)
+    first = min((moment for moment in booked if moment), default=since)
+    window = _at(first, _usable(policy), "bookingWindow")
+    return max(window, _at(since, policy.booking_margin, "bookingMargin"))
+
+
+def _usable(policy: GangPolicy) -> timedelta:
+    """What a gang may use of a booking."""
+    return policy.booking_window - policy.booking_margin
+
+
+def _past(moment: datetime | None, now: datetime) -> datetime | None:
+    return min(moment, now) if moment else None
+
+
+def _at(began: datetime, limit: timedelta, clock: str) -> Deadline:
+    return Deadline(began + limit, began, clock)

@@ -1,0 +1,111 @@
+"""What the pods of a gang need, as amounts, selectors and tolerations.
+
+Decides what one pod needs from a node. Leaves to each scheduler's room which pods a gang has and which pool
+each goes to, to split.py how that becomes ProvisioningRequests, and to verify.py whether nodes have it.
+"""
+
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+
+from muster.controller.gangs.objects import NodeSelectorTerm, PodSpec, ResourceNeeds, Toleration
+from muster.controller.kube.resource import LARGEST_SHARED
+from muster.model import pods
+from muster.model.gangpolicy import FlavorPolicy
+from muster.model.names import GPU_RESOURCE
+from muster.model.pods import Amounts
+
+_MOST: Final = 4096
+"""Specs whose amounts are remembered, those of the last looks: a few megabytes."""
+
+_KNOWN: Final[OrderedDict[int, tuple[PodSpec, Amounts]]] = OrderedDict()
+"""By the id of the spec, which is held with them so that nothing else is given its id."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodNeeds:
+    """What one pod demands of its node."""
+
+    amounts: Amounts
+    node_selector: Mapping[str, str]
+    tolerations: tuple[Toleration, ...]
+    terms: tuple[NodeSelectorTerm, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Demand:
+    """Equal pods of a gang and the pool that they go to."""
+
+    pod_set: str
+    count: int
+    needs: PodNeeds
+    flavor: FlavorPolicy
+    managed: bool
+    """Asks for a managed resource, so it gets a request where its flavor has a provisioning class."""
+    assigned: tuple[str, ...] = ()
+    """All flavors that Kueue assigned to the PodSet, each once."""
+
+    @property
+    def shares_nodes(self) -> bool:
+        """A node has GPUs for several of its pods: so many pods are not so many nodes."""
+        gpus = self.needs.amounts.get(GPU_RESOURCE)
+        return gpus is not None and 0 < 2 * gpus <= self.flavor.gpus_per_node
+
+
+def pod_needs(
+    spec: PodSpec,
+    amounts: Amounts,
+    *,
+    node_selector: Mapping[str, str],
+    tolerations: Sequence[Toleration] = (),
+) -> PodNeeds:
+    """The pod's own demands and those that its pool adds."""
+    affinity = spec.affinity.node_affinity if spec.affinity else None
+    required = affinity.required_during_scheduling_ignored_during_execution if affinity else None
+    return PodNeeds(
+        amounts=amounts,
+        node_selector={**spec.node_selector, **node_selector},
+        tolerations=(*spec.tolerations, *tolerations),
+        terms=required.node_selector_terms if required else (),
+    )
+
+
+def pod_amounts(spec: PodSpec) -> Amounts:
+    """What the scheduler counts for one pod. Raises ValueError for a bad quantity.
+
+    Fractions are exact and slow, and each look at a gang asks for those of all its pods, so they are
+    remembered by the object: it cannot change, caches hand out one and the same, and to compare what is in it
+    would take as long as to add it up.
+    """
+    known = _KNOWN.get(id(spec))
+    if known is not None:
+        _KNOWN.move_to_end(id(spec))
+        return known[1]
+    amounts = amounts_once(spec)
+    if len(msgspec.json.encode(spec)) <= LARGEST_SHARED:
+        _KNOWN[id(spec)] = spec, amounts
+        if len(_KNOWN) > _MOST:
+            _KNOWN.popitem(last=False)
+    return amounts
+
+
+def amounts_once(spec: PodSpec) -> Amounts:
+    """The same of a spec that is looked at once, from anybody and of any size. Nothing of it is kept."""
+    initials = (
+        pods.Initial(_needs(container.resources), container.restart_policy == "Always")
+        for container in spec.init_containers
+    )
+    return pods.total(
+        initials,
+        (_needs(container.resources) for container in spec.containers),
+        pods.read({}, spec.overhead),
+        limits=pods.read(spec.resources.limits, {}),
+        requests=pods.read({}, spec.resources.requests),
+    )
+
+
+def _needs(needs: ResourceNeeds) -> Amounts:
+    return pods.read(needs.limits, needs.requests)

@@ -1,0 +1,147 @@
+"""What becomes of gangs and of their requests, as metrics.
+
+Decides which news counts as which outcome. Looks on and changes nothing: whatever goes wrong here costs a
+number, never a gang. Counts on the leader alone, so that the sums over replicas are right; durations are
+differences of the API's own timestamps, so that a restart or a change of leaders shortens none.
+"""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final, NamedTuple
+
+import structlog
+
+from muster.controller.gangs.metrics import OTHER, GangMetrics, GangState, reason_of, slug
+from muster.controller.gangs.objects import ProvisioningRequest
+from muster.controller.gangs.reasons import loss
+from muster.controller.gangs.templates import POOL
+from muster.controller.kube.resource import Key
+from muster.controller.runtime.controller import Result
+from muster.model.gangpolicy import FlavorPolicy
+
+_CONDITIONS: Final = {"Accepted": "accept", "Provisioned": "provision"}
+
+
+class Sight(NamedTuple):
+    """A gang at one look. `since` is None where no object says it: then it is since now. `failure` is what
+    its last attempt ended with, or why it was given up.
+    """
+
+    uid: str
+    state: GangState
+    since: datetime | None = None
+    failure: str = ""
+
+
+class GangObserver:
+    """Looks at a gang whenever it is reconciled. `look`: None where there is no gang of ours."""
+
+    def __init__(
+        self,
+        metrics: GangMetrics,
+        look: Callable[[Key], Sight | None],
+        *,
+        clock: Callable[[], datetime],
+    ) -> None:
+        self._metrics, self._look, self._clock = metrics, look, clock
+        self._seen: dict[Key, Sight] = {}
+        self._log = structlog.get_logger("gangs")
+
+    def around(self, reconcile: Callable[[Key], Awaitable[Result]]) -> Callable[[Key], Awaitable[Result]]:
+        """The same reconcile, with a look before it."""
+
+        async def observed(key: Key) -> Result:
+            try:
+                self.observe(key)
+            except Exception:
+                self._log.exception("not observed", key=str(key))
+            return await reconcile(key)
+
+        return observed
+
+    def observe(self, key: Key) -> None:
+        now, before = self._look(key), self._seen.get(key)
+        if (now and (now.uid, now.state)) == (before and (before.uid, before.state)):
+            return
+        if now is None:
+            del self._seen[key]
+            self._metrics.forget(key, self._state(before))
+            return
+        since = now.since or self._clock()
+        self._seen[key] = now._replace(since=since)
+        self._metrics.move(key, before=self._state(before), after=now.state, since=since)
+        if before is not None and before.uid == now.uid:
+            self._passed(before, now, since)
+
+    @staticmethod
+    def _state(sight: Sight | None) -> GangState | None:
+        return sight.state if sight else None
+
+    def _passed(self, before: Sight, now: Sight, since: datetime) -> None:
+        seconds = max(0.0, (since - (before.since or since)).total_seconds())
+        self._metrics.phase_seconds.labels(before.state).observe(seconds)
+        self._log.info(
+            "gang moved", before=before.state, state=now.state, after_seconds=seconds, why=now.failure
+        )
+        match now.state:
+            case GangState.BACKING_OFF:
+                self._metrics.retries.labels(reason_of(now.failure)).inc()
+            case GangState.REFUSED:
+                self._metrics.refusals.inc()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestObserver:
+    """`changed` listens to a cache of requests. `counts`: whether this process leads and the cache has been
+    read, for what the first list tells was there before us. `flavor`: what the policy says of a pool.
+    """
+
+    metrics: GangMetrics
+    counts: Callable[[], bool]
+    flavor: Callable[[str], FlavorPolicy | None]
+
+    def changed(self, before: ProvisioningRequest | None, after: ProvisioningRequest | None) -> None:
+        if not self.counts():
+            return
+        try:
+            self._observe(before, after)
+        except Exception:
+            structlog.get_logger("gangs").exception("request not observed")
+
+    def _observe(self, before: ProvisioningRequest | None, after: ProvisioningRequest | None) -> None:
+        if after is None:
+            if before is not None and not _is_settled(before):
+                self._count(before, "withdrawn")
+            return
+        if before is None:
+            self._count(after, "asked")
+        for condition, phase in _CONDITIONS.items():
+            if after.status.holds(condition) and not (before and before.status.holds(condition)):
+                self._count(after, condition.lower())
+                self._time(after, phase)
+        lost = loss(after, admitted=False)
+        if lost is not None and not (before and loss(before, admitted=False)):
+            self._count(after, slug(lost.summary))
+
+    def _count(self, request: ProvisioningRequest, outcome: str) -> None:
+        pool = request.metadata.annotations.get(POOL, "")
+        self.metrics.requests.labels(*self._labels(pool), outcome).inc()
+
+    def _time(self, request: ProvisioningRequest, phase: str) -> None:
+        created = request.metadata.creation_timestamp
+        accepted, provisioned = (request.status.since(condition) for condition in _CONDITIONS)
+        began, ended = (created, accepted) if phase == "accept" else (accepted or created, provisioned)
+        if began is not None and ended is not None:
+            pool = request.metadata.annotations.get(POOL, "")
+            seconds = max(0.0, (ended - began).total_seconds())
+            self.metrics.request_seconds.labels(self._labels(pool)[0], phase).observe(seconds)
+
+    def _labels(self, pool: str) -> tuple[str, str]:
+        """Class and pool as the policy has them: a request's own words could be anybody's."""
+        flavor = self.flavor(pool)
+        return (flavor.provisioning_class_name, pool) if flavor else (OTHER, OTHER)
+
+
+def _is_settled(request: ProvisioningRequest) -> bool:
+    return request.status.holds("Provisioned") or loss(request, admitted=False) is not None

@@ -1,0 +1,49 @@
+"""What the objects of a gang's attempt are called.
+
+Decides names that follow from what is in the API alone, so a crash before the answer of a create finds its
+object again, and a second replica makes the same one. Which attempt is which is each scheduler's question.
+"""
+
+import hashlib
+from typing import Final
+
+from muster.model.names import GROUP
+
+ATTEMPT: Final = f"{GROUP}/attempt"
+"""Label of everything that one attempt has made."""
+
+NEEDS: Final = f"{GROUP}/needs"
+"""Label of a request: a digest of where its pods may go, as flavors said when it was made."""
+
+_DIGEST_LENGTH: Final = 24
+"""96 bits: a collision among a million live requests is no concern, and names stay legible."""
+
+
+def request_name(*parts: str) -> str:
+    """`muster-<hash>` of owner, attempt and shape: valid as an object name, a label value and an annotation
+    value.
+    """
+    return f"muster-{digest(*parts)}"
+
+
+def template_name(request: str, pod_set: int) -> str:
+    """The template of the request's n-th PodSet; never a Workload's name, by which Kueue deletes requests."""
+    return f"{request}-{pod_set}"
+
+
+def request_of_template(name: str) -> str:
+    """The request that a template of this name was written for."""
+    return name.rpartition("-")[0]
+
+
+def placeholder_name(request: str, pod_set: int, number: int) -> str:
+    return f"{request}-{pod_set}-hold-{number}"
+
+
+def request_of_placeholder(name: str) -> str:
+    """The request that a placeholder of this name consumes."""
+    return name.rpartition("-hold-")[0].rpartition("-")[0]
+
+
+def digest(*parts: str) -> str:
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:_DIGEST_LENGTH]

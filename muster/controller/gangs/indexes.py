@@ -1,0 +1,26 @@
+"""By what the caches of nodes and pods are indexed, whoever schedules: where they are, what they consume."""
+
+from muster.controller.gangs.objects import Node, Pod
+from muster.model.names import CONSUME_ANNOTATION, GKE_LEASE_LABEL, POOL_LABEL
+
+BY_POOL = "pool"
+BY_LEASE = "lease"
+BY_NODE = "node"
+BY_REQUEST = "request"
+
+
+def pool_of(node: Node) -> list[str]:
+    return [node.metadata.labels.get(POOL_LABEL, "")]
+
+
+def lease_of(node: Node) -> str:
+    return node.metadata.labels.get(GKE_LEASE_LABEL, "")
+
+
+def node_of(pod: Pod) -> list[str]:
+    return [pod.spec.node_name] if pod.spec.node_name else []
+
+
+def request_of(pod: Pod) -> list[str]:
+    name = pod.metadata.annotations.get(CONSUME_ANNOTATION, "")
+    return [name] if name else []

@@ -1,0 +1,50 @@
+"""When a gang's capacity is taken back.
+
+Decides the end of a lease from its request alone. It counts from Provisioned, some minutes after the first of
+the machines started: a little late, which the notice ahead of it makes up for.
+"""
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta
+from typing import Final
+
+from muster.controller.gangs.objects import ProvisioningRequest
+from muster.model.names import GKE_QUEUED_CLASS, LEASE_ENDS_ANNOTATION
+
+LONGEST: Final = timedelta(days=7)
+"""GKE's limit, and what it takes when a request says nothing (cloud.google.com, "Run a large-scale workload
+with flex-start with queued provisioning").
+"""
+RUN: Final = "maxRunDurationSeconds"
+
+
+def lease_end(request: ProvisioningRequest) -> datetime | None:
+    """None for a request that is not provisioned, and for nodes that come without an end."""
+    began = request.status.since("Provisioned")
+    if began is None or request.spec.provisioning_class_name != GKE_QUEUED_CLASS:
+        return None
+    asked = request.spec.parameters.get(RUN, "")
+    seconds = int(asked) if asked.isascii() and asked.isdigit() and len(asked) < 10 else None
+    return began + (LONGEST if seconds is None else min(LONGEST, timedelta(seconds=seconds)))
+
+
+def first_end(annotations: Iterable[Mapping[str, str]]) -> datetime | None:
+    """When the first of a gang's leases ends, by what its pods carry: a gang that loses one stands no
+    more.
+    """
+    said = (moment(each.get(LEASE_ENDS_ANNOTATION, "")) for each in annotations)
+    return min((end for end in said if end), default=None)
+
+
+def moment(text: str) -> datetime | None:
+    """What `written` wrote; None for what cannot be read."""
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return found if found.tzinfo else None
+
+
+def written(at: datetime) -> str:
+    """As an annotation says it."""
+    return at.isoformat().replace("+00:00", "Z")

@@ -1,0 +1,89 @@
+"""Gangs that can never fit, however long they wait.
+
+Decides it from what the policy says of its pools. Each answer says what, where, what is allowed and how to
+fix it. Leaves jobs whose pools are not chosen yet to the webhooks.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from math import ceil
+
+from muster.controller.gangs.demand import Demand
+from muster.controller.gangs.split import Gang
+from muster.model.gangpolicy import FlavorPolicy
+from muster.model.names import GPU_RESOURCE
+from muster.model.pods import Amounts
+
+
+def never_fits(gang: Gang) -> str | None:
+    """Why no amount of waiting helps, or None. PodSets of one pool count together, and what runs of them."""
+    asked = [demand for ask in gang.asks for demand in ask.demands]
+    for demand in asked:
+        if too_many_gpus(demand.needs.amounts, demand.flavor):
+            return per_node(demand.pod_set, demand.needs.amounts, [demand.flavor])
+    needed = _needed((*asked, *gang.running))
+    for ask in gang.asks:
+        if too_many_nodes(needed[ask.pool], ask.flavor):
+            return per_pool("the gang", needed[ask.pool], [ask.flavor])
+    return None
+
+
+def _needed(demands: Sequence[Demand]) -> Mapping[str, int]:
+    """Nodes, by pool. What a PodSet has may share a node with what it lacks."""
+    pods = Counter[tuple[str, str]]()
+    for demand in demands:
+        pods[demand.flavor.name, demand.pod_set] += demand.count
+    each = {(demand.flavor.name, demand.pod_set): demand for demand in demands}
+    pieces: dict[str, list[tuple[int, Amounts]]] = {}
+    for place, demand in each.items():
+        pieces.setdefault(demand.flavor.name, []).append((pods[place], demand.needs.amounts))
+    flavors = {demand.flavor.name: demand.flavor for demand in demands}
+    return {pool: fewest_nodes(found, flavors[pool]) for pool, found in pieces.items()}
+
+
+def fewest_nodes(pieces: Sequence[tuple[int, Amounts]], flavor: FlavorPolicy) -> int:
+    """The fewest nodes of one pool that hold all these pods: each PodSet has its own where each request is a
+    lease, elsewhere they may share.
+    """
+    alone = [nodes_needed(count, amounts, flavor) for count, amounts in pieces]
+    if flavor.one_pod_set_per_request and flavor.node_selector_from_details:
+        return sum(alone)
+    sizes = [(count, amounts.get(GPU_RESOURCE, Fraction(0))) for count, amounts in pieces]
+    if not flavor.gpus_per_node:
+        return 0
+    together = ceil(sum(count * gpus for count, gpus in sizes) / flavor.gpus_per_node)
+    large = sum(count for count, gpus in sizes if 2 * gpus > flavor.gpus_per_node)
+    return max(together, large, *alone)
+
+
+def nodes_needed(count: int, amounts: Amounts, flavor: FlavorPolicy) -> int:
+    """The fewest nodes that hold so many pods, by GPUs; without GPUs it cannot be told, so none."""
+    gpus = amounts.get(GPU_RESOURCE, Fraction(0))
+    if not gpus or not flavor.gpus_per_node:
+        return 0
+    return ceil(count / max(1, int(flavor.gpus_per_node // gpus)))
+
+
+def too_many_gpus(amounts: Amounts, flavor: FlavorPolicy) -> bool:
+    return 0 < flavor.gpus_per_node < amounts.get(GPU_RESOURCE, Fraction(0))
+
+
+def too_many_nodes(nodes: int, flavor: FlavorPolicy) -> bool:
+    return 0 < flavor.max_nodes < nodes
+
+
+def per_node(name: str, amounts: Amounts, flavors: Sequence[FlavorPolicy]) -> str:
+    allowed = ", ".join(f"{flavor.name}: {flavor.gpus_per_node}" for flavor in flavors)
+    return (
+        f"one pod of {name} asks for {amounts[GPU_RESOURCE]} GPUs, more than any node has ({allowed}); "
+        f"spread them over more pods"
+    )
+
+
+def per_pool(name: str, nodes: int, flavors: Sequence[FlavorPolicy]) -> str:
+    allowed = ", ".join(f"{flavor.name}: {flavor.max_nodes}" for flavor in flavors)
+    return (
+        f"{name} needs {nodes} nodes, more than the pool can have ({allowed}); "
+        f"ask for fewer pods, or have the pool's maxNodes raised"
+    )

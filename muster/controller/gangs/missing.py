@@ -1,0 +1,62 @@
+"""Which pods of a running gang have lost their nodes for good.
+
+Decides it by counting: a pod that stands on a Ready node is there; for each that does not, some node must
+have room. Where none has, nobody will make one, because the gang's request has been consumed. Goes by what
+the pods carry, not by the request: that may be gone, and the gang runs on. Pods of one PodSet can carry
+several claims, one of each growth; a pod that is made anew carries the newest. Leaves how long nodes may be
+missing to the policy.
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from muster.controller.gangs.capacity_claims import Claim, wanted_with
+from muster.controller.gangs.consumers import Consumers
+from muster.controller.gangs.objects import Node, Pod
+from muster.controller.gangs.split import Gang
+from muster.controller.gangs.verify import Room, Wanted, is_usable, verify
+
+Claims = Mapping[str, Sequence[Claim]]
+"""What the pods of each PodSet carry, the newest first."""
+
+
+def missing(
+    gang: Gang, claims: Claims, *, nodes: Sequence[Node], pods: Iterable[Pod], ended: Mapping[str, int]
+) -> tuple[Room, ...]:
+    """One Room for each PodSet that is short. `pods`: what runs on `nodes`; `ended`: pods of a PodSet that
+    are done and come back no more.
+    """
+    listed = tuple(pods)
+    ready = {node.metadata.name for node in nodes if _is_ready(node)}
+    wanted = tuple(_unbound(gang, claims, _on(ready, listed), ended))
+    rooms = verify(wanted, nodes=nodes, pods=listed) if wanted else ()
+    return tuple(room for room in rooms if not room.is_enough)
+
+
+def is_settled(
+    gang: Gang, claims: Claims, *, nodes: Iterable[Node], pods: Iterable[Pod], ended: Mapping[str, int]
+) -> bool:
+    """Every pod is on a node that will keep it. `pods`: the gang's own, `nodes`: those that they are on."""
+    usable = {node.metadata.name for node in nodes if is_usable(node)}
+    return not any(_unbound(gang, claims, _on(usable, pods), ended))
+
+
+def _on(nodes: Collection[str], pods: Iterable[Pod]) -> Iterator[Pod]:
+    return (pod for pod in pods if pod.spec.node_name in nodes)
+
+
+def _is_ready(node: Node) -> bool:
+    """Cordoned or not: such a node keeps what it runs, and takes nothing new."""
+    return node.status.holds("Ready") and not node.metadata.deletion_timestamp
+
+
+def _unbound(gang: Gang, claims: Claims, bound: Iterable[Pod], ended: Mapping[str, int]) -> Iterator[Wanted]:
+    """The pods that still look for a node. `bound`: those that have one."""
+    there = Consumers(gang, bound, ended=ended)
+    for ask in gang.asks:
+        for demand in ask.demands if ask.flavor.verify_nodes else ():
+            carried = claims.get(demand.pod_set, ())
+            if carried and (
+                count := there.lacking(demand, dict.fromkeys(claim.request for claim in carried))
+            ):
+                yield replace(wanted_with(demand, carried[0].node_selector), count=count)

@@ -1,0 +1,217 @@
+"""The kinds that every gang is made of and gets its capacity through, each cut to the fields that we use.
+
+Decides which fields of pods, nodes and requests reach our memory: whole clusters of them are cached, so
+nothing is kept for later. Leaves metadata to muster.controller.kube, and the kinds of a scheduler to its own
+room.
+"""
+
+from datetime import datetime
+from typing import Any
+
+from msgspec import field
+
+from muster.controller.kube.resource import Object, Partial, Resource
+from muster.model.names import (
+    GANG_POLICY_KIND,
+    GANG_POLICY_PLURAL,
+    GROUP,
+    QUEUE_TREE_KIND,
+    QUEUE_TREE_PLURAL,
+    VERSION,
+)
+
+Quantities = dict[str, str | int | float]
+"""A resource list as JSON has it: a quantity is a string, and a number where a careless writer left one."""
+
+
+class Condition(Partial, frozen=True):
+    type: str
+    status: str
+    reason: str = ""
+    message: str = ""
+    last_transition_time: datetime | None = None
+    observed_generation: int = 0
+
+
+class Conditioned(Partial, frozen=True):
+    """Anything with conditions."""
+
+    conditions: tuple[Condition, ...] = ()
+
+    def condition(self, kind: str) -> Condition | None:
+        # Asked dozens of times in one look at a gang: a generator would take most of the time of it.
+        for condition in self.conditions:
+            if condition.type == kind:
+                return condition
+        return None
+
+    def holds(self, kind: str) -> bool:
+        condition = self.condition(kind)
+        return condition is not None and condition.status == "True"
+
+    def since(self, kind: str) -> datetime | None:
+        """When the condition became true; None while it is not."""
+        condition = self.condition(kind)
+        return condition.last_transition_time if condition and condition.status == "True" else None
+
+
+# Pods
+
+
+class Toleration(Partial, frozen=True):
+    key: str = ""
+    operator: str = ""
+    value: str = ""
+    effect: str = ""
+
+
+class ResourceNeeds(Partial, frozen=True):
+    requests: Quantities = field(default_factory=dict)
+    limits: Quantities = field(default_factory=dict)
+
+
+class Container(Partial, frozen=True):
+    resources: ResourceNeeds = ResourceNeeds()
+    restart_policy: str = ""
+
+
+class Requirement(Partial, frozen=True):
+    """A node selector requirement: `key operator values`."""
+
+    key: str
+    operator: str
+    values: tuple[str, ...] = ()
+
+
+class NodeSelectorTerm(Partial, frozen=True):
+    match_expressions: tuple[Requirement, ...] = ()
+    match_fields: tuple[Requirement, ...] = ()
+
+
+class NodeSelector(Partial, frozen=True):
+    node_selector_terms: tuple[NodeSelectorTerm, ...] = ()
+
+
+class NodeAffinity(Partial, frozen=True):
+    required_during_scheduling_ignored_during_execution: NodeSelector | None = None
+
+
+class Affinity(Partial, frozen=True):
+    node_affinity: NodeAffinity | None = None
+
+
+class PodSpec(Partial, frozen=True):
+    node_name: str = ""
+    containers: tuple[Container, ...] = ()
+    init_containers: tuple[Container, ...] = ()
+    resources: ResourceNeeds = ResourceNeeds()
+    """Of the pod as a whole, beside those of its containers."""
+    overhead: Quantities = field(default_factory=dict)
+    node_selector: dict[str, str] = field(default_factory=dict)
+    tolerations: tuple[Toleration, ...] = ()
+    affinity: Affinity | None = None
+
+
+class PodTemplateSpec(Partial, frozen=True):
+    spec: PodSpec = PodSpec()
+
+
+class PodStatus(Partial, frozen=True):
+    phase: str = ""
+
+
+class Pod(Object, frozen=True):
+    spec: PodSpec = PodSpec()
+    status: PodStatus = PodStatus()
+
+
+# Nodes
+
+
+class Taint(Partial, frozen=True):
+    key: str
+    effect: str
+    value: str = ""
+
+
+class NodeSpec(Partial, frozen=True):
+    unschedulable: bool = False
+    taints: tuple[Taint, ...] = ()
+
+
+class NodeStatus(Conditioned, frozen=True):
+    allocatable: Quantities = field(default_factory=dict)
+
+
+class Node(Object, frozen=True):
+    spec: NodeSpec = NodeSpec()
+    status: NodeStatus = NodeStatus()
+
+
+# Capacity
+
+
+class TemplateReference(Partial, frozen=True):
+    name: str = ""
+
+
+class RequestedPodSet(Partial, frozen=True):
+    pod_template_ref: TemplateReference = TemplateReference()
+    count: int = 0
+
+
+class ProvisioningRequestSpec(Partial, frozen=True):
+    pod_sets: tuple[RequestedPodSet, ...] = ()
+    provisioning_class_name: str = ""
+    parameters: dict[str, str] = field(default_factory=dict)
+
+
+class ProvisioningRequestStatus(Conditioned, frozen=True):
+    provisioning_class_details: dict[str, str] = field(default_factory=dict)
+
+
+class ProvisioningRequest(Object, frozen=True):
+    spec: ProvisioningRequestSpec = ProvisioningRequestSpec()
+    status: ProvisioningRequestStatus = ProvisioningRequestStatus()
+
+
+class PodTemplate(Object, frozen=True):
+    """Only its metadata matters to us once it is written."""
+
+
+class Placeholder(Pod, frozen=True):
+    """A pod of ours that keeps a node for one of a gang's."""
+
+
+Belonging = ProvisioningRequest | PodTemplate | Placeholder
+"""What we write for a gang."""
+
+
+class GangPolicyObject(Object, frozen=True):
+    """The policy as it lies in the cluster, not yet read: `muster.model.gangpolicy.from_spec` judges it."""
+
+    spec: dict[str, Any] = field(default_factory=dict)
+    status: Conditioned = Conditioned()
+
+
+class QueueTreeObject(Object, frozen=True):
+    """What the program says of queues, not yet read: `muster.model.queuetree.from_spec` reads it."""
+
+    spec: dict[str, Any] = field(default_factory=dict)
+
+
+POD_ANNOTATIONS = ("autoscaling.x-k8s.io/",)
+
+PROVISIONING_REQUEST = Resource(
+    "autoscaling.x-k8s.io", "v1", "provisioningrequests", "ProvisioningRequest", True, ProvisioningRequest
+)
+POD_TEMPLATE = Resource(
+    "", "v1", "podtemplates", "PodTemplate", True, PodTemplate, annotation_prefixes=(f"{GROUP}/",)
+)
+NODE = Resource("", "v1", "nodes", "Node", False, Node, annotation_prefixes=(), shares_spec=True)
+POD = Resource("", "v1", "pods", "Pod", True, Pod, annotation_prefixes=POD_ANNOTATIONS)
+PLACEHOLDER = Resource(
+    *("", "v1", "pods", "Pod", True, Placeholder), annotation_prefixes=(f"{GROUP}/",), title="placeholders"
+)
+QUEUE_TREE = Resource(GROUP, VERSION, QUEUE_TREE_PLURAL, QUEUE_TREE_KIND, False, QueueTreeObject)
+GANG_POLICY = Resource(GROUP, VERSION, GANG_POLICY_PLURAL, GANG_POLICY_KIND, False, GangPolicyObject)

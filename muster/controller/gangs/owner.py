@@ -1,0 +1,44 @@
+"""Whose gang it is.
+
+Decides how what we write is tied to the object that a gang belongs to (a Workload, a RayCluster): an owner
+reference for garbage collection, a label and an annotation that lead back.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from muster.controller.kube.resource import Key, Object, Resource
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Owner:
+    """`uid_label` selects what is an owner's; `name_annotation` names it, because a label holds 63
+    characters only.
+    """
+
+    resource: Resource[Any]
+    object: Object
+    uid_label: str
+    name_annotation: str
+
+    @property
+    def key(self) -> Key:
+        return self.object.key
+
+    @property
+    def uid(self) -> str:
+        return self.object.metadata.uid
+
+    def __str__(self) -> str:
+        return f"{self.resource.kind} {self.key}"
+
+    def reference(self) -> dict[str, Any]:
+        """No owner blocks a deletion: that would ask for rights on its finalizers, and nothing here has to
+        go first.
+        """
+        return owner_reference(self.resource, self.object)
+
+
+def owner_reference(resource: Resource[Any], owner: Object) -> dict[str, Any]:
+    meta = owner.metadata
+    return {"apiVersion": resource.api_version, "kind": resource.kind, "name": meta.name, "uid": meta.uid}

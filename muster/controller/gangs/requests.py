@@ -1,0 +1,160 @@
+"""The hands that make and delete the requests of gangs.
+
+Decides how a stale or repeated decision is kept from doing harm: every deletion carries the uid, and a
+create that finds its name taken believes it only when the owner's uid fits. What is written goes into the
+caches at once: the next decision must not be made from before this write. Leaves the gang's own object to
+its scheduler, whether a denial may pass to startup.py, and what follows one to denials.py.
+"""
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import structlog
+
+from muster.controller.gangs.actions import CreateRequest, CreateTemplates, Delete, Hold, delete
+from muster.controller.gangs.create_errors import Denied, NameTaken, is_judgement
+from muster.controller.gangs.identity import ATTEMPT, template_name
+from muster.controller.gangs.objects import (
+    PLACEHOLDER,
+    POD_TEMPLATE,
+    PROVISIONING_REQUEST,
+    Belonging,
+    PodTemplate,
+)
+from muster.controller.gangs.owner import Owner
+from muster.controller.gangs.placeholders import named, pod
+from muster.controller.gangs.startup import Startup
+from muster.controller.gangs.templates import Json, is_ours, pod_template, provisioning_request
+from muster.controller.kube.client import Client
+from muster.controller.kube.errors import AlreadyExists, ApiError, NotFound
+from muster.controller.kube.resource import Key, Resource, T
+from muster.controller.runtime.informer import Informer
+
+
+class StaleDecision(Exception):
+    """The object is not any more what the decision was made from. Nothing was done; decide again."""
+
+
+class Requests:
+    """Creates and deletes PodTemplates, ProvisioningRequests and placeholders. A create raises Denied where
+    the object was judged and refused.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        *,
+        caches: Mapping[Resource[Any], Informer[Any]],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._client, self._caches = client, caches
+        self._startup = Startup(clock)
+        self._log = structlog.get_logger("requests")
+
+    async def create_templates(
+        self, owner: Owner, action: CreateTemplates, templates: Mapping[str, Json]
+    ) -> None:
+        """`templates`: the pod of each of the ask's PodSets, as nodes are to be asked for it."""
+        for number, demand in enumerate(action.ask.demands):
+            body = pod_template(
+                owner,
+                name=template_name(action.request, number),
+                template=templates[demand.pod_set],
+                pool=demand.flavor.name,
+                labels=action.labels,
+            )
+            await self._create(POD_TEMPLATE, body, owner)
+
+    async def create_request(self, owner: Owner, action: CreateRequest) -> None:
+        names = [template_name(action.name, number) for number in range(len(action.ask.demands))]
+        templates = [await self._template(Key(owner.key.namespace, name)) for name in names]
+        body = provisioning_request(
+            owner, name=action.name, ask=action.ask, templates=templates, labels=action.labels
+        )
+        await self._create(PROVISIONING_REQUEST, body, owner)
+
+    async def hold(self, owner: Owner, action: Hold) -> None:
+        for name, index in named(action.request, action.ask):
+            await self._create(PLACEHOLDER, pod(owner, action, name=name, index=index), owner)
+
+    async def delete(self, action: Delete) -> None:
+        resource = _KINDS[action.kind]
+        try:
+            await self._client.delete(resource, Key(action.namespace, action.name), uid=action.uid)
+        except NotFound:
+            return
+        self._log.info("deleted", kind=action.kind, name=action.name)
+
+    async def release_orphan(
+        self, item: Belonging, *, of: Key, owners: Resource[Any], uid_label: str
+    ) -> None:
+        """Delete what was made for an owner that is gone; looks live whether it is."""
+        try:
+            live = await self._client.get(owners, of)
+        except NotFound:
+            pass
+        else:
+            if live.metadata.uid == item.metadata.labels.get(uid_label, ""):
+                return
+        await self.delete(delete(item))
+
+    def remember(self, resource: Resource[T], obj: T) -> T:
+        """Into the cache at once."""
+        self._caches[resource].store.remember(obj)
+        return obj
+
+    async def _template(self, key: Key) -> PodTemplate:
+        cached: PodTemplate | None = self._caches[POD_TEMPLATE].get(key)
+        return cached or await self._client.get(POD_TEMPLATE, key)
+
+    async def _create(self, resource: Resource[T], body: Json, owner: Owner) -> None:
+        try:
+            made = await self._made(resource, body, owner)
+        except Denied as denied:
+            self._log.warning(
+                "denied", kind=resource.kind, name=body["metadata"]["name"], uid=owner.uid, error=str(denied)
+            )
+            raise
+        self.remember(resource, made)
+
+    async def _made(self, resource: Resource[T], body: Json, owner: Owner) -> T:
+        key = Key(body["metadata"]["namespace"], body["metadata"]["name"])
+        try:
+            created = await self._client.create(resource, body, namespace=key.namespace)
+            self._log.info("created", kind=resource.kind, name=key.name, uid=owner.uid)
+            return created
+        except AlreadyExists:
+            found = await self._client.get(resource, key)
+            _check_owner(resource, found, body, owner)
+            return found
+        except ApiError as error:
+            said = error.status.message or "no reason given"
+            if not is_judgement(error) or self._startup.may_explain(key.name, said):
+                raise
+            raise Denied(
+                resource.kind, attempt=_attempt(body), reason=type(error).__name__, message=said
+            ) from error
+
+
+_KINDS: Mapping[str, Resource[Any]] = {
+    resource.kind: resource for resource in (PROVISIONING_REQUEST, POD_TEMPLATE, PLACEHOLDER)
+}
+
+
+def _check_owner(resource: Resource[T], found: T, body: Json, owner: Owner) -> None:
+    uids = {reference.uid for reference in found.metadata.owner_references}
+    if isinstance(found, PodTemplate) and is_ours(found, owner):
+        return
+    if uids == {reference["uid"] for reference in body["metadata"]["ownerReferences"]}:
+        return
+    raise NameTaken(
+        resource.kind,
+        attempt=_attempt(body),
+        message=f"{found.key} has our name for {owner} and another owner. "
+        f"Fix: delete it, and see who may create such objects in namespace {found.metadata.namespace}",
+    )
+
+
+def _attempt(body: Json) -> str:
+    return str(body["metadata"]["labels"].get(ATTEMPT, ""))

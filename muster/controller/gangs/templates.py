@@ -1,0 +1,71 @@
+"""The PodTemplates and ProvisioningRequests that we write.
+
+Decides their content and who owns them. The gang's owner owns the templates and the templates own the
+request, so that everything goes with the owner even when we are not there; and Kueue's own provisioning
+controller, which deletes every request whose owner has a Workload's *name*, never matches.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from muster.controller.gangs.objects import POD_TEMPLATE, PodTemplate
+from muster.controller.gangs.owner import Owner, owner_reference
+from muster.controller.gangs.split import Ask
+from muster.model.names import GROUP
+
+POOL: Final = f"{GROUP}/requested-pool"
+
+Json = dict[str, Any]
+
+
+def pod_template(
+    owner: Owner, *, name: str, template: Mapping[str, Any], pool: str, labels: Mapping[str, str]
+) -> Json:
+    """`template` is a pod's metadata and spec as its pods will be."""
+    return {
+        "metadata": _metadata(owner, name, labels, pool=pool, owners=[owner.reference()]),
+        "template": template,
+    }
+
+
+def provisioning_request(
+    owner: Owner, *, name: str, ask: Ask, templates: Sequence[PodTemplate], labels: Mapping[str, str]
+) -> Json:
+    """The request; `templates` are those of the ask's demands, in their order, as they are in the API."""
+    owners = [owner_reference(POD_TEMPLATE, template) for template in templates]
+    pod_sets = [
+        {"podTemplateRef": {"name": template.metadata.name}, "count": demand.count}
+        for template, demand in zip(templates, ask.demands, strict=True)
+    ]
+    return {
+        "metadata": _metadata(owner, name, labels, pool=ask.pool, owners=owners),
+        "spec": {
+            "provisioningClassName": ask.flavor.provisioning_class_name,
+            "parameters": dict(ask.parameters),
+            "podSets": pod_sets,
+        },
+    }
+
+
+def _metadata(owner: Owner, name: str, labels: Mapping[str, str], *, pool: str, owners: list[Json]) -> Json:
+    return {
+        "namespace": owner.key.namespace,
+        "name": name,
+        "labels": dict(labels),
+        "annotations": {owner.name_annotation: owner.key.name, POOL: pool},
+        "ownerReferences": owners,
+    }
+
+
+def fill_requests(spec: Json) -> None:
+    """Limits as requests, in place: the API server does it for pods and not for templates."""
+    for container in (*spec.get("initContainers", ()), *spec.get("containers", ())):
+        resources = container.get("resources", {})
+        if resources.get("limits"):
+            resources["requests"] = {**resources["limits"], **resources.get("requests", {})}
+
+
+def is_ours(template: PodTemplate, owner: Owner) -> bool:
+    """Whether a template of this name, found instead of created, was written for this very owner."""
+    owned = any(reference.uid == owner.uid for reference in template.metadata.owner_references)
+    return owned and template.metadata.labels.get(owner.uid_label) == owner.uid

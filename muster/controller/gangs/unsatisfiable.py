@@ -1,0 +1,21 @@
+"""What the refusal of a gang is about.
+
+Decides when a refusal ends by itself: when what may have led to it, and what a person can change of that, is
+another. Leaves to each scheduler's machine which refusals it holds against that.
+"""
+
+from muster.controller.gangs.identity import digest
+from muster.controller.gangs.split import Gang
+from muster.model.gangpolicy import GangPolicy
+
+
+def about(gang: Gang, policy: GangPolicy) -> str:
+    """How many pods go where, with what their pools can have, and how long is tried."""
+    found: list[object] = [policy.retry.deadline.total_seconds()]
+    found += [(each.pod_set, each.flavor.name, each.count) for each in gang.running]
+    for ask in gang.asks:
+        counts = [(demand.pod_set, demand.count) for demand in ask.demands]
+        flavor = ask.flavor
+        limits = (flavor.max_nodes, flavor.gpus_per_node, flavor.provisioning_class_name)
+        found.append((ask.pool, counts, limits, sorted(ask.parameters.items()), ask.needs_digest))
+    return digest(repr(found))

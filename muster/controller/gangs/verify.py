@@ -1,0 +1,174 @@
+"""Do the nodes of a gang stand?
+
+Decides by placing pods on nodes on paper: Ready, schedulable, fitting nodes, less what runs on them, less
+what other gangs were promised and have not used yet. A condition `Provisioned` is a promise that not every
+autoscaler keeps. Places greedily, largest first: where pods of very different sizes share nodes it may find
+less room than there is, never more. Leaves spreading, pod affinity and ports to the scheduler.
+"""
+
+from collections import defaultdict
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+from muster.controller.gangs.demand import PodNeeds, pod_amounts
+from muster.controller.gangs.objects import Node, NodeSelectorTerm, Pod, Requirement, Taint, Toleration
+from muster.model.pods import Amounts
+from muster.model.quantities import parse_quantity
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """Pods that need room: a PodSet of this gang, or what is outstanding of another's."""
+
+    name: str
+    pool: str
+    count: int
+    needs: PodNeeds
+    shares_nodes: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """How many of the wanted pods found a node."""
+
+    wanted: Wanted
+    placed: int
+
+    @property
+    def is_enough(self) -> bool:
+        return self.placed >= self.wanted.count
+
+
+def verify(
+    wanted: Sequence[Wanted], *, nodes: Iterable[Node], pods: Iterable[Pod], claims: Sequence[Wanted] = ()
+) -> tuple[Room, ...]:
+    """Place the claims of others first, then ours; one Room for each of ours, in the given order."""
+    everybody = (*claims, *wanted)
+    usable = [node for node in nodes if is_usable(node) and any(fits(each.needs, node) for each in everybody)]
+    free = _free(usable, pods)
+    for claim in _largest_first(_alike(claims)):
+        _place(claim, usable, free)
+    placed = {id(want): _place(want, usable, free) for want in _largest_first(wanted)}
+    return tuple(Room(want, placed[id(want)]) for want in wanted)
+
+
+def is_usable(node: Node) -> bool:
+    return node.status.holds("Ready") and not node.spec.unschedulable and not node.metadata.deletion_timestamp
+
+
+def fits(needs: PodNeeds, node: Node) -> bool:
+    """Labels and taints only; amounts are counted where pods are placed."""
+    labels = node.metadata.labels
+    if any(labels.get(key) != value for key, value in needs.node_selector.items()):
+        return False
+    if needs.terms and not any(_selects(term, node) for term in needs.terms):
+        return False
+    return all(_is_tolerated(taint, needs.tolerations) for taint in node.spec.taints)
+
+
+def _free(nodes: Iterable[Node], pods: Iterable[Pod]) -> dict[str, dict[str, Fraction]]:
+    free = {node.metadata.name: _amounts_of(node) for node in nodes}
+    for pod in pods:
+        left = free.get(pod.spec.node_name)
+        if left is None or pod.status.phase in ("Succeeded", "Failed"):
+            continue
+        for name, amount in {**pod_amounts(pod.spec), "pods": Fraction(1)}.items():
+            left[name] = left.get(name, Fraction(0)) - amount
+    return free
+
+
+def _amounts_of(node: Node) -> dict[str, Fraction]:
+    return {name: parse_quantity(str(amount)) for name, amount in node.status.allocatable.items()}
+
+
+def _place(want: Wanted, nodes: Iterable[Node], free: Mapping[str, dict[str, Fraction]]) -> int:
+    """Fill nodes with as many of the wanted pods as fit, and say how many did."""
+    each: Amounts = {
+        "pods": Fraction(1),
+        **{name: amount for name, amount in want.needs.amounts.items() if amount},
+    }
+    left = want.count
+    for node in nodes:
+        if left == 0:
+            break
+        room = free[node.metadata.name]
+        here = min(left, *(int(room.get(name, Fraction(0)) // amount) for name, amount in each.items()))
+        if here <= 0 or not fits(want.needs, node):
+            continue
+        for name, amount in each.items():
+            room[name] -= here * amount
+        left -= here
+    return want.count - left
+
+
+def _alike(claims: Iterable[Wanted]) -> Iterator[Wanted]:
+    """Claims of equal pods as one: nodes are gone through once for each kind and not for each gang."""
+    counts: dict[Hashable, int] = defaultdict(int)
+    kinds: dict[Hashable, Wanted] = {}
+    for claim in claims:
+        needs = claim.needs
+        places = frozenset(needs.amounts.items()), frozenset(needs.node_selector.items())
+        kind = (*places, needs.tolerations, needs.terms)
+        counts[kind] += claim.count
+        kinds.setdefault(kind, claim)
+    return (replace(claim, count=counts[kind]) for kind, claim in kinds.items())
+
+
+def _largest_first(wanted: Iterable[Wanted]) -> Iterator[Wanted]:
+    """Extended resources before cpu and memory: whoever needs GPUs has the fewest nodes to choose from."""
+    sizes: dict[int, tuple[Fraction, ...]] = defaultdict(tuple)
+    listed = list(wanted)
+    for want in listed:
+        amounts = want.needs.amounts
+        extended = sum((amount for name, amount in amounts.items() if "/" in name), Fraction(0))
+        sizes[id(want)] = (extended, amounts.get("cpu", Fraction(0)), amounts.get("memory", Fraction(0)))
+    return iter(sorted(listed, key=lambda want: sizes[id(want)], reverse=True))
+
+
+def _is_tolerated(taint: Taint, tolerations: Sequence[Toleration]) -> bool:
+    if taint.effect == "PreferNoSchedule":
+        return True
+    return any(_tolerates(toleration, taint) for toleration in tolerations)
+
+
+def _tolerates(toleration: Toleration, taint: Taint) -> bool:
+    if toleration.effect not in ("", taint.effect):
+        return False
+    if toleration.operator == "Exists":
+        return toleration.key in ("", taint.key)
+    return toleration.key == taint.key and toleration.value == taint.value
+
+
+def _selects(term: NodeSelectorTerm, node: Node) -> bool:
+    """An empty term selects no node (k8s.io/component-helpers, nodeaffinity.go)."""
+    labels, fields = node.metadata.labels, {"metadata.name": node.metadata.name}
+    return (
+        bool(term.match_expressions or term.match_fields)
+        and all(_matches(rule, labels) for rule in term.match_expressions)
+        and all(_matches(rule, fields) for rule in term.match_fields)
+    )
+
+
+def _matches(rule: Requirement, labels: Mapping[str, str]) -> bool:
+    value = labels.get(rule.key)
+    match rule.operator:
+        case "In":
+            return value in rule.values
+        case "NotIn":
+            return value not in rule.values
+        case "Exists":
+            return value is not None
+        case "DoesNotExist":
+            return value is None
+        case "Gt" | "Lt":
+            return _compares(value, rule)
+    return False
+
+
+def _compares(value: str | None, rule: Requirement) -> bool:
+    try:
+        left, right = int(value or ""), int(rule.values[0])
+    except (ValueError, IndexError):
+        return False
+    return left > right if rule.operator == "Gt" else left < right

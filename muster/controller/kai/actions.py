@@ -1,0 +1,61 @@
+"""What the machine of KAI gangs can ask its executor to do with pods, beside what all gangs share.
+
+Each action is one write, is safe to do twice, and names its pod by uid.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from muster.controller.gangs.actions import CreateRequest, CreateTemplates, Delete, Tell, WaitsFor
+from muster.controller.gangs.objects import Toleration
+from muster.controller.gangs.retry import History
+from muster.controller.kai.objects import GatedPod
+from muster.controller.kai.pod_groups import Piece
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lift:
+    """Stamp what the pod needs to claim its capacity and remove our gate, in one write."""
+
+    pod: GatedPod
+    annotations: Mapping[str, str]
+    node_selector: Mapping[str, str]
+    tolerations: tuple[Toleration, ...] = ()
+    """To be added to the pod's own."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recall:
+    """Delete a released pod that no node has: its gate cannot come back, but KubeRay makes it anew, gated.
+
+    `request` is what it was to consume; empty for a pod that nothing was asked for.
+    """
+
+    pod: GatedPod
+    request: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Note:
+    """Set the history and the words that a user reads on a batch's leader."""
+
+    pod: GatedPod
+    history: History
+    status: str
+
+
+Action = CreateTemplates | CreateRequest | Delete | Lift | Recall | Note | Tell
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """The actions, in order, and when to look again even if nothing happens. Lifts that follow one another
+    may be made side by side, except the last.
+    """
+
+    actions: tuple[Action, ...] = ()
+    wake: datetime | None = None
+    waits_for: tuple[WaitsFor, ...] = ()
+    pieces: tuple[Piece, ...] = ()
+    """What the templates that are to be created are made of."""

@@ -1,0 +1,137 @@
+"""Which pods of a Ray cluster pass the gate together.
+
+Decides it from the pods alone. While KAI's minimum is not there yet, the pods that make it whole are one
+batch: all of them or none. What comes later (a cluster that grows, a pod made again above the minimum) passes
+group by group, so that with what has passed already it makes whole replicas.
+
+Every batch has a leader, the gated pod that came first. The leader's uid and its count of tries are the
+identity of an attempt, and its gate goes last: whoever takes over in the middle of a release finds the same
+batch, what is gated of it still and, by their annotation, what has passed.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from muster.controller.gangs.identity import ATTEMPT, digest
+from muster.controller.gangs.retry import history
+from muster.controller.kai.groups import hosts, needed, suspended
+from muster.controller.kai.labels import HEAD_GROUP, group_of, is_gated
+from muster.controller.kai.objects import GatedPod, RayCluster
+
+_FIRST = datetime.min.replace(tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Batch:
+    """`gated` starts with the leader; `lifted` are those whose gate this very attempt has removed."""
+
+    attempt: str
+    gated: tuple[GatedPod, ...]
+    lifted: tuple[GatedPod, ...] = ()
+    lacks: str = ""
+    """What keeps it from being whole; empty when every pod of it exists."""
+    unit: int = 0
+    """0: all or none. Else it may pass in part, so many pods at a time fewer."""
+
+    @property
+    def leader(self) -> GatedPod:
+        return self.gated[0]
+
+    @property
+    def pods(self) -> tuple[GatedPod, ...]:
+        return (*self.gated, *self.lifted)
+
+    @property
+    def parts(self) -> range:
+        """How many pods of it may pass in part, the most first."""
+        return range(len(self.pods) - self.unit, 0, -self.unit) if self.unit else range(0)
+
+    def first(self, count: int) -> "Batch":
+        """The batch cut to so many pods, those that have passed among them."""
+        kept = max(1, count - len(self.lifted))
+        return Batch(
+            attempt=self.attempt,
+            gated=self.gated[:kept],
+            lifted=self.lifted,
+            lacks=self.lacks,
+            unit=self.unit,
+        )
+
+
+def batches(cluster: RayCluster, pods: Sequence[GatedPod], *, leaders: Collection[str]) -> tuple[Batch, ...]:
+    """The batches of a cluster's live pods. `leaders`: uids that requests in the API name as their leader.
+
+    Raises ValueError for a cluster that KAI refuses to group.
+    """
+    by_group: dict[str, list[GatedPod]] = {}
+    for pod in sorted(pods, key=lambda pod: _order(pod, leaders)):
+        by_group.setdefault(group_of(pod), []).append(pod)
+    least = needed(cluster)
+    open_groups = {
+        group: count
+        for group, count in least.items()
+        if sum(not is_gated(pod) for pod in by_group.get(group, ())) < count
+    }
+    if open_groups:
+        core = _core(cluster, by_group, least, open_groups, leaders)
+        return (core,) if core else ()
+    return tuple(
+        _growth(cluster, group, members) for group, members in by_group.items() if any(map(is_gated, members))
+    )
+
+
+def _core(
+    cluster: RayCluster,
+    by_group: Mapping[str, list[GatedPod]],
+    least: Mapping[str, int],
+    open_groups: Mapping[str, int],
+    leaders: Collection[str],
+) -> Batch | None:
+    waiting = [pod for group in open_groups for pod in by_group.get(group, ()) if is_gated(pod)]
+    if not waiting:
+        return None
+    leader = min(waiting, key=lambda pod: _order(pod, leaders))
+    attempt = attempt_of(cluster, leader)
+    gated, lifted, lacks = [], [], []
+    for group, count in least.items():
+        members = by_group.get(group, [])
+        passed = [pod for pod in members if not is_gated(pod) and _attempt(pod) == attempt]
+        others = sum(not is_gated(pod) for pod in members) - len(passed)
+        chosen = [pod for pod in members if is_gated(pod)][: max(0, count - others - len(passed))]
+        gated += chosen
+        lifted += passed
+        if (there := others + len(passed) + len(chosen)) < count:
+            why = ", which is suspended" if suspended(cluster, group) else ""
+            lacks.append(f"{there} of {count} pods of {group}{why}")
+    gated.sort(key=lambda pod: _order(pod, leaders))
+    return Batch(attempt=attempt, gated=tuple(gated), lifted=tuple(lifted), lacks=", ".join(lacks))
+
+
+def _growth(cluster: RayCluster, group: str, members: Sequence[GatedPod]) -> Batch:
+    gated = tuple(pod for pod in members if is_gated(pod))
+    attempt = attempt_of(cluster, gated[0])
+    lifted = tuple(pod for pod in members if not is_gated(pod) and _attempt(pod) == attempt)
+    unit = hosts(cluster, group)
+    # A replica may stand but for one pod that was lost: KubeRay makes that one again, and no other with it.
+    others = len(members) - len(gated) - len(lifted)
+    whole = len(members) // unit * unit - others
+    lacks = "" if whole > 0 else f"{len(members) % unit} of {unit} pods of a replica of {group}"
+    batch = Batch(attempt=attempt, gated=gated, lifted=lifted, lacks=lacks, unit=unit)
+    return batch if lacks else batch.first(whole)
+
+
+def attempt_of(cluster: RayCluster, leader: GatedPod) -> str:
+    """The identity of the leader's present attempt, fit for a label."""
+    return digest(cluster.metadata.uid, leader.metadata.uid, str(history(leader).tries))
+
+
+def _attempt(pod: GatedPod) -> str:
+    return pod.metadata.annotations.get(ATTEMPT, "")
+
+
+def _order(pod: GatedPod, leaders: Collection[str]) -> tuple[bool, bool, datetime, str]:
+    """Who leads already, then the head, then by age: pods made within one second are told apart by name."""
+    meta = pod.metadata
+    is_head = group_of(pod) == HEAD_GROUP
+    return meta.uid not in leaders, not is_head, meta.creation_timestamp or _FIRST, meta.name

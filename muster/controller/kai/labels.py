@@ -1,0 +1,94 @@
+"""What Ray, KAI and we write on pods and Ray clusters, and how it is read.
+
+Decides which queue, pool and priority a pod has, in the order in which KAI itself looks: the Ray cluster
+(which carries the labels of the RayJob or RayService above it) before the pod.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from muster.controller.kai.objects import GatedPod, PriorityClass, RayCluster
+from muster.model.kai.priorities import NON_PREEMPTIBLE
+from muster.model.names import (
+    GANG_GATE,
+    GROUP,
+    KAI_PRIORITY_LABEL,
+    KAI_QUEUE_LABEL,
+    POOL_LABEL,
+    RAY_PRIORITY_LABEL,
+)
+
+RAY_GROUP: Final = "ray.io/group"
+HEAD_GROUP: Final = "headgroup"
+PREEMPTIBILITY: Final = "kai.scheduler/preemptibility"
+_PREEMPTIBILITIES: Final[Mapping[str | None, bool]] = {"preemptible": True, "non-preemptible": False}
+
+CLUSTER_UID: Final = f"{GROUP}/raycluster-uid"
+"""Label of what was written for a Ray cluster."""
+CLUSTER_NAME: Final = f"{GROUP}/raycluster"
+LEADER: Final = f"{GROUP}/leader"
+"""Label of requests: the uid of the pod whose gate goes last."""
+SIZE: Final = f"{GROUP}/pods"
+"""Label of requests, annotation of pods that have passed: how many pods their attempt releases."""
+STATUS: Final = f"{GROUP}/gang-status"
+"""Annotation of a batch's leader: what a user reads."""
+
+DEFAULT_CLASS: Final = "train"
+"""What KAI's grouper writes where no class is named, or one that does not exist."""
+DEFAULT_PRIORITY: Final = 50
+"""What KAI gives where that does not exist either and no class is the default of all (pkg/common/constants:
+DefaultPodGroupPriority).
+"""
+
+
+def is_gated(pod: GatedPod) -> bool:
+    return any(gate.name == GANG_GATE for gate in pod.spec.scheduling_gates)
+
+
+def is_bound(pod: GatedPod) -> bool:
+    """Binding writes the node's name and PodScheduled together: from then on KAI counts it as allocated."""
+    return bool(pod.spec.node_name)
+
+
+def is_over(pod: GatedPod) -> bool:
+    return pod.status.phase in ("Succeeded", "Failed") or pod.metadata.deletion_timestamp is not None
+
+
+def group_of(pod: GatedPod) -> str:
+    return pod.metadata.labels.get(RAY_GROUP, HEAD_GROUP)
+
+
+def queue_of(pod: GatedPod, cluster: RayCluster | None) -> str:
+    above = cluster.metadata.labels.get(KAI_QUEUE_LABEL, "") if cluster else ""
+    return above or pod.metadata.labels.get(KAI_QUEUE_LABEL, "")
+
+
+def pool_of(pod: GatedPod, cluster: RayCluster | None) -> str:
+    """The pool that the pod is pinned to; empty where nothing says one."""
+    said = [pod.spec.node_selector, pod.metadata.labels, *([cluster.metadata.labels] if cluster else [])]
+    return next((labels[POOL_LABEL] for labels in said if labels.get(POOL_LABEL)), "")
+
+
+def is_preemptible(pod: GatedPod, cluster: RayCluster | None, classes: Mapping[str, PriorityClass]) -> bool:
+    """As KAI finds it: what the labels say of preemption itself, or the value of the priority class."""
+    above = cluster.metadata.labels if cluster else {}
+    for labels in (above, pod.metadata.labels):
+        if (said := labels.get(PREEMPTIBILITY)) in _PREEMPTIBILITIES:
+            return _PREEMPTIBILITIES[said]
+    return _priority(_class_of(pod, above, classes), classes) < NON_PREEMPTIBLE
+
+
+def _class_of(pod: GatedPod, above: Mapping[str, str], classes: Mapping[str, PriorityClass]) -> str:
+    """Ray's own label goes before KAI's and is taken as it is; another class has to exist
+    (pkg/podgrouper/podgrouper/plugins: ray/ray_grouper.go, defaultgrouper/default_grouper.go).
+    """
+    if RAY_PRIORITY_LABEL in above:
+        return above[RAY_PRIORITY_LABEL]
+    labels = {**pod.metadata.labels, **above}
+    named = labels.get(KAI_PRIORITY_LABEL) or pod.spec.priority_class_name
+    return named if named in classes else DEFAULT_CLASS
+
+
+def _priority(name: str, classes: Mapping[str, PriorityClass]) -> int:
+    found = classes.get(name) or next((each for each in classes.values() if each.global_default), None)
+    return found.value if found else DEFAULT_PRIORITY

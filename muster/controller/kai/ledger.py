@@ -1,0 +1,39 @@
+"""What the queues hold already, and what is on its way to them.
+
+Decides it from pods and from gangs that gather: pods with a node (KAI counts them as allocated, a little
+later than we see them), pods that we released and that have none yet, and gangs that have asked for
+capacity or have begun to pass. Rebuilt from API objects at every look: nothing is remembered.
+"""
+
+from collections.abc import Iterable, Iterator
+
+from muster.controller.gangs.identity import ATTEMPT
+from muster.controller.kai.labels import is_bound, is_gated, is_over
+from muster.controller.kai.objects import GatedPod
+from muster.controller.kai.queue_capacity import Held, Need
+from muster.controller.kai.snapshot import Situation
+
+
+def is_released(pod: GatedPod) -> bool:
+    """We removed its gate, and no node has it yet."""
+    return ATTEMPT in pod.metadata.annotations and not (is_gated(pod) or is_bound(pod) or is_over(pod))
+
+
+def of_pods(pods: Iterable[tuple[GatedPod, Need]]) -> Iterator[Held]:
+    """Pods that wait without a gate of ours and without our release count for nothing: KAI may never start
+    them.
+    """
+    for pod, need in pods:
+        if is_over(pod) or is_gated(pod):
+            continue
+        if is_bound(pod) or is_released(pod):
+            yield Held(need=need, is_bound=is_bound(pod))
+
+
+def of_gangs(gathering: Iterable[Situation]) -> Iterator[Held]:
+    """A gang that cannot be read holds nothing: it gets nothing either."""
+    for situation in gathering:
+        try:
+            yield from situation.holdings
+        except ValueError:
+            continue

@@ -1,0 +1,117 @@
+"""The kinds that KAI gangs are read from, each cut to the fields that we use.
+
+Decides which fields of Ray clusters, pods and queues reach our memory. Units of a Queue's spec are KAI's own
+(gpu devices, cpu millicores, memory in megabytes of 10^6 bytes); its status holds Kubernetes quantities
+(https://github.com/NVIDIA/KAI-Scheduler, docs/queues and pkg/queuecontroller).
+"""
+
+from typing import Any
+
+from msgspec import field
+
+from muster.controller.gangs.objects import Pod, PodSpec, Quantities
+from muster.controller.kube.resource import Object, Partial, Resource
+from muster.model.names import GROUP, JOB_PARAMETER_PREFIX
+
+
+class Gate(Partial, frozen=True):
+    name: str
+
+
+class GatedSpec(PodSpec, frozen=True):
+    scheduling_gates: tuple[Gate, ...] = ()
+    priority_class_name: str = ""
+
+
+class GatedPod(Pod, frozen=True):
+    """A pod that may be gated, or has been."""
+
+    spec: GatedSpec = GatedSpec()
+
+
+class WholePod(Object, frozen=True):
+    """A pod with its spec untouched. Read when a request is made, never cached."""
+
+    spec: dict[str, Any] = field(default_factory=dict)
+
+
+class WorkerGroup(Partial, frozen=True):
+    group_name: str = ""
+    replicas: int | None = None
+    min_replicas: int | None = None
+    num_of_hosts: int = 1
+    suspend: bool = False
+
+
+class RayClusterSpec(Partial, frozen=True):
+    suspend: bool = False
+    worker_group_specs: tuple[WorkerGroup, ...] = ()
+
+
+class RayCluster(Object, frozen=True):
+    spec: RayClusterSpec = RayClusterSpec()
+
+
+class Share(Partial, frozen=True):
+    """What a queue has of one resource. -1 is no bound; a field left out counts as 0 to KAI."""
+
+    quota: float = 0
+    limit: float = 0
+
+
+class Shares(Partial, frozen=True):
+    gpu: Share = Share()
+    cpu: Share = Share()
+    memory: Share = Share()
+
+
+class QueueSpec(Partial, frozen=True):
+    parent_queue: str = ""
+    resources: Shares = Shares()
+
+
+class QueueStatus(Partial, frozen=True):
+    """`requested` is left out on purpose: it counts our own gated pods."""
+
+    allocated: Quantities = field(default_factory=dict)
+    allocated_non_preemptible: Quantities = field(default_factory=dict)
+
+
+class Queue(Object, frozen=True):
+    spec: QueueSpec = QueueSpec()
+    status: QueueStatus = QueueStatus()
+
+
+class PriorityClass(Object, frozen=True):
+    value: int = 0
+    global_default: bool = False
+
+
+POD_ANNOTATIONS = (
+    f"{GROUP}/",
+    "autoscaling.x-k8s.io/",
+    "gpu-fraction",
+    "gpu-memory",
+)
+
+GATED_POD = Resource("", "v1", "pods", "Pod", True, GatedPod, annotation_prefixes=POD_ANNOTATIONS)
+WHOLE_POD = Resource("", "v1", "pods", "Pod", True, WholePod, annotation_prefixes=())
+RAY_CLUSTER = Resource(
+    "ray.io",
+    "v1",
+    "rayclusters",
+    "RayCluster",
+    True,
+    RayCluster,
+    annotation_prefixes=(f"{GROUP}/", JOB_PARAMETER_PREFIX),
+)
+QUEUE = Resource("scheduling.run.ai", "v2", "queues", "Queue", False, Queue, annotation_prefixes=())
+PRIORITY_CLASS = Resource(
+    "scheduling.k8s.io",
+    "v1",
+    "priorityclasses",
+    "PriorityClass",
+    False,
+    PriorityClass,
+    annotation_prefixes=(),
+)

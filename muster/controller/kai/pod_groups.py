@@ -1,0 +1,233 @@
+"""The pods of a batch as the pieces of a gang.
+
+Decides which pool each pod goes to and what nodes are asked for. A pod with a part of a GPU carries no GPU
+request, so nobody would provision one for it: pods of equal parts are packed into whole GPUs, and those are
+asked for. Equal parts pack in any order; parts of different sizes are not mixed, because KAI's own order
+might then need one GPU more than was asked for, and the gang would never start. Leaves requests to
+muster.controller.gangs.
+"""
+
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from math import ceil
+from typing import Final
+
+from muster.controller.gangs.demand import Demand, PodNeeds, pod_amounts, pod_needs
+from muster.controller.gangs.objects import Toleration
+from muster.controller.kai.labels import group_of, pool_of
+from muster.controller.kai.objects import GatedPod, RayCluster
+from muster.model.gangpolicy import FlavorPolicy, GangPolicy
+from muster.model.names import GKE_QUEUED_CLASS, GKE_QUEUED_TAINT_KEY, GPU_RESOURCE, GPU_TAINT_KEY, POOL_LABEL
+from muster.model.pods import Amounts
+
+FRACTION = "gpu-fraction"
+MEMORY = "gpu-memory"
+DEVICES = "gpu-fraction-num-devices"
+"""Pod annotations of KAI: a part of one GPU, or MiB of it, on how many GPUs at once (docs/gpu-sharing)."""
+
+
+_GPU: Final = Toleration(key=GPU_TAINT_KEY, operator="Exists", effect="NoSchedule")
+_QUEUED: Final = Toleration(key=GKE_QUEUED_TAINT_KEY, operator="Exists", effect="NoSchedule")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Share:
+    """A part of each of `devices` GPUs of one node."""
+
+    part: Fraction
+    devices: int
+
+    @property
+    def gpus(self) -> Fraction:
+        return self.part * self.devices
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Piece:
+    """Equal pods and the nodes they need: as many as pods, or fewer where they share GPUs."""
+
+    demand: Demand
+    pods: tuple[GatedPod, ...]
+    is_packed: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Placed:
+    """One pod, its pool, and what it needs there; without a pool nothing is asked for it."""
+
+    pod: GatedPod
+    flavor: FlavorPolicy
+    needs: PodNeeds
+    share: Share | None
+
+
+def pieces(pods: Iterable[GatedPod], cluster: RayCluster, policy: GangPolicy) -> tuple[Piece, ...]:
+    """The pods whose pool the policy speaks of. Raises ValueError for a GPU pod without a pool, and for what
+    cannot be read.
+    """
+    alike: dict[Hashable, list[_Placed]] = {}
+    for pod in pods:
+        placed = _place(pod, cluster, policy)
+        if placed is not None:
+            alike.setdefault(_likeness(placed), []).append(placed)
+    return _named([_packed(group) if group[0].share else _whole(group, policy) for group in alike.values()])
+
+
+def gpus(pod: GatedPod, gpu_memory: int = 0) -> Fraction:
+    """What KAI counts against the quota: whole GPUs, or the parts. Raises ValueError."""
+    found = share(pod, gpu_memory)
+    return found.gpus if found else pod_amounts(pod.spec).get(GPU_RESOURCE, Fraction(0))
+
+
+def share(pod: GatedPod, gpu_memory: int) -> Share | None:
+    """The part of a GPU that a pod asks for; a whole one where the size of the GPU is not known."""
+    notes = pod.metadata.annotations
+    if FRACTION in notes:
+        part = _number(notes, FRACTION)
+    elif MEMORY in notes:
+        part = _number(notes, MEMORY) / gpu_memory if gpu_memory else Fraction(1)
+    else:
+        return None
+    devices = int(_number(notes, DEVICES)) if DEVICES in notes else 1
+    if not 0 < part <= 1 or devices < 1:
+        raise ValueError(f"pod {pod.key} asks for {part} of {devices} GPUs; a part lies between 0 and 1")
+    return Share(part=part, devices=devices)
+
+
+def gpu_size(pod: GatedPod, cluster: RayCluster | None, policy: GangPolicy) -> int:
+    """MiB of a GPU where the pod goes: in its pool, or in the only one that has GPUs. 0: not known."""
+    pools = _gpu_pools(policy)
+    flavor = policy.flavor(pool_of(pod, cluster) or (pools[0] if len(pools) == 1 else ""))
+    return flavor.gpu_memory if flavor else 0
+
+
+def _place(pod: GatedPod, cluster: RayCluster, policy: GangPolicy) -> _Placed | None:
+    amounts = pod_amounts(pod.spec)
+    wants_gpu = any(amounts.get(name) for name in policy.managed_resources) or _shares(pod)
+    pool = pool_of(pod, cluster)
+    if not pool and wants_gpu:
+        pool = _only_pool(pod, policy)
+    flavor = policy.flavor(pool)
+    if flavor is None:
+        if wants_gpu:
+            known = ", ".join(flavor.name for flavor in policy.flavors)
+            raise ValueError(f"pod {pod.key} goes to pool {pool}, which is not one of {known}")
+        return None
+    pinned = {POOL_LABEL: pool}
+    own = {key: value for key, value in pod.spec.node_selector.items() if key not in _pins(flavor)}
+    needs = pod_needs(
+        pod.spec, amounts, node_selector=pinned, tolerations=lacking(flavor, pod.spec.tolerations)
+    )
+    needs = replace(needs, node_selector={**own, **pinned})
+    return _Placed(pod=pod, flavor=flavor, needs=needs, share=share(pod, flavor.gpu_memory))
+
+
+def lacking(flavor: FlavorPolicy, own: Sequence[Toleration]) -> tuple[Toleration, ...]:
+    """What the nodes of the pool are tainted with and the pod does not tolerate by itself. Kueue adds such
+    tolerations from its ResourceFlavors; KAI has no such place.
+    """
+    wanted = [_GPU] if flavor.gpus_per_node else []
+    wanted += [_QUEUED] if flavor.provisioning_class_name == GKE_QUEUED_CLASS else []
+    return tuple(each for each in wanted if each not in own)
+
+
+def _pins(flavor: FlavorPolicy) -> set[str]:
+    """What an earlier reconcile may have added when it removed the pod's gate."""
+    return {selector.key for selector in flavor.node_selector_from_details}
+
+
+def _only_pool(pod: GatedPod, policy: GangPolicy) -> str:
+    pools = _gpu_pools(policy)
+    if len(pools) == 1:
+        return pools[0]
+    raise ValueError(
+        f"pod {pod.key} asks for a GPU and names no pool; set nodeSelector {POOL_LABEL} to one of "
+        f"{', '.join(pools)}"
+    )
+
+
+def _gpu_pools(policy: GangPolicy) -> list[str]:
+    return [flavor.name for flavor in policy.flavors if flavor.gpus_per_node]
+
+
+def _shares(pod: GatedPod) -> bool:
+    return FRACTION in pod.metadata.annotations or MEMORY in pod.metadata.annotations
+
+
+def _number(notes: Mapping[str, str], key: str) -> Fraction:
+    try:
+        return Fraction(notes[key])
+    except (ValueError, ZeroDivisionError):
+        raise ValueError(f"{key}: {notes[key]!r} is not a number") from None
+
+
+def _likeness(placed: _Placed) -> Hashable:
+    """Pods of one likeness stand in one demand. Those that share GPUs may be of several groups."""
+    needs = placed.needs
+    where = (frozenset(needs.node_selector.items()), needs.tolerations, needs.terms)
+    if placed.share:
+        return placed.flavor.name, placed.share, where
+    return placed.flavor.name, group_of(placed.pod), frozenset(needs.amounts.items()), where
+
+
+def _whole(group: Sequence[_Placed], policy: GangPolicy) -> Piece:
+    first = group[0]
+    managed = any(first.needs.amounts.get(name) for name in policy.managed_resources)
+    demand = Demand(
+        pod_set=group_of(first.pod), count=len(group), needs=first.needs, flavor=first.flavor, managed=managed
+    )
+    return Piece(demand=demand, pods=tuple(each.pod for each in group), is_packed=False)
+
+
+def _packed(group: Sequence[_Placed]) -> Piece:
+    """Whole GPUs, each with room for the largest pods that may meet on it."""
+    first = group[0]
+    assert first.share is not None
+    each = min(len(group), int(1 / first.share.part))
+    amounts = _largest(group, each) | {GPU_RESOURCE: Fraction(first.share.devices)}
+    names = dict.fromkeys(group_of(placed.pod) for placed in group)
+    demand = Demand(
+        pod_set="+".join(names),
+        count=ceil(len(group) / each),
+        needs=replace(first.needs, amounts=amounts),
+        flavor=first.flavor,
+        managed=True,
+    )
+    return Piece(demand=demand, pods=tuple(placed.pod for placed in group), is_packed=True)
+
+
+def _largest(group: Sequence[_Placed], count: int) -> dict[str, Fraction]:
+    """The sum of the `count` largest amounts of every resource."""
+    names = {name for placed in group for name in placed.needs.amounts}
+    return {
+        name: sum(
+            sorted((placed.needs.amounts.get(name, Fraction(0)) for placed in group), reverse=True)[:count],
+            Fraction(0),
+        )
+        for name in sorted(names)
+    }
+
+
+def _named(found: Sequence[Piece]) -> tuple[Piece, ...]:
+    """Every demand of a gang has a name of its own: the group's, numbered where a group has pods of several
+    kinds.
+    """
+    seen: dict[str, int] = {}
+    named = []
+    for piece in found:
+        name = piece.demand.pod_set
+        seen[name] = seen.get(name, 0) + 1
+        own = name if seen[name] == 1 else f"{name}#{seen[name]}"
+        named.append(replace(piece, demand=replace(piece.demand, pod_set=own)))
+    return tuple(named)
+
+
+def amounts_of(pod: GatedPod, gpu_memory: int) -> Amounts:
+    """What a pod takes of its queue: gpu devices, cpu cores, memory bytes. Raises ValueError."""
+    amounts = pod_amounts(pod.spec)
+    return {
+        "gpu": gpus(pod, gpu_memory),
+        "cpu": amounts.get("cpu", Fraction(0)),
+        "memory": amounts.get("memory", Fraction(0)),
+    }

@@ -1,0 +1,125 @@
+"""How the parts of KAI gangs are put together.
+
+Decides what is cached, what is indexed and whose news wakes whom. The only module here that knows the
+manager.
+"""
+
+from typing import Final
+
+from muster.controller.gangs.gang_state import GangObserver, RequestObserver, Sight
+from muster.controller.gangs.indexes import BY_NODE, BY_POOL, BY_REQUEST, node_of, pool_of, request_of
+from muster.controller.gangs.kinds import Kinds
+from muster.controller.gangs.metrics import GangMetrics
+from muster.controller.gangs.objects import NODE, POD_TEMPLATE, PROVISIONING_REQUEST, GangPolicyObject
+from muster.controller.gangs.policies import Policies, PolicyReconciler
+from muster.controller.gangs.requests import Requests
+from muster.controller.kai.executor import Executor
+from muster.controller.kai.gang_state import look
+from muster.controller.kai.indexes import (
+    BY_CLUSTER,
+    BY_QUEUE,
+    RELEASED,
+    cluster_of,
+    queue_label_of,
+    ray_cluster_of,
+    released_cluster_of,
+)
+from muster.controller.kai.labels import CLUSTER_UID, is_gated
+from muster.controller.kai.objects import GATED_POD, PRIORITY_CLASS, QUEUE, RAY_CLUSTER
+from muster.controller.kai.reconciler import GangReconciler
+from muster.controller.kai.shutdown import farewell
+from muster.controller.kai.view import View
+from muster.controller.kube.client import Selection
+from muster.controller.kube.resource import Key
+from muster.controller.runtime.clock import utc_now
+from muster.controller.runtime.informer import Informer
+from muster.controller.runtime.manager import Manager
+from muster.model import names
+
+WORKERS: Final = 16
+"""Reconciles under way at a time: each waits for the API most of its time, and an API server is shared."""
+
+OURS: Final = Selection(labels=CLUSTER_UID)
+LIVE: Final = Selection(fields="status.phase!=Succeeded,status.phase!=Failed")
+
+
+def setup(manager: Manager, policies: Informer[GangPolicyObject]) -> None:
+    """Register the reconcilers of Ray clusters and GangPolicies with a manager."""
+    known = Policies(policies)
+    _gangs(manager, known, policies)
+    kinds = Kinds(manager.unserved, manager.has_looked)
+    policy = PolicyReconciler(manager.client, policies, known, kinds, missing=lambda _: (), clock=utc_now)
+    manager.controller("gangpolicies", policy.reconcile).watches(policies, lambda item: [item.key])
+
+
+def _gangs(manager: Manager, known: Policies, policies: Informer[GangPolicyObject]) -> None:
+    view = _view(manager, known)
+    requests = Requests(
+        manager.client,
+        caches={
+            GATED_POD: view.pods,
+            PROVISIONING_REQUEST: view.requests,
+            POD_TEMPLATE: view.templates,
+        },
+    )
+    executor = Executor(manager.client, events=manager.events, requests=requests)
+    manager.when_removed(farewell(manager.client, policies, view, executor, clock=utc_now))
+    gangs = GangReconciler(view, executor, requests, wake=lambda key: queue.add(key))
+    metrics = GangMetrics(manager.metrics.registry)
+    watcher = RequestObserver(
+        metrics=metrics, counts=lambda: manager.leads() and view.requests.has_synced, flavor=known.flavor
+    )
+    view.requests.store.listen(watcher.changed)
+
+    def sight(key: Key) -> Sight | None:
+        cluster = view.clusters.get(key)
+        if cluster is None:
+            return None
+        pods = view.pods.store.by_index(BY_CLUSTER, key)
+        return look(cluster, pods, view.requests.store.by_index(BY_CLUSTER, key), now=utc_now())
+
+    observer = GangObserver(metrics, sight, clock=utc_now)
+    controller = manager.controller(
+        "kai-gangs", observer.around(gangs.reconcile), workers=WORKERS, about=view.clusters
+    )
+    queue = controller.queue
+
+    def everybody(_: object) -> list[Key]:
+        """A policy or a priority decides for all that wait; they change when a person changes them."""
+        return list({key for pod in view.pods.store if is_gated(pod) for key in ray_cluster_of(pod)})
+
+    controller.watches(view.clusters, lambda cluster: [cluster.key])
+    controller.watches(view.pods, ray_cluster_of)
+    controller.watches(view.requests, lambda item: [cluster_of(item)])
+    controller.watches(view.templates, lambda item: [cluster_of(item)])
+    controller.notices(view.nodes, gangs.waiting_for_nodes)
+    controller.watches(view.queues, lambda _: gangs.waiting_for("room"))
+    controller.watches(view.priorities, everybody)
+    controller.watches(policies, everybody)
+
+
+def _view(manager: Manager, known: Policies) -> View:
+    return View(
+        clusters=manager.informer(RAY_CLUSTER),
+        pods=manager.informer(
+            GATED_POD,
+            selection=LIVE,
+            indexes={
+                BY_CLUSTER: ray_cluster_of,
+                BY_NODE: node_of,
+                BY_QUEUE: queue_label_of,
+                BY_REQUEST: request_of,
+                RELEASED: released_cluster_of,
+            },
+        ),
+        requests=manager.informer(
+            PROVISIONING_REQUEST, selection=OURS, indexes={BY_CLUSTER: lambda item: [cluster_of(item)]}
+        ),
+        templates=manager.informer(
+            POD_TEMPLATE, selection=OURS, indexes={BY_CLUSTER: lambda item: [cluster_of(item)]}
+        ),
+        nodes=manager.informer(NODE, indexes={BY_POOL: pool_of}),
+        queues=manager.informer(QUEUE),
+        priorities=manager.informer(PRIORITY_CLASS),
+        policy=lambda: known.accepted(names.GANG_POLICY),
+    )

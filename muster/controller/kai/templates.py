@@ -1,0 +1,51 @@
+"""A pod as nodes are asked for it.
+
+Decides what of a gated pod goes into the PodTemplate of a request: what the scheduler looks at. Pods that
+share GPUs become one pod of whole GPUs. Leaves who owns it to muster.controller.gangs.
+"""
+
+from copy import deepcopy
+from fractions import Fraction
+from math import ceil
+from typing import Any, Final
+
+import msgspec
+
+from muster.controller.gangs.owner import Owner
+from muster.controller.gangs.templates import Json, fill_requests
+from muster.controller.kai.labels import CLUSTER_NAME, CLUSTER_UID
+from muster.controller.kai.objects import RAY_CLUSTER, RayCluster, WholePod
+from muster.controller.kai.pod_groups import Piece, lacking
+from muster.model.pods import Amounts
+
+# What belongs to one pod of many, or that a template may not carry beside its class.
+_OWN: Final = ("nodeName", "schedulingGates", "hostname", "subdomain", "priority", "preemptionPolicy")
+
+
+def owner_of(cluster: RayCluster) -> Owner:
+    return Owner(resource=RAY_CLUSTER, object=cluster, uid_label=CLUSTER_UID, name_annotation=CLUSTER_NAME)
+
+
+def template_of(pod: WholePod, piece: Piece) -> Json:
+    """The template of a piece, made from one of its pods."""
+    spec: Json = {key: deepcopy(value) for key, value in pod.spec.items() if key not in _OWN}
+    spec["nodeSelector"] = {**spec.get("nodeSelector", {}), **piece.demand.needs.node_selector}
+    added = lacking(piece.demand.flavor, piece.pods[0].spec.tolerations)
+    spec["tolerations"] = [*spec.get("tolerations", []), *map(msgspec.to_builtins, added)]
+    if piece.is_packed:
+        spec.pop("initContainers", None)
+        spec["containers"] = [_packed(spec["containers"][0], piece.demand.needs.amounts)]
+    fill_requests(spec)
+    return {"metadata": {"labels": dict(pod.metadata.labels)}, "spec": spec}
+
+
+def _packed(container: Json, amounts: Amounts) -> Json:
+    """One container that asks for all: extended resources need a limit that equals the request."""
+    written = {name: _quantity(name, amount) for name, amount in amounts.items() if amount}
+    limits: dict[str, Any] = {name: text for name, text in written.items() if "/" in name}
+    return {**container, "resources": {"requests": written, "limits": limits}}
+
+
+def _quantity(name: str, amount: Fraction) -> str:
+    """Rounded up to what the API takes: millicores, or whole units of anything else."""
+    return f"{ceil(amount * 1000)}m" if name == "cpu" else str(ceil(amount))

@@ -1,0 +1,108 @@
+"""What the state machine can ask its executor to do with a Workload, beside what all gangs share.
+
+Decides the vocabulary between machine.py and reconciler.py: each action is one write, is safe to do twice,
+and names its object so exactly that a stale decision hits nothing else.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+from muster.controller.gangs.actions import CreateRequest, CreateTemplates, Delete, Hold, Tell, WaitsFor
+from muster.controller.gangs.retry import History
+from muster.controller.kueue.objects import PodSetUpdate
+from muster.model.gangpolicy import GangPolicy
+
+
+class State(StrEnum):
+    """The states of a check, as Kueue spells them."""
+
+    PENDING = "Pending"
+    READY = "Ready"
+    RETRY = "Retry"
+    REJECTED = "Rejected"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetEntry:
+    """Apply our whole entry on the Workload."""
+
+    state: State
+    message: str
+    updates: tuple[PodSetUpdate, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepOut:
+    """Deactivate the Workload and note on it, in the same write, that it was us and until when."""
+
+    history: History
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepIn:
+    """Activate the Workload that we deactivated, and take the note off in the same write."""
+
+    history: History
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Steer:
+    """Keep the PodSets of a Workload without quota away from these pools; from none takes our word off."""
+
+    pools: tuple[str, ...]
+    policy: GangPolicy
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Note:
+    """Set the history on the Workload; what it does not hold is removed."""
+
+    history: History
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unclaim:
+    """Take the claims off the pod templates of the gang's RayCluster, and recycle pods that were born with
+    them and can never be scheduled; then set `history`, once Kueue has started the cluster and every pod of
+    the slice may be scheduled.
+    """
+
+    selectors: tuple[str, ...]
+    history: History | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Count:
+    """Look how many pods of the gang's RayCluster may be scheduled, and note it: no slice before this one can
+    let more of them go.
+    """
+
+
+Action = (
+    CreateTemplates
+    | CreateRequest
+    | Hold
+    | Delete
+    | SetEntry
+    | StepOut
+    | StepIn
+    | Steer
+    | Note
+    | Unclaim
+    | Count
+    | Tell
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """The actions, in order, and when to look again even if nothing happens."""
+
+    actions: tuple[Action, ...] = ()
+    wake: datetime | None = None
+    waits_for: WaitsFor = ""
+
+    @property
+    def is_quiet(self) -> bool:
+        return not self.actions

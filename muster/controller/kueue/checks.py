@@ -1,0 +1,103 @@
+"""The other half of the pair: our AdmissionChecks.
+
+Decides whether a check is Active, so that Kueue sends Workloads to it only when we know what to do with them.
+Leaves Workloads to the reconciler and the policies to muster.controller.gangs.
+"""
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import Final
+
+from muster.controller.gangs.kinds import REASON, SOON, Kinds
+from muster.controller.gangs.objects import Condition
+from muster.controller.gangs.policies import Policies, tell
+from muster.controller.kube.client import Client
+from muster.controller.kube.resource import Key
+from muster.controller.kueue.objects import ADMISSION_CHECK, AdmissionCheck
+from muster.controller.runtime.controller import Result
+from muster.controller.runtime.informer import Informer
+from muster.model.gangpolicy import GangPolicy
+from muster.model.names import CONTROLLER_NAME, GANG_POLICY_KIND, GROUP
+
+ACTIVE: Final = "Active"
+
+
+class Checks:
+    """Which checks are ours and which policy each follows."""
+
+    def __init__(self, checks: Informer[AdmissionCheck], policies: Policies) -> None:
+        self._checks, self._policies = checks, policies
+
+    def is_ours(self, name: str) -> bool:
+        check = self._checks.get(Key("", name))
+        return check is not None and is_ours(check)
+
+    def is_leaving(self) -> bool:
+        """Whether none of ours is there to stay: another takes over, or nobody."""
+        return not any(
+            is_ours(check) and not check.metadata.deletion_timestamp for check in self._checks.store
+        )
+
+    def policy(self, name: str) -> GangPolicy | None:
+        """The accepted policy of a check; None while there is none. Without a name: of one that is ours, for
+        Workloads that Kueue has taken our entry off.
+        """
+        check = self._checks.get(Key("", name)) if name else next(filter(is_ours, self._checks.store), None)
+        return self._policies.accepted(policy_name(check)) if check and is_ours(check) else None
+
+
+def is_ours(check: AdmissionCheck) -> bool:
+    return check.spec.controller_name == CONTROLLER_NAME
+
+
+def policy_name(check: AdmissionCheck) -> str:
+    """The name of the GangPolicy that the check refers to; empty when it refers to something else."""
+    parameters = check.spec.parameters
+    fits = parameters and (parameters.api_group, parameters.kind) == (GROUP, GANG_POLICY_KIND)
+    return parameters.name if parameters and fits else ""
+
+
+class CheckReconciler:
+    """Keeps the Active condition of our AdmissionChecks."""
+
+    def __init__(
+        self,
+        client: Client,
+        checks: Informer[AdmissionCheck],
+        known: Policies,
+        kinds: Kinds,
+        *,
+        clock: Callable[[], datetime],
+    ) -> None:
+        self._client, self._checks, self._known = client, checks, known
+        self._kinds, self._clock = kinds, clock
+
+    async def reconcile(self, key: Key) -> Result:
+        check = self._checks.get(key)
+        if check is None or not is_ours(check) or check.metadata.deletion_timestamp:
+            return None
+        if not self._kinds.are_known():
+            return SOON
+        again = self._kinds.look_again()
+        status, reason, message = self._verdict(check)
+        condition = Condition(type=ACTIVE, status=status, reason=reason, message=message)
+        await tell(self._client, ADMISSION_CHECK, check, check.status, condition, now=self._clock())
+        return again
+
+    def _verdict(self, check: AdmissionCheck) -> tuple[str, str, str]:
+        if words := self._kinds.words:
+            return "False", REASON, words
+        name = policy_name(check)
+        if not name:
+            wanted = f"apiGroup: {GROUP}, kind: {GANG_POLICY_KIND}, name: <policy>"
+            return "False", "BadParametersRef", f"spec.parameters must refer to a GangPolicy ({wanted})"
+        found = self._known.judged(name)
+        if found is None:
+            return (
+                "False",
+                "BadParametersRef",
+                f"there is no GangPolicy {name}; create it, or name another one",
+            )
+        if isinstance(found, list):
+            return "False", "BadParametersRef", f"GangPolicy {name} is refused: {found[0]}"
+        return "True", "Active", "The admission check is active"

@@ -1,0 +1,132 @@
+"""The RayCluster of an elastic gang, whole: its pod templates must hold no claim.
+
+When Kueue starts a job it writes the claims of our check into the job's pod templates, and there they stay.
+Pods of a later growth would be born with the claim of the first request: Kueue leaves such pods behind their
+gate for ever, and after an eviction it can start the job no more, because the next claim contradicts the old
+(pkg/controller/elasticjobs, pkg/podset of Kueue 0.19.2). Taken off the templates, the claims of each growth
+come to its pods from the Workload, when Kueue lifts their gate. Pods that were born with a claim before it
+was taken off, and did not pass, are born anew. Decides what is taken off, which pods that is, and how many
+may be scheduled; pure.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from msgspec import field
+
+from muster.controller.gangs.objects import PodStatus
+from muster.controller.kube.resource import Object, Partial, Resource
+from muster.model.names import (
+    CLASS_ANNOTATION,
+    CONSUME_ANNOTATION,
+    ELASTIC_JOB,
+    LEASE_ENDS_ANNOTATION,
+    POD_SET_LABEL,
+)
+
+Json = dict[str, Any]
+
+CLAIMS: Final = (CONSUME_ANNOTATION, CLASS_ANNOTATION, LEASE_ENDS_ANNOTATION)
+
+
+class WholeRayCluster(Object, frozen=True):
+    """As it lies in the cluster, with every field: a list is written back whole."""
+
+    spec: Json = field(default_factory=dict)
+
+    @property
+    def is_started(self) -> bool:
+        return self.spec.get("suspend") is False
+
+
+class Gate(Partial, frozen=True):
+    name: str = ""
+
+
+class ElasticSpec(Partial, frozen=True):
+    scheduling_gates: tuple[Gate, ...] = ()
+
+
+class ElasticPod(Object, frozen=True):
+    """A pod of an elastic gang, as far as its gate goes."""
+
+    spec: ElasticSpec = ElasticSpec()
+    status: PodStatus = PodStatus()
+
+    @property
+    def is_gated(self) -> bool:
+        return any(gate.name == ELASTIC_JOB for gate in self.spec.scheduling_gates)
+
+    @property
+    def is_over(self) -> bool:
+        meta = self.metadata
+        return self.status.phase in ("Succeeded", "Failed") or meta.deletion_timestamp is not None
+
+
+ELASTIC_POD: Final = Resource("", "v1", "pods", "Pod", True, ElasticPod)
+WHOLE_RAY_CLUSTER: Final = Resource("ray.io", "v1", "rayclusters", "RayCluster", True, WholeRayCluster)
+
+
+def unclaimed(spec: Mapping[str, Any], selectors: Iterable[str]) -> Json | None:
+    """The merge patch of a spec whose templates carry claims; None where none does. `selectors`: the node
+    labels that pin pods to a lease.
+    """
+    pins = tuple(selectors)
+    head = spec.get("headGroupSpec") or {}
+    groups = spec.get("workerGroupSpecs") or []
+    cleaned = [{**group, "template": _cleaned(group.get("template") or {}, pins)} for group in groups]
+    patch: Json = {}
+    if cleaned != groups:
+        patch["workerGroupSpecs"] = cleaned
+    template = head.get("template") or {}
+    if (clean := _cleaned(template, pins)) != template:
+        patch["headGroupSpec"] = {"template": _removals(template, clean)}
+    return patch or None
+
+
+def may_run(pods: Iterable[ElasticPod]) -> Mapping[str, int]:
+    """How many pods of each PodSet may be scheduled or have been."""
+    free = (pod for pod in pods if not pod.is_gated and not pod.is_over)
+    return Counter(pod.metadata.labels.get(POD_SET_LABEL, "") for pod in free)
+
+
+def born_claimed(pods: Iterable[ElasticPod], claims: Mapping[str, str]) -> list[ElasticPod]:
+    """Pods behind the gate with a claim that is not the one which their PodSet has now (`claims`: requests by
+    PodSet): Kueue leaves them there for ever.
+    """
+    return [
+        pod
+        for pod in pods
+        if pod.is_gated
+        and not pod.is_over
+        and (claim := pod.metadata.annotations.get(CONSUME_ANNOTATION))
+        and claim != claims.get(pod.metadata.labels.get(POD_SET_LABEL, ""))
+    ]
+
+
+def _cleaned(template: Json, pins: tuple[str, ...]) -> Json:
+    meta, spec = template.get("metadata") or {}, template.get("spec") or {}
+    found = dict(template)
+    if any(key in (meta.get("annotations") or {}) for key in CLAIMS):
+        found["metadata"] = {**meta, "annotations": _without(meta["annotations"], CLAIMS)}
+    if any(key in (spec.get("nodeSelector") or {}) for key in pins):
+        found["spec"] = {**spec, "nodeSelector": _without(spec["nodeSelector"], pins)}
+    return found
+
+
+def _without(values: Mapping[str, Any], keys: Iterable[str]) -> Json:
+    gone = frozenset(keys)
+    return {key: value for key, value in values.items() if key not in gone}
+
+
+def _removals(before: Json, after: Json) -> Json:
+    """A merge patch removes a key by null: a map cannot be replaced in one."""
+    patch: Json = {}
+    for key in ("metadata", "spec"):
+        name = "annotations" if key == "metadata" else "nodeSelector"
+        had = (before.get(key) or {}).get(name) or {}
+        has = (after.get(key) or {}).get(name) or {}
+        if gone := had.keys() - has.keys():
+            patch[key] = {name: dict.fromkeys(sorted(gone))}
+    return patch

@@ -1,0 +1,78 @@
+"""Which of a namespace's queues a job is for, where it names none.
+
+Decides by what the job says of itself: the only queue there is, the one of the pool that it names, the one
+whose nodes alone have the GPUs that its pods ask for, Kueue's default one. Where several would do nobody
+guesses. A queue is of a pool only with KAI and a shard for each pool.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from muster.model import names
+from muster.model.quantities import parse_quantity
+from muster.model.queuetree import Queue, Space
+
+Json = dict[str, Any]
+# How a pod asks KAI for a part of a GPU: it has no nvidia.com/gpu then.
+_PARTS: Final = ("gpu-fraction", "gpu-memory")
+
+
+def choose(body: Json, templates: Sequence[Json], space: Space) -> Queue | None:
+    """`templates` are the job's pod templates. None where it is not clear which."""
+    if len(space.queues) == 1:
+        return space.queues[0]
+    if not any(queue.pool for queue in space.queues):
+        return space.queue(names.DEFAULT_LOCAL_QUEUE)  # Any pool's, and of several at a time.
+    pools = set(_pools(body, templates))
+    if len(pools) == 1:
+        return _only([queue for queue in space.queues if queue.pool in pools])
+    if pools:
+        return None  # A gang lives in one pool.
+    gpus = max((_gpus(template) for template in templates), default=0)
+    fitting = [queue for queue in space.queues if queue.pool and _fits(gpus, queue)]
+    return _only(fitting) or space.queue(names.DEFAULT_LOCAL_QUEUE)
+
+
+def _only(queues: list[Queue]) -> Queue | None:
+    return queues[0] if len(queues) == 1 else None
+
+
+def _fits(gpus: int, queue: Queue) -> bool:
+    """Work without a GPU leaves those who have one to others."""
+    return queue.gpus >= gpus if gpus else queue.gpus == 0
+
+
+def _pools(body: Json, templates: Sequence[Json]) -> Iterator[str]:
+    said = [mapping(body, "metadata", "labels")]
+    said += [mapping(each, "spec", "nodeSelector") for each in templates]
+    said += [mapping(each, "metadata", "labels") for each in templates]
+    for labels in said:
+        if labels.get(names.POOL_LABEL):
+            yield str(labels[names.POOL_LABEL])
+
+
+def _gpus(template: Json) -> int:
+    """What one pod asks for; a part of a GPU is of one."""
+    marks = {**mapping(template, "metadata", "annotations"), **mapping(template, "metadata", "labels")}
+    part = 1 if any(mark in marks for mark in _PARTS) else 0
+    containers = mapping(template, "spec").get("containers")
+    found = containers if isinstance(containers, list) else []
+    whole = sum(_count(each) for each in found if isinstance(each, Mapping))
+    return max(part, whole)
+
+
+def _count(container: Mapping[str, Any]) -> int:
+    resources = mapping(container, "resources")
+    amounts = {**mapping(resources, "requests"), **mapping(resources, "limits")}
+    try:
+        return int(parse_quantity(str(amounts.get(names.GPU_RESOURCE, 0))))
+    except ValueError:
+        return 0  # The API server refuses it.
+
+
+def mapping(value: Mapping[str, Any], *path: str) -> Mapping[str, Any]:
+    """What stands at the path, if it is a mapping."""
+    here: Any = value
+    for step in path:
+        here = here.get(step) if isinstance(here, Mapping) else None
+    return here if isinstance(here, Mapping) else {}

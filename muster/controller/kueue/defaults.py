@@ -1,0 +1,193 @@
+"""What a new job need not say: its queue, its priority, its gate, Ray's token, how it is upgraded.
+
+Decides on creation only, from the queue tree in the cache, as a JSON patch of what is missing; a second time
+over there is nothing left to patch. What a job says is left as it is, but for a KAI queue that is none of its
+namespace's, which would leave its pods pending without a word. Refusing is the policies' and webhooks.py's.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+import msgspec
+
+from muster.controller.kube.decoding import decode
+from muster.controller.kube.resource import Object
+from muster.controller.kueue.default_queue import choose, mapping
+from muster.controller.runtime.review import Allow, Deny, Patch, Review, Verdict, Webhook
+from muster.model import names
+from muster.model.queuetree import QueueTree, Space
+from muster.model.ray_upgrades import Upgrade
+
+Json = dict[str, Any]
+Trees = Callable[[], QueueTree]
+
+# Where each kind holds its Ray cluster.
+_CLUSTERS: Final = {"rayjob": ("rayClusterSpec",), "raycluster": (), "rayservice": ("rayClusterConfig",)}
+_ANYTHING: Final[msgspec.json.Decoder[Any]] = msgspec.json.Decoder()
+_KINDS: Final = ("rayjob", "raycluster", "rayservice", "job")
+
+
+class Defaults:
+    """The mutating reviews, bound to the tree that is in force when each is made."""
+
+    def __init__(self, tree: Trees) -> None:
+        self._tree = tree
+
+    def listed(self) -> tuple[Webhook[Object], ...]:
+        """One webhook a kind, at `/default-<kind>`. Where it fails, the object passes as it is: what then
+        lacks is the policies' to refuse.
+        """
+        return tuple(
+            Webhook(path=f"/default-{kind}", type=Object, review=self._review(kind), on_error="allow")
+            for kind in _KINDS
+        )
+
+    def _review(self, kind: str) -> Callable[[Review[Object]], Verdict]:
+        return lambda review: self.review(kind, review)
+
+    def review(self, kind: str, review: Review[Object]) -> Verdict:
+        tree = self._tree()
+        space = tree.spaces.get(review.namespace)
+        if review.operation != "CREATE" or review.object is None or space is None or _is_made(review):
+            return Allow()
+        patch = _Patch(decode(_ANYTHING, review.raw))
+        refusal = _queue(patch, kind, tree, space)
+        if refusal is not None:
+            return Deny(refusal)
+        _priority(patch, tree, space)
+        _upgrade(patch, kind, tree)
+        cluster = _cluster(patch, kind)
+        if cluster is not None:
+            _ray(patch, cluster, tree)
+        return Patch(tuple(patch.operations)) if patch.operations else Allow()
+
+
+def _is_made(review: Review[Object]) -> bool:
+    """KubeRay's own: the object that it was made for has been here."""
+    return f"system:serviceaccounts:{names.RAY_NAMESPACE}" in review.user.groups
+
+
+class _Patch:
+    """An object and the RFC 6902 operations that changed it so far."""
+
+    def __init__(self, body: Json) -> None:
+        self.body = body
+        self.operations: list[Json] = []
+
+    def label(self, key: str) -> str:
+        labels = self.body.get("metadata", {}).get("labels") or {}
+        return str(labels.get(key) or "")
+
+    def put(self, value: object, *path: str | int) -> None:
+        """Sets a value, and makes the objects on the way to it. Where something else stands in the way, the
+        object is malformed, and the API server says so.
+        """
+        at: Any = self.body
+        for depth, part in enumerate(path[:-1]):
+            if isinstance(at, dict) and at.get(str(part)) is None:
+                self._add({}, path[: depth + 1])
+                at[str(part)] = {}
+            at = at[part]
+            if not isinstance(at, dict | list):
+                return
+        self._add(value, path)
+        if isinstance(at, list):
+            at.append(value)
+        else:
+            at[path[-1]] = value
+
+    def _add(self, value: object, path: tuple[str | int, ...]) -> None:
+        pointer = "".join(f"/{str(part).replace('~', '~0').replace('/', '~1')}" for part in path)
+        self.operations.append({"op": "add", "path": pointer, "value": value})
+
+
+def _queue(patch: _Patch, kind: str, tree: QueueTree, space: Space) -> str | None:
+    """The queue that the job is for, and the pool that the queue is of. Returns why it cannot be chosen."""
+    label = names.KAI_QUEUE_LABEL if tree.kai else names.QUEUE_LABEL
+    said = patch.label(label)
+    if said and not tree.kai:
+        return None  # Another's queue is a policy's to refuse.
+    queue = space.queue(said)
+    if queue is None:
+        # One that is wrong is put right only where there is nothing to choose.
+        is_clear = not said or len(space.queues) == 1
+        templates = [each for _, each in _all_templates(patch, kind)]
+        queue = choose(patch.body, templates, space) if is_clear else None
+        if queue is None:
+            known = ", ".join(each.name for each in space.queues) or "(there is none)"
+            what = f"queue {said} takes no work of this namespace" if said else "it names no queue"
+            return f"{what}: set metadata.labels[{label}] to one of: {known}."
+        patch.put(queue.name, "metadata", "labels", label)
+    if queue.pool and not patch.label(names.POOL_LABEL):
+        # KAI's shards look for their own pool's label on the pod group, which has it from here.
+        patch.put(queue.pool, "metadata", "labels", names.POOL_LABEL)
+    return None
+
+
+def _priority(patch: _Patch, tree: QueueTree, space: Space) -> None:
+    label = names.KAI_PRIORITY_LABEL if tree.kai else names.PRIORITY_LABEL
+    if space.default_priority and not patch.label(label):
+        patch.put(space.default_priority, "metadata", "labels", label)
+
+
+def _upgrade(patch: _Patch, kind: str, tree: QueueTree) -> None:
+    """KubeRay's own default is what a queue cannot count."""
+    said = mapping(patch.body, "spec", "upgradeStrategy")
+    if kind == "rayservice" and not tree.kai and not said.get("type"):
+        patch.put(Upgrade.NONE, "spec", "upgradeStrategy", "type")
+
+
+def _cluster(patch: _Patch, kind: str) -> tuple[str, ...] | None:
+    """The path of the Ray cluster that the object describes; None where it describes none."""
+    if kind not in _CLUSTERS:
+        return None
+    path = ("spec", *_CLUSTERS[kind])
+    at: Any = patch.body
+    for part in path:
+        at = at.get(part) if isinstance(at, dict) else None
+    return path if isinstance(at, dict) else None
+
+
+def _ray(patch: _Patch, cluster: tuple[str, ...], tree: QueueTree) -> None:
+    spec: Any = patch.body
+    for part in cluster:
+        spec = spec[part]
+    if tree.guarded and not mapping(spec, "authOptions").get("mode"):
+        patch.put("token", *cluster, "authOptions", "mode")
+    if tree.gated:
+        for path, template in _templates(spec):
+            _gate(patch, (*cluster, *path, "spec"), template.get("spec"))
+
+
+def _all_templates(patch: _Patch, kind: str) -> Iterator[tuple[tuple[str | int, ...], Json]]:
+    """The pod templates of any kind, by their path in what holds them."""
+    path = _cluster(patch, kind)
+    spec: Any = patch.body
+    for part in path or ("spec",):
+        spec = spec.get(part) if isinstance(spec, dict) else None
+    if path is not None:
+        yield from _templates(spec)
+    elif isinstance(spec, dict) and isinstance(spec.get("template"), dict):
+        yield ("template",), spec["template"]
+
+
+def _templates(spec: Json) -> Iterator[tuple[tuple[str | int, ...], Json]]:
+    """The pod templates of the head and of every group: all of a gang's pods wait together."""
+    head = mapping(spec, "headGroupSpec").get("template")
+    if isinstance(head, dict):
+        yield ("headGroupSpec", "template"), head
+    groups = spec.get("workerGroupSpecs")
+    for index, group in enumerate(groups if isinstance(groups, list) else ()):
+        if isinstance(group, dict) and isinstance(group.get("template"), dict):
+            yield ("workerGroupSpecs", index, "template"), group["template"]
+
+
+def _gate(patch: _Patch, path: tuple[str | int, ...], pod: object) -> None:
+    if not isinstance(pod, dict):
+        return
+    gates = pod.get("schedulingGates")
+    gate = {"name": names.GANG_GATE}
+    if not gates:
+        patch.put([gate], *path, "schedulingGates")
+    elif isinstance(gates, list) and gate not in gates:
+        patch.put(gate, *path, "schedulingGates", "-")

@@ -1,0 +1,82 @@
+"""The hands on the Ray cluster of an elastic gang: its templates, and its pods behind the gate.
+
+Decides how a stale look is kept from doing harm: a cluster is written with the resourceVersion that was read,
+so that what the autoscaler writes into the same lists meanwhile stays, and a pod is deleted by its uid and
+version, so never one that has passed. Leaves what to take off and which pods to clusters.py.
+"""
+
+from collections.abc import Mapping
+
+from muster.controller.kube.client import Client, Selection
+from muster.controller.kube.errors import Conflict, NotFound
+from muster.controller.kube.resource import Key
+from muster.controller.kueue.actions import Unclaim
+from muster.controller.kueue.clusters import (
+    ELASTIC_POD,
+    WHOLE_RAY_CLUSTER,
+    ElasticPod,
+    Json,
+    WholeRayCluster,
+    born_claimed,
+    may_run,
+    unclaimed,
+)
+from muster.controller.kueue.objects import Workload
+from muster.controller.kueue.snapshot import claims_of
+from muster.model.names import RAY_CLUSTER_LABEL
+
+
+class Clusters:
+    """Looks live, and writes."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    async def unclaim(self, workload: Workload, action: Unclaim, *, check: str) -> bool:
+        """Whether the cluster is started, clean, and every pod of the slice may be scheduled."""
+        key = _cluster_of(workload)
+        if key is None:
+            return True
+        cluster = await self._client.get(WHOLE_RAY_CLUSTER, key)
+        if not cluster.is_started:
+            return False
+        if (spec := unclaimed(cluster.spec, action.selectors)) is not None:
+            await self._write(cluster, spec)
+        pods = await self._pods(key)
+        claims = {name: claim.request for name, claim in claims_of(workload.entry(check)).items()}
+        stale = born_claimed(pods, claims)
+        for pod in stale:
+            await self._recycle(pod)
+        free = may_run(pods)
+        return not stale and all(free.get(each.name, 0) >= each.count for each in workload.spec.pod_sets)
+
+    async def count(self, workload: Workload) -> Mapping[str, int]:
+        """Pods that may be scheduled, by PodSet."""
+        key = _cluster_of(workload)
+        return may_run(await self._pods(key)) if key else {}
+
+    async def _write(self, cluster: WholeRayCluster, spec: Json) -> None:
+        version = {"resourceVersion": cluster.metadata.resource_version}
+        await self._client.merge_patch(WHOLE_RAY_CLUSTER, cluster.key, {"metadata": version, "spec": spec})
+
+    async def _pods(self, key: Key) -> tuple[ElasticPod, ...]:
+        mine = Selection(namespace=key.namespace, labels=f"{RAY_CLUSTER_LABEL}={key.name}")
+        return (await self._client.list(ELASTIC_POD, mine)).items
+
+    async def _recycle(self, pod: ElasticPod) -> None:
+        """KubeRay makes it anew, without a claim."""
+        meta = pod.metadata
+        try:
+            await self._client.delete(
+                ELASTIC_POD, pod.key, uid=meta.uid, resource_version=meta.resource_version
+            )
+        except (NotFound, Conflict):
+            return  # Gone, or changed: the next look sees it.
+
+
+def _cluster_of(workload: Workload) -> Key | None:
+    """Its RayCluster; None where another kind of job grows."""
+    for owner in workload.metadata.owner_references:
+        if owner.controller and owner.kind == WHOLE_RAY_CLUSTER.kind:
+            return Key(workload.metadata.namespace, owner.name)
+    return None

@@ -1,0 +1,176 @@
+"""The hands of the state machine: each action as one call to the API.
+
+Decides how a stale decision is kept from doing harm. Every write to the Workload carries the resourceVersion
+that the decision was made from, every deletion the uid; before anything is deleted the Workload is read live.
+A create that finds its name taken believes it only when the owner's uid fits. Leaves what to do to
+machine.py.
+"""
+
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from muster.controller.gangs.actions import CreateRequest, CreateTemplates, Delete, Hold, Tell
+from muster.controller.gangs.objects import Belonging
+from muster.controller.gangs.requests import Requests, StaleDecision
+from muster.controller.gangs.retry import History, annotations
+from muster.controller.kube.client import Client
+from muster.controller.kube.errors import NotFound
+from muster.controller.kube.resource import Key, Object
+from muster.controller.kueue.actions import Action, Count, Note, SetEntry, Steer, StepIn, StepOut, Unclaim
+from muster.controller.kueue.elastic import Clusters
+from muster.controller.kueue.flavor_fallback import pod_sets
+from muster.controller.kueue.identity import WORKLOAD_UID
+from muster.controller.kueue.objects import WHOLE_WORKLOAD, WORKLOAD, Flavors, Workload
+from muster.controller.kueue.pending_workloads import Recent
+from muster.controller.kueue.slices import written
+from muster.controller.kueue.templates import merged, owner_of
+from muster.controller.runtime.events import EventRecorder, Reference
+from muster.model.names import RUNS_ANNOTATION
+
+ACTION = "GangAdmission"
+
+
+class Executor:
+    """Carries out the actions of one decision, in order. What it writes goes into the caches at once."""
+
+    def __init__(
+        self,
+        client: Client,
+        *,
+        events: EventRecorder,
+        requests: Requests,
+        recent: Recent,
+        clock: Callable[[], datetime],
+    ) -> None:
+        self._client, self._events, self._requests, self._clock = client, events, requests, clock
+        self._recent = recent
+        self._clusters = Clusters(client)
+
+    async def run(
+        self, actions: tuple[Action, ...], *, workload: Workload, check: str, flavors: Flavors
+    ) -> None:
+        if any(isinstance(action, Delete) for action in actions):
+            await self._confirm(workload)
+        for action in actions:
+            match action:
+                case SetEntry():
+                    workload = await self._set_entry(workload, check, action)
+                case StepOut(history=history):
+                    workload = await self._patch(workload, history, active=False)
+                case StepIn(history=history):
+                    workload = await self._patch(workload, history, active=True)
+                case Steer():
+                    workload = await self._steer(workload, action)
+                case Note(history=history):
+                    workload = await self._patch(workload, history, active=None)
+                case CreateTemplates():
+                    await self._create_templates(workload, action, flavors)
+                case CreateRequest():
+                    await self._requests.create_request(owner_of(workload), action)
+                case Hold():
+                    await self._requests.hold(owner_of(workload), action)
+                case Delete():
+                    await self._requests.delete(action)
+                case Unclaim(history=history):
+                    stands = await self._clusters.unclaim(workload, action, check=check)
+                    if history is not None and stands:
+                        workload = await self._patch(workload, history, active=None)
+                case Count():
+                    runs = await self._clusters.count(workload)
+                    workload = await self._annotate(workload, {RUNS_ANNOTATION: written(runs)}, active=None)
+                case Tell():
+                    self._tell(workload, action)
+
+    async def release_orphan(self, item: Belonging, *, of: Key) -> None:
+        """Delete what was made for a Workload that is gone; looks live whether it is."""
+        await self._requests.release_orphan(item, of=of, owners=WORKLOAD, uid_label=WORKLOAD_UID)
+
+    async def _confirm(self, workload: Workload) -> None:
+        """A live look before anything is deleted: a cache may lag behind a new reservation."""
+        try:
+            live = await self._client.get(WORKLOAD, workload.key)
+        except NotFound:
+            return
+        if live.metadata.resource_version != workload.metadata.resource_version:
+            self._requests.remember(WORKLOAD, live)
+            raise StaleDecision(f"Workload {workload.key} has changed")
+
+    async def _set_entry(self, workload: Workload, check: str, action: SetEntry) -> Workload:
+        """Our whole entry, so that nothing of an earlier one stays; force, because Kueue applies it too."""
+        before = workload.entry(check)
+        kept = before.last_transition_time if before and before.state == action.state else None
+        entry = {
+            "name": check,
+            "state": action.state.value,
+            "message": action.message[:32_000],
+            "lastTransitionTime": (kept or self._clock()).strftime("%Y-%m-%dT%H:%M:%SZ"),
+            "podSetUpdates": [msgspec.to_builtins(update) for update in action.updates],
+        }
+        body = {
+            "metadata": {"uid": workload.metadata.uid, "resourceVersion": workload.metadata.resource_version},
+            "status": {"admissionChecks": [entry]},
+        }
+        applied = await self._client.apply(
+            WORKLOAD, workload.key, _named(workload, body), subresource="status", force=True
+        )
+        return self._requests.remember(WORKLOAD, applied)
+
+    async def _steer(self, workload: Workload, action: Steer) -> Workload:
+        wanted = list(pod_sets(workload, action.pools, action.policy)) if action.pools else []
+        body = {
+            "metadata": {"uid": workload.metadata.uid, "resourceVersion": workload.metadata.resource_version},
+            "spec": {"podSets": wanted} if wanted else {},
+        }
+        applied = await self._client.apply(WORKLOAD, workload.key, _named(workload, body), force=True)
+        return self._requests.remember(WORKLOAD, applied)
+
+    async def _patch(self, workload: Workload, history: History, *, active: bool | None) -> Workload:
+        return await self._annotate(workload, annotations(history), active=active)
+
+    async def _annotate(
+        self, workload: Workload, notes: Mapping[str, str | None], *, active: bool | None
+    ) -> Workload:
+        body: dict[str, Any] = {
+            "metadata": {
+                "uid": workload.metadata.uid,
+                "resourceVersion": workload.metadata.resource_version,
+                "annotations": dict(notes),
+            }
+        }
+        if active is not None:
+            body["spec"] = {"active": active}
+        return self._requests.remember(WORKLOAD, await self._client.merge_patch(WORKLOAD, workload.key, body))
+
+    async def _create_templates(self, workload: Workload, action: CreateTemplates, flavors: Flavors) -> None:
+        whole = self._recent.whole(workload) or await self._client.get(WHOLE_WORKLOAD, workload.key)
+        if whole.metadata.uid != workload.metadata.uid:
+            raise StaleDecision(f"Workload {workload.key} is another one of that name")
+        templates = {pod_set.name: pod_set.template for pod_set in whole.spec.pod_sets}
+        pods = {
+            demand.pod_set: merged(templates[demand.pod_set], demand, flavors)
+            for demand in action.ask.demands
+        }
+        await self._requests.create_templates(owner_of(workload), action, pods)
+
+    def _tell(self, workload: Workload, action: Tell) -> None:
+        abouts = [Reference.to(WORKLOAD, workload), *_owners(workload)]
+        for about in abouts:
+            self._events.event(about, action.kind, reason=action.reason, action=ACTION, note=action.message)
+
+
+def _named(obj: Object, body: dict[str, Any]) -> dict[str, Any]:
+    """With name and namespace in the metadata, which an apply has to repeat."""
+    meta = {"name": obj.metadata.name, "namespace": obj.metadata.namespace, **body["metadata"]}
+    return {**body, "metadata": meta}
+
+
+def _owners(workload: Workload) -> list[Reference]:
+    """The job: users look there, not at the Workload."""
+    return [
+        Reference(owner.api_version, owner.kind, workload.metadata.namespace, owner.name, owner.uid)
+        for owner in workload.metadata.owner_references
+        if owner.controller
+    ]

@@ -1,0 +1,87 @@
+"""Quota that a running gang holds while none of its pods uses it.
+
+Decides since when that is so, for a metric and one line in the log. Changes nothing: a job between two of its
+tries has no pods either, and Kueue bounds what never came up (waitForPodsReady). Kept in memory only: another
+leader counts from its own first look. A gang that was promised nothing by a request cannot be told from
+others by its pods, and is left out.
+"""
+
+import asyncio
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import Final
+
+import structlog
+
+from muster.controller.gangs.metrics import GangMetrics, GangState
+from muster.controller.kube.resource import Key
+from muster.controller.kueue.objects import Workload
+from muster.controller.kueue.slices import beneath
+from muster.controller.kueue.snapshot import claims_of
+
+PERIOD: Final = 60.0
+"""Seconds between two looks: no news of pods comes to gangs that run."""
+TOLD_AFTER: Final = timedelta(minutes=30)
+_AT_A_TIME: Final = 200
+"""Gangs that are looked at before other tasks get their turn."""
+
+
+class Unused:
+    """`find`: the Workload of a key; `has_pod`: whether a pod that consumes this request is on a node."""
+
+    def __init__(
+        self,
+        metrics: GangMetrics,
+        *,
+        find: Callable[[Key], Workload | None],
+        has_pod: Callable[[str], bool],
+        clock: Callable[[], datetime],
+    ) -> None:
+        self._metrics, self._find, self._has_pod, self._clock = metrics, find, has_pod, clock
+        self._since: dict[str, datetime] = {}
+        self._told: set[str] = set()
+        self._log = structlog.get_logger("gangs")
+
+    async def run(self) -> None:
+        """Look again and again, for ever: a number is not worth the process."""
+        while True:
+            try:
+                await self.look()
+            except Exception:
+                self._log.exception("not looked for unused quota")
+            await asyncio.sleep(PERIOD)
+
+    async def look(self) -> None:
+        """One look at every gang that runs; where this process does not lead it knows of none."""
+        now, since, told = self._clock(), dict[str, datetime](), set[str]()
+        for number, key in enumerate(self._metrics.of(GangState.RUNNING), start=1):
+            workload = self._find(key)
+            if workload is not None and self._is_unused(workload):
+                uid = workload.metadata.uid
+                since[uid] = self._since.get(uid, now)
+                if now - since[uid] >= TOLD_AFTER:
+                    told.add(uid)
+                    self._tell(key, uid, since[uid])
+            if number % _AT_A_TIME == 0:
+                await asyncio.sleep(0)
+        self._since, self._told = since, told
+        oldest = min(since.values(), default=None)
+        self._metrics.unused_since.set(oldest.timestamp() if oldest else 0)
+
+    def _tell(self, key: Key, uid: str, since: datetime) -> None:
+        if uid not in self._told:
+            self._log.warning("quota without a pod", key=str(key), uid=uid, since=since.isoformat())
+
+    def _is_unused(self, workload: Workload) -> bool:
+        promised = {
+            name for each in (workload, *beneath(workload, self._find)) for name in _promised(each, workload)
+        }
+        return bool(promised) and not any(self._has_pod(request) for request in promised)
+
+
+def _promised(held: Workload, now: Workload) -> set[str]:
+    """The requests of one slice whose PodSets still want pods. `now`: the slice that counts."""
+    done = {entry.name: entry.count for entry in now.status.reclaimable_pods}
+    wanted = {each.name for each in now.spec.pod_sets if each.count > done.get(each.name, 0)}
+    claims = (claim for entry in held.status.admission_checks for claim in claims_of(entry).values())
+    return {claim.request for claim in claims if claim.request and claim.pod_set in wanted}

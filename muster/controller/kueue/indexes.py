@@ -1,0 +1,53 @@
+"""By what the caches of Workloads, and of what is written for them, are indexed.
+
+Decides which Workloads and requests may concern a gang of some pools at all: whoever asks by these need not
+look at the rest of the cluster.
+"""
+
+from datetime import datetime
+
+from muster.controller.gangs.objects import Belonging, ProvisioningRequest
+from muster.controller.gangs.templates import POOL
+from muster.controller.kube.resource import Key
+from muster.controller.kueue.objects import Workload
+from muster.controller.kueue.templates import OWNING_WORKLOAD
+from muster.model.names import GKE_LEASE_DETAIL
+
+BY_WORKLOAD = "workload"
+BY_REPLACED = "replaced"
+BY_MINUTE = "minute"
+
+
+def workload_key(item: Belonging) -> Key:
+    """The Workload that a request or template of ours was made for."""
+    return Key(item.metadata.namespace, item.metadata.annotations.get(OWNING_WORKLOAD, ""))
+
+
+def pools_gathering(workload: Workload) -> list[str]:
+    """The flavors in which it gathers capacity."""
+    status = workload.status
+    if not status.holds("QuotaReserved") or status.holds("Admitted") or status.admission is None:
+        return []
+    assignments = status.admission.pod_set_assignments
+    return list({name for assigned in assignments for name in assigned.flavors.values()})
+
+
+def pools_promised(request: ProvisioningRequest) -> list[str]:
+    """The pool in which it was promised nodes."""
+    pool = request.metadata.annotations.get(POOL, "")
+    return [pool] if pool and request.status.holds("Provisioned") else []
+
+
+def minute(moment: datetime) -> str:
+    return f"{moment:%Y-%m-%dT%H:%M}"
+
+
+def minute_provisioned(request: ProvisioningRequest) -> list[str]:
+    """When it was promised nodes, for whoever looks for what came lately."""
+    moment = request.status.since("Provisioned")
+    return [minute(moment)] if moment else []
+
+
+def lease_given(request: ProvisioningRequest) -> list[str]:
+    lease = request.status.provisioning_class_details.get(GKE_LEASE_DETAIL, "")
+    return [lease] if lease else []

@@ -1,0 +1,119 @@
+"""The jobs that users submit, cut to what decides whether they can ever run.
+
+Decides how a RayJob, RayCluster, RayService or Job becomes the PodSets that Kueue will make of it. Leaves the
+judgement to webhooks.py and limits.py.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from msgspec import field
+
+from muster.controller.gangs.demand import amounts_once
+from muster.controller.gangs.objects import PodTemplateSpec
+from muster.controller.kube.resource import Object, Partial
+from muster.model.names import LEAST_AT_ONCE, POOL_LABEL
+from muster.model.pods import Amounts
+
+
+class HeadGroup(Partial, frozen=True):
+    template: PodTemplateSpec = PodTemplateSpec()
+
+
+class WorkerGroup(Partial, frozen=True):
+    group_name: str = ""
+    replicas: int | None = None
+    min_replicas: int | None = None
+    max_replicas: int | None = None
+    num_of_hosts: int = 1
+    template: PodTemplateSpec = PodTemplateSpec()
+
+
+class UpgradeStrategy(Partial, frozen=True):
+    type: str = ""
+
+
+class RayClusterSpec(Partial, frozen=True):
+    head_group_spec: HeadGroup = HeadGroup()
+    worker_group_specs: tuple[WorkerGroup, ...] = ()
+    enable_in_tree_autoscaling: bool = False
+    upgrade_strategy: UpgradeStrategy = UpgradeStrategy()
+
+
+class RayCluster(Object, frozen=True):
+    spec: RayClusterSpec = RayClusterSpec()
+
+
+class RayJobSpec(Partial, frozen=True):
+    submission_mode: str = ""
+    shutdown_after_job_finishes: bool = False
+    cluster_selector: dict[str, str] = field(default_factory=dict)
+    ray_cluster_spec: RayClusterSpec | None = None
+    submitter_pod_template: PodTemplateSpec = PodTemplateSpec()
+
+
+class RayJob(Object, frozen=True):
+    spec: RayJobSpec = RayJobSpec()
+
+
+class RayServiceSpec(Partial, frozen=True):
+    upgrade_strategy: UpgradeStrategy = UpgradeStrategy()
+    ray_cluster_config: RayClusterSpec | None = None
+
+
+class RayService(Object, frozen=True):
+    spec: RayServiceSpec = RayServiceSpec()
+
+
+class JobSpec(Partial, frozen=True):
+    parallelism: int = 1
+    completions: int | None = None
+    template: PodTemplateSpec = PodTemplateSpec()
+
+
+class Job(Object, frozen=True):
+    spec: JobSpec = JobSpec()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Piece:
+    """One PodSet of a job that has no flavor yet. `pool` is the one that its own node selector names, if
+    any.
+    """
+
+    name: str
+    count: int
+    amounts: Amounts
+    pool: str
+
+
+def ray_pieces(spec: RayClusterSpec | None) -> Iterator[Piece]:
+    """The head and every worker group, counted as Kueue counts them. Raises ValueError for a bad quantity."""
+    if spec is None:
+        return
+    yield _piece("head", 1, spec.head_group_spec.template)
+    for group in spec.worker_group_specs:
+        replicas = 1 if group.replicas is None else group.replicas
+        yield _piece(group.group_name.lower(), replicas * max(1, group.num_of_hosts), group.template)
+
+
+def submitter_pieces(spec: RayJobSpec) -> Iterator[Piece]:
+    """The pod that submits is a PodSet of its own in one mode, which is KubeRay's default."""
+    if spec.submission_mode in ("", "K8sJobMode"):
+        yield _piece("submitter", 1, spec.submitter_pod_template)
+
+
+def job_pieces(job: Job) -> Iterator[Piece]:
+    """A Job is one PodSet, as large as it runs at a time, or as the least with which Kueue may start it."""
+    spec, least = job.spec, job.metadata.annotations.get(LEAST_AT_ONCE, "")
+    at_once = spec.parallelism if spec.completions is None else min(spec.parallelism, spec.completions)
+    yield _piece("main", min(at_once, int(least)) if least.isdecimal() else at_once, spec.template)
+
+
+def _piece(name: str, count: int, template: PodTemplateSpec) -> Piece:
+    return Piece(
+        name=name,
+        count=count,
+        amounts=amounts_once(template.spec),
+        pool=template.spec.node_selector.get(POOL_LABEL, ""),
+    )

@@ -1,0 +1,48 @@
+"""Jobs that can never fit, whatever pools they would be given.
+
+Decides it from what the policy says of its pools, before a job is created. When its pools are chosen,
+muster.controller.gangs.limits decides once more.
+"""
+
+from collections.abc import Iterable
+
+from muster.controller.gangs.limits import (
+    fewest_nodes,
+    nodes_needed,
+    per_node,
+    per_pool,
+    too_many_gpus,
+    too_many_nodes,
+)
+from muster.controller.kueue.jobs import Piece
+from muster.model.gangpolicy import GangPolicy
+from muster.model.names import GPU_RESOURCE
+from muster.model.pods import Amounts
+
+
+def never_fits_anywhere(pieces: Iterable[Piece], policy: GangPolicy) -> str | None:
+    """The same for a job whose PodSets may still go to any pool, or to the one that their node selector
+    names.
+
+    The policy lists every GPU pool, also those that nothing is asked for: what fits in none of them fits
+    nowhere.
+    """
+    pinned: dict[str, list[tuple[int, Amounts]]] = {}
+    for piece in pieces:
+        if not piece.amounts.get(GPU_RESOURCE) or not piece.count:
+            continue
+        flavors = [
+            flavor for flavor in policy.flavors if flavor.gpus_per_node and piece.pool in ("", flavor.name)
+        ]
+        large = [flavor for flavor in flavors if not too_many_gpus(piece.amounts, flavor)]
+        if flavors and not large:
+            return per_node(piece.name, piece.amounts, flavors)
+        sizes = [(nodes_needed(piece.count, piece.amounts, flavor), flavor) for flavor in large]
+        if sizes and all(too_many_nodes(nodes, flavor) for nodes, flavor in sizes):
+            return per_pool(piece.name, min(nodes for nodes, _ in sizes), large)
+        if piece.pool and sizes:
+            pinned.setdefault(piece.pool, []).append((piece.count, piece.amounts))
+            needed = fewest_nodes(pinned[piece.pool], sizes[0][1])
+            if too_many_nodes(needed, sizes[0][1]):
+                return per_pool("the gang", needed, large)
+    return None

@@ -1,0 +1,126 @@
+"""The PodSets of a Workload as the pieces of a gang.
+
+Decides which PodSets ask for capacity of ours and what one of their pods needs from a node, in the flavors
+that Kueue assigned. Leaves the rest of a gang's way to muster.controller.gangs.
+"""
+
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+from typing import Final
+
+from msgspec.structs import replace
+
+from muster.controller.gangs.demand import Demand, PodNeeds, pod_amounts, pod_needs
+from muster.controller.gangs.objects import PodSpec, Toleration
+from muster.controller.gangs.split import Gang, split
+from muster.controller.kueue.objects import Flavors, PodSet, PodSetAssignment, Workload
+from muster.model.gangpolicy import GangPolicy
+from muster.model.pods import Amounts
+
+NONE: Final[Mapping[str, int]] = MappingProxyType({})
+
+
+def gang(
+    workload: Workload, policy: GangPolicy, flavors: Flavors, *, granted: Mapping[str, int] = NONE
+) -> Gang:
+    """The gang that an admitted-quota Workload makes under the policy, less the pods of it that run already.
+    Raises ValueError for a bad quantity.
+    """
+    return split(
+        demands(workload, policy, flavors, granted=granted),
+        wishes=workload.metadata.annotations,
+        running=demands(part(workload, granted), policy, flavors) if granted else (),
+    )
+
+
+def part(workload: Workload, counts: Mapping[str, int]) -> Workload:
+    """The Workload with no more pods than these."""
+    pod_sets = tuple(
+        replace(each, count=min(each.count, counts.get(each.name, 0))) for each in workload.spec.pod_sets
+    )
+    return replace(workload, spec=replace(workload.spec, pod_sets=pod_sets))
+
+
+def done_before(workload: Workload) -> Mapping[str, int]:
+    """The pods, by PodSet, that were done when the Workload was admitted: Kueue reserves for the rest alone
+    (pkg/workload/workload.go of 0.19.2, totalRequestsFromPodSets). Of a PodSet that may be admitted in part
+    nobody can tell, so none.
+    """
+    admission = workload.status.admission
+    admitted = {each.name: each.count for each in (admission.pod_set_assignments if admission else ())}
+    found = {}
+    for each in workload.spec.pod_sets:
+        count = admitted.get(each.name)
+        if count is not None and each.min_count is None:
+            found[each.name] = max(0, each.count - count)
+    return found
+
+
+def demands(
+    workload: Workload, policy: GangPolicy, flavors: Flavors, *, granted: Mapping[str, int] = NONE
+) -> tuple[Demand, ...]:
+    """The PodSets whose assigned flavor the policy speaks of, in the Workload's order; empty without an
+    admission.
+    """
+    admission = workload.status.admission
+    if admission is None:
+        return ()
+    assignments = {assignment.name: assignment for assignment in admission.pod_set_assignments}
+    found = []
+    for pod_set in workload.spec.pod_sets:
+        assignment = assignments.get(pod_set.name)
+        less = granted.get(pod_set.name, 0)
+        demand = _demand(pod_set, assignment, policy, flavors, less=less) if assignment else None
+        if demand is not None:
+            found.append(demand)
+    return tuple(found)
+
+
+def _demand(
+    pod_set: PodSet, assignment: PodSetAssignment, policy: GangPolicy, flavors: Flavors, *, less: int
+) -> Demand | None:
+    # Less than the job wants where Kueue admits a part, more where an elastic one has shrunk meanwhile.
+    whole = pod_set.count if assignment.count is None else min(assignment.count, pod_set.count)
+    count = max(0, whole - less)
+    amounts = pod_amounts(pod_set.template.spec)
+    resource = _managed(amounts, policy)
+    assigned = assignment.flavors.get(resource) or next(iter(sorted(assignment.flavors.values())), "")
+    flavor = policy.flavor(assigned)
+    if flavor is None or count == 0:
+        return None
+    names = tuple(dict.fromkeys(assignment.flavors.values()))
+    return Demand(
+        pod_set=pod_set.name,
+        count=count,
+        needs=flavored(pod_set.template.spec, amounts, names, flavors),
+        flavor=flavor,
+        assigned=names,
+        managed=bool(resource),
+    )
+
+
+def unlisted(pod_set: PodSet, assignment: PodSetAssignment, policy: GangPolicy) -> str:
+    """The flavor that its managed resource is assigned to and that the policy does not speak of: without the
+    PodSet, what is left of the gang would count as the whole. Empty where there is none. Raises ValueError
+    for a bad quantity.
+    """
+    assigned = assignment.flavors.get(_managed(pod_amounts(pod_set.template.spec), policy), "")
+    return assigned if assigned and policy.flavor(assigned) is None else ""
+
+
+def _managed(amounts: Amounts, policy: GangPolicy) -> str:
+    """The first managed resource that a pod asks for; empty where it asks for none."""
+    return next((name for name in policy.managed_resources if amounts.get(name)), "")
+
+
+def flavored(spec: PodSpec, amounts: Amounts, assigned: Iterable[str], flavors: Flavors) -> PodNeeds:
+    """The template's own demands and those of its flavors, merged as Kueue merges them when it starts the
+    job.
+    """
+    selector: dict[str, str] = {}
+    tolerations: list[Toleration] = []
+    for name in assigned:
+        if name in flavors:
+            selector |= flavors[name].spec.node_labels
+            tolerations += flavors[name].spec.tolerations
+    return pod_needs(spec, amounts, node_selector=selector, tolerations=tolerations)

@@ -1,0 +1,308 @@
+"""Everything that a decision about one Workload is made from, at one moment.
+
+Decides what Kueue's conditions allow. Plain data and plain questions about it; reading the caches is the
+reconciler's, deciding is the machine's.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from functools import cached_property
+from typing import Final
+
+from muster.controller.gangs.attempt import Attempt
+from muster.controller.gangs.capacity_claims import Claim
+from muster.controller.gangs.identity import ATTEMPT, NEEDS, request_name
+from muster.controller.gangs.objects import Node, Pod, ProvisioningRequest
+from muster.controller.gangs.retry import History, history
+from muster.controller.gangs.split import Ask, Gang
+from muster.controller.gangs.turn_order import Place
+from muster.controller.gangs.verify import Wanted
+from muster.controller.kueue import identity
+from muster.controller.kueue.actions import State
+from muster.controller.kueue.objects import CheckEntry, Flavors, PodSet, PodSetAssignment, Workload
+from muster.controller.kueue.podsets import done_before, gang, part, unlisted
+from muster.controller.kueue.slices import GROUND, Base, is_elastic
+from muster.model.gangpolicy import GangPolicy
+
+_ITS_OWN: Final = ("entry", "past", "gang", "labels", "may_act", "untold", "carried", "attempted", "current")
+"""What is worked out of its own objects alone, whatever lies around it."""
+_AT_ONCE: Final = timedelta(minutes=1)
+"""Between moments of one reservation of quota, as several programs write them."""
+LATEST: Final = timedelta(minutes=30)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """What a slice was promised. `claims`: what its pods carry, by PodSet."""
+
+    claims: Mapping[str, Claim]
+    requests: tuple[ProvisioningRequest, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Situation(Attempt):
+    """One Workload under one check."""
+
+    check: str
+    workload: Workload
+    flavors: Flavors = field(default_factory=dict)
+    lacks_pods: bool = False
+    """It runs and some pods of it are on no node that will keep them: `nodes` and `pods` show why."""
+    queue_flavors: tuple[tuple[str, ...], ...] = ()
+    """The flavors of its ClusterQueue, by resource group, in the queue's order."""
+    pace: timedelta = timedelta(0)
+    """How long its next try has to wait for the tries of others."""
+    base: Base = GROUND
+    """What an elastic gang has already while this slice of it asks for more."""
+    beneath: tuple[Part, ...] = ()
+    """What the slices before it were promised and pods run on, the last first."""
+    is_unseen: bool = False
+    """It runs on shared nodes, and no pod of it has been seen on one yet."""
+    is_stood_on: bool = False
+    """It is a slice that was replaced, and its pods run under a later one."""
+    is_leaving: bool = False
+    """No check of ours stays: whoever waits outside the quota is let back in while we are there to do it."""
+
+    @cached_property
+    def entry(self) -> CheckEntry | None:
+        return self.workload.entry(self.check)
+
+    @cached_property
+    def past(self) -> History:
+        return history(self.workload)
+
+    @cached_property
+    def gang(self) -> Gang:
+        return gang(self.workload, self.policy or GangPolicy(), self.flavors, granted=self.base.runs)
+
+    @cached_property
+    def standing(self) -> Gang:
+        """The pods that should run now: all, or while it grows those that ran before."""
+        if not self.is_growth:
+            return self.gang
+        held = self.workload if self.is_admitted else part(self.workload, self.base.runs)
+        return gang(held, self.policy or GangPolicy(), self.flavors)
+
+    def request_name(self, ask: Ask) -> str:
+        uid = self.workload.metadata.uid
+        return request_name(uid, self.check, self.labels[ATTEMPT], ask.shape)
+
+    @cached_property
+    def labels(self) -> Mapping[str, str]:
+        # Only a growth tries again within one reservation.
+        tries = self.past.tries if self.is_growth else 0
+        return identity.labels(self.workload, check=self.check, tries=tries)
+
+    def request_labels(self, ask: Ask) -> Mapping[str, str]:
+        """With what its flavors say: they can change while it waits."""
+        return {**self.labels, NEEDS: ask.needs_digest}
+
+    @property
+    def is_elastic(self) -> bool:
+        return is_elastic(self.workload)
+
+    @property
+    def is_growth(self) -> bool:
+        """A part of its pods runs already: to evict it would stop them."""
+        return bool(self.base.runs)
+
+    @property
+    def quota_since(self) -> datetime | None:
+        return self.workload.status.since("QuotaReserved")
+
+    @property
+    def began(self) -> datetime:
+        """When it got its quota; now where nobody says so, or another machine's clock is ahead of ours."""
+        return min(self.quota_since or self.now, self.now)
+
+    @property
+    def tried(self) -> History:
+        """Its history, whose first try moves on by the time that it has queued for its quota since it came
+        back: retry.deadline is for capacity that does not come, not for a queue that is long. Kueue counts
+        from the same condition how long one has queued (pkg/workload/workload.go of 0.19.2, QueuedWaitTime).
+        """
+        past, back = self.past, self.workload.status.since("Requeued")
+        if past.first_try and (ended := self.ran_until) and ended > past.first_try + _AT_ONCE:
+            # It has run since, in flavors without this check: what ends a history of ours has not seen it.
+            return replace(past, tries=0, first_try=None)
+        if past.first_try is None or back is None:
+            return past
+        queued = max(timedelta(0), self.began - max(back, past.first_try))
+        return replace(past, first_try=past.first_try + queued)
+
+    @property
+    def ran_until(self) -> datetime | None:
+        """When it was last stopped; None where it runs, or never has. With Kueue's feature gate
+        UnadmittedWorkloadsObservability one that has never run was "stopped" when it first got quota
+        (SyncAdmittedCondition of pkg/workload/admissionchecks.go, 0.19.2).
+        """
+        condition = self.workload.status.condition("Admitted")
+        return condition.last_transition_time if condition and condition.status == "False" else None
+
+    @property
+    def unreserved_since(self) -> datetime | None:
+        """Since when it waits for quota; None while it has some or never had any."""
+        condition = self.workload.status.condition("QuotaReserved")
+        return condition.last_transition_time if condition and condition.status == "False" else None
+
+    @cached_property
+    def may_act(self) -> bool:
+        """It has quota, and what it is for is clear."""
+        return self.has_quota and not self.untold
+
+    @property
+    def has_quota(self) -> bool:
+        """Kueue has reserved quota and is not taking it away again."""
+        status = self.workload.status
+        return (
+            status.holds("QuotaReserved")
+            and not status.holds("Evicted")
+            and not status.holds("DeactivationTarget")
+        )
+
+    @cached_property
+    def untold(self) -> str:
+        """What its admission does not tell of where its PodSets may run; empty when it tells all. Not to be
+        named is not to ask for nothing, nor is a flavor that nobody has made.
+        """
+        admission, policy = self.workload.status.admission, self.policy or GangPolicy()
+        if admission is None:
+            return "its quota is reserved and nothing says in which flavors"
+        told = {each.name: each for each in admission.pod_set_assignments}
+        for each in self.workload.spec.pod_sets:
+            if each.name not in told:
+                return f"its admission says nothing of PodSet {each.name}"
+            where = told[each.name]
+            to = f"to which PodSet {each.name} is admitted"
+            for name in where.flavors.values():
+                if name not in self.flavors and not policy.flavor(name):
+                    fix = "create it, or take it out of the ClusterQueue"
+                    return f"there is no ResourceFlavor {name}, {to} ({fix})"
+            if name := self._unlisted(each, where):
+                fix = "add it there, or take it out of the ClusterQueue"
+                return f"the GangPolicy has no flavor {name}, {to} ({fix})"
+        return ""
+
+    def _unlisted(self, pod_set: PodSet, assignment: PodSetAssignment) -> str:
+        try:
+            return unlisted(pod_set, assignment, self.policy) if self.policy else ""
+        except ValueError:
+            return ""  # The machine meets it too, and says so.
+
+    @property
+    def wants_back(self) -> bool:
+        """Its pause is over, and it has not begun again: we took it out of the quota, or it is a growth that
+        has not asked yet.
+        """
+        retry_at = self.past.retry_at
+        if retry_at is None or self.past.refused or retry_at > self.now or self.is_over:
+            return False
+        if self.workload.spec.active:
+            return self.is_growth and self.is_gathering and not self.attempted
+        return not self.past.grows and not self.workload.status.holds("QuotaReserved")
+
+    @property
+    def is_resting(self) -> bool:
+        """A growth between two tries, or one that is refused: it asks for nothing."""
+        retry_at = self.past.retry_at
+        waits = retry_at is not None and retry_at > self.now
+        return self.is_growth and (waits or bool(self.past.refused))
+
+    @property
+    def is_gathering(self) -> bool:
+        """Quota is held and the gang does not run: what it still lacks is the question."""
+        return (
+            self.policy is not None
+            and self.entry is not None
+            and self.workload.spec.active
+            and self.may_act
+            and not self.is_over
+            and not self.is_admitted
+        )
+
+    @property
+    def is_overdue(self) -> bool:
+        """Admitted for so long that a pod of it should have been seen, and not so long ago that nobody can
+        have missed it since.
+        """
+        since = self.workload.status.since("Admitted")
+        grace = (self.policy or GangPolicy()).node_loss_grace
+        return since is not None and grace <= self.now - since < grace + LATEST
+
+    @property
+    def holds_promises(self) -> bool:
+        """What its requests were promised is still meant for its pods."""
+        return self.may_act and not self.is_over and self.policy is not None
+
+    @property
+    def is_over(self) -> bool:
+        return self.workload.status.holds("Finished") or self.workload.metadata.deletion_timestamp is not None
+
+    @property
+    def is_admitted(self) -> bool:
+        return self.workload.status.holds("Admitted")
+
+    @cached_property
+    def carried(self) -> Mapping[str, tuple[Claim, ...]]:
+        """What the pods of a running gang carry, by PodSet, the newest first."""
+        found: dict[str, tuple[Claim, ...]] = {}
+        for promised in (claims_of(self.entry), *(each.claims for each in self.beneath)):
+            for name, claim in promised.items():
+                found[name] = (*found.get(name, ()), claim)
+        return found
+
+    @property
+    def ended(self) -> Mapping[str, int]:
+        """Pods that are done, of those that were admitted."""
+        before = done_before(self.workload)
+        return {
+            entry.name: max(0, entry.count - before.get(entry.name, 0))
+            for entry in self.workload.status.reclaimable_pods
+        }
+
+    @property
+    def runs(self) -> bool:
+        """Admitted by our word and not being evicted."""
+        is_ready = self.entry is not None and self.entry.state == State.READY
+        return is_ready and self.is_admitted and self.has_quota and not self.is_over
+
+    def among(
+        self,
+        *,
+        nodes: Iterable[Node] = (),
+        pods: Iterable[Pod] = (),
+        claims: Iterable[Wanted] = (),
+        others: Iterable[Place] = (),
+        lacks_pods: bool = False,
+    ) -> "Situation":
+        """The same with what lies around it. What is known of itself need not be worked out again."""
+        found = replace(
+            self,
+            nodes=tuple(nodes),
+            pods=tuple(pods),
+            claims=tuple(claims),
+            others=tuple(others),
+            lacks_pods=lacks_pods,
+        )
+        vars(found).update((name, known) for name, known in vars(self).items() if name in _ITS_OWN)
+        return found
+
+    def place(self) -> Place | None:
+        if self.is_resting:
+            return None  # Nobody waits for it.
+        key = self.workload.key
+        return self._place(
+            uid=self.workload.metadata.uid,
+            name=str(key),
+            since=self.quota_since,
+            priority=self.workload.spec.priority,
+        )
+
+
+def claims_of(entry: CheckEntry | None) -> Mapping[str, Claim]:
+    """What our answer gave to the pods, by PodSet."""
+    return {
+        each.name: Claim(pod_set=each.name, annotations=each.annotations, node_selector=each.node_selector)
+        for each in (entry.pod_set_updates if entry else ())
+    }

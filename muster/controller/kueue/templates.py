@@ -1,0 +1,48 @@
+"""A PodSet's template as its pods will be.
+
+Decides how a Workload's template and its flavors make the pod that nodes are asked for. Leaves who owns
+what we write to muster.controller.gangs.
+"""
+
+from collections.abc import Iterable, Mapping
+from copy import deepcopy
+from typing import Any, Final
+
+from muster.controller.gangs.demand import Demand
+from muster.controller.gangs.objects import Toleration
+from muster.controller.gangs.owner import Owner
+from muster.controller.gangs.templates import Json, fill_requests
+from muster.controller.kueue.identity import WORKLOAD_UID
+from muster.controller.kueue.objects import WORKLOAD, Flavors, ResourceFlavor, Workload
+from muster.model.names import GROUP
+
+OWNING_WORKLOAD: Final = f"{GROUP}/workload"
+
+
+def owner_of(workload: Workload) -> Owner:
+    return Owner(resource=WORKLOAD, object=workload, uid_label=WORKLOAD_UID, name_annotation=OWNING_WORKLOAD)
+
+
+def merged(template: Mapping[str, Any], demand: Demand, flavors: Flavors) -> Json:
+    """With its flavors' labels and tolerations, limits as requests, and without a gate that holds its pods
+    back.
+    """
+    body: Json = deepcopy(dict(template))
+    spec = body.setdefault("spec", {})
+    spec.pop("schedulingGates", None)
+    for flavor in _assigned(demand, flavors):
+        if flavor.spec.node_labels:
+            spec["nodeSelector"] = {**spec.get("nodeSelector", {}), **flavor.spec.node_labels}
+        if flavor.spec.tolerations:
+            spec["tolerations"] = [*spec.get("tolerations", []), *map(_toleration, flavor.spec.tolerations)]
+    fill_requests(spec)
+    return body
+
+
+def _assigned(demand: Demand, flavors: Flavors) -> Iterable[ResourceFlavor]:
+    return (flavors[name] for name in demand.assigned if name in flavors)
+
+
+def _toleration(toleration: Toleration) -> Json:
+    fields = {name: getattr(toleration, name) for name in ("key", "operator", "value", "effect")}
+    return {name: value for name, value in fields.items() if value}

@@ -1,0 +1,42 @@
+"""Who waits for which nodes.
+
+Decides whom news of a node concerns: a gang with leases of its own hears of their nodes alone, so that a
+thousand gangs that wait cost a thousand nodes that join a thousand looks and not a million. Losing what is
+remembered here costs seconds.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable
+
+from muster.controller.gangs.node_predicates import is_news
+from muster.controller.gangs.objects import Node
+from muster.controller.kube.resource import Key
+
+_ANY = ""
+
+
+class Waiters:
+    """Keys of Workloads by the lease whose nodes they wait for."""
+
+    def __init__(self) -> None:
+        self._by_lease: defaultdict[str, set[Key]] = defaultdict(set)
+        self._leases: dict[Key, frozenset[str]] = {}
+
+    def add(self, key: Key, leases: frozenset[str]) -> None:
+        """`leases`: whose nodes it waits for; none where any node may do."""
+        self.discard(key)
+        self._leases[key] = leases or frozenset({_ANY})
+        for lease in self._leases[key]:
+            self._by_lease[lease].add(key)
+
+    def discard(self, key: Key) -> None:
+        for lease in self._leases.pop(key, ()):
+            self._by_lease[lease].discard(key)
+            if not self._by_lease[lease]:
+                del self._by_lease[lease]
+
+    def concerned(self, before: Node | None, after: Node | None, *, lease: str) -> Iterable[Key]:
+        """Who may want to look again."""
+        if not is_news(before, after):
+            return ()
+        return {*self._by_lease.get(_ANY, ()), *self._by_lease.get(lease, ())}

@@ -1,0 +1,157 @@
+"""What is refused when a job is created, because it would wait for ever or could never be stopped.
+
+Decides on creation only: an object that exists must stay changeable, deletable and finishable whatever the
+policy says today. Pure functions of the object and the GangPolicy in the cache. Which namespaces are asked
+about (those of teams) is the webhook configuration's; what tenants may never do is a
+ValidatingAdmissionPolicy's and needs no process of ours.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
+from typing import Final
+
+from muster.controller.kube.resource import Object, T
+from muster.controller.kueue import unsatisfiable
+from muster.controller.kueue.jobs import (
+    Job,
+    Piece,
+    RayCluster,
+    RayClusterSpec,
+    RayJob,
+    RayService,
+    job_pieces,
+    ray_pieces,
+    submitter_pieces,
+)
+from muster.controller.kueue.limits import never_fits_anywhere
+from muster.controller.runtime.review import Allow, Deny, Review, Verdict, Webhook
+from muster.model import ray_submission
+from muster.model.gangpolicy import GangPolicy
+from muster.model.queuetree import QueueTree
+
+RAY_CLUSTER_NAME: Final = 53
+RAY_JOB_NAME: Final = 47
+"""KubeRay 1.6 fails longer names after Kueue has reserved their quota, which then nobody gives back
+(ray-operator/controllers/ray/utils/constant.go)."""
+_RAY_NAME: Final = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?\Z")
+"""A DNS-1035 label. The API server also takes names that begin with a digit or have dots; KubeRay 1.6 fails
+them where it fails longer ones (ray-operator/controllers/ray/utils/validation.go)."""
+MOST_POD_SETS: Final = 18
+"""Kueue 0.19 takes no Workload with more (v1beta2 CRD, spec.podSets)."""
+
+Policy = Callable[[], GangPolicy | None]
+Tree = Callable[[], QueueTree]
+
+
+class Reviews:
+    """The reviews, bound to the policy and the queue tree that are in force when each is made."""
+
+    def __init__(self, policy: Policy, tree: Tree = QueueTree) -> None:
+        self._policy, self._tree = policy, tree
+
+    def listed(self) -> tuple[Webhook[RayJob], Webhook[RayCluster], Webhook[RayService], Webhook[Job]]:
+        """One webhook a kind, at `/validate-<kind>`."""
+        return (
+            Webhook(path="/validate-rayjob", type=RayJob, review=self.ray_job),
+            Webhook(path="/validate-raycluster", type=RayCluster, review=self.ray_cluster),
+            Webhook(path="/validate-rayservice", type=RayService, review=self.ray_service),
+            Webhook(path="/validate-job", type=Job, review=self.job),
+        )
+
+    def ray_job(self, review: Review[RayJob]) -> Verdict:
+        job = _created(review)
+        if job is None or job.spec.cluster_selector:
+            return Allow()
+        spec = job.spec.ray_cluster_spec
+        mode = unsatisfiable.submission(job.spec.submission_mode, self._tree())
+        more = submitter_pieces(job.spec)
+        found = [*_ray_job(job), *mode, *self._ray(review.namespace, job, spec, more=more)]
+        return _verdict(job, "RayJob", found)
+
+    def ray_cluster(self, review: Review[RayCluster]) -> Verdict:
+        cluster = _created(review)
+        if cluster is None or _is_made(cluster):
+            return Allow()  # Made by KubeRay for a RayJob or RayService, which has been reviewed.
+        found = [*_name(cluster, RAY_CLUSTER_NAME), *self._ray(review.namespace, cluster, cluster.spec)]
+        return _verdict(cluster, "RayCluster", found)
+
+    def ray_service(self, review: Review[RayService]) -> Verdict:
+        service = _created(review)
+        if service is None:
+            return Allow()
+        spec = service.spec.ray_cluster_config
+        found = [*_name(service, RAY_JOB_NAME), *self._ray(review.namespace, service, spec)]
+        return _verdict(service, "RayService", found)
+
+    def job(self, review: Review[Job]) -> Verdict:
+        job = _created(review)
+        if job is None or _is_made(job):
+            return Allow()
+        return _verdict(job, "Job", list(self._fit(review.namespace, job, job_pieces(job))))
+
+    def _ray(
+        self, namespace: str, obj: Object, spec: RayClusterSpec | None, *, more: Iterable[Piece] = ()
+    ) -> Iterator[str]:
+        """`more` pods than those of the cluster."""
+        is_alone = isinstance(obj, RayCluster)
+        yield from unsatisfiable.growth(obj.metadata.annotations, spec, self._tree(), is_alone=is_alone)
+        yield from unsatisfiable.upgrade(obj, spec, self._tree())
+        yield from self._fit(namespace, obj, chain(ray_pieces(spec), more))
+
+    def _fit(self, namespace: str, obj: Object, pieces: Iterable[Piece]) -> Iterator[str]:
+        policy, tree = self._policy(), self._tree()
+        try:
+            listed = list(pieces)
+        except ValueError as error:
+            yield f"a resource amount cannot be read: {error}"
+            return
+        yield from unsatisfiable.pod_sets(listed, tree)
+        if len(listed) > MOST_POD_SETS and not tree.kai:
+            yield f"its {len(listed)} groups of pods are more than the {MOST_POD_SETS} that queue; merge some"
+        if policy is not None and (reason := never_fits_anywhere(listed, policy)):
+            yield reason
+        space = tree.spaces.get(namespace)
+        if space is not None:
+            yield from unsatisfiable.priority(obj.metadata.labels, tree, space)
+            yield from unsatisfiable.queue_limit(obj.metadata.labels, listed, tree, space)
+
+
+def _verdict(obj: Object, kind: str, found: list[str]) -> Verdict:
+    if not found:
+        return Allow()
+    name = obj.metadata.name or "(unnamed)"
+    return Deny(f"{kind} {name} would never run: {'; also: '.join(found)}.")
+
+
+def _created(review: Review[T]) -> T | None:
+    """The object of a creation; None for anything else, which is let pass."""
+    return review.object if review.operation == "CREATE" else None
+
+
+def _is_made(obj: Object) -> bool:
+    """By a controller, for something else, which Kueue queues in its place."""
+    return any(owner.controller for owner in obj.metadata.owner_references)
+
+
+def _ray_job(job: RayJob) -> Iterator[str]:
+    yield from _name(job, RAY_JOB_NAME)
+    if job.spec.submission_mode == ray_submission.INTERACTIVE:
+        yield ray_submission.SAYS
+    if not job.spec.shutdown_after_job_finishes:
+        yield (
+            "shutdownAfterJobFinishes is not set, so its cluster would keep the quota when the job is done; "
+            "set spec.shutdownAfterJobFinishes: true"
+        )
+
+
+def _name(obj: Object, longest: int) -> Iterator[str]:
+    """With generateName the server has added its five characters by now."""
+    name = obj.metadata.name
+    if len(name) > longest:
+        yield f"its name has {len(name)} characters; KubeRay takes at most {longest}; shorten metadata.name"
+    if name and not _RAY_NAME.match(name):
+        yield (
+            f"KubeRay does not take its name {name}; write a metadata.name of a-z, 0-9 and - that begins "
+            "with a letter and does not end with -"
+        )

@@ -1,0 +1,99 @@
+"""The parts of one process, put together from its settings.
+
+Decides what the manager and the webhooks share and what each has of its own: the election and the farewell of
+the one, the server and the certificates of the other. Leaves what is reconciled and reviewed to those who
+register it.
+"""
+
+import argparse
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from muster.controller.kube.client import Client
+from muster.controller.kube.resource import Key
+from muster.controller.runtime.certificates import MUTATING, VALIDATING, CertificateKeeper, Configuration
+from muster.controller.runtime.events import EventRecorder
+from muster.controller.runtime.health import Health
+from muster.controller.runtime.lease import LeaderElection
+from muster.controller.runtime.manager import Manager
+from muster.controller.runtime.metrics import Metrics
+from muster.controller.runtime.removal import Removal
+from muster.controller.runtime.review import Webhook
+from muster.controller.runtime.traces import Traces
+from muster.controller.runtime.webhook_server import WebhookServer
+from muster.model import names
+
+Webhooks = Callable[[Manager], Sequence[Webhook[Any]]]
+
+LAME_DUCK: Final = 5.0
+"""Seconds in which the webhooks go on answering after SIGTERM: endpoints take that long to forget a pod."""
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """The parts that both programs are made of."""
+
+    settings: argparse.Namespace
+    client: Client
+    metrics: Metrics
+    traces: Traces
+
+    def manager(self) -> Manager:
+        settings, election = self.settings, None
+        if settings.leader_elect:
+            key = Key(settings.namespace, settings.lease_name)
+            election = LeaderElection(self.client, key, identity=settings.identity, metrics=self.metrics)
+        own = Key(settings.namespace, settings.deployment)
+        removal = Removal(self.client, own) if settings.deployment else None
+        return self._assembled(election=election, removal=removal)
+
+    def webhooks(self, webhooks: Webhooks) -> Manager:
+        settings = self.settings
+        manager = self._assembled(lame_duck=LAME_DUCK)
+        server = WebhookServer(
+            webhooks(manager),
+            metrics=self.metrics,
+            port=settings.webhook_port,
+            unready=manager.unsynced,
+            is_ending=manager.is_stopping,
+            traces=self.traces,
+        )
+        service = f"{settings.service_name}.{settings.namespace}"
+        keeper = CertificateKeeper(
+            self.client,
+            secret=Key(settings.namespace, settings.secret_name),
+            names=(f"{service}.svc", service, f"{service}.svc.cluster.local"),
+            configurations=[Configuration(VALIDATING, name) for name in settings.validating or ()]
+            + [Configuration(MUTATING, name) for name in settings.mutating or ()],
+            server=server,
+            metrics=self.metrics,
+        )
+        manager.health.ready_when("webhook server", server.ready)
+        manager.service("webhook server", server.run)
+        manager.service("certificates", keeper.run)
+        return manager
+
+    def _assembled(
+        self,
+        *,
+        election: LeaderElection | None = None,
+        lame_duck: float = 0.0,
+        removal: Removal | None = None,
+    ) -> Manager:
+        recorder = EventRecorder(
+            self.client,
+            reporter=names.CONTROLLER_NAME,
+            instance=self.settings.identity,
+            metrics=self.metrics,
+        )
+        return Manager(
+            self.client,
+            metrics=self.metrics,
+            health=Health(self.metrics, port=self.settings.health_port),
+            events=recorder,
+            election=election,
+            lame_duck=lame_duck,
+            traces=self.traces,
+            removal=removal,
+        )

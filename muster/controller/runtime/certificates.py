@@ -1,0 +1,197 @@
+"""Keeping the webhook certificates: one Secret, every replica, no restart.
+
+Decides the order of a rotation: the Secret first, then the bundle in the webhook configurations, then the
+server. All replicas run the same keeper on the same Secret; its resourceVersion lets one of them win.
+Leaves what is due to `authority` and the handshakes to the webhook server.
+"""
+
+import asyncio
+import base64
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Protocol
+
+import msgspec
+import structlog
+
+from muster.controller.kube.client import Client
+from muster.controller.kube.errors import AlreadyExists, Conflict, KubeError, NotFound
+from muster.controller.kube.resource import Key, Object, Partial, Resource
+from muster.controller.runtime.authority import Lifetimes, Material, from_data, renew, to_data
+from muster.controller.runtime.clock import utc_now
+from muster.controller.runtime.metrics import Metrics
+
+INTERVAL = 10.0
+"""Seconds between two looks: what a webhook configuration waits for its bundle after it was created."""
+
+
+class Secret(Object, frozen=True):
+    data: dict[str, str] = msgspec.field(default_factory=dict)
+    type: str = ""
+
+
+class _ClientConfig(Partial, frozen=True):
+    ca_bundle: str = ""
+
+
+class _Webhook(Partial, frozen=True):
+    name: str
+    client_config: _ClientConfig = _ClientConfig()
+
+
+class WebhookConfiguration(Object, frozen=True):
+    webhooks: tuple[_Webhook, ...] = ()
+
+
+_GROUP = "admissionregistration.k8s.io"
+SECRET = Resource("", "v1", "secrets", "Secret", namespaced=True, type=Secret)
+VALIDATING = Resource(
+    _GROUP,
+    "v1",
+    "validatingwebhookconfigurations",
+    "ValidatingWebhookConfiguration",
+    namespaced=False,
+    type=WebhookConfiguration,
+)
+MUTATING = Resource(
+    _GROUP,
+    "v1",
+    "mutatingwebhookconfigurations",
+    "MutatingWebhookConfiguration",
+    namespaced=False,
+    type=WebhookConfiguration,
+)
+
+
+class Server(Protocol):
+    """Whoever serves with the certificate."""
+
+    def use(self, *, certificate: bytes, key: bytes) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Configuration:
+    """A webhook configuration whose every webhook gets our bundle."""
+
+    resource: Resource[WebhookConfiguration]
+    name: str
+
+
+class CertificateKeeper:
+    """Keeps Secret, webhook configurations and server in step. `names` are the DNS names of the Service."""
+
+    def __init__(
+        self,
+        client: Client,
+        *,
+        secret: Key,
+        names: tuple[str, ...],
+        configurations: Sequence[Configuration],
+        server: Server,
+        metrics: Metrics,
+        lifetimes: Lifetimes | None = None,
+        wall_clock: Callable[[], datetime] = utc_now,
+    ) -> None:
+        self._client, self._secret, self._names = client, secret, names
+        self._configurations, self._server, self._metrics = tuple(configurations), server, metrics
+        self._lifetimes = lifetimes or Lifetimes()
+        self._wall_clock = wall_clock
+        self._in_use: bytes = b""
+        self._log = structlog.get_logger("certificates").bind(secret=str(secret))
+
+    async def run(self) -> None:
+        """Look again and again, for ever. A failure is logged and the certificate in use stays in use."""
+        while True:
+            try:
+                await self.sync()
+            except KubeError as error:
+                self._log.warning("certificates not looked after", error=str(error))
+            except Exception:
+                self._log.exception("certificates not looked after")
+            await asyncio.sleep(INTERVAL * (0.9 + 0.2 * random.random()))  # noqa: S311 - spreads the replicas
+
+    async def sync(self) -> None:
+        """One look at everything."""
+        material = await self._settle()
+        for configuration in self._configurations:
+            await self._publish(configuration, material)
+        self._serve(material)
+
+    async def _settle(self) -> Material:
+        """The material of the Secret, renewed and stored when something is due."""
+        for _ in range(3):
+            try:
+                secret: Secret | None = await self._client.get(SECRET, self._secret)
+            except NotFound:
+                secret = None
+            held = self._read(secret)
+            wanted = renew(held, names=self._names, now=self._wall_clock(), lifetimes=self._lifetimes)
+            if wanted is held:
+                return held
+            try:
+                await self._store(secret, wanted)
+            except (Conflict, AlreadyExists):
+                continue  # another replica was faster: take what it made
+            self._log.info("certificates renewed", authorities=len(wanted.authorities))
+            return wanted
+        raise Contended(f"other replicas keep changing the Secret {self._secret}")
+
+    def _read(self, secret: Secret | None) -> Material:
+        if secret is None:
+            return Material()
+        try:
+            return from_data({name: base64.b64decode(value) for name, value in secret.data.items()})
+        except ValueError as error:
+            self._log.error("the Secret is damaged and is made anew", error=str(error))
+            return Material()
+
+    async def _store(self, secret: Secret | None, material: Material) -> None:
+        metadata: dict[str, Any] = {"name": self._secret.name, "namespace": self._secret.namespace}
+        data = {name: base64.b64encode(value).decode("ascii") for name, value in to_data(material).items()}
+        if secret is None:
+            body = {"metadata": metadata, "type": "Opaque", "data": data}
+            await self._client.create(SECRET, body, namespace=self._secret.namespace)
+            return
+        # A merge patch leaves the labels and owners that others gave the Secret.
+        body = {"metadata": {"resourceVersion": secret.metadata.resource_version}, "data": data}
+        await self._client.merge_patch(SECRET, self._secret, body)
+
+    async def _publish(self, configuration: Configuration, material: Material) -> None:
+        """Put the bundle into every webhook of a configuration. One that is not there yet is looked for
+        next time.
+        """
+        key = Key("", configuration.name)
+        try:
+            found = await self._client.get(configuration.resource, key)
+        except NotFound:
+            return
+        bundle = base64.b64encode(material.bundle).decode("ascii")
+        if all(webhook.client_config.ca_bundle == bundle for webhook in found.webhooks):
+            return
+        webhooks = [{"name": hook.name, "clientConfig": {"caBundle": bundle}} for hook in found.webhooks]
+        await self._client.apply(
+            configuration.resource,
+            key,
+            # The uid makes apply fail, not create, where the configuration was deleted in between.
+            {"metadata": {"name": configuration.name, "uid": found.metadata.uid}, "webhooks": webhooks},
+            force=True,
+            field_manager=f"{self._client.field_manager}-certificates",
+        )
+        self._log.info("authorities published", configuration=configuration.name, webhooks=len(webhooks))
+
+    def _serve(self, material: Material) -> None:
+        serving = material.serving
+        if serving is None:
+            return
+        expiry = self._metrics.certificate_expiry
+        expiry.labels("serving").set(serving.expires.timestamp())
+        expiry.labels("authority").set(material.authorities[-1].expires.timestamp())
+        if serving.certificate_pem != self._in_use:
+            self._server.use(certificate=serving.certificate_pem, key=serving.key_pem)
+            self._in_use = serving.certificate_pem
+
+
+class Contended(Exception):
+    """The Secret changed under every attempt."""

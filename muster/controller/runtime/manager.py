@@ -1,0 +1,247 @@
+"""One process: its caches, its controllers, its servers, its end.
+
+Decides what runs where and when it stops: caches and servers on every replica, controllers on the leader
+only; anything that ends unasked ends the process with an error, so that Kubernetes starts it anew. On
+SIGTERM the reconciles under way get `GRACE` seconds, then the lease is released; where the program is being
+removed for good, the leader takes leave before that. Leaves the meaning of the work to those who register it.
+"""
+
+import asyncio
+import signal
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from typing import Any
+
+import structlog
+
+from muster.controller.kube.client import Client, Selection
+from muster.controller.kube.reflector import Told
+from muster.controller.kube.resource import Resource, T
+from muster.controller.runtime.controller import Controller, Reconcile
+from muster.controller.runtime.events import EventRecorder
+from muster.controller.runtime.health import Health
+from muster.controller.runtime.informer import Informer
+from muster.controller.runtime.lease import LeaderElection
+from muster.controller.runtime.metrics import Metrics
+from muster.controller.runtime.queue import K
+from muster.controller.runtime.removal import Removal
+from muster.controller.runtime.store import IndexFunction
+from muster.controller.runtime.traces import NO_TRACES, Traces
+
+GRACE = 12.0
+"""Seconds for the reconciles under way at the end."""
+
+FAREWELL = 36.0
+"""Seconds for what is done at the very end. Then come the lease (4 s), Events and traces (3 s each): with
+GRACE less than the 60 s that the manager's pod gets.
+"""
+
+LAST_WORDS = 3.0
+
+Run = Callable[[], Coroutine[Any, Any, None]]
+
+
+class UnexpectedEnd(Exception):
+    """Something that runs for ever has ended."""
+
+
+class Manager:
+    """Collects the parts of a process, then runs them. Without an `election` every replica runs the
+    controllers.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        *,
+        metrics: Metrics,
+        health: Health,
+        events: EventRecorder,
+        election: LeaderElection | None = None,
+        grace: float = GRACE,
+        lame_duck: float = 0.0,
+        traces: Traces = NO_TRACES,
+        removal: Removal | None = None,
+    ) -> None:
+        self.traces = traces
+        self.metrics, self.health, self.events = metrics, health, events
+        self.reader = client
+        self.client = client.guarded(election.check) if election else client
+        self._election = election
+        self._grace, self._lame_duck = grace, lame_duck
+        self._stopping = False
+        health.ready_when("process", lambda: "stopping" if self._stopping else None)
+        self._informers: list[Informer[Any]] = []
+        self._controllers: list[Controller[Any]] = []
+        self._services: dict[str, Run] = {"events": events.run}
+        self._removal = removal
+        self._farewells: list[Callable[[], Awaitable[None]]] = []
+        self._log = structlog.get_logger("manager")
+
+    def informer(
+        self,
+        resource: Resource[T],
+        *,
+        selection: Selection | None = None,
+        indexes: Mapping[str, IndexFunction[T]] | None = None,
+        told: Told[T] | None = None,
+    ) -> Informer[T]:
+        """A cache of this kind, on every replica. `indexes`: name -> function from an object to its
+        values. `told`: sees each object as the watch brings it, before the cache does.
+        """
+        informer = Informer(
+            self.reader, resource, metrics=self.metrics, selection=selection, indexes=indexes, told=told
+        )
+        self._informers.append(informer)
+        self.health.ready_when(f"cache {resource}", lambda: informer.unread or None)
+        return informer
+
+    def is_stopping(self) -> bool:
+        """Whether the end has begun."""
+        return self._stopping
+
+    def leads(self) -> bool:
+        """Whether this process reconciles now: it holds the lease, or there is none to hold."""
+        return self._election is None or self._election.leads
+
+    def controller(
+        self,
+        name: str,
+        reconcile: Reconcile[K],
+        *,
+        workers: int = 1,
+        about: Informer[Any] | None = None,
+    ) -> Controller[K]:
+        """A reconcile function, run on the leader only. Say what feeds it with `.watches(informer, keys)`.
+        `about`: where the object of a key lies, whose uid every line that is logged meanwhile carries.
+        """
+        controller = Controller(
+            name, reconcile, metrics=self.metrics, workers=workers, about=about, traces=self.traces
+        )
+        self._controllers.append(controller)
+        return controller
+
+    def unsynced(self) -> dict[str, str]:
+        """The caches that have not been read yet, and why."""
+        return {str(informer.resource): informer.unread for informer in self._informers if informer.unread}
+
+    def unserved(self) -> list[Resource[Any]]:
+        """The kinds among them that the API server does not know: whoever waits for them waits in vain."""
+        return [informer.resource for informer in self._informers if informer.is_unserved]
+
+    def has_looked(self) -> bool:
+        """Every cache has been read, or its kind is known to be missing."""
+        return all(informer.has_synced or informer.is_unserved for informer in self._informers)
+
+    def service(self, name: str, run: Run) -> None:
+        """Something that runs for ever on every replica, such as a webhook server. Cancelled at the end."""
+        self._services[name] = run
+
+    def when_removed(self, farewell: Callable[[], Awaitable[None]]) -> None:
+        """Done by the leader when it stops because the program is being removed, not restarted."""
+        self._farewells.append(farewell)
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Run until `stop` is set, then end in order. Raises what ended the process when nobody asked for
+        it.
+        """
+        await self.health.start()
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                background = [
+                    tasks.create_task(_forever(name, run), name=name)
+                    for name, run in [
+                        *((f"informer {informer.resource}", informer.run) for informer in self._informers),
+                        *self._services.items(),
+                    ]
+                ]
+                leading = tasks.create_task(self._lead(stop), name="controllers")
+                await _first(stop.wait(), leading)
+                self._stopping = True
+                self._log.info("stopping")
+                await leading
+                await self.events.drained(seconds=LAST_WORDS)
+                await asyncio.sleep(self._lame_duck)
+                for task in background:
+                    task.cancel()
+        finally:
+            await self.health.stop()
+
+    async def _lead(self, stop: asyncio.Event) -> None:
+        """Wait for the lease, run the controllers under it, and give it back when asked to stop."""
+        if not self._controllers:
+            await stop.wait()
+            return
+        if self._election is not None and not await _first(stop.wait(), self._election.acquire()):
+            await self._election.release()
+            return
+        async with asyncio.TaskGroup() as tasks:
+            holder = tasks.create_task(self._election.hold(), name="lease") if self._election else None
+            running = [
+                tasks.create_task(controller.run(), name=f"controller {controller.name}")
+                for controller in self._controllers
+            ]
+            await stop.wait()
+            await self._drain(running)
+            await self._part()
+            if holder is not None:
+                holder.cancel()
+        if self._election is not None:
+            await self._election.release()
+
+    async def _drain(self, running: "list[asyncio.Task[None]]") -> None:
+        for controller in self._controllers:
+            controller.stop()
+        _, late = await asyncio.wait(running, timeout=self._grace)
+        for task in late:
+            self._log.warning("cut short", task=task.get_name(), after_seconds=self._grace)
+            task.cancel()
+
+    async def _part(self) -> None:
+        """Whatever goes wrong here, the process ends."""
+        if self._removal is None or not self._farewells:
+            return
+        try:
+            async with asyncio.timeout(FAREWELL):
+                if await self._removal.is_under_way():
+                    self._log.warning("the program is being removed")
+                    for farewell in self._farewells:
+                        await farewell()
+        except Exception:
+            self._log.exception("no farewell, or half of it")
+
+
+async def _forever(name: str, run: Run) -> None:
+    await run()
+    raise UnexpectedEnd(f"{name} has ended")
+
+
+async def _first(stopped: Coroutine[Any, Any, Any], work: "Awaitable[None]") -> bool:
+    """Wait for either. True when it was the work; the wait for the stop, or unfinished own work, is
+    cancelled.
+    """
+    stopping = asyncio.ensure_future(stopped)
+    working = asyncio.ensure_future(work)
+    try:
+        await asyncio.wait({stopping, working}, return_when=asyncio.FIRST_COMPLETED)
+        if working.done():
+            working.result()
+            return True
+        return False
+    finally:
+        stopping.cancel()
+        if working is not work:
+            working.cancel()
+
+
+def stop_on_signals() -> asyncio.Event:
+    """An event that SIGTERM and SIGINT set; a second signal ends the process at once."""
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def asked(number: signal.Signals) -> None:
+        stop.set()
+        loop.remove_signal_handler(number)
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, asked, number)
+    return stop

@@ -1,0 +1,159 @@
+"""Every metric of the runtime, in one place; those of gangs are in muster.controller.gangs.metrics.
+
+Decides names, units and labels. What every controller has is named as the Go libraries name it (client-go:
+`workqueue_*`, `rest_client_*`, `leader_election_*`; controller-runtime: `controller_runtime_*`), so that
+dashboards and alerts that exist for those show this program too; what only this program has is behind
+`muster_`. No label takes its values from what users make: namespaces, jobs and uids are for logs and traces.
+Leaves serving to `health`; docs/metrics.md says what each means.
+"""
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client.gc_collector import GCCollector
+from prometheus_client.platform_collector import PlatformCollector
+from prometheus_client.process_collector import ProcessCollector
+
+from muster.controller.kube.transport import Call
+
+RECONCILE_BUCKETS = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
+QUEUE_BUCKETS = (0.001, 0.01, 0.05, 0.1, 0.5, 1, 5, 10, 60, 300, 1000)
+CALL_BUCKETS = (0.005, 0.025, 0.1, 0.25, 0.5, 1, 2, 4, 8, 15, 30)
+WEBHOOK_BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1)
+
+
+class Metrics:
+    """The metrics of one process. Tests give each its own registry."""
+
+    def __init__(self, registry: CollectorRegistry | None = None) -> None:
+        self.registry = registry or CollectorRegistry()
+        if registry is None:
+            ProcessCollector(registry=self.registry)
+            PlatformCollector(registry=self.registry)
+            GCCollector(registry=self.registry)
+        self._declare_reconciling()
+        self._declare_queues()
+        self._declare_leading()
+        self._declare_calls()
+        self._declare_watching()
+        self._declare_reviews()
+
+    def _declare_reconciling(self) -> None:
+        self.reconcile_seconds = self._histogram(
+            "controller_runtime_reconcile_time_seconds",
+            "Time of one reconcile",
+            "controller",
+            buckets=RECONCILE_BUCKETS,
+        )
+        self.reconciles = self._counter(
+            "controller_runtime_reconcile", "Reconciles by result", "controller", "result"
+        )
+        self.reconcile_errors = self._counter(
+            "controller_runtime_reconcile_errors", "Reconciles that raised, by error", "controller", "error"
+        )
+        self.workers = self._gauge(
+            "controller_runtime_max_concurrent_reconciles",
+            "Reconciles that may run side by side",
+            "controller",
+        )
+        self.active_workers = self._gauge(
+            "controller_runtime_active_workers", "Reconciles that run", "controller"
+        )
+
+    def _declare_queues(self) -> None:
+        self.queue_depth = self._gauge("workqueue_depth", "Keys ready and waiting", "name")
+        self.queue_delayed = self._gauge("muster_workqueue_delayed", "Keys waiting for a time", "name")
+        self.queue_adds = self._counter("workqueue_adds", "Keys added", "name")
+        self.queue_retries = self._counter("workqueue_retries", "Keys backed off after a failure", "name")
+        self.queue_seconds = self._histogram(
+            "workqueue_queue_duration_seconds", "Time from ready to taken", "name", buckets=QUEUE_BUCKETS
+        )
+        self.work_seconds = self._histogram(
+            "workqueue_work_duration_seconds", "Time from taken to done", "name", buckets=QUEUE_BUCKETS
+        )
+        self.unfinished_seconds = self._gauge(
+            "workqueue_unfinished_work_seconds", "Sum of the times that keys are being worked on", "name"
+        )
+        self.longest_seconds = self._gauge(
+            "workqueue_longest_running_processor_seconds",
+            "Time that one key is being worked on, at most",
+            "name",
+        )
+
+    def _declare_leading(self) -> None:
+        self.leader = self._gauge("leader_election_master_status", "1 while this process leads", "name")
+        self.lease_seconds_left = self._gauge(
+            "muster_lease_seconds_left", "Time until this process stops writing unless it renews", "name"
+        )
+        self.lease_renew_failures = self._counter(
+            "muster_lease_renew_failures", "Lease renewals that failed", "name"
+        )
+        self.events = self._counter("muster_events", "Kubernetes Events by fate", "fate")
+
+    def _declare_calls(self) -> None:
+        self.api_requests = self._counter(
+            "rest_client_requests",
+            "Attempts of calls to the API server; code 0: no answer",
+            *("method", "verb", "code"),
+        )
+        self.api_seconds = self._histogram(
+            "rest_client_request_duration_seconds",
+            "Time of one attempt of a call; watches are left out",
+            "verb",
+            buckets=CALL_BUCKETS,
+        )
+        self.api_retries = self._counter(
+            "rest_client_request_retries", "Attempts that are made again, by why", "verb", "code"
+        )
+
+    def _declare_watching(self) -> None:
+        self.watch_events = self._counter("muster_watch_events", "Watch events received", "resource", "type")
+        self.watch_relists = self._counter("muster_watch_relists", "Full lists, by why", "resource", "reason")
+        self.watch_failures = self._counter("muster_watch_failures", "Watches that broke", "resource")
+        self.watch_lag = self._gauge(
+            "muster_watch_lag_seconds",
+            "Time since the API server last said anything about this kind (a bookmark counts)",
+            "resource",
+        )
+        self.cache_objects = self._gauge("muster_cache_objects", "Objects held", "resource")
+        self.cache_unreadable = self._gauge(
+            "muster_cache_unreadable_objects", "Objects that do not decode", "resource"
+        )
+
+    def _declare_reviews(self) -> None:
+        self.webhook_seconds = self._histogram(
+            "controller_runtime_webhook_latency_seconds",
+            "Time of one review",
+            "webhook",
+            buckets=WEBHOOK_BUCKETS,
+        )
+        self.webhook_requests = self._counter(
+            "controller_runtime_webhook_requests", "Requests by HTTP status", "webhook", "code"
+        )
+        self.webhook_in_flight = self._gauge(
+            "controller_runtime_webhook_requests_in_flight", "Requests that are being answered", "webhook"
+        )
+        self.webhook_reviews = self._counter(
+            "muster_webhook_reviews", "Reviews by verdict", "webhook", "verdict"
+        )
+        self.certificate_expiry = self._gauge(
+            "muster_certificate_expiration_timestamp_seconds",
+            "When our certificates end, in seconds since 1970",
+            "certificate",
+        )
+
+    def _counter(self, name: str, text: str, *labels: str) -> Counter:
+        return Counter(name, text, labels, registry=self.registry)
+
+    def _gauge(self, name: str, text: str, *labels: str) -> Gauge:
+        return Gauge(name, text, labels, registry=self.registry)
+
+    def _histogram(self, name: str, text: str, *labels: str, buckets: tuple[float, ...]) -> Histogram:
+        return Histogram(name, text, labels, buckets=buckets, registry=self.registry)
+
+    def called(self, call: Call, code: int, seconds: float) -> None:
+        """With `retrying` the observer of a `muster.controller.kube.client.Client`."""
+        self.api_requests.labels(call.method, call.verb, str(code)).inc()
+        if call.verb != "watch":
+            self.api_seconds.labels(call.verb).observe(seconds)
+
+    def retrying(self, call: Call, code: int) -> None:
+        self.api_retries.labels(call.verb, str(code)).inc()

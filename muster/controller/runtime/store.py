@@ -1,0 +1,173 @@
+"""What is known about one collection, in memory.
+
+Decides which of two tellings of an object is the newer one, keeps the secondary indexes, and says what
+changed. Leaves the talking to the API to the reflector and the reaction to the listeners.
+
+Duplicates change nothing. A telling older than the one held is dropped, and so is one about a uid that is
+known to be deleted, from before its deletion; a list takes nothing away that is younger than itself: our own
+writes are put here before a watch tells of them. All are judged by resourceVersion where the two can be
+compared.
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from typing import Generic
+
+from muster.controller.kube.reflector import older
+from muster.controller.kube.resource import Key, T
+
+GRAVES = 4096
+"""Uids of deleted objects that are remembered, each with the version at which it was gone, so that a repeated
+old event cannot bring one back. A new one can: with a selector, DELETED also means that it is not selected.
+"""
+
+Listener = Callable[[T | None, T | None], None]
+"""Called with (before, after); before is None when added, after is None when deleted."""
+
+IndexFunction = Callable[[T], Iterable[Hashable]]
+"""The values under which an object is found: none, one or several."""
+
+
+class Store(Generic[T]):
+    """The objects of a collection by key, by uid and by secondary index. A sink of a Reflector."""
+
+    def __init__(self, *, indexes: Mapping[str, IndexFunction[T]] | None = None) -> None:
+        self._objects: dict[Key, T] = {}
+        self._uids: dict[str, Key] = {}
+        self._functions = dict(indexes or {})
+        self._indexes: dict[str, dict[Hashable, dict[Key, None]]] = {name: {} for name in self._functions}
+        self._graves: OrderedDict[str, str] = OrderedDict()
+        self._unreadable: dict[Key, str] = {}
+        self._listeners: list[Listener[T]] = []
+
+    def __len__(self) -> int:
+        return len(self._objects)
+
+    def __iter__(self) -> Iterator[T]:
+        """All objects, as they are now."""
+        return iter(list(self._objects.values()))
+
+    def get(self, key: Key) -> T | None:
+        """The object as last told. While it is `unreadable` this is its last form that did decode."""
+        return self._objects.get(key)
+
+    def by_uid(self, uid: str) -> T | None:
+        key = self._uids.get(uid)
+        return self._objects.get(key) if key else None
+
+    def by_index(self, index: str, value: Hashable) -> list[T]:
+        """The objects that the index function files under `value`, oldest insertion first."""
+        return [self._objects[key] for key in self._indexes[index].get(value, ())]
+
+    def index_values(self, index: str) -> list[Hashable]:
+        return list(self._indexes[index])
+
+    def unreadable(self, key: Key) -> str | None:
+        """Why the present form of this object does not decode, or None when it does (or there is none)."""
+        return self._unreadable.get(key)
+
+    @property
+    def unreadable_count(self) -> int:
+        return len(self._unreadable)
+
+    def listen(self, listener: Listener[T]) -> None:
+        self._listeners.append(listener)
+
+    def known(self, obj: T) -> T:
+        held = self._objects.get(obj.key)
+        if held is None or held.metadata.resource_version != obj.metadata.resource_version:
+            return obj
+        return held if held.metadata.uid == obj.metadata.uid else obj
+
+    def replace(
+        self, objects: list[T], *, unreadable: Mapping[Key, str], version: str, new_history: bool
+    ) -> None:
+        if new_history:
+            self._graves.clear()
+        present = {obj.key for obj in objects} | unreadable.keys()
+        for held in [held for key, held in self._objects.items() if key not in present]:
+            if new_history or not older(version, held.metadata.resource_version):
+                self._bury(held, at=version)
+        self._unreadable = dict(unreadable)
+        for obj in objects:
+            self._put(obj, trusted=new_history)
+
+    def put(self, obj: T) -> None:
+        self._put(obj, trusted=False)
+
+    def remember(self, obj: T) -> None:
+        """The answer to a write of ours. It never brings back what is gone: that may only have left the
+        selection, and then no watch would tell of its end.
+        """
+        if obj.metadata.uid not in self._graves:
+            self.put(obj)
+
+    def _put(self, obj: T, *, trusted: bool) -> None:
+        meta, key = obj.metadata, obj.key
+        before = self._objects.get(key)
+        if before is not None and before.metadata.uid != meta.uid:
+            if not trusted and self._precedes(obj, before):
+                return
+            self._bury(before, at=meta.resource_version)
+            before = None
+        if not trusted and (self._is_dead(obj) or self._stale(obj, before)):
+            return
+        self._unreadable.pop(key, None)
+        if before is not None and before.metadata.resource_version == meta.resource_version:
+            return
+        self._graves.pop(meta.uid, None)
+        self._objects[key] = obj
+        self._uids[meta.uid] = key
+        self._reindex(key, before, obj)
+        self._tell(before, obj)
+
+    @staticmethod
+    def _precedes(obj: T, other: T) -> bool:
+        return older(obj.metadata.resource_version, other.metadata.resource_version)
+
+    def _is_dead(self, obj: T) -> bool:
+        died_at = self._graves.get(obj.metadata.uid)
+        return died_at is not None and not older(died_at, obj.metadata.resource_version)
+
+    def _stale(self, obj: T, before: T | None) -> bool:
+        return before is not None and self._precedes(obj, before)
+
+    def remove(self, obj: T) -> None:
+        uid, version = obj.metadata.uid, obj.metadata.resource_version
+        held = self._objects.get(obj.key)
+        self._unreadable.pop(obj.key, None)
+        if held is not None and (not uid or held.metadata.uid == uid):
+            self._bury(held, at=version or held.metadata.resource_version)
+        elif uid:
+            self._remember_grave(uid, version)
+
+    def mark_unreadable(self, key: Key, message: str) -> None:
+        self._unreadable[key] = message
+
+    def _bury(self, held: T, *, at: str) -> None:
+        del self._objects[held.key]
+        self._uids.pop(held.metadata.uid, None)
+        self._remember_grave(held.metadata.uid, at)
+        self._reindex(held.key, held, None)
+        self._tell(held, None)
+
+    def _remember_grave(self, uid: str, version: str) -> None:
+        self._graves[uid] = version
+        if len(self._graves) > GRAVES:
+            self._graves.popitem(last=False)
+
+    def _reindex(self, key: Key, before: T | None, after: T | None) -> None:
+        for name, function in self._functions.items():
+            index = self._indexes[name]
+            old = set(function(before)) if before is not None else set()
+            new = set(function(after)) if after is not None else set()
+            for value in old - new:
+                index[value].pop(key, None)
+                if not index[value]:
+                    del index[value]
+            for value in new - old:
+                index.setdefault(value, {})[key] = None
+
+    def _tell(self, before: T | None, after: T | None) -> None:
+        for listener in self._listeners:
+            listener(before, after)

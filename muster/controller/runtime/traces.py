@@ -1,0 +1,65 @@
+"""What the process does, step by step, for whoever collects traces.
+
+Decides what a span is: a reconcile or a review, and within it each attempt of each call to the API server. A
+gang's reconciles are one trace, whose id is the uid of its Workload (without the dashes): whoever knows the
+gang knows the trace. Off unless an OTLP endpoint is configured; nothing of OpenTelemetry is loaded then.
+Leaves sending to `otlp`.
+"""
+
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
+from typing import Final, Protocol
+
+from muster.controller.kube.transport import Call, Observer
+
+ENDPOINTS: Final = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
+"""OpenTelemetry's own variables (opentelemetry.io, "OTLP Exporter Configuration")."""
+
+Facts = Mapping[str, str | int]
+
+
+class Span(Protocol):
+    """Something that is being done."""
+
+    def tell(self, facts: Facts) -> None: ...
+
+
+class Traces(Observer, Protocol):
+    """Where spans go."""
+
+    def span(self, name: str, facts: Facts, *, of: str = "") -> AbstractContextManager[Span]:
+        """What happens within is one span. `of`: the uid of the object that it is about."""
+
+    def close(self) -> None:
+        """Send what is left; takes seconds at most."""
+
+
+class _Untold:
+    def tell(self, facts: Facts) -> None: ...
+
+
+class NoTraces:
+    """Traces are off."""
+
+    _nothing: AbstractContextManager[Span] = nullcontext(_Untold())
+
+    def span(self, name: str, facts: Facts, *, of: str = "") -> AbstractContextManager[Span]:
+        return self._nothing
+
+    def called(self, call: Call, code: int, seconds: float) -> None: ...
+
+    def retrying(self, call: Call, code: int) -> None: ...
+
+    def close(self) -> None: ...
+
+
+NO_TRACES: Final = NoTraces()
+
+
+def configured(environment: Mapping[str, str], *, instance: str) -> Traces:
+    """Traces to the endpoint of the environment, or none."""
+    if not any(environment.get(name) for name in ENDPOINTS):
+        return NO_TRACES
+    from muster.controller.runtime.otlp import OtlpTraces
+
+    return OtlpTraces(instance=instance)

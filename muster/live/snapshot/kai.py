@@ -1,0 +1,19 @@
+"""KAI's queues, cut to what a snapshot holds.
+
+KAI counts what a queue holds without naming a pool: `status.allocated` of `queues.scheduling.run.ai` is one
+amount a resource (docs/queues of kai-scheduler/KAI-Scheduler 0.17).
+"""
+
+from muster.live.fields import mapping, text
+from muster.live.snapshot.kueue import amount
+from muster.live.snapshot.queues import Queue, Usage
+
+
+def queue(found: object) -> Queue:
+    allocated = mapping(found, "status", "allocated")
+    usage = (Usage("", name, amount(name, value)) for name, value in sorted(allocated.items()))
+    return Queue(
+        name=text(found, "metadata", "name"),
+        parent=text(found, "spec", "parentQueue"),
+        usage=tuple(each for each in usage if each.amount),
+    )

@@ -1,0 +1,170 @@
+"""Kueue's objects, cut to what a snapshot holds.
+
+Decides which field is read and that nothing else of a pod template is: environments, commands, volumes and
+images are never looked at.
+"""
+
+import math
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Final
+
+from muster.live.fields import items, mapping, moment, number, text, texts
+from muster.live.snapshot.queues import LocalQueue, Queue, Usage
+from muster.live.snapshot.workloads import (
+    Condition,
+    Expression,
+    Job,
+    PodSet,
+    State,
+    Term,
+    Toleration,
+    Workload,
+)
+from muster.model import pods
+from muster.model.quantities import parse_quantity
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def cluster_queue(found: object) -> Queue:
+    """What is reserved counts: quota that a Workload waits with is as gone as quota that it runs on."""
+    usage = [
+        Usage(
+            text(flavor, "name"),
+            text(resource, "name"),
+            amount(text(resource, "name"), resource.get("total")),
+        )
+        for flavor in items(found, "status", "flavorsReservation")
+        for resource in items(flavor, "resources")
+    ]
+    return Queue(
+        name=text(found, "metadata", "name"),
+        parent=text(found, "spec", "cohortName"),
+        usage=tuple(
+            sorted((each for each in usage if each.amount), key=lambda each: (each.flavor, each.resource))
+        ),
+    )
+
+
+def local_queue(found: object) -> LocalQueue:
+    metadata = mapping(found, "metadata")
+    return LocalQueue(
+        text(metadata, "namespace"), text(metadata, "name"), text(found, "spec", "clusterQueue")
+    )
+
+
+def workload(found: object) -> Workload | None:
+    """The Workload; None for one that has finished."""
+    conditions = tuple(_condition(each) for each in items(found, "status", "conditions"))
+    if _holds(conditions, "Finished"):
+        return None
+    assignments = {
+        text(each, "name"): each for each in items(found, "status", "admission", "podSetAssignments")
+    }
+    return Workload(
+        namespace=text(found, "metadata", "namespace"),
+        name=text(found, "metadata", "name"),
+        queue=text(found, "spec", "queueName"),
+        created=moment(found, "metadata", "creationTimestamp") or _EPOCH,
+        pod_sets=tuple(
+            _pod_set(each, assignments.get(text(each, "name"), {}))
+            for each in items(found, "spec", "podSets")
+        ),
+        state=_state(found, conditions),
+        priority=number(found, "spec", "priority") or 0,
+        priority_class=text(found, "spec", "priorityClassRef", "name"),
+        cluster_queue=text(found, "status", "admission", "clusterQueue"),
+        job=_job(found),
+        conditions=conditions,
+    )
+
+
+def _state(found: object, conditions: tuple[Condition, ...]) -> State:
+    if _holds(conditions, "Admitted"):
+        return State.ADMITTED
+    if _holds(conditions, "QuotaReserved"):
+        return State.RESERVED
+    return State.INACTIVE if mapping(found, "spec").get("active") is False else State.PENDING
+
+
+def _holds(conditions: tuple[Condition, ...], kind: str) -> bool:
+    return any(each.type == kind and each.status == "True" for each in conditions)
+
+
+def _condition(found: Mapping[str, object]) -> Condition:
+    return Condition(
+        text(found, "type"), text(found, "status"), text(found, "reason"), moment(found, "lastTransitionTime")
+    )
+
+
+def _job(found: object) -> Job | None:
+    owners = items(found, "metadata", "ownerReferences")
+    owner = next((each for each in owners if each.get("controller") is True), None)
+    return None if owner is None else Job(text(owner, "kind"), text(owner, "name"))
+
+
+def _pod_set(found: Mapping[str, object], assignment: Mapping[str, object]) -> PodSet:
+    spec = mapping(found, "template", "spec")
+    required = mapping(spec, "affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution")
+    return PodSet(
+        name=text(found, "name"),
+        count=number(found, "count") or 0,
+        min_count=number(found, "minCount"),
+        requests=_requests(spec),
+        node_selector=texts(spec, "nodeSelector"),
+        tolerations=tuple(_toleration(each) for each in items(spec, "tolerations")),
+        terms=tuple(_term(each) for each in items(required, "nodeSelectorTerms")),
+        assigned=number(assignment, "count"),
+        flavors=texts(assignment, "flavors"),
+        usage={
+            name: amount(name, value) for name, value in sorted(mapping(assignment, "resourceUsage").items())
+        },
+    )
+
+
+def _requests(spec: Mapping[str, object]) -> dict[str, int]:
+    """One pod's requests; empty where a quantity is none, as an API server would have refused it."""
+    initials = [(each, text(each, "restartPolicy") == "Always") for each in items(spec, "initContainers")]
+    try:
+        amounts = pods.total(
+            [pods.Initial(_container(each), is_sidecar) for each, is_sidecar in initials],
+            [_container(each) for each in items(spec, "containers")],
+            pods.read({}, mapping(spec, "overhead")),
+            limits=pods.read(mapping(spec, "resources", "limits"), {}),
+            requests=pods.read({}, mapping(spec, "resources", "requests")),
+        )
+    except ValueError:
+        return {}
+    return {
+        name: math.ceil(value * 1000 if name == "cpu" else value) for name, value in sorted(amounts.items())
+    }
+
+
+def _container(found: Mapping[str, object]) -> pods.Amounts:
+    return pods.read(mapping(found, "resources", "limits"), mapping(found, "resources", "requests"))
+
+
+def amount(resource: str, value: object) -> int:
+    """A quantity in the unit of its resource, rounded up; 0 where it is none."""
+    try:
+        found = parse_quantity(str(value))
+    except ValueError:
+        return 0
+    return math.ceil(found * 1000 if resource == "cpu" else found)
+
+
+def _toleration(found: Mapping[str, object]) -> Toleration:
+    return Toleration(*(text(found, key) for key in ("key", "operator", "value", "effect")))
+
+
+def _term(found: Mapping[str, object]) -> Term:
+    expressions = (
+        Expression(text(each, "key"), text(each, "operator"), _words(each.get("values")))
+        for each in items(found, "matchExpressions")
+    )
+    return Term(tuple(expressions))
+
+
+def _words(value: object) -> tuple[str, ...]:
+    return tuple(each for each in value if isinstance(each, str)) if isinstance(value, list) else ()

@@ -1,0 +1,53 @@
+"""A snapshot of a live cluster.
+
+Decides which lists are read: three of Kueue, one of KAI. Nothing is written.
+"""
+
+from datetime import UTC, datetime
+from typing import Final
+
+from muster.live.cluster.api import Api
+from muster.live.snapshot import kai, kueue
+from muster.live.snapshot.snapshot import Snapshot
+from muster.live.web import WebError
+from muster.model import names
+from muster.model.stack import Scheduler
+
+_KUEUE: Final = f"/apis/{names.KUEUE_API_VERSION}"
+_KAI: Final = "/apis/scheduling.run.ai/v2"
+
+
+def take(api: Api, *, now: datetime | None = None) -> Snapshot:
+    """The cluster's queues and what is in them; WebError when it has none or does not answer."""
+    taken = (now or datetime.now(UTC)).replace(microsecond=0)
+    try:
+        queues = api.every(f"{_KUEUE}/clusterqueues", kueue.cluster_queue)
+    except WebError as error:
+        if error.status != 404:
+            raise
+        return _kai(api, taken)
+    local_queues = api.every(f"{_KUEUE}/localqueues", kueue.local_queue)
+    workloads = api.every(f"{_KUEUE}/workloads", kueue.workload)
+    return Snapshot(
+        taken=taken,
+        scheduler=Scheduler.KUEUE,
+        queues=tuple(sorted(queues, key=lambda each: each.name)),
+        local_queues=tuple(sorted(local_queues, key=lambda each: (each.namespace, each.name))),
+        workloads=tuple(sorted(workloads, key=lambda each: (each.namespace, each.name))),
+    )
+
+
+def _kai(api: Api, taken: datetime) -> Snapshot:
+    try:
+        queues = api.every(f"{_KAI}/queues", kai.queue)
+    except WebError as error:
+        if error.status != 404:
+            raise
+        raise WebError(
+            f"{api.web.base}: serves neither {names.KUEUE_API_VERSION} nor KAI's queues: "
+            "there is nothing to take a snapshot of.",
+            status=404,
+        ) from None
+    return Snapshot(
+        taken=taken, scheduler=Scheduler.KAI, queues=tuple(sorted(queues, key=lambda each: each.name))
+    )

@@ -1,0 +1,279 @@
+"""What the cluster knows about one job.
+
+Decides which objects say where a job stands: its Workload and that one's conditions and checks, the queue
+before it, the ProvisioningRequests made for it, and the last Events. A job without a Workload is told apart
+from no job.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+from urllib.parse import quote
+
+from muster.live.cluster.api import Api
+from muster.live.fields import Json, items, mapping, moment, number, text, texts
+from muster.live.sanitize import plain
+from muster.live.snapshot import Workload, kueue
+from muster.live.web import WebError
+from muster.live.why.line import before
+from muster.model import names, waiting
+
+_KUEUE: Final = f"/apis/{names.KUEUE_API_VERSION}"
+_VISIBILITY: Final = "/apis/visibility.kueue.x-k8s.io/v1beta2"
+_REQUESTS: Final = f"/apis/{names.PROVISIONING_API_VERSION}"
+# What may own a Workload, where a job that has none is looked for.
+_JOBS: Final = (
+    ("RayJob", "/apis/ray.io/v1", "rayjobs"),
+    ("RayCluster", "/apis/ray.io/v1", "rayclusters"),
+    ("RayService", "/apis/ray.io/v1", "rayservices"),
+    ("Job", "/apis/batch/v1", "jobs"),
+)
+_MOST_EVENTS: Final = 5
+_LONGEST: Final = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """A condition, a check or a request: its state, and what was written beside it."""
+
+    name: str
+    state: str
+    message: str
+    since: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """The place in the queue, from 1. `ahead` are at most a few of those before."""
+
+    position: int
+    of: int
+    ahead: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """`workload` is None for a job that is not queued, for the reason that `unqueued` says. `outside` is what
+    the controller says of one that waits outside the quota, or that it has refused.
+    """
+
+    namespace: str
+    name: str
+    workload: Workload | None
+    unqueued: str = ""
+    cluster_queue: str = ""
+    is_finished: bool = False
+    conditions: tuple[Said, ...] = ()
+    checks: tuple[Said, ...] = ()
+    requests: tuple[Said, ...] = ()
+    line: Line | None = None
+    retry_at: datetime | None = None
+    outside: str = ""
+    events: tuple[Said, ...] = ()
+
+    def condition(self, name: str) -> Said | None:
+        return next((each for each in self.conditions if each.name == name), None)
+
+
+def read(api: Api, namespace: str, name: str) -> Standing | None:
+    """Where the job stands; None when there is neither a job nor a Workload of this name."""
+    place = f"{_KUEUE}/namespaces/{quote(namespace, safe='')}/workloads"
+    found = [each for each in api.every(place, _whole) if _is_of(each, name)]
+    if not found:
+        return _unqueued(api, namespace, name)
+    # The newest is the present one: an elastic job leaves older slices behind.
+    newest = max(found, key=lambda each: (text(each, "metadata", "creationTimestamp"), _name(each)))
+    return _standing(api, newest)
+
+
+def _whole(found: object) -> Json | None:
+    return mapping(found) or None
+
+
+def _is_of(workload: Json, name: str) -> bool:
+    owners = (text(owner, "name") for owner in items(workload, "metadata", "ownerReferences"))
+    return name == _name(workload) or name in owners
+
+
+def _name(found: Json) -> str:
+    return text(found, "metadata", "name")
+
+
+def _standing(api: Api, found: Json) -> Standing:
+    namespace, name = text(found, "metadata", "namespace"), _name(found)
+    workload = kueue.workload(found)
+    queue = _cluster_queue(api, found, workload)
+    is_waiting = workload is not None and not workload.is_holding and workload.state != "inactive"
+    return Standing(
+        namespace=namespace,
+        name=name,
+        workload=workload,
+        is_finished=workload is None,
+        cluster_queue=queue,
+        conditions=tuple(_said(each, "type", "status", "lastTransitionTime") for each in _conditions(found)),
+        checks=tuple(
+            _said(each, "name", "state", "lastTransitionTime")
+            for each in items(found, "status", "admissionChecks")
+        ),
+        requests=_requests(api, found),
+        line=_line(api, workload, queue) if workload is not None and is_waiting else None,
+        retry_at=moment(texts(found, "metadata", "annotations"), names.RETRY_AT_ANNOTATION)
+        or moment(found, "status", "requeueState", "requeueAt"),
+        outside=_outside(texts(found, "metadata", "annotations")),
+        events=_events(api, found),
+    )
+
+
+def _outside(notes: dict[str, str]) -> str:
+    """From the annotations of the Workload, in the words of its check."""
+    why = notes.get(names.REFUSED_ANNOTATION)
+    if why is not None:
+        return plain(waiting.refused(why), longest=_LONGEST)
+    retry_at = moment(notes, names.RETRY_AT_ANNOTATION)
+    if retry_at is None:
+        return ""
+    tries = notes.get(names.TRIES_ANNOTATION, "")
+    said = waiting.outside(
+        last_failure=notes.get(names.LAST_FAILURE_ANNOTATION, ""),
+        tries=int(tries) if tries.isdecimal() and len(tries) < 9 else 0,
+        retry_at=retry_at,
+    )
+    return plain(said, longest=_LONGEST)
+
+
+def _conditions(found: Json) -> list[Json]:
+    return items(found, "status", "conditions")
+
+
+def _said(found: Json, name: str, state: str, since: str) -> Said:
+    return Said(
+        plain(text(found, name)),
+        plain(text(found, state)),
+        plain(text(found, "message"), longest=_LONGEST),
+        moment(found, since),
+    )
+
+
+def _cluster_queue(api: Api, found: Json, workload: Workload | None) -> str:
+    if workload is None or workload.cluster_queue:
+        return workload.cluster_queue if workload else ""
+    place = f"{_KUEUE}/namespaces/{quote(workload.namespace, safe='')}/localqueues"
+    return text(api.find(f"{place}/{quote(workload.queue, safe='')}"), "spec", "clusterQueue")
+
+
+def _requests(api: Api, found: Json) -> tuple[Said, ...]:
+    """The ProvisioningRequests that were made for the Workload, each with its last true condition."""
+    uid, namespace = text(found, "metadata", "uid"), text(found, "metadata", "namespace")
+    place = f"{_REQUESTS}/namespaces/{quote(namespace, safe='')}/provisioningrequests"
+    try:
+        listed = api.every(place, _whole)
+    except WebError as error:
+        if error.status in (403, 404):  # not installed, or not ours to see: then nothing is said of them
+            return ()
+        raise
+    mine = [each for each in listed if texts(each, "metadata", "labels").get(names.WORKLOAD_UID_LABEL) == uid]
+    return tuple(_request(each) for each in sorted(mine, key=_name))
+
+
+def _request(found: Json) -> Said:
+    true = [each for each in _conditions(found) if text(each, "status") == "True"]
+    if not true:
+        return Said(plain(_name(found)), "asked for", "", moment(found, "metadata", "creationTimestamp"))
+    last = _said(true[-1], "type", "status", "lastTransitionTime")
+    return Said(plain(_name(found)), last.name, last.message, last.since)
+
+
+def _line(api: Api, workload: Workload, queue: str) -> Line | None:
+    if not queue:
+        return None
+    return _told_by_kueue(api, workload, queue) or _counted(api, workload, queue)
+
+
+def _told_by_kueue(api: Api, workload: Workload, queue: str) -> Line | None:
+    """Kueue's visibility API, where it is served and we may read it."""
+    try:
+        found = api.find(f"{_VISIBILITY}/clusterqueues/{quote(queue, safe='')}/pendingworkloads?limit=100000")
+    except WebError:
+        return None
+    listed = items(found, "items")
+    order = [(text(each, "metadata", "namespace"), text(each, "metadata", "name")) for each in listed]
+    mine = (workload.namespace, workload.name)
+    if mine not in order:
+        return None
+    place = number(listed[order.index(mine)], "positionInClusterQueue")
+    position = (place if place is not None else order.index(mine)) + 1
+    return Line(position, len(order), tuple("/".join(each) for each in order[: position - 1][-3:]))
+
+
+def _counted(api: Api, workload: Workload, queue: str) -> Line:
+    """By the order that Kueue follows, from every Workload that waits for the same ClusterQueue."""
+    local = api.every(f"{_KUEUE}/localqueues", kueue.local_queue)
+    same = {(each.namespace, each.name) for each in local if each.cluster_queue == queue}
+    others = [
+        each
+        for each in api.every(f"{_KUEUE}/workloads", kueue.workload)
+        if (each.namespace, each.queue) in same and each.state == "pending"
+    ]
+    ahead = before(workload, others)
+    return Line(len(ahead) + 1, len(others), tuple(f"{each.namespace}/{each.name}" for each in ahead[-3:]))
+
+
+def _events(api: Api, found: Json) -> tuple[Said, ...]:
+    namespace = quote(text(found, "metadata", "namespace"), safe="")
+    uid = text(found, "metadata", "uid")
+    try:
+        listed = api.every(f"/api/v1/namespaces/{namespace}/events", _whole)
+    except WebError as error:
+        if error.status == 403:
+            return ()
+        raise
+    mine = [each for each in listed if text(each, "involvedObject", "uid") == uid]
+    told = sorted(
+        (_event(each) for each in mine), key=lambda each: each.since.timestamp() if each.since else 0
+    )
+    return tuple(told[-_MOST_EVENTS:])
+
+
+def _event(found: Json) -> Said:
+    when = moment(found, "lastTimestamp") or moment(found, "eventTime") or moment(found, "firstTimestamp")
+    return Said(
+        plain(text(found, "reason")),
+        plain(text(found, "type")),
+        plain(text(found, "message"), longest=_LONGEST),
+        when,
+    )
+
+
+# A job without a Workload
+
+
+def _unqueued(api: Api, namespace: str, name: str) -> Standing | None:
+    for why in _jobs(api, namespace, name):
+        return Standing(namespace=namespace, name=name, workload=None, unqueued=why)
+    return None
+
+
+def _jobs(api: Api, namespace: str, name: str) -> Iterator[str]:
+    for kind, group, plural in _JOBS:
+        path = f"{group}/namespaces/{quote(namespace, safe='')}/{plural}/{quote(name, safe='')}"
+        try:
+            found = api.find(path)
+        except WebError as error:
+            if error.status != 403:
+                raise
+            continue
+        if found is not None:
+            yield _why_unqueued(kind, mapping(found))
+
+
+def _why_unqueued(kind: str, found: Json) -> str:
+    queue = texts(found, "metadata", "labels").get(names.QUEUE_LABEL, "")
+    if queue:
+        return f"{kind} names queue {plain(queue)!r}, and Kueue has made no Workload for it yet."
+    owner = next(iter(items(found, "metadata", "ownerReferences")), None)
+    if owner is not None:
+        made_by = f"{plain(text(owner, 'kind'))} {plain(text(owner, 'name'))}"
+        return f"{kind} belongs to {made_by}, which is queued in its place: ask why that one waits."
+    label = f"{names.QUEUE_LABEL}: {names.DEFAULT_LOCAL_QUEUE}"
+    return f"{kind} names no queue, so nobody queues it. Fix: label it {label}."

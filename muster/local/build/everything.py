@@ -1,0 +1,279 @@
+"""Make whatever a plane needs that is not there yet: programs, charts, images, node stores.
+
+`muster local build [--only NAME] [--base FILE]`. Decides the order and
+what runs beside what: Go programs one after another (each uses every core),
+downloads and Python packages meanwhile, images when their parts are there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+from muster.local.build.accept import accepted
+from muster.local.build.artifacts import Artifacts, link_programs
+from muster.local.build.assets import ensure_asset
+from muster.local.build.cache import Cache
+from muster.local.build.children import Children, Stopped
+from muster.local.build.go import GoBuilder, find_toolchain
+from muster.local.build.images import BINARY_IMAGES, Image, ImageBuilder
+from muster.local.build.progress import Board, clock_text, shown
+from muster.local.build.store import ensure_store
+from muster.local.build.versions import Asset, Program, Versions, load
+from muster.local.errors import PlaneError
+
+# Seconds that each step besides the Go programs took on two cores, for the progress display.
+_STEPS: Final = {
+    "python base": 60.0,
+    "python packages": 30.0,
+    "python images": 30.0,
+    "system images": 15.0,
+    "node stores": 30.0,
+}
+# A cold build leaves about this much in Go's caches and ours together.
+_NEEDED_BYTES: Final = 20 * 1024**3
+# On PATH together: the engine looks its plugins up there.
+_ON_PATH: Final = ("pulumi", "pulumi-language-python", "pulumi-resource-kubernetes", "kubectl")
+_PYTHON_IMAGES: Final = ("python", "ray", "gang-admission")
+SYSTEM_STORE: Final = "system"
+RAY_STORE: Final = "ray"
+
+
+def ensure_all(*, cache: Cache | None = None, base: Path | None = None) -> Artifacts:
+    """Build what is missing and verify the rest; PlaneError when that is not possible.
+
+    Ctrl-C ends every child and leaves the caches fit to go on from.
+    """
+    run = _Run(cache or Cache(), base=base)
+    return run.whole()
+
+
+def ensure(*, programs: Sequence[str], assets: Sequence[str]) -> tuple[dict[str, Path], dict[str, Path]]:
+    """Paths of these programs and assets alone, built where they are missing; PlaneError when they cannot
+    be.
+    """
+    run = _Run(Cache(), base=None)
+    return run.some(programs, assets)
+
+
+class _Run:
+    """One pass over everything."""
+
+    def __init__(self, cache: Cache, *, base: Path | None) -> None:
+        self.cache = cache
+        self.children = Children()
+        self.board = Board()
+        self.versions: Versions = load()
+        self.toolchain = find_toolchain(cache, self.children, floor=self.versions.go)
+        self.go = GoBuilder(cache, self.children, toolchain=self.toolchain, board=self.board)
+        self.images = ImageBuilder(cache, self.children, versions=self.versions, base=base)
+
+    def whole(self) -> Artifacts:
+        wanted = [program for program in self.versions.programs.values() if not program.on_demand]
+        for program in wanted:
+            self.board.add(program.name, program.seconds)
+        for name, seconds in _STEPS.items():
+            self.board.add(name, seconds)
+        with shown(self.board), ThreadPoolExecutor(max_workers=4) as pool, self._ending_children():
+            programs = pool.submit(self.programs, wanted)
+            pythons = pool.submit(self.python_images)
+            _together(programs, pythons)
+            made = self.binary_images(programs.result())
+            assets = self.assets()
+            images = {**made, **pythons.result()}
+            stores = self.stores(images)
+        chosen = {name: path for name, path in programs.result().items() if name in _ON_PATH}
+        return Artifacts(
+            programs=programs.result(),
+            assets=assets,
+            images=images,
+            stores=stores,
+            path=link_programs(self.cache, chosen),
+        )
+
+    def programs(self, wanted: Sequence[Program]) -> dict[str, Path]:
+        """Every program's path: from PATH, from the cache, or freshly built."""
+        found: dict[str, Path] = {}
+        with ThreadPoolExecutor(max_workers=4) as pool:
+            for program, path in zip(wanted, pool.map(self._present, wanted), strict=True):
+                if path:
+                    found[program.name] = path
+                    self.board.done(program.name, "ready", learnable=False)
+        missing = [program for program in wanted if program.name not in found]
+        if missing:
+            self._room_for(missing)
+            found |= self._build(missing)
+        return {program.name: found[program.name] for program in wanted}
+
+    def _present(self, program: Program) -> Path | None:
+        return accepted(program, ours=self.cache.root) or self.go.ready(program)
+
+    def _build(self, missing: Sequence[Program]) -> dict[str, Path]:
+        """One after another, the modules of all that follow being downloaded meanwhile."""
+        with ThreadPoolExecutor(max_workers=1) as downloads:
+            fetched = {program.name: downloads.submit(self.go.fetch, program) for program in missing}
+            built: dict[str, Path] = {}
+            for program in missing:
+                try:
+                    self.board.start(program.name, "downloading")
+                    fetched[program.name].result()
+                    self.board.note(program.name, "")
+                    built[program.name] = self.go.build(program)
+                    self.board.done(program.name)
+                except BaseException:
+                    downloads.shutdown(wait=False, cancel_futures=True)
+                    raise
+        return built
+
+    def _room_for(self, missing: Sequence[Program]) -> None:
+        """Refuse before the first byte is downloaded rather than after twenty minutes."""
+        share = sum(program.seconds for program in missing)
+        whole = sum(each.seconds for each in self.versions.programs.values() if not each.on_demand)
+        needed = _NEEDED_BYTES * share / whole
+        free = shutil.disk_usage(self.cache.make()).free
+        if free < needed:
+            raise PlaneError(
+                str(self.cache.root),
+                f"{free / 1024**3:.1f} GiB are free, the build needs about {needed / 1024**3:.1f} GiB",
+                fix="free some space or point MUSTER_CACHE at a larger disk",
+            )
+
+    def python_images(self) -> dict[str, Image]:
+        with self.board.task("python base"):
+            self.images.base()
+        with self.board.task("python packages"):
+            self.images.packages("ray", "ray.txt")
+            self.images.packages("gang-admission", "controller.txt")
+        with self.board.task("python images"):
+            made = (self.images.python(), self.images.ray(), self.images.gang_admission())
+        return {image.name: image for image in made}
+
+    def binary_images(self, programs: dict[str, Path]) -> dict[str, Image]:
+        with self.board.task("system images"):
+            return {name: self.images.binary(name, programs[name]) for name in BINARY_IMAGES}
+
+    def assets(self) -> dict[str, Path]:
+        wanted = {name: asset for name, asset in self.versions.assets.items() if not asset.on_demand}
+        return {name: ensure_asset(self.cache, self.go, asset) for name, asset in wanted.items()}
+
+    def stores(self, images: dict[str, Image]) -> dict[str, Path]:
+        """Two kinds of node: where the platform runs, and where the work runs."""
+        with self.board.task("node stores"):
+            system = [images[name] for name in BINARY_IMAGES]
+            return {
+                SYSTEM_STORE: ensure_store(
+                    self.cache,
+                    self.children,
+                    name=SYSTEM_STORE,
+                    images=[images["gang-admission"]],
+                    onto=[*system, images["python"]],
+                ),
+                RAY_STORE: ensure_store(
+                    self.cache,
+                    self.children,
+                    name=RAY_STORE,
+                    images=[images["pause"], images["python"], images["ray"]],
+                ),
+            }
+
+    def some(self, programs: Sequence[str], assets: Sequence[str]) -> tuple[dict[str, Path], dict[str, Path]]:
+        wanted = [self.versions.programs[name] for name in programs]
+        for program in wanted:
+            self.board.add(program.name, program.seconds)
+        with shown(self.board), self._ending_children():
+            made = self.programs(wanted)
+            folders = {name: ensure_asset(self.cache, self.go, self.versions.assets[name]) for name in assets}
+        return made, folders
+
+    def only(self, name: str) -> list[tuple[str, str]]:
+        """Make what has this name, or lies in the folder of this name: (kind, path or reference) of each."""
+        made: list[tuple[str, str]] = []
+        programs = [each for each in self.versions.programs.values() if _is_meant(each, name)]
+        for program in programs:
+            self.board.add(program.name, program.seconds)
+        with shown(self.board), self._ending_children():
+            paths = self.programs(programs)
+            made += [("program", str(path)) for path in paths.values()]
+            if name in BINARY_IMAGES:
+                made.append(("image", self.images.binary(name, paths[name]).reference))
+            for asset in self.versions.assets.values():
+                if _is_meant(asset, name):
+                    made.append(("asset", str(ensure_asset(self.cache, self.go, asset))))
+            if image := self._python_image(name):
+                made.append(("image", image.reference))
+        if not made:
+            known = sorted([*self.versions.programs, *self.versions.assets, *_PYTHON_IMAGES])
+            raise PlaneError(f"--only {name}", "names nothing", fix=f"choose one of {', '.join(known)}")
+        return made
+
+    def _python_image(self, name: str) -> Image | None:
+        if name == "python":
+            return self.images.python()
+        if name == "ray":
+            return self.images.ray()
+        return self.images.gang_admission() if name == "gang-admission" else None
+
+    @contextmanager
+    def _ending_children(self) -> Iterator[None]:
+        try:
+            yield
+        except BaseException:
+            self.children.stop()
+            raise
+
+
+def _is_meant(each: Program | Asset, name: str) -> bool:
+    """By its own name; what is built on demand also by the folder that it shares with others."""
+    return each.name == name or (each.on_demand and each.directory.name == name)
+
+
+def _together(*lanes: Future[Any]) -> None:
+    """Wait for all, or raise the first failure; `Stopped` is only what others suffer from it."""
+    done, _ = wait(lanes, return_when=FIRST_EXCEPTION)
+    failures = [failure for lane in done if (failure := lane.exception())]
+    for failure in failures:
+        if not isinstance(failure, Stopped):
+            raise failure
+    if failures:
+        raise failures[0]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="muster local build", description=__doc__)
+    parser.add_argument("--only", metavar="NAME", help="a program, an image, an asset, or kai")
+    parser.add_argument("--base", type=Path, help="a root file system (tar) for the Python images")
+    parser.add_argument("--artifacts", type=Path, metavar="FILE", help="write artifacts.json there")
+    chosen = parser.parse_args(arguments)
+    started = time.monotonic()
+    try:
+        run = _Run(Cache(), base=chosen.base)
+        if chosen.only:
+            for kind, where in run.only(chosen.only):
+                print(f"{kind}: {where}")
+        else:
+            _report(run.whole(), target=chosen.artifacts)
+    except PlaneError as problem:
+        print(f"error: {problem}", file=sys.stderr)
+        return 1
+    except (KeyboardInterrupt, Stopped):
+        print("stopped; what is finished is kept, the next run goes on from here", file=sys.stderr)
+        return 130
+    print(f"took {clock_text(time.monotonic() - started)}")
+    return 0
+
+
+def _report(artifacts: Artifacts, *, target: Path | None) -> None:
+    if target:
+        artifacts.write(target)
+    for image in artifacts.images.values():
+        print(f"image {image.reference}")
+    for kind, store in artifacts.stores.items():
+        print(f"store {kind}: {store}")
+    print(f"PATH: {artifacts.path}")

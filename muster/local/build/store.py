@@ -1,0 +1,200 @@
+"""Nodes that start with their images in place.
+
+Decides how a set of images becomes a containerd root in the cache, once, and how
+a node gets that root of its own in about a second: layers and blobs, which
+nothing ever changes, are linked; the two databases are copied. So a cache and
+the nodes have to be on one disk.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Final
+
+from muster.local.build.cache import Cache, Entry, census, key_of
+from muster.local.build.children import Children
+from muster.local.build.images import Image
+from muster.local.errors import PlaneError
+
+_NAMESPACE: Final = "k8s.io"  # where the kubelet's containerd keeps everything
+_START_SECONDS: Final = 30.0
+_IMPORT_SECONDS: Final = 300.0
+_CONTENT: Final = "io.containerd.content.v1.content"
+_SNAPSHOTTER: Final = "io.containerd.snapshotter.v1.overlayfs"
+_SNAPSHOTS: Final = f"{_SNAPSHOTTER}/snapshots"
+_LINKED: Final = (f"{_CONTENT}/blobs", _SNAPSHOTS)
+_COPIED: Final = ("io.containerd.metadata.v1.bolt/meta.db", f"{_SNAPSHOTTER}/metadata.db")
+_CENSUS: Final = "layers.txt"
+_RECIPE: Final = "2"
+
+
+def ensure_store(
+    cache: Cache, children: Children, *, name: str, images: Sequence[Image], onto: Sequence[Image] = ()
+) -> Path:
+    """A containerd root that holds exactly `onto` and `images`, unpacked.
+
+    `onto` are the images that seldom change: they get a store of their own, from
+    which this one starts, so that a changed `images` costs only its own import.
+    """
+    entry = _entry(cache, name=name, images=[*onto, *images])
+    with cache.lock(f"store-{name}", stopping=children.stopping):
+        if entry.exists and _fault(entry) is None:
+            cache.touch(entry)
+            return entry.path / "root"
+        for image in images:
+            cache.usable(image.entry, what=f"image {image.name}")
+        with cache.scratch(f"store-{name}") as scratch:
+            root = scratch / "tree" / "root"
+            root.mkdir(parents=True)
+            if onto:
+                seed(ensure_store(cache, children, name=f"{name}-base", images=onto), root)
+            with _containerd(root) as socket:
+                for image in images:
+                    _import(children, socket, image=image)
+            _strip(root)
+            (scratch / "tree" / _CENSUS).write_text(census(root / _SNAPSHOTS), encoding="utf-8")
+            cache.publish(entry, scratch / "tree", unsummed=[f"root/{tree}" for tree in _LINKED])
+    return entry.path / "root"
+
+
+def seed(store: Path, root: Path) -> None:
+    """Give a node a containerd root of its own with every image of the store in it.
+
+    `root` is the `root` of the node's containerd configuration; it may exist, empty.
+    """
+    try:
+        for relative in _LINKED:
+            target = root / relative
+            target.parent.mkdir(parents=True, exist_ok=True)
+            _link_tree(store / relative, target)
+        for relative in _COPIED:
+            target = root / relative
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(store / relative, target)
+            target.chmod(0o600)
+    except subprocess.CalledProcessError as problem:
+        said = problem.stderr.strip().splitlines()[-1:] or ["no message"]
+        raise PlaneError(
+            str(root),
+            f"cannot be filled from the image store ({said[0]})",
+            fix="put the nodes' disks on the file system of the cache (MUSTER_CACHE)",
+        ) from problem
+    for directory in (_CONTENT, _SNAPSHOTTER):
+        (root / directory).chmod(0o700)
+
+
+def _fault(entry: Entry) -> str | None:
+    """The databases are compared by checksum, the unpacked layers by number and size of their files."""
+    if fault := entry.fault():
+        return fault
+    if (entry.path / _CENSUS).read_text(encoding="utf-8") != census(entry.path / "root" / _SNAPSHOTS):
+        return "files of its layers are missing or changed"
+    return None
+
+
+def _entry(cache: Cache, *, name: str, images: Sequence[Image]) -> Entry:
+    version = subprocess.run(
+        ["containerd", "--version"], capture_output=True, text=True, timeout=20, check=True
+    ).stdout
+    # The databases' form belongs to the containerd that wrote them.
+    return cache.entry("stores", name, key_of(_RECIPE, version, *(image.reference for image in images)))
+
+
+def _link_tree(source: Path, target: Path) -> None:
+    subprocess.run(
+        ["cp", "--archive", "--link", "--no-target-directory", str(source), str(target)],
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+
+
+def _import(children: Children, socket: Path, *, image: Image) -> None:
+    ctr = ["ctr", "--address", str(socket), "--namespace", _NAMESPACE, "images"]
+    managed = "io.cri-containerd.image=managed"  # the kubelet's side of containerd looks at no others
+    for argv in (
+        [*ctr, "import", "--snapshotter", "overlayfs", str(image.archive)],
+        [*ctr, "tag", "--force", image.tagged, image.reference],
+        [*ctr, "label", image.tagged, managed],
+        [*ctr, "label", image.reference, managed],
+    ):
+        children.check(
+            argv,
+            where=f"image {image.tagged}",
+            fix="start again; if it stays, remove muster/artifacts/publish/ and stores/ in the cache",
+            timeout=_IMPORT_SECONDS,
+        )
+
+
+@contextmanager
+def _containerd(root: Path) -> Iterator[Path]:
+    """A containerd that serves nobody else, in a mount namespace of its own, until the block ends."""
+    state = Path(tempfile.mkdtemp(prefix="muster-store-", dir="/run"))
+    socket, log = state / "containerd.sock", state / "log"
+    config = state / "config.toml"
+    config.write_text(_configuration(root, state=state, socket=socket), encoding="utf-8")
+    with log.open("w") as output:
+        process = subprocess.Popen(
+            ["unshare", "--mount", "containerd", "--config", str(config)],
+            stdout=output,
+            stderr=output,
+            stdin=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+    try:
+        _await(process, socket=socket, log=log)
+        yield socket
+    finally:
+        process.terminate()
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(_START_SECONDS)
+        process.kill()
+        process.wait()
+        shutil.rmtree(state, ignore_errors=True)
+
+
+def _configuration(root: Path, *, state: Path, socket: Path) -> str:
+    return f"""version = 2
+root = "{root}"
+state = "{state}/state"
+disabled_plugins = ["io.containerd.grpc.v1.cri", "io.containerd.tracing.processor.v1.otlp"]
+[grpc]
+address = "{socket}"
+[ttrpc]
+address = "{socket}.ttrpc"
+[plugins."io.containerd.internal.v1.opt"]
+path = "{state}/opt"
+"""
+
+
+def _await(process: subprocess.Popen[bytes], *, socket: Path, log: Path) -> None:
+    deadline = time.monotonic() + _START_SECONDS
+    while time.monotonic() < deadline and process.poll() is None:
+        probe = subprocess.run(
+            ["ctr", "--address", str(socket), "--timeout", "2s", "version"],
+            capture_output=True,
+            timeout=20,
+            check=False,
+        )
+        if probe.returncode == 0:
+            return
+        time.sleep(0.1)
+    said = log.read_text(encoding="utf-8", errors="replace").splitlines()[-2:]
+    raise PlaneError(
+        "containerd", f"does not start ({' | '.join(said)})", fix="run it by hand with the same configuration"
+    )
+
+
+def _strip(root: Path) -> None:
+    """Only what `seed` hands on stays: the rest is one daemon's own."""
+    kept = {relative.split("/", 1)[0] for relative in (*_LINKED, *_COPIED)}
+    for child in root.iterdir():
+        if child.name not in kept:
+            shutil.rmtree(child)

@@ -1,0 +1,219 @@
+"""Brings a plane up: from built programs and images to Ready nodes and cluster DNS.
+
+Each step is short and leaves the plane in a state that `down` can clear; a
+failure or Ctrl-C on the way takes everything down again.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from muster.local.build.artifacts import Artifacts
+from muster.local.build.cache import cache_root
+from muster.local.cluster import (
+    certificates,
+    control,
+    coredns,
+    network,
+    readiness_gates,
+    sandbox,
+    teardown,
+    units,
+)
+from muster.local.cluster.certificates import Authority
+from muster.local.cluster.kubectl import Kubectl
+from muster.local.cluster.node import NodeSpec
+from muster.local.cluster.plane import API_PORT, Plane, Record, all_names, existing, free_index, named
+from muster.local.cluster.settings import Settings
+from muster.local.cluster.units import Unit
+from muster.local.errors import PlaneError
+from muster.local.simulated_cloud import manifests as autoscaler_manifests
+from muster.local.simulated_cloud import names as autoscaler_names
+from muster.paths import LOCAL_POOLS
+
+Step = Callable[[str], None]
+
+# The nodes that a cluster has before anybody asks for capacity.
+STATIC_NODES: Final = (
+    NodeSpec(name="system-0", pool="system", cpu="1500m", memory="3Gi"),
+    NodeSpec(name="cpu-0", pool="cpu", cpu="2", memory="3Gi"),
+)
+_USERS: Final = {
+    "controller-manager": ("system:kube-controller-manager", ()),
+    "scheduler": ("system:kube-scheduler", ()),
+    "proxy": ("system:kube-proxy", ("system:node-proxier",)),
+    "kwok": ("kwok", ("system:masters",)),
+}
+_LOOPBACK_API: Final = f"https://127.0.0.1:{API_PORT}"
+_API_PATIENCE: Final = 90
+_NODE_PATIENCE: Final = 60
+
+
+def up(
+    name: str, artifacts: Artifacts, *, step: Step, pools: Path = LOCAL_POOLS, clock_scale: float = 1.0
+) -> Plane:
+    """Boots a plane of that name; one that already stands healthy is the caller's to notice."""
+    with _allocation_lock():
+        plane = named(name, index=_index())
+        _make_directories(plane)
+    try:
+        _boot(plane, artifacts, step=step, pools=pools, clock_scale=clock_scale)
+    except BaseException:
+        _keep_logs(plane)
+        teardown.down(plane, Record.read(plane.record))
+        raise
+    return plane
+
+
+def _boot(plane: Plane, artifacts: Artifacts, *, step: Step, pools: Path, clock_scale: float) -> None:
+    programs = {program: str(path) for program, path in artifacts.programs.items()}
+    artifacts.write(plane.artifacts)
+    step("certificates")
+    pki = certificates.create(plane)
+    kubeconfigs = _kubeconfigs(plane, pki.cluster)
+    autoscaler_kubeconfig = plane.run / "autoscaler.kubeconfig"
+    supervised = [
+        *units.control_plane(plane, pki, programs, kubeconfigs),
+        units.kwok(kubeconfigs["kwok"], programs["kwok"], artifacts.assets["kwok-stages"]),
+        units.autoscaler(plane, autoscaler_kubeconfig, clock_scale=clock_scale),
+    ]
+    record = _start(plane, supervised, artifacts)
+    step("API server")
+    readiness_gates.await_api(
+        plane.address, plane.pki / "ca.crt", seconds=_API_PATIENCE, alive=lambda: teardown.is_alive(record)
+    )
+    kubectl = Kubectl(plane, programs["kubectl"])
+    kubectl.apply(autoscaler_manifests.manifests(pools))
+    kubectl.apply(coredns.objects(artifacts.images["coredns"].reference))
+    _give_autoscaler_its_token(autoscaler_kubeconfig, kubectl, pki.cluster)
+    step("nodes")
+    _await_nodes(plane, kubectl)
+    step("cluster DNS")
+    kubectl.wait(
+        "-n", "kube-system", "--for=condition=Available", "deployment/coredns", seconds=_NODE_PATIENCE
+    )
+
+
+def _start(plane: Plane, supervised: list[Unit], artifacts: Artifacts) -> Record:
+    settings = Settings(
+        units=tuple(supervised),
+        nodes=STATIC_NODES,
+        kubelet=str(artifacts.programs["kubelet"]),
+        pause_image=artifacts.images["pause"].reference,
+        stores=dict(artifacts.stores),
+    )
+    settings.write(plane)
+    argv = [
+        sys.executable,
+        "-m",
+        "muster.local.cluster.supervisor",
+        f"--plane={plane.name}",
+        f"--index={plane.index}",
+    ]
+    waiter = sandbox.spawn(plane, argv, log=plane.logs / "supervisor.log")
+    init_pid = _init_of(waiter.pid)
+    start_time = teardown.started(init_pid)
+    if start_time is None:
+        raise PlaneError("supervisor", "ended at once", fix=f"see {plane.logs / 'supervisor.log'}")
+    record = Record(plane.index, init_pid, start_time, teardown.boot_id())
+    record.write(plane.record)
+    network.plug_in(plane, init_pid)
+    return record
+
+
+def _init_of(waiter: int) -> int:
+    """The child of `unshare`, which is process 1 of the new namespaces."""
+    deadline = time.monotonic() + 10
+    children = Path(f"/proc/{waiter}/task/{waiter}/children")
+    while time.monotonic() < deadline:
+        try:
+            found = children.read_text().split()
+        except OSError:
+            break
+        if found:
+            return int(found[0])
+        time.sleep(0.01)
+    raise PlaneError("unshare", "made no namespaces", fix="the kernel or a sandbox forbids it; see `dmesg`")
+
+
+def _kubeconfigs(plane: Plane, authority: Authority) -> dict[str, Path]:
+    admin = authority.issue(plane.pki / "admin", "muster-admin", groups=("system:masters",))
+    certificates.kubeconfig(
+        plane.kubeconfig, server=plane.api_url, authority=authority, client=admin, user="admin"
+    )
+    paths: dict[str, Path] = {}
+    for name, (user, groups) in _USERS.items():
+        pair = authority.issue(plane.pki / name, user, groups=groups)
+        path = plane.run / f"{name}.kubeconfig"
+        paths[name] = certificates.kubeconfig(
+            path, server=_LOOPBACK_API, authority=authority, client=pair, user=name
+        )
+    return paths
+
+
+def _give_autoscaler_its_token(path: Path, kubectl: Kubectl, authority: Authority) -> None:
+    """Its process starts when this file appears; the token lasts as long as the certificates do."""
+    arguments = ("-n", autoscaler_names.NAMESPACE, "create", "token", autoscaler_names.SERVICE_ACCOUNT)
+    token = kubectl.run(*arguments, "--duration=720h").strip()
+    certificates.token_kubeconfig(
+        path, server=_LOOPBACK_API, authority=authority, user="autoscaler", token=token
+    )
+
+
+def _await_nodes(plane: Plane, kubectl: Kubectl) -> None:
+    wanted = [f"node/{spec.name}" for spec in STATIC_NODES]
+    deadline = time.monotonic() + _NODE_PATIENCE
+    while not set(wanted) <= set(kubectl.run("get", "nodes", "-o", "name").split()):
+        failures = control.call(plane, "status", timeout=10)["failures"]
+        if failures:
+            raise PlaneError("nodes", failures[0], fix="see the log of supervisor")
+        if time.monotonic() > deadline:
+            raise PlaneError("nodes", "did not register", fix="muster local logs kubelet@system-0")
+        time.sleep(0.2)
+    kubectl.wait("--for=condition=Ready", *wanted, seconds=_NODE_PATIENCE)
+
+
+def _make_directories(plane: Plane) -> None:
+    if plane.run.exists() or plane.state.exists():
+        _clear_stale(plane)
+    for directory in (plane.run, plane.logs, plane.state / "etcd", plane.pulumi_state):
+        directory.mkdir(parents=True, mode=0o700)
+
+
+def _clear_stale(plane: Plane) -> None:
+    """What a reboot or a crash of `up` left of a plane of this name; a living one is refused."""
+    found = existing(plane.name)
+    if found is not None and teardown.is_alive(found[1]):
+        raise PlaneError(f"plane {plane.name}", "is up already", fix="muster local status")
+    teardown.down(plane, None)
+
+
+def _index() -> int:
+    taken = frozenset(found[0].index for name in all_names() if (found := existing(name)) is not None)
+    return free_index(taken, network.host_addresses())
+
+
+@contextmanager
+def _allocation_lock() -> Iterator[None]:
+    """Two planes that come up at once must not choose the same addresses."""
+    cache_root().mkdir(parents=True, exist_ok=True)
+    with (cache_root() / "planes.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _keep_logs(plane: Plane) -> None:
+    """A plane that failed to come up is taken down, but why it failed must stay readable."""
+    kept = cache_root() / "failed-plane-logs"
+    shutil.rmtree(kept, ignore_errors=True)
+    if plane.logs.is_dir() and os.access(plane.logs, os.R_OK):
+        shutil.copytree(plane.logs, kept)
+        print(f"logs of the failed plane: {kept}", file=sys.stderr)

@@ -1,0 +1,83 @@
+"""How a plane is: healthy, coming up, half-dead, stale or not there, and what to do about it.
+
+Looks, never mends: the fix is always a command that the user types.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from muster.local.cluster import control, readiness_gates, teardown
+from muster.local.cluster.kubectl import Kubectl
+from muster.local.cluster.plane import Plane, existing
+from muster.local.errors import PlaneError
+
+
+class State(StrEnum):
+    HEALTHY = "healthy"
+    DEGRADED = "degraded"
+    STALE = "stale"
+    ABSENT = "absent"
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """`faults` holds one line a fault, each with its fix; empty when the plane is healthy."""
+
+    name: str
+    state: State
+    api: str | None = None
+    units: dict[str, Any] = field(default_factory=dict)
+    nodes: dict[str, str] = field(default_factory=dict)
+    faults: list[str] = field(default_factory=list)
+
+
+def examine(name: str, kubectl: str | None) -> Report:
+    found = existing(name)
+    if found is None:
+        return Report(name, State.ABSENT, faults=["there is no plane of this name: muster local up"])
+    plane, record = found
+    if not teardown.is_alive(record):
+        fault = "its processes are gone (killed, or a restart): muster local down, then up"
+        return Report(name, State.STALE, faults=[fault])
+    try:
+        status = control.call(plane, "status", timeout=5)
+    except PlaneError as error:
+        return Report(name, State.DEGRADED, api=plane.api_url, faults=[str(error)])
+    units = status["units"]
+    faults = [f"a node failed: {failure}" for failure in status["failures"]]
+    faults += [
+        f"{unit} does not run (last exit {state['lastExit']}): muster local logs {unit}"
+        for unit, state in sorted(units.items())
+        if state["pid"] is None
+    ]
+    nodes = _nodes(plane, kubectl, faults)
+    return Report(name, State.DEGRADED if faults else State.HEALTHY, plane.api_url, units, nodes, faults)
+
+
+def _nodes(plane: Plane, kubectl: str | None, faults: list[str]) -> dict[str, str]:
+    if not readiness_gates.api_ready(plane.address, plane.pki / "ca.crt"):
+        faults.append("the API server is not ready: muster local logs kube-apiserver")
+        return {}
+    if kubectl is None:
+        return {}
+    try:
+        listed = Kubectl(plane, kubectl).get("nodes")["items"]
+    except PlaneError as error:
+        faults.append(str(error))
+        return {}
+    nodes = {node["metadata"]["name"]: _readiness(node) for node in listed}
+    faults.extend(
+        f"node {name} is {state}: muster local logs kubelet@{name}"
+        for name, state in nodes.items()
+        if state != "Ready"
+    )
+    return nodes
+
+
+def _readiness(node: dict[str, Any]) -> str:
+    conditions = node.get("status", {}).get("conditions", [])
+    ready = next((c["status"] for c in conditions if c["type"] == "Ready"), "Unknown")
+    return "Ready" if ready == "True" else "NotReady"

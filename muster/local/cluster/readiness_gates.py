@@ -1,0 +1,75 @@
+"""What a process waits for before it starts: a port, a file, a ready API server.
+
+Conditions are awaited, never slept for; each look costs next to nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+import time
+from collections.abc import Callable
+from http.client import HTTPException, HTTPSConnection
+from pathlib import Path
+from typing import Final
+
+from muster.local.cluster.plane import API_PORT, Plane
+from muster.local.cluster.units import Gate
+from muster.local.errors import PlaneError
+
+_PAUSE: Final = 0.05
+_API_PAUSE: Final = 0.2
+
+
+class Gates:
+    """The gates of one plane, seen from inside its network namespace."""
+
+    def __init__(self, plane: Plane) -> None:
+        self._plane = plane
+
+    async def passed(self, gate: Gate) -> None:
+        if gate.port is not None:
+            while not await _listens(gate.port):
+                await asyncio.sleep(_PAUSE)
+        if gate.file is not None:
+            while not gate.file.exists():
+                await asyncio.sleep(_PAUSE)
+        if gate.api_ready:
+            while not await asyncio.to_thread(api_ready, "127.0.0.1", self._plane.pki / "ca.crt"):
+                await asyncio.sleep(_API_PAUSE)
+
+
+def await_api(address: str, authority: Path, *, seconds: float, alive: Callable[[], bool]) -> None:
+    """Returns once the API server at that address is ready; gives up when the plane has died meanwhile."""
+    deadline = time.monotonic() + seconds
+    while not api_ready(address, authority):
+        if not alive():
+            raise PlaneError(
+                "supervisor", "ended before the API server was ready", fix="see the log of supervisor"
+            )
+        if time.monotonic() > deadline:
+            raise PlaneError(
+                "API server", f"is not ready after {seconds:.0f} s", fix="see the log of kube-apiserver"
+            )
+        time.sleep(_API_PAUSE)
+
+
+def api_ready(address: str, authority: Path) -> bool:
+    context = ssl.create_default_context(cafile=str(authority))
+    connection = HTTPSConnection(address, API_PORT, timeout=2, context=context)
+    try:
+        connection.request("GET", "/readyz")
+        return connection.getresponse().status == 200
+    except (OSError, HTTPException):
+        return False
+    finally:
+        connection.close()
+
+
+async def _listens(port: int) -> bool:
+    try:
+        _, writer = await asyncio.open_connection("127.0.0.1", port)
+    except OSError:
+        return False
+    writer.close()
+    return True

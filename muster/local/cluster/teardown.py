@@ -1,0 +1,67 @@
+"""Ends a plane and removes what outlives its namespaces: control groups and files.
+
+Everything else (processes, mounts, links, firewall rules, containers) is inside
+the namespaces, and goes when their first process is killed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import time
+from pathlib import Path
+from typing import Final
+
+from muster.local.cluster import control_groups, network
+from muster.local.cluster.plane import Plane, Record
+from muster.local.errors import PlaneError
+
+_PATIENCE: Final = 20.0
+
+
+def down(plane: Plane, record: Record | None) -> None:
+    tasks = plane.run.glob("nodes/*/containerd/io.containerd.runtime.v2.task/k8s.io")
+    containers = [container for directory in tasks for container in control_groups.containers(directory)]
+    if record is not None and is_alive(record):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(record.init_pid, signal.SIGKILL)
+        _await_end(record)
+    network.unplug(plane)
+    control_groups.remove(containers)
+    shutil.rmtree(plane.state, ignore_errors=True)
+    shutil.rmtree(plane.run, ignore_errors=True)
+    for directory in (plane.run.parent, plane.state.parent):
+        with contextlib.suppress(OSError):
+            directory.rmdir()  # only when this was the last plane
+
+
+def is_alive(record: Record) -> bool:
+    """Whether that very process still runs: process ids come again, start times after a boot do not."""
+    return record.boot_id == boot_id() and started(record.init_pid) == record.init_started
+
+
+def boot_id() -> str:
+    return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+
+
+def started(pid: int) -> int | None:
+    """A process's start in clock ticks since boot (proc(5), field 22); None when gone or a zombie."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return None
+    return None if fields[0] == "Z" else int(fields[19])
+
+
+def _await_end(record: Record) -> None:
+    deadline = time.monotonic() + _PATIENCE
+    while is_alive(record):
+        if time.monotonic() > deadline:
+            raise PlaneError(
+                f"process {record.init_pid}",
+                "does not die",
+                fix="a mount may hang: see dmesg, then run down again",
+            )
+        time.sleep(0.05)

@@ -1,0 +1,180 @@
+"""The processes of a plane's control plane: which program, which flags, after what.
+
+Pure: from a plane and its programs to command lines. The supervisor runs them.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from muster.local.cluster.certificates import Pki
+from muster.local.cluster.plane import API_PORT, POD_CIDR, SERVICE_CIDR, Plane
+from muster.paths import IMPORT_ROOT
+
+ETCD_PORT: Final = 2379
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """What must answer before a unit may start: a TCP port on loopback, a file, or the API server."""
+
+    port: int | None = None
+    file: Path | None = None
+    api_ready: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """One supervised process; `after` gates its start, a crash restarts it."""
+
+    name: str
+    argv: tuple[str, ...]
+    after: Gate = Gate()
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+
+def control_plane(
+    plane: Plane, pki: Pki, programs: Mapping[str, str], kubeconfigs: Mapping[str, Path]
+) -> list[Unit]:
+    api = Gate(api_ready=True)
+    return [
+        Unit("etcd", _etcd(plane, programs["etcd"])),
+        Unit(
+            "kube-apiserver", _apiserver(plane, pki, programs["kube-apiserver"]), after=Gate(port=ETCD_PORT)
+        ),
+        Unit(
+            "kube-controller-manager",
+            _controller_manager(pki, programs["kube-controller-manager"], kubeconfigs["controller-manager"]),
+            after=api,
+        ),
+        Unit("kube-scheduler", _scheduler(programs["kube-scheduler"], kubeconfigs["scheduler"]), after=api),
+        Unit("kube-proxy", _proxy(plane, programs["kube-proxy"], kubeconfigs["proxy"]), after=api),
+    ]
+
+
+def kwok(kubeconfig: Path, program: str, stages: Path) -> Unit:
+    """Fake nodes for scale tests; real nodes carry no such annotation and are left alone."""
+    argv = (
+        program,
+        f"--kubeconfig={kubeconfig}",
+        *(f"--config={stages / part}" for part in ("node/fast", "node/heartbeat", "pod/fast")),
+        "--manage-all-nodes=false",
+        "--manage-nodes-with-annotation-selector=kwok.x-k8s.io/node=fake",
+        "--disregard-status-with-annotation-selector=kwok.x-k8s.io/status=custom",
+        "--node-ip=10.0.0.1",
+        "--server-address=127.0.0.1:10247",
+        "--enable-crds=",
+    )
+    return Unit("kwok", argv, after=Gate(api_ready=True))
+
+
+def autoscaler(plane: Plane, kubeconfig: Path, *, clock_scale: float) -> Unit:
+    argv = (
+        *(sys.executable, "-m", "muster.local.simulated_cloud"),
+        f"--kubeconfig={kubeconfig}",
+        f"--control={plane.control_socket}",
+        f"--clock-scale={clock_scale:g}",
+    )
+    return Unit(
+        "autoscaler",
+        argv,
+        after=Gate(file=kubeconfig, api_ready=True),
+        environment={"PYTHONPATH": str(IMPORT_ROOT)},
+    )
+
+
+def _etcd(plane: Plane, program: str) -> tuple[str, ...]:
+    url = f"http://127.0.0.1:{ETCD_PORT}"
+    return (
+        program,
+        f"--data-dir={plane.state / 'etcd'}",
+        f"--listen-client-urls={url}",
+        f"--advertise-client-urls={url}",
+        "--listen-peer-urls=http://127.0.0.1:2380",
+        "--unsafe-no-fsync",  # a power cut ends the plane anyway; a killed process loses nothing
+        "--quota-backend-bytes=4294967296",
+        "--auto-compaction-retention=5m",
+        "--log-level=warn",
+    )
+
+
+def _apiserver(plane: Plane, pki: Pki, program: str) -> tuple[str, ...]:
+    return (
+        program,
+        f"--etcd-servers=http://127.0.0.1:{ETCD_PORT}",
+        f"--secure-port={API_PORT}",
+        "--bind-address=0.0.0.0",
+        f"--advertise-address={plane.address}",
+        f"--service-cluster-ip-range={SERVICE_CIDR}",
+        f"--tls-cert-file={pki.apiserver.certificate}",
+        f"--tls-private-key-file={pki.apiserver.key}",
+        f"--client-ca-file={pki.cluster.pair.certificate}",
+        f"--kubelet-client-certificate={pki.apiserver_kubelet.certificate}",
+        f"--kubelet-client-key={pki.apiserver_kubelet.key}",
+        f"--kubelet-certificate-authority={pki.cluster.pair.certificate}",
+        "--kubelet-preferred-address-types=InternalIP",
+        f"--service-account-key-file={pki.service_accounts.certificate}",
+        f"--service-account-signing-key-file={pki.service_accounts.key}",
+        "--service-account-issuer=https://kubernetes.default.svc",
+        f"--requestheader-client-ca-file={pki.front_proxy.pair.certificate}",
+        "--requestheader-allowed-names=front-proxy-client",
+        "--requestheader-extra-headers-prefix=X-Remote-Extra-",
+        "--requestheader-group-headers=X-Remote-Group",
+        "--requestheader-username-headers=X-Remote-User",
+        f"--proxy-client-cert-file={pki.front_proxy_client.certificate}",
+        f"--proxy-client-key-file={pki.front_proxy_client.key}",
+        "--authorization-mode=Node,RBAC",
+        "--enable-admission-plugins=NodeRestriction",
+        "--allow-privileged=true",
+        "--profiling=false",
+    )
+
+
+def _controller_manager(pki: Pki, program: str, kubeconfig: Path) -> tuple[str, ...]:
+    return (
+        program,
+        f"--kubeconfig={kubeconfig}",
+        f"--authentication-kubeconfig={kubeconfig}",
+        f"--authorization-kubeconfig={kubeconfig}",
+        f"--service-account-private-key-file={pki.service_accounts.key}",
+        f"--root-ca-file={pki.cluster.pair.certificate}",
+        f"--cluster-signing-cert-file={pki.cluster.pair.certificate}",
+        f"--cluster-signing-key-file={pki.cluster.pair.key}",
+        "--use-service-account-credentials=true",
+        "--controllers=*",
+        f"--cluster-cidr={POD_CIDR}",
+        f"--service-cluster-ip-range={SERVICE_CIDR}",
+        "--allocate-node-cidrs=false",
+        "--leader-elect=false",
+        "--node-monitor-grace-period=20s",
+    )
+
+
+def _scheduler(program: str, kubeconfig: Path) -> tuple[str, ...]:
+    return (
+        program,
+        f"--kubeconfig={kubeconfig}",
+        f"--authentication-kubeconfig={kubeconfig}",
+        f"--authorization-kubeconfig={kubeconfig}",
+        "--leader-elect=false",
+    )
+
+
+def _proxy(plane: Plane, program: str, kubeconfig: Path) -> tuple[str, ...]:
+    return (
+        program,
+        f"--kubeconfig={kubeconfig}",
+        "--hostname-override=system-0",
+        "--proxy-mode=iptables",
+        f"--cluster-cidr={POD_CIDR}",
+        f"--bind-address={plane.address}",
+        # All nodes share one namespace, so replies of a pod on the same bridge must come back through here.
+        "--masquerade-all",
+        "--conntrack-max-per-core=0",
+        "--conntrack-tcp-timeout-established=0",
+        "--conntrack-tcp-timeout-close-wait=0",
+    )

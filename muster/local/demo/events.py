@@ -1,0 +1,266 @@
+"""From API objects to what happened, in a line each.
+
+Pure: a snapshot of objects in, moments out. A moment's key holds the time of its condition, so that the
+second attempt of a gang is told like the first, and the same fact is told once.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Final
+
+from muster.local.demo.cluster import Object
+
+POOL: Final = "muster.dev/pool"
+WORKLOAD_UID: Final = "muster.dev/workload-uid"
+RETRY_AT: Final = "muster.dev/retry-at"
+LAST_FAILURE: Final = "muster.dev/last-failure"
+JOB_KINDS: Final = ("RayJob", "RayCluster", "Job")
+
+
+class Mood(StrEnum):
+    PLAIN = "plain"
+    GOOD = "good"
+    BAD = "bad"
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """One thing that happened. `at` is the object's own time, where it has one (RFC 3339, whole seconds)."""
+
+    key: str
+    who: str
+    text: str
+    at: str | None = None
+    mood: Mood = Mood.PLAIN
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """What a namespace and the nodes look like now, by kind."""
+
+    objects: Mapping[str, Sequence[Object]] = field(default_factory=dict)
+
+    def of(self, kind: str) -> Sequence[Object]:
+        return self.objects.get(kind, ())
+
+    def find(self, kind: str, name: str) -> Object | None:
+        return next((found for found in self.of(kind) if name_of(found) == name), None)
+
+    def workload_of(self, job: Object) -> Object | None:
+        """Kueue's Workload of a job."""
+        uid = job["metadata"].get("uid")
+        return next((found for found in self.of("Workload") if uid in owners(found)), None)
+
+
+def moments(now: Snapshot, jobs: Iterable[str]) -> list[Moment]:
+    """Everything that the snapshot tells about the jobs of these names, in the order of a gang's life."""
+    told: list[Moment] = []
+    for kind in JOB_KINDS:
+        for job in now.of(kind):
+            if name_of(job) in jobs:
+                told += _of_job(now, kind, job)
+    return told
+
+
+def name_of(found: Object) -> str:
+    return str(found["metadata"]["name"])
+
+
+def owners(found: Object) -> set[str]:
+    return {str(owner.get("uid")) for owner in found["metadata"].get("ownerReferences") or ()}
+
+
+def condition(found: Object, kind: str) -> Object | None:
+    conditions: Sequence[Object] = (found.get("status") or {}).get("conditions") or ()
+    return next((one for one in conditions if one.get("type") == kind), None)
+
+
+def holds(found: Object, kind: str) -> bool:
+    one = condition(found, kind)
+    return one is not None and one.get("status") == "True"
+
+
+def pods_of(now: Snapshot, job: Object) -> list[Object]:
+    """Pods of a Job, of a RayCluster, or of the clusters that a RayJob made.
+
+    A suspended RayJob no longer names its cluster while the pods are still going: the name's form tells.
+    """
+    name = name_of(job)
+    made = re.compile(re.escape(name) + "-[a-z0-9]{5}" if job.get("kind") == "RayJob" else re.escape(name))
+    found = []
+    for pod in now.of("Pod"):
+        labels = pod["metadata"].get("labels") or {}
+        cluster = labels.get("ray.io/cluster", "")
+        if made.fullmatch(cluster) or labels.get("batch.kubernetes.io/job-name") == name:
+            found.append(pod)
+    return found
+
+
+def requests_of(now: Snapshot, workload: Object) -> list[Object]:
+    """ProvisioningRequests of a Workload, whoever made them: by our label or by Kueue's owner reference."""
+    uid = workload["metadata"]["uid"]
+    found = [
+        request
+        for request in now.of("ProvisioningRequest")
+        if (request["metadata"].get("labels") or {}).get(WORKLOAD_UID) == uid or uid in owners(request)
+    ]
+    return sorted(found, key=lambda request: int(request["metadata"].get("resourceVersion", 0)))
+
+
+def pool_of(now: Snapshot, request: Object) -> str:
+    """The pool that a request's pod templates select; `?` before they can be seen."""
+    names = {pod_set["podTemplateRef"]["name"] for pod_set in request["spec"]["podSets"]}
+    for template in now.of("PodTemplate"):
+        if name_of(template) in names:
+            selector = template["template"].get("spec", {}).get("nodeSelector") or {}
+            return str(selector.get(POOL, "?"))
+    return "?"
+
+
+def is_on_hold(workload: Object) -> bool:
+    """Deactivated for good, and not by the gang controller until its next try."""
+    notes = workload["metadata"].get("annotations") or {}
+    return workload["spec"].get("active") is False and RETRY_AT not in notes
+
+
+def _of_job(now: Snapshot, kind: str, job: Object) -> Iterator[Moment]:
+    who, uid = name_of(job), job["metadata"]["uid"]
+    yield Moment(f"{uid}/created", who, f"{kind} created", job["metadata"].get("creationTimestamp"))
+    workload = now.workload_of(job)
+    if workload is not None:
+        yield from _of_workload(workload, who)
+        for request in requests_of(now, workload):
+            yield from _of_request(request, who, pool_of(now, request))
+        yield from _of_admission(workload, who)
+    for pod in pods_of(now, job):
+        yield from _of_pod(pod, who)
+    yield from _of_state(kind, job, who)
+
+
+def _of_workload(workload: Object, who: str) -> Iterator[Moment]:
+    uid, queue = workload["metadata"]["uid"], workload["spec"].get("queueName")
+    yield Moment(
+        f"{uid}/queued",
+        who,
+        f"suspended, waits in queue {queue}",
+        workload["metadata"].get("creationTimestamp"),
+    )
+    reserved = condition(workload, "QuotaReserved")
+    if reserved is not None and reserved["status"] == "True":
+        since = reserved["lastTransitionTime"]
+        yield Moment(f"{uid}/quota/{since}", who, f"quota reserved: {_flavors(workload)}", since)
+    elif reserved is not None and reserved.get("reason") in ("Pending", "Inadmissible"):
+        yield Moment(f"{uid}/pending/{reserved['message']}", who, f"waits: {reserved['message']}")
+    evicted = condition(workload, "Evicted")
+    if evicted is not None and evicted["status"] == "True":
+        since = evicted["lastTransitionTime"]
+        text = f"evicted ({evicted.get('reason')}): {evicted.get('message')}"
+        yield Moment(f"{uid}/evicted/{since}", who, text, since, Mood.BAD)
+
+
+def _flavors(workload: Object) -> str:
+    """`head on cpu, l4 on l4`."""
+    assigned = ((workload.get("status") or {}).get("admission") or {}).get("podSetAssignments") or ()
+    return ", ".join(
+        f"{one['name']} on {'+'.join(sorted(set((one.get('flavors') or {}).values())))}" for one in assigned
+    )
+
+
+def _of_request(request: Object, who: str, pool: str) -> Iterator[Moment]:
+    if pool == "?":
+        return  # its template comes with the next snapshot
+    uid, name = request["metadata"]["uid"], name_of(request)
+    count = sum(int(pod_set["count"]) for pod_set in request["spec"]["podSets"])
+    asked = f"{pool}: asked for {count} node{'s' * (count != 1)} ({name})"
+    yield Moment(f"{uid}/asked", who, asked, request["metadata"].get("creationTimestamp"))
+    for kind in ("Accepted", "Provisioned", "BookingExpired", "CapacityRevoked", "Failed"):
+        one = condition(request, kind)
+        if one is None or one["status"] != "True":
+            continue
+        bad = kind not in ("Accepted", "Provisioned")
+        text = f"{pool}: {kind}" + (f": {one.get('reason')}: {one.get('message')}" if bad else "")
+        yield Moment(f"{uid}/{kind}", who, text, one["lastTransitionTime"], Mood.BAD if bad else Mood.GOOD)
+
+
+def _of_admission(workload: Object, who: str) -> Iterator[Moment]:
+    uid = workload["metadata"]["uid"]
+    for check in (workload.get("status") or {}).get("admissionChecks") or ():
+        message = str(check.get("message", ""))
+        told = message.partition(" after ")[0]  # what follows is the time that passed
+        if told and not told.startswith("Reset to Pending"):
+            state = "" if check["state"] == "Pending" else f" {check['state']}"
+            mood = {"Ready": Mood.GOOD, "Retry": Mood.BAD, "Rejected": Mood.BAD}.get(
+                check["state"], Mood.PLAIN
+            )
+            yield Moment(
+                f"{uid}/check/{check['state']}/{told}",
+                who,
+                f"check {check['name']}{state}: {told}",
+                None,
+                mood,
+            )
+    admitted = condition(workload, "Admitted")
+    if admitted is not None and admitted["status"] == "True":
+        since = admitted["lastTransitionTime"]
+        yield Moment(f"{uid}/admitted/{since}", who, "admitted: its pods may start", since, Mood.GOOD)
+    yield from _of_waiting(workload, who)
+    if is_on_hold(workload):
+        yield Moment(f"{uid}/on-hold", who, "deactivated: it will not be tried again", None, Mood.BAD)
+
+
+def _of_waiting(workload: Object, who: str) -> Iterator[Moment]:
+    """A released gang: Kueue has taken its check off the Workload, the annotations say why and until when."""
+    notes = workload["metadata"].get("annotations") or {}
+    until = notes.get(RETRY_AT)
+    if until and workload["spec"].get("active") is False:
+        why = notes.get(LAST_FAILURE, "no reason given")
+        text = f"released everything, holds no quota, tries again at {until}: {why}"
+        yield Moment(f"{workload['metadata']['uid']}/released/{until}", who, text, None, Mood.BAD)
+
+
+def _of_pod(pod: Object, who: str) -> Iterator[Moment]:
+    uid, status = pod["metadata"]["uid"], pod.get("status") or {}
+    where = f"pod {name_of(pod)}"
+    node = pod["spec"].get("nodeName")
+    if node:
+        yield Moment(f"{uid}/bound", who, f"{where} starts on node {node}")
+    else:
+        yield Moment(f"{uid}/created", who, f"{where} created", pod["metadata"].get("creationTimestamp"))
+    if holds(pod, "Ready"):
+        yield Moment(f"{uid}/ready", who, f"{where} is ready", None, Mood.GOOD)
+    if status.get("phase") == "Failed" and not pod["metadata"].get("deletionTimestamp"):
+        yield Moment(
+            f"{uid}/failed",
+            who,
+            f"{where} failed: {status.get('reason') or status.get('message') or '?'}",
+            None,
+            Mood.BAD,
+        )
+
+
+def _of_state(kind: str, job: Object, who: str) -> Iterator[Moment]:
+    uid, status = job["metadata"]["uid"], job.get("status") or {}
+    if kind == "RayJob":
+        begun = status.get("startTime") or ""
+        for word in (status.get("jobDeploymentStatus"), status.get("jobStatus")):
+            if word and word != "Suspended":
+                yield Moment(f"{uid}/{begun}/{word}", who, f"RayJob {word}", None, _mood(word))
+    elif kind == "RayCluster":
+        word = status.get("state")
+        since = status.get("stateTransitionTimes", {}).get(word, "")
+        if word:
+            yield Moment(f"{uid}/{word}/{since}", who, f"RayCluster {word}", since or None, _mood(word))
+    else:
+        for word in ("Complete", "Failed"):
+            if holds(job, word):
+                yield Moment(f"{uid}/{word}", who, f"Job {word}", None, _mood(word))
+
+
+def _mood(word: str) -> Mood:
+    if word in ("SUCCEEDED", "Complete", "RUNNING", "Running", "ready"):
+        return Mood.GOOD
+    return Mood.BAD if word in ("FAILED", "STOPPED", "Failed", "ValidationFailed", "failed") else Mood.PLAIN

@@ -1,0 +1,256 @@
+"""Follows jobs on a cluster and tells what happens to them, until something is true.
+
+Looks once a second: each look is a handful of small lists over one connection, and what came and went
+between two looks still shows in the conditions' own times.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+import httpx2
+import yaml
+
+from muster.local.demo.cluster import Cluster, Object, Unreachable
+from muster.local.demo.events import (
+    JOB_KINDS,
+    POOL,
+    Moment,
+    Mood,
+    Snapshot,
+    condition,
+    holds,
+    is_on_hold,
+    moments,
+    name_of,
+    pods_of,
+)
+from muster.local.demo.screen import Screen
+from muster.paths import EXAMPLES
+
+_INTERVAL: Final = 1.0
+_LOG_READS: Final = 60
+_KINDS: Final = (*JOB_KINDS, "Workload", "ProvisioningRequest", "PodTemplate", "Pod")
+
+
+class StoryFailed(Exception):
+    """The story did not end as it should; the message says where it stands."""
+
+
+class Teller:
+    """One story in one namespace."""
+
+    def __init__(self, cluster: Cluster, screen: Screen, *, namespace: str, timeout: float) -> None:
+        self.cluster = cluster
+        self.namespace = namespace
+        self._screen = screen
+        self._deadline = time.monotonic() + timeout
+        self._timeout = timeout
+        self._jobs: dict[str, str] = {}
+        self._applied: list[Object] = []
+        self._told: set[str] = set()
+        self._standing: dict[str, Moment] = {}
+        self._nodes_before = {name_of(node) for node in cluster.all("Node")}
+        self._logs: set[str] = set()
+        self._telling = threading.Lock()
+
+    # -- doing ---------------------------------------------------------------------------------
+
+    def apply(self, file: str, *, images: dict[str, str], programs: dict[str, str]) -> None:
+        """Applies a file of examples/; `programs` become the ConfigMaps that its pods mount."""
+        for name, path in programs.items():
+            self._apply(_config_map(name, self.namespace, EXAMPLES / path))
+        text = (EXAMPLES / file).read_text()
+        for placeholder, image in images.items():
+            text = text.replace(placeholder, image)
+        for manifest in yaml.safe_load_all(text):
+            if manifest["kind"] in JOB_KINDS:
+                self._jobs[manifest["metadata"]["name"]] = manifest["kind"]
+                self._clear(manifest)
+            self._apply(manifest)
+        self._screen.say(f"$ kubectl apply -f examples/{file}")
+
+    def clean_up(self) -> None:
+        """Deletes what the story made, the last first."""
+        for manifest in reversed(self._applied):
+            meta = manifest["metadata"]
+            self.cluster.delete(manifest["kind"], meta["name"], namespace=meta.get("namespace"))
+        self._applied.clear()
+
+    def _apply(self, manifest: Object) -> None:
+        self._applied.append(manifest)
+        self.cluster.apply(manifest)
+
+    def _clear(self, manifest: Object) -> None:
+        """A job of an earlier run must go first: a finished one would not run again."""
+        kind, name = manifest["kind"], manifest["metadata"]["name"]
+        if self.cluster.get(kind, name, namespace=self.namespace) is None:
+            return
+        self._screen.say(f"deleting {kind} {name} of an earlier run")
+        self.cluster.delete(kind, name, namespace=self.namespace)
+        while self.cluster.get(kind, name, namespace=self.namespace) is not None:
+            self._check_time(f"{kind} {name} of an earlier run is still being deleted")
+            time.sleep(_INTERVAL)
+
+    # -- following -----------------------------------------------------------------------------
+
+    def until(self, what: str, reached: Callable[[Snapshot], bool]) -> Snapshot:
+        """Tells everything until the condition holds; StoryFailed when time is up or a job has failed."""
+        while True:
+            now = self.look()
+            if reached(now):
+                return now
+            self._check_failures(now)
+            self._check_time(f"waited for: {what}. {self._standing_of(now)}")
+            time.sleep(_INTERVAL)
+
+    def look(self) -> Snapshot:
+        lists = {kind: self.cluster.all(kind, namespace=self.namespace) for kind in _KINDS}
+        now = Snapshot({**lists, "Node": self.cluster.all("Node")})
+        for moment in [*self._of_nodes(now), *moments(now, self._jobs)]:
+            self._tell(moment)
+        self._tell_gone(now)
+        self._follow_logs(now)
+        return now
+
+    def new_nodes(self, now: Snapshot) -> list[str]:
+        """Nodes that have joined since the story began."""
+        return [name_of(node) for node in now.of("Node") if name_of(node) not in self._nodes_before]
+
+    def _tell(self, moment: Moment) -> None:
+        with self._telling:  # several pods speak at once
+            if moment.key not in self._told:
+                self._told.add(moment.key)
+                self._screen.tell(moment)
+
+    def _of_nodes(self, now: Snapshot) -> list[Moment]:
+        told = []
+        for node in now.of("Node"):
+            if name_of(node) in self._nodes_before:
+                continue
+            pool = (node["metadata"].get("labels") or {}).get(POOL, "?")
+            uid, text = node["metadata"]["uid"], f"node {name_of(node)} of pool {pool}"
+            told.append(
+                Moment(f"{uid}/joined", "nodes", f"{text} joins", node["metadata"].get("creationTimestamp"))
+            )
+            if holds(node, "Ready"):
+                told.append(Moment(f"{uid}/ready", "nodes", f"{text} is ready", None, Mood.GOOD))
+        return told
+
+    def _tell_gone(self, now: Snapshot) -> None:
+        """Pods and nodes leave no condition behind: that they are gone shows only against the look before."""
+        standing: dict[str, Moment] = {}
+        for node in self._of_nodes(now):
+            uid = node.key.partition("/")[0]
+            name = node.text.split()[1]
+            standing.setdefault(uid, Moment(f"{uid}/gone", "nodes", f"node {name} is released"))
+        for kind in JOB_KINDS:
+            for job in now.of(kind):
+                for pod in pods_of(now, job) if name_of(job) in self._jobs else ():
+                    uid = pod["metadata"]["uid"]
+                    standing[uid] = Moment(f"{uid}/gone", name_of(job), f"pod {name_of(pod)} is gone")
+        for uid, moment in self._standing.items():
+            if uid not in standing:
+                self._tell(moment)
+        self._standing = standing
+
+    def _check_failures(self, now: Snapshot) -> None:
+        for name, kind in self._jobs.items():
+            job = now.find(kind, name)
+            if job is None:
+                raise StoryFailed(f"{kind} {self.namespace}/{name} has been deleted")
+            status = job.get("status") or {}
+            failed = status.get("jobDeploymentStatus") in ("Failed", "ValidationFailed")
+            if (
+                failed
+                or status.get("jobStatus") in ("FAILED", "STOPPED")
+                or (kind == "Job" and holds(job, "Failed"))
+            ):
+                reason = status.get("message") or status.get("reason") or status.get("jobStatus")
+                raise StoryFailed(f"{kind} {self.namespace}/{name} failed: {reason}")
+            workload = now.workload_of(job)
+            if workload is not None and is_on_hold(workload):
+                checks = (workload.get("status") or {}).get("admissionChecks") or ()
+                said = "; ".join(str(check.get("message")) for check in checks)
+                raise StoryFailed(f"Workload {self.namespace}/{name_of(workload)} was deactivated: {said}")
+
+    def _check_time(self, where: str) -> None:
+        if time.monotonic() > self._deadline:
+            raise StoryFailed(f"not finished in {self._timeout:.0f} s; {where}")
+
+    def _standing_of(self, now: Snapshot) -> str:
+        said = []
+        for name, kind in self._jobs.items():
+            job = now.find(kind, name)
+            status = (job or {}).get("status") or {}
+            state = status.get("jobDeploymentStatus") or status.get("state") or "no state yet"
+            workload = now.workload_of(job) if job else None
+            said.append("; ".join([f"{kind} {name}: {state}", *_waits_for(workload or {})]))
+        return ". ".join(said)
+
+    # -- the jobs' own words -------------------------------------------------------------------
+
+    def _follow_logs(self, now: Snapshot) -> None:
+        """What the program prints, from the log of its first pod."""
+        for name, kind in self._jobs.items():
+            job = now.find(kind, name)
+            for pod in pods_of(now, job) if job else ():
+                labels = pod["metadata"].get("labels") or {}
+                speaks = kind == "Job" or labels.get("ray.io/node-type") == "head"
+                started = (pod.get("status") or {}).get("phase") in ("Running", "Succeeded")
+                if speaks and started and pod["metadata"]["uid"] not in self._logs:
+                    self._logs.add(pod["metadata"]["uid"])
+                    threading.Thread(target=self._read_log, args=(name, pod), daemon=True).start()
+
+    def _read_log(self, who: str, pod: Object) -> None:
+        """On a busy machine a stream is refused or cut: it is read anew, from its beginning, while the pod is
+        there to be read.
+        """
+        for _ in range(_LOG_READS):
+            try:
+                self._tell_log(who, pod)
+                is_read = True
+            except httpx2.HTTPError:
+                is_read = False
+            try:
+                phase = self._phase(pod)
+            except (httpx2.HTTPError, Unreachable):
+                phase = "Running"  # as far as anybody knows
+            if not phase or (is_read and phase != "Running"):
+                return
+            time.sleep(_INTERVAL)
+
+    def _phase(self, pod: Object) -> str:
+        """Of this very pod; empty when it is gone."""
+        found = self.cluster.get("Pod", name_of(pod), namespace=self.namespace)
+        if found is None or found["metadata"]["uid"] != pod["metadata"]["uid"]:
+            return ""
+        return str((found.get("status") or {}).get("phase") or "Pending")
+
+    def _tell_log(self, who: str, pod: Object) -> None:
+        uid = pod["metadata"]["uid"]
+        lines = self.cluster.log(name_of(pod), namespace=self.namespace, follow=True)
+        for number, line in enumerate(lines):
+            if line.startswith("[train] "):
+                self._tell(Moment(f"{uid}/log/{number}", who, "| " + line.removeprefix("[train] ")))
+
+
+def _waits_for(workload: Object) -> list[str]:
+    """What Kueue and the checks say of a Workload that is not running."""
+    reserved = condition(workload, "QuotaReserved")
+    quota = [f"quota: {reserved.get('message')}"] if reserved and reserved["status"] != "True" else []
+    checks = (workload.get("status") or {}).get("admissionChecks") or ()
+    return [*quota, *(f"check {one['name']} {one['state']}: {one.get('message')}" for one in checks)]
+
+
+def _config_map(name: str, namespace: str, path: Path) -> Object:
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": name, "namespace": namespace},
+        "data": {path.name: path.read_text()},
+    }

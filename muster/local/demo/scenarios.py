@@ -1,0 +1,97 @@
+"""The stories themselves: what is applied, and what has to come true, in which order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from muster.local.demo.events import Snapshot, holds, pods_of
+from muster.local.demo.follower import StoryFailed, Teller
+
+
+@dataclass(frozen=True, slots=True)
+class Images:
+    """By digest or tag; only those that the story uses have to be there."""
+
+    ray: str
+    python: str
+
+
+@dataclass(frozen=True, slots=True)
+class Story:
+    summary: str
+    namespace: str
+    play: Callable[[Teller, Images, str], None]
+
+
+def gang(tell: Teller, images: Images, _: str) -> None:
+    tell.apply("gang/rayjob.yaml", images={"RAY_IMAGE": images.ray}, programs={"gang-train": "gang/train.py"})
+    tell.until("RayJob gang SUCCEEDED", lambda now: _succeeded(now, "gang"))
+    tell.until("its nodes are released", lambda now: not tell.new_nodes(now))
+
+
+def priority(tell: Teller, images: Images, victim: str) -> None:
+    """A dev job or cluster runs, prod takes its place and finishes, dev comes back by itself."""
+    ray = {"RAY_IMAGE": images.ray}
+    kind, name = _VICTIMS[victim]
+    if victim == "rayjob":
+        tell.apply("priority/dev-rayjob.yaml", images=ray, programs={"dev-simulate": "priority/simulate.py"})
+        tell.until("dev has a checkpoint worth keeping", lambda _: _rounds(tell) >= 5)
+    else:
+        tell.apply("priority/dev-raycluster.yaml", images=ray, programs={})
+        tell.until("RayCluster notebook is ready", lambda now: _state(now, name) == "ready")
+    tell.apply("priority/prod-rayjob.yaml", images=ray, programs={"gang-train": "gang/train.py"})
+    tell.until(f"{kind} {name} is preempted and suspended", lambda now: _suspended(now, kind, name))
+    kept = _rounds(tell)
+    tell.until("RayJob prod SUCCEEDED", lambda now: _succeeded(now, "prod"))
+    if victim == "raycluster":
+        tell.until("RayCluster notebook is ready again", lambda now: _state(now, name) == "ready")
+        return
+    tell.until("RayJob dev SUCCEEDED", lambda now: _succeeded(now, "dev"))
+    if _rounds(tell) < kept:
+        raise StoryFailed(f"the checkpoint went back from round {kept} to {_rounds(tell)}")
+
+
+def batch(tell: Teller, images: Images, _: str) -> None:
+    tell.apply("batch/job.yaml", images={"PYTHON_IMAGE": images.python}, programs={})
+    tell.until("Job primes is complete", lambda now: _complete(now, "primes"))
+
+
+_VICTIMS: Final = {"rayjob": ("RayJob", "dev"), "raycluster": ("RayCluster", "notebook")}
+
+STORIES: Final[Mapping[str, Story]] = {
+    "gang": Story("a RayJob over three pools waits, starts as a whole and finishes", "team-a", gang),
+    "priority": Story("prod preempts dev, dev resumes from its checkpoint; both finish", "team-b", priority),
+    "batch": Story("a plain Job goes through the same queues", "team-c", batch),
+}
+VICTIMS: Final = tuple(_VICTIMS)
+
+
+def _succeeded(now: Snapshot, name: str) -> bool:
+    job = now.find("RayJob", name)
+    return job is not None and (job.get("status") or {}).get("jobStatus") == "SUCCEEDED"
+
+
+def _complete(now: Snapshot, name: str) -> bool:
+    job = now.find("Job", name)
+    return job is not None and holds(job, "Complete")
+
+
+def _state(now: Snapshot, name: str) -> str:
+    cluster = now.find("RayCluster", name)
+    return str(((cluster or {}).get("status") or {}).get("state", ""))
+
+
+def _suspended(now: Snapshot, kind: str, name: str) -> bool:
+    job = now.find(kind, name)
+    if job is None or job["spec"].get("suspend") is not True or pods_of(now, job):
+        return False
+    status = job.get("status") or {}
+    return (status.get("jobDeploymentStatus") or status.get("state")) in ("Suspended", "suspended")
+
+
+def _rounds(tell: Teller) -> int:
+    """How far dev has come, from the ConfigMap that it keeps its checkpoint in."""
+    found = tell.cluster.get("ConfigMap", "dev-checkpoint", namespace=tell.namespace)
+    return int(((found or {}).get("data") or {}).get("round", 0))

@@ -1,0 +1,28 @@
+"""A control plane without a node: etcd, kube-apiserver and, where asked for, Kueue, as processes of the
+caller.
+
+    with control_plane(folder, programs) as plane:      plane.url, plane.kubeconfig(...)
+        with kueue(plane, programs, config=...):        decides about Workloads until the block ends
+        with controllers(plane, programs, names):       of Kubernetes itself, such as its garbage collector
+
+Needs no root and no container. Everything listens on loopback at free ports, lies in one folder, and is gone
+with the block, or with the caller if that is killed.
+"""
+
+from muster.local.envtest.control_plane import ControlPlane, control_plane
+from muster.local.envtest.controllers import controllers
+from muster.local.envtest.kueue import kueue
+from muster.local.envtest.paths import path_of
+from muster.local.envtest.programs import Programs, ensure, found, missing
+
+__all__ = [
+    "ControlPlane",
+    "Programs",
+    "control_plane",
+    "controllers",
+    "ensure",
+    "found",
+    "kueue",
+    "missing",
+    "path_of",
+]

@@ -1,0 +1,222 @@
+"""etcd and kube-apiserver on loopback.
+
+Decides their flags: RBAC is on, the administrator has a token, and no controller runs, so whoever needs
+ServiceAccount tokens asks for them and whoever needs garbage collection does it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import ssl
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+
+from muster.local.envtest.process import Process, free_port
+from muster.local.envtest.programs import Programs
+from muster.local.envtest.reading import Reader
+
+_BOOT_SECONDS: Final = 90.0
+# A busy machine takes its time; whoever asked would only ask again.
+_CALL_SECONDS: Final = 60.0
+# It lives for minutes: memory is cheaper than collecting it.
+_ENVIRONMENT: Final = {**os.environ, "GOGC": "400"}
+_APPLY: Final = "application/apply-patch+yaml"
+
+
+@dataclass(slots=True)
+class ControlPlane:
+    """A running API server. `etcd` is where its store listens, `token` the administrator's."""
+
+    url: str
+    etcd: str
+    folder: Path
+    token: str
+    server: Process
+    store: Process
+    _reader: Reader = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        self._reader = Reader(self.url, authority=self.certificate, seconds=_CALL_SECONDS)
+
+    @property
+    def certificate(self) -> Path:
+        """What its own certificate is checked against."""
+        return self.folder / "tls" / "apiserver.crt"
+
+    def kubeconfig(
+        self, token: str | None = None, *, name: str = "admin", acting_as: str | None = None
+    ) -> Path:
+        """A kubeconfig for the holder of a token, the administrator by default, who acts as a user that has
+        no token where one is named.
+        """
+        path = self.folder / f"kubeconfig-{name}"
+        server = {"server": self.url, "certificate-authority": str(self.certificate)}
+        user = {"token": token or self.token, **({"as": acting_as} if acting_as else {})}
+        content = {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "current-context": "bare",
+            "contexts": [{"name": "bare", "context": {"cluster": "bare", "user": "bare"}}],
+            "clusters": [{"name": "bare", "cluster": server}],
+            "users": [{"name": "bare", "user": user}],
+        }
+        path.write_text(yaml.safe_dump(content))
+        path.chmod(0o600)
+        return path
+
+    def call(
+        self, method: str, path: str, body: object = None, *, content_type: str = "application/json"
+    ) -> Any:
+        """One call as the administrator; HTTPError for what is refused."""
+        headers = {**self._authorization, "Content-Type": content_type}
+        if method == "GET":
+            return json.loads(self._reader.get(path, headers) or b"null")
+        request = urllib.request.Request(  # noqa: S310 - the address is our own server's
+            self.url + path,
+            method=method,
+            data=None if body is None else json.dumps(body).encode(),
+            headers=headers,
+        )
+        with self._opener().open(request, timeout=_CALL_SECONDS) as answer:
+            return json.loads(answer.read() or b"null")
+
+    def apply(self, manifest: dict[str, Any], path: str) -> Any:
+        """Server-side apply to the object's own path."""
+        return self.call("PATCH", f"{path}?fieldManager=bare&force=true", manifest, content_type=_APPLY)
+
+    def define(self, kinds: Sequence[dict[str, Any]]) -> None:
+        """Applies CustomResourceDefinitions and waits until they are served."""
+        at = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+        paths = [f"{at}/{kind['metadata']['name']}" for kind in kinds]
+        for kind, path in zip(kinds, paths, strict=True):
+            self.apply(kind, path)
+        self.server.await_(
+            lambda: all(self._is_established(path) for path in paths) and all(map(self._is_served, kinds)),
+            seconds=_BOOT_SECONDS,
+        )
+
+    def start(self) -> None:
+        """Starts the API server, again after a `kill`, on the same port and store."""
+        self.server.start()
+        self.server.await_(self._is_ready, seconds=_BOOT_SECONDS)
+
+    def settle(self) -> None:
+        """Waits until the server calls itself healthy. On a busy machine that is long after it first answers,
+        and Kubernetes' own controllers wait ten seconds for it and then end.
+        """
+        self.server.await_(
+            lambda: bool(self._reader.get("/healthz", self._authorization)), seconds=_BOOT_SECONDS
+        )
+
+    def kill(self) -> None:
+        """A power cut of the API server; etcd goes on."""
+        self.server.kill()
+
+    @property
+    def _authorization(self) -> dict[str, str]:
+        return {"Authorization": f"Bearer {self.token}"}
+
+    def _is_ready(self) -> bool:
+        # /readyz answers in words; a namespace tells as well that the first hooks have run.
+        return bool(self.call("GET", "/api/v1/namespaces/default"))
+
+    def _is_established(self, path: str) -> bool:
+        conditions = (self.call("GET", path).get("status") or {}).get("conditions") or []
+        return any(each["type"] == "Established" and each["status"] == "True" for each in conditions)
+
+    def _is_served(self, kind: dict[str, Any]) -> bool:
+        """In just the versions that are said here. A kind that was there before is established all along, and
+        is served in others a moment later.
+        """
+        spec = kind["spec"]
+        at = f"/apis/{spec['group']}/{{}}/{spec['names']['plural']}?limit=1"
+        return all(self._is_there(at.format(each["name"])) is each["served"] for each in spec["versions"])
+
+    def _is_there(self, path: str) -> bool:
+        """Whether anything answers at the path, be it that what is stored cannot be converted now."""
+        try:
+            self.call("GET", path)
+        except urllib.error.HTTPError as refusal:
+            return refusal.code != HTTPStatus.NOT_FOUND
+        return True
+
+    def _opener(self) -> urllib.request.OpenerDirector:
+        context = ssl.create_default_context(cafile=str(self.certificate))
+        handlers = (urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=context))
+        return urllib.request.build_opener(*handlers)
+
+
+@contextmanager
+def control_plane(folder: Path, programs: Programs, *, flags: Sequence[str] = ()) -> Iterator[ControlPlane]:
+    """A fresh one in an empty folder, ready to be called. `flags`: more of the API server's."""
+    client, peer = (f"http://127.0.0.1:{free_port()}" for _ in range(2))
+    token, port = secrets.token_hex(16), free_port()
+    store = Process("etcd", _etcd(programs.program("etcd"), folder, client, peer), log=folder / "etcd.log")
+    argv = _apiserver(programs.program("kube-apiserver"), folder, etcd=client, port=port, token=token)
+    argv += flags
+    server = Process("kube-apiserver", argv, log=folder / "kube-apiserver.log", environment=_ENVIRONMENT)
+    plane = ControlPlane(f"https://127.0.0.1:{port}", client, folder, token, server, store)
+    try:
+        store.start()
+        plane.start()
+        yield plane
+    finally:
+        # Nothing of it is read again: there is nothing to close in order.
+        server.kill()
+        store.kill()
+
+
+def _etcd(program: str, folder: Path, client: str, peer: str) -> list[str]:
+    return [
+        program,
+        f"--data-dir={folder / 'etcd'}",
+        "--unsafe-no-fsync=true",
+        "--log-level=warn",
+        "--quota-backend-bytes=4294967296",
+        f"--listen-client-urls={client}",
+        f"--advertise-client-urls={client}",
+        f"--listen-peer-urls={peer}",
+        f"--initial-advertise-peer-urls={peer}",
+        f"--initial-cluster=default={peer}",
+    ]
+
+
+def _apiserver(program: str, folder: Path, *, etcd: str, port: int, token: str) -> list[str]:
+    tokens, accounts = folder / "tokens.csv", folder / "accounts.key"
+    key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+    pem = key.private_bytes(Encoding.PEM, PrivateFormat.TraditionalOpenSSL, NoEncryption())
+    for path, content in ((tokens, f"{token},admin,admin,system:masters\n".encode()), (accounts, pem)):
+        path.touch(mode=0o600)
+        path.write_bytes(content)
+    return [
+        program,
+        f"--etcd-servers={etcd}",
+        f"--secure-port={port}",
+        "--bind-address=127.0.0.1",
+        "--advertise-address=127.0.0.1",
+        "--endpoint-reconciler-type=none",
+        f"--cert-dir={folder / 'tls'}",
+        f"--token-auth-file={tokens}",
+        "--authorization-mode=RBAC",
+        "--service-cluster-ip-range=10.96.0.0/16",
+        "--service-account-issuer=https://kubernetes.default.svc",
+        f"--service-account-key-file={accounts}",
+        f"--service-account-signing-key-file={accounts}",
+        # No controller makes default ServiceAccounts here, and pods must be creatable all the same.
+        "--disable-admission-plugins=ServiceAccount",
+        "--profiling=false",
+        # One caller, who is never too many.
+        "--enable-priority-and-fairness=false",
+    ]

@@ -1,0 +1,35 @@
+"""Kubernetes' own controllers as a process of the caller: only those that it names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Final
+
+from muster.local.envtest.control_plane import ControlPlane
+from muster.local.envtest.process import Process
+from muster.local.envtest.programs import Programs
+
+_PROGRAM: Final = "kube-controller-manager"
+
+
+@contextmanager
+def controllers(plane: ControlPlane, programs: Programs, names: Sequence[str]) -> Iterator[Process]:
+    """These controllers until the block ends. They act some moments after they start: whoever needs what they
+    do waits for it.
+    """
+    argv = [
+        programs.program(_PROGRAM),
+        f"--kubeconfig={plane.kubeconfig()}",
+        f"--controllers={','.join(names)}",
+        "--leader-elect=false",
+        # It serves nothing that anybody here asks for.
+        "--secure-port=0",
+    ]
+    process = Process(_PROGRAM, argv, log=plane.folder / f"{_PROGRAM}.log")
+    plane.settle()
+    process.start()
+    try:
+        yield process
+    finally:
+        process.kill()

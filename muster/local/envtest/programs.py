@@ -1,0 +1,85 @@
+"""Where the programs of a bare control plane lie: in the local plane's cache, or in what MUSTER_ARTIFACTS
+names.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from muster.local.build import everything
+from muster.local.build.cache import cache_root
+
+CRDS: Final = "kueue-crds"
+PROVISIONING_CRD: Final = "provisioningrequest-crd"
+_PROGRAMS: Final = ("etcd", "kube-apiserver", "kueue")
+_ASSETS: Final = (CRDS, PROVISIONING_CRD)
+
+
+@dataclass(frozen=True, slots=True)
+class Programs:
+    """Programs by name, and folders of manifests by asset."""
+
+    programs: dict[str, Path]
+    assets: dict[str, Path]
+
+    def program(self, name: str) -> str:
+        return str(self.programs[name])
+
+    def kinds(self, asset: str, *, below: str = ".") -> list[dict[str, Any]]:
+        """The CustomResourceDefinitions of an asset's folder, in the order of its files."""
+        files = sorted((self.assets[asset] / below).glob("*.yaml"))
+        texts = (path.read_text(encoding="utf-8") for path in files)
+        loaded = (yaml.load(text, Loader=yaml.CSafeLoader) for text in texts)
+        return [kind for kind in loaded if kind and kind["kind"] == "CustomResourceDefinition"]
+
+
+def ensure() -> Programs:
+    """Builds what is missing, which takes minutes on a machine that never did; PlaneError when it cannot."""
+    made, assets = everything.ensure(programs=_PROGRAMS, assets=_ASSETS)
+    return Programs(made, assets)
+
+
+def found(programs: Sequence[str] = _PROGRAMS, assets: Sequence[str] = _ASSETS) -> Programs | None:
+    """What is there already; None when one is missing. Builds nothing."""
+    if missing(programs, assets):
+        return None
+    return Programs(
+        {name: path for name in programs if (path := _program(name))},
+        {name: path for name in assets if (path := _asset(name))},
+    )
+
+
+def missing(programs: Sequence[str] = _PROGRAMS, assets: Sequence[str] = _ASSETS) -> list[str]:
+    """Names of what is not built yet."""
+    return [
+        *(name for name in programs if _program(name) is None),
+        *(name for name in assets if _asset(name) is None),
+    ]
+
+
+def _program(name: str) -> Path | None:
+    listed = artifacts().get("programs", {}).get(name)
+    return Path(listed) if listed else newest(f"bin/{name}/*/{name}")
+
+
+def _asset(name: str) -> Path | None:
+    return newest(f"assets/{name}*/*")
+
+
+def artifacts() -> dict[str, Any]:
+    """What the file that MUSTER_ARTIFACTS names says; empty where none is named."""
+    path = os.environ.get("MUSTER_ARTIFACTS")
+    return dict(json.loads(Path(path).read_text(encoding="utf-8"))) if path else {}
+
+
+def newest(pattern: str) -> Path | None:
+    """Of what matches in the cache, what was made last."""
+    candidates = sorted(cache_root().glob(pattern), key=lambda path: path.stat().st_mtime)
+    return candidates[-1] if candidates else None

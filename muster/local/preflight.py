@@ -1,0 +1,109 @@
+"""What must hold before any work is done; each failure is one line with its fix."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Final
+
+from muster.local import packages
+from muster.local.build.cache import cache_root
+from muster.local.errors import PlaneError
+
+_GIB: Final = 2**30
+# What the nodes of a plane with a Ray gang write; the builder asks for its own share before it builds.
+_PLANE_DISK: Final = 3 * _GIB
+_MEMORY: Final = 6 * _GIB
+
+
+def check() -> None:
+    """Raises `PlaneError` for the first thing that would stop a plane from coming up."""
+    _linux()
+    _root()
+    _disk()
+    _memory()
+    _packages()
+    _overlay()
+
+
+def check_for_images() -> None:
+    """Raises `PlaneError` for the first thing that would stop images from being built, where no plane is to
+    come up.
+    """
+    _linux()
+    _root()
+    _packages()
+
+
+def _linux() -> None:
+    if sys.platform != "linux":
+        raise PlaneError(
+            "this machine", f"runs {sys.platform}", fix="a plane needs Linux; use a virtual machine"
+        )
+
+
+def _root() -> None:
+    if os.geteuid() != 0:
+        raise PlaneError(
+            "this user", "is not root", fix="planes and images take namespaces and mounts: run with sudo"
+        )
+
+
+def _disk() -> None:
+    root = cache_root()
+    root.mkdir(parents=True, exist_ok=True)
+    needed = _PLANE_DISK
+    free = shutil.disk_usage(root).free
+    if free < needed:
+        raise PlaneError(
+            str(root),
+            f"has {free / _GIB:.1f} GiB free, {needed // _GIB} GiB are needed",
+            fix="make room there, or name another place: MUSTER_CACHE=/path",
+        )
+
+
+def _memory() -> None:
+    available = next(
+        int(line.split()[1]) * 1024
+        for line in Path("/proc/meminfo").read_text().splitlines()
+        if line.startswith("MemAvailable:")
+    )
+    if available < _MEMORY:
+        raise PlaneError(
+            "this machine",
+            f"has {available / _GIB:.1f} GiB of memory available, {_MEMORY // _GIB} GiB are needed",
+            fix="stop something, or use a machine with 8 GiB",
+        )
+
+
+def _packages() -> None:
+    lacking = packages.missing()
+    if lacking:
+        packages.install(lacking)
+
+
+def _overlay() -> None:
+    """Container images need overlayfs on the cache's disk; an overlay cannot carry another."""
+    with tempfile.TemporaryDirectory(dir=cache_root(), prefix="overlay-") as directory:
+        parts = [Path(directory, name) for name in ("lower", "upper", "work", "merged")]
+        for part in parts:
+            part.mkdir()
+        lower, upper, work, merged = parts
+        options = f"lowerdir={lower},upperdir={upper},workdir={work}"
+        mounted = subprocess.run(
+            ["mount", "-t", "overlay", "-o", options, "overlay", str(merged)],
+            capture_output=True,
+            timeout=30,
+            check=False,
+        )
+        if mounted.returncode != 0:
+            raise PlaneError(
+                str(cache_root()),
+                "is on a disk that cannot carry overlay mounts",
+                fix="name a place on ext4 or xfs: MUSTER_CACHE=/path",
+            )
+        subprocess.run(["umount", str(merged)], capture_output=True, timeout=30, check=False)

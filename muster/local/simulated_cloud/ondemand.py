@@ -1,0 +1,86 @@
+"""Ordinary unschedulable pods on on-demand pools: one node for one pod at a time, nothing atomic.
+
+What a cluster-autoscaler does for pods that nobody queued, and what makes it
+buy GPUs for work that may not run. Off unless a pool says `onDemand: true`.
+Pods that consume a ProvisioningRequest, or are gated, never buy.
+"""
+
+from __future__ import annotations
+
+from muster.local.simulated_cloud.faults import FaultKind
+from muster.local.simulated_cloud.fit import take
+from muster.local.simulated_cloud.inventory import Market
+from muster.local.simulated_cloud.objects import Node, Pod, VmState
+from muster.local.simulated_cloud.offering import Pool
+
+
+def serve(market: Market) -> None:
+    """Buys at most one node."""
+    pools = [pool for pool in market.offering.pools.values() if pool.on_demand]
+    if not pools:
+        return
+    failing = {
+        node.pool for node in market.nodes.values() if node.vm is VmState.FAILED and not node.owner_uid
+    }
+    pools = [
+        pool for pool in pools if pool.name not in failing
+    ]  # it backs off while the failed node is there
+    coming = _coming(market)
+    for pod in sorted(waiting(market), key=lambda pod: (pod.unschedulable or 0.0, pod.key)):
+        if not _covered(coming, pod) and _buy(market, pod, pools):
+            return
+
+
+def waiting(market: Market) -> list[Pod]:
+    """Pods that the scheduler has given up on and that may buy."""
+    return [
+        pod for pod in market.unbound if pod.unschedulable is not None and not pod.gated and not pod.consumes
+    ]
+
+
+def wanted(market: Market, node: Node) -> bool:
+    """Whether some waiting pod may still come to the node."""
+    return any(
+        pod.shape.obstacle(node.labels, node.taints, node.name) is None
+        and pod.shape.short_of(_room_of(market, node)) is None
+        for pod in waiting(market)
+    )
+
+
+def _coming(market: Market) -> list[tuple[Node, dict[str, int]]]:
+    """Nodes that are not ready yet, with what they will offer."""
+    return [
+        (node, _room_of(market, node))
+        for node in market.nodes.values()
+        if node.vm in (VmState.REQUESTED, VmState.RUNNING) and not node.ready and not node.owner_uid
+    ]
+
+
+def _room_of(market: Market, node: Node) -> dict[str, int]:
+    pool = market.offering.pools.get(node.pool or "")
+    return dict(node.allocatable or (pool.allocatable if pool else {}))
+
+
+def _covered(coming: list[tuple[Node, dict[str, int]]], pod: Pod) -> bool:
+    for node, free in coming:
+        if pod.shape.obstacle(node.labels, (), node.name) is None and pod.shape.short_of(free) is None:
+            take(pod.shape, free, 1)
+            return True
+    return False
+
+
+def _buy(market: Market, pod: Pod, pools: list[Pool]) -> bool:
+    for pool in pools:
+        since = pod.unschedulable or 0.0
+        if (
+            market.obstacle(pool, [pod.shape]) is None
+            and market.free(pool.name)
+            and market.left_to_grow(pool.name)
+            and market.faults.hit(FaultKind.STOCK_OUT, [pool.name], pod.uid, market.now) is None
+            and market.faults.hit(FaultKind.SILENCE, [pool.name], pod.uid, market.now) is None
+        ):
+            if market.now < since + pool.provision_delay:
+                return True  # its turn, but not yet
+            market.create(pool)
+            return True
+    return False

@@ -1,0 +1,262 @@
+"""queued-provisioning.gke.io: a place in a queue, then all nodes or none.
+
+A request goes NotAccepted -> Accepted (its resize request stands in the queue
+of one pool) -> promised (stock is set aside, the arrival is known) -> nodes ->
+Provisioned. The resize request of the real cloud is kept in the details of
+the status, so a restart finds everything where it was.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Final
+
+from muster.local.quantities import rfc3339, rfc3339_micro
+from muster.local.simulated_cloud import bookings, conditions, names
+from muster.local.simulated_cloud.conditions import Word
+from muster.local.simulated_cloud.faults import FaultKind
+from muster.local.simulated_cloud.inventory import Market
+from muster.local.simulated_cloud.objects import Request, VmState
+from muster.local.simulated_cloud.offering import Pool
+
+# What a fault adds when it does not say: a minute of the cloud's time.
+_DEFAULT_DELAY: Final = 60.0
+# Nothing else in a resize request's name is chosen; GKE cuts the parts at these lengths.
+_NAME_PART: Final = 20
+_HASH_PART: Final = 16
+
+
+def resize_request_name(namespace: str, name: str) -> str:
+    """As GKE forms it, so that it fits a label: namespace and name cut, then a hash of both."""
+    digest = hashlib.sha256(f"{namespace}/{name}".encode()).hexdigest()[:_HASH_PART]
+    return f"gke-{namespace[:_NAME_PART]}-{name[:_NAME_PART]}-{digest}"
+
+
+def serve(market: Market, request: Request) -> None:
+    """One step for one request that has not ended."""
+    if _silent(market, request):
+        return
+    if request.is_true(conditions.PROVISIONED):
+        bookings.after_provisioned(market, request)
+    elif request.is_true(conditions.ACCEPTED):
+        _wait_or_deliver(market, request)
+    elif request.condition(conditions.ACCEPTED) is None:
+        _begin(market, request)
+    else:
+        _find_pool(market, request)
+
+
+def _silent(market: Market, request: Request) -> bool:
+    pools = [request.pool] if request.pool else [pool.name for pool, _ in _fitting(market, request)]
+    return market.faults.hit(FaultKind.SILENCE, pools, request.uid, market.now) is not None
+
+
+# -- before the queue ------------------------------------------------------------------------------
+
+
+def _begin(market: Market, request: Request) -> None:
+    lease = resize_request_name(request.namespace, request.name)
+    if any(node.lease == lease and node.owner_uid != request.uid for node in market.nodes.values()):
+        # A request of the same name was here; GKE leaves the new one alone until the old machines are gone.
+        return
+    refusal = _refusal(market, request)
+    market.say(request, conditions.NOT_ACCEPTED, *([refusal] if refusal else []))
+
+
+def _refusal(market: Market, request: Request) -> Word | None:
+    if len(request.pod_sets) != 1:
+        return conditions.WARDEN.saying(conditions.denied(conditions.SINGLE_POD_SET))
+    text = request.parameters.get(names.MAX_RUN_DURATION)
+    if text is not None:
+        shortest, longest = (
+            round(bound * market.times.scale)
+            for bound in (market.times.shortest_run, market.times.longest_run)
+        )
+        if not (text.isascii() and text.isdigit() and len(text) < 10 and shortest <= int(text) <= longest):
+            return conditions.WARDEN.saying(
+                conditions.denied(
+                    f"parameter {names.MAX_RUN_DURATION} is '{text[:40]}'; "
+                    f"allowed are whole seconds from {shortest} to {longest}"
+                )
+            )
+    if request.missing_templates:
+        return conditions.NO_PODS.saying(
+            conditions.missing_templates(len(request.pod_sets), request.missing_templates)
+        )
+    return None
+
+
+def _find_pool(market: Market, request: Request) -> None:
+    if request.missing_templates:
+        market.say(
+            request,
+            conditions.NO_PODS.saying(
+                conditions.missing_templates(len(request.pod_sets), request.missing_templates)
+            ),
+        )
+        return
+    begun = request.condition(conditions.ACCEPTED)
+    if begun is None or market.now < begun.since + market.times.accept_delay:
+        return
+    options = [
+        (pool, count)
+        for pool, count in _fitting(market, request)
+        if count is not None and count <= market.left_to_grow(pool.name)
+    ]
+    if options:
+        pool, count = next(
+            (option for option in options if option[1] <= market.free(option[0].name)), options[0]
+        )
+        market.say(request, conditions.QUEUED, details=_details(request, pool, count))
+    elif market.now >= request.created + market.times.refusal_delay:
+        market.say(request, _misfit(market, request))
+
+
+def _queued_pools(market: Market) -> list[Pool]:
+    return [pool for pool in market.offering.pools.values() if names.QUEUED in pool.classes]
+
+
+def _fitting(market: Market, request: Request) -> list[tuple[Pool, int | None]]:
+    """Pools where the pods could run, and how many nodes that takes; None for more than it may have."""
+    lease = resize_request_name(request.namespace, request.name)
+    shapes = [shape for shape, _ in request.demand]
+    if not shapes:
+        return []
+    return [
+        (pool, market.needed(pool, request.demand))
+        for pool in _queued_pools(market)
+        if market.obstacle(pool, shapes, lease) is None
+    ]
+
+
+def _misfit(market: Market, request: Request) -> Word:
+    pools = _queued_pools(market)
+    if not pools:
+        return conditions.NO_QUEUED_POOL
+    fitting = [pool.name for pool, _ in _fitting(market, request)]
+    if fitting:
+        return conditions.POOL_SIZE_REACHED.saying(
+            f"{conditions.POOL_SIZE_REACHED.message}, affected nodepools: {', '.join(fitting)}"
+        )
+    lease = resize_request_name(request.namespace, request.name)
+    shapes = [shape for shape, _ in request.demand]
+    errors = ", ".join(f"{pool.name} ({market.obstacle(pool, shapes, lease)})" for pool in pools)
+    return conditions.NOT_SCHEDULABLE.saying(
+        f"{conditions.NOT_SCHEDULABLE.message}. Predicate checking errors: {errors}"
+    )
+
+
+def _details(request: Request, pool: Pool, count: int) -> dict[str, str]:
+    return {
+        names.RESIZE_REQUEST: resize_request_name(request.namespace, request.name),
+        names.NODE_GROUP: f"https://localplane.invalid/zones/local-a/instanceGroups/{pool.name}",
+        names.NODE_POOL: pool.name,
+        names.ACCELERATOR: pool.labels.get("cloud.google.com/gke-accelerator", ""),
+        names.ZONE: "local-a",
+        names.AUTO_PROVISIONED: "false",
+        names.MODE: "resize_request",
+        names.DETAIL_NODES: str(count),
+    }
+
+
+# -- in the queue ----------------------------------------------------------------------------------
+
+
+def _wait_or_deliver(market: Market, request: Request) -> None:
+    pool = market.offering.pools.get(request.pool or "")
+    if pool is None or (request.asked == 0 and not request.detail_time(names.DETAIL_READY_AT)):
+        # The pool is no longer offered, or somebody emptied the details: the resize request is lost.
+        market.say(request, conditions.MISSING_RESIZE_REQUEST)
+        return
+    owned = market.owned(request)
+    if any(node.vm is VmState.FAILED for node in owned):
+        market.say(request, conditions.VM_FAILED)
+        return
+    if not owned and _stocked_out(market, request, pool):
+        return
+    ready_at = request.detail_time(names.DETAIL_READY_AT)
+    if ready_at is None:
+        _queue(market, request, pool)
+    elif market.now >= ready_at:
+        _deliver(market, request, pool)
+
+
+def _stocked_out(market: Market, request: Request, pool: Pool) -> bool:
+    fault = market.faults.hit(FaultKind.STOCK_OUT, [pool.name], request.uid, market.now)
+    if fault is None:
+        return False
+    reason = _exhausted(pool)
+    if fault.wait:
+        details = {key: value for key, value in request.details.items() if key != names.DETAIL_READY_AT}
+        market.say(request, conditions.POOL_EXHAUSTED.saying(f"{reason} ETA: unknown."), details=details)
+    else:
+        market.say(request, conditions.STOCK_OUT.saying(reason))
+    return True
+
+
+def _exhausted(pool: Pool) -> str:
+    accelerator = pool.labels.get("cloud.google.com/gke-accelerator", "gpu")
+    attachment = f', Attachment: "{accelerator}={pool.gpus}"' if pool.gpus else ""
+    machine = f'VMType: "local-{pool.name}"{attachment}'
+    return f'{conditions.POOL_EXHAUSTED.message} Reason: "resource_availability", {machine}.'
+
+
+def _queue(market: Market, request: Request, pool: Pool) -> None:
+    """First come, first served; who asks for more than the cloud has at all holds nobody up."""
+    enough = request.asked <= market.free(pool.name)
+    if pool.name in market.blocked or not enough:
+        if request.asked <= market.stock(pool.name):
+            market.blocked.add(pool.name)
+        market.say(request, conditions.POOL_EXHAUSTED.saying(f"{_exhausted(pool)} ETA: unknown."))
+        return
+    ready_at = market.now + _delay(market, request, pool)
+    partial = market.faults.hit(FaultKind.PARTIAL, [pool.name], request.uid, market.now)
+    missing = 0 if partial is None else (1 if partial.missing is None else partial.missing)
+    count = max(0, request.asked - missing)
+    market.promise(pool.name, count)
+    market.say(
+        request,
+        conditions.NOT_PROVISIONED.saying(f"{conditions.NOT_PROVISIONED.message} ETA: {rfc3339(ready_at)}"),
+        details={
+            **request.details,
+            names.DETAIL_NODES: str(count),
+            names.DETAIL_READY_AT: rfc3339_micro(ready_at),
+        },
+    )
+
+
+def _delay(market: Market, request: Request, pool: Pool) -> float:
+    delay = pool.provision_delay + pool.jitter * market.faults.chance(request.uid)
+    minute = _DEFAULT_DELAY / market.times.scale
+    late = market.faults.hit(FaultKind.DELAY, [pool.name], request.uid, market.now)
+    if late is not None:
+        delay += minute if late.by is None else late.by
+    stagger = market.faults.hit(FaultKind.STAGGER, [pool.name], request.uid, market.now)
+    if stagger is not None:
+        delay += market.times.booking + (minute if stagger.by is None else stagger.by)
+    return delay
+
+
+def _deliver(market: Market, request: Request, pool: Pool) -> None:
+    """All that was promised, in one go; Provisioned when every machine is there, its kubelet or not."""
+    owned = market.owned(request)
+    missing = list(market.missing_ordinals(request, request.promised))
+    if not missing:
+        if all(node.vm is VmState.RUNNING for node in owned):
+            market.say(request, conditions.GKE_PROVISIONED)
+        return
+    if len(missing) > market.stock(pool.name) - market.used[pool.name]:
+        if not owned:  # the stock went away after the promise: back into the queue
+            details = {key: value for key, value in request.details.items() if key != names.DETAIL_READY_AT}
+            market.say(
+                request,
+                conditions.POOL_EXHAUSTED.saying(f"{_exhausted(pool)} ETA: unknown."),
+                details=details,
+            )
+        return
+    market.buy(
+        request,
+        missing,
+        lease=request.details.get(names.RESIZE_REQUEST, ""),
+        expires=market.now + bookings.run_duration(request, market.times),
+    )

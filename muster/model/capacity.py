@@ -1,0 +1,78 @@
+"""Ways to buy nodes.
+
+Decides which capacity kinds exist, which provider has which, and which classes of ProvisioningRequest a
+queued pool can ask with. Which machine can be bought in which way is the machine table's.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Final
+
+from muster.model import names
+from muster.model.providers import Provider
+
+
+class Capacity(StrEnum):
+    """How a pool's nodes are bought.
+
+    queued: a whole gang's nodes at once, after a ProvisioningRequest. on-demand: nodes as pods ask. spot:
+    the same, cheaper, and they may be taken away. reservation: from capacity already paid for.
+    capacity-block: from a block reserved for a span of time.
+    """
+
+    QUEUED = "queued"
+    ON_DEMAND = "on-demand"
+    SPOT = "spot"
+    RESERVATION = "reservation"
+    CAPACITY_BLOCK = "capacity-block"
+
+    @property
+    def is_reserved(self) -> bool:
+        """Whether it takes from a reservation."""
+        return self in (Capacity.RESERVATION, Capacity.CAPACITY_BLOCK)
+
+
+# GKE has no capacity blocks. In an existing cluster Muster makes no nodes, so the ways to buy them mean
+# nothing there.
+LEGAL_CAPACITY: Final[Mapping[Provider, tuple[Capacity, ...]]] = MappingProxyType(
+    {
+        Provider.GKE: (Capacity.QUEUED, Capacity.ON_DEMAND, Capacity.SPOT, Capacity.RESERVATION),
+        Provider.EKS: tuple(Capacity),
+        Provider.EXISTING: (Capacity.QUEUED, Capacity.ON_DEMAND),
+    }
+)
+
+# The first class of a provider is its default. A queued pool of GKE is one of flex-start with queued
+# provisioning, which answers its own class alone; on EKS the open autoscaler is all there is. `existing` may
+# be either.
+PROVISIONING_CLASSES: Final[Mapping[Provider, tuple[str, ...]]] = MappingProxyType(
+    {
+        Provider.GKE: (names.GKE_QUEUED_CLASS,),
+        Provider.EKS: (names.BEST_EFFORT_ATOMIC_CLASS, names.CHECK_CAPACITY_CLASS),
+        Provider.EXISTING: (
+            names.BEST_EFFORT_ATOMIC_CLASS,
+            names.CHECK_CAPACITY_CLASS,
+            names.GKE_QUEUED_CLASS,
+        ),
+    }
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reservation:
+    """What a reserved pool takes from.
+
+    GKE: the reservation's name, and the project that shares it where that is another one (`project`). EKS:
+    the id of an on-demand capacity reservation or capacity block (`cr-...`), or the ARN of a resource group
+    of reservations.
+    """
+
+    name: str
+    project: str | None = None
+
+    @property
+    def is_group(self) -> bool:
+        """Whether it is a resource group of reservations (EKS)."""
+        return self.name.startswith("arn:")

@@ -1,0 +1,109 @@
+"""An EKS cluster: what can be said about it, and what holds where nothing is said.
+
+Not a choice, because only one way is safe: nodes in private subnets, IMDSv2 with a hop limit of 1, Secrets
+encrypted under a KMS key, access by access entries alone, Pod Identity instead of node rights.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Final
+
+from muster.model.clusters.system import SystemPool
+from muster.model.machines import MACHINES
+from muster.model.providers import Provider
+
+
+class NatGateways(StrEnum):
+    """`one`: cheaper, and every node loses its way out with that zone. `per-zone`: one in each zone."""
+
+    ONE = "one"
+    PER_ZONE = "per-zone"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExistingVpc:
+    """A VPC that somebody else made. `private_subnets`: zone -> subnet id; its keys are the cluster's zones.
+    Their way out (NAT gateway or endpoints) has to be there.
+    """
+
+    vpc: str
+    private_subnets: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EksNetwork:
+    """`cidr` is divided into a private and a small public subnet a zone; each pod takes an address of its
+    own. Or a VPC that is there (`existing`; the rest then means nothing).
+    """
+
+    cidr: str = "10.0.0.0/16"
+    nat_gateways: NatGateways = NatGateways.PER_ZONE
+    existing: ExistingVpc | None = None
+
+
+class AccessPolicy(StrEnum):
+    """EKS's own access policies, for the whole cluster.
+    https://docs.aws.amazon.com/eks/latest/userguide/access-policy-permissions.html
+    """
+
+    CLUSTER_ADMIN = "cluster-admin"
+    ADMIN = "admin"
+    EDIT = "edit"
+    VIEW = "view"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Access:
+    """One principal (ARN of an IAM role or user) that may reach the API: with one of EKS's policies, with
+    groups that the cluster's own RBAC knows, or both.
+    """
+
+    principal: str
+    policy: AccessPolicy | None = None
+    groups: tuple[str, ...] = ()
+
+
+_SYSTEM: Final = SystemPool(machine=MACHINES["m6i.xlarge"])
+# The kinds that EKS has: https://docs.aws.amazon.com/eks/latest/userguide/control-plane-logs.html
+LOG_KINDS: Final = ("api", "audit", "authenticator", "controllerManager", "scheduler")
+
+# How long CloudWatch keeps a log: one of these numbers of days.
+# https://docs.aws.amazon.com/AmazonCloudWatchLogs/latest/APIReference/API_PutRetentionPolicy.html
+LOG_DAYS: Final = (
+    *(1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731),
+    *(1096, 1827, 2192, 2557, 2922, 3288, 3653),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EksCluster:
+    """`zones`: at least two of the region, where the control plane and the nodes stand.
+
+    `public_cidrs`: addresses from which the control plane answers over the internet; none: only from within
+    the VPC. `access`: a name for it -> who may reach the API besides the one who made the cluster.
+
+    `kms_key`: ARN of a key that encrypts Secrets; empty: Muster makes one.
+
+    `protect`: neither the cluster nor a pool that takes from a reservation can be destroyed by `pulumi
+    destroy` or by a change that replaces it, until this is `false` and `pulumi up` has run.
+    """
+
+    name: str
+    region: str
+    zones: tuple[str, ...]
+    protect: bool = True
+    version: str = "1.34"
+    network: EksNetwork = EksNetwork()
+    public_cidrs: tuple[str, ...] = ()
+    access: Mapping[str, Access] = field(default_factory=lambda: MappingProxyType({}))
+    kms_key: str | None = None
+    logs: tuple[str, ...] = LOG_KINDS
+    log_days: int = 90
+    system_pool: SystemPool = _SYSTEM
+    tags: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+
+    @property
+    def provider(self) -> Provider:
+        return Provider.EKS

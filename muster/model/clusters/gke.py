@@ -1,0 +1,116 @@
+"""A GKE cluster: what can be said about it, and what holds where nothing is said.
+
+Not a choice, because only one way is safe: nodes without public addresses, VPC-native, Dataplane V2, Workload
+Identity, shielded nodes, a node service account of its own with the least roles.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Final
+
+from muster.model.clusters.system import SystemPool
+from muster.model.machines import MACHINES
+from muster.model.providers import Provider
+
+
+class ReleaseChannel(StrEnum):
+    """Which versions GKE moves the cluster to, and when.
+    https://cloud.google.com/kubernetes-engine/docs/concepts/release-channels
+
+    `none` is the default because a queued pool needs it: its nodes are not to be upgraded under a gang, and
+    in a channel the API refuses a pool whose auto-upgrade is off ("Auto_upgrade must be true when
+    release_channel REGULAR is set"). Outside of a channel GKE still upgrades what is out of support.
+    """
+
+    NONE = "none"
+    RAPID = "rapid"
+    REGULAR = "regular"
+    STABLE = "stable"
+    EXTENDED = "extended"
+
+
+class GpuDriver(StrEnum):
+    """Who installs the GPU driver on Container-Optimized OS, and with it who advertises the GPUs.
+
+    `default` and `latest`: GKE does both, with its default or newest driver for the node version; the GPU
+    Operator's device plugin is off. `installer`: GKE keeps its hands off (the label
+    gke-no-default-nvidia-gpu-device-plugin and a disabled driver), Google's installer DaemonSet brings the
+    driver and the operator's device plugin advertises. There is no third state: a mixture has no driver, or
+    two advertisers (github.com/NVIDIA/aicr, pull requests 1998, 2044 and 2047).
+    """
+
+    DEFAULT = "default"
+    LATEST = "latest"
+    INSTALLER = "installer"
+
+    @property
+    def is_managed(self) -> bool:
+        return self is not GpuDriver.INSTALLER
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExistingNetwork:
+    """A VPC that somebody else made. `pods` and `services` name secondary ranges of the subnetwork; a network
+    of another project (shared VPC) is written `projects/PROJECT/global/networks/NAME`.
+    """
+
+    network: str
+    subnetwork: str
+    pods: str
+    services: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GkeNetwork:
+    """Address ranges of the VPC that Muster makes, or one that is there (`existing`; the ranges then mean
+    nothing). Sizes: a node takes one address of `nodes` and a /24 of `pods`, so the defaults hold 1,024
+    nodes. `control_plane` is a /28 of its own that overlaps nothing.
+    """
+
+    nodes: str = "10.0.0.0/20"
+    pods: str = "10.4.0.0/14"
+    services: str = "10.8.0.0/20"
+    control_plane: str = "172.16.0.0/28"
+    existing: ExistingNetwork | None = None
+
+
+_SYSTEM: Final = SystemPool(machine=MACHINES["e2-standard-4"])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GkeCluster:
+    """`zones`: where nodes stand; empty: where GKE puts them in the region.
+
+    `authorized_networks`: a name for it -> addresses from which the control plane answers; with
+    `private_endpoint` it has no public address at all and these are private ones. Nobody is authorised
+    unless it is said.
+
+    `kms_key`: full name of a key; it encrypts Secrets in etcd and the nodes' disks. Empty: Google's own keys.
+
+    `protect`: neither the cluster nor a pool that takes from a reservation can be destroyed by `pulumi
+    destroy` or by a change that replaces it, until this is `false` and `pulumi up` has run.
+
+    `node_service_account`: an account that is there, by email; empty: Muster makes one.
+    """
+
+    name: str
+    project: str
+    region: str
+    zones: tuple[str, ...] = ()
+    protect: bool = True
+    release_channel: ReleaseChannel = ReleaseChannel.NONE
+    version: str | None = None
+    network: GkeNetwork = GkeNetwork()
+    authorized_networks: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    private_endpoint: bool = False
+    kms_key: str | None = None
+    node_service_account: str | None = None
+    gpu_driver: GpuDriver = GpuDriver.DEFAULT
+    system_pool: SystemPool = _SYSTEM
+    labels: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+
+    @property
+    def provider(self) -> Provider:
+        return Provider.GKE

@@ -1,0 +1,56 @@
+"""The policy as an object of the cluster."""
+
+from typing import Any
+
+from muster.model.gangpolicy.durations import format_duration
+from muster.model.gangpolicy.policy import FlavorPolicy, GangPolicy
+from muster.model.names import API_VERSION, GANG_POLICY, GANG_POLICY_KIND
+
+Manifest = dict[str, Any]
+
+
+def to_manifest(policy: GangPolicy, *, name: str = GANG_POLICY) -> Manifest:
+    """The GangPolicy object, every field written out: a diff shows what changes and no default hides."""
+    return {
+        "apiVersion": API_VERSION,
+        "kind": GANG_POLICY_KIND,
+        "metadata": {"name": name},
+        "spec": {
+            "managedResources": list(policy.managed_resources),
+            "queueTimeout": format_duration(policy.queue_timeout),
+            "provisionTimeout": format_duration(policy.provision_timeout),
+            "bookingWindow": format_duration(policy.booking_window),
+            "bookingMargin": format_duration(policy.booking_margin),
+            "onStaggered": policy.on_staggered.value,
+            "onStockOut": policy.on_stock_out.value,
+            **({"placeholderImage": policy.placeholder_image} if policy.placeholder_image else {}),
+            "retry": {
+                "base": format_duration(policy.retry.base),
+                "max": format_duration(policy.retry.max),
+                "deadline": format_duration(policy.retry.deadline),
+                "jitterPercent": policy.retry.jitter_percent,
+                "perMinute": policy.retry.per_minute,
+            },
+            "nodeLossGrace": format_duration(policy.node_loss_grace),
+            "leaseNotice": format_duration(policy.lease_notice),
+            "flavors": [_flavor_to_spec(flavor) for flavor in policy.flavors],
+            **({"kai": {"overQuota": policy.kai.over_quota.value}} if policy.kai else {}),
+        },
+    }
+
+
+def _flavor_to_spec(flavor: FlavorPolicy) -> Manifest:
+    return {
+        "name": flavor.name,
+        "provisioningClassName": flavor.provisioning_class_name,
+        "parameters": dict(flavor.parameters),
+        "nodeSelectorFromDetails": [
+            {"key": selector.key, "detail": selector.detail} for selector in flavor.node_selector_from_details
+        ],
+        "onePodSetPerRequest": flavor.one_pod_set_per_request,
+        "verifyNodes": flavor.verify_nodes,
+        "maxNodes": flavor.max_nodes,
+        "gpusPerNode": flavor.gpus_per_node,
+        "gpuMemory": flavor.gpu_memory,
+        "scarcity": flavor.scarcity,
+    }

@@ -1,0 +1,121 @@
+"""The policy as plain data: how gangs get their capacity, in which order, for how long.
+
+Decides fields, units and defaults. Leaves alone what the numbers should be for a cloud (the stack's business)
+and what the controller does with them (muster/controller/gangs).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from enum import StrEnum
+
+from muster.model.names import GPU_RESOURCE
+
+
+class OnStaggered(StrEnum):
+    """What to do with finished requests when a sibling is later than the booking window allows."""
+
+    RELEASE = "release"
+    HOLD = "hold"
+
+
+class OnStockOut(StrEnum):
+    """What to do when a pool is out of stock: wait for it, or take the next flavor of the queue."""
+
+    RETRY = "retry"
+    NEXT_FLAVOR = "nextFlavor"
+
+
+class OverQuota(StrEnum):
+    """Whether a gang may ask for capacity above its queue's quota, which KAI can take back at any time."""
+
+    DENY = "deny"
+    ALLOW = "allow"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KaiPolicy:
+    """How gangs of KAI's queues are let through. Over quota there is no promise: with `allow`, preemptible
+    gangs pass up to their queue's limit and may lose their nodes again to whoever has quota.
+    """
+
+    over_quota: OverQuota = OverQuota.DENY
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DetailSelector:
+    """Pins pods to their own lease: node label `key` = the request's provisioning-class detail `detail`."""
+
+    key: str
+    detail: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlavorPolicy:
+    """How gangs get nodes of one ResourceFlavor.
+
+    An empty `provisioning_class_name` asks for nothing: with `verify_nodes` the pods assigned to this flavor
+    must then fit on nodes that exist (a CPU head on a fixed pool); without it the flavor is left alone.
+    """
+
+    name: str
+    provisioning_class_name: str = ""
+    parameters: Mapping[str, str] = field(default_factory=dict)
+    node_selector_from_details: tuple[DetailSelector, ...] = ()
+    one_pod_set_per_request: bool = True
+    verify_nodes: bool = True
+    max_nodes: int = 0
+    """Most nodes that the pool can have; 0 = not known, no gang is refused for its size."""
+    gpus_per_node: int = 0
+    gpu_memory: int = 0
+    """MiB of one GPU, of which a pod's `gpu-memory` is a part; 0 = not known, such a pod gets a whole one."""
+    scarcity: int = 0
+    """Higher is asked for first: what is hardest to get must not wait for what is easy."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetryPolicy:
+    """The wait between attempts: base, doubled up to max, +-jitter percent; given up after deadline."""
+
+    base: timedelta = timedelta(seconds=60)
+    max: timedelta = timedelta(minutes=30)
+    deadline: timedelta = timedelta(hours=24)
+    jitter_percent: int = 20
+    per_minute: int = 300
+    """Most retries in a minute over all gangs: thousands that failed together come back as a stream. 0 = no
+    bound. First attempts are not counted.
+    """
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GangPolicy:
+    """The whole policy. Clocks start at: quota (queue), Accepted (provision), Provisioned (booking)."""
+
+    managed_resources: tuple[str, ...] = (GPU_RESOURCE,)
+    queue_timeout: timedelta = timedelta(hours=24)
+    provision_timeout: timedelta = timedelta(minutes=30)
+    booking_window: timedelta = timedelta(minutes=10)
+    """Ten minutes is fixed in the cluster autoscaler: a longer window here promises what nobody keeps."""
+    booking_margin: timedelta = timedelta(minutes=1)
+    on_staggered: OnStaggered = OnStaggered.RELEASE
+    on_stock_out: OnStockOut = OnStockOut.RETRY
+    placeholder_image: str = ""
+    """What the pods run that keep nodes with `hold`: an image that only waits. Empty = `release`."""
+    retry: RetryPolicy = RetryPolicy()
+    node_loss_grace: timedelta = timedelta(minutes=2)
+    """How long a running gang may lack nodes before it queues again as a whole: a request that has been
+    consumed buys no other node. 0 = for ever.
+    """
+    lease_notice: timedelta = timedelta(minutes=30)
+    """How long before the end of its lease a running gang is told. 0 = not at all."""
+    flavors: tuple[FlavorPolicy, ...] = ()
+    kai: KaiPolicy | None = None
+    """Set where KAI schedules: the controller then releases gated Ray clusters instead of Workloads."""
+
+    @property
+    def holds(self) -> bool:
+        """Whether finished requests are kept for siblings that come late."""
+        return self.on_staggered is OnStaggered.HOLD and bool(self.placeholder_image)
+
+    def flavor(self, name: str) -> FlavorPolicy | None:
+        return next((flavor for flavor in self.flavors if flavor.name == name), None)

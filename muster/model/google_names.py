@@ -1,0 +1,40 @@
+"""What Muster calls the things of a GKE cluster that a Google project has once, and not once a region.
+
+Decides that clusters of one name in two regions of a project share none of them: the region is in the name,
+or in its hash. What is a region's own (cluster, subnetwork, router, image repository) goes by the cluster's
+name.
+
+cloud.google.com, "Resource naming convention": networks, 63 characters; "Create service accounts": 6 to 30.
+"""
+
+from hashlib import sha256
+from typing import Final
+
+from muster.model.clusters.gke import GkeCluster
+
+_LONGEST_NETWORK: Final = 63
+_LONGEST_ACCOUNT: Final = 30
+
+
+def network(cluster: GkeCluster) -> str:
+    """The VPC that is made for the cluster."""
+    name = f"{cluster.name}-{cluster.region}"
+    return name if len(name) <= _LONGEST_NETWORK else _marked(name, _LONGEST_NETWORK, of=name)
+
+
+def node_account(cluster: GkeCluster) -> str:
+    """The service account that is made for its nodes."""
+    return _marked(f"{cluster.name}-nodes", _LONGEST_ACCOUNT, of=f"{cluster.region}/{cluster.name}")
+
+
+def team_account(cluster: GkeCluster, team: str) -> str:
+    """The service account that is made for a team's pods. The hash also says whether `a-b-c` is team c of a-b
+    or team b-c of a.
+    """
+    of = f"{cluster.region}/{cluster.name}/{team}"
+    return _marked(f"muster-{cluster.name}-{team}", _LONGEST_ACCOUNT, of=of)
+
+
+def _marked(name: str, longest: int, *, of: str) -> str:
+    """What fits of the name, and a part of the hash of what it stands for."""
+    return f"{name[: longest - 9].rstrip('-')}-{sha256(of.encode()).hexdigest()[:8]}"

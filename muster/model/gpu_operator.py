@@ -1,0 +1,201 @@
+"""The GPU Operator: the values that are right for each cloud and image, and nothing else.
+
+Decides who installs the driver, who advertises the GPUs, and how sharing is told to the device plugin. Leaves
+the chart's own defaults alone wherever they are right, and safe versions to floors.py.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Final
+
+from muster.model import names
+from muster.model.clusters import Cluster, ExistingCluster, GkeCluster
+from muster.model.nodes import Image
+from muster.model.pools import Pool
+from muster.model.providers import Provider
+from muster.model.sharing import GpuSharing, Sharing
+from muster.model.stack import ArtifactSource, Stack
+
+NAMESPACE: Final = "gpu-operator"
+# Where GKE's driver lies on Container-Optimized OS, whose root cannot be written:
+# https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest/google-gke.html
+_COS_DRIVER: Final = "/home/kubernetes/bin/nvidia"
+PLUGIN_LABEL: Final = "nvidia.com/device-plugin.config"
+MIG_LABEL: Final = "nvidia.com/mig.config"
+# The operator leaves an operand off a node that says so.
+NO_PLUGIN_LABEL: Final = "nvidia.com/gpu.deploy.device-plugin"
+_CONFIG: Final = "muster-device-plugin"
+
+
+class GpuStack(StrEnum):
+    """Whose driver and whose advertiser the GPU nodes have.
+
+    gke-managed: GKE installs the driver and its plugin advertises. gke-installer: Google's installer
+    DaemonSet brings the driver, the operator's plugin advertises. ami: driver and container toolkit are on
+    EKS's NVIDIA images; the operator's plugin advertises, except on Bottlerocket, which has its own.
+    """
+
+    GKE_MANAGED = "gke-managed"
+    GKE_INSTALLER = "gke-installer"
+    AMI = "ami"
+
+
+def cloud_of(cluster: Cluster) -> Provider | None:
+    """Whose nodes they are; None where nobody said."""
+    return cluster.cloud if isinstance(cluster, ExistingCluster) else cluster.provider
+
+
+def gpu_stack(cluster: Cluster) -> GpuStack | None:
+    """None: nobody said whose nodes they are, so nothing is installed on them."""
+    if isinstance(cluster, GkeCluster) and not cluster.gpu_driver.is_managed:
+        return GpuStack.GKE_INSTALLER
+    clouds = {Provider.GKE: GpuStack.GKE_MANAGED, Provider.EKS: GpuStack.AMI}
+    cloud = cloud_of(cluster)
+    return clouds.get(cloud) if cloud else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Installation:
+    """One stack's GPU Operator: `pools` are those with GPUs."""
+
+    kind: GpuStack
+    pools: tuple[Pool, ...]
+
+    @property
+    def is_gke(self) -> bool:
+        return self.kind is not GpuStack.AMI
+
+    @property
+    def has_plugin(self) -> bool:
+        """Whether the operator's device plugin advertises anywhere. Two advertisers on a node count its GPUs
+        twice.
+        """
+        if self.kind is GpuStack.GKE_MANAGED:
+            return False
+        return self.kind is GpuStack.GKE_INSTALLER or any(
+            pool.image is not Image.BOTTLEROCKET for pool in self.pools
+        )
+
+    @property
+    def shared(self) -> tuple[GpuSharing, ...]:
+        """Every way of sharing that the operator's plugin is told about, once."""
+        ways = {
+            pool.sharing.name: pool.sharing for pool in self.pools if pool.sharing.kind is not Sharing.NONE
+        }
+        return tuple(ways[name] for name in sorted(ways)) if self.has_plugin else ()
+
+    @property
+    def has_mig(self) -> bool:
+        return any(sharing.kind is Sharing.MIG for sharing in self.shared)
+
+
+def installation(stack: Stack) -> Installation | None:
+    """The stack's GPU Operator; None where it has no GPUs, or nodes of nobody that Muster knows. What was
+    built on this machine has no GPU Operator: its GPUs are simulated.
+    """
+    kind = gpu_stack(stack.cluster)
+    pools = tuple(pool for pool in stack.pools if pool.is_gpu)
+    if kind is None or not pools or stack.artifacts is ArtifactSource.LOCAL:
+        return None
+    return Installation(kind=kind, pools=pools)
+
+
+def values(wanted: Installation, *, control_nodes: Mapping[str, str]) -> dict[str, Any]:
+    """The chart's values. `control_nodes`: the node selector of what is no DaemonSet."""
+    found: dict[str, Any] = {
+        "operator": {"nodeSelector": {"kubernetes.io/os": "linux", **control_nodes}},
+        "node-feature-discovery": {
+            "master": {"nodeSelector": dict(control_nodes)},
+            "gc": {"nodeSelector": dict(control_nodes)},
+            "worker": {"tolerations": _tolerations(wanted)},
+        },
+        "daemonsets": {"tolerations": _tolerations(wanted)},
+        "dcgmExporter": {"enabled": True},
+        # Nobody's driver is the operator's to install here.
+        "driver": {"enabled": False},
+        "devicePlugin": {"enabled": wanted.has_plugin},
+        "migManager": {"enabled": wanted.has_mig},
+    }
+    found |= _cos() if wanted.is_gke else {"toolkit": {"enabled": False}}
+    if wanted.shared:
+        found["devicePlugin"]["config"] = _plugin_config(wanted.shared)
+    if wanted.has_mig:
+        # Changing a GPU's mode in a cloud's virtual machine takes a reboot of the node.
+        found["mig"] = {"strategy": "single"}
+        found["migManager"]["env"] = [{"name": "WITH_REBOOT", "value": "true"}]
+    return found
+
+
+def _cos() -> dict[str, Any]:
+    """Container-Optimized OS: the driver's place, the toolkit beside it, and a check that needs no pod of its
+    own (the chart wants the variable to have a value).
+    """
+    return {
+        "hostPaths": {"driverInstallDir": _COS_DRIVER},
+        "toolkit": {
+            "installDir": _COS_DRIVER,
+            "env": [{"name": "RUNTIME_CONFIG_SOURCE", "value": "file"}],
+        },
+        "cdi": {"enabled": True},
+        "validator": {"plugin": {"env": [{"name": "WITH_WORKLOAD", "value": "false"}]}},
+    }
+
+
+def _tolerations(wanted: Installation) -> list[dict[str, str]]:
+    """Of what has to run on GPU nodes. GKE taints queued nodes once more."""
+    keys = [names.GPU_TAINT_KEY]
+    if wanted.is_gke:
+        keys.append(names.GKE_QUEUED_TAINT_KEY)
+    return [{"key": key, "operator": "Exists", "effect": "NoSchedule"} for key in keys]
+
+
+def _plugin_config(shared: Iterable[GpuSharing]) -> dict[str, Any]:
+    """One configuration for each way of sharing, chosen by a node's label; nodes without it share nothing."""
+    entries = {Sharing.NONE.value: "version: v1\n"}
+    entries |= {sharing.name: _entry(sharing) for sharing in shared}
+    return {"create": True, "name": _CONFIG, "default": Sharing.NONE.value, "data": entries}
+
+
+def _entry(sharing: GpuSharing) -> str:
+    """The device plugin's own configuration file:
+    https://github.com/NVIDIA/k8s-device-plugin#configuration-file-examples
+    """
+    if sharing.kind is Sharing.MIG:
+        return "version: v1\nflags:\n  migStrategy: single\n"
+    key = "timeSlicing" if sharing.kind is Sharing.TIME_SLICING else "mps"
+    resource = f"    - name: {names.GPU_RESOURCE}\n      replicas: {sharing.shares}\n"
+    return f"version: v1\nsharing:\n  {key}:\n    resources:\n{resource}"
+
+
+def node_labels(pool: Pool, cluster: Cluster) -> dict[str, str]:
+    """The labels of a GPU pool's nodes by which the operator knows what to do with them."""
+    if not pool.is_gpu or gpu_stack(cluster) in (None, GpuStack.GKE_MANAGED):
+        return {}
+    if pool.image is Image.BOTTLEROCKET:
+        return {NO_PLUGIN_LABEL: "false"}
+    if pool.sharing.kind is Sharing.NONE:
+        return {}
+    found = {PLUGIN_LABEL: pool.sharing.name}
+    return found | {MIG_LABEL: f"all-{pool.sharing.profile}"} if pool.sharing.kind is Sharing.MIG else found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GkeSharing:
+    """How a GKE node pool is told, where GKE's own plugin advertises: the API's `gpuSharingConfig` and
+    `gpuPartitionSize`.
+    """
+
+    strategy: str | None = None
+    clients: int | None = None
+    partition: str | None = None
+
+
+def gke_sharing(pool: Pool, cluster: Cluster) -> GkeSharing | None:
+    """None where the pool shares nothing or the operator's plugin is told instead."""
+    if gpu_stack(cluster) is not GpuStack.GKE_MANAGED or pool.sharing.kind is Sharing.NONE:
+        return None
+    if pool.sharing.kind is Sharing.MIG:
+        return GkeSharing(partition=pool.sharing.profile)
+    strategy = "TIME_SHARING" if pool.sharing.kind is Sharing.TIME_SLICING else "MPS"
+    return GkeSharing(strategy=strategy, clients=pool.sharing.shares)

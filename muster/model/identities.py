@@ -1,0 +1,80 @@
+"""Cloud identities of teams: which one a team's pods act as, and whether it is made for them.
+
+Decides who gets one, what it is called and which names of identities and buckets a cloud takes. Leaves the
+ServiceAccount to render/tenancy, and the identity with its rights to components/identities.
+
+An identity that a team names is bound to its pods and otherwise left alone: what it may do is its owner's.
+"""
+
+import re
+from hashlib import sha256
+from typing import Final
+
+from muster.model.clusters import Cluster, EksCluster, GkeCluster
+from muster.model.google_names import team_account
+from muster.model.queues import Team
+
+# docs.aws.amazon.com, "IAM and AWS STS quotas": a role's name has 64 characters. Eight are the random end by
+# which one that replaces another can stand beside it.
+_LONGEST_ROLE: Final = 64 - 8
+
+_GOOGLE: Final = re.compile(r"[a-z0-9][-a-z0-9]*@(?P<home>[-.a-z0-9]+)\.gserviceaccount\.com\Z")
+_AMAZON: Final = re.compile(r"arn:aws[-a-z]*:iam::\d{12}:role/[\w+=,.@/-]+\Z", re.ASCII)
+_IN_PROJECT: Final = ".iam"
+
+# cloud.google.com, "Buckets: naming": with dots longer, but each part has 63 characters at most.
+_GOOGLE_BUCKET: Final = re.compile(r"(?=.{3,222}\Z)[a-z0-9][-_a-z0-9]{0,62}(\.[a-z0-9][-_a-z0-9]{0,62})*\Z")
+# docs.aws.amazon.com, "General purpose bucket naming rules".
+_AMAZON_BUCKET: Final = re.compile(r"[a-z0-9][-.a-z0-9]{1,61}[a-z0-9]\Z")
+
+
+def is_made(cluster: Cluster, team: Team) -> bool:
+    """Whether the team's identity is one of our own making: it asks for buckets and names none."""
+    is_ours = isinstance(cluster, GkeCluster | EksCluster)
+    return is_ours and bool(team.access.buckets) and team.access.identity is None
+
+
+def google_address(cluster: GkeCluster, team: Team) -> str | None:
+    """The Google service account that the team's pods act as; None where there is none."""
+    if is_made(cluster, team):
+        # A project of a domain (example.com:ml) is written the other way round.
+        home = ".".join(reversed(cluster.project.split(":")))
+        return f"{team_account(cluster, team.name)}@{home}.iam.gserviceaccount.com"
+    return team.access.identity
+
+
+def google_project(cluster: GkeCluster, team: Team) -> str:
+    """The project of that service account: the one in a given address, the cluster's where it says none."""
+    found = _GOOGLE.match(team.access.identity or "")
+    if found is None or not found["home"].endswith(_IN_PROJECT):
+        return cluster.project
+    return found["home"].removesuffix(_IN_PROJECT)
+
+
+def amazon_role(cluster: str, team: str) -> str:
+    """What the name of the IAM role begins with that is made for a team."""
+    return _shortened(f"{cluster}-team-{team}", _LONGEST_ROLE)
+
+
+def is_identity(cluster: Cluster, text: str) -> bool:
+    """Whether the cloud has identities of this form."""
+    match cluster:
+        case GkeCluster():
+            return _GOOGLE.match(text) is not None
+        case EksCluster():
+            return _AMAZON.match(text) is not None
+        case _:
+            return True
+
+
+def is_bucket(cluster: Cluster, name: str) -> bool:
+    """Whether the cloud has buckets of this name. A wildcard in it would be every bucket of the account."""
+    pattern = _AMAZON_BUCKET if isinstance(cluster, EksCluster) else _GOOGLE_BUCKET
+    return pattern.match(name) is not None
+
+
+def _shortened(name: str, longest: int) -> str:
+    """The name; one that is too long ends in a part of its hash."""
+    if len(name) <= longest:
+        return name
+    return f"{name[: longest - 9].rstrip('-')}-{sha256(name.encode()).hexdigest()[:8]}"

@@ -1,0 +1,27 @@
+"""Where a stack's controller image lives: one repository beside its cluster.
+
+Decides names. Leaves making the repository to the components and pushing to the room `images`.
+"""
+
+from typing import Final
+
+from muster.model.clusters import Cluster, EksCluster, GkeCluster
+
+IMAGE: Final = "gang-admission"
+
+
+def repository_id(cluster: Cluster) -> str:
+    """The cloud's own name of it. Artifact Registry's holds several images, ECR's is one image's."""
+    return f"{cluster.name}-images" if isinstance(cluster, GkeCluster) else f"{cluster.name}/{IMAGE}"
+
+
+def address(cluster: Cluster, *, account: str = "") -> str | None:
+    """`host/path` of the image. `account` is the AWS account, which no stack file says. None for a cluster
+    that somebody else made: its registry is theirs to name.
+    """
+    if isinstance(cluster, GkeCluster):
+        return f"{cluster.region}-docker.pkg.dev/{cluster.project}/{repository_id(cluster)}/{IMAGE}"
+    if isinstance(cluster, EksCluster):
+        ending = "amazonaws.com.cn" if cluster.region.startswith("cn-") else "amazonaws.com"
+        return f"{account}.dkr.ecr.{cluster.region}.{ending}/{repository_id(cluster)}"
+    return None

@@ -1,0 +1,154 @@
+"""Every Queue of a stack with its figures, nothing left to derive.
+
+Decides what quota, borrowing and weight come to where there are only quota, limit and over-quota weight: a
+parent's quota holds its children's, a limit is quota and borrowing together, and a department at the top is
+limited to its own quota (departments share nothing, as with Kueue) unless its `kai:` section says otherwise.
+Leaves the spelling to render/kai and judging to rules/kai.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from muster.model.kai.figures import UNLIMITED, Figure, added
+from muster.model.kai.partition import Partition, partitions
+from muster.model.kai.queue import QueueSettings, Share
+from muster.model.queues import Allowance, Department, Team
+from muster.model.quotas import NOTHING, Resources, Unnamed, borrowing, quota, unnamed
+from muster.model.stack import Stack
+
+RESOURCES: Final = ("gpu", "cpu", "memory")
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """One resource of one Queue: thousandths of a GPU or of a CPU, or bytes."""
+
+    quota: Figure[int]
+    limit: Figure[int]
+    weight: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Node:
+    """A Queue. `above` is the chain of departments from the top; `team` is None for a department's own Queue,
+    which is that of the last of the chain.
+    """
+
+    part: Partition
+    above: tuple[Department, ...]
+    team: Team | None
+    figures: Mapping[str, Figures]
+
+    @property
+    def owner(self) -> Department | Team:
+        return self.above[-1] if self.team is None else self.team
+
+    @property
+    def name(self) -> str:
+        return self.part.queue(self.owner.name)
+
+    @property
+    def parent(self) -> str | None:
+        """The Queue above, None at the top."""
+        chain = self.above[:-1] if self.team is None else self.above
+        return self.part.queue(chain[-1].name) if chain else None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether anything could ever run here: what may hold no CPU holds nothing."""
+        return self.figures["cpu"].limit != 0
+
+
+def nodes(stack: Stack) -> Iterator[Node]:
+    """Every Queue, each behind its parent, a department's teams right behind it.
+
+    A team has none in a partition where it may hold nothing, and a department none where none of its teams
+    has: only queues without children take work, and it would be one.
+    """
+    rest = unnamed(stack)
+    for part in partitions(stack):
+        for above, department in stack.walk():
+            yield from _department_nodes(rest, part, (*above, department))
+
+
+def _department_nodes(rest: Unnamed, part: Partition, chain: tuple[Department, ...]) -> Iterator[Node]:
+    department = chain[-1]
+    if not any(_team(rest, part, team)["cpu"].limit for team in _everybody(department)):
+        return
+    figures = _department(rest, part, department, is_top=len(chain) == 1)
+    yield Node(part=part, above=chain, team=None, figures=figures)
+    for team in department.teams:
+        node = Node(part=part, above=chain, team=team, figures=_team(rest, part, team))
+        if node.is_open:
+            yield node
+
+
+def _everybody(department: Department) -> Iterator[Team]:
+    return (team for _, below in department.walk() for team in below.teams)
+
+
+def _team(rest: Unnamed, part: Partition, team: Team) -> Mapping[str, Figures]:
+    own = [quota(rest, team.allowance, pool, weight=team.weight) or NOTHING for pool in part.pools]
+    taken = _taken(part, team.allowance, is_team=True)
+    quotas = {key: added(value(each, key) for each in own) for key in RESOURCES}
+    return _figures(quotas, taken, said=_said(team.kai, part), weight=team.weight)
+
+
+def _department(
+    rest: Unnamed, part: Partition, department: Department, *, is_top: bool
+) -> Mapping[str, Figures]:
+    """What a department has itself, and on top what everybody below it has."""
+    allowance = department.allowance
+    own = [quota(rest, allowance, pool, weight=None) or NOTHING for pool in part.pools]
+    below = [_department(rest, part, child, is_top=False) for child in department.departments]
+    below += [_team(rest, part, team) for team in department.teams]
+    quotas = {
+        key: added([*(value(each, key) for each in own), *(figures[key].quota for figures in below)])
+        for key in RESOURCES
+    }
+    taken: Mapping[str, Figure[int]] = (
+        dict.fromkeys(RESOURCES, 0) if is_top else _taken(part, allowance, is_team=False)
+    )
+    weight = 1 if allowance.weight is None else allowance.weight
+    return _figures(quotas, taken, said=_said(department.kai, part), weight=weight)
+
+
+def _taken(part: Partition, allowance: Allowance, *, is_team: bool) -> Mapping[str, Figure[int]]:
+    """The most that may be borrowed of each resource. A pool without GPUs has none to borrow."""
+    found: dict[str, list[Figure[int]]] = {key: [] for key in RESOURCES}
+    for pool in part.pools:
+        most = borrowing(pool, allowance, is_team=is_team)
+        for key in RESOURCES if pool.is_gpu else ("cpu", "memory"):
+            found[key].append(UNLIMITED if most is None else value(most, key))
+    return {key: added(figures) for key, figures in found.items()}
+
+
+def _figures(
+    quotas: Mapping[str, Figure[int]],
+    taken: Mapping[str, Figure[int]],
+    *,
+    said: Mapping[str, Share[int]],
+    weight: int,
+) -> Mapping[str, Figures]:
+    """The stack's figures, and over them what a `kai:` section says."""
+    found = {}
+    for key, share in said.items():
+        owned = quotas[key] if share.quota is None else share.quota
+        limit = added([owned, taken[key]])
+        found[key] = Figures(
+            quota=owned,
+            limit=limit if share.limit is None else share.limit,
+            weight=weight if share.over_quota_weight is None else share.over_quota_weight,
+        )
+    return found
+
+
+def _said(settings: QueueSettings, part: Partition) -> Mapping[str, Share[int]]:
+    shares = settings.of(part.pool)
+    return {"gpu": shares.gpu, "cpu": shares.cpu, "memory": shares.memory}
+
+
+def value(amount: Resources, key: str) -> int:
+    """An amount of one resource: thousandths of a GPU or CPU, or bytes."""
+    return {"gpu": amount.gpus * 1000, "cpu": int(amount.cpu), "memory": int(amount.memory)}[key]

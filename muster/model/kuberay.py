@@ -1,0 +1,56 @@
+"""KubeRay's operator: what Muster sets of it, in the two spellings that installing it takes.
+
+Decides concurrency, the fixed head name and the batch scheduler. Leaves sizes and nodes to the components'
+footprint, and what Ray clusters must be to ray.py.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from muster.model.stack import Scheduler
+
+# One reconcile at a time, the operator's default, makes a hundred clusters wait for each other
+# (kuberay issue 3909: a scale-up of 500 workers held everybody up for ten minutes; with 10 at a time 10,000
+# pods took 3 min 20 s).
+CONCURRENCY: Final = 10
+
+# With generated names, KubeRay makes a second head when the API server dies before it has answered for the
+# first, and then gives up on the cluster: "2 head pods found". With a fixed name the second try finds it.
+ONE_HEAD: Final[Mapping[str, str]] = {"name": "ENABLE_DETERMINISTIC_HEAD_POD_NAME", "value": "true"}
+
+KAI: Final = "kai-scheduler"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operator:
+    """One installation. `resources` and `node_selector` are Kubernetes' own spelling."""
+
+    image: str
+    scheduler: Scheduler
+    resources: Mapping[str, Any]
+    node_selector: Mapping[str, str]
+
+    @property
+    def batch_scheduler(self) -> str:
+        """The word for KubeRay, which knows it from 1.5 on, the floor of every stack. Kueue needs none: it
+        sees suspended jobs, not pods, and any word would hand its pods to a scheduler that is not there.
+        """
+        return KAI if self.scheduler is Scheduler.KAI else ""
+
+    def arguments(self) -> list[str]:
+        """The program's flags, for its plain manifests."""
+        flags = [f"--reconcile-concurrency={CONCURRENCY}"]
+        return [*flags, f"--batch-scheduler={self.batch_scheduler}"] if self.batch_scheduler else flags
+
+    def chart_values(self) -> dict[str, Any]:
+        """The same for its chart."""
+        repository, _, tag = self.image.rpartition(":")
+        return {
+            "image": {"repository": repository, "tag": tag, "pullPolicy": "IfNotPresent"},
+            "nodeSelector": dict(self.node_selector),
+            "resources": dict(self.resources),
+            "reconcileConcurrency": CONCURRENCY,
+            "env": [dict(ONE_HEAD)],
+            "batchScheduler": {"name": self.batch_scheduler},
+        }

@@ -1,0 +1,39 @@
+"""`muster:kueue`: what a stack may say to Kueue as a whole."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from types import MappingProxyType
+
+from muster.model.kueue.checks import AdmissionCheck
+from muster.model.kueue.flavor import Flavor, Topology
+
+
+class Strategy(StrEnum):
+    """When fair sharing may preempt (apis/config/v1beta2, FairSharing)."""
+
+    FINAL = "LessThanOrEqualToFinalShare"
+    INITIAL = "LessThanInitialShare"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UsageSharing:
+    """How usage of the past counts in queues of admission mode UsageBased. Durations in seconds; weights in
+    thousandths, 1000 for a resource that is not named.
+    """
+
+    half_life: int = 168 * 3600
+    sampling: int = 300
+    weights: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KueueOptions:
+    """`exclude_resources` are prefixes of resource names that no queue counts."""
+
+    topologies: tuple[Topology, ...] = ()
+    flavors: tuple[Flavor, ...] = ()
+    admission_checks: tuple[AdmissionCheck, ...] = ()
+    strategies: tuple[Strategy, ...] = field(default=tuple(Strategy), metadata={"key": "fairSharing"})
+    usage_sharing: UsageSharing | None = field(default=None, metadata={"key": "admissionFairSharing"})
+    exclude_resources: tuple[str, ...] = field(default=(), metadata={"key": "excludeResourcePrefixes"})

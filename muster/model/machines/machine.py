@@ -1,0 +1,50 @@
+"""One machine type: what it is made of, what a pod may use of it, and in which ways it can be bought."""
+
+from dataclasses import dataclass
+
+from muster.model.capacity import Capacity
+from muster.model.machines.reserved import left_of_cpu, left_of_memory
+from muster.model.providers import Provider
+from muster.model.quantities import Bytes, Millicores
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Machine:
+    """`gpu_counts` holds the GPU counts it can carry: several where GPUs are attached (GKE's n1).
+
+    `bought`: the ways in which the cloud sells it; `unsourced`: those of them for which no page of the cloud
+    was found that says so, and none that denies it.
+
+    `local_disks`: NVMe disks of its own. `efa`: EFA interfaces that it can have (EC2). `compact`: it can
+    stand close together with others of its kind. `disk`: the kind of boot disk it takes (GKE).
+
+    `allocatable_cpu` and `allocatable_memory` are what pods can request on one such node.
+    """
+
+    name: str
+    provider: Provider
+    cpu: Millicores
+    memory: Bytes
+    accelerator: str | None
+    gpu_counts: tuple[int, ...]
+    bought: frozenset[Capacity]
+    unsourced: frozenset[Capacity] = frozenset()
+    local_disks: int = 0
+    efa: int = 0
+    compact: bool = False
+    disk: str | None = None
+
+    @property
+    def allocatable_cpu(self) -> Millicores:
+        """Millicores left for pods. The local plane sets a node's allocatable to the figures of the table."""
+        return left_of_cpu(self.provider, self.cpu)
+
+    @property
+    def allocatable_memory(self) -> Bytes:
+        """Bytes left for pods."""
+        return left_of_memory(self.provider, cpu=self.cpu, memory=self.memory)
+
+    @property
+    def efa_by_default(self) -> bool:
+        """A machine with several network cards reaches most of its bandwidth through EFA alone."""
+        return self.efa > 1

@@ -1,0 +1,59 @@
+"""What a pool says of its nodes beyond their machine: image, placement, local disks, networks.
+
+Words of both clouds where both have the thing. Which of them a machine or a way of buying it allows is in
+rules/pools.py.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Final
+
+from muster.model.providers import Provider
+
+
+class Image(StrEnum):
+    """The operating system. `cos`: GKE's Container-Optimized OS. `al2023`, `bottlerocket`: EKS's, in their
+    NVIDIA variants on GPU pools, which hold driver and container toolkit.
+    """
+
+    COS = "cos"
+    AL2023 = "al2023"
+    BOTTLEROCKET = "bottlerocket"
+
+
+class Placement(StrEnum):
+    """`compact`: close together in one zone (GKE: a compact placement policy, EKS: a cluster placement
+    group), for gangs that talk much. `any`: wherever there is room.
+    """
+
+    ANY = "any"
+    COMPACT = "compact"
+
+
+class LocalDisks(StrEnum):
+    """What becomes of a machine's local NVMe disks. `ephemeral`: they hold images, logs, emptyDirs and
+    containers' files (one striped volume); fast, and gone with the node. `none`: left alone.
+    """
+
+    NONE = "none"
+    EPHEMERAL = "ephemeral"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeNetwork:
+    """A further network of a GKE pool's nodes (GPUDirect): a VPC and a subnetwork that are there."""
+
+    network: str
+    subnetwork: str
+
+
+# The first image of a provider is its default. What runs in an existing cluster is not ours to say.
+IMAGES: Final[Mapping[Provider, tuple[Image, ...]]] = MappingProxyType(
+    {
+        Provider.GKE: (Image.COS,),
+        Provider.EKS: (Image.AL2023, Image.BOTTLEROCKET),
+        Provider.EXISTING: (),
+    }
+)

@@ -1,0 +1,116 @@
+"""Pools: nodes of one machine type, bought in one way.
+
+Decides what can be said about a pool and what its nodes can hold. Leaves how a cloud makes the nodes to the
+components, and what is legal together to rules/pools.py.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Final
+
+from muster.model import names
+from muster.model.accelerators import ACCELERATORS, Accelerator
+from muster.model.capacity import LEGAL_CAPACITY, PROVISIONING_CLASSES, Capacity, Reservation
+from muster.model.kueue import PoolOptions
+from muster.model.machines import Machine
+from muster.model.nodes import Image, LocalDisks, NodeNetwork, Placement
+from muster.model.quantities import Bytes, Gpus, Millicores
+from muster.model.sharing import GpuSharing
+
+__all__ = ["LEGAL_CAPACITY", "MOST_RUN", "PROVISIONING_CLASSES", "Capacity", "Pool", "Reservation"]
+
+# Flex-start nodes live at most seven days:
+# https://cloud.google.com/kubernetes-engine/docs/concepts/dws
+MOST_RUN: Final = 7 * 24 * 3600
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pool:
+    """One pool. `gpus_per_node` is 0 for a CPU pool; `provisioning_class` is set exactly for queued pools.
+
+    `min_nodes` are always there: a pool of fixed size has as many as `max_nodes`. Both count the whole pool,
+    whatever its zones. `zones`: where its nodes may stand; empty: wherever the cluster's do.
+
+    `parameters` go into every ProvisioningRequest of the pool (for GKE `maxRunDurationSeconds`).
+
+    `max_run`: seconds after which a node is taken away, work or not; None: never, except on a queued GKE
+    pool, where it is seven days.
+
+    `image` None is the provider's default. `boot_disk_gib` holds images where no local disk does.
+    `efa`: the machine's EFA interfaces are attached (EKS). `networks`: further networks of GKE nodes.
+    `sharing`: how many pods one GPU serves, and how.
+    """
+
+    name: str
+    machine: Machine
+    gpus_per_node: int
+    capacity: Capacity
+    max_nodes: int
+    min_nodes: int = 0
+    provisioning_class: str | None = None
+    parameters: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    reservation: Reservation | None = None
+    zones: tuple[str, ...] = ()
+    max_run: int | None = None
+    image: Image | None = None
+    boot_disk_gib: int = 200
+    local_disks: LocalDisks = LocalDisks.NONE
+    placement: Placement = Placement.ANY
+    efa: bool = False
+    networks: tuple[NodeNetwork, ...] = ()
+    labels: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    sharing: GpuSharing = field(default_factory=GpuSharing)
+    kueue: PoolOptions = field(default_factory=PoolOptions)
+
+    @property
+    def flavor(self) -> str:
+        """The name of its ResourceFlavor."""
+        return self.kueue.flavor or self.name
+
+    @property
+    def accelerator(self) -> Accelerator | None:
+        """The GPU of this pool's nodes, None for a CPU pool."""
+        named = self.machine.accelerator
+        return ACCELERATORS[named] if named is not None and self.gpus_per_node else None
+
+    @property
+    def is_gpu(self) -> bool:
+        return self.gpus_per_node > 0
+
+    @property
+    def slots_per_node(self) -> int:
+        """GPUs as pods ask for them: a node advertises a shared GPU once for each of its shares."""
+        return self.gpus_per_node * self.sharing.shares
+
+    @property
+    def max_gpus(self) -> Gpus:
+        """What quotas divide: GPUs as pods ask for them."""
+        return Gpus(self.max_nodes * self.slots_per_node)
+
+    @property
+    def request_parameters(self) -> dict[str, str]:
+        """What every ProvisioningRequest of the pool says, sorted. A check of capacity that may be repeated
+        fails after seven days at the earliest, and holds its quota until then: ours answers at once, and
+        whoever asked comes back later (cluster-autoscaler, provisioningrequest/checkcapacity).
+        """
+        at_once = {"noRetry": "true"} if self.provisioning_class == names.CHECK_CAPACITY_CLASS else {}
+        return dict(sorted({**at_once, **self.parameters}.items()))
+
+    @property
+    def max_cpu(self) -> Millicores:
+        return Millicores(self.max_nodes * self.machine.allocatable_cpu)
+
+    @property
+    def max_memory(self) -> Bytes:
+        return Bytes(self.max_nodes * self.machine.allocatable_memory)
+
+    @property
+    def order(self) -> tuple[int, str]:
+        """CPU pools first, then GPUs from the most ordinary to the scarcest. Never the order of the file.
+
+        Kueue tries flavors in order, and the engine hands maps over sorted by key: the order must come from
+        what the pools are.
+        """
+        accelerator = self.accelerator
+        return (accelerator.rank if accelerator else 0, self.name)

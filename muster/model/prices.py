@@ -1,0 +1,169 @@
+"""What a node costs an hour, as far as a source for it was read.
+
+Decides which price goes with a pool. Every price has a date and a source; what has none is not priced, since
+a number without a source would be believed. A user's table goes before ours, price by price. Leaves reading
+files to whoever is given one.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from decimal import Decimal, InvalidOperation
+from types import MappingProxyType
+from typing import Final
+
+from muster.model.capacity import Capacity
+from muster.model.clusters import Cluster
+from muster.model.machines import MACHINES
+from muster.model.pools import Pool
+from muster.model.providers import Provider
+from muster.model.violations import Violation, at, suggestion
+
+HOURS_A_MONTH: Final = 730
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Price:
+    """The price of one node for an hour. `read`: the day on which the source said so."""
+
+    machine: str
+    region: str
+    capacity: Capacity
+    hourly: Decimal
+    currency: str
+    read: date
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class PriceTable:
+    """Prices, the first that fits wins."""
+
+    prices: tuple[Price, ...]
+
+    def of(self, pool: Pool, cluster: Cluster) -> Price | None:
+        """The price of one node of a pool; None where nothing is known."""
+        region, capacity = getattr(cluster, "region", ""), bought_as(pool, cluster)
+        wanted = (pool.machine.name, region, capacity)
+        return next(
+            (each for each in self.prices if (each.machine, each.region, each.capacity) == wanted), None
+        )
+
+    def before(self, other: "PriceTable") -> "PriceTable":
+        """This table, and the other where this one is silent."""
+        return PriceTable((*self.prices, *other.prices))
+
+
+def bought_as(pool: Pool, cluster: Cluster) -> Capacity:
+    """How a pool's nodes are billed: on EKS queueing is the autoscaler's affair, the nodes are on demand."""
+    if pool.capacity is Capacity.QUEUED and cluster.provider is Provider.EKS:
+        return Capacity.ON_DEMAND
+    return pool.capacity
+
+
+# A list price that nobody has read is left out. g5.xlarge: $1.006 for Linux in us-east-1.
+BUILT_IN: Final = PriceTable(
+    (
+        Price(
+            machine="g5.xlarge",
+            region="us-east-1",
+            capacity=Capacity.ON_DEMAND,
+            hourly=Decimal("1.006"),
+            currency="USD",
+            read=date(2026, 6, 17),
+            source="https://www.factualminds.com/blog/amazon-ec2-on-demand-pricing-instance-families-2026/",
+        ),
+    )
+)
+
+_FIELDS: Final = ("machine", "region", "capacity", "hourly", "read", "source")
+_EXAMPLE: Final = MappingProxyType(
+    {
+        "machine": "p5.48xlarge",
+        "region": "us-east-1",
+        "capacity": "on-demand",
+        "hourly": "12.34",
+        "read": "2026-11-01",
+        "source": "our contract",
+    }
+)
+
+
+def read(found: object) -> PriceTable | list[Violation]:
+    """A user's table: `{currency: USD, prices: [{machine, region, capacity, hourly, read, source}]}`."""
+    if not isinstance(found, Mapping) or not isinstance(found.get("prices"), Sequence):
+        return [
+            Violation("prices", "is no list of prices.", f"write `prices:` with items such as {_shown()}.")
+        ]
+    currency = found.get("currency", "USD")
+    if not isinstance(currency, str) or len(currency) != 3 or not currency.isupper():
+        return [Violation("currency", f"{currency!r} is no currency.", "use three capitals, such as USD.")]
+    prices: list[Price] = []
+    wrong: list[Violation] = []
+    for index, each in enumerate(found["prices"]):
+        problems = list(_judge(each, at("prices", index)))
+        wrong += problems
+        if not problems:
+            prices.append(_price(each, currency))
+    return wrong or PriceTable(tuple(prices))
+
+
+def _shown() -> str:
+    return "{" + ", ".join(f"{key}: {value}" for key, value in _EXAMPLE.items()) + "}"
+
+
+def _judge(found: object, path: str) -> Iterator[Violation]:
+    if not isinstance(found, Mapping) or set(found) != set(_FIELDS):
+        yield Violation(path, f"needs exactly {', '.join(_FIELDS)}.", f"write it like {_shown()}.")
+        return
+    if found["machine"] not in MACHINES:
+        fix = suggestion(str(found["machine"]), MACHINES, noun="machine")
+        yield Violation(at(path, "machine"), f"{found['machine']!r} is no machine in the table.", fix)
+    if found["capacity"] not in list(Capacity):
+        fix = suggestion(str(found["capacity"]), list(Capacity), noun="capacity")
+        yield Violation(at(path, "capacity"), f"{found['capacity']!r} is no way to buy a node.", fix)
+    if _amount(found["hourly"]) is None:
+        yield Violation(
+            at(path, "hourly"), f"{found['hourly']!r} is no price.", "write a number such as 1.006."
+        )
+    if _day(found["read"]) is None:
+        yield Violation(at(path, "read"), f"{found['read']!r} is no day.", "write it like 2026-11-01.")
+    for name in ("region", "source"):
+        if not isinstance(found[name], str) or not found[name]:
+            yield Violation(
+                at(path, name), "is empty.", f"say the {name}: a price without one is not believed."
+            )
+
+
+def _price(found: Mapping[str, object], currency: str) -> Price:
+    hourly, day = _amount(found["hourly"]), _day(found["read"])
+    assert hourly is not None
+    assert day is not None
+    return Price(
+        machine=str(found["machine"]),
+        region=str(found["region"]),
+        capacity=Capacity(str(found["capacity"])),
+        hourly=hourly,
+        currency=currency,
+        read=day,
+        source=str(found["source"]),
+    )
+
+
+def _amount(value: object) -> Decimal | None:
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return None
+    try:
+        amount = Decimal(str(value))
+    except InvalidOperation:
+        return None
+    return amount if amount.is_finite() and 0 <= amount < 1_000_000 else None
+
+
+def _day(value: object) -> date | None:
+    if isinstance(value, date):
+        return value
+    try:
+        return date.fromisoformat(value) if isinstance(value, str) else None
+    except ValueError:
+        return None

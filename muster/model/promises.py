@@ -1,0 +1,27 @@
+"""What a stack promises about gangs, in words for people: outputs, warnings and reports say the same."""
+
+from typing import Final
+
+from muster.model.capacity import Capacity
+from muster.model.clusters import Autoscaler, ExistingCluster
+from muster.model.stack import GangMode, Stack
+
+ALL_OR_NOTHING: Final = "A gang starts when all its nodes stand, or not at all."
+NOT_PROMISED: Final = (
+    "All-or-nothing is not promised: Karpenter makes nodes as pods ask, so part of a gang may get its nodes, "
+    "and hold them, while the rest waits."
+)
+_OFF: Final = "All-or-nothing is not promised: gang admission is off, so nodes come one by one as pods ask."
+_NONE_QUEUED: Final = "All-or-nothing is not promised: the stack has no queued pool."
+
+
+def gang_promise(stack: Stack) -> str:
+    """One sentence about the stack's queued pools; pools bought in other ways promise nothing."""
+    cluster = stack.cluster
+    if isinstance(cluster, ExistingCluster) and cluster.autoscaler is Autoscaler.KARPENTER:
+        return NOT_PROMISED
+    if stack.gang_admission.mode is GangMode.OFF:
+        return _OFF
+    if not any(pool.capacity is Capacity.QUEUED for pool in stack.pools):
+        return _NONE_QUEUED
+    return ALL_OR_NOTHING

@@ -1,0 +1,15 @@
+"""QueueTree: what the program tells the webhooks of queues, one versioned object of the cluster.
+
+A webhook may ask nobody while it answers, and a scheduler's own objects do not say which namespace may use
+what. The program writes this; the webhook program keeps the one object in its cache.
+
+    tree.py      the object as data        crd.py       its definition
+    manifest.py  data -> object            reader.py    object -> data
+"""
+
+from muster.model.queuetree.crd import crd
+from muster.model.queuetree.manifest import to_manifest
+from muster.model.queuetree.reader import from_spec
+from muster.model.queuetree.tree import ANY_POOL, Queue, QueueTree, Space
+
+__all__ = ["ANY_POOL", "Queue", "QueueTree", "Space", "crd", "from_spec", "to_manifest"]

@@ -1,0 +1,54 @@
+"""The queues as a webhook sees them: by namespace.
+
+Decides what is known of each. Leaves how it is written to manifest.py, and judging to
+muster/controller/admission.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Final
+
+# The key of `Queue.most` for a queue that counts its GPUs over all pools together, as KAI's do.
+ANY_POOL: Final = "*"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Queue:
+    """`name` is the word by which work names it. `most` are the most GPUs of a pool that work of it can ever
+    hold at a time, borrowed ones included: a bound from above. A pool that is not there has none for it;
+    with no pool at all, nothing is known.
+
+    `pool` is the one pool that the queue is of, empty for a queue of any; `gpus` are those of one of its
+    nodes, as pods ask for them.
+    """
+
+    name: str
+    pool: str = ""
+    gpus: int = 0
+    most: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Space:
+    """A team's namespace: the queues and priorities that its work may name."""
+
+    team: str
+    queues: tuple[Queue, ...] = ()
+    priorities: tuple[str, ...] = ()
+    default_priority: str | None = None
+
+    def queue(self, name: str) -> Queue | None:
+        return next((queue for queue in self.queues if queue.name == name), None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueTree:
+    """`kai`: KAI schedules, not Kueue. `gated`: GPU pods of gangs are born behind our gate. `guarded`: Ray
+    clusters have to answer to their token alone.
+    """
+
+    kai: bool = False
+    gated: bool = False
+    guarded: bool = False
+    spaces: Mapping[str, Space] = field(default_factory=lambda: MappingProxyType({}))

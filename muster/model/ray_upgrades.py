@@ -1,0 +1,65 @@
+"""How what runs of Ray may be brought up to date: never by pods that no queue has counted.
+
+Decides which `upgradeStrategy` queued work may have, once for the policy, which asks in CEL, and for the
+webhooks, which say it where nothing is said. Read in KubeRay 1.6.2 (ray-operator/controllers/ray:
+rayservice_controller.go, raycluster_controller.go, utils/validation.go) and run in
+tests/integration/kueue_api/test_ray_service.py. With KAI every pod of a second cluster waits behind its own
+gate, and KubeRay may do as it likes.
+
+The preview does not ask: it reads stack files, and Ray's own objects stand in none.
+"""
+
+from collections.abc import Iterator
+from enum import StrEnum
+from typing import Final
+
+from muster.model.names import ELASTIC_JOB
+from muster.model.violations import Violation
+
+
+class Upgrade(StrEnum):
+    """What KubeRay does when the description of a cluster changes. NEW_CLUSTER, which RayServices have where
+    nothing is said, starts a second cluster beside the first; RECREATE deletes every pod of a RayCluster.
+    """
+
+    NONE = "None"
+    NEW_CLUSTER = "NewCluster"
+    RECREATE = "Recreate"
+
+
+_SECOND: Final = (
+    "at a change KubeRay would start a second cluster beside the first, which no queue counts and no nodes "
+    "are asked for"
+)
+_SECOND_FIX: Final = (
+    "set it to None: then a change of its pods or their number queues it anew. To upgrade without a pause, "
+    "queue a second RayService and move the traffic"
+)
+_DELETED: Final = (
+    "KubeRay would delete every pod of an elastic cluster at each growth, which changes its templates"
+)
+_DELETED_FIX: Final = f"remove it or set None, or remove annotation {ELASTIC_JOB}"
+_WITHIN: Final = "is for a RayCluster of its own: KubeRay fails a cluster that it makes itself with one."
+# Of the object, in CEL.
+_TYPE: Final = "object.spec.?upgradeStrategy.?type.orValue('')"
+SERVICE_IN_CEL: Final = f"request.resource.resource != 'rayservices' || {_TYPE} == '{Upgrade.NONE}'"
+SERVICE_SAYS: Final = f"spec.upgradeStrategy.type has to be {Upgrade.NONE}: {_SECOND}; {_SECOND_FIX}"
+CLUSTER_IN_CEL: Final = (
+    f"request.resource.resource != 'rayclusters' || {_TYPE} != '{Upgrade.RECREATE}' || "
+    f"object.metadata.?annotations[?'{ELASTIC_JOB}'].orValue('') != 'true'"
+)
+CLUSTER_SAYS: Final = f"spec.upgradeStrategy.type may not be {Upgrade.RECREATE}: {_DELETED}; {_DELETED_FIX}"
+
+
+def violations(kind: str, *, said: str, within: str = "", is_elastic: bool = False) -> Iterator[Violation]:
+    """Of a RayService, RayCluster or RayJob that Kueue queues. `said` is the type of its own strategy,
+    `within` that of the cluster which it describes; empty where none is said.
+    """
+    path = "spec.upgradeStrategy.type"
+    if kind == "RayService" and said != Upgrade.NONE:
+        yield Violation(path, f"{said or f'unset, which is {Upgrade.NEW_CLUSTER}'}: {_SECOND}.", _SECOND_FIX)
+    if kind == "RayCluster" and said == Upgrade.RECREATE and is_elastic:
+        yield Violation(path, f"{said}: {_DELETED}.", _DELETED_FIX)
+    if kind != "RayCluster" and within:
+        described = "spec.rayClusterConfig" if kind == "RayService" else "spec.rayClusterSpec"
+        yield Violation(f"{described}.upgradeStrategy", _WITHIN, "remove it")

@@ -1,0 +1,133 @@
+"""The stack: everything that one environment's description says, typed.
+
+Decides what belongs together and in which order it is read. Leaves reading files to stackconfig, judging to
+rules/, and what it means to a scheduler to render/.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from muster.model.charts import ChartSource, ImageSource
+from muster.model.clusters import Cluster
+from muster.model.gangpolicy import GangPolicy
+from muster.model.kai import KaiSettings
+from muster.model.kueue import KueueOptions
+from muster.model.observability import Observability
+from muster.model.pools import Capacity, Pool
+from muster.model.priorities import Priority
+from muster.model.queues import Department, Team
+from muster.model.ray import Ray
+from muster.model.tenancy import Tenancy
+
+
+class Scheduler(StrEnum):
+    """Who queues and admits."""
+
+    KUEUE = "kueue"
+    KAI = "kai"
+
+
+class ArtifactSource(StrEnum):
+    """Where charts, manifests and images come from: what was built on this machine, or their registries."""
+
+    LOCAL = "local"
+    UPSTREAM = "upstream"
+
+
+def keeps_kinds(artifacts: ArtifactSource) -> bool:
+    """Whether CRDs stay when a stack is destroyed: with a CRD go all objects of its kind, whoever made them.
+    On the local plane nothing is to stay, and the plane is the stack's own.
+    """
+    return artifacts is ArtifactSource.UPSTREAM
+
+
+class GangMode(StrEnum):
+    """Who gets a gang its capacity: Muster's controller, Kueue's own provisioning check, or nobody."""
+
+    MUSTER = "muster"
+    BUILTIN = "builtin"
+    OFF = "off"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GangAdmission:
+    """`policy` holds the stack's own settings; its flavors come from the pools (render.gang)."""
+
+    mode: GangMode = GangMode.MUSTER
+    policy: GangPolicy = field(default_factory=GangPolicy)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodsReady:
+    """What Kueue does with admitted work whose pods do not come up. Durations in seconds.
+
+    `timeout` has to cover pulling an image of many gigabytes onto a fresh node. Past it the work is evicted
+    and tried again, at most `retries` times, and then deactivated: without a bound a gang that can never
+    start would take and give back its quota for ever. `recovery` bounds how long running work may miss a
+    pod (a lost node): by then a replacement on a standing node is up, and a gang can never buy another node
+    through its used-up request.
+    """
+
+    timeout: int = 900
+    recovery: int = 300
+    retries: int = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stack:
+    """One environment. Pools and priorities are in their canonical order, whatever the order of the file."""
+
+    cluster: Cluster
+    pools: tuple[Pool, ...]
+    departments: tuple[Department, ...]
+    priorities: tuple[Priority, ...] = ()
+    scheduler: Scheduler = Scheduler.KUEUE
+    gang_admission: GangAdmission = GangAdmission()
+    pods_ready: PodsReady = PodsReady()
+    tenancy: Tenancy = field(default_factory=Tenancy)
+    artifacts: ArtifactSource = ArtifactSource.UPSTREAM
+    ray: Ray = field(default_factory=Ray)
+    kueue: KueueOptions = field(default_factory=KueueOptions)
+    charts: ChartSource = field(default_factory=ChartSource)
+    images: ImageSource = field(default_factory=ImageSource)
+    kai: KaiSettings = field(default_factory=KaiSettings)
+    observability: Observability = field(default_factory=Observability)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "pools", tuple(sorted(self.pools, key=lambda pool: pool.order)))
+        object.__setattr__(self, "priorities", tuple(sorted(self.priorities, reverse=True)))
+
+    @property
+    def cpu_pools(self) -> tuple[Pool, ...]:
+        return tuple(pool for pool in self.pools if not pool.is_gpu)
+
+    @property
+    def queued_pools(self) -> tuple[Pool, ...]:
+        return tuple(pool for pool in self.pools if pool.capacity is Capacity.QUEUED)
+
+    @property
+    def is_gated(self) -> bool:
+        """Whether GPU pods of gangs are born behind our gate: KAI has no admission checks to hold them by."""
+        return self.scheduler is Scheduler.KAI and self.gang_admission.mode is GangMode.MUSTER
+
+    def pool(self, name: str) -> Pool | None:
+        return next((pool for pool in self.pools if pool.name == name), None)
+
+    def walk(self) -> Iterator[tuple[tuple[Department, ...], Department]]:
+        """Every department, parents first, with the chain of its parents."""
+        for department in self.departments:
+            yield from department.walk()
+
+    def teams(self) -> Iterator[tuple[tuple[Department, ...], Team]]:
+        """Every team with the chain of its departments from the top; the last one holds the team."""
+        for above, department in self.walk():
+            for team in department.teams:
+                yield (*above, department), team
+
+    @property
+    def is_weighted(self) -> bool:
+        """Whether anybody sets a weight: without one, dividing what is free by weight stays switched off."""
+        everybody = [department.allowance for _, department in self.walk()]
+        everybody += [team.allowance for _, team in self.teams()]
+        return any(allowance.weight is not None for allowance in everybody)

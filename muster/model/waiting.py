@@ -1,0 +1,36 @@
+"""How waiting is told: words that the controller writes and the preview repeats.
+
+Decides the sentences about a gang that waits outside the quota or has been refused, and how a time and a
+duration are written in them. Leaves what a gang is waiting for to the controller.
+"""
+
+from datetime import datetime, timedelta
+from typing import Final
+
+from muster.model.gangpolicy import format_duration
+
+OUTSIDE: Final = "released everything"
+
+
+def outside(*, last_failure: str, tries: int, retry_at: datetime | None) -> str:
+    """Of a gang that waits outside the quota for its next try."""
+    when = f" at {clock(retry_at)}" if retry_at else ""
+    why = f" ({last_failure})" if last_failure else ""
+    return f"{OUTSIDE}{why}; holds no quota; try {tries + 1}{when}"
+
+
+def refused(why: str) -> str:
+    """Of a gang that no further try can help."""
+    return f"refused: {why}. Fix: change the job, or set spec.active of its Workload to true to try again"
+
+
+def clock(moment: datetime, *, far: bool = False) -> str:
+    """The time of day, with the date where the next such time of day may not be meant."""
+    day = f"{moment:%Y-%m-%d} " if far else ""
+    return f"{day}{moment:%H:%M} UTC" if moment.second == 0 else f"{day}{moment:%H:%M:%S} UTC"
+
+
+def rounded(duration: timedelta) -> str:
+    """Whole minutes, or seconds below one."""
+    seconds = max(0, int(duration.total_seconds()))
+    return format_duration(timedelta(seconds=seconds - seconds % 60 if seconds >= 60 else seconds))

@@ -1,0 +1,85 @@
+"""Which Kubernetes objects of a Bundle change, and at which fields.
+
+Decides how two texts of one Bundle are compared: key by key (a key is a team, a department or a kind of
+thing), object by object. Says places and never values: a manifest may hold what nobody should read in a
+comment.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from muster.live.fields import text as text_at
+
+# More places than this in one object are told as a number.
+_MOST_PLACES: Final = 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObjectChange:
+    """An object (`ClusterQueue/team-a`) under a Bundle's key. `places` are the fields that differ."""
+
+    key: str
+    name: str
+    verb: str
+    places: tuple[str, ...] = ()
+
+
+def objects(before: Mapping[str, str], after: Mapping[str, str]) -> Iterator[ObjectChange]:
+    """The changes from one Bundle's manifests to another's, by key and name."""
+    for key in sorted({*before, *after}):
+        if before.get(key) == after.get(key):
+            continue
+        old, new = _read(before.get(key)), _read(after.get(key))
+        if old is None or new is None:  # a secret, or a text that another program wrote
+            yield ObjectChange(key=key, name="", verb="updated")
+            continue
+        for name in sorted({*old, *new}):
+            verb = "created" if name not in old else "deleted" if name not in new else "updated"
+            places = tuple(_places(old[name], new[name])) if verb == "updated" else ()
+            if verb != "updated" or places:
+                yield ObjectChange(key=key, name=name, verb=verb, places=places[:_MOST_PLACES])
+
+
+def _read(text: str | None) -> dict[str, object] | None:
+    if text is None:
+        return {}
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(found, dict):
+        return None
+    kind = found.get("kind")
+    if isinstance(kind, str):  # one object, not several by name
+        return {f"{kind}/{text_at(found, 'metadata', 'name')}": found}
+    return found
+
+
+def _places(old: object, new: object, at: str = "") -> Iterator[str]:
+    if isinstance(old, dict) and isinstance(new, dict):
+        for key in sorted({*old, *new}):
+            yield from _places(old.get(key), new.get(key), f"{at}.{key}" if at else key)
+    elif isinstance(old, list) and isinstance(new, list) and (names := _named(old, new)) is not None:
+        one, two = names
+        for name in sorted({*one, *two}):
+            yield from _places(one.get(name), two.get(name), f"{at}[{name}]")
+    elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
+        for index, (one_item, two_item) in enumerate(zip(old, new, strict=True)):
+            yield from _places(one_item, two_item, f"{at}[{index}]")
+    elif old != new:
+        yield at
+
+
+def _named(
+    old: list[object], new: list[object]
+) -> tuple[dict[str, dict[str, object]], dict[str, dict[str, object]]] | None:
+    """Lists whose items have names of their own are compared by name: `flavors[l4].resources[cpu]`."""
+    sides = []
+    for items in (old, new):
+        side = {str(each["name"]): each for each in items if isinstance(each, dict) and "name" in each}
+        if len(side) != len(items):
+            return None
+        sides.append(side)
+    return sides[0], sides[1]

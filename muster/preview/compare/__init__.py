@@ -1,0 +1,1 @@
+"""Compares two stacks: quotas, borrowing, preemption, pools and settings."""

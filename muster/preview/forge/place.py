@@ -1,0 +1,106 @@
+"""Which pull request a job runs for, and who we are there.
+
+Decides which variables of the job say so. A token comes from the environment alone: an argument would stand
+in the list of processes and in shell histories.
+
+https://docs.github.com/en/actions/reference/workflows-and-actions/variables
+https://docs.gitlab.com/ci/variables/predefined_variables/
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Final
+from urllib.parse import urlsplit
+
+from muster.live.errors import PreviewError
+from muster.live.fields import number
+from muster.preview.forge import github, gitlab
+from muster.preview.forge.github import GitHub
+from muster.preview.forge.gitlab import GitLab
+from muster.preview.forge.notes import Forge
+
+_LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
+
+
+class Kind(StrEnum):
+    GITHUB = "github"
+    GITLAB = "gitlab"
+
+
+class PlaceError(PreviewError):
+    """The job's surroundings do not say where to comment, or hold no token to do it with."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """`forge` is None where there is nothing to comment on, for the reason `why`."""
+
+    kind: Kind | None
+    forge: Forge | None
+    why: str = ""
+
+
+def here(environment: Mapping[str, str]) -> Place:
+    """The pull request that this job runs for."""
+    if environment.get("GITLAB_CI"):
+        return _gitlab(environment)
+    if environment.get("GITHUB_ACTIONS") or environment.get("GITHUB_REPOSITORY"):
+        return _github(environment)
+    return Place(kind=None, forge=None, why="this is no job of GitHub Actions or GitLab CI")
+
+
+def _github(environment: Mapping[str, str]) -> Place:
+    repository, token = environment.get("GITHUB_REPOSITORY", ""), environment.get("GITHUB_TOKEN", "")
+    pull_request = _pull_request(environment)
+    if pull_request is None:
+        return Place(kind=Kind.GITHUB, forge=None, why="this workflow runs for no pull request")
+    if not token:
+        return Place(kind=Kind.GITHUB, forge=None, why="GITHUB_TOKEN is not set")
+    if not re.fullmatch(r"[\w.-]+/[\w.-]+", repository, re.ASCII):
+        raise PlaceError(f"GITHUB_REPOSITORY {repository!r} is no OWNER/NAME.")
+    api = _api(environment.get("GITHUB_API_URL") or "https://api.github.com")
+    return Place(kind=Kind.GITHUB, forge=GitHub(github.web(api, token), repository, pull_request))
+
+
+def _pull_request(environment: Mapping[str, str]) -> int | None:
+    """From the event, which knows it for every trigger, or else from the ref."""
+    event = environment.get("GITHUB_EVENT_PATH", "")
+    if event and Path(event).is_file():
+        try:
+            found = json.loads(Path(event).read_text(encoding="utf-8"))
+        except ValueError:
+            found = None
+        named = number(found, "pull_request", "number")
+        if named is not None:
+            return named
+    ref = re.fullmatch(r"refs/pull/(\d+)/\w+", environment.get("GITHUB_REF", ""), re.ASCII)
+    return int(ref[1]) if ref else None
+
+
+def _gitlab(environment: Mapping[str, str]) -> Place:
+    merge_request, token = environment.get("CI_MERGE_REQUEST_IID", ""), environment.get("GITLAB_TOKEN", "")
+    if not merge_request.isdigit():
+        return Place(kind=Kind.GITLAB, forge=None, why="this pipeline runs for no merge request")
+    if not token:
+        why = "GITLAB_TOKEN is not set (a project access token with scope api; CI_JOB_TOKEN may not comment)"
+        return Place(kind=Kind.GITLAB, forge=None, why=why)
+    # Of a fork's merge request the notes belong to the project that it would be merged into.
+    project = environment.get("CI_MERGE_REQUEST_PROJECT_ID") or environment.get("CI_PROJECT_ID", "")
+    if not project:
+        raise PlaceError("CI_PROJECT_ID is not set: which project is this?")
+    page = environment.get("CI_MERGE_REQUEST_PROJECT_URL", "")
+    page = f"{page}/-/merge_requests/{merge_request}" if page else ""
+    api = _api(environment.get("CI_API_V4_URL") or "https://gitlab.com/api/v4")
+    forge = GitLab(gitlab.web(api, token), project, int(merge_request), page)
+    return Place(kind=Kind.GITLAB, forge=forge)
+
+
+def _api(url: str) -> str:
+    parts = urlsplit(url)
+    if parts.scheme != "https" and not (parts.scheme == "http" and parts.hostname in _LOOPBACK):
+        raise PlaceError(f"{url}: a token is sent over https:// alone.")
+    return url.rstrip("/")

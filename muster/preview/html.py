@@ -1,0 +1,128 @@
+"""A report as one HTML page that needs nothing else: no network, no script but its own.
+
+Decides the page's frame and how each part looks in it. Foreign text is escaped here and nowhere else. Style
+and script stand in page.css and page.js beside this file and are named to the browser by their hashes:
+nothing else runs, whatever a name may hold.
+"""
+
+import base64
+import hashlib
+from collections.abc import Iterator
+from html import escape
+from pathlib import Path
+from typing import Final
+
+from muster.preview.document import (
+    Block,
+    Items,
+    Mark,
+    Picture,
+    Report,
+    Section,
+    Span,
+    StackReport,
+    Table,
+    Text,
+)
+from muster.preview.svg import draw
+
+_HERE: Final = Path(__file__).parent
+_WORDS: Final = {
+    "new": Mark.NEW,
+    "no longer": Mark.GONE,
+    "replaced": Mark.GONE,
+    "deleted": Mark.GONE,
+    "gone": Mark.GONE,
+}
+
+
+def page(report: Report) -> str:
+    """The whole document."""
+    style = (_HERE / "page.css").read_text(encoding="utf-8")
+    script = (_HERE / "page.js").read_text(encoding="utf-8")
+    policy = f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(script)}'"
+    body = "\n".join(line for index, stack in enumerate(report.stacks) for line in _stack(stack, index))
+    return f"""<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="{policy}">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<title>Muster preview</title>
+<style>{style}</style>
+</head>
+<body>
+<main>
+<h1>Muster preview</h1>{_headline(report)}
+{body}
+</main>
+<script>{script}</script>
+</body>
+</html>
+"""
+
+
+def _headline(report: Report) -> str:
+    return f"\n<p class=headline>{_text(report.headline)}</p>" if report.headline else ""
+
+
+def _hash(text: str) -> str:
+    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
+
+
+def _stack(stack: StackReport, index: int) -> Iterator[str]:
+    yield f'<article aria-labelledby="stack-{index}">'
+    yield f'<h2 id="stack-{index}">{_span(stack.name)}</h2>'
+    yield "<ul class=verdict>"
+    yield from (f"<li>{_text(text)}</li>" for text in stack.verdict)
+    yield "</ul>"
+    for section in stack.sections:
+        yield from _section(section)
+    yield "</article>"
+
+
+def _section(section: Section) -> Iterator[str]:
+    title = escape(section.title)
+    yield f"<details><summary>{title}</summary>" if section.is_folded else f"<section><h3>{title}</h3>"
+    for block in section.blocks:
+        yield from _block(block, section.title)
+    yield "</details>" if section.is_folded else "</section>"
+
+
+def _block(block: Block, title: str) -> Iterator[str]:
+    if isinstance(block, Items):
+        yield "<ul>"
+        yield from (f"<li>{_text(text)}</li>" for text in block.texts)
+        yield "</ul>"
+        return
+    # Wider than a narrow screen: scrolled inside, by keyboard too.
+    yield f'<div class=wide tabindex=0 role=region aria-label="{escape(title)}">'
+    yield from _table(block) if isinstance(block, Table) else _picture(block)
+    yield "</div>"
+
+
+def _table(table: Table) -> Iterator[str]:
+    heads = "".join(
+        f"<th scope=col><button type=button>{escape(head) or 'Change'}</button></th>" for head in table.head
+    )
+    yield f"<table><thead><tr>{heads}</tr></thead><tbody>"
+    for row in table.rows:
+        cells = "".join(f"<td>{_text(cell)}</td>" for cell in row)
+        mark = _WORDS.get(row[0][0]) if row[0] and isinstance(row[0][0], str) else None
+        yield f"<tr class={mark}>{cells}</tr>" if mark else f"<tr>{cells}</tr>"
+    yield "</tbody></table>"
+
+
+def _picture(picture: Picture) -> Iterator[str]:
+    yield draw(picture)
+    if picture.hidden:
+        yield f"<p>{picture.hidden} queues that do not change are not drawn.</p>"
+
+
+def _text(text: Text) -> str:
+    return "".join(_span(span) for span in text)
+
+
+def _span(span: Span) -> str:
+    return escape(span) if isinstance(span, str) else f"<code>{escape(span.text) or '(empty)'}</code>"

@@ -1,0 +1,156 @@
+"""A report as one Markdown comment for GitHub or GitLab.
+
+Decides how foreign text stays text (a code span, in which neither Markdown nor HTML nor a mention means
+anything) and which parts go when the comment would be too long: whole ones, the least important first.
+"""
+
+from collections.abc import Iterator
+from itertools import count
+from typing import Final
+
+from muster.preview.document import (
+    Block,
+    Branch,
+    Items,
+    Mark,
+    Picture,
+    Report,
+    Section,
+    Span,
+    StackReport,
+    Table,
+    Text,
+)
+
+# GitHub refuses a comment of more than 65,536; counted in bytes, which are never fewer than characters.
+LONGEST: Final = 60_000
+
+# What would end a code span or a cell is shown by a sign like it; no name that a cluster accepts has any of
+# them.
+_CODE: Final = str.maketrans({"`": "'", "|": "¦", "\\": "∖"})
+_FILLS: Final = {
+    Mark.NEW: "fill:#d7f5dd,stroke:#1a7f37,color:#1f2328",
+    Mark.MORE: "fill:#d7f5dd,stroke:#1a7f37,color:#1f2328",
+    Mark.GONE: "fill:#ffdfdc,stroke:#cf222e,color:#1f2328,stroke-dasharray:4",
+    Mark.LESS: "fill:#ffdfdc,stroke:#cf222e,color:#1f2328",
+    Mark.OTHER: "fill:#fff3c4,stroke:#9a6700,color:#1f2328",
+}
+
+
+def comment(report: Report, *, longest: int = LONGEST) -> str:
+    """The comment, of at most `longest` bytes."""
+    kept = {
+        (index, place) for index, stack in enumerate(report.stacks) for place in range(len(stack.sections))
+    }
+    droppable = sorted(kept, key=lambda at: _cost(report, at))
+    sizes = {at: len(_section(_at(report, at)).encode()) for at in kept}
+    # The verdicts stand first; what they and the list of what is missing need is found by writing them.
+    text = _write(report, kept)
+    while len(text.encode()) > longest and droppable:
+        over = len(text.encode()) - longest
+        while over > 0 and droppable:
+            at = droppable.pop(0)
+            kept.discard(at)
+            over -= sizes[at]
+        text = _write(report, kept)
+    return text if len(text.encode()) <= longest else _shortest(report, longest)
+
+
+def _cost(report: Report, at: tuple[int, int]) -> tuple[int, int, int]:
+    return (_at(report, at).weight, -at[0], -at[1])
+
+
+def _at(report: Report, at: tuple[int, int]) -> Section:
+    return report.stacks[at[0]].sections[at[1]]
+
+
+def _write(report: Report, kept: set[tuple[int, int]]) -> str:
+    lines: list[str] = [f"**{_text(report.headline)}**", ""] if report.headline else []
+    for index, stack in enumerate(report.stacks):
+        lines += [f"## Muster preview: {_span(stack.name)}", "", *_verdict(stack), ""]
+        lost = [section.title for place, section in enumerate(stack.sections) if (index, place) not in kept]
+        if lost:
+            lines += [f"> Left out, too long for a comment: {', '.join(lost)}. The HTML page has it all.", ""]
+        lines += [_section(section) for place, section in enumerate(stack.sections) if (index, place) in kept]
+    return "\n".join(lines).rstrip("\n") + "\n"
+
+
+def _shortest(report: Report, longest: int) -> str:
+    """So many stacks that their verdicts alone are too long: as many names as there is room for."""
+    text = f"## Muster preview: {len(report.stacks)} stacks\n\n"
+    text += "Too long for a comment; the HTML page has it all.\n\n"
+    for stack in report.stacks:
+        line = f"- {_span(stack.name)}\n"
+        if len((text + line).encode()) > longest:
+            break
+        text += line
+    return text
+
+
+def _verdict(stack: StackReport) -> Iterator[str]:
+    for index, text in enumerate(stack.verdict):
+        yield f"**{_text(text)}**" if index == 0 else f"- {_text(text)}"
+        if index == 0 and len(stack.verdict) > 1:
+            yield ""
+
+
+def _section(section: Section) -> str:
+    body = "\n\n".join(_block(block) for block in section.blocks)
+    if section.is_folded:
+        return f"<details><summary>{section.title}</summary>\n\n{body}\n\n</details>\n"
+    return f"### {section.title}\n\n{body}\n"
+
+
+def _block(block: Block) -> str:
+    if isinstance(block, Table):
+        rows = [block.head, tuple("---" for _ in block.head)]
+        rows += [tuple(_text(cell) for cell in row) for row in block.rows]
+        return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+    if isinstance(block, Items):
+        return "\n".join(f"- {_text(text)}" for text in block.texts)
+    return _mermaid(block)
+
+
+def _text(text: Text) -> str:
+    return "".join(_span(span) for span in text)
+
+
+def _span(span: Span) -> str:
+    if isinstance(span, str):
+        return span
+    text = span.text.translate(_CODE)
+    return f"`{text}`" if text.strip() else "(empty)"
+
+
+# The picture
+
+
+def _mermaid(picture: Picture) -> str:
+    numbers = count()
+    drawn = [line for root in picture.roots for line in _branch(root, next(numbers), numbers)]
+    fence = "\n".join(["```mermaid", "graph LR", *drawn, "```"])
+    hidden = f"\n\n{picture.hidden} queues that do not change are not drawn." if picture.hidden else ""
+    return fence + hidden
+
+
+def _branch(branch: Branch, number: int, numbers: Iterator[int]) -> Iterator[str]:
+    yield f"  n{number}{_shape(branch)}"
+    if branch.mark in _FILLS:
+        yield f"  style n{number} {_FILLS[branch.mark]}"
+    for child in branch.children:
+        below = next(numbers)
+        yield from _branch(child, below, numbers)
+        yield f"  n{number} --> n{below}"
+
+
+def _shape(branch: Branch) -> str:
+    mark = "" if branch.mark is Mark.SAME else f" ({branch.mark})"
+    label = "<br/>".join([_label(branch.name.text) + mark, *(_label(note) for note in branch.notes)])
+    return f'["{label}"]' if branch.is_team else f'(["{label}"])'
+
+
+def _label(text: str) -> str:
+    """Letters, digits and what stands in names and figures; a fence and a label know no safe escape for
+    others.
+    """
+    return "".join(each if each.isalnum() or each in " -.,→±−" else "_" for each in text)

@@ -1,0 +1,103 @@
+"""Who already uses more than the new quota: a snapshot of the cluster held against a change.
+
+Decides whom a change catches at work: Kueue ends nothing because a quota shrinks, but what is beyond it is
+borrowed from then on, and can be taken back. Leaves what is rendered to tree.py.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from muster.live.snapshot import Snapshot, State
+from muster.model import names
+from muster.model.pools import Pool
+from muster.model.stack import Scheduler
+from muster.preview.compare.changes import Changes
+from muster.preview.tree import Tree, count, own
+
+Used = Mapping[tuple[str, str, str], int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Over:
+    """A team that uses more of a pool than its new quota; figures in the pool's unit.
+
+    `most` is what it could hold at most with everything lent. A team that `is_gone` has no quota any more.
+    """
+
+    team: str
+    pool: Pool
+    used: int
+    before: int
+    after: int
+    most: int
+    is_gone: bool
+
+    @property
+    def is_new(self) -> bool:
+        """Whether the change makes it so: it was within its quota before."""
+        return self.used <= self.before
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """Workloads of a team's queue: how many wait for quota, and how many hold some."""
+
+    team: str
+    pending: int
+    holding: int
+
+
+def over(changes: Changes, snapshot: Snapshot) -> tuple[Over, ...]:
+    """Teams whose quota of a pool changes or goes, and who use more than is left of it."""
+    return tuple(sorted(_over(changes, _usage(snapshot)), key=lambda each: (not each.is_new, each.team)))
+
+
+def waiting(changes: Changes, snapshot: Snapshot) -> tuple[Waiting, ...]:
+    """The work in the queues of every team that the change touches itself."""
+    touched = {each.name for each in changes.quotas if each.is_team and not each.is_indirect}
+    queues = {(each.namespace, each.name): each.cluster_queue for each in snapshot.local_queues}
+    found = {team: [0, 0] for team in sorted(touched)}
+    for workload in snapshot.workloads:
+        team = workload.cluster_queue or queues.get((workload.namespace, workload.queue), "")
+        if team in found and workload.state is not State.INACTIVE:
+            found[team][workload.is_holding] += 1
+    return tuple(Waiting(team, *counts) for team, counts in found.items() if any(counts))
+
+
+def _over(changes: Changes, used: Used) -> Iterator[Over]:
+    pools = {**changes.before.pools, **changes.after.pools}
+    for change in changes.quotas:
+        if not change.is_team or change.is_indirect:
+            continue
+        pool = pools[change.pool.name]
+        now = used.get((change.name, pool.name, _resource(pool)), 0)
+        after = _own(changes.after, change.name, pool)
+        if now > after:
+            yield Over(
+                team=change.name,
+                pool=pool,
+                used=now,
+                before=_own(changes.before, change.name, pool),
+                after=after,
+                most=0 if change.after is None else change.after.most,
+                is_gone=change.name not in changes.after.nodes,
+            )
+
+
+def _own(tree: Tree, name: str, pool: Pool) -> int:
+    node = tree.nodes.get(name)
+    return 0 if node is None else count(pool, own(node, pool.name))
+
+
+def _usage(snapshot: Snapshot) -> Used:
+    if snapshot.scheduler is Scheduler.KAI:
+        return {}
+    return {
+        (queue.name, each.flavor, each.resource): each.amount
+        for queue in snapshot.queues
+        for each in queue.usage
+    }
+
+
+def _resource(pool: Pool) -> str:
+    return names.GPU_RESOURCE if pool.is_gpu else "cpu"

@@ -1,0 +1,59 @@
+"""What a CI file takes from others without saying exactly which: actions and images that are no digest.
+
+A tag can be moved to other code after it was looked at; a digest cannot
+(https://docs.github.com/en/actions/reference/security/secure-use#using-third-party-actions). Decides what
+counts as pinned, and that a placeholder is named apart: it is to be filled in by whoever copies the file.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from muster.live.errors import PreviewError
+
+PLACEHOLDER: Final = "FILL-IN"
+_USES: Final = re.compile(r"^\s*(?:-\s+)?uses:\s*[\"']?(?P<what>[^\s\"'#]+)")
+_IMAGE: Final = re.compile(r"^\s*(?:-\s+)?(?:image|container):\s*[\"']?(?P<what>[^\s\"'#{\[]+)")
+_ACTION: Final = re.compile(r"[\w.-]+/[\w./-]+@[0-9a-f]{40}\Z", re.ASCII)
+_DIGEST: Final = re.compile(r"[\w.:/-]+@sha256:[0-9a-f]{64}\Z", re.ASCII)
+
+
+class PinError(PreviewError):
+    """A file that cannot be read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Loose:
+    """Something that is not pinned, in a line counted from 1."""
+
+    line: int
+    what: str
+    is_placeholder: bool
+
+    @property
+    def fix(self) -> str:
+        digest = "its 40-digit commit" if "sha256" not in self.what else "its sha256 digest"
+        if self.is_placeholder:
+            return f"fill in {digest}, of a release that you have looked at."
+        return f"name {digest} instead of a tag, which can be moved."
+
+
+def loose(path: Path) -> tuple[Loose, ...]:
+    """Everything in a workflow or pipeline that is not pinned."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "is not UTF-8 text"
+        raise PinError(f"{path}: cannot be read: {why}.") from None
+    return tuple(_loose(text))
+
+
+def _loose(text: str) -> Iterator[Loose]:
+    for index, line in enumerate(text.splitlines(), start=1):
+        for pattern, pinned in ((_USES, _ACTION), (_IMAGE, _DIGEST)):
+            found = pattern.match(line)
+            if found is None or pinned.match(found["what"]) or found["what"].startswith("./"):
+                continue
+            yield Loose(index, found["what"], PLACEHOLDER in found["what"])

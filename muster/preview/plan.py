@@ -1,0 +1,229 @@
+"""What `pulumi preview --json` printed, as resources.
+
+Decides which operation each resource undergoes, which parts of it, and what the engine complained about. No
+value of a resource or of the configuration is kept but the description of our own stack: what is not read
+cannot be shown. Leaves our Bundles' contents to bundles.py.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from types import MappingProxyType
+from typing import Final
+
+from muster.live.errors import PreviewError
+from muster.live.fields import mapping, text
+from muster.live.sanitize import plain
+from muster.preview.bundles import ObjectChange, objects
+from muster.preview.events import Breach, breaches, digest
+
+# A thousand teams are about 30 MB of steps.
+_MOST_BYTES: Final = 512 * 1024 * 1024
+_NAMESPACE: Final = "muster:"
+_SHORTEST_SECRET: Final = 4
+
+# The engine's operations as a reviewer reads them, the gravest first: a replacement comes as several steps.
+_VERBS: Final = (
+    (
+        ("replace", "create-replacement", "delete-replaced", "import-replacement", "read-replacement"),
+        "replaced",
+    ),
+    (("delete",), "deleted"),
+    (("create",), "created"),
+    (("update",), "updated"),
+    (("import",), "imported"),
+    (("remove-pending-replace", "read-discard", "discard-replaced"), "forgotten"),
+)
+ORDER: Final = tuple(verb for _, verb in _VERBS)
+_VERB_OF: Final = {op: verb for ops, verb in _VERBS for op in ops}
+_UNCHANGED: Final = ("same", "read", "refresh")
+
+
+class PlanError(PreviewError):
+    """A file that is no plan: what it is, and how to get one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resource:
+    """A resource that changes. `fields` are the paths that differ, `replaced_for` those that force a new
+    one.
+    """
+
+    urn: str
+    type: str
+    name: str
+    verb: str
+    fields: tuple[str, ...] = ()
+    replaced_for: tuple[str, ...] = ()
+    objects: tuple[ObjectChange, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """`config` holds our own keys as the engine gave them to the program. `stack` is "" when no step names
+    it.
+    """
+
+    source: str
+    stack: str
+    resources: tuple[Resource, ...]
+    errors: tuple[str, ...]
+    breaches: tuple[Breach, ...] = ()
+    config: Mapping[str, object] = field(default_factory=lambda: MappingProxyType({}))
+
+
+def read(path: Path) -> Plan:
+    """The plan in a file; PlanError when it is none."""
+    try:
+        if path.stat().st_size > _MOST_BYTES:
+            raise PlanError(
+                f"{path}: is larger than {_MOST_BYTES // 2**20} MiB. Fix: preview fewer stacks at once."
+            )
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise PlanError(f"{path}: cannot be read: {error.strerror}. Fix: name a file.") from None
+    except UnicodeDecodeError:
+        raise PlanError(f"{path}: is not UTF-8 text. Fix: {_HOW}") from None
+    return parse(text, source=str(path))
+
+
+_HOW: Final = "write it anew with `pulumi preview --json --stack STACK > FILE`."
+
+
+def parse(text: str, *, source: str) -> Plan:
+    """The plan in a text; PlanError when it is none."""
+    try:
+        found = json.loads(text)
+    except json.JSONDecodeError as error:
+        streamed = digest(text)
+        if streamed is not None:
+            return _plan(streamed, source)
+        raise PlanError(f"{source}: {_why(text, error)} Fix: {_HOW}") from None
+    except (RecursionError, ValueError) as error:
+        raise PlanError(f"{source}: is no plan: {plain(str(error))}. Fix: {_HOW}") from None
+    if not isinstance(found, dict) or not isinstance(found.get("steps", []), list):
+        raise PlanError(f"{source}: is JSON, but no output of `pulumi preview --json`. Fix: {_HOW}")
+    if isinstance(found.get("sequence"), int) and (streamed := digest(text)) is not None:
+        return _plan(streamed, source)
+    if "steps" not in found and "diagnostics" not in found:
+        raise PlanError(f"{source}: has neither steps nor diagnostics. Fix: {_HOW}")
+    return _plan(found, source)
+
+
+def _why(text: str, error: json.JSONDecodeError) -> str:
+    if not text.strip():
+        return "is empty: pulumi stopped before it printed a plan."
+    if error.pos >= len(text.rstrip()) - 1 or error.msg.startswith("Unterminated"):
+        return f"ends in the middle, in line {error.lineno}: it was cut off."
+    if error.msg == "Extra data":
+        return f"goes on after the plan's end, in line {error.lineno}: one JSON document is a plan."
+    return f"is not JSON in line {error.lineno}: {error.msg}."
+
+
+def _plan(found: Mapping[str, object], source: str) -> Plan:
+    steps = [step for step in _list(found.get("steps")) if isinstance(step, dict) and text(step.get("urn"))]
+    by_urn: dict[str, list[Mapping[str, object]]] = {}
+    for step in steps:
+        by_urn.setdefault(text(step["urn"]), []).append(step)
+    resources = [resource for urn, same in by_urn.items() if (resource := _resource(urn, same)) is not None]
+    secrets = sorted(set(_secrets(found)), key=lambda each: (-len(each), each))
+    return Plan(
+        source=source,
+        stack=_stack(by_urn),
+        resources=tuple(sorted(resources, key=lambda each: (ORDER.index(each.verb), each.urn))),
+        errors=tuple(_errors(found, secrets)),
+        breaches=tuple(
+            sorted(set(_breaches(found, secrets)), key=lambda each: (not each.is_mandatory, each))
+        ),
+        config={
+            key: value for key, value in mapping(found.get("config")).items() if key.startswith(_NAMESPACE)
+        },
+    )
+
+
+def _resource(urn: str, steps: list[Mapping[str, object]]) -> Resource | None:
+    verbs = [
+        # An operation of a later engine is told, not dropped.
+        _VERB_OF.get(text(step.get("op")), "updated")
+        for step in steps
+        if step.get("op") not in _UNCHANGED
+    ]
+    if not verbs:
+        return None
+    qualified, _, name = urn.rpartition("::")
+    kind = qualified.rpartition("::")[2].rpartition("$")[2]
+    first = next((step for step in steps if step.get("oldState") or step.get("newState")), steps[0])
+    old, new = _manifests(first.get("oldState")), _manifests(first.get("newState"))
+    return Resource(
+        urn=urn,
+        type=kind,
+        name=name,
+        verb=min(verbs, key=ORDER.index),
+        fields=_fields(steps),
+        replaced_for=_words(steps, "replaceReasons"),
+        objects=tuple(objects(old, new)) if kind == "muster:k8s:Bundle" else (),
+    )
+
+
+def _fields(steps: list[Mapping[str, object]]) -> tuple[str, ...]:
+    detailed = {key for step in steps for key in mapping(step.get("detailedDiff"))}
+    return tuple(sorted(detailed)) or _words(steps, "diffReasons")
+
+
+def _words(steps: list[Mapping[str, object]], key: str) -> tuple[str, ...]:
+    return tuple(sorted({word for step in steps for word in _list(step.get(key)) if isinstance(word, str)}))
+
+
+def _manifests(state: object) -> dict[str, str]:
+    found = mapping(mapping(mapping(state).get("inputs")).get("manifests"))
+    return {key: value for key, value in found.items() if isinstance(value, str)}
+
+
+def _stack(urns: Mapping[str, object]) -> str:
+    """The second part of `urn:pulumi:STACK::PROJECT::TYPE::NAME`."""
+    for urn in urns:
+        prefix, _, rest = urn.partition("urn:pulumi:")
+        if not prefix and "::" in rest:
+            return rest.partition("::")[0]
+    return ""
+
+
+def _errors(found: Mapping[str, object], secrets: list[str]) -> Iterator[str]:
+    for each in _list(found.get("diagnostics")):
+        said = mapping(each)
+        if said.get("severity") == "error" and isinstance(said.get("message"), str):
+            message = _without(text(said["message"]), secrets)
+            yield plain(message.removeprefix("error: "), longest=600)
+
+
+def _breaches(found: Mapping[str, object], secrets: list[str]) -> Iterator[Breach]:
+    for each in breaches(found.get("policies")):
+        yield replace(each, message=_without(each.message, secrets))
+
+
+def _without(message: str, secrets: list[str]) -> str:
+    for secret in secrets:
+        message = message.replace(secret, "[secret]")
+    return message
+
+
+def _secrets(value: object) -> Iterator[str]:
+    """Every secret that stands open in the plan, as `--show-secrets` leaves them: they are cut from
+    messages.
+    """
+    waiting = [value]
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, dict):
+            opened = each.get("plaintext")
+            if isinstance(opened, str) and len(opened) >= _SHORTEST_SECRET:
+                yield opened
+                yield opened.strip('"')
+            waiting.extend(each.values())
+        elif isinstance(each, list):
+            waiting.extend(each)
+
+
+def _list(value: object) -> list[object]:
+    return value if isinstance(value, list) else []

@@ -1,0 +1,52 @@
+"""Everything that is known, as a report.
+
+Decides what is told, in which order and how much each part weighs. Leaves the parts to sections/, the first
+lines to verdict.py, and how it looks to markdown.py and page.py.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from muster.preview.compare.diff import Told
+from muster.preview.document import Items, Name, Report, Section, StackReport, Table, Text
+from muster.preview.kai import is_kai
+from muster.preview.sections import kai, live, policies, pools, quotas, resources
+from muster.preview.summary import verdict
+
+
+def report(stacks: Sequence[Told]) -> Report:
+    """The report of all stacks; of several, one line says first how many change."""
+    return Report(tuple(write(each) for each in stacks), _headline(stacks) if len(stacks) > 1 else ())
+
+
+def write(told: Told) -> StackReport:
+    """The report of one stack."""
+    return StackReport(Name(told.name), tuple(verdict(told)), tuple(_sections(told)))
+
+
+def _headline(stacks: Sequence[Told]) -> Text:
+    refused = sum(each.is_refused for each in stacks)
+    quiet = sum(each.is_empty for each in stacks)
+    changing = len(stacks) - refused - quiet
+    counts = ((refused, "refused or failed"), (changing, "change"), (quiet, "do not change"))
+    return (f"{len(stacks)} stacks: {', '.join(f'{count} {what}' for count, what in counts if count)}.",)
+
+
+def _sections(told: Told) -> Iterator[Section]:
+    if told.mistakes:
+        yield Section("Mistakes in the description", 100, (_list(told.mistakes),))
+    if told.failures:
+        yield Section("Errors of the preview", 98, (_list(told.failures),))
+    yield from policies.sections(told)
+    yield from live.sections(told)
+    if told.changes is not None:
+        yield from quotas.sections(told.changes, is_kai=is_kai(told.base, told.head))
+    yield from kai.sections(told)
+    yield from pools.sections(told)
+    yield from resources.sections(told)
+    if told.warnings:
+        rows = tuple(((Name(each.path),), (Name(each.message),), (Name(each.fix),)) for each in told.warnings)
+        yield Section("Worth a look", 40, (Table(("Where", "What", "How to change it"), rows),))
+
+
+def _list(texts: tuple[str, ...]) -> Items:
+    return Items(tuple((Name(text),) for text in texts))

@@ -1,0 +1,56 @@
+"""What runs and waits now in Kueue, of those whom the change touches; KAI's is told with its queues."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from muster.model.stack import Scheduler
+from muster.preview.compare.diff import Told
+from muster.preview.document import Items, Name, Section, Table, Text
+from muster.preview.figures import amount, unit
+from muster.preview.overuse import Over, over, waiting
+
+_HEAD: Final = (
+    "",
+    "Team",
+    "Pool",
+    "Uses now",
+    "Quota before",
+    "Quota after",
+    "Over by",
+    "Could hold at most",
+)
+_WAITING: Final = ("Team", "Workloads that hold quota", "Workloads that wait")
+_MEANING: Final = (
+    "Nothing is ended because a quota shrinks: what is beyond it counts as borrowed, and those to whom it "
+    "belongs can take it back by preemption."
+)
+
+
+def sections(told: Told) -> Iterator[Section]:
+    if told.snapshot is None or told.changes is None:
+        return
+    when = f"As of {told.snapshot.taken:%Y-%m-%d %H:%M %Z}."
+    if told.snapshot.scheduler is Scheduler.KAI:
+        return
+    found = over(told.changes, told.snapshot)
+    if found:
+        rows = Table(_HEAD, tuple(_over(each) for each in found))
+        yield Section("Who uses more than the new quota now", 93, (rows, Items(((when,), (_MEANING,)))))
+    busy = waiting(told.changes, told.snapshot)
+    if busy:
+        table = Table(
+            _WAITING,
+            tuple(((Name(each.team),), (str(each.holding),), (str(each.pending),)) for each in busy),
+        )
+        yield Section("Work of the teams that change", 45, (table, Items(((when,),))))
+
+
+def _over(each: Over) -> tuple[Text, ...]:
+    word = "gone" if each.is_gone else "new" if each.is_new else "already"
+    figures = (each.used, each.before, each.after, each.used - each.after, each.most)
+    return (
+        (word,),
+        (Name(each.team),),
+        (Name(each.pool.name), f" {unit(each.pool)}"),
+        *((amount(each.pool, figure),) for figure in figures),
+    )

@@ -1,0 +1,92 @@
+"""Every setting of a stack that is no quota, limit or pool, as flat `place -> text`.
+
+Decides under which place a setting is told, so that comparing two stacks finds each change of it. Nothing is
+listed by hand: a field that the model gains is compared from the day it is there.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import fields, is_dataclass
+from datetime import timedelta
+from typing import Final
+
+from muster.model.queues import Department, Team
+from muster.model.stack import Stack
+
+# Told in tables of their own.
+_ELSEWHERE: Final = ("pools", "departments")
+_ALLOWANCE: Final = ("allowance", "name", "departments", "teams")
+
+
+def settings(stack: Stack, *, unless: frozenset[str] = frozenset()) -> dict[str, str]:
+    """Place -> value. A team's place begins with `team NAME`, a department's with `department NAME`.
+
+    The teams named in `unless` are left out.
+    """
+    found = dict(_fields("", stack, without=_ELSEWHERE))
+    for above, department in stack.walk():
+        found |= _department(above, department)
+    for chain, team in stack.teams():
+        if team.name not in unless:
+            found |= _team(chain[-1], team)
+    return found
+
+
+def alike(base: Stack, head: Stack) -> frozenset[str]:
+    """Teams with the same settings on both sides: of 10,000 teams nearly all are, and need no look inside."""
+    old, new = ({team.name: (chain[-1].name, team) for chain, team in side.teams()} for side in (base, head))
+    return frozenset(name for name in old if name in new and _same(old[name], new[name]))
+
+
+def _same(old: tuple[str, Team], new: tuple[str, Team]) -> bool:
+    if old[0] != new[0] or old[1].allowance.weight != new[1].allowance.weight:
+        return False
+    names = (each.name for each in fields(Team) if each.name not in _ALLOWANCE)
+    return all(getattr(old[1], name) == getattr(new[1], name) for name in names)
+
+
+def holder(place: str) -> str | None:
+    """The team or department that a place is about, None for the stack's own settings."""
+    head = place.partition(": ")[0]
+    return head if head.startswith(("team ", "department ")) else None
+
+
+def _department(above: tuple[Department, ...], department: Department) -> dict[str, str]:
+    place = f"department {department.name}"
+    found = dict(_fields(place, department, without=_ALLOWANCE))
+    return found | {f"{place}: within": above[-1].name if above else "the top"} | _weight(place, department)
+
+
+def _team(department: Department, team: Team) -> dict[str, str]:
+    place = f"team {team.name}"
+    found = dict(_fields(place, team, without=_ALLOWANCE))
+    return found | {f"{place}: within": department.name} | _weight(place, team)
+
+
+def _weight(place: str, holder: Department | Team) -> dict[str, str]:
+    weight = holder.allowance.weight
+    return {} if weight is None else {f"{place}: weight": str(weight)}
+
+
+def _fields(place: str, value: object, *, without: tuple[str, ...] = ()) -> Iterator[tuple[str, str]]:
+    if is_dataclass(value):
+        for field in fields(value):
+            if field.name not in without:
+                yield from _fields(_below(place, field.name), getattr(value, field.name))
+    elif isinstance(value, Mapping):
+        for key, item in sorted(value.items()):
+            yield from _fields(_below(place, str(key)), item)
+    elif value is not None and value != () and value != "":
+        yield place, _told(value)
+
+
+def _below(place: str, key: str) -> str:
+    key = key.replace("_", " ")
+    return key if not place else f"{place} {key}" if ": " in place else f"{place}: {key}"
+
+
+def _told(value: object) -> str:
+    if isinstance(value, tuple):
+        return ", ".join(_told(item) for item in value)
+    if is_dataclass(value):
+        return " ".join(text for _, text in _fields("", value))
+    return str(value) if not isinstance(value, timedelta) else f"{int(value.total_seconds())} s"

@@ -1,0 +1,188 @@
+"""The queue tree as the scheduler will be told it: read from the Kueue objects that the model renders.
+
+Decides how a rendered ClusterQueue or Cohort is read back, and how much quota can reach each of them.
+Leaves what is rendered to muster.render (there is no second rule about quotas here), and comparing to
+changes.py.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from muster.model import names
+from muster.model.pools import Pool
+from muster.model.quantities import Bytes, Gpus, Millicores, parse_cpu, parse_memory, parse_quantity
+from muster.model.quotas import NOTHING, Resources
+from muster.model.stack import Stack
+from muster.render import kueue
+from muster.render.manifest import Manifest
+
+_COLUMNS: Final = ("nominalQuota", "borrowingLimit", "lendingLimit")
+
+
+@dataclass(frozen=True, slots=True)
+class Holding:
+    """What a queue has of a pool; a limit that is None bounds nothing."""
+
+    nominal: Resources
+    borrow: Resources | None
+    lend: Resources | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Node:
+    """A ClusterQueue (a team) or a Cohort (a department). `within` and `reclaim` are Kueue's own words, ""
+    for a Cohort; `highest` and `lowest` are the values of the priorities that a team may use.
+    """
+
+    name: str
+    parent: str | None
+    is_team: bool
+    holdings: Mapping[str, Holding]
+    within: str = ""
+    reclaim: str = ""
+    highest: int = 0
+    lowest: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """How far quota of one pool reaches, in the pool's unit (GPUs, or millicores).
+
+    `subtree`: what the node and all below it bring, less what stays with a child. `lent`: the part of that
+    which may be used elsewhere. `most`: what could be used here with everything lent and nobody else at
+    work.
+    """
+
+    subtree: int
+    lent: int
+    most: int
+
+
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """All nodes, parents before children. `is_weighted`: fair sharing is on."""
+
+    pools: Mapping[str, Pool]
+    nodes: Mapping[str, Node]
+    is_weighted: bool
+
+    def chain(self, name: str) -> tuple[Node, ...]:
+        """The node, its parent, and so on up to the top."""
+        found = [self.nodes[name]]
+        while (parent := found[-1].parent) is not None:
+            found.append(self.nodes[parent])
+        return tuple(found)
+
+    def teams(self) -> Iterator[Node]:
+        return (node for node in self.nodes.values() if node.is_team)
+
+    def reach(self, pool: str) -> dict[str, Reach]:
+        """Kueue's sums for one pool, by node.
+
+        As pkg/cache/scheduler/resource_node.go of Kueue 0.19.2 computes SubtreeQuota, the local quota and the
+        potentially available quota: what a node does not lend stays with it, and a borrowing limit bounds
+        what comes on top of its own.
+        """
+        subtree = {name: count(self.pools[pool], own(node, pool)) for name, node in self.nodes.items()}
+        lent: dict[str, int] = {}
+        for name, node in reversed(list(self.nodes.items())):
+            limit = _limit(self.pools[pool], node, pool, "lend")
+            lent[name] = subtree[name] if limit is None else min(subtree[name], limit)
+            if node.parent is not None:
+                subtree[node.parent] += lent[name]
+        most: dict[str, int] = {}
+        for name, node in self.nodes.items():
+            most[name] = self._most(node, pool, subtree[name], lent[name], most)
+        return {name: Reach(subtree[name], lent[name], most[name]) for name in self.nodes}
+
+    def _most(self, node: Node, pool: str, subtree: int, lent: int, above: Mapping[str, int]) -> int:
+        if node.is_team and pool not in node.holdings:
+            return 0  # a ClusterQueue without the flavor runs nothing on it
+        if node.parent is None:
+            return subtree
+        available = subtree - lent + above[node.parent]
+        limit = _limit(self.pools[pool], node, pool, "borrow")
+        return available if limit is None else min(available, subtree + limit)
+
+
+def read(stack: Stack) -> Tree:
+    """The tree of a stack."""
+    values = {priority.name: priority.value for priority in stack.priorities}
+    allowed = {team.name: [values[name] for name in team.priorities or values] for _, team in stack.teams()}
+    (cohorts, queues), nodes = kueue.queues(stack), dict[str, Node]()
+    pools = {pool.flavor: pool.name for pool in stack.pools}
+    for above, department in stack.walk():
+        cohort = cohorts.get(department.name)
+        if cohort is not None:
+            parent = above[-1].name if above else None
+            nodes[department.name] = _department(department.name, parent, cohort, pools)
+        for team in department.teams:
+            parent = None if cohort is None else department.name
+            nodes[team.name] = _team(team.name, parent, queues[team.name], allowed[team.name], pools)
+    return Tree({pool.name: pool for pool in stack.pools}, nodes, stack.is_weighted)
+
+
+def own(node: Node, pool: str) -> Resources:
+    holding = node.holdings.get(pool)
+    return NOTHING if holding is None else holding.nominal
+
+
+def count(pool: Pool, amount: Resources) -> int:
+    """An amount in the pool's unit: GPUs, or millicores where it has none."""
+    return amount.gpus if pool.is_gpu else amount.cpu
+
+
+def is_closed(pool: Pool, limit: Resources | None) -> bool:
+    """Whether a limit lets nothing through."""
+    return limit is not None and count(pool, limit) == 0
+
+
+def _limit(pool: Pool, node: Node, name: str, key: str) -> int | None:
+    holding = node.holdings.get(name)
+    limit = None if holding is None else holding.borrow if key == "borrow" else holding.lend
+    return None if limit is None else count(pool, limit)
+
+
+def _department(name: str, parent: str | None, cohort: Manifest, pools: Mapping[str, str]) -> Node:
+    return Node(name=name, parent=parent, is_team=False, holdings=_holdings(cohort["spec"], pools))
+
+
+def _team(
+    name: str, parent: str | None, queue: Manifest, priorities: list[int], pools: Mapping[str, str]
+) -> Node:
+    spec = queue["spec"]
+    return Node(
+        name=name,
+        parent=parent,
+        is_team=True,
+        holdings=_holdings(spec, pools),
+        within=spec["preemption"]["withinClusterQueue"],
+        reclaim=spec["preemption"]["reclaimWithinCohort"],
+        highest=max(priorities, default=0),
+        lowest=min(priorities, default=0),
+    )
+
+
+def _holdings(spec: Manifest, pools: Mapping[str, str]) -> dict[str, Holding]:
+    """By pool; quotas of flavors that are no pool's are not told here."""
+    flavors = [flavor for group in spec.get("resourceGroups", []) for flavor in group["flavors"]]
+    return {
+        pools[flavor["name"]]: _holding(flavor["resources"]) for flavor in flavors if flavor["name"] in pools
+    }
+
+
+def _holding(resources: list[Manifest]) -> Holding:
+    nominal, borrow, lend = (_amount(resources, column) for column in _COLUMNS)
+    return Holding(nominal or NOTHING, borrow, lend)
+
+
+def _amount(resources: list[Manifest], column: str) -> Resources | None:
+    said = {each["name"]: each[column] for each in resources if column in each}
+    if not said:
+        return None
+    return Resources(
+        Millicores(parse_cpu(said["cpu"])),
+        Bytes(parse_memory(said["memory"])),
+        Gpus(int(parse_quantity(said[names.GPU_RESOURCE]))),
+    )

@@ -1,0 +1,166 @@
+"""Stack files checked, and told where people look: terminal, JSON, or on the line of a pull request.
+
+Decides the formats. Leaves what is wrong to stackconfig and the rules of the model.
+
+github  workflow commands, which GitHub Actions shows on the line:
+        https://docs.github.com/en/actions/reference/workflows-and-actions/workflow-commands
+gitlab  a Code Quality report (`artifacts:reports:codequality`), which GitLab shows on the line:
+        https://docs.gitlab.com/ci/testing/code_quality/
+"""
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from types import MappingProxyType
+from typing import Final
+
+from muster.config.document import read
+from muster.config.errors import nearest_line
+from muster.config.stack import examine
+from muster.live.sanitize import plain
+from muster.model.violations import Violation
+
+
+class Format(StrEnum):
+    """How findings are written."""
+
+    TEXT = "text"
+    JSON = "json"
+    GITHUB = "github"
+    GITLAB = "gitlab"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A violation and its line, from 1. A file that is no YAML is wrong in its first line."""
+
+    file: str
+    line: int
+    violation: Violation
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """A file and all that is wrong with it."""
+
+    file: str
+    findings: tuple[Finding, ...]
+
+    @property
+    def errors(self) -> int:
+        return sum(each.violation.level == "error" for each in self.findings)
+
+
+def check(path: Path) -> Checked:
+    """One stack file, offline. Paths below the working directory are told from there, as annotations need."""
+    here = Path.cwd()
+    told = path.relative_to(here) if path.is_absolute() and path.is_relative_to(here) else path
+    document = read(path)
+    _, violations = examine(document)
+    findings = (
+        Finding(told.as_posix(), nearest_line(document.lines, each.path) or 1, each) for each in violations
+    )
+    return Checked(told.as_posix(), tuple(findings))
+
+
+def write(checked: Sequence[Checked], how: Format) -> str:
+    """All files in one text, which ends with a line end unless it is empty."""
+    return _WRITERS[how](checked)
+
+
+def _text(checked: Sequence[Checked]) -> str:
+    lines = []
+    for each in checked:
+        for finding in each.findings:
+            level = "warning: " if finding.violation.level == "warning" else ""
+            said = f"{finding.violation.path}: {finding.violation.message}"
+            lines += [f"{level}{_plain(finding.file)}:{finding.line}: {_plain(said)}"]
+            lines += [f"    fix: {_plain(finding.violation.fix)}"]
+        verdict = (
+            "is a stack"
+            if not each.errors
+            else "1 mistake"
+            if each.errors == 1
+            else f"{each.errors} mistakes"
+        )
+        lines.append(f"{_plain(each.file)}: {verdict}")
+    return "\n".join([*lines, ""])
+
+
+def _json(checked: Sequence[Checked]) -> str:
+    files = [
+        {
+            "file": each.file,
+            "valid": not each.errors,
+            "violations": [_record(found) for found in each.findings],
+        }
+        for each in checked
+    ]
+    return json.dumps({"files": files}, indent=2) + "\n"
+
+
+def _record(finding: Finding) -> dict[str, object]:
+    violation = finding.violation
+    return {
+        "path": violation.path,
+        "line": finding.line,
+        "message": violation.message,
+        "fix": violation.fix,
+        "level": violation.level,
+    }
+
+
+def _github(checked: Sequence[Checked]) -> str:
+    lines = []
+    for each in checked:
+        for finding in each.findings:
+            violation = finding.violation
+            place = f"file={_property(finding.file)},line={finding.line},title={_property(violation.path)}"
+            message = _data(_plain(violation.message)) + "%0A" + _data(f"Fix: {_plain(violation.fix)}")
+            lines.append(f"::{violation.level} {place}::{message}\n")
+    return "".join(lines)
+
+
+def _data(text: str) -> str:
+    """Escaped as the runner's own toolkit does: without it a name could end the command and begin another."""
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(text: str) -> str:
+    return _data(_plain(text)).replace(":", "%3A").replace(",", "%2C")
+
+
+_SEVERITY: Final = MappingProxyType({"error": "major", "warning": "minor"})
+
+
+def _gitlab(checked: Sequence[Checked]) -> str:
+    seen: dict[str, int] = {}
+    found = [_issue(finding, seen) for each in checked for finding in each.findings]
+    return json.dumps(found, indent=2) + "\n"
+
+
+def _issue(finding: Finding, seen: dict[str, int]) -> dict[str, object]:
+    """GitLab tells by the fingerprint whether an issue is new, so it holds no line; it has to be unique."""
+    violation = finding.violation
+    identity = "\0".join((finding.file, violation.path, violation.message))
+    seen[identity] = seen.get(identity, 0) + 1
+    fingerprint = hashlib.sha256(f"{identity}\0{seen[identity]}".encode("utf-8", "backslashreplace"))
+    return {
+        "description": _plain(f"{violation.path}: {violation.message} Fix: {violation.fix}"),
+        "check_name": "muster-stack",
+        "fingerprint": fingerprint.hexdigest(),
+        "severity": _SEVERITY[violation.level],
+        "location": {"path": finding.file, "lines": {"begin": finding.line}},
+    }
+
+
+def _plain(text: str) -> str:
+    return plain(text, longest=2000)
+
+
+_WRITERS: Final[Mapping[Format, Callable[[Sequence[Checked]], str]]] = MappingProxyType(
+    {Format.TEXT: _text, Format.JSON: _json, Format.GITHUB: _github, Format.GITLAB: _gitlab}
+)

@@ -1,0 +1,124 @@
+"""A snapshot's Workload as the API server stores it.
+
+Decides that a Workload keeps its name, its age and what it holds, and gets a uid that is the same on every
+run. What waited is stored as never looked at, so that every decision about it is a new one.
+"""
+
+import json
+import uuid
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from muster.live.snapshot import PodSet, State, Term, Toleration, Workload
+from muster.model import names
+
+PREFIX: Final = "/registry/kueue.x-k8s.io/workloads"
+_SPACE: Final = uuid.UUID("0c0b6f0e-3f0d-4b6e-9d5c-5a1c8f1f6e2a")
+_IMAGE: Final = "none"  # no pod is ever made of it
+
+
+def key(workload: Workload) -> str:
+    """Where the API server looks for it."""
+    return f"{PREFIX}/{workload.namespace}/{workload.name}"
+
+
+def uid(namespace: str, name: str) -> str:
+    return str(uuid.uuid5(_SPACE, f"{namespace}/{name}"))
+
+
+def value(workload: Workload) -> bytes:
+    """The object, as JSON."""
+    body: dict[str, Any] = {
+        "apiVersion": names.KUEUE_API_VERSION,
+        "kind": "Workload",
+        "metadata": {
+            "namespace": workload.namespace,
+            "name": workload.name,
+            "uid": uid(workload.namespace, workload.name),
+            "creationTimestamp": _time(workload.created),
+            "generation": 1,
+        },
+        "spec": _spec(workload),
+        "status": _status(workload) if workload.is_holding else {},
+    }
+    return json.dumps(body, separators=(",", ":")).encode()
+
+
+def _spec(workload: Workload) -> dict[str, Any]:
+    spec: dict[str, Any] = {
+        "queueName": workload.queue,
+        "priority": workload.priority,
+        "active": workload.state is not State.INACTIVE,
+        "podSets": [_pod_set(each) for each in workload.pod_sets],
+    }
+    if workload.priority_class:
+        group = names.KUEUE_API_VERSION.partition("/")[0]
+        kind = "WorkloadPriorityClass"
+        spec["priorityClassRef"] = {"group": group, "kind": kind, "name": workload.priority_class}
+    return spec
+
+
+def _pod_set(pods: PodSet) -> dict[str, Any]:
+    container = {"name": "work", "image": _IMAGE, "resources": {"requests": _quantities(pods.requests)}}
+    spec: dict[str, Any] = {"containers": [container], "restartPolicy": "Never"}
+    if pods.node_selector:
+        spec["nodeSelector"] = dict(pods.node_selector)
+    if pods.tolerations:
+        spec["tolerations"] = [_toleration(each) for each in pods.tolerations]
+    if pods.terms:
+        required = {"nodeSelectorTerms": [_term(each) for each in pods.terms]}
+        spec["affinity"] = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
+    found = {"name": pods.name, "count": pods.count, "template": {"metadata": {}, "spec": spec}}
+    return found if pods.min_count is None else {**found, "minCount": pods.min_count}
+
+
+def _status(workload: Workload) -> dict[str, Any]:
+    """Its quota, reserved and admitted: checks were answered, or are taken to be."""
+    at = workload.since("QuotaReserved") or workload.created
+    conditions = [
+        {
+            "type": kind,
+            "status": "True",
+            "reason": kind,
+            "message": "As it was.",
+            "lastTransitionTime": _time(at),
+        }
+        for kind in ("QuotaReserved", "Admitted")
+    ]
+    assignments = [
+        {
+            "name": each.name,
+            "count": each.count if each.assigned is None else each.assigned,
+            "flavors": dict(each.flavors),
+            "resourceUsage": _quantities(each.usage),
+        }
+        for each in workload.pod_sets
+    ]
+    admission = {"clusterQueue": workload.cluster_queue, "podSetAssignments": assignments}
+    return {"conditions": conditions, "admission": admission}
+
+
+def _quantities(amounts: Any) -> dict[str, str]:
+    return {name: f"{amount}m" if name == "cpu" else str(amount) for name, amount in amounts.items()}
+
+
+def _toleration(found: Toleration) -> dict[str, str]:
+    said = {"key": found.key, "operator": found.operator, "value": found.value, "effect": found.effect}
+    return {name: word for name, word in said.items() if word}
+
+
+def _term(found: Term) -> dict[str, Any]:
+    return {
+        "matchExpressions": [
+            {
+                "key": each.key,
+                "operator": each.operator,
+                **({"values": list(each.values)} if each.values else {}),
+            }
+            for each in found.expressions
+        ]
+    }
+
+
+def _time(moment: datetime) -> str:
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,0 +1,95 @@
+"""A snapshot for those who have no cluster yet: teams that want more than there is.
+
+Deterministic: the same stack, counts and seed give the same Workloads. Running ones fill the teams' quotas,
+in the order of the teams; waiting ones come one after another.
+"""
+
+import random
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from itertools import cycle, islice
+
+from muster.live.snapshot import PodSet, Snapshot, State, Toleration, Workload
+from muster.model import names
+from muster.model.pools import Pool
+from muster.model.queues import Team
+from muster.model.stack import Stack
+from muster.preview.tree import own, read
+
+_TAKEN = datetime(2026, 1, 1, tzinfo=UTC)
+_SHAPES = (1, 1, 1, 2, 2, 4, 8)
+
+
+def synthetic(stack: Stack, *, running: int, pending: int, seed: int = 0) -> Snapshot:
+    """At most `running` Workloads within the quotas, and `pending` that wait, of teams that have GPUs."""
+    maker = _Maker(stack, random.Random(seed))  # noqa: S311 - a made-up workload, not a secret
+    holding = [*islice(maker.running(), running)]
+    waiting = [*islice(maker.waiting(), pending)]
+    ordered = sorted([*holding, *waiting], key=lambda each: (each.namespace, each.name))
+    return Snapshot(taken=_TAKEN, scheduler=stack.scheduler, queues=(), workloads=tuple(ordered))
+
+
+class _Maker:
+    """What the teams of one stack run and wait for."""
+
+    def __init__(self, stack: Stack, dice: random.Random) -> None:
+        self._stack = stack
+        self._dice = dice
+        self._nodes = read(stack).nodes
+        self._pools = {team.name: self._pools_of(team) for _, team in stack.teams()}
+
+    def running(self) -> Iterator[Workload]:
+        """Team by team, until each one's quota of each pool is used."""
+        for _, team in self._stack.teams():
+            for pool in self._pools[team.name]:
+                left, index = int(own(self._nodes[_queue(team)], pool.flavor).gpus), 0
+                while left > 0:
+                    gpus, index = min(self._dice.choice(_SHAPES), left), index + 1
+                    left -= gpus
+                    yield self._workload(team, pool, f"run-{pool.name}-{index}", gpus=gpus, holds=True)
+
+    def waiting(self) -> Iterator[Workload]:
+        """One team after another, for ever; nobody, where no team has a GPU."""
+        teams = [team for _, team in self._stack.teams() if self._pools[team.name]]
+        for index, team in enumerate(cycle(teams)):
+            pool, gpus = self._dice.choice(self._pools[team.name]), self._dice.choice(_SHAPES)
+            yield self._workload(team, pool, f"wait-{index}", gpus=gpus, holds=False, after=index)
+
+    def _pools_of(self, team: Team) -> list[Pool]:
+        """The GPU pools of which a team has quota."""
+        node = self._nodes[_queue(team)]
+        return [pool for pool in self._stack.pools if pool.is_gpu and own(node, pool.flavor).gpus]
+
+    def _workload(
+        self, team: Team, pool: Pool, name: str, *, gpus: int, holds: bool, after: int = 0
+    ) -> Workload:
+        allowed = [
+            each for each in self._stack.priorities if not team.priorities or each.name in team.priorities
+        ]
+        priority = self._dice.choice(allowed) if allowed else None
+        amounts = {names.GPU_RESOURCE: gpus}
+        pods = PodSet(
+            name="main",
+            count=1,
+            requests=amounts,
+            node_selector={names.POOL_LABEL: pool.name},
+            tolerations=(Toleration(names.GPU_RESOURCE, "Exists", "", "NoSchedule"),),
+            assigned=1 if holds else None,
+            flavors={names.GPU_RESOURCE: pool.flavor} if holds else {},
+            usage=amounts if holds else {},
+        )
+        return Workload(
+            namespace=team.namespace,
+            name=name,
+            queue=team.local_queue,
+            created=_TAKEN - timedelta(days=1 if holds else 0) + timedelta(seconds=after),
+            pod_sets=(pods,),
+            state=State.ADMITTED if holds else State.PENDING,
+            priority=priority.value if priority else 0,
+            priority_class=priority.name if priority else "",
+            cluster_queue=_queue(team) if holds else "",
+        )
+
+
+def _queue(team: Team) -> str:
+    return team.kueue.cluster_queue or team.name

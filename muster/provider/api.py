@@ -1,0 +1,308 @@
+"""The Kubernetes API as a Bundle needs it: find a kind, read, apply, delete; with bounded retries.
+
+It knows no order and no Bundle. What is retried: a connection that fails, 429, 502-504, a webhook that is
+not up yet, a kind whose CRD was made a moment ago, and one 401 (with fresh credentials).
+"""
+
+import asyncio
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any, Self
+
+import aiohttp
+
+from muster.provider.credentials import Credentials
+from muster.provider.deadline import Deadline, TimeUp
+from muster.provider.kubeconfig import Access
+from muster.provider.manifests import Ref
+
+# What the API server gets at once from one Bundle provider: enough to keep it busy, little enough for its
+# fairness queues (the default `global-default` level has about 20 seats on a small control plane).
+_CONCURRENCY = 16
+_REQUEST_TIMEOUT = 30.0
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 5.0
+# A kind may be unknown because its CRD was made seconds ago; a typing error should not take longer to be
+# told.
+_KIND_PATIENCE = 20.0
+# Webhooks start with their Deployment, which may have to pull its image.
+_WEBHOOK_PATIENCE = 180.0
+_UNREACHABLE_PATIENCE = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Conflict:
+    """A field that another manager holds."""
+
+    manager: str
+    path: str
+
+
+class ApiError(Exception):
+    """The API server's refusal, in its own words."""
+
+    def __init__(self, status: int, body: Mapping[str, Any]) -> None:
+        self.status = status
+        self.reason = str(body.get("reason") or "")
+        self.text = str(body.get("message") or f"HTTP {status}")
+        self.causes = [dict(each) for each in (body.get("details") or {}).get("causes") or ()]
+        super().__init__(self.text)
+
+    @property
+    def conflicts(self) -> list[Conflict]:
+        """Whose fields stood in the way of a server-side apply."""
+        return [
+            Conflict(_manager(str(each.get("message", ""))), str(each.get("field", "")))
+            for each in self.causes
+            if each.get("reason") == "FieldManagerConflict"
+        ]
+
+    @property
+    def webhook_down(self) -> bool:
+        """A webhook that cannot be reached, as opposed to one that says no."""
+        return (
+            self.status == 500
+            and "failed calling webhook" in self.text
+            and "denied the request" not in self.text
+        )
+
+    @property
+    def terminating(self) -> bool:
+        return any(each.get("reason") == "NamespaceTerminating" for each in self.causes)
+
+    @property
+    def passing(self) -> bool:
+        return self.status in (429, 502, 503, 504) or "etcdserver: request timed out" in self.text
+
+
+class UnknownKind(Exception):
+    """The cluster serves no such kind."""
+
+
+class Unreachable(Exception):
+    """Nobody answers at the cluster's address."""
+
+
+def _manager(message: str) -> str:
+    """`conflict with "kubectl-edit" using v1` -> kubectl-edit."""
+    return message.split('"')[1] if message.count('"') >= 2 else message
+
+
+@dataclass(slots=True)
+class _Discovery:
+    """(apiVersion, kind) -> (plural, namespaced), asked once per group and version."""
+
+    kinds: dict[tuple[str, str], tuple[str, bool]] = field(default_factory=dict)
+    asked: set[str] = field(default_factory=set)
+
+
+class Cluster:
+    """One API server. Use as `async with`."""
+
+    def __init__(self, access: Access) -> None:
+        self.access = access
+        self._credentials = Credentials(access)
+        self._discovery = _Discovery()
+        self._discovering = asyncio.Lock()
+        self._seats = asyncio.Semaphore(_CONCURRENCY)
+        self._session: aiohttp.ClientSession | None = None
+        self._opening = asyncio.Lock()
+        self._uid: str | None = None
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        if self._session:
+            await self._session.close()
+            self._session = None
+
+    async def uid(self, deadline: Deadline) -> str:
+        """The cluster's identity: its first namespace lives as long as it does, whatever its address is."""
+        if self._uid is None:
+            self._uid = str(
+                (await self._call("GET", "/api/v1/namespaces/kube-system", deadline))["metadata"]["uid"]
+            )
+        return self._uid
+
+    async def get(self, ref: Ref, deadline: Deadline) -> dict[str, Any] | None:
+        """The live object, or None. A kind that the cluster does not serve has no objects."""
+        try:
+            path = await self._path(ref, deadline, patience=0)
+            return await self._call("GET", path, deadline)
+        except UnknownKind:
+            return None
+        except ApiError as error:
+            if error.status == 404:
+                return None
+            raise
+
+    async def find(
+        self, api_version: str, kind: str, selector: str, deadline: Deadline
+    ) -> list[dict[str, Any]]:
+        """The live objects of a kind with these labels, in all namespaces; none where the kind is not
+        served.
+        """
+        ref = Ref(api_version, kind, "", "")
+        try:
+            plural, _ = await self._resource(ref, deadline, patience=0)
+        except UnknownKind:
+            return []
+        root = "/apis" if ref.group else "/api"
+        query = {"labelSelector": selector, "limit": "500"}
+        listed = await self._call("GET", f"{root}/{api_version}/{plural}", deadline, query=query)
+        return list(listed.get("items") or ())
+
+    async def apply(
+        self, ref: Ref, body: Mapping[str, Any], deadline: Deadline, *, manager: str, force: bool
+    ) -> dict[str, Any]:
+        """Server-side apply. Raises ApiError with `conflicts` when others hold fields and `force` is off."""
+        path = await self._path(ref, deadline, patience=_KIND_PATIENCE)
+        query = {"fieldManager": manager, "force": "true" if force else "false", "fieldValidation": "Strict"}
+        return await self._call("PATCH", path, deadline, query=query, body=body)
+
+    async def delete(
+        self, ref: Ref, deadline: Deadline, *, propagation: str = "Background"
+    ) -> dict[str, Any] | None:
+        """Asks for the deletion. Returns the object as it goes, or None when it was not there."""
+        try:
+            path = await self._path(ref, deadline, patience=0)
+            return await self._call("DELETE", path, deadline, body={"propagationPolicy": propagation})
+        except UnknownKind:
+            return None
+        except ApiError as error:
+            if error.status == 404:
+                return None
+            raise
+
+    async def _path(self, ref: Ref, deadline: Deadline, *, patience: float) -> str:
+        plural, namespaced = await self._resource(ref, deadline, patience=patience)
+        root = "/apis" if ref.group else "/api"
+        space = f"/namespaces/{ref.namespace or 'default'}" if namespaced else ""
+        return f"{root}/{ref.api_version}{space}/{plural}/{ref.name}"
+
+    async def _resource(self, ref: Ref, deadline: Deadline, *, patience: float) -> tuple[str, bool]:
+        """Raises UnknownKind when the kind does not turn up within `patience` seconds."""
+        wanted = (ref.api_version, ref.kind)
+        limit = deadline.within(patience)
+        while wanted not in self._discovery.kinds:
+            async with self._discovering:
+                if wanted not in self._discovery.kinds:
+                    await self._discover(ref, deadline)
+            if wanted in self._discovery.kinds:
+                break
+            if limit.remaining() <= 0:
+                deadline.check()
+                raise UnknownKind(
+                    f"the cluster serves no kind {ref.kind} in {ref.api_version}; install its CRD first, or "
+                    "correct apiVersion and kind"
+                )
+            await deadline.sleep(min(1.0, max(0.05, limit.remaining())))
+        return self._discovery.kinds[wanted]
+
+    async def _discover(self, ref: Ref, deadline: Deadline) -> None:
+        root = "/apis" if ref.group else "/api"
+        try:
+            listed = await self._call("GET", f"{root}/{ref.api_version}", deadline)
+        except ApiError as error:
+            if error.status == 404:
+                return
+            raise
+        for each in listed.get("resources", ()):
+            if "/" not in each["name"]:
+                self._discovery.kinds[ref.api_version, each["kind"]] = (
+                    each["name"],
+                    bool(each["namespaced"]),
+                )
+
+    async def _call(
+        self,
+        method: str,
+        path: str,
+        deadline: Deadline,
+        *,
+        query: Mapping[str, str] | None = None,
+        body: Mapping[str, Any] | None = None,
+    ) -> dict[str, Any]:
+        pause = _FIRST_PAUSE
+        webhook, reach = deadline.within(_WEBHOOK_PATIENCE), deadline.within(_UNREACHABLE_PATIENCE)
+        refused = False
+        while True:
+            deadline.check()
+            try:
+                async with self._seats:
+                    return await self._once(method, path, deadline, query=query, body=body)
+            except ApiError as error:
+                if error.status == 401 and not refused and self.access.plugin:
+                    refused = True
+                    self._credentials.forget()
+                    await self.close()
+                    continue
+                patience = webhook if error.webhook_down else reach
+                if not (error.webhook_down or error.passing) or patience.remaining() <= pause:
+                    raise
+            except (aiohttp.ClientError, TimeoutError, OSError) as error:
+                if reach.remaining() <= pause:
+                    raise Unreachable(
+                        f"no answer from the cluster of context {self.access.context!r} at "
+                        f"{self.access.server}: {str(error) or type(error).__name__}"
+                    ) from error
+            await deadline.sleep(pause)
+            pause = min(pause * 2, _LONGEST_PAUSE)
+
+    async def _once(
+        self,
+        method: str,
+        path: str,
+        deadline: Deadline,
+        *,
+        query: Mapping[str, str] | None,
+        body: Mapping[str, Any] | None,
+    ) -> dict[str, Any]:
+        headers = {"Accept": "application/json", **await self._credentials.headers()}
+        if body is not None:
+            headers["Content-Type"] = (
+                "application/apply-patch+yaml" if method == "PATCH" else "application/json"
+            )
+        session = await self._open()
+        async with session.request(
+            method,
+            self.access.server + path,
+            params=query,
+            data=json.dumps(body).encode() if body is not None else None,
+            headers=headers,
+            proxy=self.access.proxy,
+            server_hostname=self.access.tls_server_name,
+            timeout=aiohttp.ClientTimeout(total=max(1.0, min(_REQUEST_TIMEOUT, deadline.remaining()))),
+        ) as response:
+            raw = await response.read()
+            if response.status < 300:
+                return dict(json.loads(raw))
+            raise ApiError(response.status, _status_body(raw))
+
+    async def _open(self) -> aiohttp.ClientSession:
+        async with self._opening:
+            if self._session is None or self._session.closed:
+                self._session = aiohttp.ClientSession(
+                    connector=aiohttp.TCPConnector(limit=_CONCURRENCY, ssl=self._credentials.tls()),
+                    trust_env=True,
+                    headers={"User-Agent": "muster-bundle"},
+                )
+        return self._session
+
+
+def _status_body(raw: bytes) -> Mapping[str, Any]:
+    try:
+        body = json.loads(raw)
+    except ValueError:
+        return {"message": raw[:200].decode(errors="replace").strip()}
+    return body if isinstance(body, dict) else {}
+
+
+__all__ = ["ApiError", "Cluster", "Conflict", "TimeUp", "UnknownKind", "Unreachable"]

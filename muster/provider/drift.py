@@ -1,0 +1,103 @@
+"""Whether a live object still says what we applied, and what it says instead. Pure.
+
+Only fields that we applied count: defaults that the server filled in, fields of other managers and the
+status are nobody's drift. What the server's own record of our fields (`metadata.managedFields`) knows and
+the object does not show is how a list is merged: by keys (`k:{...}`), as a set (`v:...`) or whole.
+"""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from muster.provider.quantities import same_amount
+
+_MISSING: Any = object()
+
+# Under these a string is text, and "1.0" is not "1".
+_VERBATIM = frozenset(
+    {"labels", "annotations", "data", "stringData", "matchLabels", "nodeSelector", "nodeLabels"}
+)
+
+
+def project(applied: Mapping[str, Any], live: Mapping[str, Any], *, manager: str) -> dict[str, Any]:
+    """The applied object with the live values in the applied fields; equal to `applied` when nothing drifted.
+
+    A value that is only spelled differently keeps the spelling that was applied.
+    """
+    kept = {field: applied[field] for field in ("apiVersion", "kind") if field in applied}
+    rest = {field: value for field, value in applied.items() if field not in kept}
+    projected: dict[str, Any] = _project(rest, live, _owned(live, manager), verbatim=False)
+    return kept | projected
+
+
+def _owned(live: Mapping[str, Any], manager: str) -> Mapping[str, Any]:
+    """The fields that the server says we applied, as fieldsV1 writes them; empty when it has no record."""
+    merged: dict[str, Any] = {}
+    for entry in live.get("metadata", {}).get("managedFields", ()):
+        if (
+            entry.get("manager") == manager
+            and entry.get("operation") == "Apply"
+            and not entry.get("subresource")
+        ):
+            merged |= entry.get("fieldsV1", {})
+    return merged
+
+
+def _project(applied: Any, live: Any, owned: Mapping[str, Any], *, verbatim: bool) -> Any:
+    if isinstance(applied, dict) and isinstance(live, Mapping):
+        result = {}
+        for field, value in applied.items():
+            inner = _inner(value, live.get(field, _MISSING), owned.get(f"f:{field}", {}), field, verbatim)
+            if inner is not _MISSING:
+                result[field] = inner
+        return result
+    if isinstance(applied, list) and isinstance(live, list):
+        return _project_list(applied, live, owned, verbatim=verbatim)
+    if applied == live and type(applied) is type(live):
+        return applied
+    return applied if not verbatim and same_amount(applied, live) else live
+
+
+def _inner(value: Any, live: Any, owned: Mapping[str, Any], field: str, verbatim: bool) -> Any:
+    if live is _MISSING:
+        # An empty map, an empty list and an explicit null may be dropped by the server: that is no drift.
+        return value if value in ({}, [], None, "") else _MISSING
+    return _project(value, live, owned, verbatim=verbatim or field in _VERBATIM)
+
+
+def _project_list(
+    applied: list[Any], live: list[Any], owned: Mapping[str, Any], *, verbatim: bool
+) -> list[Any]:
+    keyed = {name[2:]: fields for name, fields in owned.items() if name.startswith("k:")}
+    if keyed:
+        return _project_keyed(applied, live, keyed, verbatim=verbatim)
+    if any(name.startswith("v:") for name in owned):
+        return [value for value in applied if value in live]
+    if len(applied) != len(live):
+        return live
+    return [_project(one, other, {}, verbatim=verbatim) for one, other in zip(applied, live, strict=True)]
+
+
+def _project_keyed(
+    applied: list[Any], live: list[Any], keyed: Mapping[str, Mapping[str, Any]], *, verbatim: bool
+) -> list[Any]:
+    """Every applied item beside the live item with the same keys; items of others are left out."""
+    selectors = [(json.loads(name), fields) for name, fields in keyed.items()]
+    result = []
+    for item in applied:
+        keys, fields = next(((keys, fields) for keys, fields in selectors if _has(item, keys)), (None, {}))
+        if keys is None:
+            # Not ours any more (somebody took every field of it), or a key that the server defaulted.
+            keys = _guess(item, selectors[0][0])
+        twin = next((other for other in live if _has(other, keys)), _MISSING)
+        if twin is not _MISSING:
+            result.append(_project(item, twin, fields, verbatim=verbatim))
+    return result
+
+
+def _has(item: Any, keys: Mapping[str, Any]) -> bool:
+    return isinstance(item, Mapping) and all(item.get(name) == value for name, value in keys.items())
+
+
+def _guess(item: Any, like: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: item[name] for name in like if isinstance(item, Mapping) and name in item}

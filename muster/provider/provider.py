@@ -1,0 +1,339 @@
+"""The engine's view: gRPC requests -> `resource.py`, and its answers back.
+
+Nothing is decided about Kubernetes here.
+"""
+
+import asyncio
+import functools
+import hashlib
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, TypeVar
+
+import grpc  # type: ignore[import-untyped]  # grpcio ships no types
+from google.protobuf import empty_pb2  # type: ignore[import-untyped]  # protobuf ships no types
+from pulumi.runtime.proto import plugin_pb2, provider_pb2, provider_pb2_grpc
+
+from muster.provider import VERSION, kubeconfig
+from muster.provider.api import ApiError, Cluster, Unreachable
+from muster.provider.changes import changes, path
+from muster.provider.deadline import Deadline, TimeUp
+from muster.provider.engine import Engine
+from muster.provider.kubeconfig import KubeconfigError
+from muster.provider.manifests import ManifestError, read
+from muster.provider.resource import Written, erase, inventory, look, write
+from muster.provider.schema import BUNDLE, FIND, SCHEMA
+from muster.provider.wire import from_struct, init_failure, known, to_struct
+
+# Overridden by the resource option custom_timeouts. Deleting is shorter, so that a destroy with one hanging
+# finalizer still ends, with its message, within two minutes.
+_WRITE_TIMEOUT, _READ_TIMEOUT, _DELETE_TIMEOUT = 300.0, 120.0, 100.0
+_GLANCE = 5.0
+
+_EXPECTED = (ApiError, KubeconfigError, ManifestError, TimeUp, Unreachable)
+_KINDS = {
+    "add": provider_pb2.PropertyDiff.ADD,
+    "update": provider_pb2.PropertyDiff.UPDATE,
+    "delete": provider_pb2.PropertyDiff.DELETE,
+}
+
+R = TypeVar("R")
+Method = Callable[["MusterProvider", Any, Any], Awaitable[R]]
+
+
+def _explained(method: Method[R]) -> Method[R]:
+    """Turns the failures that we expect into one readable message instead of a stack trace."""
+
+    @functools.wraps(method)
+    async def explained(self: "MusterProvider", request: Any, context: Any) -> R:
+        try:
+            return await method(self, request, context)
+        except _EXPECTED as error:
+            await context.abort(grpc.StatusCode.UNKNOWN, str(error))
+            raise  # abort has raised already; this is for the reader and the type checker
+
+    return explained
+
+
+class MusterProvider(provider_pb2_grpc.ResourceProviderServicer):
+    """One process serves all Bundles of one cluster."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._cluster: Cluster | None = None
+        self._why_not = "the provider is not configured"
+        self._cancelled = asyncio.Event()
+        self._target: asyncio.Task[str | None] | None = None
+
+    async def close(self) -> None:
+        """Lets go of the cluster."""
+        if self._cluster is not None:
+            await self._cluster.close()
+        self._cluster = self._target = None
+
+    # What the provider is
+
+    async def Handshake(self, request: Any, context: Any) -> provider_pb2.ProviderHandshakeResponse:
+        if request.engine_address:
+            self._engine.connect(request.engine_address)
+        return provider_pb2.ProviderHandshakeResponse()
+
+    async def Attach(self, request: Any, context: Any) -> Any:
+        self._engine.connect(request.address)
+        return empty_pb2.Empty()
+
+    async def GetPluginInfo(self, request: Any, context: Any) -> plugin_pb2.PluginInfo:
+        return plugin_pb2.PluginInfo(version=VERSION)
+
+    async def GetSchema(self, request: Any, context: Any) -> provider_pb2.GetSchemaResponse:
+        return provider_pb2.GetSchemaResponse(schema=SCHEMA)
+
+    async def Cancel(self, request: Any, context: Any) -> Any:
+        self._cancelled.set()
+        return empty_pb2.Empty()
+
+    # Its configuration
+
+    async def CheckConfig(self, request: Any, context: Any) -> provider_pb2.CheckResponse:
+        unknown = sorted(
+            set(from_struct(request.news)) - {"kubeconfig", "context", "version", "pluginDownloadURL"}
+        )
+        reason = "the provider muster knows kubeconfig and context"
+        failures = [provider_pb2.CheckFailure(property=name, reason=reason) for name in unknown]
+        return provider_pb2.CheckResponse(inputs=request.news, failures=failures)
+
+    async def DiffConfig(self, request: Any, context: Any) -> provider_pb2.DiffResponse:
+        """Never a replacement: an address or a credential changes more often than the cluster behind it.
+
+        Whether it is another cluster is asked of the cluster itself, in `Diff`.
+        """
+        old, new = from_struct(request.old_inputs), from_struct(request.news)
+        differ = sorted(name for name in old.keys() | new.keys() if old.get(name) != new.get(name))
+        kind = provider_pb2.DiffResponse.DIFF_SOME if differ else provider_pb2.DiffResponse.DIFF_NONE
+        return provider_pb2.DiffResponse(changes=kind, diffs=differ)
+
+    async def Configure(self, request: Any, context: Any) -> provider_pb2.ConfigureResponse:
+        config = from_struct(request.args)
+        source, name = config.get("kubeconfig"), config.get("context")
+        await self.close()
+        if not known(source) or not known(name):
+            self._why_not = "the kubeconfig is not known before the cluster exists"
+        else:
+            try:
+                self._cluster = Cluster(kubeconfig.load(source, name))
+            except KubeconfigError as error:
+                # A preview has to work without a cluster; whatever needs one says this.
+                self._why_not = str(error)
+        return provider_pb2.ConfigureResponse(supportsPreview=True)
+
+    @_explained
+    async def Invoke(self, request: Any, context: Any) -> provider_pb2.InvokeResponse:
+        """`muster:k8s:find`: live objects by kind and labels. Without a cluster to ask, a preview finds
+        none.
+        """
+        if request.tok != FIND:
+            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, f"the provider muster serves {FIND} alone")
+        arguments = from_struct(request.args)
+        objects: list[dict[str, Any]] = []
+        if self._cluster is not None and await self._glanced() is not None:
+            deadline = Deadline(_READ_TIMEOUT, cancelled=self._cancelled)
+            objects = await self._cluster.find(
+                str(arguments["apiVersion"]), str(arguments["kind"]), str(arguments["selector"]), deadline
+            )
+        texts = [json.dumps(each) for each in objects]
+        return provider_pb2.InvokeResponse(**{"return": to_struct({"objects": texts})})
+
+    # Bundles
+
+    @_explained
+    async def Check(self, request: Any, context: Any) -> provider_pb2.CheckResponse:
+        if (wrong := _wrong_type(request.urn)) is not None:
+            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, wrong)
+        news = from_struct(request.news)
+        failures = [
+            provider_pb2.CheckFailure(property=name, reason="a Bundle takes manifests and nothing else")
+            for name in sorted(set(news) - {"manifests"})
+        ]
+        manifests = news.get("manifests")
+        if not known(manifests):
+            return provider_pb2.CheckResponse(inputs=request.news, failures=failures)
+        if not isinstance(manifests, dict):
+            reason = "manifests maps a key of your choice to the text of Kubernetes objects"
+            failures.append(provider_pb2.CheckFailure(property="manifests", reason=reason))
+        else:
+            failures += _judged(manifests)
+        return provider_pb2.CheckResponse(inputs=request.news, failures=failures)
+
+    @_explained
+    async def Diff(self, request: Any, context: Any) -> provider_pb2.DiffResponse:
+        old, new = from_struct(request.old_inputs), from_struct(request.news)
+        elsewhere = await self._elsewhere(from_struct(request.olds))
+        if not known(new.get("manifests")):
+            return provider_pb2.DiffResponse(changes=provider_pb2.DiffResponse.DIFF_SOME, diffs=["manifests"])
+        found = changes(old.get("manifests") or {}, new.get("manifests") or {})
+        detailed = {
+            path(key): provider_pb2.PropertyDiff(kind=_KINDS[kind], inputDiff=True)
+            for key, kind in found.items()
+        }
+        replaces = []
+        if elsewhere:
+            replaces = ["cluster"]
+            detailed["cluster"] = provider_pb2.PropertyDiff(kind=provider_pb2.PropertyDiff.UPDATE_REPLACE)
+        kind = provider_pb2.DiffResponse.DIFF_SOME if detailed else provider_pb2.DiffResponse.DIFF_NONE
+        return provider_pb2.DiffResponse(
+            changes=kind,
+            diffs=[*(["manifests"] if found else []), *replaces],
+            replaces=replaces,
+            detailedDiff=detailed,
+            hasDetailedDiff=True,
+        )
+
+    @_explained
+    async def Create(self, request: Any, context: Any) -> provider_pb2.CreateResponse:
+        inputs = from_struct(request.properties)
+        if request.preview:
+            return provider_pb2.CreateResponse(properties=request.properties)
+        written = await self._write(request, inputs, before={}, state={})
+        id_ = _id(request.urn)
+        await self._complain(context, written, id_=id_, inputs=inputs)
+        return provider_pb2.CreateResponse(id=id_, properties=to_struct(written.state | inputs))
+
+    @_explained
+    async def Update(self, request: Any, context: Any) -> provider_pb2.UpdateResponse:
+        inputs, state = from_struct(request.news), from_struct(request.olds)
+        if request.preview:
+            return provider_pb2.UpdateResponse(properties=to_struct(state | inputs))
+        before = from_struct(request.old_inputs).get("manifests") or {}
+        written = await self._write(request, inputs, before=before, state=state)
+        await self._complain(context, written, id_=request.id, inputs=inputs)
+        return provider_pb2.UpdateResponse(properties=to_struct(written.state | inputs))
+
+    @_explained
+    async def Read(self, request: Any, context: Any) -> provider_pb2.ReadResponse:
+        state, inputs = from_struct(request.properties), from_struct(request.inputs)
+        if not inputs.get("manifests"):
+            raise KubeconfigError(
+                "a Bundle cannot be imported: run `pulumi up`, which takes existing objects over"
+            )
+        deadline = self._deadline(request, _READ_TIMEOUT)
+        cluster = self._need()
+        if state.get("cluster") and await cluster.uid(deadline) != state["cluster"]:
+            await self._engine.warn(request.urn, f"context {cluster.access.context!r} is another cluster now")
+            return provider_pb2.ReadResponse()
+        seen = await look(cluster, inputs["manifests"], deadline=deadline)
+        if seen.total and seen.missing == seen.total:
+            return provider_pb2.ReadResponse()
+        current = inputs | {"manifests": seen.manifests}
+        return provider_pb2.ReadResponse(
+            id=request.id, properties=to_struct(state | current), inputs=to_struct(current)
+        )
+
+    @_explained
+    async def Delete(self, request: Any, context: Any) -> Any:
+        state = from_struct(request.properties)
+        if not inventory(state):
+            return empty_pb2.Empty()
+        deadline = self._deadline(request, _DELETE_TIMEOUT)
+        cluster = self._need()
+        if state.get("cluster") and await cluster.uid(deadline) != state["cluster"]:
+            await self._engine.warn(
+                request.urn,
+                f"not deleted: these objects stand in another cluster than the one that context "
+                f"{cluster.access.context!r} leads to now. If that cluster still exists, delete them there",
+            )
+            return empty_pb2.Empty()
+        erased = await erase(cluster, state, deadline=deadline, say=self._say(request.urn))
+        if erased.failures:
+            # The state stays as it was: deleting what has gone meanwhile costs one request each.
+            await context.abort(grpc.StatusCode.UNKNOWN, "\n".join(erased.failures))
+        return empty_pb2.Empty()
+
+    # What they share
+
+    async def _write(
+        self, request: Any, inputs: Mapping[str, Any], *, before: Mapping[str, str], state: Mapping[str, Any]
+    ) -> Written:
+        return await write(
+            self._need(),
+            inputs.get("manifests") or {},
+            before=before,
+            state=state,
+            deadline=self._deadline(request, _WRITE_TIMEOUT),
+            say=self._say(request.urn),
+        )
+
+    async def _complain(self, context: Any, written: Written, *, id_: str, inputs: Mapping[str, Any]) -> None:
+        """Ends the call with what went wrong and the state as it is: the next run goes on from there."""
+        if not written.failures:
+            return
+        details = init_failure(
+            id_=id_, properties={**written.state, **inputs}, inputs=inputs, reasons=written.failures
+        )
+        await context.abort(
+            grpc.StatusCode.UNKNOWN,
+            "\n".join(written.failures),
+            trailing_metadata=(("grpc-status-details-bin", details),),
+        )
+
+    async def _elsewhere(self, state: Mapping[str, Any]) -> bool:
+        """Whether the cluster is known to be another one than the Bundle stands in.
+
+        Asked once for all Bundles.
+        """
+        if not state.get("cluster"):
+            return False
+        uid = await self._glanced()
+        return uid is not None and uid != state["cluster"]
+
+    async def _glanced(self) -> str | None:
+        """The UID of the cluster that is there now, None when it cannot be asked."""
+        if self._cluster is None:
+            return None
+        if self._target is None:
+            self._target = asyncio.ensure_future(self._glance(self._cluster))
+        return await self._target
+
+    async def _glance(self, cluster: Cluster) -> str | None:
+        try:
+            return await cluster.uid(Deadline(_GLANCE, cancelled=self._cancelled))
+        except _EXPECTED:
+            return None
+
+    def _need(self) -> Cluster:
+        if self._cluster is None:
+            raise KubeconfigError(self._why_not)
+        return self._cluster
+
+    def _deadline(self, request: Any, default: float) -> Deadline:
+        return Deadline(request.timeout or default, cancelled=self._cancelled)
+
+    def _say(self, urn: str) -> Callable[[str], None]:
+        tasks: set[asyncio.Task[None]] = set()
+
+        def say(message: str) -> None:
+            task = asyncio.ensure_future(self._engine.status(urn, message))
+            tasks.add(task)
+            task.add_done_callback(tasks.discard)
+
+        return say
+
+
+def _wrong_type(urn: str) -> str | None:
+    kind = urn.split("::")[2].split("$")[-1]
+    return None if kind == BUNDLE else f"the provider muster serves {BUNDLE}, not {kind}"
+
+
+def _judged(manifests: Mapping[str, Any]) -> list[provider_pb2.CheckFailure]:
+    """Problems of the texts that are known; a text from another resource is judged when it is there."""
+    wrong = [key for key, text in manifests.items() if not isinstance(text, str)]
+    problems = [(key, "expected the text of Kubernetes objects (YAML or JSON)") for key in wrong]
+    try:
+        read({key: text for key, text in manifests.items() if key not in wrong and known(text)})
+    except ManifestError as error:
+        problems += [(problem.key, problem.message) for problem in error.problems]
+    return [provider_pb2.CheckFailure(property=path(key), reason=reason) for key, reason in problems]
+
+
+def _id(urn: str) -> str:
+    """Stable for a URN, so that a creation that is repeated after a crash is the same resource."""
+    return f"{urn.rsplit('::', 1)[-1]}-{hashlib.sha256(urn.encode()).hexdigest()[:8]}"

@@ -1,0 +1,66 @@
+"""The package's schema: what `pulumi package get-schema` prints."""
+
+import json
+
+from muster.provider import VERSION
+
+BUNDLE = "muster:k8s:Bundle"
+FIND = "muster:k8s:find"
+
+_KUBECONFIG = {
+    "kubeconfig": {
+        "type": "string",
+        "secret": True,
+        "description": "A kubeconfig or the path to one; $KUBECONFIG and then ~/.kube/config without it.",
+    },
+    "context": {
+        "type": "string",
+        "description": "The context to use; the kubeconfig's current one without it.",
+    },
+}
+_MANIFESTS = {
+    "manifests": {
+        "type": "object",
+        "additionalProperties": {"type": "string"},
+        "description": "A key of your choice (a team's name) -> its Kubernetes objects as YAML or JSON.",
+    }
+}
+
+SCHEMA = json.dumps(
+    {
+        "name": "muster",
+        "version": VERSION,
+        "description": "Many Kubernetes objects as one Pulumi resource.",
+        "config": {"variables": _KUBECONFIG},
+        "provider": {"inputProperties": _KUBECONFIG},
+        "functions": {
+            FIND: {
+                "description": "Live objects of a kind with these labels, in all namespaces.",
+                "inputs": {
+                    "properties": {name: {"type": "string"} for name in ("apiVersion", "kind", "selector")},
+                    "required": ["apiVersion", "kind", "selector"],
+                },
+                "outputs": {
+                    "properties": {"objects": {"type": "array", "items": {"type": "string"}}},
+                    "required": ["objects"],
+                },
+            }
+        },
+        "resources": {
+            BUNDLE: {
+                "description": "Kubernetes objects that are applied in order and removed in reverse.",
+                "inputProperties": _MANIFESTS,
+                "requiredInputs": ["manifests"],
+                "properties": {
+                    "cluster": {"type": "string", "description": "UID of the cluster that they stand in."},
+                    "objects": {
+                        "type": "array",
+                        "items": {"type": "string"},
+                        "description": "What stands in the cluster because of this bundle.",
+                    },
+                },
+                "required": ["cluster", "objects"],
+            }
+        },
+    }
+)

@@ -1,0 +1,120 @@
+"""What a person should be told about Muster without asking.
+
+Decides the expressions, how long each holds before somebody is called, and whom: `critical` wakes a person,
+`warning` waits for the morning, `info` is for dashboards. Each has its row in docs/metrics.md. The metrics
+are those of the controller; a test holds both to each other.
+"""
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from muster.model.gangpolicy import GangPolicy
+from muster.render.manifest import Manifest
+from muster.render.series import ours
+
+PAGE: Final = "docs/metrics.md"
+_SLACK_SECONDS: Final = 600
+_WEEK_SECONDS: Final = 7 * 86_400
+_UNUSED_SECONDS: Final = 1800
+"""Between its admission and its first pod, and between two tries of its job, a gang has none: minutes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Alert:
+    """`expr` is PromQL, `lasting` how long it has to hold."""
+
+    name: str
+    severity: Literal["critical", "warning", "info"]
+    expr: str
+    lasting: str
+    summary: str
+
+    def rule(self) -> Manifest:
+        return {
+            "alert": self.name,
+            "expr": self.expr,
+            "for": self.lasting,
+            "labels": {"severity": self.severity},
+            "annotations": {"summary": self.summary, "runbook": f"{PAGE}, {self.name}"},
+        }
+
+
+def alerts(policy: GangPolicy) -> tuple[Alert, ...]:
+    """The alerts of an environment whose gangs have this policy."""
+    longest = int((policy.queue_timeout + policy.provision_timeout).total_seconds()) + _SLACK_SECONDS
+    oldest = ours("muster_gang_oldest_timestamp_seconds", 'state="provisioning"')
+    unused = ours("muster_gang_unused_quota_timestamp_seconds")
+    errors = ours("controller_runtime_reconcile_total", 'result="error"')
+    answers = ours("controller_runtime_webhook_requests_total", 'code=~"5.."')
+    reviews = ours("muster_webhook_reviews_total", 'verdict="failed"')
+    serving = ours("muster_certificate_expiration_timestamp_seconds", 'certificate="serving"')
+    sold, unsold = (
+        f"sum by (pool) (increase({ours('muster_provisioning_requests_total', outcome)}[1h])) > 0"
+        for outcome in ('outcome="provisioned"', 'outcome=~"out_of_stock|cloud_quota_exhausted"')
+    )
+    return (
+        Alert(
+            name="MusterNobodyLeads",
+            severity="critical",
+            expr=f"(max({ours('leader_election_master_status')}) or vector(0)) < 1",
+            lasting="2m",
+            summary="No gang-admission manager leads: no gang starts, and none is released.",
+        ),
+        Alert(
+            name="MusterWebhooksFail",
+            severity="critical",
+            # Who is not there counts nothing: then there is nobody with a certificate either.
+            expr=f"sum(rate({answers}[5m])) > 0 or sum(rate({reviews}[5m])) > 0 or absent({serving})",
+            lasting="5m",
+            summary="Reviews fail, or no webhook pod is there: new RayJobs are refused.",
+        ),
+        Alert(
+            name="MusterCertificateEnds",
+            severity="critical",
+            expr=f"min({ours('muster_certificate_expiration_timestamp_seconds')}) - time() < {_WEEK_SECONDS}",
+            lasting="1h",
+            summary="A webhook certificate ends within seven days and is not renewed.",
+        ),
+        Alert(
+            name="MusterQuotaHeldTooLong",
+            severity="warning",
+            expr=f"time() - ({oldest} > 0) > {longest}",
+            lasting="5m",
+            summary="A gang holds quota for longer than the policy's deadlines together.",
+        ),
+        Alert(
+            name="MusterQuotaUnused",
+            severity="warning",
+            expr=f"time() - ({unused} > 0) > {_UNUSED_SECONDS}",
+            lasting="5m",
+            summary="A gang that runs by its Workload holds quota, and no pod of it is on a node.",
+        ),
+        Alert(
+            name="MusterWatchIsDeaf",
+            severity="warning",
+            expr=f"max by (resource) ({ours('muster_watch_lag_seconds')}) > 300",
+            lasting="5m",
+            summary="The API server says nothing about {{ $labels.resource }}: decisions may be late.",
+        ),
+        Alert(
+            name="MusterReconcilesFail",
+            severity="warning",
+            expr=f"sum by (controller) (rate({errors}[5m])) > 0.1",
+            lasting="15m",
+            summary="Reconciles of {{ $labels.controller }} fail.",
+        ),
+        Alert(
+            name="MusterPoolIsOutOfStock",
+            severity="info",
+            expr=f"{unsold} unless {sold}",
+            lasting="1h",
+            summary="The cloud sold nothing of pool {{ $labels.pool }} for an hour.",
+        ),
+        Alert(
+            name="MusterGangRefused",
+            severity="info",
+            expr=f"sum(increase({ours('muster_gang_refusals_total')}[15m])) > 0",
+            lasting="0m",
+            summary="A gang was given up; its Workload says why.",
+        ),
+    )

@@ -1,0 +1,83 @@
+"""The stack's GangPolicy: what the gang-admission controller knows about every pool.
+
+Decides, from a pool's kind, what is asked for and what is checked. Leaves the timeouts to the stack and the
+meaning of each field to gangpolicy.
+"""
+
+from dataclasses import replace
+
+from muster.model import names
+from muster.model.gangpolicy import (
+    DetailSelector,
+    FlavorPolicy,
+    GangPolicy,
+    KaiPolicy,
+    OnStaggered,
+    OnStockOut,
+    to_manifest,
+)
+from muster.model.pools import Capacity, Pool
+from muster.model.stack import Scheduler, Stack
+from muster.render.manifest import Manifest
+
+
+def policy(stack: Stack, *, placeholder_image: str = "") -> Manifest:
+    """The GangPolicy object that the AdmissionCheck refers to. `placeholder_image`: what keeps nodes where
+    the stack says `onStaggered: hold` and names none itself.
+    """
+    found = gang_policy(stack)
+    if found.on_staggered is OnStaggered.HOLD and not found.placeholder_image:
+        found = replace(found, placeholder_image=placeholder_image)
+    return to_manifest(found, name=names.GANG_POLICY)
+
+
+def holds(stack: Stack) -> bool:
+    """Whether the controller makes pods that keep nodes."""
+    return stack.gang_admission.policy.on_staggered is OnStaggered.HOLD
+
+
+def steers(stack: Stack) -> bool:
+    """Whether the controller keeps Workloads away from flavors."""
+    return stack.gang_admission.policy.on_stock_out is OnStockOut.NEXT_FLAVOR
+
+
+def gang_policy(stack: Stack) -> GangPolicy:
+    """The stack's settings with one flavor a pool."""
+    settings = stack.gang_admission.policy
+    kai = (settings.kai or KaiPolicy()) if stack.scheduler is Scheduler.KAI else None
+    return replace(settings, flavors=tuple(_flavor(pool) for pool in stack.pools), kai=kai)
+
+
+def _flavor(pool: Pool) -> FlavorPolicy:
+    if pool.capacity is Capacity.QUEUED:
+        return _queued(pool)
+    # Nodes that come as pods ask cannot be there before the pods; those of a pool of fixed size can, and
+    # must.
+    return FlavorPolicy(
+        name=pool.flavor,
+        verify_nodes=pool.min_nodes == pool.max_nodes,
+        max_nodes=pool.max_nodes,
+        gpus_per_node=pool.slots_per_node,
+        gpu_memory=_gpu_memory(pool),
+    )
+
+
+def _gpu_memory(pool: Pool) -> int:
+    return pool.accelerator.memory_gib * 1024 if pool.accelerator else 0
+
+
+def _queued(pool: Pool) -> FlavorPolicy:
+    lease = DetailSelector(key=names.GKE_LEASE_LABEL, detail=names.GKE_LEASE_DETAIL)
+    is_gke = pool.provisioning_class == names.GKE_QUEUED_CLASS
+    return FlavorPolicy(
+        name=pool.flavor,
+        provisioning_class_name=pool.provisioning_class or "",
+        parameters=pool.request_parameters,
+        node_selector_from_details=(lease,) if is_gke else (),
+        one_pod_set_per_request=is_gke,
+        verify_nodes=True,
+        max_nodes=pool.max_nodes,
+        gpus_per_node=pool.slots_per_node,
+        gpu_memory=_gpu_memory(pool),
+        scarcity=pool.accelerator.rank if pool.accelerator else 0,
+    )

@@ -1,0 +1,53 @@
+"""The values of KAI's chart.
+
+Decides what the chart makes and what comes from the tree instead. Every object is rendered by the chart
+itself (`kaiConfig.render`), so installing needs no hook: none to write its Config, none to copy Kueue's
+topologies, and none to clean up, which ignores tolerations and hangs where all nodes have taints (NVIDIA's
+own recipes switch it off for that). The hook that is left updates definitions when the chart's version
+changes.
+Queues, shards and priority classes are the tree's. Checked against the values of chart 0.17.0.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from muster.model import names
+from muster.model.charts import mirrored
+from muster.model.clusters import Provider
+from muster.model.kai.partition import sharding
+from muster.model.kai.settings import Sharding
+from muster.model.stack import Stack
+
+REGISTRY: Final = "ghcr.io/kai-scheduler/kai-scheduler"
+# The GPU Operator's runtime class; where GKE installs the driver itself there is none.
+_RUNTIME_CLASS: Final = "nvidia"
+
+
+def chart_values(stack: Stack, *, node_selector: Mapping[str, str], replicas: int) -> Mapping[str, Any]:
+    """`replicas` of each of KAI's programs; from two on one leads."""
+    off = {"enabled": False}
+    return {
+        "global": {
+            "registry": mirrored(REGISTRY, stack.images.mirror) if stack.images.mirror else REGISTRY,
+            "gpuSharing": stack.kai.gpu_sharing,
+            "clusterAutoscaling": stack.kai.cluster_autoscaling,
+            "leaderElection": replicas > 1,
+            "nodeSelector": dict(node_selector),
+            # The label of nodes, queues and gangs that says whose they are, where there are several shards.
+            "nodePoolLabelKey": names.POOL_LABEL if sharding(stack) is Sharding.PER_POOL else "",
+        },
+        "operator": {"replicaCount": replicas},
+        "podgrouper": {"queueLabelKey": names.KAI_QUEUE_LABEL},
+        "admission": {"gpuFractionRuntimeClassName": _runtime_class(stack)},
+        "kaiConfig": {"render": True},
+        "kaiConfigDeployer": off,
+        "topologyMigration": off,
+        "postCleanup": off,
+        "defaultShard": off,
+        "defaultPriorityClasses": off,
+        "defaultQueue": {"createDefaultQueue": False},
+    }
+
+
+def _runtime_class(stack: Stack) -> str:
+    return "" if stack.cluster.provider is Provider.GKE else _RUNTIME_CLASS

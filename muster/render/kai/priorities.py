@@ -1,0 +1,33 @@
+"""PriorityClass of every priority, with the values that the stack says.
+
+Work that names no class gets one of KAI's own by its kind, so those four always exist; a stack may give them
+values of its own.
+"""
+
+from muster.model.kai.priorities import effective, is_preemptible
+from muster.model.priorities import Priority
+from muster.model.stack import Stack
+from muster.render.manifest import Manifest, manifest
+
+
+def priority_classes(stack: Stack) -> list[Manifest]:
+    return [
+        manifest(
+            "scheduling.k8s.io/v1",
+            "PriorityClass",
+            priority.name,
+            value=priority.value,
+            preemptionPolicy="PreemptLowerPriority",
+            description=_description(priority),
+        )
+        for priority in effective(stack.priorities)
+    ]
+
+
+def _description(priority: Priority) -> str:
+    bounds = (
+        "may go over quota, and then be reclaimed"
+        if is_preemptible(priority)
+        else "never preempted, never over quota"
+    )
+    return f"Priority {priority.name} ({priority.value}): {bounds}."

@@ -1,0 +1,97 @@
+"""The queue tree: departments and teams as Queues, and what tenancy gives a team.
+
+Decides that every figure is written: what a Queue leaves out, KAI reads as nothing. Leaves the figures to
+muster/model/kai/tree.py, and a team's namespace and who may do what in it to tenancy.
+"""
+
+from typing import Final
+
+from muster.model import names
+from muster.model.kai import DEFAULT_QUEUE_PRIORITY, Figure, Unlimited
+from muster.model.kai.tree import RESOURCES, Figures, Node, nodes
+from muster.model.queues import Team
+from muster.model.stack import Stack
+from muster.render import tenancy
+from muster.render.kai.shards import duration
+from muster.render.manifest import Manifest, manifest
+
+# KAI counts memory in these.
+_MEGABYTE: Final = 10**6
+
+Tree = dict[str, dict[str, list[Manifest]]]
+
+
+def queues(stack: Stack) -> list[Manifest]:
+    """Every Queue, each behind its parent."""
+    return [_queue(node) for node in nodes(stack)]
+
+
+def team_objects(stack: Stack, team: Team) -> list[Manifest]:
+    """Everything that one team owns, in the order in which it can be created."""
+    department = next(chain[-1] for chain, member in stack.teams() if member.name == team.name)
+    return by_department(stack)[department.name][team.name]
+
+
+def leaf_queues(stack: Stack) -> dict[str, dict[str | None, str]]:
+    """team -> pool of the work -> the Queue that the work names. The pool None: any pool of the stack."""
+    found: dict[str, dict[str | None, str]] = {team.name: {} for _, team in stack.teams()}
+    for node in nodes(stack):
+        if node.team is not None:
+            found[node.team.name][node.part.pool] = node.name
+    return found
+
+
+def by_department(stack: Stack) -> Tree:
+    """department -> team -> objects, parents first; a department's own Queues stand under the team ""."""
+    found: Tree = {department.name: {"": []} for _, department in stack.walk()}
+    leaves = leaf_queues(stack)
+    for chain, team in stack.teams():
+        queues = tuple(leaves[team.name].values())
+        found[chain[-1].name][team.name] = tenancy.team_objects(stack, chain[-1], team, queues=queues)
+    for node in nodes(stack):
+        found[node.above[-1].name][node.team.name if node.team else ""].append(_queue(node))
+    return found
+
+
+def _queue(node: Node) -> Manifest:
+    settings = node.owner.kai
+    spec: Manifest = {"displayName": settings.display_name or node.owner.name}
+    if node.parent is not None:
+        spec["parentQueue"] = node.parent
+    spec["priority"] = DEFAULT_QUEUE_PRIORITY if settings.priority is None else settings.priority
+    runtimes = {
+        "preemptMinRuntime": duration(settings.preempt_min_runtime),
+        "reclaimMinRuntime": duration(settings.reclaim_min_runtime),
+    }
+    spec |= {key: written for key, written in runtimes.items() if written is not None}
+    spec["resources"] = {key: _share(key, node.figures[key]) for key in RESOURCES}
+    return manifest(names.KAI_QUEUE_API_VERSION, "Queue", node.name, labels=_labels(node), spec=spec)
+
+
+def _labels(node: Node) -> dict[str, str]:
+    """A shard sees the queues that carry its pool."""
+    labels = {names.DEPARTMENT_LABEL: node.above[-1].name}
+    if node.team is not None:
+        labels[names.TEAM_LABEL] = node.team.name
+    if node.part.pool is not None:
+        labels[names.POOL_LABEL] = node.part.pool
+    return labels
+
+
+def _share(key: str, figures: Figures) -> Manifest:
+    return {
+        "quota": number(key, figures.quota),
+        "limit": number(key, figures.limit),
+        "overQuotaWeight": figures.weight,
+    }
+
+
+def number(key: str, figure: Figure[int]) -> int | float:
+    """In KAI's units: GPUs, thousandths of a CPU, millions of bytes; -1 without bound."""
+    if isinstance(figure, Unlimited):
+        return -1
+    if key == "memory":
+        return figure // _MEGABYTE
+    if key == "gpu":
+        return figure / 1000 if figure % 1000 else figure // 1000
+    return figure

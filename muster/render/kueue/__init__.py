@@ -1,0 +1,34 @@
+"""The stack as Kueue objects, API v1beta2.
+
+    topologies(stack)        Topology of every one that the stack names
+    flavors(stack)           ResourceFlavor of every pool, and of every flavor beside them
+    priority_classes(stack)  WorkloadPriorityClass of every priority
+    admission_check(stack)   AdmissionChecks and, for Kueue's own, their ProvisioningRequestConfigs; empty
+                             when nothing is queued, gang admission is off and the stack names no check
+    manager_config(stack)    Kueue's Configuration, the document of the chart's controllerManagerConfigYaml
+    cohorts(stack)           Cohort of every department
+    team_objects(stack, t)   Namespace, ClusterQueue, LocalQueues of one team
+    by_department(stack)     department -> team (or "" for its Cohort) -> objects
+    queues(stack)            the queues alone: department -> Cohort, team -> ClusterQueue
+
+Everything comes in an order that can be applied as it stands and is the same for the same stack, whatever
+the order of its file.
+"""
+
+from muster.render.kueue.checks import admission_check
+from muster.render.kueue.flavors import flavors, topologies
+from muster.render.kueue.manager import manager_config
+from muster.render.kueue.priorities import priority_classes
+from muster.render.kueue.tree import by_department, cohorts, queues, team_objects
+
+__all__ = [
+    "admission_check",
+    "by_department",
+    "cohorts",
+    "flavors",
+    "manager_config",
+    "priority_classes",
+    "queues",
+    "team_objects",
+    "topologies",
+]

@@ -1,0 +1,138 @@
+"""AdmissionChecks: who gets a queued pool's capacity before a gang is admitted, and who else has a say.
+
+Decides which check stands on which pool. Leaves what Muster's own check does to GangPolicy
+(render/gang.py).
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from muster.model import names
+from muster.model.kueue import AdmissionCheck, CheckUse, Parameters
+from muster.model.pools import Pool
+from muster.model.stack import GangMode, Stack
+from muster.render.manifest import Manifest, kueue
+
+# A check's controllerName can never change, so Kueue's own check has other names and a stack may switch
+# between them.
+_BUILTIN_NAMES: Final = {
+    names.GKE_QUEUED_CLASS: "builtin-gke-queued",
+    names.BEST_EFFORT_ATOMIC_CLASS: "builtin-best-effort-atomic",
+    names.CHECK_CAPACITY_CLASS: "builtin-check-capacity",
+}
+
+
+def admission_check(stack: Stack) -> list[Manifest]:
+    """The AdmissionChecks of the stack, each behind the parameters it refers to."""
+    return [*_capacity(stack), *(_check(check) for check in stack.kueue.admission_checks)]
+
+
+def strategy(stack: Stack, flavors: list[str], used: tuple[CheckUse, ...] = ()) -> Manifest | None:
+    """`admissionChecksStrategy` of a ClusterQueue with these flavors: checks of capacity on their queued
+    pools alone, the checks that the team uses where it says so.
+    """
+    rules: list[Manifest] = []
+    for name, pools in capacity_checks(stack).items():
+        queued = [pool.flavor for pool in pools if pool.flavor in flavors]
+        if queued:
+            rules.append({"name": name, "onFlavors": queued})
+    flavor_of = {pool.name: pool.flavor for pool in stack.pools}
+    for use in used:
+        where = {"onFlavors": [flavor_of.get(pool, pool) for pool in use.pools]} if use.pools else {}
+        rules.append({"name": use.name, **where})
+    return {"admissionChecks": rules} if rules else None
+
+
+def capacity_checks(stack: Stack) -> dict[str, list[Pool]]:
+    """Muster's one check knows every pool's class from its policy; Kueue's own needs a check for every kind
+    of request.
+    """
+    if stack.gang_admission.mode is GangMode.OFF or not stack.queued_pools:
+        return {}
+    if stack.gang_admission.mode is GangMode.MUSTER:
+        return {names.ADMISSION_CHECK: list(stack.queued_pools)}
+    found: dict[str, list[Pool]] = {}
+    for pool in stack.queued_pools:
+        found.setdefault(builtin_name(pool), []).append(pool)
+    return found
+
+
+def builtin_name(pool: Pool) -> str:
+    """The name of Kueue's own check of a pool. Pools of one name share one check, so they have to want the
+    same; a pool that wants something of its own has its name in it.
+    """
+    said = pool.kueue.provisioning
+    if said.check is not None:
+        return said.check
+    name = _BUILTIN_NAMES[pool.provisioning_class or names.BEST_EFFORT_ATOMIC_CLASS]
+    is_plain = not pool.parameters and said == type(said)()
+    return name if is_plain else f"{name}-{pool.name}"
+
+
+def builtin_config(stack: Stack, pool: Pool) -> Manifest:
+    """The ProvisioningRequestConfig of Kueue's own check of a pool.
+
+    Kueue's limit counts retries, ours is a deadline, so of GangPolicy's `retry` only the pauses carry over.
+    """
+    said, retry = pool.kueue.provisioning, stack.gang_admission.policy.retry
+    spec: Manifest = {
+        "provisioningClassName": pool.provisioning_class,
+        "managedResources": list(stack.gang_admission.policy.managed_resources),
+        "retryStrategy": {
+            "backoffLimitCount": said.retries,
+            "backoffBaseSeconds": int(retry.base.total_seconds()),
+            "backoffMaxSeconds": int(retry.max.total_seconds()),
+        },
+    }
+    if pool.request_parameters:
+        spec["parameters"] = pool.request_parameters
+    if said.merge is not None:
+        spec["podSetMergePolicy"] = said.merge.value
+    selector = _node_selector(pool)
+    if selector:
+        spec["podSetUpdates"] = {
+            "nodeSelector": [
+                {"key": key, "valueFromProvisioningClassDetail": detail}
+                for key, detail in sorted(selector.items())
+            ]
+        }
+    return kueue("ProvisioningRequestConfig", said.config or builtin_name(pool), spec=spec)
+
+
+def _capacity(stack: Stack) -> list[Manifest]:
+    checks = capacity_checks(stack)
+    if stack.gang_admission.mode is GangMode.MUSTER:
+        policy = Parameters(api_group=names.GROUP, kind=names.GANG_POLICY_KIND, name=names.GANG_POLICY)
+        return [
+            _check(AdmissionCheck(name=name, controller_name=names.CONTROLLER_NAME, parameters=policy))
+            for name in checks
+        ]
+    return [item for name, pools in checks.items() for item in _builtin(stack, name, pools[0])]
+
+
+def _builtin(stack: Stack, name: str, pool: Pool) -> list[Manifest]:
+    config = builtin_config(stack, pool)
+    parameters = Parameters(
+        api_group="kueue.x-k8s.io", kind="ProvisioningRequestConfig", name=config["metadata"]["name"]
+    )
+    check = AdmissionCheck(name=name, controller_name=names.BUILTIN_CONTROLLER_NAME, parameters=parameters)
+    return [config, _check(check)]
+
+
+def _node_selector(pool: Pool) -> Mapping[str, str]:
+    said = pool.kueue.provisioning.node_selector
+    if said is not None:
+        return said
+    is_gke = pool.provisioning_class == names.GKE_QUEUED_CLASS
+    return {names.GKE_LEASE_LABEL: names.GKE_LEASE_DETAIL} if is_gke else {}
+
+
+def _check(check: AdmissionCheck) -> Manifest:
+    spec: Manifest = {"controllerName": check.controller_name}
+    if check.parameters is not None:
+        spec["parameters"] = {
+            "apiGroup": check.parameters.api_group,
+            "kind": check.parameters.kind,
+            "name": check.parameters.name,
+        }
+    return kueue("AdmissionCheck", check.name, spec=spec)

@@ -1,0 +1,102 @@
+"""ResourceFlavor of every pool, and those that belong to no pool; the Topologies that they refer to.
+
+Decides how Kueue tells pools apart: by the pool label, and GPU pools by their taint too. Leaves quotas to
+groups.py.
+
+The taint is what keeps a gang's CPU head on a CPU pool. A GPU flavor has CPU and memory quota as well, for
+its GPU pods, and Kueue goes on to the next flavor whenever the CPU flavor is full. A flavor's `nodeTaints`
+must be tolerated by the pod or by the flavor's own `tolerations`; if the flavor brought the toleration
+itself, a CPU head would be put on a GPU pool as soon as the CPU pool is full, and there it would wait for a
+node that nobody asks for. So a flavor does not bring that one, and a GPU pod says in its template that it
+tolerates `nvidia.com/gpu`. GKE taints the nodes of a queued pool once more by itself; that taint tells
+nothing apart, and the flavor tolerates it.
+"""
+
+from collections.abc import Iterable, Mapping
+
+from muster.model import names
+from muster.model.kueue import Effect, Flavor, Operator, Taint, Toleration
+from muster.model.pools import Pool
+from muster.model.stack import Stack
+from muster.render.manifest import Manifest, kueue
+
+
+def topologies(stack: Stack) -> list[Manifest]:
+    return [
+        kueue("Topology", each.name, spec={"levels": [{"nodeLabel": label} for label in each.levels]})
+        for each in stack.kueue.topologies
+    ]
+
+
+def flavors(stack: Stack) -> list[Manifest]:
+    ours = [kueue("ResourceFlavor", pool.flavor, spec=_pool(pool)) for pool in stack.pools]
+    return [*ours, *(kueue("ResourceFlavor", each.name, spec=_other(each)) for each in stack.kueue.flavors)]
+
+
+def gpu_taint() -> dict[str, str]:
+    return {"key": names.GPU_TAINT_KEY, "value": names.GPU_TAINT_VALUE, "effect": names.GPU_TAINT_EFFECT}
+
+
+def _pool(pool: Pool) -> Manifest:
+    said = pool.kueue
+    taints = [gpu_taint()] if pool.is_gpu else []
+    return _spec(
+        labels={names.POOL_LABEL: pool.name, **said.node_labels},
+        taints=[*taints, *(_taint(taint) for taint in said.node_taints)],
+        tolerations=[*_of_gke(pool), *said.tolerations],
+        topology=said.topology,
+    )
+
+
+def _of_gke(pool: Pool) -> list[Toleration]:
+    if pool.provisioning_class != names.GKE_QUEUED_CLASS:
+        return []
+    return [Toleration(key=names.GKE_QUEUED_TAINT_KEY, operator=Operator.EXISTS, effect=Effect.NO_SCHEDULE)]
+
+
+def _other(flavor: Flavor) -> Manifest:
+    return _spec(
+        labels=flavor.node_labels,
+        taints=[_taint(taint) for taint in flavor.node_taints],
+        tolerations=flavor.tolerations,
+        topology=flavor.topology,
+    )
+
+
+def _spec(
+    *,
+    labels: Mapping[str, str],
+    taints: list[dict[str, str]],
+    tolerations: Iterable[Toleration],
+    topology: str | None,
+) -> Manifest:
+    spec: Manifest = {}
+    if labels:
+        spec["nodeLabels"] = dict(sorted(labels.items()))
+    if taints:
+        spec["nodeTaints"] = taints
+    tolerated = [_toleration(each) for each in tolerations]
+    if tolerated:
+        spec["tolerations"] = tolerated
+    if topology is not None:
+        spec["topologyName"] = topology
+    return spec
+
+
+def _taint(taint: Taint) -> dict[str, str]:
+    value = {"value": taint.value} if taint.value else {}
+    return {"key": taint.key, **value, "effect": taint.effect.value}
+
+
+def _toleration(toleration: Toleration) -> Manifest:
+    found: Manifest = {"operator": toleration.operator.value}
+    for key, value in (
+        ("key", toleration.key),
+        ("value", toleration.value),
+        ("effect", toleration.effect.value if toleration.effect else ""),
+    ):
+        if value:
+            found[key] = value
+    if toleration.seconds is not None:
+        found["tolerationSeconds"] = toleration.seconds
+    return found

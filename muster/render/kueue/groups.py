@@ -1,0 +1,104 @@
+"""The resource groups of a ClusterQueue or Cohort: one for all its pools, and those beside them.
+
+Decides that cpu, memory and nvidia.com/gpu of every pool stay in one group: Kueue gives a pod one flavor per
+group, and a GPU pod needs its CPU from the node that has its GPU. CPU pools come first with a GPU quota of 0,
+so a pod without a GPU is offered CPU pools before all others.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from muster.model import names
+from muster.model.kueue import FlavorQuota, Group
+from muster.model.pools import Pool
+from muster.model.quantities import format_count, format_cpu, format_memory
+from muster.model.queues import Allowance, Amount
+from muster.model.quotas import NOTHING, Resources, Unnamed, borrowing, lending, quota
+from muster.render.manifest import Manifest
+
+COVERED: Final = ("cpu", "memory", names.GPU_RESOURCE)
+
+
+def resource_groups(
+    pools: Iterable[Pool],
+    rest: Unnamed,
+    allowance: Allowance,
+    *,
+    weight: int | None,
+    can_share: bool,
+    others: Iterable[Group] = (),
+) -> list[Manifest]:
+    """`weight` is a team's, None for a department. Limits are left out where there is nobody to share with.
+
+    A pool of which there is neither quota nor borrowing is left out: a job that asks for it is told so by
+    name.
+    """
+    covered = [*COVERED, *other_resources(allowance)]
+    flavors = []
+    for pool in pools:
+        own = quota(rest, allowance, pool, weight=weight)
+        limits = _limits(pool, allowance, is_team=weight is not None) if can_share else {}
+        if own is not None or (can_share and _is_named(pool, allowance, limits, is_team=weight is not None)):
+            flavors.append(_flavor(pool, {"nominalQuota": own or NOTHING, **limits}, covered))
+    first = [{"coveredResources": covered, "flavors": flavors}] if flavors else []
+    return [*first, *(_group(group) for group in others)]
+
+
+def other_resources(allowance: Allowance) -> list[str]:
+    """Resources beside CPU, memory and GPUs that a team or department names, in their order in the group."""
+    shares = [*allowance.quota.values(), *allowance.borrow.pools.values(), *allowance.lend.pools.values()]
+    return sorted({name for share in shares if isinstance(share, Amount) for name in share.others})
+
+
+def _is_named(pool: Pool, allowance: Allowance, limits: Mapping[str, Resources], *, is_team: bool) -> bool:
+    """Without a quota a team needs a flavor to borrow through; a department only to limit what passes."""
+    if is_team:
+        return limits.get("borrowingLimit") != NOTHING
+    return allowance.borrow.of(pool.name) is not None or allowance.lend.of(pool.name) is not None
+
+
+def _limits(pool: Pool, allowance: Allowance, *, is_team: bool) -> dict[str, Resources]:
+    taken, given = borrowing(pool, allowance, is_team=is_team), lending(pool, allowance)
+    found = {"borrowingLimit": taken, "lendingLimit": given}
+    return {key: value for key, value in found.items() if value is not None}
+
+
+def _flavor(pool: Pool, columns: Mapping[str, Resources], covered: Iterable[str]) -> Manifest:
+    quantities = {key: amounts(value) for key, value in columns.items()}
+    resources = [
+        {"name": name, **{key: value.get(name, "0") for key, value in quantities.items()}} for name in covered
+    ]
+    return {"name": pool.flavor, "resources": resources}
+
+
+def amounts(resources: Resources) -> dict[str, str]:
+    """Kubernetes quantities by resource name, in canonical form."""
+    return {
+        "cpu": format_cpu(resources.cpu),
+        "memory": format_memory(resources.memory),
+        names.GPU_RESOURCE: format_count(resources.gpus),
+        **{name: str(amount) for name, amount in resources.others},
+    }
+
+
+def _group(group: Group) -> Manifest:
+    return {
+        "coveredResources": list(group.covered_resources),
+        "flavors": [_said(flavor, group.covered_resources) for flavor in group.flavors],
+    }
+
+
+def _said(flavor: FlavorQuota, covered: Iterable[str]) -> Manifest:
+    """Kueue wants the resources in the order in which the group covers them."""
+    order = list(covered)
+    known = [each for each in flavor.resources if each.name in order]
+    resources = []
+    for each in sorted(known, key=lambda quota: order.index(quota.name)):
+        columns = {
+            "nominalQuota": each.nominal,
+            "borrowingLimit": each.borrowing,
+            "lendingLimit": each.lending,
+        }
+        written = {key: str(value) for key, value in columns.items() if value is not None}
+        resources.append({"name": each.name, **written})
+    return {"name": flavor.name, "resources": resources}

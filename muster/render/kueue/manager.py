@@ -1,0 +1,99 @@
+"""Kueue's own configuration, `config.kueue.x-k8s.io/v1beta2`.
+
+Decides which jobs Kueue manages and what it does with admitted work whose pods do not start. The chart
+takes this as one string in place of its own, so what the chart sets and Kueue's Deployment relies on
+(ports, leader election) is repeated here. Checked against apis/config/v1beta2 of Kueue 0.19.2.
+"""
+
+from typing import Final
+
+from muster.model import names
+from muster.model.kueue import UsageSharing
+from muster.model.stack import PodsReady, Stack
+from muster.render.manifest import Manifest
+
+# The chart's list also takes in every pod, deployment and statefulset, those of the system included.
+FRAMEWORKS: Final = ("batch/job", "ray.io/rayjob", "ray.io/raycluster", "ray.io/rayservice")
+
+# Reconciles at a time, by kind; Kueue's own figures, and the Ray kinds as many as plain jobs.
+_CONCURRENCY: Final = {
+    "Job.batch": 5,
+    "RayJob.ray.io": 5,
+    "RayCluster.ray.io": 5,
+    "RayService.ray.io": 5,
+    "Workload.kueue.x-k8s.io": 10,
+    "LocalQueue.kueue.x-k8s.io": 5,
+    "Cohort.kueue.x-k8s.io": 1,
+    "ClusterQueue.kueue.x-k8s.io": 5,
+    "ResourceFlavor.kueue.x-k8s.io": 1,
+}
+
+_CONCURRENT: Final = "ConcurrentAdmission"
+
+
+def manager_config(stack: Stack) -> Manifest:
+    """The Configuration document."""
+    config: Manifest = {
+        "apiVersion": names.KUEUE_CONFIG_API_VERSION,
+        "kind": "Configuration",
+        "namespace": names.KUEUE_NAMESPACE,
+        "health": {"healthProbeBindAddress": ":8081"},
+        "metrics": {"bindAddress": ":8443", "enableClusterQueueResources": True},
+        "webhook": {"port": 9443},
+        "leaderElection": {"leaderElect": True, "resourceName": "c1f6bfd2.kueue.x-k8s.io"},
+        "controller": {"groupKindConcurrency": dict(_CONCURRENCY)},
+        "clientConnection": {"qps": 300, "burst": 500},
+        "integrations": {"frameworks": list(FRAMEWORKS)},
+        # Within team namespaces a job without a queue label is queued too (in LocalQueue `default`), so
+        # leaving the label out is no way past the queue; outside of them Kueue touches nothing that does
+        # not ask for it.
+        "manageJobsWithoutQueueName": True,
+        "managedJobsNamespaceSelector": {
+            "matchExpressions": [{"key": names.TEAM_LABEL, "operator": "Exists"}]
+        },
+        "waitForPodsReady": _pods_ready(stack.pods_ready),
+    }
+    if gates := _gates(stack):
+        # Kueue refuses to start when gates come both from here and from the chart's values.
+        config["featureGates"] = gates
+    said = stack.kueue
+    if stack.is_weighted:
+        # Weights count only with fair sharing, and its presence alone switches it on.
+        config["fairSharing"] = {"preemptionStrategies": [each.value for each in said.strategies]}
+    if said.usage_sharing is not None:
+        config["admissionFairSharing"] = _usage(said.usage_sharing)
+    if said.exclude_resources:
+        config["resources"] = {"excludeResourcePrefixes": list(said.exclude_resources)}
+    return config
+
+
+def _gates(stack: Stack) -> dict[str, bool]:
+    """FlavorFungibility stays on, as Kueue has it: without it 0.19.2 takes whatever needs a preemption that
+    is not to be had for untried, asks again at once, for ever, and never comes to what waits behind it
+    (pkg/cache/queue/ cluster_queue.go, requeueIfNotPresent; seen with `preview what-if`).
+    """
+    is_concurrent = any(team.kueue.concurrent_admission is not None for _, team in stack.teams())
+    return {_CONCURRENT: True} if is_concurrent else {}
+
+
+def _usage(sharing: UsageSharing) -> Manifest:
+    return {
+        "usageHalfLifeTime": f"{sharing.half_life}s",
+        "usageSamplingInterval": f"{sharing.sampling}s",
+        "resourceWeights": {name: weight / 1000 for name, weight in sorted(sharing.weights.items())},
+    }
+
+
+def _pods_ready(bounds: PodsReady) -> Manifest:
+    """Never blockAdmission: it would let one gang with a slow image hold up every other team."""
+    return {
+        "timeout": f"{bounds.timeout}s",
+        "recoveryTimeout": f"{bounds.recovery}s",
+        "blockAdmission": False,
+        "requeuingStrategy": {
+            "timestamp": "Eviction",
+            "backoffLimitCount": bounds.retries,
+            "backoffBaseSeconds": 60,
+            "backoffMaxSeconds": 1800,
+        },
+    }

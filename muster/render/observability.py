@@ -1,0 +1,107 @@
+"""Who finds the controller's metrics, and who may reach them.
+
+Decides the objects of `muster:observability`; the alerts are alerts.py's, the panels dashboard.py's. Kinds:
+PodMonitor and PrometheusRule (prometheus-operator, api.md), PodMonitoring and Rules (Google Cloud Managed
+Service for Prometheus, "managed collection" and "rule evaluation").
+"""
+
+import json
+from collections.abc import Mapping
+from typing import Any, Final
+
+from muster.model import names
+from muster.model.observability import Observability, Scraping
+from muster.model.stack import Stack
+from muster.render.alerts import alerts
+from muster.render.dashboard import dashboard
+from muster.render.manifest import Manifest, manifest
+
+PATH: Final = "/metrics"
+_INTERVAL: Final = "30s"
+_NAME: Final = "muster"
+_GROUPS: Final = {
+    Scraping.OPERATOR: "monitoring.coreos.com/v1",
+    Scraping.GOOGLE: "monitoring.googleapis.com/v1",
+}
+# Where Google's collectors run.
+_GOOGLE_NAMESPACE: Final = "gmp-system"
+
+
+def annotations(wanted: Observability, port: int) -> Mapping[str, str]:
+    """On each pod of ours."""
+    if wanted.metrics is not Scraping.ANNOTATIONS:
+        return {}
+    return {"prometheus.io/scrape": "true", "prometheus.io/port": str(port), "prometheus.io/path": PATH}
+
+
+def objects(stack: Stack, *, selector: Mapping[str, str], port: str) -> dict[str, list[Manifest]]:
+    """What the stack wants beside its pods, by a key for each. `selector` finds pods, `port` is a name."""
+    wanted = stack.observability
+    found = {
+        "monitors": [_monitor(wanted, selector, port)] if wanted.metrics.has_rules else [],
+        "alerts": [_rules(stack)] if wanted.alerts else [],
+        "dashboard": [_panels(wanted)] if wanted.dashboard else [],
+    }
+    return {key: manifests for key, manifests in found.items() if manifests}
+
+
+def reach(stack: Stack, *, selector: Mapping[str, str], metrics: str, open_to_all: str) -> Manifest:
+    """What comes in to our pods: reviews from wherever the API server is, which has no address of its own on
+    a managed control plane, and metrics from the namespaces that hold what scrapes them. (Probes come from
+    the pod's own node, which a NetworkPolicy never keeps out.)
+    """
+    callers: list[dict[str, Any]] = [_namespaces({names.MONITORING_LABEL: "true"})]
+    if stack.observability.metrics is Scraping.GOOGLE:
+        callers.append(_namespaces({"kubernetes.io/metadata.name": _GOOGLE_NAMESPACE}))
+    return manifest(
+        "networking.k8s.io/v1",
+        "NetworkPolicy",
+        "gang-admission",
+        namespace=names.SYSTEM_NAMESPACE,
+        spec={
+            "podSelector": {"matchLabels": dict(selector)},
+            "policyTypes": ["Ingress"],
+            "ingress": [
+                {"ports": [{"protocol": "TCP", "port": open_to_all}]},
+                {"from": callers, "ports": [{"protocol": "TCP", "port": metrics}]},
+            ],
+        },
+    )
+
+
+def _namespaces(labels: Mapping[str, str]) -> dict[str, Any]:
+    return {"namespaceSelector": {"matchLabels": dict(labels)}}
+
+
+def _monitor(wanted: Observability, selector: Mapping[str, str], port: str) -> Manifest:
+    endpoint = {"port": port, "path": PATH, "interval": _INTERVAL}
+    is_google = wanted.metrics is Scraping.GOOGLE
+    kind, endpoints = ("PodMonitoring", "endpoints") if is_google else ("PodMonitor", "podMetricsEndpoints")
+    return _object(wanted, kind, spec={"selector": {"matchLabels": dict(selector)}, endpoints: [endpoint]})
+
+
+def _rules(stack: Stack) -> Manifest:
+    wanted = stack.observability
+    rules = [alert.rule() for alert in alerts(stack.gang_admission.policy)]
+    kind = "Rules" if wanted.metrics is Scraping.GOOGLE else "PrometheusRule"
+    # Google's kind has no default for the interval.
+    group = {"name": _NAME, "interval": _INTERVAL, "rules": rules}
+    return _object(wanted, kind, spec={"groups": [group]})
+
+
+def _object(wanted: Observability, kind: str, **body: object) -> Manifest:
+    return manifest(
+        _GROUPS[wanted.metrics], kind, _NAME, namespace=names.SYSTEM_NAMESPACE, labels=wanted.labels, **body
+    )
+
+
+def _panels(wanted: Observability) -> Manifest:
+    """Grafana's sidecar loads every ConfigMap of this label as a dashboard (Grafana's own Helm chart)."""
+    return manifest(
+        "v1",
+        "ConfigMap",
+        f"{_NAME}-dashboard",
+        namespace=names.SYSTEM_NAMESPACE,
+        labels={"grafana_dashboard": "1", **wanted.labels},
+        data={"muster.json": json.dumps(dashboard(), sort_keys=True)},
+    )

@@ -1,0 +1,15 @@
+"""Tenancy as Kubernetes objects.
+
+    team_objects(stack, department, team, queues=...)  Namespace, limits, networks, accounts and volumes
+    member_role(stack)                                 the ClusterRole that every team's binding names
+    policies(stack)                                    ValidatingAdmissionPolicies, each with its binding
+
+A team's objects say what is the team's; the policies are few, the same for one team and for a thousand, and
+read what is the team's from its Namespace.
+"""
+
+from muster.render.tenancy.policies import policies
+from muster.render.tenancy.roles import member_role
+from muster.render.tenancy.team import team_objects
+
+__all__ = ["member_role", "policies", "team_objects"]

@@ -1,0 +1,51 @@
+"""What a namespace may pile up, and what a container without a request counts as.
+
+Decides counts of objects, which protect the API server and the controllers from one team, and the default
+requests, without which a pod would count as nothing in every queue. How much the team may run is its queue's.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from muster.model.quantities import format_count
+from muster.model.queues import Team
+from muster.model.stack import Stack
+from muster.model.tenancy import MOST_OBJECTS
+from muster.render.manifest import Manifest, manifest
+
+# The words of the stack file in Kubernetes' own.
+_COUNTED: Final[Mapping[str, str]] = {
+    "rayJobs": "count/rayjobs.ray.io",
+    "rayClusters": "count/rayclusters.ray.io",
+    "rayServices": "count/rayservices.ray.io",
+    "jobs": "count/jobs.batch",
+    "cronJobs": "count/cronjobs.batch",
+    "pods": "count/pods",
+    "configMaps": "count/configmaps",
+    "secrets": "count/secrets",
+    "services": "count/services",
+    "volumeClaims": "count/persistentvolumeclaims",
+}
+# A Ray dashboard behind one of these is open to whoever finds it, and runs what it is sent.
+_OPEN_DOORS: Final = ("services.loadbalancers", "services.nodeports")
+_DEFAULT_REQUEST: Final = {"cpu": "100m", "memory": "128Mi"}
+
+
+def limits(stack: Stack, team: Team, labels: Mapping[str, str]) -> list[Manifest]:
+    most = {**MOST_OBJECTS, **stack.tenancy.objects}
+    hard = {_COUNTED[word]: format_count(count) for word, count in most.items()}
+    hard |= dict.fromkeys(_OPEN_DOORS, "0")
+    defaults = {"type": "Container", "defaultRequest": dict(_DEFAULT_REQUEST)}
+    return [
+        manifest(
+            "v1", "ResourceQuota", "objects", namespace=team.namespace, labels=labels, spec={"hard": hard}
+        ),
+        manifest(
+            "v1",
+            "LimitRange",
+            "defaults",
+            namespace=team.namespace,
+            labels=labels,
+            spec={"limits": [defaults]},
+        ),
+    ]

@@ -1,0 +1,32 @@
+"""The ValidatingAdmissionPolicies: what a tenant may never do, whoever is down and whatever right he was
+given.
+
+work        a queue and a priority of the team's, no way to admit oneself, and none not to be stopped
+ray         no growing past what the queue counted
+pods        GPUs only for pods of admitted work; in KAI stacks behind our gate
+protected   Workloads, queues, requests, quotas and networks are not a tenant's to write
+namespaces  nor is what stands on a team's Namespace
+controller  our own accounts, held to their own check
+"""
+
+from muster.model.stack import Scheduler, Stack
+from muster.model.tenancy import TenancyMode
+from muster.render import gang
+from muster.render.manifest import Manifest
+from muster.render.tenancy.policies.controller import controller
+from muster.render.tenancy.policies.pods import pods
+from muster.render.tenancy.policies.protected import namespaces, protected
+from muster.render.tenancy.policies.ray import ray
+from muster.render.tenancy.policies.work import work
+
+
+def policies(stack: Stack) -> list[list[Manifest]]:
+    """Every policy, each with its binding. What holds our own controller is enforced in every mode."""
+    of_ours = controller(
+        holds=gang.holds(stack), steers=gang.steers(stack), has_slices=stack.scheduler is Scheduler.KUEUE
+    )
+    found = [of_ours.manifests(TenancyMode.ENFORCE)]
+    if stack.tenancy.mode is not TenancyMode.OFF:
+        ours = (work(stack), ray(stack), pods(stack), protected(), namespaces())
+        found += [policy.manifests(stack.tenancy.mode) for policy in ours]
+    return found

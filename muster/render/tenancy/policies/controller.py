@@ -1,0 +1,108 @@
+"""Our own controller does what it is for and nothing else.
+
+Whoever may write the status of Workloads could admit anything. Decides that our accounts change no check but
+ours, nothing else of the status, nothing of a Workload's spec but whether it is active, and touch only
+requests, templates and placeholder pods that are ours by name, and pods of elastic gangs that Kueue has not
+let start.
+"""
+
+from typing import Final
+
+from muster.model import names
+from muster.render.tenancy.policies.policy import Kinds, Policy, Rule
+from muster.render.tenancy.policies.who import OURS
+
+# What every name begins with that the controller gives (muster/controller/kueue/identity.py).
+OWN_PREFIX: Final = "muster-"
+
+# The same PodSets, each as it was but for its affinity.
+_STEERED: Final = (
+    "object.spec.podSets.size() == oldObject.spec.podSets.size() && "
+    "object.spec.podSets.all(new, oldObject.spec.podSets.exists(old, "
+    "new.all(field, field == 'template' || (field in old && old[field] == new[field])) && "
+    "new.template.all(field, field == 'spec' || "
+    "(field in old.template && old.template[field] == new.template[field])) && "
+    "new.template.spec.all(field, field == 'affinity' || "
+    "(field in old.template.spec && old.template.spec[field] == new.template.spec[field]))))"
+)
+# Kueue's gate has the name of the annotation that makes a job elastic (ElasticJobSchedulingGate of 0.19.2).
+_NEVER_STARTED: Final = (
+    "request.resource.resource == 'pods' && request.operation == 'DELETE' && "
+    f"oldObject.spec.?schedulingGates.orValue([]).exists(gate, gate.name == '{names.ELASTIC_JOB}')"
+)
+_STATUS: Final = "request.?subResource.orValue('') == 'status'"
+
+
+def controller(*, holds: bool = False, steers: bool = False, has_slices: bool = False) -> Policy:
+    """`holds`: it may make pods that keep nodes, and those are held to their name too. `steers`: it may
+    change the affinity of a Workload's PodSets, which Kueue chooses flavors by. `has_slices`: elastic gangs
+    come in Kueue's slices, and a pod of one that can never start is deleted.
+    """
+    return Policy(
+        name="muster-controller",
+        kinds=(
+            Kinds(
+                group="kueue.x-k8s.io", resources=("workloads", "workloads/status"), operations=("UPDATE",)
+            ),
+            Kinds(
+                group="autoscaling.x-k8s.io",
+                resources=("provisioningrequests",),
+                operations=("CREATE", "UPDATE", "DELETE"),
+            ),
+            Kinds(group="", resources=("podtemplates",), operations=("CREATE", "UPDATE", "DELETE")),
+            *([Kinds(group="", resources=("pods",), operations=("CREATE",))] if holds else []),
+            *([Kinds(group="", resources=("pods",), operations=("DELETE",))] if holds or has_slices else []),
+        ),
+        unless=(("another", f"!({OURS})"),),
+        everywhere=True,
+        words=(
+            ("status", "object.?status.orValue(dyn({}))"),
+            ("statusBefore", "oldObject.?status.orValue(dyn({}))"),
+        ),
+        rules=(_checks(), _rest(), _spec(steers=steers), _names()),
+    )
+
+
+def _checks() -> Rule:
+    others = (
+        "variables.{of}.?admissionChecks.orValue([]).filter(check, check.name != '"
+        + names.ADMISSION_CHECK
+        + "')"
+    )
+    return Rule(
+        holds=f"request.resource.resource != 'workloads' || {others.format(of='status')} == "
+        f"{others.format(of='statusBefore')}",
+        says=f"'this account answers for admission check {names.ADMISSION_CHECK} alone; leave the others'",
+    )
+
+
+def _rest() -> Rule:
+    same = (
+        "variables.{a}.all(key, key == 'admissionChecks' || "
+        "(key in variables.{b} && variables.{a}[key] == variables.{b}[key]))"
+    )
+    return Rule(
+        holds=f"request.resource.resource != 'workloads' || ({same.format(a='status', b='statusBefore')} && "
+        f"{same.format(a='statusBefore', b='status')})",
+        says="'this account writes status.admissionChecks of a Workload and nothing else of its status'",
+    )
+
+
+def _spec(*, steers: bool) -> Rule:
+    also = " and the affinity of its podSets" if steers else ""
+    mine = "key == 'active'" + (f" || (key == 'podSets' && {_STEERED})" if steers else "")
+    same = "{a}.spec.all(key, " + mine + " || (key in {b}.spec && {a}.spec[key] == {b}.spec[key]))"
+    return Rule(
+        holds=f"request.resource.resource != 'workloads' || {_STATUS} || "
+        f"({same.format(a='object', b='oldObject')} && {same.format(a='oldObject', b='object')})",
+        says=f"'this account writes spec.active of a Workload{also} and nothing else of its spec'",
+    )
+
+
+def _names() -> Rule:
+    return Rule(
+        holds=f"request.resource.resource == 'workloads' || request.name.startsWith('{OWN_PREFIX}') || "
+        f"({_NEVER_STARTED})",
+        says="'this account writes requests, templates and pods of its own, whose names begin with "
+        f"{OWN_PREFIX}, and deletes pods of elastic gangs that were never let start'",
+    )

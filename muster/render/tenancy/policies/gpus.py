@@ -1,0 +1,35 @@
+"""Which pods ask for GPUs, and of what work they may be.
+
+Decides it once, for the pods themselves and for the templates that Jobs make them of.
+"""
+
+from typing import Final
+
+from muster.model.stack import Stack
+from muster.render.tenancy.policies.who import quoted
+
+_VENDOR: Final = "nvidia.com/"
+_PARTS: Final = ("gpu-fraction", "gpu-memory", "gpu-fraction-num-devices")
+
+WAYS: Final = f"resources of {_VENDOR}, resourceClaims, annotations {', '.join(_PARTS)}"
+
+
+def asked(of: str) -> str:
+    """Whether a pod or a template asks for any of NVIDIA's resources (whole GPUs, MIG slices, shared ones), a
+    device claimed by name, or a part of a GPU as KAI counts it.
+    """
+    resources = (
+        f"({of}.spec.containers + {of}.spec.?initContainers.orValue([])).exists(container, "
+        "[container.?resources.?requests, container.?resources.?limits].exists(amounts, "
+        f"amounts.hasValue() && amounts.value().exists(name, name.startsWith('{_VENDOR}'))))"
+    )
+    claim = f"{of}.spec.?resourceClaims.orValue([]).size() > 0"
+    part = f"{of}.?metadata.?annotations.orValue({{}}).exists(key, key in {quoted(_PARTS)})"
+    return f"{resources} || {claim} || {part}"
+
+
+def kinds(stack: Stack) -> str:
+    """What a queue admits with its GPUs. The gate is lifted from pods of Ray clusters alone."""
+    if stack.is_gated:
+        return "RayJob, RayCluster or RayService"
+    return "RayJob, RayCluster, RayService or batch Job"

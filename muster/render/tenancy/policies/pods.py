@@ -1,0 +1,78 @@
+"""Pods with GPUs come out of admitted work, and nowhere else from.
+
+Decides, by who creates a pod and whose it is, whether it may ask for a GPU in a team's namespace: the owner
+of a pod is what the queue admitted. A Deployment's pods are nobody's that a queue knows.
+"""
+
+from typing import Final
+
+from muster.model import names
+from muster.model.stack import Scheduler, Stack
+from muster.render import gang
+from muster.render.tenancy.policies import gpus
+from muster.render.tenancy.policies.policy import Kinds, Policy, Rule
+from muster.render.tenancy.policies.who import ADMINISTRATOR, OURS, SYSTEM
+
+_ADMITTED: Final = (
+    f"{SYSTEM} && object.metadata.?ownerReferences.orValue([]).exists(owner, "
+    f"owner.?controller.orValue(false) && "
+    "((owner.kind == 'Job' && owner.apiVersion.startsWith('batch/')) || "
+    "(owner.kind == 'RayCluster' && owner.apiVersion.startsWith('ray.io/'))))"
+)
+
+# What keeps the nodes of a gang that is not whole yet: ours, and it goes with the Workload.
+_PLACEHOLDER: Final = (
+    f"{OURS} && object.metadata.?ownerReferences.orValue([]).exists(owner, "
+    "owner.kind == 'Workload' && owner.apiVersion.startsWith('kueue.x-k8s.io/'))"
+)
+
+
+def pods(stack: Stack) -> Policy:
+    return Policy(
+        name="muster-pods",
+        kinds=(Kinds(group="", resources=("pods",), operations=("CREATE",)),),
+        words=(("gpu", gpus.asked("object")), ("admitted", _ADMITTED)),
+        rules=(_owner(stack), _priority(), *(_kai(stack) if stack.scheduler is Scheduler.KAI else ())),
+    )
+
+
+def _owner(stack: Stack) -> Rule:
+    kept = f" || {_PLACEHOLDER}" if gang.holds(stack) else ""
+    return Rule(
+        holds=f"!variables.gpu || variables.admitted{kept} || {ADMINISTRATOR}",
+        says=f"'GPUs are for work that a queue admitted; submit a {gpus.kinds(stack)}, with a queue, in "
+        "place of a bare Pod or a Deployment'",
+    )
+
+
+def _priority() -> Rule:
+    """Pods of admitted work have been looked at in its templates."""
+    return Rule(
+        holds=f"variables.admitted || object.spec.?priorityClassName.orValue('') == '' || {SYSTEM} && "
+        f"object.spec.?priority.orValue(0) <= 0 || {ADMINISTRATOR}",
+        says="'a pod outside of a queue has no priority over those inside; remove spec.priorityClassName'",
+    )
+
+
+def _kai(stack: Stack) -> tuple[Rule, ...]:
+    """A webhook that is down leaves pods without their gate: those are refused here, and no others."""
+    rules = [
+        Rule(
+            holds=f"!variables.gpu || object.spec.?schedulerName.orValue('') == '{names.KAI_SCHEDULER}' || "
+            f"{ADMINISTRATOR}",
+            says=f"'pods with GPUs are scheduled by KAI, which knows the queues; set schedulerName: "
+            f"{names.KAI_SCHEDULER} "
+            "in the pod templates'",
+        )
+    ]
+    if stack.is_gated:
+        gate = f"object.spec.?schedulingGates.orValue([]).exists(gate, gate.name == '{names.GANG_GATE}')"
+        rules.append(
+            Rule(
+                holds=f"!variables.gpu || {gate} || {ADMINISTRATOR}",
+                says=f"'pods with GPUs wait behind the gate {names.GANG_GATE} until their gang has its "
+                f"capacity; the webhook of Muster puts it there when a {gpus.kinds(stack)} is created: if it "
+                "was down, create the object again. A batch Job is given none, so no GPUs: submit a RayJob'",
+            )
+        )
+    return tuple(rules)

@@ -1,0 +1,87 @@
+"""The shape of a ValidatingAdmissionPolicy and of its binding.
+
+Decides what all of ours have in common: they hold in the namespaces of teams, fail closed, and say what to do
+instead. The API server runs them itself: no process of ours has to be up. Each reads what is the team's from
+the annotations of its Namespace, so there are as many policies for a thousand teams as for one.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from muster.model import names
+from muster.model.tenancy import TenancyMode
+from muster.render.manifest import Manifest, manifest
+
+_API: Final = "admissionregistration.k8s.io/v1"
+_ACTIONS: Final = {TenancyMode.ENFORCE: ["Deny"], TenancyMode.WARN: ["Warn", "Audit"]}
+
+Operation = str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kinds:
+    """Resources of one API group, `*/status` and the like included only where they are named."""
+
+    group: str
+    resources: tuple[str, ...]
+    operations: tuple[Operation, ...] = ("CREATE", "UPDATE")
+
+    def rule(self) -> dict[str, Any]:
+        return {
+            "apiGroups": [self.group],
+            "apiVersions": ["*"],
+            "operations": list(self.operations),
+            "resources": list(self.resources),
+            "scope": "*",
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """`holds` is what must be true; `says` is a CEL string for when it is not, with what to do instead."""
+
+    holds: str
+    says: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """`unless` are reasons not to look at all; `words` are CEL variables, in an order in which each may use
+    those before it. `everywhere` holds outside of team namespaces too.
+    """
+
+    name: str
+    kinds: tuple[Kinds, ...]
+    rules: tuple[Rule, ...]
+    words: Sequence[tuple[str, str]] = ()
+    unless: Sequence[tuple[str, str]] = ()
+    everywhere: bool = False
+
+    def manifests(self, mode: TenancyMode) -> list[Manifest]:
+        """The policy and the binding that puts it in force."""
+        binding = {"policyName": self.name, "validationActions": list(_ACTIONS[mode])}
+        return [
+            manifest(_API, "ValidatingAdmissionPolicy", self.name, spec=self._spec()),
+            manifest(_API, "ValidatingAdmissionPolicyBinding", self.name, spec=binding),
+        ]
+
+    def _spec(self) -> Manifest:
+        teams = {"matchExpressions": [{"key": names.TEAM_LABEL, "operator": "Exists"}]}
+        return {
+            "failurePolicy": "Fail",
+            "matchConstraints": {
+                "matchPolicy": "Equivalent",
+                "namespaceSelector": {} if self.everywhere else teams,
+                "objectSelector": {},
+                "resourceRules": [kinds.rule() for kinds in self.kinds],
+            },
+            "matchConditions": [
+                {"name": name, "expression": f"!({condition})"} for name, condition in self.unless
+            ],
+            "variables": [{"name": name, "expression": expression} for name, expression in self.words],
+            "validations": [
+                {"expression": rule.holds, "messageExpression": rule.says, "reason": "Forbidden"}
+                for rule in self.rules
+            ],
+        }

@@ -1,0 +1,84 @@
+"""What decides over admission is not a tenant's to write.
+
+Decides which objects in a team's namespace only the controllers and administrators touch, even where somebody
+was given the cluster's `edit` role, and that a team's Namespace keeps what was written on it.
+"""
+
+from typing import Final
+
+from muster.model import names
+from muster.render.tenancy.policies.policy import Kinds, Policy, Rule
+from muster.render.tenancy.policies.who import ADMINISTRATOR, EVERYWHERE, SYSTEM
+
+_WRITES: Final = ("CREATE", "UPDATE", "DELETE")
+_INSTEAD: Final = {
+    "workloads": "change or delete the job itself, and Kueue changes its Workload",
+    "localqueues": "use the queue of this namespace; queues are made from the stack of the platform team",
+    "provisioningrequests": "submit the job with a queue, and its capacity is asked for",
+    "podtemplates": "write the pod template into the job",
+    "podgroups": "submit the job with a queue, and KAI groups its pods",
+    "bindrequests": "submit the job with a queue, and KAI binds its pods",
+}
+_OTHERWISE: Final = "ask the platform team to change the stack"
+
+
+def protected() -> Policy:
+    return Policy(
+        name="muster-protected",
+        kinds=(
+            Kinds(group="kueue.x-k8s.io", resources=("workloads", "workloads/*"), operations=_WRITES),
+            Kinds(group="kueue.x-k8s.io", resources=("localqueues", "localqueues/*"), operations=_WRITES),
+            Kinds(
+                group="autoscaling.x-k8s.io",
+                resources=("provisioningrequests", "provisioningrequests/*"),
+                operations=_WRITES,
+            ),
+            Kinds(
+                group="scheduling.run.ai",
+                resources=("podgroups", "podgroups/*", "bindrequests", "bindrequests/*"),
+                operations=_WRITES,
+            ),
+            Kinds(group="", resources=("podtemplates", "resourcequotas", "limitranges"), operations=_WRITES),
+            Kinds(group="networking.k8s.io", resources=("networkpolicies",), operations=_WRITES),
+        ),
+        unless=(
+            ("the-system", SYSTEM),
+            ("an-administrator", ADMINISTRATOR),
+            ("somebody-of-the-whole-cluster", EVERYWHERE),
+        ),
+        rules=(Rule(holds="false", says=_says()),),
+    )
+
+
+def _says() -> str:
+    fix = f"'{_OTHERWISE}'"
+    for resource, instead in reversed(_INSTEAD.items()):
+        fix = f"request.resource.resource == '{resource}' ? '{instead}' : {fix}"
+    return f"request.resource.resource + ' here are not written by hand; ' + ({fix})"
+
+
+def namespaces() -> Policy:
+    """The Namespaces themselves: none is selected by its labels, which are what is guarded."""
+    team = f"'{names.TEAM_LABEL}' in {{of}}.metadata.?labels.orValue({{{{}}}})"
+    ours = " && ".join(
+        f"object.metadata.?annotations[?'{key}'] == oldObject.metadata.?annotations[?'{key}']"
+        for key in (names.QUEUES_ANNOTATION, names.PRIORITIES_ANNOTATION)
+    )
+    now, before = team.format(of="object"), team.format(of="oldObject")
+    same = f"object.metadata.?labels == oldObject.metadata.?labels && {ours}"
+    return Policy(
+        name="muster-namespaces",
+        kinds=(Kinds(group="", resources=("namespaces",), operations=_WRITES),),
+        unless=(("the-system", SYSTEM), ("an-administrator", ADMINISTRATOR)),
+        everywhere=True,
+        rules=(
+            Rule(
+                holds=f"request.operation == 'DELETE' ? !({before}) : request.operation == 'CREATE' ? "
+                f"!({now}) : "
+                f"!({now} || {before}) || ({same})",
+                says="'what is written on the namespace of a team decides over its queues; ask the "
+                "platform team to "
+                "change the stack'",
+            ),
+        ),
+    )

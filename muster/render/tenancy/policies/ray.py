@@ -1,0 +1,101 @@
+"""What a Ray cluster may grow to and where a RayJob may run: never past what its queue counted.
+
+Decides the ways around a queue: a cluster that its head scales, a group whose bounds exceed its replicas, a
+job that picks its cluster by labels, a second cluster beside the first, and a group that is added to what
+runs.
+"""
+
+from typing import Final
+
+from muster.model import names, ray_groups, ray_upgrades
+from muster.model.stack import Scheduler, Stack
+from muster.render.tenancy.policies.policy import Kinds, Policy, Rule
+from muster.render.tenancy.policies.who import ADMINISTRATOR
+from muster.render.tenancy.policies.work import UNLESS, ray_spec
+
+_FIXED: Final = "variables.cluster.?enableInTreeAutoscaling.orValue(false) == false"
+
+
+def ray(stack: Stack) -> Policy:
+    return Policy(
+        name="muster-ray-size",
+        kinds=(Kinds(group="ray.io", resources=("rayjobs", "rayclusters", "rayservices")),),
+        unless=UNLESS,
+        words=(
+            ("cluster", f"dyn({ray_spec('object')})"),
+            ("groups", "variables.cluster.?workerGroupSpecs.orValue([])"),
+            ("before", "oldObject == null ? dyn({'spec': {}}) : dyn(oldObject)"),
+            ("clusterBefore", f"dyn({ray_spec('variables.before')})"),
+            ("groupsBefore", "variables.clusterBefore.?workerGroupSpecs.orValue([])"),
+        ),
+        rules=(*(_counted() if stack.scheduler is Scheduler.KUEUE else ()), _bounds(), _selector()),
+    )
+
+
+def _counted() -> tuple[Rule, ...]:
+    """What Kueue counts once, when it admits a job. KAI's gate counts every pod."""
+    return (*_elastic(), *_upgrades(), _added(), _made())
+
+
+def _upgrades() -> tuple[Rule, ...]:
+    return (
+        Rule(holds=ray_upgrades.SERVICE_IN_CEL, says=f"'{ray_upgrades.SERVICE_SAYS}'"),
+        Rule(holds=ray_upgrades.CLUSTER_IN_CEL, says=f"'{ray_upgrades.CLUSTER_SAYS}'"),
+    )
+
+
+def _added() -> Rule:
+    """KubeRay makes its pods at once, before Kueue has seen that they are not counted."""
+    return Rule(
+        holds="request.operation != 'UPDATE' || request.resource.resource == 'rayjobs' || "
+        "variables.clusterBefore.?suspend.orValue(false) || "
+        "variables.groups.size() <= variables.groupsBefore.size()",
+        says="'a group of workers that is added to what runs starts before its queue has counted it; make a "
+        "new ' + object.kind + ' with it'",
+    )
+
+
+def _made() -> Rule:
+    """Of what KubeRay made for a RayJob or RayService, Kueue counts the owner alone."""
+    made = (
+        "object.metadata.?ownerReferences.orValue([]).filter(owner, owner.apiVersion.startsWith('ray.io/'))"
+    )
+    return Rule(
+        holds="request.operation != 'UPDATE' || request.resource.resource != 'rayclusters' || "
+        f"{made}.size() == 0 || object.spec == oldObject.spec || {ADMINISTRATOR}",
+        says=f"'this cluster was made for ' + {made}[0].kind + ' ' + {made}[0].name + ', which is what its "
+        "queue counted; change that'",
+    )
+
+
+def _elastic() -> tuple[Rule, ...]:
+    elastic = f"object.metadata.?annotations[?'{names.ELASTIC_JOB}'].orValue('') == 'true'"
+    return (
+        Rule(
+            holds=f"{_FIXED} || {elastic}",
+            says="'a cluster that scales itself outgrows what its queue counted; remove "
+            "enableInTreeAutoscaling, or "
+            f'set annotation {names.ELASTIC_JOB}: "true" so that each step is queued\'',
+        ),
+    )
+
+
+def _bounds() -> Rule:
+    """The queue counts replicas."""
+    return Rule(
+        holds=f"variables.groups.all(group, {ray_groups.IN_CEL})",
+        says=f"'group ' + variables.groups.filter(group, !({ray_groups.IN_CEL}))[0].groupName + "
+        f"' would run another number of workers than its queue counts; {ray_groups.FIX}'",
+    )
+
+
+def _selector() -> Rule:
+    """Every RayCluster of a team's namespace is queued, so a job that names one of them runs in a queue. By
+    this one key KubeRay finds a cluster, by its name and in the job's own namespace (1.6, constant.go).
+    """
+    return Rule(
+        holds=f"object.spec.?clusterSelector.orValue(dyn({{}})).all(key, key == '{names.RAY_CLUSTER_LABEL}')",
+        says=f"'a RayJob runs in a cluster of its own namespace: set "
+        f"spec.clusterSelector[{names.RAY_CLUSTER_LABEL}] to its name "
+        "and nothing else, or write spec.rayClusterSpec'",
+    )

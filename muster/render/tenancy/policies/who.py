@@ -1,0 +1,58 @@
+"""Who asks, in CEL: the cluster's own controllers, an administrator, or anybody else, who is a tenant."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from muster.model import names
+
+# Kueue, KubeRay, KAI, ours, and the controllers of the cluster: all have their accounts in these namespaces,
+# in which no tenant may do anything.
+_SYSTEM: Final = (
+    "kube-system",
+    names.KUEUE_NAMESPACE,
+    names.RAY_NAMESPACE,
+    names.KAI_NAMESPACE,
+    names.SYSTEM_NAMESPACE,
+)
+
+
+def quoted(words: Sequence[str]) -> str:
+    """A CEL list of strings. Words come from the stack, which its rules keep to plain names."""
+    return "[" + ", ".join(f"'{word}'" for word in words) + "]"
+
+
+def accounts_of(*namespaces: str) -> str:
+    """Whether the request comes from a ServiceAccount of one of these namespaces."""
+    groups = quoted([f"system:serviceaccounts:{namespace}" for namespace in namespaces])
+    return f"request.userInfo.groups.exists(group, group in {groups})"
+
+
+SYSTEM: Final = accounts_of(*_SYSTEM)
+_OPERATOR: Final = accounts_of(names.RAY_NAMESPACE)
+OURS: Final = accounts_of(names.SYSTEM_NAMESPACE)
+
+# Whoever may write every Namespace of the cluster could rewrite what these policies read, so nothing is kept
+# from him; a right on one namespace alone does not count. The program's own identity is one of these.
+ADMINISTRATOR: Final = "authorizer.group('').resource('namespaces').check('update').allowed()"
+
+# Whoever may do the very same in every namespace is no tenant: a cloud's autoscaler, whatever its name,
+# answers ProvisioningRequests everywhere. A tenant's rights end with his namespace.
+_EVERYWHERE: Final = (
+    "authorizer.group(request.resource.group).resource(request.resource.resource)"
+    ".subresource(request.?subResource.orValue('')).check({verb}).allowed()"
+)
+EVERYWHERE: Final = " || ".join(
+    _EVERYWHERE.format(verb=verb)
+    for verb in (
+        "request.operation == 'CREATE' ? 'create' : request.operation == 'DELETE' ? 'delete' : 'update'",
+        # An update is one by whichever verb.
+        "request.operation == 'CREATE' ? 'create' : request.operation == 'DELETE' ? 'delete' : 'patch'",
+    )
+)
+
+# A RayCluster or submitter Job that KubeRay makes for an object that was looked at; its owner counts.
+MADE_BY_KUBERAY: Final = (
+    f"{_OPERATOR} && object.metadata.?ownerReferences.orValue([]).exists(owner, "
+    "owner.?controller.orValue(false) && owner.apiVersion.startsWith('ray.io/') && "
+    "owner.kind in ['RayJob', 'RayService', 'RayCluster'])"
+)

@@ -1,0 +1,258 @@
+"""Work comes through the team's queue, at a priority that the team has, admits nothing by itself and can be
+stopped.
+
+Decides what Ray and batch objects of a team may say about queue, priority and admission when they are
+created, and what may be changed later. What was allowed once stays changeable in everything else, whatever
+the stack says today. What a gang needs to fit is the webhooks'.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from muster.model import names, ray_submission
+from muster.model.names import JOB_PARAMETER_PREFIX
+from muster.model.stack import Scheduler, Stack
+from muster.render.tenancy.policies import gpus
+from muster.render.tenancy.policies.policy import Kinds, Policy, Rule
+from muster.render.tenancy.policies.who import ADMINISTRATOR, MADE_BY_KUBERAY, SYSTEM, quoted
+
+PREBUILT_LABEL: Final = "kueue.x-k8s.io/prebuilt-workload-name"
+
+# What ties a pod to capacity that somebody was given; the controllers write it, when the gang has it.
+_CONSUMING: Final = ("autoscaling.x-k8s.io/", "cluster-autoscaler.kubernetes.io/")
+# KAI takes a group that a pod names itself as it stands: no queue is looked at.
+_GROUPING: Final = ("kai.scheduler/skip-podgrouper", "pod-group-name")
+
+_KINDS: Final = (
+    Kinds(group="ray.io", resources=("rayjobs", "rayclusters", "rayservices")),
+    Kinds(group="batch", resources=("jobs", "cronjobs")),
+)
+
+UNLESS: Final = (
+    ("made-by-kuberay", MADE_BY_KUBERAY),
+    ("changed-by-the-system", f"request.operation == 'UPDATE' && {SYSTEM}"),
+)
+
+
+def work(stack: Stack) -> Policy:
+    return Policy(
+        name="muster-work",
+        kinds=_KINDS,
+        unless=UNLESS,
+        words=_words(stack),
+        rules=(*_gpus(stack), *_queue(stack), *_priority(stack), *_admission(stack), _stopping()),
+    )
+
+
+def ray_spec(of: str) -> str:
+    """The spec of the Ray cluster in an object, whatever its kind; empty where there is none."""
+    return (
+        f"request.resource.resource == 'rayclusters' ? dyn({of}.spec) : "
+        f"{of}.spec.?rayClusterSpec.or({of}.spec.?rayClusterConfig).orValue(dyn({{}}))"
+    )
+
+
+def _words(stack: Stack) -> Sequence[tuple[str, str]]:
+    words = [
+        # A CronJob is told where its Job has what is meant.
+        ("jobPath", "request.resource.resource == 'cronjobs' ? 'spec.jobTemplate.' : ''"),
+        ("before", "oldObject == null ? dyn({'metadata': {}, 'spec': {}}) : dyn(oldObject)"),
+    ]
+    for when, of in (("", "object"), ("Before", "variables.before")):
+        words += _object_words(stack, when, of)
+    return [
+        ("queues", _listed(names.QUEUES_ANNOTATION)),
+        ("priorities", _listed(names.PRIORITIES_ANNOTATION)),
+        *words,
+    ]
+
+
+def _listed(annotation: str) -> str:
+    return (
+        f"namespaceObject.metadata.?annotations[?'{annotation}'].orValue('').split(',')"
+        ".filter(word, word != '')"
+    )
+
+
+def _object_words(stack: Stack, when: str, of: str) -> list[tuple[str, str]]:
+    """What is looked at of an object, as it is or as it was: a CronJob is looked at as the Job it makes."""
+    job, cluster = f"variables.job{when}", f"variables.cluster{when}"
+    templates = (
+        f"({job}.?spec.?template.hasValue() ? [{job}.spec.template] : []) + "
+        f"({job}.?spec.?submitterPodTemplate.hasValue() ? [{job}.spec.submitterPodTemplate] : []) + "
+        f"({cluster}.?headGroupSpec.?template.hasValue() ? [{cluster}.headGroupSpec.template] : []) + "
+        f"{cluster}.?workerGroupSpecs.orValue([]).filter(group, has(group.template)).map(group, "
+        f"group.template)"
+    )
+    labels, noted = f"variables.labels{when}", f"variables.templates{when}"
+    return [
+        (
+            f"job{when}",
+            f"request.resource.resource == 'cronjobs' ? {of}.spec.?jobTemplate.orValue({of}) : {of}",
+        ),
+        (f"labels{when}", f"{job}.?metadata.?labels.orValue(dyn({{}}))"),
+        (f"annotations{when}", f"{job}.?metadata.?annotations.orValue(dyn({{}}))"),
+        (f"cluster{when}", f"request.resource.group == 'ray.io' ? dyn({ray_spec(of)}) : dyn({{}})"),
+        (f"templates{when}", templates),
+        (f"templateLabels{when}", _keys(noted, "labels")),
+        (f"templateAnnotations{when}", _keys(noted, "annotations")),
+        (f"named{when}", _named_priorities(stack, labels, noted)),
+    ]
+
+
+def _keys(templates: str, field: str) -> str:
+    return f"{templates}.map(each, each.?metadata.?{field}.orValue(dyn({{}})))"
+
+
+def _named_priorities(stack: Stack, labels: str, templates: str) -> str:
+    """Every priority that the object names, on itself and in its pods."""
+    own = [names.PRIORITY_LABEL] if stack.scheduler is Scheduler.KUEUE else [names.KAI_PRIORITY_LABEL]
+    own.append(names.RAY_PRIORITY_LABEL)
+    found = [f"[{labels}[?'{label}'].orValue('')]" for label in own]
+    if stack.scheduler is Scheduler.KAI:
+        label = names.KAI_PRIORITY_LABEL
+        found.append(f"{templates}.map(each, each.?metadata.?labels[?'{label}'].orValue(''))")
+        found.append(f"{templates}.map(each, each.?spec.?priorityClassName.orValue(''))")
+    return f"({' + '.join(found)}).filter(name, name != '')"
+
+
+def _gpus(stack: Stack) -> tuple[Rule, ...]:
+    """The pods of such a Job would be refused (`pods`), and its author would find that in an Event alone. An
+    administrator's too: they are made by the Job's controller.
+    """
+    if not stack.is_gated:
+        return ()
+    now, before = (f"variables.templates{when}.exists(each, {gpus.asked('each')})" for when in ("", "Before"))
+    return (
+        Rule(
+            holds=f"request.resource.group != 'batch' || !({now}) || {before}",
+            says=f"'a batch Job may not ask for GPUs here: the gate {names.GANG_GATE} is lifted from pods "
+            f"of Ray clusters alone; submit a {gpus.kinds(stack)}, or ask for none in ' + "
+            f"variables.jobPath + 'spec.template ({gpus.WAYS})'",
+        ),
+    )
+
+
+def _queue(stack: Stack) -> tuple[Rule, ...]:
+    label = names.QUEUE_LABEL if stack.scheduler is Scheduler.KUEUE else names.KAI_QUEUE_LABEL
+    now, before = (f"variables.labels{when}[?'{label}'].orValue('')" for when in ("", "Before"))
+    unchanged = f"(request.operation == 'UPDATE' && {now} == {before})"
+    fix = f"'set ' + variables.jobPath + 'metadata.labels[{label}] to one of: ' + variables.queues.join(', ')"
+    rules = [
+        Rule(holds=f"{now} != '' || {unchanged}", says=f"'work needs a queue; ' + {fix}"),
+        Rule(
+            holds=f"{now} in variables.queues || {now} == '' || {unchanged}",
+            says=f"'queue ' + {now} + ' is not one of this namespace; ' + {fix}",
+        ),
+    ]
+    if stack.scheduler is Scheduler.KAI:
+        rules.append(
+            Rule(
+                holds=f"variables.templateLabels.all(each, !('{label}' in each) || each['{label}'] == {now})",
+                says=f"'the pods name another queue than their job; remove label {label} from the templates'",
+            )
+        )
+    return tuple(rules)
+
+
+def _priority(stack: Stack) -> tuple[Rule, ...]:
+    choice = "'; use one of: ' + variables.priorities.join(', ')"
+    new = "variables.named.filter(name, !(name in variables.priorities) && !(name in variables.namedBefore))"
+    rules = [
+        Rule(
+            holds=f"{new}.size() == 0",
+            says=f"'priority ' + {new}.join(', ') + ' is not one that this namespace may use' + {choice}",
+        )
+    ]
+    if stack.scheduler is Scheduler.KUEUE:
+        # Without the label, Kueue would take the value of the pods' own class: any of the cluster's.
+        classes = "variables.templates{when}.map(each, each.?spec.?priorityClassName.orValue(''))"
+        before = classes.format(when="Before")
+        rules.append(
+            Rule(
+                holds=f"{classes.format(when='')}.all(name, name == '' || name in {before})",
+                says="'pods of a queue have the priority of their job; remove priorityClassName from the pod "
+                "templates and set ' + variables.jobPath + "
+                f"'metadata.labels[{names.PRIORITY_LABEL}]' + {choice}",
+            )
+        )
+    return tuple(rules)
+
+
+def _admission(stack: Stack) -> tuple[Rule, ...]:
+    """Nobody admits his own work: not by a workload made beforehand, another's request, or an owner."""
+    return (
+        Rule(
+            holds=f"!('{PREBUILT_LABEL}' in variables.labels) || '{PREBUILT_LABEL}' in "
+            f"variables.labelsBefore",
+            says=f"'label {PREBUILT_LABEL} is not for tenants: Kueue makes the Workload; remove the label'",
+        ),
+        *_parameters(stack.tenancy.parameters),
+        Rule(
+            holds=_new_keys("Annotations", _CONSUMING),
+            says="'annotations that take provisioned capacity are written when the gang is admitted; "
+            "remove those of "
+            f"{_CONSUMING[0]} and {_CONSUMING[1]} from the pod templates'",
+        ),
+        *(_starting() if stack.scheduler is Scheduler.KUEUE else _grouping()),
+        Rule(
+            holds="object.metadata.?ownerReferences.orValue([]).all(owner, "
+            "!owner.?controller.orValue(false) || "
+            "variables.before.metadata.?ownerReferences.orValue([]).exists(old, old.uid == owner.uid)) || "
+            f"{SYSTEM} || {ADMINISTRATOR}",
+            says="'an object that names a controller as its owner is not queued by itself; remove "
+            "metadata.ownerReferences with controller: true'",
+        ),
+    )
+
+
+def _parameters(allowed: Sequence[str]) -> tuple[Rule, ...]:
+    keys = quoted([f"{JOB_PARAMETER_PREFIX}{name}" for name in allowed])
+    new = (
+        f"variables.annotations.filter(key, key.startsWith('{JOB_PARAMETER_PREFIX}') && !(key in {keys}) && "
+        "!(key in variables.annotationsBefore))"
+    )
+    told = ", ".join(allowed) or "none"
+    return (
+        Rule(
+            holds=f"variables.annotations.all(key, !key.startsWith('{JOB_PARAMETER_PREFIX}') || "
+            f"key in {keys} || key in variables.annotationsBefore)",
+            says=f"'a job may not set the provisioning parameter ' + {new}.join(', ') + '; remove it. "
+            f"Allowed: {told}'",
+        ),
+    )
+
+
+def _new_keys(field: str, prefixes: Sequence[str]) -> str:
+    """No template has a key of these prefixes that none had before."""
+    one = " || ".join(f"key.startsWith('{prefix}')" for prefix in prefixes)
+    return (
+        f"variables.template{field}.all(each, each.all(key, !({one}) || "
+        f"variables.template{field}Before.exists(old, key in old)))"
+    )
+
+
+def _starting() -> tuple[Rule, ...]:
+    suspended = "({of}.spec.?suspend.or({of}.spec.?rayClusterConfig.?suspend).orValue(false))"
+    now, before = suspended.format(of="object"), suspended.format(of="variables.before")
+    return (
+        Rule(
+            holds=f"request.resource.resource == 'cronjobs' || !{before} || {now} || {ADMINISTRATOR}",
+            says="'queued work starts when its queue admits it; leave spec.suspend as it is'",
+        ),
+    )
+
+
+def _stopping() -> Rule:
+    """Whoever could not be preempted would hold his GPUs for as long as he likes."""
+    return Rule(holds=ray_submission.IN_CEL, says=f"'{ray_submission.SAYS}'")
+
+
+def _grouping() -> tuple[Rule, ...]:
+    return (
+        Rule(
+            holds=f"{_new_keys('Annotations', _GROUPING)} && {_new_keys('Labels', _GROUPING)}",
+            says="'pods are grouped by KAI for the queue of their job; remove "
+            f"{' and '.join(_GROUPING)} from the pod templates'",
+        ),
+    )

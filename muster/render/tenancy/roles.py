@@ -1,0 +1,68 @@
+"""What a member of a team may do in the team's namespace.
+
+Decides the one ClusterRole that every team's RoleBinding names: submit and end Ray and batch work, look at
+it, and read what it waits for. Nothing that admits work, nothing of the cluster, no pod that does not come
+out of a job.
+"""
+
+from typing import Any, Final
+
+from muster.model import names
+from muster.model.stack import Scheduler, Stack
+from muster.render.manifest import Manifest, manifest
+
+_READ: Final = ["get", "list", "watch"]
+_OWN: Final = [*_READ, "create", "update", "patch", "delete", "deletecollection"]
+
+Rule = dict[str, Any]
+
+
+def member_role(stack: Stack) -> Manifest:
+    queues = _kueue() if stack.scheduler is Scheduler.KUEUE else _kai()
+    return manifest(
+        "rbac.authorization.k8s.io/v1",
+        "ClusterRole",
+        names.MEMBER_ROLE,
+        rules=[*_work(), *queues, *_around()],
+    )
+
+
+def _rule(group: str, resources: list[str], verbs: list[str]) -> Rule:
+    return {"apiGroups": [group], "resources": resources, "verbs": list(verbs)}
+
+
+def _work() -> list[Rule]:
+    return [
+        _rule("ray.io", ["rayjobs", "rayclusters", "rayservices"], _OWN),
+        _rule("batch", ["jobs", "cronjobs"], _OWN),
+    ]
+
+
+def _kueue() -> list[Rule]:
+    return [
+        _rule("kueue.x-k8s.io", ["localqueues", "workloads"], _READ),
+        _rule("visibility.kueue.x-k8s.io", ["localqueues/pendingworkloads"], ["get"]),
+        _rule("autoscaling.x-k8s.io", ["provisioningrequests"], _READ),
+    ]
+
+
+def _kai() -> list[Rule]:
+    return [
+        _rule("scheduling.run.ai", ["podgroups"], _READ),
+        _rule("autoscaling.x-k8s.io", ["provisioningrequests"], _READ),
+    ]
+
+
+def _around() -> list[Rule]:
+    """What work needs beside it. Pods are looked into, and no more than the work itself could do; code and
+    tokens are mounted from ConfigMaps and Secrets, and volumes come from the stack.
+    """
+    return [
+        _rule("", ["pods", "services", "endpoints", "events", "persistentvolumeclaims"], _READ),
+        _rule("", ["resourcequotas", "limitranges"], _READ),
+        _rule("events.k8s.io", ["events"], _READ),
+        _rule("discovery.k8s.io", ["endpointslices"], _READ),
+        _rule("", ["pods/log"], ["get"]),
+        _rule("", ["pods/exec", "pods/portforward"], ["get", "create"]),
+        _rule("", ["configmaps", "secrets"], _OWN),
+    ]

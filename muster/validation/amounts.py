@@ -1,0 +1,178 @@
+"""Amounts: quota, borrowing and lending of teams and departments.
+
+Decides which amounts make sense for a pool and that guarantees can be kept: quotas of a pool sum to no more
+than the pool. Leaves how amounts become CPU and memory to quotas.py.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from muster.model.pools import Pool
+from muster.model.quantities import format_cpu, format_memory
+from muster.model.queues import Allowance, Amount, Bound, Share
+from muster.model.quotas import (
+    NOTHING,
+    Resources,
+    Unnamed,
+    lending,
+    named_quota,
+    quota,
+    resources,
+    unnamed,
+    whole,
+)
+from muster.model.stack import Stack
+from muster.model.violations import Violation, at, suggestion
+from muster.validation.paths import department_path, team_path
+
+_IN_CPU: Final = "write an amount of CPU: 4, 1.5 or 500m."
+_IN_GPUS: Final = "write a number of GPUs: 4, or {gpus: 4, ...}."
+
+
+@dataclass(frozen=True, slots=True)
+class _Holder:
+    """A team or department with its place; `root` is the top of its tree, `weight` None for a department."""
+
+    path: str
+    name: str
+    root: str
+    allowance: Allowance
+    weight: int | None
+    has_parent: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Book:
+    """A stack and what its rules ask over and over. `lenders` are names by root and pool."""
+
+    pools: Mapping[str, Pool]
+    rest: Unnamed
+    holders: tuple[_Holder, ...]
+    lenders: Mapping[tuple[str, str], frozenset[str]]
+
+
+def amount_rules(stack: Stack) -> list[Violation]:
+    """Every rule about amounts."""
+    book = _book(stack)
+    found = [violation for holder in book.holders for violation in _holder(book, holder)]
+    return [*found, *_sums(stack, book)]
+
+
+def _book(stack: Stack) -> _Book:
+    rest, holders = unnamed(stack), tuple(_holders(stack))
+    lenders: dict[tuple[str, str], set[str]] = {}
+    for holder in holders:
+        for pool in stack.pools:
+            owned = quota(rest, holder.allowance, pool, weight=holder.weight)
+            if owned not in (None, NOTHING) and lending(pool, holder.allowance) != NOTHING:
+                lenders.setdefault((holder.root, pool.name), set()).add(holder.name)
+    frozen = {key: frozenset(lending_names) for key, lending_names in lenders.items()}
+    return _Book({pool.name: pool for pool in stack.pools}, rest, holders, frozen)
+
+
+def _holders(stack: Stack) -> Iterator[_Holder]:
+    for above, department in stack.walk():
+        chain = (*above, department)
+        path, root = department_path(chain), chain[0].name
+        yield _Holder(path, department.name, root, department.allowance, None, bool(above))
+    for chain, team in stack.teams():
+        yield _Holder(team_path(chain, team), team.name, chain[0].name, team.allowance, team.weight, True)
+
+
+def _holder(book: _Book, holder: _Holder) -> Iterator[Violation]:
+    allowance = holder.allowance
+    written = {"quota": allowance.quota, "borrow": allowance.borrow.pools, "lend": allowance.lend.pools}
+    for key, shares in written.items():
+        yield from _shares(book, at(holder.path, key), shares)
+    yield from _lending(book, holder)
+    yield from _cohort(holder)
+    yield from _borrowing(book, holder)
+
+
+def _shares(book: _Book, path: str, shares: Mapping[str, Share]) -> Iterator[Violation]:
+    for name, share in shares.items():
+        if name not in book.pools:
+            fix = suggestion(name, book.pools, noun="pool")
+            yield Violation(at(path, name), f"pool {name!r} is unknown.", fix)
+        elif isinstance(share, Amount):
+            yield from _amount(at(path, name), book.pools[name], share)
+
+
+def _amount(path: str, pool: Pool, amount: Amount) -> Iterator[Violation]:
+    if not pool.is_gpu and amount.gpus:
+        yield Violation(path, f"pool {pool.name} has no GPUs.", _IN_CPU)
+    elif pool.is_gpu and amount.gpus is None:
+        yield Violation(path, f"pool {pool.name} is counted in GPUs.", _IN_GPUS)
+    elif not pool.is_gpu and amount.cpu is None:
+        yield Violation(path, f"pool {pool.name} is counted in CPU.", _IN_CPU)
+    elif amount.gpus and amount.gpus % pool.slots_per_node:
+        each = pool.slots_per_node
+        below = amount.gpus // each * each
+        above = below + each
+        message = f"{amount.gpus} GPUs are not whole nodes: pool {pool.name} has {each} a node."
+        fix = f"use {f'{below} or ' if below else ''}{above} unless teams share nodes."
+        yield Violation(path, message, fix, level="warning")
+
+
+def _lending(book: _Book, holder: _Holder) -> Iterator[Violation]:
+    """Kueue refuses a ClusterQueue that lends more than it has. What a department lends is its teams'."""
+    if holder.weight is None:
+        return
+    for name in holder.allowance.lend.pools:
+        pool = book.pools.get(name)
+        lent = lending(pool, holder.allowance) if pool else None
+        if pool is None or lent is None:
+            continue
+        owned = quota(book.rest, holder.allowance, pool, weight=holder.weight) or NOTHING
+        if not lent.within(owned):
+            message = f"lends {told(pool, lent)} of a quota of {told(pool, owned)}."
+            yield Violation(at(holder.path, "lend", name), message, "lend at most the quota, or write `all`.")
+        for resource in lent.beyond(owned):
+            message = f"lends {lent.other(resource)} {resource} of a quota of {owned.other(resource)}."
+            yield Violation(at(holder.path, "lend", name), message, "lend at most the quota, or write `all`.")
+
+
+def _cohort(holder: _Holder) -> Iterator[Violation]:
+    """A limit of a top-level department would bound an exchange with nobody; Kueue refuses it."""
+    if holder.has_parent:
+        return
+    for key, limit in (("borrow", holder.allowance.borrow), ("lend", holder.allowance.lend)):
+        if limit.pools or limit.otherwise is not None:
+            message = f"{holder.name} is at the top, without a cohort above it to {key} in."
+            fix = "remove it, or nest the departments that share in one department."
+            yield Violation(at(holder.path, key), message, fix)
+
+
+def _borrowing(book: _Book, holder: _Holder) -> Iterator[Violation]:
+    """Borrowing needs somebody of the same tree who has quota of the pool and lends."""
+    for name, share in holder.allowance.borrow.pools.items():
+        nothing = share is Bound.NONE or (isinstance(share, Amount) and not (share.gpus or share.cpu))
+        if name not in book.pools or nothing or not holder.has_parent:
+            continue
+        if not book.lenders.get((holder.root, name), frozenset()) - {holder.name}:
+            message = f"there is nobody to borrow {name} from: no other under {holder.root} has any to lend."
+            fix = f"give another team or department under {holder.root} a quota of {name}, or remove it."
+            yield Violation(at(holder.path, "borrow", name), message, fix)
+
+
+def _sums(stack: Stack, book: _Book) -> Iterator[Violation]:
+    """A quota is a guarantee: all of a pool's together have to fit its nodes when all of them stand."""
+    for name, pool in book.pools.items():
+        total, most = named_quota(stack, pool), whole(pool)
+        if total.within(most):
+            continue
+        owners = [holder for holder in book.holders if name in holder.allowance.quota]
+        parts = [
+            f"{owner.name} {told(pool, resources(pool, owner.allowance.quota[name]))}" for owner in owners
+        ]
+        message = f"quotas of {told(pool, total)} ({', '.join(parts)}) exceed the pool's {told(pool, most)}."
+        fix = "raise maxNodes, or lower the quotas and let teams borrow."
+        yield Violation(f"muster:pools.{name}.maxNodes", message, fix)
+
+
+def told(pool: Pool, amount: Resources) -> str:
+    """An amount in the unit in which a user counts the pool."""
+    if pool.is_gpu:
+        return f"{amount.gpus} GPUs, {format_cpu(amount.cpu)} CPU, {format_memory(amount.memory)}"
+    return f"{format_cpu(amount.cpu)} CPU, {format_memory(amount.memory)}"

@@ -1,0 +1,139 @@
+"""Clusters: addresses that fit and do not overlap, zones of the region, who may reach the control plane, and
+what a stack's pools ask of the cluster.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from muster.model.clusters import (
+    Autoscaler,
+    EksCluster,
+    ExistingCluster,
+    GkeCluster,
+    ReleaseChannel,
+    SystemPool,
+)
+from muster.model.clusters.eks import LOG_DAYS, LOG_KINDS
+from muster.model.promises import NOT_PROMISED
+from muster.model.stack import GangMode, Stack
+from muster.model.violations import Violation, suggestion
+from muster.validation.addresses import cidr, everywhere, gke_address_rules, vpc_rules
+
+_PATH: Final = "muster:cluster"
+# GKE: https://cloud.google.com/kubernetes-engine/docs/reference/rest/v1/projects.locations.clusters
+_GKE_NAME: Final = re.compile(r"[a-z]([-a-z0-9]{0,38}[a-z0-9])?\Z")
+# EKS: https://docs.aws.amazon.com/eks/latest/APIReference/API_CreateCluster.html
+_EKS_NAME: Final = re.compile(r"[0-9A-Za-z][A-Za-z0-9_-]{0,99}\Z")
+_EKS_VERSION: Final = re.compile(r"1\.\d{2}\Z")
+_ZONE_SUFFIX: Final = re.compile(r"-[a-z]\Z|\d[a-z]\Z")
+_KEY: Final = re.compile(r"projects/[^/]+/locations/[^/]+/keyRings/[^/]+/cryptoKeys/[^/]+\Z")
+_PRINCIPAL: Final = re.compile(r"arn:aws[\w-]*:iam::\d{12}:(role|user)/.+\Z")
+
+
+def cluster_rules(stack: Stack) -> list[Violation]:
+    """Every rule about the cluster that the stack describes."""
+    cluster = stack.cluster
+    if isinstance(cluster, GkeCluster):
+        return list(_gke(cluster, stack))
+    if isinstance(cluster, EksCluster):
+        return list(_eks(cluster))
+    return list(_existing(cluster, stack))
+
+
+def _gke(cluster: GkeCluster, stack: Stack) -> Iterator[Violation]:
+    if not _GKE_NAME.match(cluster.name):
+        fix = "use at most 40 of a-z, 0-9 and -, beginning with a letter."
+        yield Violation(f"{_PATH}.name", f"{cluster.name!r} cannot be the name of a GKE cluster.", fix)
+    yield from _region(cluster.region, cluster.zones)
+    yield from _system(cluster.system_pool)
+    yield from gke_address_rules(cluster, stack.pools)
+    if cluster.kms_key is not None and not _KEY.match(cluster.kms_key):
+        fix = "write projects/P/locations/L/keyRings/R/cryptoKeys/K."
+        yield Violation(f"{_PATH}.kmsKey", f"{cluster.kms_key!r} is no full name of a key.", fix)
+    queued = [pool.name for pool in stack.queued_pools]
+    if queued and cluster.release_channel is not ReleaseChannel.NONE:
+        message = (
+            f"is {cluster.release_channel}; in a channel GKE refuses node pools without auto-upgrade, and a "
+            f"queued pool ({', '.join(queued)}) is not upgraded under a gang."
+        )
+        yield Violation(f"{_PATH}.releaseChannel", message, "write `none`, or leave it out.")
+    if not cluster.private_endpoint and not cluster.authorized_networks:
+        message = "names nobody, so nobody outside reaches the control plane, `pulumi up` included."
+        fix = "name the addresses from which you deploy: {office: 198.51.100.0/24}."
+        yield Violation(f"{_PATH}.authorizedNetworks", message, fix, level="warning")
+
+
+def _eks(cluster: EksCluster) -> Iterator[Violation]:
+    if not _EKS_NAME.match(cluster.name):
+        fix = "use at most 100 of letters, 0-9, - and _, beginning with a letter or a digit."
+        yield Violation(f"{_PATH}.name", f"{cluster.name!r} cannot be the name of an EKS cluster.", fix)
+    if not _EKS_VERSION.match(cluster.version):
+        yield Violation(f"{_PATH}.version", f"{cluster.version!r} is no version.", 'write it like "1.34".')
+    yield from _region(cluster.region, cluster.zones)
+    if len(set(cluster.zones)) < 2:
+        place = "network.existing.privateSubnets" if cluster.network.existing else "zones"
+        message = f"has {len(set(cluster.zones))}; the control plane of EKS stands in two zones at least."
+        yield Violation(f"{_PATH}.{place}", message, "write two or three zones of the region.")
+    yield from _system(cluster.system_pool)
+    if cluster.network.existing is None:
+        yield from vpc_rules(cluster)
+    for index, block in enumerate(cluster.public_cidrs):
+        yield from cidr(f"{_PATH}.publicCidrs[{index}]", block)
+        yield from everywhere(f"{_PATH}.publicCidrs[{index}]", block)
+    for index, kind in enumerate(cluster.logs):
+        if kind not in LOG_KINDS:
+            fix = suggestion(kind, LOG_KINDS, noun="kind of log")
+            yield Violation(f"{_PATH}.logs[{index}]", f"{kind!r} is no log of EKS.", fix)
+    if cluster.log_days not in LOG_DAYS:
+        near = min(LOG_DAYS, key=lambda days: abs(days - cluster.log_days))
+        message = f"CloudWatch keeps no log for exactly {cluster.log_days} days."
+        yield Violation(f"{_PATH}.logDays", message, f"write {near}.")
+    yield from _access(cluster)
+
+
+def _access(cluster: EksCluster) -> Iterator[Violation]:
+    for name, access in cluster.access.items():
+        path = f"{_PATH}.access.{name}"
+        if not _PRINCIPAL.match(access.principal):
+            message = f"{access.principal!r} is no IAM role or user."
+            yield Violation(path, message, "write its ARN: arn:aws:iam::123456789012:role/NAME.")
+        if access.policy is None and not access.groups:
+            yield Violation(path, "may do nothing.", "give it a `policy:`, `groups:`, or both.")
+        for group in access.groups:
+            if group.startswith("system:"):
+                # https://docs.aws.amazon.com/eks/latest/userguide/creating-access-entries.html
+                message = f"EKS takes no group that begins with system:, as {group} does."
+                yield Violation(f"{path}.groups", message, "use `policy:` for rights over the cluster.")
+
+
+def _existing(cluster: ExistingCluster, stack: Stack) -> Iterator[Violation]:
+    if cluster.autoscaler is not Autoscaler.KARPENTER:
+        return
+    if stack.gang_admission.mode is not GangMode.OFF:
+        message = "Karpenter answers no ProvisioningRequest, so no gang would ever be admitted."
+        fix = "write `muster:gangAdmission: off`, or use an autoscaler that answers them."
+        yield Violation(f"{_PATH}.autoscaler", message, fix)
+        return
+    fix = "nothing, if that is accepted; otherwise use cluster-autoscaler with ProvisioningRequests."
+    yield Violation(f"{_PATH}.autoscaler", NOT_PROMISED, fix, level="warning")
+
+
+def _region(region: str, zones: tuple[str, ...]) -> Iterator[Violation]:
+    if _ZONE_SUFFIX.search(region):
+        message = f"{region!r} is a zone."
+        yield Violation(f"{_PATH}.region", message, "write its region, without the last letter.")
+        return
+    for index, zone in enumerate(zones):
+        if not zone.startswith(region) or zone == region:
+            message = f"{zone} is not in region {region}."
+            yield Violation(f"{_PATH}.zones[{index}]", message, "write zones of the region.")
+
+
+def _system(pool: SystemPool) -> Iterator[Violation]:
+    if pool.machine.gpu_counts:
+        message = f"machine {pool.machine.name} is for GPUs; the system pool has none."
+        yield Violation(f"{_PATH}.systemPool.machine", message, "choose a machine without.")
+    if pool.min_nodes > pool.max_nodes:
+        message = f"is {pool.min_nodes}, more than maxNodes {pool.max_nodes}."
+        yield Violation(f"{_PATH}.systemPool.minNodes", message, "lower minNodes or raise maxNodes.")

@@ -1,0 +1,82 @@
+"""Names: what Kubernetes takes as one, and that no two things of the tree share one."""
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from muster.model import names
+from muster.model.stack import Stack
+from muster.model.violations import Violation
+from muster.validation.paths import department_path, team_path
+
+_DNS_1123: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?\Z")
+_LONGEST: Final = 63
+
+# Namespaces that a cluster, or this program, already uses for something else. `default` is nobody's: a team
+# may have it, and its jobs there are queued like any other team's.
+RESERVED_NAMESPACES: Final = frozenset(
+    {
+        "kube-node-lease",
+        "kube-public",
+        "kube-system",
+        names.SYSTEM_NAMESPACE,
+        names.KUEUE_NAMESPACE,
+        names.RAY_NAMESPACE,
+    }
+)
+
+
+def identity_rules(stack: Stack) -> list[Violation]:
+    """Names of pools, departments, teams, namespaces and queues."""
+    return [*_labels(stack), *_unique(stack), *_namespaces(stack)]
+
+
+def is_dns_label(name: str) -> bool:
+    return len(name) <= _LONGEST and _DNS_1123.match(name) is not None
+
+
+def bad_name(path: str, name: str, noun: str) -> Iterator[Violation]:
+    """A name that Kubernetes refuses as a label value, object or namespace name."""
+    if not is_dns_label(name):
+        message = f"{name!r} cannot be the name of a {noun}."
+        yield Violation(
+            path, message, "use at most 63 of a-z, 0-9 and -, beginning and ending with one of a-z, 0-9."
+        )
+
+
+def _labels(stack: Stack) -> Iterator[Violation]:
+    for pool in stack.pools:
+        yield from bad_name(f"muster:pools.{pool.name}", pool.name, "pool")
+    for above, department in stack.walk():
+        yield from bad_name(department_path((*above, department)), department.name, "department")
+    for chain, team in stack.teams():
+        yield from bad_name(team_path(chain, team), team.name, "team")
+        yield from bad_name(f"{team_path(chain, team)}.localQueue", team.local_queue, "LocalQueue")
+        if team.namespace != team.name:
+            yield from bad_name(f"{team_path(chain, team)}.namespace", team.namespace, "namespace")
+
+
+def _unique(stack: Stack) -> Iterator[Violation]:
+    """Departments and teams share one space of names: for KAI both become a Queue."""
+    seen: dict[str, str] = {}
+    places = [(department.name, department_path((*above, department))) for above, department in stack.walk()]
+    places += [(team.name, team_path(chain, team)) for chain, team in stack.teams()]
+    for name, path in places:
+        if name in seen:
+            yield Violation(
+                path, f"the name {name!r} is taken by {seen[name]}.", "give one of the two another name."
+            )
+        seen.setdefault(name, path)
+
+
+def _namespaces(stack: Stack) -> Iterator[Violation]:
+    seen: dict[str, str] = {}
+    for chain, team in stack.teams():
+        path = team_path(chain, team)
+        if team.namespace in RESERVED_NAMESPACES:
+            message = f"namespace {team.namespace!r} belongs to the cluster."
+            yield Violation(path, message, "rename the team, or give it another `namespace:`.")
+        if team.namespace in seen:
+            message = f"namespace {team.namespace!r} is already {seen[team.namespace]}'s."
+            yield Violation(path, message, "give each team a namespace of its own.")
+        seen.setdefault(team.namespace, path)

@@ -1,0 +1,232 @@
+"""KAI: shards, the figures of its queues, names, priority classes and topologies.
+
+Decides what a KAI stack must hold beyond what holds for every stack. Leaves what KAI has no word for to
+switch.py and the figures themselves to muster/model/kai/tree.py.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from muster.model import names
+from muster.model.kai import (
+    Figure,
+    QueueSettings,
+    Sharding,
+    Share,
+    Shares,
+    Topology,
+    Unlimited,
+    added,
+    within,
+)
+from muster.model.kai.partition import Partition, partitions, sharding
+from muster.model.kai.topology import HOSTNAME_LABEL
+from muster.model.kai.tree import RESOURCES, Node, nodes, value
+from muster.model.priorities import HIGHEST
+from muster.model.quantities import Bytes, Millicores, format_cpu, format_memory
+from muster.model.quotas import whole
+from muster.model.sharing import Sharing
+from muster.model.stack import ArtifactSource, Scheduler, Stack
+from muster.model.violations import Violation, at, suggestion
+from muster.validation.identity import bad_name, is_dns_label
+from muster.validation.paths import department_path, team_path
+
+_SYSTEM_CLASS: Final = "system-"
+# The grammar of a label's key, k8s.io/apimachinery/pkg/util/validation.
+_LABEL: Final = re.compile(
+    r"([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]\Z"
+)
+_MOST_LEVELS: Final = 16
+
+
+def kai_rules(stack: Stack) -> list[Violation]:
+    """Every rule about KAI; none for a stack with another scheduler."""
+    if stack.scheduler is not Scheduler.KAI:
+        return []
+    queues = list(nodes(stack))
+    found = [*_artifacts(stack), *_shards(stack), *_classes(stack), *_sections(stack), *_names(queues)]
+    for node in queues:
+        found += _figures(node)
+    found += [*_parents(queues), *_sums(stack, queues)]
+    for topology in stack.kai.topologies:
+        found += _topology(topology)
+    return found
+
+
+def _artifacts(stack: Stack) -> Iterator[Violation]:
+    if stack.artifacts is ArtifactSource.LOCAL:
+        message = "the local plane builds no KAI: its chart and images come from their registry alone."
+        fix = "write `upstream`, or `muster:scheduler: kueue`."
+        yield Violation("muster:artifacts", message, fix)
+
+
+def _shards(stack: Stack) -> Iterator[Violation]:
+    gpu_pools = [pool.name for pool in stack.pools if pool.is_gpu]
+    if stack.kai.sharding is Sharding.ONE and len(gpu_pools) > 1:
+        message = (
+            "a KAI Queue has one GPU figure for all pools: quotas of "
+            f"{', '.join(gpu_pools)} could not be told apart."
+        )
+        yield Violation("muster:kai.sharding", message, "remove it, or write per-pool.")
+    yield from _known(stack, "muster:kai.pools", stack.kai.pools, instead="muster:kai.shard")
+    yield from _gpu_sharing(stack)
+
+
+def _gpu_sharing(stack: Stack) -> Iterator[Violation]:
+    """Parts of GPUs by KAI; what its node-scale-adjuster is for (docs/gpu-sharing of KAI 0.17.0)."""
+    if stack.kai.cluster_autoscaling and not stack.kai.gpu_sharing:
+        message = "does nothing without gpuSharing: it shows an autoscaler pods with a part of a GPU."
+        fix = "remove it, or write `gpuSharing: true`; whole GPUs are asked for without it."
+        yield Violation("muster:kai.clusterAutoscaling", message, fix, level="warning")
+    if not stack.kai.gpu_sharing:
+        return
+    message = "gpu-fraction does not isolate memory: one pod of a shared GPU can take all, and others fail."
+    fix = "let every pod keep to its part by its own settings (vLLM: gpu_memory_utilization); MIG isolates."
+    yield Violation("muster:kai.gpuSharing", message, fix, level="warning")
+    for pool in stack.pools:
+        if pool.sharing.kind is not Sharing.NONE:
+            message = f"{pool.sharing.kind} and KAI's gpuSharing would each divide the same GPUs."
+            fix = "write `sharing: none`, or remove `muster:kai.gpuSharing`."
+            yield Violation(f"muster:pools.{pool.name}.sharing", message, fix)
+
+
+def _known(stack: Stack, path: str, pools: Mapping[str, object], *, instead: str) -> Iterator[Violation]:
+    """Pools that a `pools:` names exist, and have shards and queues of their own."""
+    for name in pools:
+        if stack.pool(name) is None:
+            fix = suggestion(name, [pool.name for pool in stack.pools], noun="pool")
+            yield Violation(at(path, name), f"pool {name!r} is unknown.", fix)
+        elif sharding(stack) is Sharding.ONE:
+            message = "all pools share one shard, and every team one Queue."
+            yield Violation(at(path, name), message, f"write it in {instead}, or set `sharding: per-pool`.")
+
+
+def _classes(stack: Stack) -> Iterator[Violation]:
+    """What the API server refuses as a PriorityClass, and the one that Muster makes for itself."""
+    for priority in stack.priorities:
+        path = f"muster:priorities.{priority.name}"
+        if priority.value > HIGHEST:
+            message = f"is {priority.value}; values above {HIGHEST} are the system's."
+            yield Violation(path, message, f"give it at most {HIGHEST}.")
+        if priority.name == names.OWN_PRIORITY_CLASS:
+            message = "is the class of Muster's own pods."
+            yield Violation(path, message, "give the priority another name.")
+        if priority.name.startswith(_SYSTEM_CLASS):
+            message = f"names that begin with {_SYSTEM_CLASS} are the system's."
+            yield Violation(path, message, "give the priority another name.")
+
+
+def _sections(stack: Stack) -> Iterator[Violation]:
+    for above, department in stack.walk():
+        yield from _section(stack, department_path((*above, department)), department.kai)
+    for chain, team in stack.teams():
+        yield from _section(stack, team_path(chain, team), team.kai)
+
+
+def _section(stack: Stack, path: str, settings: QueueSettings) -> Iterator[Violation]:
+    here = at(path, "kai")
+    yield from _known(stack, at(here, "pools"), settings.pools, instead=here)
+    if settings.shares != Shares() and sharding(stack) is Sharding.PER_POOL:
+        for key in RESOURCES:
+            if getattr(settings.shares, key) != Share():
+                message = "there is a Queue for every pool; this does not say which is meant."
+                yield Violation(at(here, key), message, f"write `pools: {{POOL: {{{key}: ...}}}}`.")
+
+
+def _names(queues: list[Node]) -> Iterator[Violation]:
+    """A Queue's name is the value of a label on all work: at most 63 characters, and one Queue's alone."""
+    seen: dict[str, str] = {}
+    for node in queues:
+        path = _path(node)
+        if node.part.pool is not None and is_dns_label(node.owner.name):
+            yield from bad_name(path, node.name, "Queue")
+        if node.name in seen:
+            message = f"its Queue {node.name!r} is that of {seen[node.name]} as well."
+            yield Violation(path, message, "give the team, the department or the pool another name.")
+        seen.setdefault(node.name, path)
+
+
+def _figures(node: Node) -> Iterator[Violation]:
+    """A limit holds the quota: what is guaranteed and cannot be used is no guarantee."""
+    for key in RESOURCES:
+        figures = node.figures[key]
+        if not within(figures.quota, figures.limit):
+            message = f"is {_told(key, figures.limit)}, less than the quota of {_told(key, figures.quota)}."
+            fix = "raise the limit, which counts the quota in, or lower the quota."
+            yield Violation(at(_path(node), "kai", *_at(node.part), key, "limit"), message, fix)
+
+
+def _parents(queues: list[Node]) -> Iterator[Violation]:
+    """What children are guaranteed, their parent must have been."""
+    below: dict[str, list[Node]] = {}
+    for node in queues:
+        below.setdefault(node.parent or "", []).append(node)
+    for node in (node for node in queues if node.team is None):
+        for key in RESOURCES:
+            children = [child.figures[key].quota for child in below.get(node.name, ())]
+            total = added(children)
+            if not within(total, node.figures[key].quota):
+                message = f"is {_told(key, node.figures[key].quota)}; those below have {_told(key, total)}."
+                path = at(_path(node), "kai", *_at(node.part), key, "quota")
+                yield Violation(path, message, "raise it, or leave it out: it then holds what is below.")
+
+
+def _sums(stack: Stack, queues: list[Node]) -> Iterator[Violation]:
+    """Quotas that a `kai:` section says fit the pools, too; no bound at all is a choice of its own."""
+    for part in partitions(stack):
+        tops = [node for node in queues if node.part == part and node.parent is None]
+        said = any(
+            getattr(node.owner.kai.of(part.pool), key).quota is not None
+            for node in queues
+            if node.part == part
+            for key in RESOURCES
+        )
+        for key in RESOURCES if said else ():
+            total = added([node.figures[key].quota for node in tops])
+            most = sum(value(whole(pool), key) for pool in part.pools)
+            if not isinstance(total, Unlimited) and total > most:
+                message = f"quotas of {_told(key, total)} exceed the pools' {_told(key, most)} ({part.name})."
+                fix = "lower the quotas, raise maxNodes, or guarantee less and let teams go over quota."
+                yield Violation("muster:departments", message, fix)
+
+
+def _topology(topology: Topology) -> Iterator[Violation]:
+    path = f"muster:kai.topologies.{topology.name}"
+    yield from bad_name(path, topology.name, "topology")
+    labels = [level.node_label for level in topology.levels]
+    words = [word for level in topology.levels for word in (level.node_label, level.alias) if word]
+    if len(labels) > _MOST_LEVELS:
+        message = f"has {len(labels)} levels; KAI takes {_MOST_LEVELS}."
+        yield Violation(at(path, "levels"), message, "leave out levels that nobody asks for.")
+    for index, level in enumerate(topology.levels):
+        here = at(path, "levels", index)
+        if level.node_label == HOSTNAME_LABEL and index < len(labels) - 1:
+            message = f"{HOSTNAME_LABEL} is a single node, the narrowest there is."
+            yield Violation(here, message, "write it last.")
+        for word in (level.node_label, level.alias):
+            if word is not None and (len(word) > 316 or _LABEL.match(word) is None):
+                fix = "write it like example.com/rack, or rack."
+                yield Violation(here, f"{word!r} cannot be a node label or an alias.", fix)
+            if word is not None and words.count(word) > 1:
+                fix = "write each label and alias once."
+                yield Violation(here, f"{word!r} stands twice in the topology.", fix)
+
+
+def _path(node: Node) -> str:
+    return department_path(node.above) if node.team is None else team_path(node.above, node.team)
+
+
+def _at(part: Partition) -> tuple[str, ...]:
+    return () if part.pool is None else ("pools", part.pool)
+
+
+def _told(key: str, figure: Figure[int]) -> str:
+    """An amount as a user writes it."""
+    if isinstance(figure, Unlimited):
+        return figure.value
+    if key == "gpu":
+        return f"{figure / 1000:g} GPUs"
+    if key == "cpu":
+        return f"{format_cpu(Millicores(figure))} CPU"
+    return format_memory(Bytes(figure))

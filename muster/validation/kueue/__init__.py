@@ -1,0 +1,25 @@
+"""What Kueue asks of a stack beyond the short form: the rules of its API, its webhooks and its scheduler.
+
+Kueue itself would refuse some of these when the objects are applied, would leave a queue inactive for others,
+and would say nothing of the rest; here all of them are told at once, before anything is applied. Read from
+Kueue 0.19.2: config/components/crd/bases, pkg/webhooks, pkg/cache/scheduler/clusterqueue.go.
+"""
+
+from muster.model.stack import Scheduler, Stack
+from muster.model.violations import Violation
+from muster.validation.kueue.checks import check_rules
+from muster.validation.kueue.counts import count_rules
+from muster.validation.kueue.flavors import flavor_rules
+from muster.validation.kueue.groups import group_rules
+from muster.validation.kueue.object_names import title_rules
+from muster.validation.kueue.queues import queue_rules
+from muster.validation.kueue.scheduler import scheduler_rules
+from muster.validation.kueue.sharing import sharing_rules
+
+
+def kueue_rules(stack: Stack) -> list[Violation]:
+    """Every rule about Kueue; for another scheduler, that none of Kueue's fields is used."""
+    if stack.scheduler is not Scheduler.KUEUE:
+        return scheduler_rules(stack)
+    rules = (title_rules, flavor_rules, group_rules, queue_rules, check_rules, sharing_rules, count_rules)
+    return [violation for rule in rules for violation in rule(stack)]

@@ -1,0 +1,46 @@
+"""Which fields that only Kueue knows a stack uses, and where they stand in its config.
+
+    fields_of(stack)  -> config path -> what it is, in the order of the file's sections
+
+Decides what "uses" means: a field that has another value than its default. The other scheduler's renderer and
+the switch between the two name these, so that nothing is dropped without a word.
+"""
+
+from muster.model.kueue import CohortOptions, KueueOptions, PoolOptions, QueueOptions
+from muster.model.queues import Allowance, Amount
+from muster.model.stack import Stack
+from muster.model.violations import at
+from muster.validation.explicit_fields import written
+from muster.validation.paths import department_path, team_path
+
+Options = PoolOptions | CohortOptions | QueueOptions | KueueOptions
+
+
+def fields_of(stack: Stack) -> dict[str, str]:
+    """Config path of every used field -> the field's name."""
+    found: dict[str, str] = {}
+    for pool in stack.pools:
+        found |= _used(at("muster:pools", pool.name, "kueue"), pool.kueue)
+    for above, department in stack.walk():
+        chain = (*above, department)
+        found |= _amounts(department_path(chain), department.allowance)
+        found |= _used(at(department_path(chain), "kueue"), department.kueue)
+        for team in department.teams:
+            found |= _amounts(team_path(chain, team), team.allowance)
+            found |= _used(at(team_path(chain, team), "kueue"), team.kueue)
+    return found | _used("muster:kueue", stack.kueue)
+
+
+def _amounts(place: str, allowance: Allowance) -> dict[str, str]:
+    """Resources beside CPU, memory and GPUs."""
+    shares = {"quota": allowance.quota, "borrow": allowance.borrow.pools, "lend": allowance.lend.pools}
+    return {
+        at(place, key, pool, "resources"): "resources"
+        for key, pools in shares.items()
+        for pool, share in pools.items()
+        if isinstance(share, Amount) and share.others
+    }
+
+
+def _used(place: str, options: Options) -> dict[str, str]:
+    return {at(place, key): key for key in written(options, type(options)())}

@@ -1,0 +1,104 @@
+"""Resource groups that are written out: coveredResources against flavors, limits against quota."""
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from muster.model import names
+from muster.model.kueue import FlavorQuota, Group
+from muster.model.queues import Allowance, Amount
+from muster.model.stack import Stack
+from muster.model.violations import Violation, at, suggestion
+from muster.validation.kueue.config_paths import cohort_path, queue_path
+
+# These are every pool's, and all pools share one group.
+_POOLS_OWN: Final = ("cpu", "memory", names.GPU_RESOURCE)
+
+
+def group_rules(stack: Stack) -> list[Violation]:
+    """Every rule about `resourceGroups`."""
+    found: list[Violation] = []
+    for above, department in stack.walk():
+        path = cohort_path((*above, department), "resourceGroups")
+        groups, allowance = department.kueue.resource_groups, department.allowance
+        found += _groups(stack, path, groups, allowance, can_share=bool(above), is_queue=False)
+        if groups and not department.kueue.exists:
+            message = "there is no Cohort to hold them."
+            found.append(Violation(path, message, "remove `cohort: none`, or move them to the teams."))
+    for chain, team in stack.teams():
+        path = queue_path(chain, team, "resourceGroups")
+        can_share = chain[-1].kueue.exists
+        groups = team.kueue.resource_groups
+        found += _groups(stack, path, groups, team.allowance, can_share=can_share, is_queue=True)
+    return found
+
+
+def _groups(
+    stack: Stack,
+    path: str,
+    groups: Iterable[Group],
+    allowance: Allowance,
+    *,
+    can_share: bool,
+    is_queue: bool,
+) -> Iterator[Violation]:
+    resources = dict.fromkeys((*_POOLS_OWN, *_named(allowance)), "the pools' own group")
+    flavors: dict[str, str] = {pool.flavor: "the pools' own group" for pool in stack.pools}
+    known = [flavor.name for flavor in stack.kueue.flavors]
+    for index, group in enumerate(groups):
+        place = at(path, index)
+        if not group.covered_resources or not group.flavors:
+            message = "a group covers at least one resource and has at least one flavor."
+            yield Violation(place, message, "write `coveredResources` and `flavors`, or remove it.")
+        yield from _covered(at(place, "coveredResources"), group, resources)
+        for number, flavor in enumerate(group.flavors):
+            where = at(place, "flavors", number)
+            if flavor.name in flavors:
+                message = f"flavor {flavor.name!r} is in {flavors[flavor.name]} already; Kueue takes it once."
+                yield Violation(
+                    at(where, "name"), message, "use a flavor of `muster:kueue.flavors` of its own."
+                )
+            elif flavor.name not in known:
+                fix = suggestion(flavor.name, known, noun="flavor under `muster:kueue`")
+                yield Violation(at(where, "name"), f"flavor {flavor.name!r} is unknown.", fix)
+            flavors.setdefault(flavor.name, place)
+            yield from _flavor(where, group, flavor, can_share=can_share, is_queue=is_queue)
+
+
+def _named(allowance: Allowance) -> set[str]:
+    shares = [*allowance.quota.values(), *allowance.borrow.pools.values(), *allowance.lend.pools.values()]
+    return {name for share in shares if isinstance(share, Amount) for name in share.others}
+
+
+def _covered(path: str, group: Group, resources: dict[str, str]) -> Iterator[Violation]:
+    for index, name in enumerate(group.covered_resources):
+        if name in resources:
+            message = f"{name} is covered by {resources[name]} already; Kueue takes a resource once."
+            fix = "remove it; a pool's `quota` takes {resources: ...} for what its nodes have."
+            yield Violation(at(path, index), message, fix)
+        resources.setdefault(name, path)
+
+
+def _flavor(
+    path: str, group: Group, flavor: FlavorQuota, *, can_share: bool, is_queue: bool
+) -> Iterator[Violation]:
+    said = [each.name for each in flavor.resources]
+    if sorted(said) != sorted(group.covered_resources):
+        message = f"says {_listed(said)}, and the group covers {_listed(group.covered_resources)}."
+        fix = "say every covered resource once; 0 is a quota."
+        yield Violation(at(path, "resources"), message, fix)
+    for index, each in enumerate(flavor.resources):
+        place = at(path, "resources", index)
+        limits = {"borrowingLimit": each.borrowing, "lendingLimit": each.lending}
+        for key, limit in limits.items():
+            if limit is not None and not can_share:
+                message = "there is no cohort above to share in, and Kueue refuses a limit there."
+                yield Violation(at(place, key), message, "remove it, or nest what shares in one department.")
+        if is_queue and each.lending is not None and each.lending.value > each.nominal.value:
+            message = f"lends {each.lending} of a quota of {each.nominal}."
+            yield Violation(
+                at(place, "lendingLimit"), message, "lend at most the quota, or remove the limit."
+            )
+
+
+def _listed(names_: Iterable[str]) -> str:
+    return ", ".join(names_) or "nothing"

@@ -1,0 +1,121 @@
+"""Sharing: children against their parents, and teams that stand without a Cohort."""
+
+from collections.abc import Iterator, Mapping
+
+from muster.model.pools import Pool
+from muster.model.quantities import Millicores, format_cpu
+from muster.model.queues import Allowance, Amount, Department, Team
+from muster.model.quotas import NOTHING, Resources, Unnamed, borrowing, quota, resources, unnamed
+from muster.model.stack import Stack
+from muster.model.violations import Violation, at
+from muster.validation.kueue.config_paths import cohort_path
+from muster.validation.paths import department_path, team_path
+
+_Chain = tuple[Department, ...]
+
+
+def sharing_rules(stack: Stack) -> list[Violation]:
+    """Every rule about who shares with whom."""
+    return [*_alone(stack), *_above(stack)]
+
+
+def _alone(stack: Stack) -> Iterator[Violation]:
+    """Kueue refuses a borrowing limit on a ClusterQueue without a cohort, and there is nobody to lend to."""
+    for above, department in stack.walk():
+        if department.kueue.exists:
+            continue
+        chain = (*above, department)
+        path = cohort_path(chain, "cohort")
+        if above or department.departments:
+            message = "only a top-level department without departments can stand without a Cohort."
+            yield Violation(path, message, "remove it, or move the department.")
+        if department.allowance != Allowance():
+            message = "a quota or limit of the department needs a Cohort to stand in."
+            yield Violation(path, message, "remove it, or give the quota to the teams.")
+        for team in department.teams:
+            said = team.allowance
+            for key, limit in (("borrow", said.borrow), ("lend", said.lend)):
+                if limit.pools or limit.otherwise is not None:
+                    message = f"{team.name} stands without a cohort to {key} in."
+                    fix = "remove it, or remove `cohort: none` of the department."
+                    yield Violation(at(team_path(chain, team), key), message, fix)
+
+
+def _above(stack: Stack) -> Iterator[Violation]:
+    """A child cannot borrow more than its parents let through."""
+    rest = unnamed(stack)
+    brought = _brought(stack, rest)
+    for above, department in stack.walk():
+        path = department_path((*above, department))
+        held = {pool.name: brought[department.name, pool.name] for pool in stack.pools}
+        yield from _child(stack, brought, path, above, department.allowance, held)
+        for team in department.teams:
+            chain = (*above, department)
+            held = {pool.name: _held(rest, team, pool) for pool in stack.pools}
+            yield from _child(stack, brought, team_path(chain, team), chain, team.allowance, held)
+
+
+_Brought = Mapping[tuple[str, str], int]
+"""(department, pool) -> what it and all below it bring, in the pool's unit."""
+
+
+def _brought(stack: Stack, rest: Unnamed) -> _Brought:
+    found: dict[tuple[str, str], int] = {}
+    for _, department in reversed(list(stack.walk())):
+        for pool in stack.pools:
+            total = _unit(pool, quota(rest, department.allowance, pool, weight=None))
+            total += sum(_held(rest, team, pool) for team in department.teams)
+            total += sum(found[child.name, pool.name] for child in department.departments)
+            found[department.name, pool.name] = total
+    return found
+
+
+def _child(
+    stack: Stack,
+    brought: _Brought,
+    path: str,
+    above: _Chain,
+    allowance: Allowance,
+    held: Mapping[str, int],
+) -> Iterator[Violation]:
+    for name, share in allowance.borrow.pools.items():
+        pool = stack.pool(name)
+        if pool is None or not isinstance(share, Amount) or not above:
+            continue
+        most, wanted = _passing(brought, above, pool, held[name]), _unit(pool, resources(pool, share))
+        if 0 < most < wanted:
+            message = (
+                f"borrows up to {_told(pool, wanted)}, and no more than {_told(pool, most)} can ever come "
+                f"through {above[-1].name}."
+            )
+            fix = f"write {_told(pool, most)}, or let the departments above borrow more."
+            yield Violation(at(path, "borrow", name), message, fix, level="warning")
+
+
+def _passing(brought: _Brought, above: _Chain, pool: Pool, held: int) -> int:
+    """The most that can come down to somebody who brings `held`, whatever is free: at each department what
+    others below it bring, and what it may borrow itself. Lending limits are not looked at: they bound it
+    further.
+    """
+    bounds = []
+    for depth, department in enumerate(above):
+        others = brought[department.name, pool.name] - held
+        limit = borrowing(pool, department.allowance, is_team=False) if depth else NOTHING
+        if limit is not None:
+            bounds.append(others + _unit(pool, limit))
+    return min(bounds)
+
+
+def _held(rest: Unnamed, team: Team, pool: Pool) -> int:
+    return _unit(pool, quota(rest, team.allowance, pool, weight=team.weight))
+
+
+def _unit(pool: Pool, amount: Resources | None) -> int:
+    """An amount in the pool's unit: GPUs, or millicores."""
+    if amount is None:
+        return 0
+    return amount.gpus if pool.is_gpu else amount.cpu
+
+
+def _told(pool: Pool, count: int) -> str:
+    return str(count) if pool.is_gpu else format_cpu(Millicores(count))

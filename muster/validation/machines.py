@@ -1,0 +1,124 @@
+"""Machines: what a pool may be made of, and how that may be bought.
+
+    choice_rules(choice, path)  every illegal combination of provider, machine, accelerator, GPUs and capacity
+
+Decides it from the machine tables and from what each provider has. Leaves what else a pool says to pools.py.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from muster.model.accelerators import ACCELERATORS
+from muster.model.capacity import LEGAL_CAPACITY, Capacity
+from muster.model.machines import MACHINES, Machine, machines_of
+from muster.model.providers import Provider
+from muster.model.violations import Violation, suggestion
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """What a pool says: `accelerator` and `gpus` are None where it leaves them to the machine."""
+
+    provider: Provider
+    machine: str
+    accelerator: str | None = None
+    gpus: int | None = None
+    capacity: Capacity = Capacity.ON_DEMAND
+
+
+def choice_rules(choice: Choice, path: str) -> list[Violation]:
+    """Every way in which the combination is illegal; `path` is the pool's."""
+    return [*made_of(choice, path), *bought(choice, path)]
+
+
+def made_of(choice: Choice, path: str) -> list[Violation]:
+    """Whether the provider has the machine, and the machine those GPUs."""
+    known = machines_of(choice.provider)
+    if choice.machine not in known:
+        message = f"{choice.machine!r} is not in the machine table of provider {choice.provider}."
+        return [Violation(f"{path}.machine", message, suggestion(choice.machine, known, noun="machine"))]
+    machine = known[choice.machine]
+    return [*_accelerator(choice, machine, path), *_gpus(choice, machine, path)]
+
+
+def bought(choice: Choice, path: str) -> list[Violation]:
+    """Whether the provider sells nodes in that way, and this machine in particular."""
+    legal = LEGAL_CAPACITY[choice.provider]
+    if choice.capacity not in legal:
+        message = f"{choice.capacity} does not exist on provider {choice.provider}."
+        fix = suggestion(choice.capacity, legal, noun="capacity")
+        return [Violation(f"{path}.capacity", message, fix)]
+    machine = MACHINES.get(choice.machine)
+    if machine is None or choice.provider is Provider.EXISTING:
+        # Whoever makes the nodes of an existing cluster buys them.
+        return []
+    return list(_sold(choice.capacity, machine, path))
+
+
+def gpus_of(choice: Choice) -> int:
+    """GPUs of one node of a sound choice. A machine to which GPUs are attached may also go without."""
+    machine = MACHINES[choice.machine]
+    if choice.gpus is not None:
+        return choice.gpus
+    return 0 if _attaches(machine) or not machine.gpu_counts else machine.gpu_counts[0]
+
+
+def _attaches(machine: Machine) -> bool:
+    return len(machine.gpu_counts) > 1
+
+
+def _accelerator(choice: Choice, machine: Machine, path: str) -> Iterator[Violation]:
+    named = choice.accelerator
+    if named is None or named == machine.accelerator:
+        return
+    if named not in ACCELERATORS:
+        fix = suggestion(named, ACCELERATORS, noun="accelerator")
+        yield Violation(f"{path}.accelerator", f"{named!r} is unknown.", fix)
+        return
+    carried = machine.accelerator or "no GPU"
+    machines = [each.name for each in machines_of(choice.provider).values() if each.accelerator == named]
+    others = f"choose a machine that carries it: {', '.join(machines)}." if machines else ""
+    fix = others or f"provider {choice.provider} has no machine with it: choose another accelerator."
+    message = f"machine {machine.name} carries {carried}, not {named}."
+    yield Violation(f"{path}.accelerator", message, fix)
+
+
+def _gpus(choice: Choice, machine: Machine, path: str) -> Iterator[Violation]:
+    counts = ", ".join(str(count) for count in machine.gpu_counts)
+    fix = f"write one of: {counts}." if counts else "write 0, or choose a machine with GPUs."
+    if choice.gpus is None:
+        if _attaches(machine) and choice.accelerator is not None:
+            message = f"is missing: {machine.name} can carry several."
+            yield Violation(f"{path}.gpusPerNode", message, fix)
+        return
+    may_be_bare = _attaches(machine) or not machine.gpu_counts
+    if choice.gpus not in machine.gpu_counts and not (choice.gpus == 0 and may_be_bare):
+        message = f"machine {machine.name} cannot carry {choice.gpus}."
+        yield Violation(f"{path}.gpusPerNode", message, fix)
+    if choice.gpus == 0 and choice.accelerator is not None and may_be_bare:
+        message = f"is 0, but accelerator {choice.accelerator} is asked for."
+        yield Violation(f"{path}.gpusPerNode", message, f"{fix[:-1]}, or leave `accelerator` out.")
+
+
+def _sold(capacity: Capacity, machine: Machine, path: str) -> Iterator[Violation]:
+    if capacity not in machine.bought:
+        if capacity is Capacity.QUEUED and machine.accelerator is None:
+            # The rule about CPU pools says it better, for every machine.
+            return
+        ways = ", ".join(each for each in LEGAL_CAPACITY[machine.provider] if each in machine.bought)
+        message = f"{machine.name} is not sold as {capacity}; it is as {ways}."
+        yield Violation(f"{path}.capacity", message, _other(capacity, machine))
+    elif capacity in machine.unsourced:
+        message = f"no page of the provider was found that says whether {machine.name} is sold as {capacity}."
+        fix = "try it in a project of its own first; the cloud's refusal would come in the middle of `up`."
+        yield Violation(f"{path}.capacity", message, fix, level="warning")
+
+
+def _other(capacity: Capacity, machine: Machine) -> str:
+    """Machines of the same cloud and GPU that are sold in the wanted way."""
+    same = [
+        each.name
+        for each in machines_of(machine.provider).values()
+        if each.accelerator == machine.accelerator and capacity in each.bought
+    ]
+    return f"use one of those, or the machine {' or '.join(same)}." if same else "use one of those."

@@ -1,0 +1,105 @@
+"""Nodes: image, zones, disks, placement, EFA, networks and labels that a pool's provider and machine have."""
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from muster.model import names
+from muster.model.capacity import Capacity
+from muster.model.clusters import Cluster, ExistingCluster
+from muster.model.nodes import IMAGES, LocalDisks, Placement
+from muster.model.pools import Pool
+from muster.model.providers import Provider
+from muster.model.violations import Violation, suggestion
+
+# https://cloud.google.com/kubernetes-engine/docs/reference/rest/v1/projects.locations.clusters.nodePools
+_GKE_NAME: Final = re.compile(r"[a-z]([-a-z0-9]{0,38}[a-z0-9])?\Z")
+
+
+def node_rules(pool: Pool, cluster: Cluster, path: str) -> Iterator[Violation]:
+    """The rules about one pool's nodes."""
+    yield from _made_by_us(pool, cluster.provider, path)
+    if isinstance(cluster, ExistingCluster):
+        return
+    if cluster.provider is Provider.GKE and not _GKE_NAME.match(pool.name):
+        fix = "use at most 40 of a-z, 0-9 and -, beginning with a letter."
+        yield Violation(path, f"{pool.name!r} cannot be the name of a node pool of GKE.", fix)
+    yield from _zones(pool, path, region=cluster.region, zones=cluster.zones)
+    yield from _image(pool, cluster.provider, path)
+    yield from _disks(pool, path)
+    yield from _placement(pool, path)
+    yield from _network(pool, cluster.provider, path)
+    for key in pool.labels:
+        if key.partition("/")[0] in (names.GROUP, "kubernetes.io", "k8s.io") or key == names.GKE_QUEUED_LABEL:
+            message = f"the label {key} is not the stack's to set."
+            yield Violation(f"{path}.labels", message, "use a prefix of your own.")
+
+
+def _made_by_us(pool: Pool, provider: Provider, path: str) -> Iterator[Violation]:
+    """In an existing cluster somebody else makes the nodes: what is said of them would change nothing."""
+    if provider is not Provider.EXISTING:
+        return
+    said = {
+        "zones": bool(pool.zones),
+        "image": pool.image is not None,
+        "localDisks": pool.local_disks is not LocalDisks.NONE,
+        "placement": pool.placement is not Placement.ANY,
+        "efa": pool.efa,
+        "networks": bool(pool.networks),
+        "labels": bool(pool.labels),
+    }
+    for key, is_said in said.items():
+        if is_said:
+            message = "the nodes of an existing cluster are made by somebody else."
+            yield Violation(f"{path}.{key}", message, "remove it, and say it to whoever makes them.")
+
+
+def _zones(pool: Pool, path: str, *, region: str, zones: tuple[str, ...]) -> Iterator[Violation]:
+    for index, zone in enumerate(pool.zones):
+        if zones and zone not in zones:
+            message = f"{zone} is no zone of the cluster."
+            yield Violation(f"{path}.zones[{index}]", message, suggestion(zone, zones, noun="zone"))
+        elif not zone.startswith(region):
+            message = f"{zone} is not in region {region}."
+            yield Violation(f"{path}.zones[{index}]", message, f"write a zone of it, such as {region}-a.")
+    if len(set(pool.zones)) < len(pool.zones):
+        yield Violation(f"{path}.zones", "names a zone twice.", "write each once.")
+
+
+def _image(pool: Pool, provider: Provider, path: str) -> Iterator[Violation]:
+    if pool.image is not None and pool.image not in IMAGES[provider]:
+        fix = suggestion(pool.image, IMAGES[provider], noun="image")
+        yield Violation(f"{path}.image", f"provider {provider} has no image {pool.image}.", fix)
+
+
+def _disks(pool: Pool, path: str) -> Iterator[Violation]:
+    if pool.local_disks is LocalDisks.EPHEMERAL and not pool.machine.local_disks:
+        message = f"machine {pool.machine.name} comes with no local disks."
+        yield Violation(f"{path}.localDisks", message, "remove it, or choose a machine that has some.")
+
+
+def _placement(pool: Pool, path: str) -> Iterator[Violation]:
+    if pool.placement is not Placement.COMPACT:
+        return
+    provider = pool.machine.provider
+    if provider is Provider.GKE and pool.capacity is Capacity.QUEUED:
+        # github.com/GoogleCloudPlatform/cluster-toolkit, modules/compute/gke-node-pool
+        message = "a queued pool of GKE takes no compact placement."
+        yield Violation(f"{path}.placement", message, "remove it, or use on-demand or a reservation.")
+    elif not pool.machine.compact:
+        message = f"machine {pool.machine.name} takes no compact placement."
+        yield Violation(f"{path}.placement", message, "remove it, or choose another machine.")
+    if len(pool.zones) != 1:
+        message = "nodes close together stand in one zone."
+        yield Violation(f"{path}.zones", message, "write the one zone: zones: [...].")
+
+
+def _network(pool: Pool, provider: Provider, path: str) -> Iterator[Violation]:
+    if pool.efa and provider is not Provider.EKS:
+        yield Violation(f"{path}.efa", "EFA is EC2's.", "remove it; on GKE see `networks`.")
+    elif pool.efa and not pool.machine.efa:
+        message = f"machine {pool.machine.name} has no EFA."
+        yield Violation(f"{path}.efa", message, "remove it, or choose a machine that has it.")
+    if pool.networks and provider is not Provider.GKE:
+        message = "further networks are for GPUDirect on GKE."
+        yield Violation(f"{path}.networks", message, "remove it; on EKS `efa: true` is what is meant.")

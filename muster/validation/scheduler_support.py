@@ -1,0 +1,164 @@
+"""What the stack's scheduler cannot express: told field by field, whichever way a stack switches.
+
+Decides which words of a stack mean something to one scheduler alone. Nothing is dropped in silence: a word
+that the scheduler has nothing for is a violation that says so.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from muster.model import names
+from muster.model.kai import KaiSettings, QueueSettings
+from muster.model.kai.partition import Partition, partitions
+from muster.model.kai.priorities import NON_PREEMPTIBLE, OWN_CLASSES, is_preemptible
+from muster.model.queues import Allowance, Amount, Bound, Queueing, Reclaim, Team, Within
+from muster.model.quotas import NOTHING, Unnamed, lending, quota, unnamed
+from muster.model.stack import GangMode, PodsReady, Scheduler, Stack
+from muster.model.violations import Violation, at
+from muster.validation.explicit_fields import written
+from muster.validation.paths import department_path, team_path
+
+_TO_KAI: Final = "remove it, or write `muster:scheduler: kai`."
+_TO_KUEUE: Final = "remove it, or write `muster:scheduler: kueue`."
+
+
+@dataclass(frozen=True, slots=True)
+class _Book:
+    """A stack and what its rules ask over and over."""
+
+    stack: Stack
+    rest: Unnamed
+    parts: tuple[Partition, ...]
+
+
+def switch_rules(stack: Stack) -> list[Violation]:
+    """Every word that the stack's scheduler has nothing for."""
+    if stack.scheduler is Scheduler.KUEUE:
+        return list(_said_to_kai(stack))
+    book = _Book(stack, unnamed(stack), partitions(stack))
+    found = [*_gangs(stack), *_priorities(stack)]
+    for above, department in stack.walk():
+        path = department_path((*above, department))
+        found += [*_lending(book, department.allowance, path, weight=None)]
+        found += [*_merged(book, department.allowance, path)]
+    for chain, team in stack.teams():
+        found += _team(book, team, team_path(chain, team))
+    return found
+
+
+def _said_to_kai(stack: Stack) -> Iterator[Violation]:
+    """Under Kueue: everything that is said to KAI alone."""
+    yield from _keys("muster:kai", written(stack.kai, KaiSettings()))
+    if stack.gang_admission.policy.kai is not None:
+        yield from _keys("muster:gangAdmission", iter(("kai",)))
+    for above, department in stack.walk():
+        path = at(department_path((*above, department)), "kai")
+        yield from _keys(path, written(department.kai, QueueSettings()))
+    for chain, team in stack.teams():
+        yield from _keys(at(team_path(chain, team), "kai"), written(team.kai, QueueSettings()))
+
+
+def _keys(path: str, keys: Iterator[str]) -> Iterator[Violation]:
+    for key in keys:
+        yield Violation(at(path, key), "is said to KAI; Kueue has nothing like it.", _TO_KAI)
+
+
+def _gangs(stack: Stack) -> Iterator[Violation]:
+    if stack.gang_admission.mode is GangMode.BUILTIN:
+        message = "is Kueue's own check; KAI asks for no capacity itself."
+        yield Violation("muster:gangAdmission", message, "write `muster`, or `muster:scheduler: kueue`.")
+    if stack.pods_ready != PodsReady():
+        message = "is Kueue's: KAI does not evict work whose pods do not come up."
+        yield Violation("muster:podsReady", message, _TO_KUEUE)
+
+
+def _team(book: _Book, team: Team, path: str) -> Iterator[Violation]:
+    yield from _lending(book, team.allowance, path, weight=team.weight)
+    yield from _merged(book, team.allowance, path)
+    yield from _preemption(team, path)
+    yield from _borrowing(book.stack, team, path)
+    if team.queueing is Queueing.STRICT:
+        message = "KAI tries the next job when one does not fit; it has no strict order."
+        yield Violation(at(path, "queueing"), message, _TO_KUEUE)
+    if team.local_queue != names.DEFAULT_LOCAL_QUEUE:
+        message = "names a LocalQueue, which KAI does not have: work names the team's Queue itself."
+        yield Violation(at(path, "localQueue"), message, _TO_KUEUE)
+
+
+def _preemption(team: Team, path: str) -> Iterator[Violation]:
+    if team.preemption.within is Within.NEVER:
+        message = "KAI always lets work of a team preempt lower work of the same team."
+        fix = "say how long work runs before that: `kai: {preemptMinRuntime: 12h}`; or remove it."
+        yield Violation(at(path, "preemption.within"), message, fix)
+    if team.preemption.within is Within.LOWER_OR_NEWER:
+        message = "KAI preempts lower priorities alone, never newer work of the same."
+        yield Violation(at(path, "preemption.within"), message, _TO_KUEUE)
+    if team.preemption.reclaim is not Reclaim.ANY:
+        message = (
+            "KAI always reclaims a team's quota from whoever uses it over their own, whatever its priority."
+        )
+        fix = "say how long others' work runs before that: `kai: {reclaimMinRuntime: 1h}`; or remove it."
+        yield Violation(at(path, "preemption.reclaim"), message, fix)
+
+
+def _lending(book: _Book, allowance: Allowance, path: str, *, weight: int | None) -> Iterator[Violation]:
+    """KAI lends whatever is idle. An amount that comes to all of a team's quota says the same."""
+    kept: dict[str, list[str]] = {}
+    for pool in book.stack.pools:
+        given = lending(pool, allowance)
+        owned = quota(book.rest, allowance, pool, weight=weight) or NOTHING
+        if given is not None and (weight is None or not owned.within(given)):
+            key = f"lend.{pool.name}" if pool.name in allowance.lend.pools else "lend"
+            kept.setdefault(key, []).append(pool.name)
+    for key, pools in kept.items():
+        message = f"KAI lends all of a quota that is idle; it cannot keep {', '.join(pools)} back."
+        fix = "remove it; what is lent is reclaimed when its owner has work."
+        yield Violation(at(path, key), message, fix)
+
+
+def _merged(book: _Book, allowance: Allowance, path: str) -> Iterator[Violation]:
+    """One Queue has one figure for the CPU of all its pools."""
+    for part in book.parts:
+        cpu_pools = [pool.name for pool in part.pools if not pool.is_gpu]
+        if len(cpu_pools) < 2:
+            continue
+        for key, said in (("quota", allowance.quota), ("borrow", allowance.borrow.pools)):
+            for name in (name for name in cpu_pools if name in said):
+                others = ", ".join(other for other in cpu_pools if other != name)
+                message = f"a KAI Queue has one CPU figure for all pools: {name} is not told from {others}."
+                fix = "remove it, or set `muster:kai.sharding: per-pool`."
+                yield Violation(at(path, key, name), message, fix)
+
+
+def _priorities(stack: Stack) -> Iterator[Violation]:
+    """To KAI a priority of 100 or more means work that nobody preempts. Its own classes say so by their
+    names.
+    """
+    firm = [priority for priority in stack.priorities if not is_preemptible(priority)]
+    for priority in firm:
+        above = [other.name for other in firm if other.value > priority.value]
+        if above and OWN_CLASSES.get(priority.name) != priority.value:
+            message = (
+                f"is {priority.value}, and KAI never preempts work of {NON_PREEMPTIBLE} or more: "
+                f"{', '.join(above)} will wait for it."
+            )
+            fix = f"give it a value below {NON_PREEMPTIBLE} if higher work may preempt it."
+            yield Violation(f"muster:priorities.{priority.name}", message, fix, level="warning")
+
+
+def _borrowing(stack: Stack, team: Team, path: str) -> Iterator[Violation]:
+    """Over its quota a team runs preemptible work alone."""
+    allowed = [each for each in stack.priorities if not team.priorities or each.name in team.priorities]
+    if not allowed or any(is_preemptible(priority) for priority in allowed):
+        return
+    for name, share in team.allowance.borrow.pools.items():
+        nothing = share is Bound.NONE or (isinstance(share, Amount) and not share.gpus)
+        pool = stack.pool(name)
+        if pool is not None and pool.is_gpu and not nothing:
+            message = (
+                f"borrows nothing of {name}: all the team's priorities are {NON_PREEMPTIBLE} or more, and "
+                "KAI keeps such work within the quota."
+            )
+            fix = f"let the team use a priority below {NON_PREEMPTIBLE}, or remove it."
+            yield Violation(at(path, "borrow", name), message, fix, level="warning")

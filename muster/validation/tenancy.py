@@ -1,0 +1,50 @@
+"""Tenancy: members that a team may have, priorities that it may default to, and addresses that are some."""
+
+from collections.abc import Iterator
+from ipaddress import ip_network
+
+from muster.model.members import AWS_PRINCIPAL
+from muster.model.providers import Provider
+from muster.model.stack import Stack
+from muster.model.violations import Violation, at, suggestion
+from muster.validation.paths import team_path
+
+
+def tenancy_rules(stack: Stack) -> list[Violation]:
+    """Every rule about who may do what."""
+    return [*_members(stack), *_priorities(stack), *_reach(stack)]
+
+
+def _members(stack: Stack) -> Iterator[Violation]:
+    for chain, team in stack.teams():
+        for index, member in enumerate(team.access.members):
+            path = at(team_path(chain, team), "members", index)
+            if member.removeprefix("user:").startswith("system:"):
+                message = f"{member!r} is the cluster's own: names that begin with system: are no people."
+                yield Violation(path, message, "name a group of your identity provider.")
+            elif member.startswith(AWS_PRINCIPAL) and stack.cluster.provider is Provider.GKE:
+                message = f"{member!r} is a principal of AWS, which a GKE cluster does not know."
+                yield Violation(path, message, "name a Google group: team@example.com.")
+
+
+def _priorities(stack: Stack) -> Iterator[Violation]:
+    known = [priority.name for priority in stack.priorities]
+    default = stack.tenancy.default_priority
+    if default is not None and default not in known:
+        fix = suggestion(default, known, noun="priority")
+        yield Violation("muster:tenancy.defaultPriority", f"priority {default!r} is unknown.", fix)
+    for chain, team in stack.teams():
+        wanted, allowed = team.access.default_priority, team.priorities or tuple(known)
+        if wanted is not None and wanted not in allowed:
+            path = at(team_path(chain, team), "defaultPriority")
+            message = f"priority {wanted!r} is not one that the team may use."
+            yield Violation(path, message, suggestion(wanted, allowed, noun="priority"))
+
+
+def _reach(stack: Stack) -> Iterator[Violation]:
+    for index, block in enumerate(stack.tenancy.reach):
+        try:
+            ip_network(block)
+        except ValueError as error:
+            path = at("muster:tenancy", "reach", index)
+            yield Violation(path, f"{block!r} is no address range: {error}.", "write one like 10.20.0.0/16.")
