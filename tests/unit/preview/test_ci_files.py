@@ -111,9 +111,9 @@ def test_every_command_of_ours_in_them_is_one_that_we_have() -> None:
     called = {
         tuple(found)
         for path in FILES
-        for found in re.findall(r"-m muster.preview (\w+)((?: --[\w-]+)*)", path.read_text(encoding="utf-8"))
+        for found in re.findall(r"/muster ((?:ci )?\w+)((?: --[\w-]+)*)", path.read_text(encoding="utf-8"))
     }
-    assert {name for name, _ in called} == {"validate", "report", "comment", "pins"}
+    assert {name for name, _ in called} == {"validate", "diff", "ci comment"}
 
 
 @pytest.mark.parametrize(
