@@ -81,6 +81,10 @@ def test_without_the_cli_the_way_out_is_told(monkeypatch: pytest.MonkeyPatch, tm
 
 def test_the_command_line_tells_its_commands() -> None:
     shown = subprocess.run(
-        [sys.executable, "-m", "images", "--help"], capture_output=True, text=True, timeout=60, check=True
+        [sys.executable, "-m", "muster.cli.commands.image", "--help"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
     )
     assert "push" in shown.stdout

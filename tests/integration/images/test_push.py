@@ -91,12 +91,13 @@ def test_a_push_is_whole_and_a_second_one_sends_nothing(
 def test_the_command_pushes_and_writes_the_digest(
     registry_host: str, images: tuple[Image, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from muster.artifacts.publish import __main__ as command
+    from muster.cli.commands import image as command
 
     stacks = tmp_path / "stacks"
     stacks.mkdir()
     (stacks / "Pulumi.x.yaml").write_text("config:\n  muster:scheduler: kueue\n")
-    monkeypatch.setattr(command, "_CHECKOUT", tmp_path)
+    (tmp_path / "Pulumi.yaml").touch()
+    monkeypatch.chdir(tmp_path)
     assert command.main(["push", "--stack", "x", "--repository", f"{registry_host}/other/place"]) == 0
     reference = f"{registry_host}/other/place@{digest_of(index_of(images))}"
     assert f"  muster:image: {reference}\n" in (stacks / "Pulumi.x.yaml").read_text()
@@ -138,7 +139,7 @@ def test_documents_stay_with_their_image_one_of_each(registry_host: str) -> None
 def test_the_command_pins_what_a_stack_takes_by_tag(
     registry_host: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from muster.artifacts.publish import __main__ as command
+    from muster.cli.commands import image as command
 
     expected = {}
     for name, reference in catalogue().images.items():
@@ -152,7 +153,8 @@ def test_the_command_pins_what_a_stack_takes_by_tag(
     mirrors += f"  muster:charts: # ours\n    mirror: oci://{registry_host}/charts\n"
     file.write_text(template("x", Provider.GKE) + mirrors)
     charts = {name: push_chart(registry_host, name) for name in upstream.installed(config.load(file))}
-    monkeypatch.setattr(command, "_CHECKOUT", tmp_path)
+    (tmp_path / "Pulumi.yaml").touch()
+    monkeypatch.chdir(tmp_path)
     assert command.main(["pin", "--stack", "x"]) == 0
     written = file.read_text()
     assert dict(config.load(file).images.pinned) == expected
