@@ -1,6 +1,6 @@
-"""Where the programs and files are that the local plane built: for tests that need some of them and no plane.
+"""Paths of built programs and files, for tests that need some of them and no local cluster.
 
-Taken from the file that MUSTER_ARTIFACTS names, or from the local plane's cache. What is not there skips a
+Taken from the file that MUSTER_ARTIFACTS names, or from the local cluster's cache. What is not there skips a
 test that somebody runs by hand, and fails it in `make test` (tests.budget sets MUSTER_BUILT once the build
 has passed): a suite that skips itself must not pass for one that ran.
 """

@@ -22,7 +22,7 @@ from bench.gangs.stage import NEEDED, StageError
 from bench.gangs.variants import Contender
 from muster.local import envtest
 from muster.local.envtest import Programs
-from muster.local.errors import PlaneError
+from muster.local.errors import LocalClusterError
 
 _OUT: Final = Path(__file__).parents[2] / "docs" / "bench"
 _MAKERS: Final[dict[str, Callable[[int], Case]]] = {
@@ -51,7 +51,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("\ninterrupted: nothing runs any more; what was measured is written", file=sys.stderr)
         return 130
-    except (StageError, PlaneError) as error:
+    except (StageError, LocalClusterError) as error:
         print(f"\n{error}", file=sys.stderr)
         return 1
     finally:
@@ -107,7 +107,7 @@ def _try(
     begun = time.monotonic()
     try:
         done = trial.run(allowance.cut(turn.case), turn.contender, programs, told=_teller(str(turn)))
-    except (StageError, PlaneError) as error:
+    except (StageError, LocalClusterError) as error:
         found.failed.append(f"{turn}: {str(error).splitlines()[0]}")
         return f"failed: {error}"
     found.take(replace(done, round=named), replaces=replaces)

@@ -16,7 +16,7 @@ from typing import Any, Final
 from bench.gangs.shapes import POOL
 from muster.local.simulated_cloud import conditions
 from muster.local.simulated_cloud.api import MERGE, NODES, REQUESTS, Api, ApiError, Raw
-from muster.local.simulated_cloud.conditions import Word
+from muster.local.simulated_cloud.conditions import ConditionUpdate
 from muster.local.simulated_cloud.queued import resize_request_name
 from muster.model import names
 
@@ -71,7 +71,7 @@ class Cloud:
             words = [conditions.QUEUED, conditions.GKE_PROVISIONED]
             await self._say(meta, words, {names.GKE_LEASE_DETAIL: lease})
 
-    async def _say(self, meta: Raw, words: list[Word], details: dict[str, str]) -> None:
+    async def _say(self, meta: Raw, words: list[ConditionUpdate], details: dict[str, str]) -> None:
         now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         told = [
             {

@@ -2,5 +2,5 @@
 
 `muster local up` builds what is missing, opens a network, mount and
 process namespace, and starts etcd, the control plane and kubelets in it.
-Nothing here knows Muster's model: a plane is a cluster like any other.
+Nothing here knows Muster's model: a local cluster is a cluster like any other.
 """

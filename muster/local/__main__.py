@@ -21,8 +21,8 @@ from muster.local.build import everything
 from muster.local.build.cache import cache_root
 from muster.local.build.children import Stopped
 from muster.local.cluster import boot, health, teardown
-from muster.local.cluster.plane import Plane, existing, named
-from muster.local.errors import PlaneError
+from muster.local.cluster.local_cluster import LocalCluster, existing, named
+from muster.local.errors import LocalClusterError
 from muster.local.simulated_cloud import cli as cloud
 from muster.paths import LOCAL_POOLS
 
@@ -33,7 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if "command" in options:
             return int(options.command(options) or 0)
         return cloud.run(options, _living(options.plane).kubeconfig)
-    except PlaneError as error:
+    except LocalClusterError as error:
         print(f"localplane: {error}", file=sys.stderr)
         return error.code
     except (KeyboardInterrupt, Stopped):
@@ -58,12 +58,12 @@ def _up(options: argparse.Namespace) -> int:
     return 0
 
 
-def _already_up(plane: Plane) -> int:
+def _already_up(plane: LocalCluster) -> int:
     report = health.examine(plane.name, _kubectl(plane))
     if report.state is health.State.HEALTHY:
         print(f"plane {plane.name} is up: {plane.api_url}")
         return 0
-    raise PlaneError(f"plane {plane.name}", "; ".join(report.faults), fix="muster local down, then up")
+    raise LocalClusterError(f"plane {plane.name}", "; ".join(report.faults), fix="muster local down, then up")
 
 
 def _build(_: argparse.Namespace) -> int:
@@ -112,7 +112,7 @@ def _logs(options: argparse.Namespace) -> int:
         print("\n".join(names))
         return 0
     if options.unit not in names:
-        raise PlaneError(f"unit {options.unit}", "has no log", fix=f"one of {', '.join(names)}")
+        raise LocalClusterError(f"unit {options.unit}", "has no log", fix=f"one of {', '.join(names)}")
     command = [
         "tail",
         "-n",
@@ -136,7 +136,7 @@ def _env(options: argparse.Namespace) -> int:
     return 0
 
 
-def environment(plane: Plane) -> dict[str, str]:
+def environment(plane: LocalCluster) -> dict[str, str]:
     """What `pulumi`, `kubectl` and the examples need to work on a plane and on nothing else."""
     tools = json.loads(plane.artifacts.read_text())["path"]
     return {
@@ -151,14 +151,14 @@ def environment(plane: Plane) -> dict[str, str]:
     }
 
 
-def _living(name: str) -> Plane:
+def _living(name: str) -> LocalCluster:
     found = existing(name)
     if found is None:
-        raise PlaneError(f"plane {name}", "is not up", fix="muster local up", code=3)
+        raise LocalClusterError(f"plane {name}", "is not up", fix="muster local up", code=3)
     return found[0]
 
 
-def _kubectl(plane: Plane) -> str | None:
+def _kubectl(plane: LocalCluster) -> str | None:
     try:
         return str(json.loads(plane.artifacts.read_text())["programs"]["kubectl"])
     except (OSError, KeyError, ValueError):

@@ -1,7 +1,7 @@
-"""The distribution packages that a plane needs, and how to get the ones that are missing.
+"""The distribution packages that a local cluster needs, and how to get the ones that are missing.
 
 Container runtimes and network plugins are the distribution's job: it patches
-them, and a plane must use what the machine's kernel was tested with.
+them, and a local cluster must use what the machine's kernel was tested with.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 
 from muster.local.build.versions import Package, load
 from muster.local.cluster import node
-from muster.local.errors import PlaneError
+from muster.local.errors import LocalClusterError
 
 
 def missing() -> list[Package]:
@@ -25,7 +25,7 @@ def install(packages: list[Package]) -> None:
     """Installs with apt-get, without questions and without recommended extras."""
     names = [package.name for package in packages]
     if shutil.which("apt-get") is None or os.environ.get("MUSTER_NO_INSTALL"):
-        raise PlaneError(
+        raise LocalClusterError(
             "this machine",
             f"lacks {', '.join(names)}",
             fix=f"install them: apt-get install {' '.join(names)}",
@@ -43,7 +43,7 @@ def install(packages: list[Package]) -> None:
         )
         if result.returncode != 0:
             last = (result.stderr.strip().splitlines() or ["no message"])[-1]
-            raise PlaneError(
+            raise LocalClusterError(
                 "apt-get", f"failed: {last}", fix=f"install by hand: apt-get install {' '.join(names)}"
             )
 

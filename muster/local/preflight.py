@@ -12,16 +12,16 @@ from typing import Final
 
 from muster.local import packages
 from muster.local.build.cache import cache_root
-from muster.local.errors import PlaneError
+from muster.local.errors import LocalClusterError
 
 _GIB: Final = 2**30
-# What the nodes of a plane with a Ray gang write; the builder asks for its own share before it builds.
-_PLANE_DISK: Final = 3 * _GIB
+# What the nodes of a local cluster with a Ray gang write. The build checks its own share.
+_CLUSTER_DISK: Final = 3 * _GIB
 _MEMORY: Final = 6 * _GIB
 
 
 def check() -> None:
-    """Raises `PlaneError` for the first thing that would stop a plane from coming up."""
+    """Raise `LocalClusterError` for the first thing that prevents a local cluster from starting."""
     _linux()
     _root()
     _disk()
@@ -31,9 +31,7 @@ def check() -> None:
 
 
 def check_for_images() -> None:
-    """Raises `PlaneError` for the first thing that would stop images from being built, where no plane is to
-    come up.
-    """
+    """Raise `LocalClusterError` for the first thing that prevents building images alone."""
     _linux()
     _root()
     _packages()
@@ -41,25 +39,27 @@ def check_for_images() -> None:
 
 def _linux() -> None:
     if sys.platform != "linux":
-        raise PlaneError(
-            "this machine", f"runs {sys.platform}", fix="a plane needs Linux; use a virtual machine"
+        raise LocalClusterError(
+            "this machine", f"runs {sys.platform}", fix="a local cluster needs Linux; use a virtual machine"
         )
 
 
 def _root() -> None:
     if os.geteuid() != 0:
-        raise PlaneError(
-            "this user", "is not root", fix="planes and images take namespaces and mounts: run with sudo"
+        raise LocalClusterError(
+            "this user",
+            "is not root",
+            fix="local clusters and images take namespaces and mounts: run with sudo",
         )
 
 
 def _disk() -> None:
     root = cache_root()
     root.mkdir(parents=True, exist_ok=True)
-    needed = _PLANE_DISK
+    needed = _CLUSTER_DISK
     free = shutil.disk_usage(root).free
     if free < needed:
-        raise PlaneError(
+        raise LocalClusterError(
             str(root),
             f"has {free / _GIB:.1f} GiB free, {needed // _GIB} GiB are needed",
             fix="make room there, or name another place: MUSTER_CACHE=/path",
@@ -73,7 +73,7 @@ def _memory() -> None:
         if line.startswith("MemAvailable:")
     )
     if available < _MEMORY:
-        raise PlaneError(
+        raise LocalClusterError(
             "this machine",
             f"has {available / _GIB:.1f} GiB of memory available, {_MEMORY // _GIB} GiB are needed",
             fix="stop something, or use a machine with 8 GiB",
@@ -101,7 +101,7 @@ def _overlay() -> None:
             check=False,
         )
         if mounted.returncode != 0:
-            raise PlaneError(
+            raise LocalClusterError(
                 str(cache_root()),
                 "is on a disk that cannot carry overlay mounts",
                 fix="name a place on ext4 or xfs: MUSTER_CACHE=/path",

@@ -15,7 +15,7 @@ from playwright.sync_api import Browser, BrowserContext, Route, sync_playwright
 
 from muster.local import packages
 from muster.local.build.versions import Package
-from muster.local.errors import PlaneError
+from muster.local.errors import LocalClusterError
 from tests.browser.pages import everything
 
 _NAMES = ("chromium", "chromium-browser", "google-chrome")
@@ -26,7 +26,7 @@ def _program() -> str:
     if found is None:
         try:
             packages.install([Package(name="chromium", command="chromium", floor="")])
-        except PlaneError as error:
+        except LocalClusterError as error:
             pytest.skip(f"no Chromium: {error}")
         found = shutil.which("chromium")
     assert found is not None

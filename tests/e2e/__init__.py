@@ -1,1 +1,1 @@
-"""The whole of Muster on a local plane: real Kubernetes, real Kueue, real KubeRay, real Pulumi."""
+"""The whole of Muster on a local cluster: real Kubernetes, real Kueue, real KubeRay, real Pulumi."""

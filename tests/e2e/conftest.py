@@ -1,4 +1,4 @@
-"""One plane with one `pulumi up` for the whole session; each test begins on an empty cloud."""
+"""One local cluster with one `pulumi up` for the whole session; each test begins on an empty cloud."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections.abc import Generator, Iterator
 
 import pytest
 
-from tests.e2e import plane
+from tests.e2e import local_cluster
 from tests.e2e.explain import explain
 from tests.e2e.light import sleeper
-from tests.e2e.plane import TEAMS, Muster
+from tests.e2e.local_cluster import TEAMS, Muster
 
 _MUSTER = pytest.StashKey[Muster]()
 
@@ -29,17 +29,17 @@ def _place(item: pytest.Item) -> int:
 
 @pytest.fixture(scope="session")
 def shared(request: pytest.FixtureRequest) -> Iterator[Muster]:
-    muster = plane.bring_up()
+    muster = local_cluster.bring_up()
     request.config.stash[_MUSTER] = muster
     for team in TEAMS:
         muster.cluster.apply(sleeper(team))
     yield muster
-    plane.take_down(muster)
+    local_cluster.take_down(muster)
 
 
 @pytest.fixture
 def muster(shared: Muster) -> Iterator[Muster]:
-    """The plane, with nothing on it but the stack."""
+    """The local cluster, with nothing on it but the stack."""
     shared.sweep()
     yield shared
     shared.heal()
@@ -53,5 +53,5 @@ def pytest_runtest_makereport(
     muster = item.config.stash.get(_MUSTER, None)
     if report.failed and report.when in ("setup", "call") and muster is not None:
         failure = call.excinfo.exconly() if call.excinfo is not None else ""
-        report.sections.append(("the plane when it failed", explain(muster, failure)))
+        report.sections.append(("the local cluster when it failed", explain(muster, failure)))
     return report

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.e2e.plane import Muster
+from tests.e2e.local_cluster import Muster
 
 
 @dataclass(slots=True)

@@ -11,9 +11,9 @@ from collections.abc import Iterator
 
 import httpx2
 
-from muster.local.demo.cluster import Object, Unreachable
+from muster.local.demo.cluster import Object, UnreachableError
 from muster.local.demo.events import name_of
-from tests.e2e.plane import TEAMS, Muster
+from tests.e2e.local_cluster import TEAMS, Muster
 
 _LOG_LINES = 6
 _EVENTS = 20
@@ -27,7 +27,7 @@ def explain(muster: Muster, failure: str) -> str:
     for section in (_objects, _events, _logs):
         try:
             parts += section(muster)
-        except (httpx2.HTTPError, Unreachable, subprocess.TimeoutExpired) as error:
+        except (httpx2.HTTPError, UnreachableError, subprocess.TimeoutExpired) as error:
             parts.append(f"{section.__name__}: {error}")
     parts.append(failure)
     return "\n".join(parts)

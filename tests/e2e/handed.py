@@ -1,6 +1,6 @@
-"""A cloud's stack with the plane as its cluster: `up`, the pools that it asked the cloud for, `destroy`.
+"""A cloud's stack on the local cluster: `up`, the pools that it requested from the cloud, `destroy`.
 
-The cloud's half goes to the stand-ins of tests/clouds. The plane's simulated autoscaler then sells nodes of
+The cloud's half goes to the stand-ins of tests/clouds. The simulated autoscaler then provides nodes of
 the stack's own queued pools, with the labels, taints and GPUs that the cloud was told; they are smaller than
 the cloud's, because they run on this machine.
 """
@@ -27,7 +27,7 @@ from tests.clouds.engine import checkout, workspace
 from tests.clouds.handed import handed
 from tests.clouds.stack_files import edited
 from tests.clouds.standin.serve import Clouds
-from tests.e2e.plane import Muster, run
+from tests.e2e.local_cluster import Muster, run
 
 # The program, but for one thing: no image of cluster-autoscaler can be had, so none is started.
 _PROGRAM: Final = """\
@@ -49,7 +49,7 @@ runpy.run_path(MAIN, run_name="__main__")
 
 @contextmanager
 def on_plane(muster: Muster, stack: Path, folder: Path) -> Iterator[Stack]:
-    """The stack stands until the block ends, and the plane's cloud sells its queued pools."""
+    """The stack stands until the block ends, and the local cluster's cloud sells its queued pools."""
     server = handed(Path(muster.environment["KUBECONFIG"]))
     edits = {"muster:artifacts": "local", "muster:cluster.protect": False}
     project = checkout(folder / "project", edited(stack, folder / stack.name, edits))
@@ -97,7 +97,7 @@ def _wrap(main: Path) -> None:
 
 @contextmanager
 def _sold(muster: Muster, stack: Stack, clouds: Clouds) -> Iterator[None]:
-    """The plane's autoscaler reads its pools anew when they change."""
+    """The local cluster's autoscaler reads its pools anew when they change."""
     where = {"namespace": names.NAMESPACE}
     before = muster.cluster.get("ConfigMap", names.POOLS_CONFIG, **where) or {}
     now = {"data": {names.POOLS_KEY: yaml.safe_dump(_offering(stack, clouds))}}

@@ -14,7 +14,7 @@ from typing import Final
 
 import httpx2
 
-from muster.local.demo.cluster import Cluster, Object, Unreachable
+from muster.local.demo.cluster import Cluster, Object, UnreachableError
 from muster.local.demo.events import Snapshot
 
 KINDS: Final = (
@@ -160,7 +160,7 @@ class Recorder:
                     if change == "ERROR":
                         break
                     self.note(kind, change, found)
-            except (httpx2.HTTPError, Unreachable, ValueError, KeyError):
+            except (httpx2.HTTPError, UnreachableError, ValueError, KeyError):
                 pass  # the API server is away, or the version is too old: list again
             time.sleep(_PAUSE)
 

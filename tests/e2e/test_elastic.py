@@ -11,7 +11,7 @@ from muster.local.demo.cluster import Object
 from muster.local.demo.events import condition, holds, owners
 from tests.e2e import gangs
 from tests.e2e.driver import driver
-from tests.e2e.plane import Muster
+from tests.e2e.local_cluster import Muster
 from tests.e2e.recorder import Life, version
 
 NAME: Final = "elastic"

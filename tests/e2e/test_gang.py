@@ -9,7 +9,7 @@ import pytest
 from muster.local.demo.cluster import Object
 from muster.local.demo.events import RETRY_AT, condition, holds
 from tests.e2e import gangs, light
-from tests.e2e.plane import Muster
+from tests.e2e.local_cluster import Muster
 
 BOTH = {"l4": 1, "h100": 1}
 LAST_FAILURE = "muster.dev/last-failure"

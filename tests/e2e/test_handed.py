@@ -1,4 +1,4 @@
-"""The gang story with the queues and pools of the clouds' own stacks, the plane being their cluster."""
+"""The gang story with the queues and pools of the clouds' own stacks, on the local cluster."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from muster.model import names
 from tests.clouds.engine import ROOT
 from tests.e2e import gangs, light
 from tests.e2e.handed import on_plane
-from tests.e2e.plane import Muster
+from tests.e2e.local_cluster import Muster
 from tests.e2e.recorder import version
 
 pytestmark = pytest.mark.last(2)
@@ -25,9 +25,11 @@ PROGRAM = "gang-train"
 
 @pytest.fixture
 def emptied(shared: Muster) -> Iterator[Muster]:
-    """The plane without stack `local`."""
+    """The local cluster without stack `local`."""
     if not shared.is_own:
-        pytest.skip("the plane is a standing one: its stack stays (unset MUSTER_E2E_PLANE to test others)")
+        pytest.skip(
+            "the local cluster is a standing one: its stack stays (unset MUSTER_E2E_PLANE to test others)"
+        )
     shared.pulumi("destroy", "--yes", "--stack", "local", "--skip-preview")
     shared.recorder.mark()
     before = shared.cluster_wide()

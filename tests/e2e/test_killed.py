@@ -10,7 +10,7 @@ import pytest
 
 from muster.local.demo.events import holds
 from tests.e2e import gangs, light
-from tests.e2e.plane import Muster
+from tests.e2e.local_cluster import Muster
 
 GANG = "stubborn"
 

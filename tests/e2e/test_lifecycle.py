@@ -9,7 +9,7 @@ import pytest
 from muster.local.demo.cluster import Object
 from muster.local.demo.events import holds
 from tests.e2e import gangs, light
-from tests.e2e.plane import Muster
+from tests.e2e.local_cluster import Muster
 
 _STACK = ("--yes", "--stack", "local")
 
@@ -73,7 +73,9 @@ def _all_active(muster: Muster) -> bool:
 @pytest.mark.last
 def test_destroy_with_work_on_it_ends_and_leaves_nothing(muster: Muster) -> None:
     if not muster.is_own:
-        pytest.skip("the plane is a standing one: its stack stays (unset MUSTER_E2E_PLANE to test destroy)")
+        pytest.skip(
+            "the local cluster is a standing one: its stack stays (unset MUSTER_E2E_PLANE to test destroy)"
+        )
     # With work on it: a gang that runs, and one that waits for quota for ever.
     image = muster.image("python")
     for name in ("running", "waiting"):

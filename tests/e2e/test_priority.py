@@ -7,7 +7,7 @@ from functools import partial
 from muster.local.demo.cluster import Object
 from muster.local.demo.events import condition, holds
 from tests.e2e import gangs, light
-from tests.e2e.plane import Muster
+from tests.e2e.local_cluster import Muster
 from tests.e2e.recorder import Life, version
 
 

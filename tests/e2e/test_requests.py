@@ -1,4 +1,4 @@
-"""The whole plane together with the gang story fits the smallest machine that Muster promises to run on."""
+"""The local cluster with the gang story fits the smallest machine that Muster supports."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from muster.local.demo.cluster import Object
 from muster.model.quantities import parse_quantity
 from tests.e2e import light
-from tests.e2e.plane import Muster
+from tests.e2e.local_cluster import Muster
 
 CORES, GIB = 2, 8
 # What KubeRay asks for in the container that waits for the head, in every worker.

@@ -7,7 +7,7 @@ from lightkube import ApiError
 
 from muster.local.demo.events import holds
 from tests.e2e import gangs, light
-from tests.e2e.plane import Muster
+from tests.e2e.local_cluster import Muster
 
 
 def test_a_rayjob_with_a_submitter_pod_is_one_gang_with_it(muster: Muster) -> None:

@@ -28,7 +28,10 @@ CREATED: Final = "2025-01-01T00:00:00Z"
 
 
 def build(cache: Cache | None = None) -> tuple[Image, ...]:
-    """One image a processor. Answers from the cache where it can; PlaneError when something cannot be had."""
+    """Build one image for each processor, from the cache where it has them.
+
+    Raises LocalClusterError when one cannot be built.
+    """
     preflight.check_for_images()
     children = Children()
     builder = ImageBuilder(cache or Cache(), children, versions=load(), base=None)

@@ -28,7 +28,7 @@ from muster.artifacts.publish.bom import MEDIA_TYPE, bill
 from muster.artifacts.publish.build import CREATED, build
 from muster.artifacts.publish.pins import pins
 from muster.artifacts.publish.stackfile import Unwritable, write_charts, write_image, write_pins
-from muster.local.errors import PlaneError
+from muster.local.errors import LocalClusterError
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -37,7 +37,7 @@ def main(arguments: list[str] | None = None) -> int:
         commands = {"build": _build, "push": _push, "pin": _pin, "charts": _charts}
         commands[chosen.command](chosen)
     except (
-        *(PlaneError, RegistryError, Unreachable, Unwritable, target.NoTarget, OSError),
+        *(LocalClusterError, RegistryError, Unreachable, Unwritable, target.NoTarget, OSError),
         config.ConfigError,
     ) as problem:
         print(f"error: {problem}", file=sys.stderr)

@@ -16,7 +16,7 @@ from muster.live.cluster.api import Api
 from muster.live.cluster.kubeconfig import connect
 from muster.live.snapshot import Snapshot, load, take
 from muster.local import envtest
-from muster.local.errors import PlaneError
+from muster.local.errors import LocalClusterError
 from muster.model.gangpolicy import parse_duration
 from muster.model.stack import Scheduler, Stack
 from muster.preview import markdown
@@ -116,7 +116,7 @@ def _answer(name: str, base: Stack, head: Stack, question: Question) -> told.Ans
 
     try:
         before, after = decide(base, head, question, envtest.ensure(), say)
-    except PlaneError as error:
+    except LocalClusterError as error:
         raise InputError(str(error)) from None
     say("both", "decided")
     return told.Answer(

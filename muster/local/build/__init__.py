@@ -1,1 +1,1 @@
-"""Programs, images and node stores: all that a plane is made from, built once and kept in the cache."""
+"""Programs, images and node stores of a local cluster: obtained once, then kept in the cache."""

@@ -24,7 +24,7 @@ _COMPANIONS: Final[Mapping[str, tuple[str, ...]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Artifacts:
-    """Everything that a plane needs.
+    """Everything that a local cluster needs.
 
     `assets` maps an asset's name to its directory, `stores` a kind of node to
     the containerd root that `store.seed` copies from. `path` holds the Pulumi

@@ -13,7 +13,7 @@ from pathlib import Path
 from muster.local.build.cache import Cache, Entry, key_of
 from muster.local.build.go import GoBuilder
 from muster.local.build.versions import Asset
-from muster.local.errors import PlaneError
+from muster.local.errors import LocalClusterError
 
 
 def asset_entry(cache: Cache, asset: Asset) -> Entry:
@@ -43,7 +43,7 @@ def _chosen(asset: Asset, tree: Path) -> list[Path]:
         return sorted(tree.iterdir())
     missing = [name for name in asset.keep if not (tree / name).exists()]
     if missing:
-        raise PlaneError(
+        raise LocalClusterError(
             f"asset {asset.name}",
             f"{asset.module}@{asset.version} has no {asset.path}/{missing[0]}",
             fix="correct `keep` in muster/artifacts/data/versions.toml",

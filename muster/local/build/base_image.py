@@ -14,7 +14,7 @@ from typing import Final
 from muster.local.build.cache import Cache, Entry, file_sha256, key_of
 from muster.local.build.children import Children
 from muster.local.build.versions import PythonBase
-from muster.local.errors import PlaneError
+from muster.local.errors import LocalClusterError
 
 _MADE_AT: Final = "1735689600"  # 2025-01-01: a fixed time, so that the same packages give the same bytes
 _TRIES: Final = 3
@@ -36,7 +36,7 @@ def base_entry(cache: Cache, base: PythonBase, *, own: Path | None) -> Entry:
     """`own` is a root file system as a tar file with Python in /usr/bin/python3, instead of ours."""
     if own is not None:
         if not own.is_file():
-            raise PlaneError(
+            raise LocalClusterError(
                 str(own), "is not a file", fix="give a tar file of a root file system as the base"
             )
         return cache.entry("base", "own", key_of(file_sha256(own)))
@@ -101,12 +101,12 @@ def _bootstrap(
             children.check(
                 argv,
                 where=f"the {base.suite} base",
-                fix="check the network to the distribution's archive; a plane's images can stand on a base "
-                "of your own: muster local build --base FILE",
+                fix="check the network to the distribution's archive, or name a root file system: "
+                "muster local build --base FILE",
                 timeout=1200,
             )
             return
-        except PlaneError:
+        except LocalClusterError:
             target.unlink(missing_ok=True)
             if attempt == _TRIES:
                 raise

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from muster.local.build.children import Children
-from muster.local.errors import PlaneError
+from muster.local.errors import LocalClusterError
 
 MADE_AT: Final = 1735689600  # 2025-01-01, for every file: the digest depends on content alone
 _SECONDS: Final = 900.0
@@ -66,7 +66,7 @@ def manifest_digest(archive: Path) -> str:
         index = json.loads(member.read()) if member else {}
     manifests = index.get("manifests", [])
     if len(manifests) != 1:
-        raise PlaneError(
+        raise LocalClusterError(
             str(archive), f"holds {len(manifests)} images, not one", fix="remove it and start again"
         )
     return str(manifests[0]["digest"])

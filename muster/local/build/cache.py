@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from muster.local.errors import PlaneError
+from muster.local.errors import LocalClusterError
 
 SUMS: Final = "SHA256SUMS"
 _KEPT: Final = 3  # a branch switched back and forth should not rebuild; a year of branches should not stay
@@ -104,7 +104,7 @@ class Cache:
         """Refuse to build on a damaged entry; it is removed, so that the next run makes it again."""
         if fault := entry.fault():
             self.discard(entry)
-            raise PlaneError(
+            raise LocalClusterError(
                 what, f"was damaged in the cache ({fault}) and has been removed", fix="start again"
             )
 
@@ -129,7 +129,9 @@ class Cache:
                     waiting()
                     told = True
                 if (stopping or threading.Event()).wait(_POLL_SECONDS):
-                    raise PlaneError(name, "was stopped while it waited for another build", fix="start again")
+                    raise LocalClusterError(
+                        name, "was stopped while it waited for another build", fix="start again"
+                    )
             yield
 
     @contextmanager
@@ -207,12 +209,12 @@ def _try_lock(descriptor: int) -> bool:
     return True
 
 
-def _unwritable(path: Path, problem: OSError) -> PlaneError:
+def _unwritable(path: Path, problem: OSError) -> LocalClusterError:
     if problem.errno == errno.ENOSPC:
-        return PlaneError(
+        return LocalClusterError(
             str(path), "the disk is full", fix="free some space or point MUSTER_CACHE elsewhere"
         )
-    return PlaneError(
+    return LocalClusterError(
         str(path),
         f"the cache cannot be written ({problem.strerror})",
         fix="fix the permissions or point MUSTER_CACHE at a directory that you own",

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from muster.local.errors import PlaneError
+from muster.local.errors import LocalClusterError
 
 _GRACE_SECONDS: Final = 5.0
 _TAIL: Final = 40
@@ -93,7 +93,7 @@ class Children:
         env: Mapping[str, str] | None = None,
         timeout: float = 1800.0,
     ) -> None:
-        """Run to the end or raise a PlaneError with the last words of the child."""
+        """Run to the end or raise a LocalClusterError with the last words of the child."""
         if failure := self.run(argv, cwd=cwd, env=env, timeout=timeout):
             raise explain(failure, where=where, fix=fix)
 
@@ -132,7 +132,7 @@ class Children:
                 start_new_session=True,
             )
         except FileNotFoundError as problem:
-            raise PlaneError(
+            raise LocalClusterError(
                 argv[0], "is not on this machine", fix=f"install the package that holds {argv[0]}"
             ) from problem
         with self._lock:
@@ -140,17 +140,19 @@ class Children:
         return child
 
 
-def explain(failure: Failure, *, where: str, fix: str) -> PlaneError:
+def explain(failure: Failure, *, where: str, fix: str) -> LocalClusterError:
     """One line out of a child's last words, with the causes that have a remedy of their own told apart."""
     text = failure.text().lower()
     if "no space left on device" in text:
-        return PlaneError(where, "the disk is full", fix="free some space or point MUSTER_CACHE elsewhere")
+        return LocalClusterError(
+            where, "the disk is full", fix="free some space or point MUSTER_CACHE elsewhere"
+        )
     if failure.code in (-signal.SIGKILL, 137) or "signal: killed" in text:
-        return PlaneError(
+        return LocalClusterError(
             where, "was killed, most likely for lack of memory", fix="free memory; 4 GiB are needed"
         )
     said = [line.strip() for line in failure.tail if line.strip()]
-    return PlaneError(
+    return LocalClusterError(
         where, f"failed with code {failure.code} ({' | '.join(said[-3:]) or 'no output'})", fix=fix
     )
 

@@ -1,4 +1,4 @@
-"""Make whatever a plane needs that is not there yet: programs, charts, images, node stores.
+"""Make whatever a local cluster needs that is not there yet: programs, charts, images, node stores.
 
 `muster local build [--only NAME] [--base FILE]`. Decides the order and
 what runs beside what: Go programs one after another (each uses every core),
@@ -27,7 +27,7 @@ from muster.local.build.images import BINARY_IMAGES, Image, ImageBuilder
 from muster.local.build.progress import Board, clock_text, shown
 from muster.local.build.store import ensure_store
 from muster.local.build.versions import Asset, Program, Versions, load
-from muster.local.errors import PlaneError
+from muster.local.errors import LocalClusterError
 
 # Seconds that each step besides the Go programs took on two cores, for the progress display.
 _STEPS: Final = {
@@ -47,7 +47,7 @@ RAY_STORE: Final = "ray"
 
 
 def ensure_all(*, cache: Cache | None = None, base: Path | None = None) -> Artifacts:
-    """Build what is missing and verify the rest; PlaneError when that is not possible.
+    """Build what is missing and verify the rest; LocalClusterError when that is not possible.
 
     Ctrl-C ends every child and leaves the caches fit to go on from.
     """
@@ -56,8 +56,9 @@ def ensure_all(*, cache: Cache | None = None, base: Path | None = None) -> Artif
 
 
 def ensure(*, programs: Sequence[str], assets: Sequence[str]) -> tuple[dict[str, Path], dict[str, Path]]:
-    """Paths of these programs and assets alone, built where they are missing; PlaneError when they cannot
-    be.
+    """Return the paths of these programs and assets, and make those that are missing.
+
+    Raises LocalClusterError when one cannot be made.
     """
     run = _Run(Cache(), base=None)
     return run.some(programs, assets)
@@ -139,7 +140,7 @@ class _Run:
         needed = _NEEDED_BYTES * share / whole
         free = shutil.disk_usage(self.cache.make()).free
         if free < needed:
-            raise PlaneError(
+            raise LocalClusterError(
                 str(self.cache.root),
                 f"{free / 1024**3:.1f} GiB are free, the build needs about {needed / 1024**3:.1f} GiB",
                 fix="free some space or point MUSTER_CACHE at a larger disk",
@@ -210,7 +211,9 @@ class _Run:
                 made.append(("image", image.reference))
         if not made:
             known = sorted([*self.versions.programs, *self.versions.assets, *_PYTHON_IMAGES])
-            raise PlaneError(f"--only {name}", "names nothing", fix=f"choose one of {', '.join(known)}")
+            raise LocalClusterError(
+                f"--only {name}", "names nothing", fix=f"choose one of {', '.join(known)}"
+            )
         return made
 
     def _python_image(self, name: str) -> Image | None:
@@ -259,7 +262,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 print(f"{kind}: {where}")
         else:
             _report(run.whole(), target=chosen.artifacts)
-    except PlaneError as problem:
+    except LocalClusterError as problem:
         print(f"error: {problem}", file=sys.stderr)
         return 1
     except (KeyboardInterrupt, Stopped):

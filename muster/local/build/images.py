@@ -1,4 +1,4 @@
-"""The images of the local plane: what is in each, and when it has to be built again.
+"""The images of the local cluster: what is in each, and when it has to be built again.
 
 Decides names, contents and keys. An image is known to clusters by the digest of
 its manifest only, so a changed file is a changed reference and nothing is stale.
@@ -20,7 +20,7 @@ from muster.local.build.cache import Cache, Entry, file_sha256, key_of
 from muster.local.build.children import Children
 from muster.local.build.python_packages import ensure_packages
 from muster.local.build.versions import Versions
-from muster.local.errors import PlaneError
+from muster.local.errors import LocalClusterError
 from muster.paths import PACKAGE, REQUIREMENTS
 
 REGISTRY: Final = "muster.local"
@@ -163,7 +163,7 @@ class ImageBuilder:
     def gang_admission(self) -> Image:
         """Our controller. Its packages are a layer of their own below its code."""
         if not _CONTROLLER.is_file():
-            raise PlaneError(
+            raise LocalClusterError(
                 "muster/controller/Containerfile", "is missing", fix="restore the file from version control"
             )
         python, packages = self.python(), self.packages("gang-admission", "controller.txt")

@@ -20,7 +20,7 @@ from typing import Final
 from muster.local.build.cache import Cache, Entry, census, key_of
 from muster.local.build.children import Children
 from muster.local.build.images import Image
-from muster.local.errors import PlaneError
+from muster.local.errors import LocalClusterError
 
 _NAMESPACE: Final = "k8s.io"  # where the kubelet's containerd keeps everything
 _START_SECONDS: Final = 30.0
@@ -80,7 +80,7 @@ def seed(store: Path, root: Path) -> None:
             target.chmod(0o600)
     except subprocess.CalledProcessError as problem:
         said = problem.stderr.strip().splitlines()[-1:] or ["no message"]
-        raise PlaneError(
+        raise LocalClusterError(
             str(root),
             f"cannot be filled from the image store ({said[0]})",
             fix="put the nodes' disks on the file system of the cache (MUSTER_CACHE)",
@@ -187,7 +187,7 @@ def _await(process: subprocess.Popen[bytes], *, socket: Path, log: Path) -> None
             return
         time.sleep(0.1)
     said = log.read_text(encoding="utf-8", errors="replace").splitlines()[-2:]
-    raise PlaneError(
+    raise LocalClusterError(
         "containerd", f"does not start ({' | '.join(said)})", fix="run it by hand with the same configuration"
     )
 

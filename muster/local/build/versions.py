@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from muster.local.errors import PlaneError
+from muster.local.errors import LocalClusterError
 from muster.paths import VERSIONS_FILE
 
 _PROGRAMS: Final = Path(__file__).parent / "programs"
@@ -22,7 +22,7 @@ _PROGRAMS: Final = Path(__file__).parent / "programs"
 class Program:
     """A program built from a Go module; `seconds` and `packages` only feed the progress display.
 
-    `on_demand`: no plane needs it, so it is built for whoever asks for it by name.
+    `on_demand`: no local cluster needs it, so it is built for whoever asks for it by name.
     """
 
     name: str
@@ -89,17 +89,17 @@ class Versions:
 
 
 def load(path: Path = VERSIONS_FILE) -> Versions:
-    """Read the file; a missing key or a reference to nothing is a PlaneError naming it."""
+    """Read the file; a missing key or a reference to nothing is a LocalClusterError naming it."""
     try:
         raw = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, tomllib.TOMLDecodeError) as problem:
-        raise PlaneError(
+        raise LocalClusterError(
             str(path), f"cannot be read: {problem}", fix="restore the file from version control"
         ) from problem
     try:
         return _versions(raw)
     except KeyError as hole:
-        raise PlaneError(
+        raise LocalClusterError(
             str(path), f"key {hole} is missing", fix="see the neighbouring entries for the shape"
         ) from hole
 

@@ -1,6 +1,6 @@
-"""Brings a plane up: from built programs and images to Ready nodes and cluster DNS.
+"""Brings a local cluster up: from built programs and images to Ready nodes and cluster DNS.
 
-Each step is short and leaves the plane in a state that `down` can clear; a
+Each step is short and leaves the local cluster in a state that `down` can clear; a
 failure or Ctrl-C on the way takes everything down again.
 """
 
@@ -30,11 +30,19 @@ from muster.local.cluster import (
 )
 from muster.local.cluster.certificates import Authority
 from muster.local.cluster.kubectl import Kubectl
+from muster.local.cluster.local_cluster import (
+    API_PORT,
+    LocalCluster,
+    Record,
+    all_names,
+    existing,
+    free_index,
+    named,
+)
 from muster.local.cluster.node import NodeSpec
-from muster.local.cluster.plane import API_PORT, Plane, Record, all_names, existing, free_index, named
 from muster.local.cluster.settings import Settings
 from muster.local.cluster.units import Unit
-from muster.local.errors import PlaneError
+from muster.local.errors import LocalClusterError
 from muster.local.simulated_cloud import manifests as autoscaler_manifests
 from muster.local.simulated_cloud import names as autoscaler_names
 from muster.paths import LOCAL_POOLS
@@ -59,50 +67,55 @@ _NODE_PATIENCE: Final = 60
 
 def up(
     name: str, artifacts: Artifacts, *, step: Step, pools: Path = LOCAL_POOLS, clock_scale: float = 1.0
-) -> Plane:
-    """Boots a plane of that name; one that already stands healthy is the caller's to notice."""
+) -> LocalCluster:
+    """Boots a local cluster of that name; one that already stands healthy is the caller's to notice."""
     with _allocation_lock():
-        plane = named(name, index=_index())
-        _make_directories(plane)
+        cluster = named(name, index=_index())
+        _make_directories(cluster)
     try:
-        _boot(plane, artifacts, step=step, pools=pools, clock_scale=clock_scale)
+        _boot(cluster, artifacts, step=step, pools=pools, clock_scale=clock_scale)
     except BaseException:
-        _keep_logs(plane)
-        teardown.down(plane, Record.read(plane.record))
+        _keep_logs(cluster)
+        teardown.down(cluster, Record.read(cluster.record))
         raise
-    return plane
+    return cluster
 
 
-def _boot(plane: Plane, artifacts: Artifacts, *, step: Step, pools: Path, clock_scale: float) -> None:
+def _boot(
+    cluster: LocalCluster, artifacts: Artifacts, *, step: Step, pools: Path, clock_scale: float
+) -> None:
     programs = {program: str(path) for program, path in artifacts.programs.items()}
-    artifacts.write(plane.artifacts)
+    artifacts.write(cluster.artifacts)
     step("certificates")
-    pki = certificates.create(plane)
-    kubeconfigs = _kubeconfigs(plane, pki.cluster)
-    autoscaler_kubeconfig = plane.run / "autoscaler.kubeconfig"
+    pki = certificates.create(cluster)
+    kubeconfigs = _kubeconfigs(cluster, pki.cluster)
+    autoscaler_kubeconfig = cluster.run / "autoscaler.kubeconfig"
     supervised = [
-        *units.control_plane(plane, pki, programs, kubeconfigs),
+        *units.control_plane(cluster, pki, programs, kubeconfigs),
         units.kwok(kubeconfigs["kwok"], programs["kwok"], artifacts.assets["kwok-stages"]),
-        units.autoscaler(plane, autoscaler_kubeconfig, clock_scale=clock_scale),
+        units.autoscaler(cluster, autoscaler_kubeconfig, clock_scale=clock_scale),
     ]
-    record = _start(plane, supervised, artifacts)
+    record = _start(cluster, supervised, artifacts)
     step("API server")
     readiness_gates.await_api(
-        plane.address, plane.pki / "ca.crt", seconds=_API_PATIENCE, alive=lambda: teardown.is_alive(record)
+        cluster.address,
+        cluster.pki / "ca.crt",
+        seconds=_API_PATIENCE,
+        alive=lambda: teardown.is_alive(record),
     )
-    kubectl = Kubectl(plane, programs["kubectl"])
+    kubectl = Kubectl(cluster, programs["kubectl"])
     kubectl.apply(autoscaler_manifests.manifests(pools))
     kubectl.apply(coredns.objects(artifacts.images["coredns"].reference))
     _give_autoscaler_its_token(autoscaler_kubeconfig, kubectl, pki.cluster)
     step("nodes")
-    _await_nodes(plane, kubectl)
+    _await_nodes(cluster, kubectl)
     step("cluster DNS")
     kubectl.wait(
         "-n", "kube-system", "--for=condition=Available", "deployment/coredns", seconds=_NODE_PATIENCE
     )
 
 
-def _start(plane: Plane, supervised: list[Unit], artifacts: Artifacts) -> Record:
+def _start(cluster: LocalCluster, supervised: list[Unit], artifacts: Artifacts) -> Record:
     settings = Settings(
         units=tuple(supervised),
         nodes=STATIC_NODES,
@@ -110,22 +123,22 @@ def _start(plane: Plane, supervised: list[Unit], artifacts: Artifacts) -> Record
         pause_image=artifacts.images["pause"].reference,
         stores=dict(artifacts.stores),
     )
-    settings.write(plane)
+    settings.write(cluster)
     argv = [
         sys.executable,
         "-m",
         "muster.local.cluster.supervisor",
-        f"--plane={plane.name}",
-        f"--index={plane.index}",
+        f"--plane={cluster.name}",
+        f"--index={cluster.index}",
     ]
-    waiter = sandbox.spawn(plane, argv, log=plane.logs / "supervisor.log")
+    waiter = sandbox.spawn(cluster, argv, log=cluster.logs / "supervisor.log")
     init_pid = _init_of(waiter.pid)
     start_time = teardown.started(init_pid)
     if start_time is None:
-        raise PlaneError("supervisor", "ended at once", fix=f"see {plane.logs / 'supervisor.log'}")
-    record = Record(plane.index, init_pid, start_time, teardown.boot_id())
-    record.write(plane.record)
-    network.plug_in(plane, init_pid)
+        raise LocalClusterError("supervisor", "ended at once", fix=f"see {cluster.logs / 'supervisor.log'}")
+    record = Record(cluster.index, init_pid, start_time, teardown.boot_id())
+    record.write(cluster.record)
+    network.plug_in(cluster, init_pid)
     return record
 
 
@@ -141,18 +154,20 @@ def _init_of(waiter: int) -> int:
         if found:
             return int(found[0])
         time.sleep(0.01)
-    raise PlaneError("unshare", "made no namespaces", fix="the kernel or a sandbox forbids it; see `dmesg`")
+    raise LocalClusterError(
+        "unshare", "made no namespaces", fix="the kernel or a sandbox forbids it; see `dmesg`"
+    )
 
 
-def _kubeconfigs(plane: Plane, authority: Authority) -> dict[str, Path]:
-    admin = authority.issue(plane.pki / "admin", "muster-admin", groups=("system:masters",))
+def _kubeconfigs(cluster: LocalCluster, authority: Authority) -> dict[str, Path]:
+    admin = authority.issue(cluster.pki / "admin", "muster-admin", groups=("system:masters",))
     certificates.kubeconfig(
-        plane.kubeconfig, server=plane.api_url, authority=authority, client=admin, user="admin"
+        cluster.kubeconfig, server=cluster.api_url, authority=authority, client=admin, user="admin"
     )
     paths: dict[str, Path] = {}
     for name, (user, groups) in _USERS.items():
-        pair = authority.issue(plane.pki / name, user, groups=groups)
-        path = plane.run / f"{name}.kubeconfig"
+        pair = authority.issue(cluster.pki / name, user, groups=groups)
+        path = cluster.run / f"{name}.kubeconfig"
         paths[name] = certificates.kubeconfig(
             path, server=_LOOPBACK_API, authority=authority, client=pair, user=name
         )
@@ -168,32 +183,32 @@ def _give_autoscaler_its_token(path: Path, kubectl: Kubectl, authority: Authorit
     )
 
 
-def _await_nodes(plane: Plane, kubectl: Kubectl) -> None:
+def _await_nodes(cluster: LocalCluster, kubectl: Kubectl) -> None:
     wanted = [f"node/{spec.name}" for spec in STATIC_NODES]
     deadline = time.monotonic() + _NODE_PATIENCE
     while not set(wanted) <= set(kubectl.run("get", "nodes", "-o", "name").split()):
-        failures = control.call(plane, "status", timeout=10)["failures"]
+        failures = control.call(cluster, "status", timeout=10)["failures"]
         if failures:
-            raise PlaneError("nodes", failures[0], fix="see the log of supervisor")
+            raise LocalClusterError("nodes", failures[0], fix="see the log of supervisor")
         if time.monotonic() > deadline:
-            raise PlaneError("nodes", "did not register", fix="muster local logs kubelet@system-0")
+            raise LocalClusterError("nodes", "did not register", fix="muster local logs kubelet@system-0")
         time.sleep(0.2)
     kubectl.wait("--for=condition=Ready", *wanted, seconds=_NODE_PATIENCE)
 
 
-def _make_directories(plane: Plane) -> None:
-    if plane.run.exists() or plane.state.exists():
-        _clear_stale(plane)
-    for directory in (plane.run, plane.logs, plane.state / "etcd", plane.pulumi_state):
+def _make_directories(cluster: LocalCluster) -> None:
+    if cluster.run.exists() or cluster.state.exists():
+        _clear_stale(cluster)
+    for directory in (cluster.run, cluster.logs, cluster.state / "etcd", cluster.pulumi_state):
         directory.mkdir(parents=True, mode=0o700)
 
 
-def _clear_stale(plane: Plane) -> None:
-    """What a reboot or a crash of `up` left of a plane of this name; a living one is refused."""
-    found = existing(plane.name)
+def _clear_stale(cluster: LocalCluster) -> None:
+    """What a reboot or a crash of `up` left of a local cluster of this name; a living one is refused."""
+    found = existing(cluster.name)
     if found is not None and teardown.is_alive(found[1]):
-        raise PlaneError(f"plane {plane.name}", "is up already", fix="muster local status")
-    teardown.down(plane, None)
+        raise LocalClusterError(f"local cluster {cluster.name}", "is up already", fix="muster local status")
+    teardown.down(cluster, None)
 
 
 def _index() -> int:
@@ -203,17 +218,17 @@ def _index() -> int:
 
 @contextmanager
 def _allocation_lock() -> Iterator[None]:
-    """Two planes that come up at once must not choose the same addresses."""
+    """Two local clusters that come up at once must not choose the same addresses."""
     cache_root().mkdir(parents=True, exist_ok=True)
     with (cache_root() / "planes.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 
 
-def _keep_logs(plane: Plane) -> None:
-    """A plane that failed to come up is taken down, but why it failed must stay readable."""
+def _keep_logs(cluster: LocalCluster) -> None:
+    """A local cluster that failed to come up is taken down, but why it failed must stay readable."""
     kept = cache_root() / "failed-plane-logs"
     shutil.rmtree(kept, ignore_errors=True)
-    if plane.logs.is_dir() and os.access(plane.logs, os.R_OK):
-        shutil.copytree(plane.logs, kept)
-        print(f"logs of the failed plane: {kept}", file=sys.stderr)
+    if cluster.logs.is_dir() and os.access(cluster.logs, os.R_OK):
+        shutil.copytree(cluster.logs, kept)
+        print(f"logs of the failed local cluster: {kept}", file=sys.stderr)

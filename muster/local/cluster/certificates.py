@@ -1,6 +1,6 @@
-"""The plane's certificate authorities, certificates and kubeconfigs.
+"""The local cluster's certificate authorities, certificates and kubeconfigs.
 
-Decides who is who inside a plane. Everything is made anew for every plane,
+Decides who is who inside a local cluster. Everything is made anew for every local cluster,
 lives in its memory-backed run directory and dies with it. Names and groups are
 Kubernetes' own (https://kubernetes.io/docs/setup/best-practices/certificates/).
 """
@@ -19,9 +19,9 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from muster.local.cluster.plane import CONTEXT, KUBERNETES_SERVICE, Plane
+from muster.local.cluster.local_cluster import CONTEXT, KUBERNETES_SERVICE, LocalCluster
 
-# A plane is a visitor, not a resident; but Kueue's cert-controller makes anew what ends within 90 days.
+# Longer than 90 days: Kueue's cert-controller replaces a certificate that ends sooner.
 _LIFETIME = datetime.timedelta(days=120)
 _Key = ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey
 _BACKDATE = datetime.timedelta(minutes=5)
@@ -37,7 +37,7 @@ class Pair:
 
 @dataclass(frozen=True, slots=True)
 class Authority:
-    """A signing authority of the plane."""
+    """A signing authority of the local cluster."""
 
     pair: Pair
     certificate: x509.Certificate
@@ -73,10 +73,10 @@ class Pki:
     service_accounts: Pair
 
 
-def create(plane: Plane) -> Pki:
-    directory = plane.pki
+def create(cluster: LocalCluster) -> Pki:
+    directory = cluster.pki
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-    cluster = authority(directory / "ca", "muster local plane")
+    cluster_ca = authority(directory / "ca", "muster local plane")
     front_proxy = authority(directory / "front-proxy-ca", "muster local plane front proxy")
     names = (
         "kubernetes",
@@ -85,20 +85,20 @@ def create(plane: Plane) -> Pki:
         "kubernetes.default.svc.cluster.local",
     )
     return Pki(
-        cluster=cluster,
+        cluster=cluster_ca,
         front_proxy=front_proxy,
-        apiserver=cluster.issue(
+        apiserver=cluster_ca.issue(
             directory / "apiserver",
             "kube-apiserver",
-            hosts=(*names, "localhost", KUBERNETES_SERVICE, "127.0.0.1", plane.address),
+            hosts=(*names, "localhost", KUBERNETES_SERVICE, "127.0.0.1", cluster.address),
         ),
-        apiserver_kubelet=cluster.issue(
+        apiserver_kubelet=cluster_ca.issue(
             directory / "apiserver-kubelet-client",
             "kube-apiserver-kubelet-client",
             groups=("system:masters",),
         ),
         front_proxy_client=front_proxy.issue(directory / "front-proxy-client", "front-proxy-client"),
-        service_accounts=cluster.issue(directory / "service-accounts", "service-accounts"),
+        service_accounts=cluster_ca.issue(directory / "service-accounts", "service-accounts"),
     )
 
 

@@ -1,4 +1,4 @@
-"""The control groups of a plane's containers: the one trace that namespaces do not take along.
+"""The control groups of a local cluster's containers: the one trace that namespaces do not take along.
 
 runc removes a container's group when the container is deleted in good order; a
 power cut leaves it to us. Only groups named after our own containers are touched.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from muster.local.cluster.plane import DNS_SERVICE
+from muster.local.cluster.local_cluster import DNS_SERVICE
 
 _COREFILE: Final = """\
 .:5353 {

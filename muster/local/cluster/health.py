@@ -1,4 +1,4 @@
-"""How a plane is: healthy, coming up, half-dead, stale or not there, and what to do about it.
+"""How a local cluster is: healthy, coming up, half-dead, stale or not there, and what to do about it.
 
 Looks, never mends: the fix is always a command that the user types.
 """
@@ -11,8 +11,8 @@ from typing import Any
 
 from muster.local.cluster import control, readiness_gates, teardown
 from muster.local.cluster.kubectl import Kubectl
-from muster.local.cluster.plane import Plane, existing
-from muster.local.errors import PlaneError
+from muster.local.cluster.local_cluster import LocalCluster, existing
+from muster.local.errors import LocalClusterError
 
 
 class State(StrEnum):
@@ -24,7 +24,7 @@ class State(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """`faults` holds one line a fault, each with its fix; empty when the plane is healthy."""
+    """`faults` holds one line a fault, each with its fix; empty when the local cluster is healthy."""
 
     name: str
     state: State
@@ -37,15 +37,15 @@ class Report:
 def examine(name: str, kubectl: str | None) -> Report:
     found = existing(name)
     if found is None:
-        return Report(name, State.ABSENT, faults=["there is no plane of this name: muster local up"])
-    plane, record = found
+        return Report(name, State.ABSENT, faults=["there is no local cluster of this name: muster local up"])
+    cluster, record = found
     if not teardown.is_alive(record):
         fault = "its processes are gone (killed, or a restart): muster local down, then up"
         return Report(name, State.STALE, faults=[fault])
     try:
-        status = control.call(plane, "status", timeout=5)
-    except PlaneError as error:
-        return Report(name, State.DEGRADED, api=plane.api_url, faults=[str(error)])
+        status = control.call(cluster, "status", timeout=5)
+    except LocalClusterError as error:
+        return Report(name, State.DEGRADED, api=cluster.api_url, faults=[str(error)])
     units = status["units"]
     faults = [f"a node failed: {failure}" for failure in status["failures"]]
     faults += [
@@ -53,19 +53,19 @@ def examine(name: str, kubectl: str | None) -> Report:
         for unit, state in sorted(units.items())
         if state["pid"] is None
     ]
-    nodes = _nodes(plane, kubectl, faults)
-    return Report(name, State.DEGRADED if faults else State.HEALTHY, plane.api_url, units, nodes, faults)
+    nodes = _nodes(cluster, kubectl, faults)
+    return Report(name, State.DEGRADED if faults else State.HEALTHY, cluster.api_url, units, nodes, faults)
 
 
-def _nodes(plane: Plane, kubectl: str | None, faults: list[str]) -> dict[str, str]:
-    if not readiness_gates.api_ready(plane.address, plane.pki / "ca.crt"):
+def _nodes(cluster: LocalCluster, kubectl: str | None, faults: list[str]) -> dict[str, str]:
+    if not readiness_gates.api_ready(cluster.address, cluster.pki / "ca.crt"):
         faults.append("the API server is not ready: muster local logs kube-apiserver")
         return {}
     if kubectl is None:
         return {}
     try:
-        listed = Kubectl(plane, kubectl).get("nodes")["items"]
-    except PlaneError as error:
+        listed = Kubectl(cluster, kubectl).get("nodes")["items"]
+    except LocalClusterError as error:
         faults.append(str(error))
         return {}
     nodes = {node["metadata"]["name"]: _readiness(node) for node in listed}

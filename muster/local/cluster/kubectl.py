@@ -1,4 +1,4 @@
-"""The plane's own kubectl, for the few objects that make a bare control plane a cluster."""
+"""The local cluster's own kubectl, for the few objects that make a bare control plane a cluster."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ import json
 import subprocess
 from typing import Any
 
-from muster.local.cluster.plane import Plane
-from muster.local.errors import PlaneError
+from muster.local.cluster.local_cluster import LocalCluster
+from muster.local.errors import LocalClusterError
 
 Manifest = dict[str, Any]
 
 
 class Kubectl:
-    """Runs the pinned kubectl against one plane; every call has a timeout."""
+    """Runs the pinned kubectl against one local cluster; every call has a timeout."""
 
-    def __init__(self, plane: Plane, program: str) -> None:
-        self._base = [program, f"--kubeconfig={plane.kubeconfig}", "--request-timeout=20s"]
+    def __init__(self, cluster: LocalCluster, program: str) -> None:
+        self._base = [program, f"--kubeconfig={cluster.kubeconfig}", "--request-timeout=20s"]
 
     def apply(self, objects: list[Manifest]) -> None:
         document = json.dumps({"apiVersion": "v1", "kind": "List", "items": objects})
@@ -48,12 +48,12 @@ class Kubectl:
                 check=False,
             )
         except subprocess.TimeoutExpired as error:
-            raise PlaneError(
+            raise LocalClusterError(
                 "kubectl " + " ".join(arguments[:2]),
                 f"gave no answer in {timeout:.0f} s",
                 fix="muster local status",
             ) from error
         if done.returncode != 0:
             last = (done.stderr.strip().splitlines() or ["no message"])[-1]
-            raise PlaneError("kubectl " + " ".join(arguments[:2]), last, fix="muster local status")
+            raise LocalClusterError("kubectl " + " ".join(arguments[:2]), last, fix="muster local status")
         return done.stdout

@@ -1,8 +1,8 @@
-"""Links and routes: one cable from the host into the plane, nothing else.
+"""Links and routes: one cable from the host into the local cluster, nothing else.
 
 The host gets one interface with one address and neither a firewall rule nor a
 sysctl. Inside, the default route leads into a bridge without ports: addresses of
-Services need *a* route before kube-proxy's rules rewrite them, and a plane has
+Services need *a* route before kube-proxy's rules rewrite them, and a local cluster has
 no business on anybody else's network.
 """
 
@@ -13,8 +13,8 @@ import subprocess
 from pathlib import Path
 from typing import Final
 
-from muster.local.cluster.plane import Plane
-from muster.local.errors import PlaneError
+from muster.local.cluster.local_cluster import LocalCluster
+from muster.local.errors import LocalClusterError
 
 _INSIDE: Final = "uplink"
 
@@ -24,16 +24,16 @@ def host_addresses() -> frozenset[str]:
     return frozenset(info["local"] for link in shown for info in link.get("addr_info", ()) if "local" in info)
 
 
-def plug_in(plane: Plane, init_pid: int) -> None:
-    """On the host: lays the cable. The plane's services and pods are reached through it."""
-    _ip("link", "add", plane.host_link, "type", "veth", "peer", "name", _INSIDE, "netns", str(init_pid))
-    _ip("address", "add", f"{plane.host_address}/30", "dev", plane.host_link)
-    _ip("link", "set", plane.host_link, "up")
+def plug_in(cluster: LocalCluster, init_pid: int) -> None:
+    """On the host: lays the cable. The local cluster's services and pods are reached through it."""
+    _ip("link", "add", cluster.host_link, "type", "veth", "peer", "name", _INSIDE, "netns", str(init_pid))
+    _ip("address", "add", f"{cluster.host_address}/30", "dev", cluster.host_link)
+    _ip("link", "set", cluster.host_link, "up")
 
 
-def unplug(plane: Plane) -> None:
-    """On the host: the cable normally goes with the namespace; this is for a half-made plane."""
-    subprocess.run(["ip", "link", "delete", plane.host_link], capture_output=True, timeout=10, check=False)
+def unplug(cluster: LocalCluster) -> None:
+    """On the host: the cable normally goes with the namespace; this is for a half-made local cluster."""
+    subprocess.run(["ip", "link", "delete", cluster.host_link], capture_output=True, timeout=10, check=False)
 
 
 def is_plugged_in() -> bool:
@@ -41,10 +41,10 @@ def is_plugged_in() -> bool:
     return _INSIDE in _ip("-br", "link", "show")
 
 
-def configure_inside(plane: Plane) -> None:
+def configure_inside(cluster: LocalCluster) -> None:
     """Inside: addresses, routes and the forwarding that pods need; sysctls of this namespace alone."""
     _ip("link", "set", "lo", "up")
-    _ip("address", "add", f"{plane.address}/30", "dev", _INSIDE)
+    _ip("address", "add", f"{cluster.address}/30", "dev", _INSIDE)
     _ip("link", "set", _INSIDE, "up")
     _ip("link", "add", "nowhere", "type", "bridge")
     _ip("link", "set", "nowhere", "up")
@@ -59,7 +59,7 @@ def delete_bridge(name: str) -> None:
 def _ip(*arguments: str) -> str:
     done = subprocess.run(["ip", *arguments], capture_output=True, text=True, timeout=10, check=False)
     if done.returncode != 0:
-        raise PlaneError(
+        raise LocalClusterError(
             "ip " + " ".join(arguments),
             done.stderr.strip(),
             fix="the kernel or a sandbox forbids it; see `dmesg`",

@@ -1,7 +1,7 @@
 """One real node: a containerd and a kubelet of its own, with the size that it claims.
 
 Pure: from a node's specification to its files and processes. All nodes of a
-plane share the machine and one network namespace, so each has its own ports,
+local cluster share the machine and one network namespace, so each has its own ports,
 bridge, sockets and directories, and reserves what it does not claim.
 """
 
@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from muster.local.cluster.plane import DNS_SERVICE, Plane
-from muster.local.cluster.units import Gate, Unit
-from muster.local.errors import PlaneError
+from muster.local.cluster.local_cluster import DNS_SERVICE, LocalCluster
+from muster.local.cluster.units import ReadinessGate, Unit
+from muster.local.errors import LocalClusterError
 from muster.local.quantities import milli
 
 _KUBELET_PORT: Final = 10350
@@ -48,7 +48,7 @@ class NodeSpec:
                 taints=tuple(str(taint) for taint in values.get("taints") or ()),
             )
         except (KeyError, ValueError, TypeError) as error:
-            raise PlaneError(
+            raise LocalClusterError(
                 f"node {values.get('name', '?')}",
                 f"is not described whole ({error!r})",
                 fix="give name, pool, cpu, memory",
@@ -80,17 +80,17 @@ class NodeFiles:
         return self.run / "containerd" / "io.containerd.runtime.v2.task" / "k8s.io"
 
 
-def files(plane: Plane, name: str) -> NodeFiles:
-    return NodeFiles(plane.node_run(name), plane.node_state(name))
+def files(cluster: LocalCluster, name: str) -> NodeFiles:
+    return NodeFiles(cluster.node_run(name), cluster.node_state(name))
 
 
 def bridge(number: int) -> str:
     return f"pods{number}"
 
 
-def write_files(plane: Plane, spec: NodeSpec, number: int, *, pause_image: str) -> None:
+def write_files(cluster: LocalCluster, spec: NodeSpec, number: int, *, pause_image: str) -> None:
     """Writes containerd's, the CNI plugins' and the kubelet's configuration."""
-    place = files(plane, spec.name)
+    place = files(cluster, spec.name)
     for directory in (
         place.run / "cni",
         place.state / "kubelet",
@@ -101,18 +101,18 @@ def write_files(plane: Plane, spec: NodeSpec, number: int, *, pause_image: str) 
     (place.run / "containerd.toml").write_text(_containerd(place, pause_image))
     (place.run / "cni" / "10-bridge.conflist").write_text(json.dumps(_cni(place, number), indent=1))
     (place.run / "resolv.conf").write_text("")  # pods resolve through CoreDNS, which forwards nowhere
-    (place.run / "kubelet.json").write_text(json.dumps(_kubelet(plane, spec, number), indent=1))
+    (place.run / "kubelet.json").write_text(json.dumps(_kubelet(cluster, spec, number), indent=1))
 
 
-def units(plane: Plane, spec: NodeSpec, kubelet: str) -> list[Unit]:
-    place = files(plane, spec.name)
+def units(cluster: LocalCluster, spec: NodeSpec, kubelet: str) -> list[Unit]:
+    place = files(cluster, spec.name)
     labels = {"muster.dev/pool": spec.pool, **spec.labels}
     argv = [
         kubelet,
         f"--config={place.run / 'kubelet.json'}",
         f"--kubeconfig={place.kubeconfig}",
         f"--hostname-override={spec.name}",
-        f"--node-ip={plane.address}",
+        f"--node-ip={cluster.address}",
         f"--root-dir={place.state / 'kubelet'}",
         f"--cert-dir={place.run / 'kubelet-pki'}",
         "--node-labels=" + ",".join(f"{key}={value}" for key, value in sorted(labels.items())),
@@ -121,7 +121,11 @@ def units(plane: Plane, spec: NodeSpec, kubelet: str) -> list[Unit]:
         argv.append("--register-with-taints=" + ",".join(spec.taints))
     return [
         Unit(f"containerd@{spec.name}", ("containerd", f"--config={place.run / 'containerd.toml'}")),
-        Unit(f"kubelet@{spec.name}", tuple(argv), after=Gate(file=place.containerd_socket, api_ready=True)),
+        Unit(
+            f"kubelet@{spec.name}",
+            tuple(argv),
+            after=ReadinessGate(file=place.containerd_socket, api_ready=True),
+        ),
     ]
 
 
@@ -138,20 +142,20 @@ def parse_millicores(quantity: str) -> int:
     return milli(quantity)
 
 
-def _kubelet(plane: Plane, spec: NodeSpec, number: int) -> dict[str, Any]:
-    place = files(plane, spec.name)
+def _kubelet(cluster: LocalCluster, spec: NodeSpec, number: int) -> dict[str, Any]:
+    place = files(cluster, spec.name)
     return {
         "apiVersion": "kubelet.config.k8s.io/v1beta1",
         "kind": "KubeletConfiguration",
         "containerRuntimeEndpoint": f"unix://{place.containerd_socket}",
-        "address": plane.address,
+        "address": cluster.address,
         "port": _KUBELET_PORT + number,
         "healthzPort": _HEALTH_PORT + number,
         "readOnlyPort": 0,
         "authentication": {
             "anonymous": {"enabled": False},
             "webhook": {"enabled": True},
-            "x509": {"clientCAFile": str(plane.pki / "ca.crt")},
+            "x509": {"clientCAFile": str(cluster.pki / "ca.crt")},
         },
         "authorization": {"mode": "Webhook"},
         "tlsCertFile": str(place.run / "kubelet.crt"),
@@ -161,14 +165,14 @@ def _kubelet(plane: Plane, spec: NodeSpec, number: int) -> dict[str, Any]:
         "resolvConf": str(place.run / "resolv.conf"),
         "podLogsDir": str(place.state / "pods"),
         "volumePluginDir": str(place.state / "volume-plugins"),
-        # The plane may stand on control groups v1 or v2, with or without systemd: no hierarchy per QoS class.
+        # The machine may have control groups v1 or v2, with or without systemd: no hierarchy per QoS class.
         "cgroupDriver": "cgroupfs",
         "failCgroupV1": False,
         "cgroupsPerQOS": False,
         "enforceNodeAllocatable": [],
         "localStorageCapacityIsolation": False,
         "failSwapOn": False,
-        # The disk belongs to the host: the plane neither evicts for it nor collects images.
+        # The disk belongs to the host: the local cluster neither evicts for it nor collects images.
         "evictionHard": {"memory.available": "50Mi"},
         "imageGCHighThresholdPercent": 100,
         "imageGCLowThresholdPercent": 99,
@@ -180,7 +184,7 @@ def _kubelet(plane: Plane, spec: NodeSpec, number: int) -> dict[str, Any]:
         "serializeImagePulls": False,
         "syncFrequency": "10s",
         # Leaders exit when the API server is away. Five minutes of back-off for each would be what a user
-        # sees of a plane that slept, or was killed; on a machine of one's own there is nobody to spare.
+        # sees after the machine slept or the API server was killed, and this API server needs no protection.
         "featureGates": {"KubeletCrashLoopBackOffMax": True},
         "crashLoopBackOff": {"maxContainerRestartPeriod": "15s"},
         "shutdownGracePeriod": "0s",
@@ -196,7 +200,7 @@ def _reserved(spec: NodeSpec) -> dict[str, str]:
         machine_memory - parse_bytes(spec.memory) - parse_bytes("50Mi")
     )  # evictionHard is taken off too
     if spare_cpu < 0 or spare_memory < 0:
-        raise PlaneError(
+        raise LocalClusterError(
             f"node {spec.name}",
             f"claims {spec.cpu} CPU and {spec.memory}, more than this machine has",
             fix="use a machine with 2 cores and 8 GiB at least, or smaller nodes in pools.yaml",

@@ -21,8 +21,8 @@ from typing import Final
 from muster.local.build import store
 from muster.local.build.everything import RAY_STORE, SYSTEM_STORE
 from muster.local.cluster import certificates, control_groups, network, node
+from muster.local.cluster.local_cluster import API_PORT, LocalCluster
 from muster.local.cluster.node import NodeSpec
-from muster.local.cluster.plane import API_PORT, Plane
 from muster.local.cluster.settings import Settings
 from muster.local.cluster.units import Unit
 
@@ -31,16 +31,16 @@ log = logging.getLogger("nodes")
 _PAUSE: Final = 0.3
 
 
-def prepare(plane: Plane, settings: Settings, spec: NodeSpec, number: int) -> None:
+def prepare(cluster: LocalCluster, settings: Settings, spec: NodeSpec, number: int) -> None:
     """Gives the node its identity, its configuration and a disk with the images on it."""
-    place = node.files(plane, spec.name)
-    node.write_files(plane, spec, number, pause_image=settings.pause_image)
-    authority = certificates.load_authority(plane.pki, "ca")
+    place = node.files(cluster, spec.name)
+    node.write_files(cluster, spec, number, pause_image=settings.pause_image)
+    authority = certificates.load_authority(cluster.pki, "ca")
     pair = authority.issue(
         place.run / "kubelet",
         f"system:node:{spec.name}",
         groups=("system:nodes",),
-        hosts=(spec.name, plane.address),
+        hosts=(spec.name, cluster.address),
     )
     server = f"https://127.0.0.1:{API_PORT}"
     certificates.kubeconfig(place.kubeconfig, server=server, authority=authority, client=pair, user=spec.name)
@@ -48,13 +48,13 @@ def prepare(plane: Plane, settings: Settings, spec: NodeSpec, number: int) -> No
     store.seed(settings.stores[kind], place.containerd_root)
 
 
-def units(plane: Plane, settings: Settings, spec: NodeSpec) -> list[Unit]:
-    return node.units(plane, spec, settings.kubelet)
+def units(cluster: LocalCluster, settings: Settings, spec: NodeSpec) -> list[Unit]:
+    return node.units(cluster, spec, settings.kubelet)
 
 
-def remove(plane: Plane, name: str, number: int) -> None:
+def remove(cluster: LocalCluster, name: str, number: int) -> None:
     """Ends what still runs on the node, then takes its mounts, bridge and disk away."""
-    place = node.files(plane, name)
+    place = node.files(cluster, name)
     containers = control_groups.containers(place.tasks)
     inodes = _kill_containers(place.tasks)
     _kill_shims(str(place.containerd_socket))
@@ -67,16 +67,16 @@ def remove(plane: Plane, name: str, number: int) -> None:
     shutil.rmtree(place.run, ignore_errors=True)
 
 
-async def advertise_gpus(plane: Plane, spec: NodeSpec) -> None:
+async def advertise_gpus(cluster: LocalCluster, spec: NodeSpec) -> None:
     """Stands in for the GPU device plugin: writes the count into a registered node's capacity."""
     body = json.dumps([{"op": "add", "path": "/status/capacity/nvidia.com~1gpu", "value": str(spec.gpus)}])
-    while not await asyncio.to_thread(_patch_node_status, plane, spec.name, body):
+    while not await asyncio.to_thread(_patch_node_status, cluster, spec.name, body):
         await asyncio.sleep(_PAUSE)
 
 
-def _patch_node_status(plane: Plane, name: str, body: str) -> bool:
-    context = ssl.create_default_context(cafile=str(plane.pki / "ca.crt"))
-    context.load_cert_chain(plane.pki / "admin.crt", plane.pki / "admin.key")
+def _patch_node_status(cluster: LocalCluster, name: str, body: str) -> bool:
+    context = ssl.create_default_context(cafile=str(cluster.pki / "ca.crt"))
+    context.load_cert_chain(cluster.pki / "admin.crt", cluster.pki / "admin.key")
     connection = HTTPSConnection("127.0.0.1", API_PORT, timeout=5, context=context)
     try:
         headers = {"Content-Type": "application/json-patch+json"}

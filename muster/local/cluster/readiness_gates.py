@@ -13,21 +13,21 @@ from http.client import HTTPException, HTTPSConnection
 from pathlib import Path
 from typing import Final
 
-from muster.local.cluster.plane import API_PORT, Plane
-from muster.local.cluster.units import Gate
-from muster.local.errors import PlaneError
+from muster.local.cluster.local_cluster import API_PORT, LocalCluster
+from muster.local.cluster.units import ReadinessGate
+from muster.local.errors import LocalClusterError
 
 _PAUSE: Final = 0.05
 _API_PAUSE: Final = 0.2
 
 
-class Gates:
-    """The gates of one plane, seen from inside its network namespace."""
+class ReadinessGates:
+    """The gates of one local cluster, seen from inside its network namespace."""
 
-    def __init__(self, plane: Plane) -> None:
-        self._plane = plane
+    def __init__(self, cluster: LocalCluster) -> None:
+        self._plane = cluster
 
-    async def passed(self, gate: Gate) -> None:
+    async def passed(self, gate: ReadinessGate) -> None:
         if gate.port is not None:
             while not await _listens(gate.port):
                 await asyncio.sleep(_PAUSE)
@@ -40,15 +40,15 @@ class Gates:
 
 
 def await_api(address: str, authority: Path, *, seconds: float, alive: Callable[[], bool]) -> None:
-    """Returns once the API server at that address is ready; gives up when the plane has died meanwhile."""
+    """Return once the API server at that address is ready; raise when the local cluster dies first."""
     deadline = time.monotonic() + seconds
     while not api_ready(address, authority):
         if not alive():
-            raise PlaneError(
+            raise LocalClusterError(
                 "supervisor", "ended before the API server was ready", fix="see the log of supervisor"
             )
         if time.monotonic() > deadline:
-            raise PlaneError(
+            raise LocalClusterError(
                 "API server", f"is not ready after {seconds:.0f} s", fix="see the log of kube-apiserver"
             )
         time.sleep(_API_PAUSE)

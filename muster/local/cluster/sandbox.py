@@ -1,6 +1,6 @@
-"""The namespaces that a plane lives in, and what it sees of the host's files.
+"""The namespaces that a local cluster lives in, and what it sees of the host's files.
 
-A plane is one tree of processes in a network, mount and process namespace of
+A local cluster is one tree of processes in a network, mount and process namespace of
 its own. Killing the tree's init ends everything in it: the kernel takes the
 processes, then the mounts, links and firewall rules with the namespaces. What
 can outlive them (control groups and files) is removed by teardown.py.
@@ -14,16 +14,16 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from muster.local.cluster.plane import Plane
+from muster.local.cluster.local_cluster import LocalCluster
 from muster.paths import IMPORT_ROOT
 
-# Host directories that container runtimes write to by habit: a plane gets empty ones of its own.
+# Host directories that container runtimes write to by habit: a local cluster gets empty ones of its own.
 _PRIVATE: Final = (Path("/run"), Path("/var/lib"), Path("/var/log"))
 # /mnt exists on every Linux (FHS 3.0) and is empty by definition: the place to park mounts for a moment.
 _PARKING: Final = Path("/mnt")
 
 
-def spawn(plane: Plane, argv: list[str], *, log: Path) -> subprocess.Popen[bytes]:
+def spawn(cluster: LocalCluster, argv: list[str], *, log: Path) -> subprocess.Popen[bytes]:
     """Starts `argv` as process 1 of new namespaces; returns the process that waits for it."""
     command = [
         "unshare",
@@ -48,11 +48,11 @@ def spawn(plane: Plane, argv: list[str], *, log: Path) -> subprocess.Popen[bytes
         )
 
 
-def hide_host_state(plane: Plane, kept: tuple[Path, ...]) -> None:
-    """Inside the mount namespace: covers the host's state directories, keeps what the plane needs."""
+def hide_host_state(cluster: LocalCluster, kept: tuple[Path, ...]) -> None:
+    """Inside the mount namespace: covers the host's state directories, keeps what the local cluster needs."""
     _mount("-t", "tmpfs", "muster", str(_PARKING))
     parked: list[tuple[Path, Path]] = []
-    for number, path in enumerate(dict.fromkeys((plane.run, *kept))):
+    for number, path in enumerate(dict.fromkeys((cluster.run, *kept))):
         if any(path.is_relative_to(private) for private in _PRIVATE):
             spot = _PARKING / str(number)
             spot.mkdir()
@@ -68,7 +68,7 @@ def hide_host_state(plane: Plane, kept: tuple[Path, ...]) -> None:
 
 
 def host_python_paths() -> tuple[Path, ...]:
-    """What the plane's own Python programs are loaded from."""
+    """What the local cluster's own Python programs are loaded from."""
     prefixes = (sys.prefix, sys.base_prefix, str(IMPORT_ROOT))
     return tuple(Path(prefix).resolve() for prefix in prefixes)
 

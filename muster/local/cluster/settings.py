@@ -1,6 +1,6 @@
 """What `up` hands to the supervisor: units, nodes, programs; written once, read once.
 
-A file in the plane's run directory, so that the process inside needs no
+A file in the local cluster's run directory, so that the process inside needs no
 arguments that could differ from what `status` and `logs` read later.
 """
 
@@ -10,14 +10,14 @@ import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from muster.local.cluster.local_cluster import LocalCluster
 from muster.local.cluster.node import NodeSpec
-from muster.local.cluster.plane import Plane
-from muster.local.cluster.units import Gate, Unit
+from muster.local.cluster.units import ReadinessGate, Unit
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Everything that the inside of a plane is made from; `stores` maps a kind of node to its images."""
+    """What the supervisor starts; `stores` maps a kind of node to its containerd root."""
 
     units: tuple[Unit, ...]
     nodes: tuple[NodeSpec, ...]
@@ -25,7 +25,7 @@ class Settings:
     pause_image: str
     stores: dict[str, Path]
 
-    def write(self, plane: Plane) -> None:
+    def write(self, cluster: LocalCluster) -> None:
         content = {
             "units": [_unit_to_json(unit) for unit in self.units],
             "nodes": [asdict(node) for node in self.nodes],
@@ -33,11 +33,11 @@ class Settings:
             "pause_image": self.pause_image,
             "stores": {kind: str(path) for kind, path in self.stores.items()},
         }
-        (plane.run / "settings.json").write_text(json.dumps(content, indent=1))
+        (cluster.run / "settings.json").write_text(json.dumps(content, indent=1))
 
     @staticmethod
-    def read(plane: Plane) -> Settings:
-        content = json.loads((plane.run / "settings.json").read_text())
+    def read(cluster: LocalCluster) -> Settings:
+        content = json.loads((cluster.run / "settings.json").read_text())
         return Settings(
             units=tuple(_unit_from_json(unit) for unit in content["units"]),
             nodes=tuple(NodeSpec.parse(node) for node in content["nodes"]),
@@ -64,11 +64,13 @@ def _unit_from_json(content: dict[str, object]) -> Unit:
     after = content["after"]
     argv, environment = content["argv"], content["environment"]
     if not isinstance(after, dict) or not isinstance(argv, list) or not isinstance(environment, dict):
-        raise TypeError("settings.json was not written by this version of the local plane")
+        raise TypeError("settings.json was not written by this version of the local cluster")
     file = after["file"]
     return Unit(
         name=str(content["name"]),
         argv=tuple(str(word) for word in argv),
         environment={str(key): str(value) for key, value in environment.items()},
-        after=Gate(port=after["port"], file=Path(file) if file else None, api_ready=bool(after["api_ready"])),
+        after=ReadinessGate(
+            port=after["port"], file=Path(file) if file else None, api_ready=bool(after["api_ready"])
+        ),
     )

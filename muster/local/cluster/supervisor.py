@@ -1,8 +1,8 @@
-"""Process 1 of a plane: starts its processes in order, restarts what crashes, adds and removes nodes.
+"""Process 1 of a local cluster: starts its processes in order, restarts what crashes, adds and removes nodes.
 
 Decides nothing about Kubernetes objects. Commands come over a socket, one JSON
 object a line each way: status, node-up, node-down, signal. Killing this
-process ends the plane: the kernel takes everything in its namespaces along.
+process ends the local cluster: the kernel takes everything in its namespaces along.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from typing import Any, Final
 
 from muster.local.build.cache import cache_root
 from muster.local.cluster import network, node_lifecycle, readiness_gates, sandbox
+from muster.local.cluster.local_cluster import LocalCluster, named
 from muster.local.cluster.node import NodeSpec
-from muster.local.cluster.plane import Plane, named
 from muster.local.cluster.settings import Settings
 from muster.local.cluster.units import Unit
-from muster.local.errors import PlaneError
+from muster.local.errors import LocalClusterError
 
 log = logging.getLogger("supervisor")
 
@@ -50,17 +50,17 @@ class Running:
 
 
 class Supervisor:
-    """Runs units and nodes of one plane until it is killed."""
+    """Runs units and nodes of one local cluster until it is killed."""
 
-    def __init__(self, plane: Plane, settings: Settings) -> None:
-        self.plane = plane
+    def __init__(self, cluster: LocalCluster, settings: Settings) -> None:
+        self.plane = cluster
         self.settings = settings
         self._units: dict[str, Running] = {}
         self._by_pid: dict[int, Running] = {}
         self._nodes: dict[str, tuple[NodeSpec, int]] = {}
         self._background: set[asyncio.Task[None]] = set()
         self._failures: list[str] = []
-        self._gates = readiness_gates.Gates(plane)
+        self._gates = readiness_gates.ReadinessGates(cluster)
 
     async def run(self) -> None:
         loop = asyncio.get_running_loop()
@@ -210,13 +210,13 @@ class Supervisor:
                 case "signal":
                     self._signal(str(request["unit"]), int(request["signal"]))
                 case other:
-                    raise PlaneError(
+                    raise LocalClusterError(
                         "control socket",
                         f"knows no operation {other!r}",
                         fix="status, node-up, node-down, signal",
                     )
         except (
-            PlaneError,
+            LocalClusterError,
             OSError,
             ValueError,
             KeyError,
@@ -230,7 +230,9 @@ class Supervisor:
     def _signal(self, unit: str, number: int) -> None:
         running = self._units.get(unit)
         if running is None or running.pid is None:
-            raise PlaneError(f"unit {unit}", "does not run", fix=f"one of {', '.join(sorted(self._units))}")
+            raise LocalClusterError(
+                f"unit {unit}", "does not run", fix=f"one of {', '.join(sorted(self._units))}"
+            )
         os.kill(running.pid, number)
 
     def _status(self) -> dict[str, Any]:
@@ -253,20 +255,22 @@ class Supervisor:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Process 1 of a local plane; started by `muster local up`.")
+    parser = argparse.ArgumentParser(
+        description="Process 1 of a local cluster; started by `muster local up`."
+    )
     parser.add_argument("--plane", required=True)
     parser.add_argument("--index", type=int, required=True)
     arguments = parser.parse_args()
     logging.basicConfig(
         level=logging.INFO, stream=sys.stdout, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
     )
-    plane = named(arguments.plane, index=arguments.index)
-    settings = Settings.read(plane)
-    sandbox.hide_host_state(plane, (cache_root(), *sandbox.host_python_paths()))
+    cluster = named(arguments.plane, index=arguments.index)
+    settings = Settings.read(cluster)
+    sandbox.hide_host_state(cluster, (cache_root(), *sandbox.host_python_paths()))
     while not network.is_plugged_in():
         time.sleep(0.02)
-    network.configure_inside(plane)
-    asyncio.run(Supervisor(plane, settings).run())
+    network.configure_inside(cluster)
+    asyncio.run(Supervisor(cluster, settings).run())
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Ends a plane and removes what outlives its namespaces: control groups and files.
+"""Ends a local cluster and removes what outlives its namespaces: control groups and files.
 
 Everything else (processes, mounts, links, firewall rules, containers) is inside
 the namespaces, and goes when their first process is killed.
@@ -15,26 +15,26 @@ from pathlib import Path
 from typing import Final
 
 from muster.local.cluster import control_groups, network
-from muster.local.cluster.plane import Plane, Record
-from muster.local.errors import PlaneError
+from muster.local.cluster.local_cluster import LocalCluster, Record
+from muster.local.errors import LocalClusterError
 
 _PATIENCE: Final = 20.0
 
 
-def down(plane: Plane, record: Record | None) -> None:
-    tasks = plane.run.glob("nodes/*/containerd/io.containerd.runtime.v2.task/k8s.io")
+def down(cluster: LocalCluster, record: Record | None) -> None:
+    tasks = cluster.run.glob("nodes/*/containerd/io.containerd.runtime.v2.task/k8s.io")
     containers = [container for directory in tasks for container in control_groups.containers(directory)]
     if record is not None and is_alive(record):
         with contextlib.suppress(ProcessLookupError):
             os.kill(record.init_pid, signal.SIGKILL)
         _await_end(record)
-    network.unplug(plane)
+    network.unplug(cluster)
     control_groups.remove(containers)
-    shutil.rmtree(plane.state, ignore_errors=True)
-    shutil.rmtree(plane.run, ignore_errors=True)
-    for directory in (plane.run.parent, plane.state.parent):
+    shutil.rmtree(cluster.state, ignore_errors=True)
+    shutil.rmtree(cluster.run, ignore_errors=True)
+    for directory in (cluster.run.parent, cluster.state.parent):
         with contextlib.suppress(OSError):
-            directory.rmdir()  # only when this was the last plane
+            directory.rmdir()  # only when this was the last local cluster
 
 
 def is_alive(record: Record) -> bool:
@@ -59,7 +59,7 @@ def _await_end(record: Record) -> None:
     deadline = time.monotonic() + _PATIENCE
     while is_alive(record):
         if time.monotonic() > deadline:
-            raise PlaneError(
+            raise LocalClusterError(
                 f"process {record.init_pid}",
                 "does not die",
                 fix="a mount may hang: see dmesg, then run down again",

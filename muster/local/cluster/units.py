@@ -1,6 +1,6 @@
-"""The processes of a plane's control plane: which program, which flags, after what.
+"""The processes of a local cluster's control plane: which program, which flags, after what.
 
-Pure: from a plane and its programs to command lines. The supervisor runs them.
+Pure: from a local cluster and its programs to command lines. The supervisor runs them.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import Final
 
 from muster.local.cluster.certificates import Pki
-from muster.local.cluster.plane import API_PORT, POD_CIDR, SERVICE_CIDR, Plane
+from muster.local.cluster.local_cluster import API_PORT, POD_CIDR, SERVICE_CIDR, LocalCluster
 from muster.paths import IMPORT_ROOT
 
 ETCD_PORT: Final = 2379
 
 
 @dataclass(frozen=True, slots=True)
-class Gate:
+class ReadinessGate:
     """What must answer before a unit may start: a TCP port on loopback, a file, or the API server."""
 
     port: int | None = None
@@ -33,18 +33,20 @@ class Unit:
 
     name: str
     argv: tuple[str, ...]
-    after: Gate = Gate()
+    after: ReadinessGate = ReadinessGate()
     environment: Mapping[str, str] = field(default_factory=dict)
 
 
 def control_plane(
-    plane: Plane, pki: Pki, programs: Mapping[str, str], kubeconfigs: Mapping[str, Path]
+    cluster: LocalCluster, pki: Pki, programs: Mapping[str, str], kubeconfigs: Mapping[str, Path]
 ) -> list[Unit]:
-    api = Gate(api_ready=True)
+    api = ReadinessGate(api_ready=True)
     return [
-        Unit("etcd", _etcd(plane, programs["etcd"])),
+        Unit("etcd", _etcd(cluster, programs["etcd"])),
         Unit(
-            "kube-apiserver", _apiserver(plane, pki, programs["kube-apiserver"]), after=Gate(port=ETCD_PORT)
+            "kube-apiserver",
+            _apiserver(cluster, pki, programs["kube-apiserver"]),
+            after=ReadinessGate(port=ETCD_PORT),
         ),
         Unit(
             "kube-controller-manager",
@@ -52,7 +54,7 @@ def control_plane(
             after=api,
         ),
         Unit("kube-scheduler", _scheduler(programs["kube-scheduler"], kubeconfigs["scheduler"]), after=api),
-        Unit("kube-proxy", _proxy(plane, programs["kube-proxy"], kubeconfigs["proxy"]), after=api),
+        Unit("kube-proxy", _proxy(cluster, programs["kube-proxy"], kubeconfigs["proxy"]), after=api),
     ]
 
 
@@ -69,46 +71,46 @@ def kwok(kubeconfig: Path, program: str, stages: Path) -> Unit:
         "--server-address=127.0.0.1:10247",
         "--enable-crds=",
     )
-    return Unit("kwok", argv, after=Gate(api_ready=True))
+    return Unit("kwok", argv, after=ReadinessGate(api_ready=True))
 
 
-def autoscaler(plane: Plane, kubeconfig: Path, *, clock_scale: float) -> Unit:
+def autoscaler(cluster: LocalCluster, kubeconfig: Path, *, clock_scale: float) -> Unit:
     argv = (
         *(sys.executable, "-m", "muster.local.simulated_cloud"),
         f"--kubeconfig={kubeconfig}",
-        f"--control={plane.control_socket}",
+        f"--control={cluster.control_socket}",
         f"--clock-scale={clock_scale:g}",
     )
     return Unit(
         "autoscaler",
         argv,
-        after=Gate(file=kubeconfig, api_ready=True),
+        after=ReadinessGate(file=kubeconfig, api_ready=True),
         environment={"PYTHONPATH": str(IMPORT_ROOT)},
     )
 
 
-def _etcd(plane: Plane, program: str) -> tuple[str, ...]:
+def _etcd(cluster: LocalCluster, program: str) -> tuple[str, ...]:
     url = f"http://127.0.0.1:{ETCD_PORT}"
     return (
         program,
-        f"--data-dir={plane.state / 'etcd'}",
+        f"--data-dir={cluster.state / 'etcd'}",
         f"--listen-client-urls={url}",
         f"--advertise-client-urls={url}",
         "--listen-peer-urls=http://127.0.0.1:2380",
-        "--unsafe-no-fsync",  # a power cut ends the plane anyway; a killed process loses nothing
+        "--unsafe-no-fsync",  # a power cut ends the local cluster anyway; a killed process loses nothing
         "--quota-backend-bytes=4294967296",
         "--auto-compaction-retention=5m",
         "--log-level=warn",
     )
 
 
-def _apiserver(plane: Plane, pki: Pki, program: str) -> tuple[str, ...]:
+def _apiserver(cluster: LocalCluster, pki: Pki, program: str) -> tuple[str, ...]:
     return (
         program,
         f"--etcd-servers=http://127.0.0.1:{ETCD_PORT}",
         f"--secure-port={API_PORT}",
         "--bind-address=0.0.0.0",
-        f"--advertise-address={plane.address}",
+        f"--advertise-address={cluster.address}",
         f"--service-cluster-ip-range={SERVICE_CIDR}",
         f"--tls-cert-file={pki.apiserver.certificate}",
         f"--tls-private-key-file={pki.apiserver.key}",
@@ -164,14 +166,14 @@ def _scheduler(program: str, kubeconfig: Path) -> tuple[str, ...]:
     )
 
 
-def _proxy(plane: Plane, program: str, kubeconfig: Path) -> tuple[str, ...]:
+def _proxy(cluster: LocalCluster, program: str, kubeconfig: Path) -> tuple[str, ...]:
     return (
         program,
         f"--kubeconfig={kubeconfig}",
         "--hostname-override=system-0",
         "--proxy-mode=iptables",
         f"--cluster-cidr={POD_CIDR}",
-        f"--bind-address={plane.address}",
+        f"--bind-address={cluster.address}",
         # All nodes share one namespace, so replies of a pod on the same bridge must come back through here.
         "--masquerade-all",
         "--conntrack-max-per-core=0",

@@ -19,8 +19,8 @@ from pathlib import Path
 
 import httpx2
 
-from muster.local.demo.cluster import Cluster, Unreachable
-from muster.local.demo.follower import StoryFailed, Teller
+from muster.local.demo.cluster import Cluster, UnreachableError
+from muster.local.demo.follower import Follower, StoryError
 from muster.local.demo.scenarios import STORIES, VICTIMS, Images
 from muster.local.demo.screen import Screen
 
@@ -32,23 +32,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
     screen = Screen(as_json=options.json)
     signal.signal(signal.SIGTERM, _interrupted)
     try:
-        tell = Teller(Cluster(options.kubeconfig), screen, namespace=story.namespace, timeout=options.timeout)
-    except Unreachable as error:
+        follower = Follower(
+            Cluster(options.kubeconfig), screen, namespace=story.namespace, timeout=options.timeout
+        )
+    except UnreachableError as error:
         screen.end(reason=str(error))
         return 1
     try:
-        story.play(tell, images, options.victim)
+        story.play(follower, images, options.victim)
     except KeyboardInterrupt:
-        _clean_up(tell, screen)
+        _clean_up(follower, screen)
         screen.end(reason="interrupted")
         return 130
-    except (StoryFailed, Unreachable, httpx2.HTTPError) as error:
+    except (StoryError, UnreachableError, httpx2.HTTPError) as error:
         if not options.keep:
-            _clean_up(tell, screen)
+            _clean_up(follower, screen)
         screen.end(reason=str(error))
         return 1
     if options.delete:
-        _clean_up(tell, screen)
+        _clean_up(follower, screen)
     screen.end(reason=None)
     return 0
 
@@ -57,12 +59,12 @@ def _interrupted(*_: object) -> None:
     raise KeyboardInterrupt
 
 
-def _clean_up(tell: Teller, screen: Screen) -> None:
+def _clean_up(follower: Follower, screen: Screen) -> None:
     screen.say("deleting what this story made")
     try:
-        tell.clean_up()
-    except (Unreachable, httpx2.HTTPError) as error:
-        screen.say(f"left behind in namespace {tell.namespace}: {error}")
+        follower.clean_up()
+    except (UnreachableError, httpx2.HTTPError) as error:
+        screen.say(f"left behind in namespace {follower.namespace}: {error}")
 
 
 def _images(options: argparse.Namespace) -> Images:

@@ -61,7 +61,7 @@ _PAUSE: Final = 1.0
 _READING: Final = threading.Lock()
 
 
-class Unreachable(Exception):
+class UnreachableError(Exception):
     """The API server does not answer, or there is no kubeconfig."""
 
 
@@ -74,8 +74,8 @@ class Cluster:
             # Any: which overload of a call fits depends on the kind, which is a name here.
             self._client: Any = Client(config=config, field_manager=FIELD_MANAGER, trust_env=False)
         except Exception as error:  # the loader raises half a dozen kinds for the many ways to have none
-            raise Unreachable(
-                f'kubeconfig: {error}. On the local plane: eval "$(muster local env)"'
+            raise UnreachableError(
+                f'kubeconfig: {error}. On the local cluster: eval "$(muster local env)"'
             ) from error
 
     def all(self, kind: str, *, namespace: str | None = None) -> list[Object]:
@@ -148,7 +148,7 @@ class Cluster:
                 if isinstance(error, httpx2.HTTPStatusError) and not _may_pass(error):
                     raise
                 if time.monotonic() > deadline:
-                    raise Unreachable(f"the API server does not answer: {error}") from error
+                    raise UnreachableError(f"the API server does not answer: {error}") from error
             time.sleep(_PAUSE)
 
 

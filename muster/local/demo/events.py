@@ -28,7 +28,7 @@ class Mood(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
+class Event:
     """One thing that happened. `at` is the object's own time, where it has one (RFC 3339, whole seconds)."""
 
     key: str
@@ -56,9 +56,9 @@ class Snapshot:
         return next((found for found in self.of("Workload") if uid in owners(found)), None)
 
 
-def moments(now: Snapshot, jobs: Iterable[str]) -> list[Moment]:
+def events_of(now: Snapshot, jobs: Iterable[str]) -> list[Event]:
     """Everything that the snapshot tells about the jobs of these names, in the order of a gang's life."""
-    told: list[Moment] = []
+    told: list[Event] = []
     for kind in JOB_KINDS:
         for job in now.of(kind):
             if name_of(job) in jobs:
@@ -127,9 +127,9 @@ def is_on_hold(workload: Object) -> bool:
     return workload["spec"].get("active") is False and RETRY_AT not in notes
 
 
-def _of_job(now: Snapshot, kind: str, job: Object) -> Iterator[Moment]:
+def _of_job(now: Snapshot, kind: str, job: Object) -> Iterator[Event]:
     who, uid = name_of(job), job["metadata"]["uid"]
-    yield Moment(f"{uid}/created", who, f"{kind} created", job["metadata"].get("creationTimestamp"))
+    yield Event(f"{uid}/created", who, f"{kind} created", job["metadata"].get("creationTimestamp"))
     workload = now.workload_of(job)
     if workload is not None:
         yield from _of_workload(workload, who)
@@ -141,9 +141,9 @@ def _of_job(now: Snapshot, kind: str, job: Object) -> Iterator[Moment]:
     yield from _of_state(kind, job, who)
 
 
-def _of_workload(workload: Object, who: str) -> Iterator[Moment]:
+def _of_workload(workload: Object, who: str) -> Iterator[Event]:
     uid, queue = workload["metadata"]["uid"], workload["spec"].get("queueName")
-    yield Moment(
+    yield Event(
         f"{uid}/queued",
         who,
         f"suspended, waits in queue {queue}",
@@ -152,14 +152,14 @@ def _of_workload(workload: Object, who: str) -> Iterator[Moment]:
     reserved = condition(workload, "QuotaReserved")
     if reserved is not None and reserved["status"] == "True":
         since = reserved["lastTransitionTime"]
-        yield Moment(f"{uid}/quota/{since}", who, f"quota reserved: {_flavors(workload)}", since)
+        yield Event(f"{uid}/quota/{since}", who, f"quota reserved: {_flavors(workload)}", since)
     elif reserved is not None and reserved.get("reason") in ("Pending", "Inadmissible"):
-        yield Moment(f"{uid}/pending/{reserved['message']}", who, f"waits: {reserved['message']}")
+        yield Event(f"{uid}/pending/{reserved['message']}", who, f"waits: {reserved['message']}")
     evicted = condition(workload, "Evicted")
     if evicted is not None and evicted["status"] == "True":
         since = evicted["lastTransitionTime"]
         text = f"evicted ({evicted.get('reason')}): {evicted.get('message')}"
-        yield Moment(f"{uid}/evicted/{since}", who, text, since, Mood.BAD)
+        yield Event(f"{uid}/evicted/{since}", who, text, since, Mood.BAD)
 
 
 def _flavors(workload: Object) -> str:
@@ -170,23 +170,23 @@ def _flavors(workload: Object) -> str:
     )
 
 
-def _of_request(request: Object, who: str, pool: str) -> Iterator[Moment]:
+def _of_request(request: Object, who: str, pool: str) -> Iterator[Event]:
     if pool == "?":
         return  # its template comes with the next snapshot
     uid, name = request["metadata"]["uid"], name_of(request)
     count = sum(int(pod_set["count"]) for pod_set in request["spec"]["podSets"])
     asked = f"{pool}: asked for {count} node{'s' * (count != 1)} ({name})"
-    yield Moment(f"{uid}/asked", who, asked, request["metadata"].get("creationTimestamp"))
+    yield Event(f"{uid}/asked", who, asked, request["metadata"].get("creationTimestamp"))
     for kind in ("Accepted", "Provisioned", "BookingExpired", "CapacityRevoked", "Failed"):
         one = condition(request, kind)
         if one is None or one["status"] != "True":
             continue
         bad = kind not in ("Accepted", "Provisioned")
         text = f"{pool}: {kind}" + (f": {one.get('reason')}: {one.get('message')}" if bad else "")
-        yield Moment(f"{uid}/{kind}", who, text, one["lastTransitionTime"], Mood.BAD if bad else Mood.GOOD)
+        yield Event(f"{uid}/{kind}", who, text, one["lastTransitionTime"], Mood.BAD if bad else Mood.GOOD)
 
 
-def _of_admission(workload: Object, who: str) -> Iterator[Moment]:
+def _of_admission(workload: Object, who: str) -> Iterator[Event]:
     uid = workload["metadata"]["uid"]
     for check in (workload.get("status") or {}).get("admissionChecks") or ():
         message = str(check.get("message", ""))
@@ -196,7 +196,7 @@ def _of_admission(workload: Object, who: str) -> Iterator[Moment]:
             mood = {"Ready": Mood.GOOD, "Retry": Mood.BAD, "Rejected": Mood.BAD}.get(
                 check["state"], Mood.PLAIN
             )
-            yield Moment(
+            yield Event(
                 f"{uid}/check/{check['state']}/{told}",
                 who,
                 f"check {check['name']}{state}: {told}",
@@ -206,34 +206,34 @@ def _of_admission(workload: Object, who: str) -> Iterator[Moment]:
     admitted = condition(workload, "Admitted")
     if admitted is not None and admitted["status"] == "True":
         since = admitted["lastTransitionTime"]
-        yield Moment(f"{uid}/admitted/{since}", who, "admitted: its pods may start", since, Mood.GOOD)
+        yield Event(f"{uid}/admitted/{since}", who, "admitted: its pods may start", since, Mood.GOOD)
     yield from _of_waiting(workload, who)
     if is_on_hold(workload):
-        yield Moment(f"{uid}/on-hold", who, "deactivated: it will not be tried again", None, Mood.BAD)
+        yield Event(f"{uid}/on-hold", who, "deactivated: it will not be tried again", None, Mood.BAD)
 
 
-def _of_waiting(workload: Object, who: str) -> Iterator[Moment]:
+def _of_waiting(workload: Object, who: str) -> Iterator[Event]:
     """A released gang: Kueue has taken its check off the Workload, the annotations say why and until when."""
     notes = workload["metadata"].get("annotations") or {}
     until = notes.get(RETRY_AT)
     if until and workload["spec"].get("active") is False:
         why = notes.get(LAST_FAILURE, "no reason given")
         text = f"released everything, holds no quota, tries again at {until}: {why}"
-        yield Moment(f"{workload['metadata']['uid']}/released/{until}", who, text, None, Mood.BAD)
+        yield Event(f"{workload['metadata']['uid']}/released/{until}", who, text, None, Mood.BAD)
 
 
-def _of_pod(pod: Object, who: str) -> Iterator[Moment]:
+def _of_pod(pod: Object, who: str) -> Iterator[Event]:
     uid, status = pod["metadata"]["uid"], pod.get("status") or {}
     where = f"pod {name_of(pod)}"
     node = pod["spec"].get("nodeName")
     if node:
-        yield Moment(f"{uid}/bound", who, f"{where} starts on node {node}")
+        yield Event(f"{uid}/bound", who, f"{where} starts on node {node}")
     else:
-        yield Moment(f"{uid}/created", who, f"{where} created", pod["metadata"].get("creationTimestamp"))
+        yield Event(f"{uid}/created", who, f"{where} created", pod["metadata"].get("creationTimestamp"))
     if holds(pod, "Ready"):
-        yield Moment(f"{uid}/ready", who, f"{where} is ready", None, Mood.GOOD)
+        yield Event(f"{uid}/ready", who, f"{where} is ready", None, Mood.GOOD)
     if status.get("phase") == "Failed" and not pod["metadata"].get("deletionTimestamp"):
-        yield Moment(
+        yield Event(
             f"{uid}/failed",
             who,
             f"{where} failed: {status.get('reason') or status.get('message') or '?'}",
@@ -242,22 +242,22 @@ def _of_pod(pod: Object, who: str) -> Iterator[Moment]:
         )
 
 
-def _of_state(kind: str, job: Object, who: str) -> Iterator[Moment]:
+def _of_state(kind: str, job: Object, who: str) -> Iterator[Event]:
     uid, status = job["metadata"]["uid"], job.get("status") or {}
     if kind == "RayJob":
         begun = status.get("startTime") or ""
         for word in (status.get("jobDeploymentStatus"), status.get("jobStatus")):
             if word and word != "Suspended":
-                yield Moment(f"{uid}/{begun}/{word}", who, f"RayJob {word}", None, _mood(word))
+                yield Event(f"{uid}/{begun}/{word}", who, f"RayJob {word}", None, _mood(word))
     elif kind == "RayCluster":
         word = status.get("state")
         since = status.get("stateTransitionTimes", {}).get(word, "")
         if word:
-            yield Moment(f"{uid}/{word}/{since}", who, f"RayCluster {word}", since or None, _mood(word))
+            yield Event(f"{uid}/{word}/{since}", who, f"RayCluster {word}", since or None, _mood(word))
     else:
         for word in ("Complete", "Failed"):
             if holds(job, word):
-                yield Moment(f"{uid}/{word}", who, f"Job {word}", None, _mood(word))
+                yield Event(f"{uid}/{word}", who, f"Job {word}", None, _mood(word))
 
 
 def _mood(word: str) -> Mood:

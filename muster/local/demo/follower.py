@@ -15,17 +15,17 @@ from typing import Final
 import httpx2
 import yaml
 
-from muster.local.demo.cluster import Cluster, Object, Unreachable
+from muster.local.demo.cluster import Cluster, Object, UnreachableError
 from muster.local.demo.events import (
     JOB_KINDS,
     POOL,
-    Moment,
+    Event,
     Mood,
     Snapshot,
     condition,
+    events_of,
     holds,
     is_on_hold,
-    moments,
     name_of,
     pods_of,
 )
@@ -37,11 +37,11 @@ _LOG_READS: Final = 60
 _KINDS: Final = (*JOB_KINDS, "Workload", "ProvisioningRequest", "PodTemplate", "Pod")
 
 
-class StoryFailed(Exception):
+class StoryError(Exception):
     """The story did not end as it should; the message says where it stands."""
 
 
-class Teller:
+class Follower:
     """One story in one namespace."""
 
     def __init__(self, cluster: Cluster, screen: Screen, *, namespace: str, timeout: float) -> None:
@@ -52,11 +52,11 @@ class Teller:
         self._timeout = timeout
         self._jobs: dict[str, str] = {}
         self._applied: list[Object] = []
-        self._told: set[str] = set()
-        self._standing: dict[str, Moment] = {}
+        self._shown: set[str] = set()
+        self._standing: dict[str, Event] = {}
         self._nodes_before = {name_of(node) for node in cluster.all("Node")}
         self._logs: set[str] = set()
-        self._telling = threading.Lock()
+        self._showing = threading.Lock()
 
     # -- doing ---------------------------------------------------------------------------------
 
@@ -99,7 +99,7 @@ class Teller:
     # -- following -----------------------------------------------------------------------------
 
     def until(self, what: str, reached: Callable[[Snapshot], bool]) -> Snapshot:
-        """Tells everything until the condition holds; StoryFailed when time is up or a job has failed."""
+        """Tells everything until the condition holds; StoryError when time is up or a job has failed."""
         while True:
             now = self.look()
             if reached(now):
@@ -111,9 +111,9 @@ class Teller:
     def look(self) -> Snapshot:
         lists = {kind: self.cluster.all(kind, namespace=self.namespace) for kind in _KINDS}
         now = Snapshot({**lists, "Node": self.cluster.all("Node")})
-        for moment in [*self._of_nodes(now), *moments(now, self._jobs)]:
-            self._tell(moment)
-        self._tell_gone(now)
+        for event in [*self._of_nodes(now), *events_of(now, self._jobs)]:
+            self._show(event)
+        self._show_gone(now)
         self._follow_logs(now)
         return now
 
@@ -121,13 +121,13 @@ class Teller:
         """Nodes that have joined since the story began."""
         return [name_of(node) for node in now.of("Node") if name_of(node) not in self._nodes_before]
 
-    def _tell(self, moment: Moment) -> None:
-        with self._telling:  # several pods speak at once
-            if moment.key not in self._told:
-                self._told.add(moment.key)
-                self._screen.tell(moment)
+    def _show(self, event: Event) -> None:
+        with self._showing:  # several pods speak at once
+            if event.key not in self._shown:
+                self._shown.add(event.key)
+                self._screen.show(event)
 
-    def _of_nodes(self, now: Snapshot) -> list[Moment]:
+    def _of_nodes(self, now: Snapshot) -> list[Event]:
         told = []
         for node in now.of("Node"):
             if name_of(node) in self._nodes_before:
@@ -135,34 +135,34 @@ class Teller:
             pool = (node["metadata"].get("labels") or {}).get(POOL, "?")
             uid, text = node["metadata"]["uid"], f"node {name_of(node)} of pool {pool}"
             told.append(
-                Moment(f"{uid}/joined", "nodes", f"{text} joins", node["metadata"].get("creationTimestamp"))
+                Event(f"{uid}/joined", "nodes", f"{text} joins", node["metadata"].get("creationTimestamp"))
             )
             if holds(node, "Ready"):
-                told.append(Moment(f"{uid}/ready", "nodes", f"{text} is ready", None, Mood.GOOD))
+                told.append(Event(f"{uid}/ready", "nodes", f"{text} is ready", None, Mood.GOOD))
         return told
 
-    def _tell_gone(self, now: Snapshot) -> None:
+    def _show_gone(self, now: Snapshot) -> None:
         """Pods and nodes leave no condition behind: that they are gone shows only against the look before."""
-        standing: dict[str, Moment] = {}
+        standing: dict[str, Event] = {}
         for node in self._of_nodes(now):
             uid = node.key.partition("/")[0]
             name = node.text.split()[1]
-            standing.setdefault(uid, Moment(f"{uid}/gone", "nodes", f"node {name} is released"))
+            standing.setdefault(uid, Event(f"{uid}/gone", "nodes", f"node {name} is released"))
         for kind in JOB_KINDS:
             for job in now.of(kind):
                 for pod in pods_of(now, job) if name_of(job) in self._jobs else ():
                     uid = pod["metadata"]["uid"]
-                    standing[uid] = Moment(f"{uid}/gone", name_of(job), f"pod {name_of(pod)} is gone")
-        for uid, moment in self._standing.items():
+                    standing[uid] = Event(f"{uid}/gone", name_of(job), f"pod {name_of(pod)} is gone")
+        for uid, event in self._standing.items():
             if uid not in standing:
-                self._tell(moment)
+                self._show(event)
         self._standing = standing
 
     def _check_failures(self, now: Snapshot) -> None:
         for name, kind in self._jobs.items():
             job = now.find(kind, name)
             if job is None:
-                raise StoryFailed(f"{kind} {self.namespace}/{name} has been deleted")
+                raise StoryError(f"{kind} {self.namespace}/{name} has been deleted")
             status = job.get("status") or {}
             failed = status.get("jobDeploymentStatus") in ("Failed", "ValidationFailed")
             if (
@@ -171,16 +171,16 @@ class Teller:
                 or (kind == "Job" and holds(job, "Failed"))
             ):
                 reason = status.get("message") or status.get("reason") or status.get("jobStatus")
-                raise StoryFailed(f"{kind} {self.namespace}/{name} failed: {reason}")
+                raise StoryError(f"{kind} {self.namespace}/{name} failed: {reason}")
             workload = now.workload_of(job)
             if workload is not None and is_on_hold(workload):
                 checks = (workload.get("status") or {}).get("admissionChecks") or ()
                 said = "; ".join(str(check.get("message")) for check in checks)
-                raise StoryFailed(f"Workload {self.namespace}/{name_of(workload)} was deactivated: {said}")
+                raise StoryError(f"Workload {self.namespace}/{name_of(workload)} was deactivated: {said}")
 
     def _check_time(self, where: str) -> None:
         if time.monotonic() > self._deadline:
-            raise StoryFailed(f"not finished in {self._timeout:.0f} s; {where}")
+            raise StoryError(f"not finished in {self._timeout:.0f} s; {where}")
 
     def _standing_of(self, now: Snapshot) -> str:
         said = []
@@ -212,13 +212,13 @@ class Teller:
         """
         for _ in range(_LOG_READS):
             try:
-                self._tell_log(who, pod)
+                self._show_log(who, pod)
                 is_read = True
             except httpx2.HTTPError:
                 is_read = False
             try:
                 phase = self._phase(pod)
-            except (httpx2.HTTPError, Unreachable):
+            except (httpx2.HTTPError, UnreachableError):
                 phase = "Running"  # as far as anybody knows
             if not phase or (is_read and phase != "Running"):
                 return
@@ -231,12 +231,12 @@ class Teller:
             return ""
         return str((found.get("status") or {}).get("phase") or "Pending")
 
-    def _tell_log(self, who: str, pod: Object) -> None:
+    def _show_log(self, who: str, pod: Object) -> None:
         uid = pod["metadata"]["uid"]
         lines = self.cluster.log(name_of(pod), namespace=self.namespace, follow=True)
         for number, line in enumerate(lines):
             if line.startswith("[train] "):
-                self._tell(Moment(f"{uid}/log/{number}", who, "| " + line.removeprefix("[train] ")))
+                self._show(Event(f"{uid}/log/{number}", who, "| " + line.removeprefix("[train] ")))
 
 
 def _waits_for(workload: Object) -> list[str]:

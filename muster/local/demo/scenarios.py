@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from muster.local.demo.events import Snapshot, holds, pods_of
-from muster.local.demo.follower import StoryFailed, Teller
+from muster.local.demo.follower import Follower, StoryError
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,40 +22,44 @@ class Images:
 class Story:
     summary: str
     namespace: str
-    play: Callable[[Teller, Images, str], None]
+    play: Callable[[Follower, Images, str], None]
 
 
-def gang(tell: Teller, images: Images, _: str) -> None:
-    tell.apply("gang/rayjob.yaml", images={"RAY_IMAGE": images.ray}, programs={"gang-train": "gang/train.py"})
-    tell.until("RayJob gang SUCCEEDED", lambda now: _succeeded(now, "gang"))
-    tell.until("its nodes are released", lambda now: not tell.new_nodes(now))
+def gang(follower: Follower, images: Images, _: str) -> None:
+    follower.apply(
+        "gang/rayjob.yaml", images={"RAY_IMAGE": images.ray}, programs={"gang-train": "gang/train.py"}
+    )
+    follower.until("RayJob gang SUCCEEDED", lambda now: _succeeded(now, "gang"))
+    follower.until("its nodes are released", lambda now: not follower.new_nodes(now))
 
 
-def priority(tell: Teller, images: Images, victim: str) -> None:
+def priority(follower: Follower, images: Images, victim: str) -> None:
     """A dev job or cluster runs, prod takes its place and finishes, dev comes back by itself."""
     ray = {"RAY_IMAGE": images.ray}
     kind, name = _VICTIMS[victim]
     if victim == "rayjob":
-        tell.apply("priority/dev-rayjob.yaml", images=ray, programs={"dev-simulate": "priority/simulate.py"})
-        tell.until("dev has a checkpoint worth keeping", lambda _: _rounds(tell) >= 5)
+        follower.apply(
+            "priority/dev-rayjob.yaml", images=ray, programs={"dev-simulate": "priority/simulate.py"}
+        )
+        follower.until("dev has a checkpoint worth keeping", lambda _: _rounds(follower) >= 5)
     else:
-        tell.apply("priority/dev-raycluster.yaml", images=ray, programs={})
-        tell.until("RayCluster notebook is ready", lambda now: _state(now, name) == "ready")
-    tell.apply("priority/prod-rayjob.yaml", images=ray, programs={"gang-train": "gang/train.py"})
-    tell.until(f"{kind} {name} is preempted and suspended", lambda now: _suspended(now, kind, name))
-    kept = _rounds(tell)
-    tell.until("RayJob prod SUCCEEDED", lambda now: _succeeded(now, "prod"))
+        follower.apply("priority/dev-raycluster.yaml", images=ray, programs={})
+        follower.until("RayCluster notebook is ready", lambda now: _state(now, name) == "ready")
+    follower.apply("priority/prod-rayjob.yaml", images=ray, programs={"gang-train": "gang/train.py"})
+    follower.until(f"{kind} {name} is preempted and suspended", lambda now: _suspended(now, kind, name))
+    kept = _rounds(follower)
+    follower.until("RayJob prod SUCCEEDED", lambda now: _succeeded(now, "prod"))
     if victim == "raycluster":
-        tell.until("RayCluster notebook is ready again", lambda now: _state(now, name) == "ready")
+        follower.until("RayCluster notebook is ready again", lambda now: _state(now, name) == "ready")
         return
-    tell.until("RayJob dev SUCCEEDED", lambda now: _succeeded(now, "dev"))
-    if _rounds(tell) < kept:
-        raise StoryFailed(f"the checkpoint went back from round {kept} to {_rounds(tell)}")
+    follower.until("RayJob dev SUCCEEDED", lambda now: _succeeded(now, "dev"))
+    if _rounds(follower) < kept:
+        raise StoryError(f"the checkpoint went back from round {kept} to {_rounds(follower)}")
 
 
-def batch(tell: Teller, images: Images, _: str) -> None:
-    tell.apply("batch/job.yaml", images={"PYTHON_IMAGE": images.python}, programs={})
-    tell.until("Job primes is complete", lambda now: _complete(now, "primes"))
+def batch(follower: Follower, images: Images, _: str) -> None:
+    follower.apply("batch/job.yaml", images={"PYTHON_IMAGE": images.python}, programs={})
+    follower.until("Job primes is complete", lambda now: _complete(now, "primes"))
 
 
 _VICTIMS: Final = {"rayjob": ("RayJob", "dev"), "raycluster": ("RayCluster", "notebook")}
@@ -91,7 +95,7 @@ def _suspended(now: Snapshot, kind: str, name: str) -> bool:
     return (status.get("jobDeploymentStatus") or status.get("state")) in ("Suspended", "suspended")
 
 
-def _rounds(tell: Teller) -> int:
+def _rounds(follower: Follower) -> int:
     """How far dev has come, from the ConfigMap that it keeps its checkpoint in."""
-    found = tell.cluster.get("ConfigMap", "dev-checkpoint", namespace=tell.namespace)
+    found = follower.cluster.get("ConfigMap", "dev-checkpoint", namespace=follower.namespace)
     return int(((found or {}).get("data") or {}).get("round", 0))

@@ -10,7 +10,7 @@ import time
 from dataclasses import asdict
 from typing import Final, TextIO
 
-from muster.local.demo.events import Moment, Mood
+from muster.local.demo.events import Event, Mood
 
 _COLOURS: Final = {Mood.GOOD: "\033[32m", Mood.BAD: "\033[31m", Mood.PLAIN: ""}
 _DIM: Final = "\033[2m"
@@ -32,14 +32,12 @@ class Screen:
     def seconds(self) -> float:
         return time.monotonic() - self._begun
 
-    def tell(self, moment: Moment) -> None:
+    def show(self, event: Event) -> None:
         if self._json:
-            self._write(json.dumps({"seconds": round(self.seconds, 1), **asdict(moment)}))
+            self._write(json.dumps({"seconds": round(self.seconds, 1), **asdict(event)}))
             return
         stamp = f"{self.seconds:6.1f} s"
-        self._write(
-            f"{self._dim(stamp)}  {moment.who:<9} {self._coloured(moment.text, _COLOURS[moment.mood])}"
-        )
+        self._write(f"{self._dim(stamp)}  {event.who:<9} {self._coloured(event.text, _COLOURS[event.mood])}")
 
     def say(self, text: str) -> None:
         """A sentence between the lines."""

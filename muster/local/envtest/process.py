@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from muster.local.errors import PlaneError
+from muster.local.errors import LocalClusterError
 
 # A killed process with gigabytes takes its time to go on a machine that has much else to do.
 _GRACE_SECONDS: Final = 60.0
@@ -53,21 +53,23 @@ class Process:
         )
 
     def await_(self, ready: Callable[[], bool], *, seconds: float) -> None:
-        """Returns when it is ready; PlaneError when it ends before, or when the time is over."""
+        """Returns when it is ready; LocalClusterError when it ends before, or when the time is over."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             if not self.is_alive:
-                raise PlaneError(self.name, f"ended by itself:\n{self._tail()}", fix="see its log above")
+                raise LocalClusterError(
+                    self.name, f"ended by itself:\n{self._tail()}", fix="see its log above"
+                )
             with suppress(OSError, ValueError):
                 if ready():
                     return
             time.sleep(_PAUSE_SECONDS)
-        raise PlaneError(
+        raise LocalClusterError(
             self.name, f"is not ready after {seconds:.0f} s:\n{self._tail()}", fix="see its log above"
         )
 
     def stop(self, *, seconds: float = 60.0) -> None:
-        """Ask it to end, and wait until it has; PlaneError when it does not."""
+        """Ask it to end, and wait until it has; LocalClusterError when it does not."""
         if self._child is None:
             return
         self._child.terminate()
@@ -75,7 +77,7 @@ class Process:
             self._child.wait(seconds)
         except subprocess.TimeoutExpired:
             message = f"does not end within {seconds:.0f} s:\n{self._tail()}"
-            raise PlaneError(self.name, message, fix="see its log above") from None
+            raise LocalClusterError(self.name, message, fix="see its log above") from None
         finally:
             self.kill()
 

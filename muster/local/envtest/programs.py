@@ -41,7 +41,10 @@ class Programs:
 
 
 def ensure() -> Programs:
-    """Builds what is missing, which takes minutes on a machine that never did; PlaneError when it cannot."""
+    """Make what is missing, which takes minutes the first time.
+
+    Raises LocalClusterError when that fails.
+    """
     made, assets = everything.ensure(programs=_PROGRAMS, assets=_ASSETS)
     return Programs(made, assets)
 

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import yaml
 
-from muster.local.errors import PlaneError
+from muster.local.errors import LocalClusterError
 
 Manifest = dict[str, Any]
 
@@ -97,4 +97,4 @@ def _holds(word: str, frameworks: list[str], path: Path) -> bool:
     managed = re.fullmatch(r'if has "(\w+)" \$integrationsConfig\.frameworks', word)
     if managed is not None:
         return managed[1] in frameworks
-    raise PlaneError(f"{path.name} of Kueue's chart", f"asks {word!r}", fix="decide it in webhooks.py")
+    raise LocalClusterError(f"{path.name} of Kueue's chart", f"asks {word!r}", fix="decide it in webhooks.py")

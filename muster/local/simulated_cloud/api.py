@@ -136,7 +136,7 @@ class Api:
         if self._access.token:
             headers["Authorization"] = f"Bearer {self._access.token}"
         connector = aiohttp.TCPConnector(ssl=self._access.context or True, limit=32)
-        # trust_env stays off: a proxy of the environment must never see a plane's traffic.
+        # trust_env stays off: a proxy of the environment must never see a local cluster's traffic.
         self._session = aiohttp.ClientSession(connector=connector, headers=headers, timeout=_TIMEOUT)
         return self
 

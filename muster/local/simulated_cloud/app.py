@@ -103,7 +103,7 @@ class World:
 
 
 class Autoscaler:
-    """One autoscaler of one plane; `run` ends only by cancellation."""
+    """One autoscaler of one local cluster; `run` ends only by cancellation."""
 
     def __init__(self, api: Api, machines: Machines, *, scale: float) -> None:
         self._api = api

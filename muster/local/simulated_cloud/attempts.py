@@ -16,7 +16,7 @@ from muster.local.simulated_cloud import bookings, conditions, names
 from muster.local.simulated_cloud.faults import FaultKind
 from muster.local.simulated_cloud.fit import PodShape
 from muster.local.simulated_cloud.free import free_capacity, place
-from muster.local.simulated_cloud.inventory import Market
+from muster.local.simulated_cloud.inventory import Inventory
 from muster.local.simulated_cloud.objects import Request
 from muster.local.simulated_cloud.offering import Pool
 
@@ -25,116 +25,118 @@ _DEFAULT_DELAY: Final = 60.0
 Demand = Sequence[tuple[PodShape, int]]
 
 
-def serve(market: Market, request: Request) -> None:
+def serve(inventory: Inventory, request: Request) -> None:
     """Everything but the attempt: bookings, expiry, the arrival of nodes that were bought."""
-    if _silent(market, request):
+    if _silent(inventory, request):
         return
     if request.is_true(conditions.PROVISIONED):
-        before = len(market.actions)
-        bookings.after_provisioned(market, request)
-        if len(market.actions) == before:
-            _deliver(market, request)
-    elif market.now >= request.created + market.times.request_expiry:
-        market.say(request, conditions.EXPIRED, touch=True)
+        before = len(inventory.actions)
+        bookings.after_provisioned(inventory, request)
+        if len(inventory.actions) == before:
+            _deliver(inventory, request)
+    elif inventory.now >= request.created + inventory.times.request_expiry:
+        inventory.set_conditions(request, conditions.EXPIRED, touch=True)
 
 
-def due(market: Market, request: Request) -> bool:
+def due(inventory: Inventory, request: Request) -> bool:
     """Whether it may be tried now: the wait after each try is as long as all the waiting before."""
-    if _silent(market, request) or request.ended or request.is_true(conditions.PROVISIONED):
+    if _silent(inventory, request) or request.ended or request.is_true(conditions.PROVISIONED):
         return False
-    if market.now >= request.created + market.times.request_expiry:
+    if inventory.now >= request.created + inventory.times.request_expiry:
         return False
     last = request.condition(conditions.PROVISIONED)
     if last is None:
         return True
     accepted = request.since(conditions.ACCEPTED)
     tried_for = last.since - (accepted if accepted is not None else last.since)
-    wait = min(max(tried_for, market.times.first_backoff), market.times.last_backoff)
-    return market.now >= last.since + wait
+    wait = min(max(tried_for, inventory.times.first_backoff), inventory.times.last_backoff)
+    return inventory.now >= last.since + wait
 
 
-def attempt(market: Market, request: Request) -> None:
+def attempt(inventory: Inventory, request: Request) -> None:
     if request.missing_templates:
         message = conditions.missing_templates(len(request.pod_sets), request.missing_templates)
-        market.say(request, conditions.NO_PODS.saying(message), touch=True)
+        inventory.set_conditions(request, conditions.NO_PODS.saying(message), touch=True)
     elif request.provisioning_class == names.CHECK_CAPACITY:
-        _check(market, request)
+        _check(inventory, request)
     else:
-        _scale_up(market, request)
+        _scale_up(inventory, request)
 
 
-def _silent(market: Market, request: Request) -> bool:
+def _silent(inventory: Inventory, request: Request) -> bool:
     if request.pool:
         pools = [request.pool]
     else:
         pools = [
-            pool.name for pool in market.offering.pools.values() if request.provisioning_class in pool.classes
+            pool.name
+            for pool in inventory.offering.pools.values()
+            if request.provisioning_class in pool.classes
         ]
-    return market.faults.hit(FaultKind.SILENCE, pools, request.uid, market.now) is not None
+    return inventory.faults.hit(FaultKind.SILENCE, pools, request.uid, inventory.now) is not None
 
 
-def _check(market: Market, request: Request) -> None:
-    left = _left_over(market, request)
+def _check(inventory: Inventory, request: Request) -> None:
+    left = _left_over(inventory, request)
     if not left:
-        market.say(request, conditions.CA_ACCEPTED, conditions.FOUND, touch=True)
+        inventory.set_conditions(request, conditions.CA_ACCEPTED, conditions.FOUND, touch=True)
     elif request.parameters.get(names.NO_RETRY) == "true":
-        market.say(request, conditions.CA_ACCEPTED, conditions.NOT_FOUND_FINAL, touch=True)
+        inventory.set_conditions(request, conditions.CA_ACCEPTED, conditions.NOT_FOUND_FINAL, touch=True)
     else:
-        _not_found(market, request)
+        _not_found(inventory, request)
 
 
-def _scale_up(market: Market, request: Request) -> None:
-    left = _left_over(market, request)
+def _scale_up(inventory: Inventory, request: Request) -> None:
+    left = _left_over(inventory, request)
     if not left:
-        market.say(request, conditions.CA_ACCEPTED, conditions.FOUND, touch=True)
+        inventory.set_conditions(request, conditions.CA_ACCEPTED, conditions.FOUND, touch=True)
         return
-    for pool in market.offering.pools.values():
-        count = _can_buy(market, request, pool, left)
+    for pool in inventory.offering.pools.values():
+        count = _can_provision(inventory, request, pool, left)
         if count is not None:
-            _promise(market, request, pool, count)
+            _promise(inventory, request, pool, count)
             return
-    _not_found(market, request)
+    _not_found(inventory, request)
 
 
-def _not_found(market: Market, request: Request) -> None:
-    market.say(request, conditions.CA_ACCEPTED, conditions.NOT_FOUND, touch=True)
+def _not_found(inventory: Inventory, request: Request) -> None:
+    inventory.set_conditions(request, conditions.CA_ACCEPTED, conditions.NOT_FOUND, touch=True)
 
 
-def _left_over(market: Market, request: Request) -> Demand:
+def _left_over(inventory: Inventory, request: Request) -> Demand:
     """What of the demand finds no room on nodes that exist, beside everything else that is booked there."""
-    free = free_capacity(market, beside=request)
+    free = free_capacity(inventory, beside=request)
     return [
         (shape, left)
         for shape, count in request.demand
-        if (left := count - place(market, free, shape, count)) > 0
+        if (left := count - place(inventory, free, shape, count)) > 0
     ]
 
 
-def _can_buy(market: Market, request: Request, pool: Pool, demand: Demand) -> int | None:
+def _can_provision(inventory: Inventory, request: Request, pool: Pool, demand: Demand) -> int | None:
     """Nodes to buy from the pool for all of the demand; None if it cannot be had there as a whole."""
     if (
         names.BEST_EFFORT not in pool.classes
-        or market.obstacle(pool, [shape for shape, _ in demand]) is not None
+        or inventory.obstacle(pool, [shape for shape, _ in demand]) is not None
     ):
         return None
-    count = market.needed(pool, demand)
-    if count is None or count > market.left_to_grow(pool.name):
+    count = inventory.needed(pool, demand)
+    if count is None or count > inventory.left_to_grow(pool.name):
         return None
     if pool.atomic and (
-        count > market.free(pool.name)
-        or market.faults.hit(FaultKind.STOCK_OUT, [pool.name], request.uid, market.now) is not None
+        count > inventory.free(pool.name)
+        or inventory.faults.hit(FaultKind.STOCK_OUT, [pool.name], request.uid, inventory.now) is not None
     ):
         return None
     return count
 
 
-def _promise(market: Market, request: Request, pool: Pool, count: int) -> None:
-    now, minute = market.now, _DEFAULT_DELAY / market.times.scale
-    partial = market.faults.hit(FaultKind.PARTIAL, [pool.name], request.uid, now)
+def _promise(inventory: Inventory, request: Request, pool: Pool, count: int) -> None:
+    now, minute = inventory.now, _DEFAULT_DELAY / inventory.times.scale
+    partial = inventory.faults.hit(FaultKind.PARTIAL, [pool.name], request.uid, now)
     if partial is not None:
         count = max(0, count - (1 if partial.missing is None else partial.missing))
-    ready_at = now + pool.provision_delay + pool.jitter * market.faults.chance(request.uid)
-    late = market.faults.hit(FaultKind.DELAY, [pool.name], request.uid, now)
+    ready_at = now + pool.provision_delay + pool.jitter * inventory.faults.chance(request.uid)
+    late = inventory.faults.hit(FaultKind.DELAY, [pool.name], request.uid, now)
     if late is not None:
         ready_at += minute if late.by is None else late.by
     details = {
@@ -144,29 +146,29 @@ def _promise(market: Market, request: Request, pool: Pool, count: int) -> None:
         names.DETAIL_READY_AT: rfc3339_micro(ready_at),
         names.DETAIL_DELIVERED: "0",
     }
-    stagger = market.faults.hit(FaultKind.STAGGER, [pool.name], request.uid, now)
+    stagger = inventory.faults.hit(FaultKind.STAGGER, [pool.name], request.uid, now)
     if stagger is not None:
-        last = ready_at + market.times.booking + (minute if stagger.by is None else stagger.by)
+        last = ready_at + inventory.times.booking + (minute if stagger.by is None else stagger.by)
         details[names.DETAIL_LAST_READY_AT] = rfc3339_micro(last)
-    market.promise(pool.name, count)
-    market.say(request, conditions.CA_ACCEPTED, conditions.BOUGHT, details=details, touch=True)
+    inventory.promise(pool.name, count)
+    inventory.set_conditions(request, conditions.CA_ACCEPTED, conditions.BOUGHT, details=details, touch=True)
 
 
-def _deliver(market: Market, request: Request) -> None:
+def _deliver(inventory: Inventory, request: Request) -> None:
     """Nodes that were bought come at their time, as far as machines exist; none comes twice."""
-    count = _due_nodes(market, request)
+    count = _due_nodes(inventory, request)
     if count <= request.delivered or request.is_true(conditions.BOOKING_EXPIRED):
         return
-    missing = list(market.missing_ordinals(request, count))
+    missing = list(inventory.missing_ordinals(request, count))
     came = missing[0] if missing else count  # all before the first gap, whatever became of them since
     if came > request.delivered:
-        market.say(request, details={**request.details, names.DETAIL_DELIVERED: str(came)})
-    elif market.faults.hit(FaultKind.STOCK_OUT, [request.pool or ""], request.uid, market.now) is None:
-        market.buy(request, missing)
+        inventory.set_conditions(request, details={**request.details, names.DETAIL_DELIVERED: str(came)})
+    elif inventory.faults.hit(FaultKind.STOCK_OUT, [request.pool or ""], request.uid, inventory.now) is None:
+        inventory.provision(request, missing)
 
 
-def _due_nodes(market: Market, request: Request) -> int:
+def _due_nodes(inventory: Inventory, request: Request) -> int:
     ready_at, last = (request.detail_time(key) for key in (names.DETAIL_READY_AT, names.DETAIL_LAST_READY_AT))
-    if ready_at is None or market.now < ready_at:
+    if ready_at is None or inventory.now < ready_at:
         return 0
-    return request.promised - 1 if last is not None and market.now < last else request.promised
+    return request.promised - 1 if last is not None and inventory.now < last else request.promised

@@ -8,19 +8,21 @@ from __future__ import annotations
 from muster.local.simulated_cloud import conditions, names
 from muster.local.simulated_cloud.actions import DeleteRequest
 from muster.local.simulated_cloud.faults import FaultKind
-from muster.local.simulated_cloud.inventory import Market
+from muster.local.simulated_cloud.inventory import Inventory
 from muster.local.simulated_cloud.objects import Request
 from muster.local.simulated_cloud.offering import Times
 
 
-def after_provisioned(market: Market, request: Request) -> None:
+def after_provisioned(inventory: Inventory, request: Request) -> None:
     """The request is Provisioned and has not ended."""
-    if request.provisioning_class == names.QUEUED and _lease_over(market, request):
+    if request.provisioning_class == names.QUEUED and _lease_over(inventory, request):
         # GKE's own rule: a request is CapacityRevoked only if it is BookingExpired as well.
-        market.say(request, conditions.GKE_BOOKING_EXPIRED, conditions.GKE_REVOKED)
-    elif not request.is_true(conditions.BOOKING_EXPIRED) and _booking_over(market, request):
+        inventory.set_conditions(request, conditions.GKE_BOOKING_EXPIRED, conditions.GKE_REVOKED)
+    elif not request.is_true(conditions.BOOKING_EXPIRED) and _booking_over(inventory, request):
         queued = request.provisioning_class == names.QUEUED
-        market.say(request, conditions.GKE_BOOKING_EXPIRED if queued else conditions.CA_BOOKING_EXPIRED)
+        inventory.set_conditions(
+            request, conditions.GKE_BOOKING_EXPIRED if queued else conditions.CA_BOOKING_EXPIRED
+        )
 
 
 def run_duration(request: Request, times: Times) -> float:
@@ -32,32 +34,32 @@ def run_duration(request: Request, times: Times) -> float:
     return min(asked, times.longest_run)
 
 
-def clean_up(market: Market, request: Request) -> bool:
+def clean_up(inventory: Inventory, request: Request) -> bool:
     """Both originals delete what has been over for a week; True if this one goes."""
     ends = [conditions.FAILED, conditions.CAPACITY_REVOKED]
     if request.provisioning_class != names.QUEUED:
         ends.append(conditions.PROVISIONED)  # cluster-autoscaler counts Provisioned as an end
     moments = [moment for kind in ends if (moment := request.since(kind)) is not None]
-    if not moments or market.now < min(moments) + market.times.terminal_ttl:
+    if not moments or inventory.now < min(moments) + inventory.times.terminal_ttl:
         return False
-    market.actions.append(DeleteRequest(request))
+    inventory.actions.append(DeleteRequest(request))
     return True
 
 
-def _lease_over(market: Market, request: Request) -> bool:
+def _lease_over(inventory: Inventory, request: Request) -> bool:
     provisioned = request.since(conditions.PROVISIONED)
-    if provisioned is not None and market.now >= provisioned + run_duration(request, market.times):
+    if provisioned is not None and inventory.now >= provisioned + run_duration(request, inventory.times):
         return True
-    return market.faults.hit(FaultKind.REVOKE, _pools(request), request.uid, market.now) is not None
+    return inventory.faults.hit(FaultKind.REVOKE, _pools(request), request.uid, inventory.now) is not None
 
 
-def _booking_over(market: Market, request: Request) -> bool:
-    if market.faults.hit(FaultKind.EXPIRE, _pools(request), request.uid, market.now) is not None:
+def _booking_over(inventory: Inventory, request: Request) -> bool:
+    if inventory.faults.hit(FaultKind.EXPIRE, _pools(request), request.uid, inventory.now) is not None:
         return True
     provisioned = request.since(conditions.PROVISIONED)
-    if provisioned is None or market.now < provisioned + market.times.booking:
+    if provisioned is None or inventory.now < provisioned + inventory.times.booking:
         return False
-    return market.offering.expire_consumed or not market.consuming(request)
+    return inventory.offering.expire_consumed or not inventory.consuming(request)
 
 
 def _pools(request: Request) -> list[str]:

@@ -77,14 +77,16 @@ def run(arguments: argparse.Namespace, kubeconfig: Path) -> int:
         asyncio.run(_with_api(arguments, kubeconfig))
     except ApiError as error:
         fix = (
-            "is the plane up? `muster-plane` is made when it boots"
+            "is the local cluster up? `muster-plane` is made when it boots"
             if error.status == 404
             else "check the kubeconfig"
         )
         print(f"{error}; {fix}", file=sys.stderr)
         return 1
     except (OSError, aiohttp.ClientError, TimeoutError, ValueError, KeyError) as error:
-        print(f"{kubeconfig}: {error!r}; is the plane up, and is this its kubeconfig?", file=sys.stderr)
+        print(
+            f"{kubeconfig}: {error!r}; is the local cluster up, and is this its kubeconfig?", file=sys.stderr
+        )
         return 1
     return 0
 

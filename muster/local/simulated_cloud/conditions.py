@@ -21,7 +21,7 @@ CAPACITY_REVOKED: Final = "CapacityRevoked"
 
 
 @dataclass(frozen=True, slots=True)
-class Word:
+class ConditionUpdate:
     """One condition as an autoscaler writes it."""
 
     type: str
@@ -29,78 +29,88 @@ class Word:
     reason: str
     message: str
 
-    def saying(self, message: str) -> Word:
-        return Word(self.type, self.status, self.reason, message)
+    def saying(self, message: str) -> ConditionUpdate:
+        return ConditionUpdate(self.type, self.status, self.reason, message)
 
 
 # GKE, queued-provisioning.gke.io
-NOT_ACCEPTED: Final = Word(ACCEPTED, "False", "NotAccepted", "Provisioning Request wasn't accepted.")
-QUEUED: Final = Word(ACCEPTED, "True", "SuccessfullyQueued", "Provisioning Request was successfully queued.")
-NOT_PROVISIONED: Final = Word(
+NOT_ACCEPTED: Final = ConditionUpdate(
+    ACCEPTED, "False", "NotAccepted", "Provisioning Request wasn't accepted."
+)
+QUEUED: Final = ConditionUpdate(
+    ACCEPTED, "True", "SuccessfullyQueued", "Provisioning Request was successfully queued."
+)
+NOT_PROVISIONED: Final = ConditionUpdate(
     PROVISIONED, "False", "NotProvisioned", "Provisioning Request wasn't provisioned."
 )
-POOL_EXHAUSTED: Final = Word(
+POOL_EXHAUSTED: Final = ConditionUpdate(
     PROVISIONED,
     "False",
     "ResourcePoolExhausted",
     "There are currently not enough resources available to fulfill the request.",
 )
-GKE_PROVISIONED: Final = Word(
+GKE_PROVISIONED: Final = ConditionUpdate(
     PROVISIONED, "True", "Provisioned", "Provisioning Request was successfully provisioned."
 )
-GKE_BOOKING_EXPIRED: Final = Word(
+GKE_BOOKING_EXPIRED: Final = ConditionUpdate(
     BOOKING_EXPIRED,
     "True",
     "BookingExpired",
     "Capacity booking for the Provisioning Request has expired and the nodes are now candidates for "
     "scale down when underutilized.",
 )
-GKE_REVOKED: Final = Word(
+GKE_REVOKED: Final = ConditionUpdate(
     CAPACITY_REVOKED,
     "True",
     "CapacityRevoked",
     "Capacity provisioned for the Provisioning Request was reclaimed and is no longer available "
     "in the cluster.",
 )
-STOCK_OUT: Final = Word(FAILED, "True", "ResourcePoolExhausted", POOL_EXHAUSTED.message)
-MISSING_RESIZE_REQUEST: Final = Word(
+STOCK_OUT: Final = ConditionUpdate(FAILED, "True", "ResourcePoolExhausted", POOL_EXHAUSTED.message)
+MISSING_RESIZE_REQUEST: Final = ConditionUpdate(
     FAILED, "True", "MissingResizeRequest", "The corresponding Resize Request was missing."
 )
-NO_QUEUED_POOL: Final = Word(
+NO_QUEUED_POOL: Final = ConditionUpdate(
     FAILED,
     "True",
     "NoQueuedNodepoolAvailable",
     "No nodepool with QueuedProvisioning enabled is available for scale up",
 )
-NOT_SCHEDULABLE: Final = Word(
+NOT_SCHEDULABLE: Final = ConditionUpdate(
     FAILED,
     "True",
     "ProvisioningRequestNotSchedulableInNodepool",
     "Provisioning Request's pods cannot be scheduled in the nodepool",
 )
-POOL_SIZE_REACHED: Final = Word(FAILED, "True", "NodepoolSizeReached", "Max nodepool size reached")
-VM_FAILED: Final = Word(
+POOL_SIZE_REACHED: Final = ConditionUpdate(FAILED, "True", "NodepoolSizeReached", "Max nodepool size reached")
+VM_FAILED: Final = ConditionUpdate(
     FAILED, "True", "InternalError", "The resize request failed: a VM could not be created."
 )
 # GKE never stores such a request: its admission webhook (GKE Warden) denies the create call with this text. A
 # request that reaches this autoscaler exists already, so the refusal is told in the request instead.
-WARDEN: Final = Word(FAILED, "True", "ProvisioningRequestDenied", "GKE Warden rejected the request")
+WARDEN: Final = ConditionUpdate(
+    FAILED, "True", "ProvisioningRequestDenied", "GKE Warden rejected the request"
+)
 
 # cluster-autoscaler, *.autoscaling.x-k8s.io
-CA_ACCEPTED: Final = Word(
+CA_ACCEPTED: Final = ConditionUpdate(
     ACCEPTED, "True", "Accepted", "ProvisioningRequest is accepted by ClusterAutoscaler"
 )
-FOUND: Final = Word(PROVISIONED, "True", "CapacityIsFound", "Capacity is found in the cluster")
+FOUND: Final = ConditionUpdate(PROVISIONED, "True", "CapacityIsFound", "Capacity is found in the cluster")
 # The original uses the message of CapacityIsFound here as well.
-BOUGHT: Final = Word(PROVISIONED, "True", "CapacityIsProvisioned", "Capacity is found in the cluster")
-NOT_FOUND: Final = Word(
+BOUGHT: Final = ConditionUpdate(
+    PROVISIONED, "True", "CapacityIsProvisioned", "Capacity is found in the cluster"
+)
+NOT_FOUND: Final = ConditionUpdate(
     PROVISIONED, "False", "CapacityIsNotFound", "Capacity is not found, CA will try to find it later."
 )
-NOT_FOUND_FINAL: Final = Word(FAILED, "True", "CapacityIsNotFound", "CA could not find requested capacity")
-NO_PODS: Final = Word(FAILED, "True", "FailedToCreatePods", "")
-NOT_BOOKABLE: Final = Word(FAILED, "True", "FailedToBookCapacity", "")
-EXPIRED: Final = Word(FAILED, "True", "Expired", "ProvisioningRequest is expired")
-CA_BOOKING_EXPIRED: Final = Word(
+NOT_FOUND_FINAL: Final = ConditionUpdate(
+    FAILED, "True", "CapacityIsNotFound", "CA could not find requested capacity"
+)
+NO_PODS: Final = ConditionUpdate(FAILED, "True", "FailedToCreatePods", "")
+NOT_BOOKABLE: Final = ConditionUpdate(FAILED, "True", "FailedToBookCapacity", "")
+EXPIRED: Final = ConditionUpdate(FAILED, "True", "Expired", "ProvisioningRequest is expired")
+CA_BOOKING_EXPIRED: Final = ConditionUpdate(
     BOOKING_EXPIRED, "True", "CapacityReservationTimeExpired", "Capacity reservation time is expired"
 )
 
@@ -125,7 +135,12 @@ SINGLE_POD_SET: Final = "the queued provisioning feature currently supports only
 
 
 def written(
-    conditions: tuple[Condition, ...], word: Word, *, now: float, generation: int, touch: bool = False
+    conditions: tuple[Condition, ...],
+    word: ConditionUpdate,
+    *,
+    now: float,
+    generation: int,
+    touch: bool = False,
 ) -> tuple[Condition, ...]:
     """The conditions with the word said.
 

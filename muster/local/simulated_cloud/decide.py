@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from muster.local.simulated_cloud import attempts, bookings, conditions, names, ondemand, queued, reclaim
 from muster.local.simulated_cloud.actions import Action, RecordHit
 from muster.local.simulated_cloud.faults import FaultBook
-from muster.local.simulated_cloud.inventory import Market
+from muster.local.simulated_cloud.inventory import Inventory
 from muster.local.simulated_cloud.objects import Node, Pod, Request
 from muster.local.simulated_cloud.offering import Offering
 
@@ -26,24 +26,24 @@ def decide(
     now: float,
 ) -> list[Action]:
     """Actions in the order in which to try them; the hits of faults first, so that none is forgotten."""
-    market = Market(offering, requests=requests, nodes=nodes, pods=pods, faults=faults, now=now)
-    ordered = sorted(market.requests.values(), key=_place_in_queue)
+    inventory = Inventory(offering, requests=requests, nodes=nodes, pods=pods, faults=faults, now=now)
+    ordered = sorted(inventory.requests.values(), key=_place_in_queue)
     tried = False
     for request in ordered:
-        if not _ours(request) or bookings.clean_up(market, request) or request.ended:
+        if not _ours(request) or bookings.clean_up(inventory, request) or request.ended:
             continue
         if request.provisioning_class == names.QUEUED:
-            queued.serve(market, request)
-        elif not tried and attempts.due(market, request):
-            attempts.attempt(market, request)
+            queued.serve(inventory, request)
+        elif not tried and attempts.due(inventory, request):
+            attempts.attempt(inventory, request)
             tried = True  # cluster-autoscaler looks at one request a loop
         else:
-            attempts.serve(market, request)
-    ondemand.serve(market)
-    for node in list(market.nodes.values()):
+            attempts.serve(inventory, request)
+    ondemand.serve(inventory)
+    for node in list(inventory.nodes.values()):
         if node.vm is not None:
-            reclaim.serve(market, node)
-    return [*(RecordHit(fault, uid) for fault, uid in market.faults.new_hits), *market.actions]
+            reclaim.serve(inventory, node)
+    return [*(RecordHit(fault, uid) for fault, uid in inventory.faults.new_hits), *inventory.actions]
 
 
 def _place_in_queue(request: Request) -> tuple[float, float, str]:

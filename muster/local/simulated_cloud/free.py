@@ -8,36 +8,36 @@ from __future__ import annotations
 
 from muster.local.simulated_cloud import conditions
 from muster.local.simulated_cloud.fit import PodShape, room, take
-from muster.local.simulated_cloud.inventory import Market
+from muster.local.simulated_cloud.inventory import Inventory
 from muster.local.simulated_cloud.objects import Node, Request
 
 Free = dict[str, dict[str, int]]
 
 
-def free_capacity(market: Market, *, beside: Request | None = None) -> Free:
+def free_capacity(inventory: Inventory, *, beside: Request | None = None) -> Free:
     """Free amounts by node name, on nodes where a pod could start now."""
     free = {
-        node.name: _unused(market, node)
-        for node in market.nodes.values()
+        node.name: _unused(inventory, node)
+        for node in inventory.nodes.values()
         if node.ready and not node.unschedulable and not node.leaving
     }
-    for request in market.requests.values():
+    for request in inventory.requests.values():
         if beside is None or request.uid != beside.uid:
-            _book(market, free, request)
+            _book(inventory, free, request)
     return free
 
 
-def place(market: Market, free: Free, shape: PodShape, count: int) -> int:
+def place(inventory: Inventory, free: Free, shape: PodShape, count: int) -> int:
     """Puts up to `count` pods where they fit, node by node; returns how many found a place."""
-    return _place(market, free, shape, count, list(free))
+    return _place(inventory, free, shape, count, list(free))
 
 
-def _place(market: Market, free: Free, shape: PodShape, count: int, where: list[str]) -> int:
+def _place(inventory: Inventory, free: Free, shape: PodShape, count: int, where: list[str]) -> int:
     placed = 0
     for name in where:
         if placed == count:
             break
-        node = market.nodes[name]
+        node = inventory.nodes[name]
         if shape.obstacle(node.labels, node.taints, name) is None:
             here = room(shape, free[name], most=count - placed)
             take(shape, free[name], here)
@@ -45,14 +45,14 @@ def _place(market: Market, free: Free, shape: PodShape, count: int, where: list[
     return placed
 
 
-def _unused(market: Market, node: Node) -> dict[str, int]:
+def _unused(inventory: Inventory, node: Node) -> dict[str, int]:
     free = dict(node.allocatable)
-    for pod in market.pods_on.get(node.name, ()):
+    for pod in inventory.pods_on.get(node.name, ()):
         take(pod.shape, free, 1)
     return free
 
 
-def _book(market: Market, free: Free, request: Request) -> None:
+def _book(inventory: Inventory, free: Free, request: Request) -> None:
     """Takes off what a request has booked and its pods have not consumed yet."""
     if (
         request.ended
@@ -60,9 +60,9 @@ def _book(market: Market, free: Free, request: Request) -> None:
         or not request.is_true(conditions.PROVISIONED)
     ):
         return
-    own = [node.name for node in market.owned(request) if node.name in free]
-    consumed = market.consuming(request)
+    own = [node.name for node in inventory.owned(request) if node.name in free]
+    consumed = inventory.consuming(request)
     for shape, count in request.demand:
         left = max(0, count - consumed)
         consumed = max(0, consumed - count)
-        _place(market, free, shape, left, own or list(free))
+        _place(inventory, free, shape, left, own or list(free))

@@ -12,17 +12,17 @@ from typing import Final
 
 from muster.local.simulated_cloud import conditions, names
 from muster.local.simulated_cloud.actions import Action, CreateNode, SetStatus
-from muster.local.simulated_cloud.conditions import Word, written
+from muster.local.simulated_cloud.conditions import ConditionUpdate, written
 from muster.local.simulated_cloud.faults import FaultBook
 from muster.local.simulated_cloud.fit import PodShape, nodes_needed
 from muster.local.simulated_cloud.objects import Node, Pod, Request
 from muster.local.simulated_cloud.offering import Offering, Pool
 
-# Labels that every kubelet sets; the plane builds for one architecture.
+# Labels that every kubelet sets; the local cluster builds for one architecture.
 _KUBELET_LABELS: Final = {"kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64"}
 
 
-class Market:
+class Inventory:
     """One decision's books."""
 
     def __init__(
@@ -108,7 +108,7 @@ class Market:
         """Every node made for the request, whatever became of it."""
         return self._owned.get(request.uid, [])
 
-    def buy(
+    def provision(
         self, request: Request, ordinals: Sequence[int], *, lease: str = "", expires: float | None = None
     ) -> int:
         """Creates nodes for these ordinals as far as machines exist; returns how many."""
@@ -159,8 +159,12 @@ class Market:
         """Pods that run, or are about to, on a node and name the request."""
         return self._consumers[request.key]
 
-    def say(
-        self, request: Request, *words: Word, details: Mapping[str, str] | None = None, touch: bool = False
+    def set_conditions(
+        self,
+        request: Request,
+        *words: ConditionUpdate,
+        details: Mapping[str, str] | None = None,
+        touch: bool = False,
     ) -> None:
         """Writes conditions (and details) if that changes anything."""
         said = request.conditions

@@ -1,4 +1,4 @@
-"""Starts and stops the machines of real pools through the plane's supervisor: one JSON line out, one back."""
+"""Starts and stops the machines of real pools through the supervisor: one JSON line out, one back."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class MachineError(Exception):
 
 
 class Machines:
-    """The control socket of a plane."""
+    """The control socket of a local cluster."""
 
     def __init__(self, socket: Path) -> None:
         self._socket = socket

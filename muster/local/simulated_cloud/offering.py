@@ -29,7 +29,7 @@ class OfferingError(ValueError):
 
 
 class Kind(StrEnum):
-    REAL = "real"  # a kubelet and containerd of the plane, through the supervisor
+    REAL = "real"  # a kubelet and containerd of the local cluster, through the supervisor
     KWOK = "kwok"  # a Node object that KWOK keeps alive
 
 

@@ -9,55 +9,57 @@ from __future__ import annotations
 
 from muster.local.simulated_cloud.faults import FaultKind
 from muster.local.simulated_cloud.fit import take
-from muster.local.simulated_cloud.inventory import Market
+from muster.local.simulated_cloud.inventory import Inventory
 from muster.local.simulated_cloud.objects import Node, Pod, VmState
 from muster.local.simulated_cloud.offering import Pool
 
 
-def serve(market: Market) -> None:
+def serve(inventory: Inventory) -> None:
     """Buys at most one node."""
-    pools = [pool for pool in market.offering.pools.values() if pool.on_demand]
+    pools = [pool for pool in inventory.offering.pools.values() if pool.on_demand]
     if not pools:
         return
     failing = {
-        node.pool for node in market.nodes.values() if node.vm is VmState.FAILED and not node.owner_uid
+        node.pool for node in inventory.nodes.values() if node.vm is VmState.FAILED and not node.owner_uid
     }
     pools = [
         pool for pool in pools if pool.name not in failing
     ]  # it backs off while the failed node is there
-    coming = _coming(market)
-    for pod in sorted(waiting(market), key=lambda pod: (pod.unschedulable or 0.0, pod.key)):
-        if not _covered(coming, pod) and _buy(market, pod, pools):
+    coming = _coming(inventory)
+    for pod in sorted(waiting(inventory), key=lambda pod: (pod.unschedulable or 0.0, pod.key)):
+        if not _covered(coming, pod) and _provision(inventory, pod, pools):
             return
 
 
-def waiting(market: Market) -> list[Pod]:
+def waiting(inventory: Inventory) -> list[Pod]:
     """Pods that the scheduler has given up on and that may buy."""
     return [
-        pod for pod in market.unbound if pod.unschedulable is not None and not pod.gated and not pod.consumes
+        pod
+        for pod in inventory.unbound
+        if pod.unschedulable is not None and not pod.gated and not pod.consumes
     ]
 
 
-def wanted(market: Market, node: Node) -> bool:
+def wanted(inventory: Inventory, node: Node) -> bool:
     """Whether some waiting pod may still come to the node."""
     return any(
         pod.shape.obstacle(node.labels, node.taints, node.name) is None
-        and pod.shape.short_of(_room_of(market, node)) is None
-        for pod in waiting(market)
+        and pod.shape.short_of(_room_of(inventory, node)) is None
+        for pod in waiting(inventory)
     )
 
 
-def _coming(market: Market) -> list[tuple[Node, dict[str, int]]]:
+def _coming(inventory: Inventory) -> list[tuple[Node, dict[str, int]]]:
     """Nodes that are not ready yet, with what they will offer."""
     return [
-        (node, _room_of(market, node))
-        for node in market.nodes.values()
+        (node, _room_of(inventory, node))
+        for node in inventory.nodes.values()
         if node.vm in (VmState.REQUESTED, VmState.RUNNING) and not node.ready and not node.owner_uid
     ]
 
 
-def _room_of(market: Market, node: Node) -> dict[str, int]:
-    pool = market.offering.pools.get(node.pool or "")
+def _room_of(inventory: Inventory, node: Node) -> dict[str, int]:
+    pool = inventory.offering.pools.get(node.pool or "")
     return dict(node.allocatable or (pool.allocatable if pool else {}))
 
 
@@ -69,18 +71,18 @@ def _covered(coming: list[tuple[Node, dict[str, int]]], pod: Pod) -> bool:
     return False
 
 
-def _buy(market: Market, pod: Pod, pools: list[Pool]) -> bool:
+def _provision(inventory: Inventory, pod: Pod, pools: list[Pool]) -> bool:
     for pool in pools:
         since = pod.unschedulable or 0.0
         if (
-            market.obstacle(pool, [pod.shape]) is None
-            and market.free(pool.name)
-            and market.left_to_grow(pool.name)
-            and market.faults.hit(FaultKind.STOCK_OUT, [pool.name], pod.uid, market.now) is None
-            and market.faults.hit(FaultKind.SILENCE, [pool.name], pod.uid, market.now) is None
+            inventory.obstacle(pool, [pod.shape]) is None
+            and inventory.free(pool.name)
+            and inventory.left_to_grow(pool.name)
+            and inventory.faults.hit(FaultKind.STOCK_OUT, [pool.name], pod.uid, inventory.now) is None
+            and inventory.faults.hit(FaultKind.SILENCE, [pool.name], pod.uid, inventory.now) is None
         ):
-            if market.now < since + pool.provision_delay:
+            if inventory.now < since + pool.provision_delay:
                 return True  # its turn, but not yet
-            market.create(pool)
+            inventory.create(pool)
             return True
     return False

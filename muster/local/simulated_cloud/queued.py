@@ -13,9 +13,9 @@ from typing import Final
 
 from muster.local.quantities import rfc3339, rfc3339_micro
 from muster.local.simulated_cloud import bookings, conditions, names
-from muster.local.simulated_cloud.conditions import Word
+from muster.local.simulated_cloud.conditions import ConditionUpdate
 from muster.local.simulated_cloud.faults import FaultKind
-from muster.local.simulated_cloud.inventory import Market
+from muster.local.simulated_cloud.inventory import Inventory
 from muster.local.simulated_cloud.objects import Request, VmState
 from muster.local.simulated_cloud.offering import Pool
 
@@ -32,45 +32,45 @@ def resize_request_name(namespace: str, name: str) -> str:
     return f"gke-{namespace[:_NAME_PART]}-{name[:_NAME_PART]}-{digest}"
 
 
-def serve(market: Market, request: Request) -> None:
+def serve(inventory: Inventory, request: Request) -> None:
     """One step for one request that has not ended."""
-    if _silent(market, request):
+    if _silent(inventory, request):
         return
     if request.is_true(conditions.PROVISIONED):
-        bookings.after_provisioned(market, request)
+        bookings.after_provisioned(inventory, request)
     elif request.is_true(conditions.ACCEPTED):
-        _wait_or_deliver(market, request)
+        _wait_or_deliver(inventory, request)
     elif request.condition(conditions.ACCEPTED) is None:
-        _begin(market, request)
+        _begin(inventory, request)
     else:
-        _find_pool(market, request)
+        _find_pool(inventory, request)
 
 
-def _silent(market: Market, request: Request) -> bool:
-    pools = [request.pool] if request.pool else [pool.name for pool, _ in _fitting(market, request)]
-    return market.faults.hit(FaultKind.SILENCE, pools, request.uid, market.now) is not None
+def _silent(inventory: Inventory, request: Request) -> bool:
+    pools = [request.pool] if request.pool else [pool.name for pool, _ in _fitting(inventory, request)]
+    return inventory.faults.hit(FaultKind.SILENCE, pools, request.uid, inventory.now) is not None
 
 
 # -- before the queue ------------------------------------------------------------------------------
 
 
-def _begin(market: Market, request: Request) -> None:
+def _begin(inventory: Inventory, request: Request) -> None:
     lease = resize_request_name(request.namespace, request.name)
-    if any(node.lease == lease and node.owner_uid != request.uid for node in market.nodes.values()):
+    if any(node.lease == lease and node.owner_uid != request.uid for node in inventory.nodes.values()):
         # A request of the same name was here; GKE leaves the new one alone until the old machines are gone.
         return
-    refusal = _refusal(market, request)
-    market.say(request, conditions.NOT_ACCEPTED, *([refusal] if refusal else []))
+    refusal = _refusal(inventory, request)
+    inventory.set_conditions(request, conditions.NOT_ACCEPTED, *([refusal] if refusal else []))
 
 
-def _refusal(market: Market, request: Request) -> Word | None:
+def _refusal(inventory: Inventory, request: Request) -> ConditionUpdate | None:
     if len(request.pod_sets) != 1:
         return conditions.WARDEN.saying(conditions.denied(conditions.SINGLE_POD_SET))
     text = request.parameters.get(names.MAX_RUN_DURATION)
     if text is not None:
         shortest, longest = (
-            round(bound * market.times.scale)
-            for bound in (market.times.shortest_run, market.times.longest_run)
+            round(bound * inventory.times.scale)
+            for bound in (inventory.times.shortest_run, inventory.times.longest_run)
         )
         if not (text.isascii() and text.isdigit() and len(text) < 10 and shortest <= int(text) <= longest):
             return conditions.WARDEN.saying(
@@ -86,9 +86,9 @@ def _refusal(market: Market, request: Request) -> Word | None:
     return None
 
 
-def _find_pool(market: Market, request: Request) -> None:
+def _find_pool(inventory: Inventory, request: Request) -> None:
     if request.missing_templates:
-        market.say(
+        inventory.set_conditions(
             request,
             conditions.NO_PODS.saying(
                 conditions.missing_templates(len(request.pod_sets), request.missing_templates)
@@ -96,51 +96,51 @@ def _find_pool(market: Market, request: Request) -> None:
         )
         return
     begun = request.condition(conditions.ACCEPTED)
-    if begun is None or market.now < begun.since + market.times.accept_delay:
+    if begun is None or inventory.now < begun.since + inventory.times.accept_delay:
         return
     options = [
         (pool, count)
-        for pool, count in _fitting(market, request)
-        if count is not None and count <= market.left_to_grow(pool.name)
+        for pool, count in _fitting(inventory, request)
+        if count is not None and count <= inventory.left_to_grow(pool.name)
     ]
     if options:
         pool, count = next(
-            (option for option in options if option[1] <= market.free(option[0].name)), options[0]
+            (option for option in options if option[1] <= inventory.free(option[0].name)), options[0]
         )
-        market.say(request, conditions.QUEUED, details=_details(request, pool, count))
-    elif market.now >= request.created + market.times.refusal_delay:
-        market.say(request, _misfit(market, request))
+        inventory.set_conditions(request, conditions.QUEUED, details=_details(request, pool, count))
+    elif inventory.now >= request.created + inventory.times.refusal_delay:
+        inventory.set_conditions(request, _misfit(inventory, request))
 
 
-def _queued_pools(market: Market) -> list[Pool]:
-    return [pool for pool in market.offering.pools.values() if names.QUEUED in pool.classes]
+def _queued_pools(inventory: Inventory) -> list[Pool]:
+    return [pool for pool in inventory.offering.pools.values() if names.QUEUED in pool.classes]
 
 
-def _fitting(market: Market, request: Request) -> list[tuple[Pool, int | None]]:
+def _fitting(inventory: Inventory, request: Request) -> list[tuple[Pool, int | None]]:
     """Pools where the pods could run, and how many nodes that takes; None for more than it may have."""
     lease = resize_request_name(request.namespace, request.name)
     shapes = [shape for shape, _ in request.demand]
     if not shapes:
         return []
     return [
-        (pool, market.needed(pool, request.demand))
-        for pool in _queued_pools(market)
-        if market.obstacle(pool, shapes, lease) is None
+        (pool, inventory.needed(pool, request.demand))
+        for pool in _queued_pools(inventory)
+        if inventory.obstacle(pool, shapes, lease) is None
     ]
 
 
-def _misfit(market: Market, request: Request) -> Word:
-    pools = _queued_pools(market)
+def _misfit(inventory: Inventory, request: Request) -> ConditionUpdate:
+    pools = _queued_pools(inventory)
     if not pools:
         return conditions.NO_QUEUED_POOL
-    fitting = [pool.name for pool, _ in _fitting(market, request)]
+    fitting = [pool.name for pool, _ in _fitting(inventory, request)]
     if fitting:
         return conditions.POOL_SIZE_REACHED.saying(
             f"{conditions.POOL_SIZE_REACHED.message}, affected nodepools: {', '.join(fitting)}"
         )
     lease = resize_request_name(request.namespace, request.name)
     shapes = [shape for shape, _ in request.demand]
-    errors = ", ".join(f"{pool.name} ({market.obstacle(pool, shapes, lease)})" for pool in pools)
+    errors = ", ".join(f"{pool.name} ({inventory.obstacle(pool, shapes, lease)})" for pool in pools)
     return conditions.NOT_SCHEDULABLE.saying(
         f"{conditions.NOT_SCHEDULABLE.message}. Predicate checking errors: {errors}"
     )
@@ -162,35 +162,37 @@ def _details(request: Request, pool: Pool, count: int) -> dict[str, str]:
 # -- in the queue ----------------------------------------------------------------------------------
 
 
-def _wait_or_deliver(market: Market, request: Request) -> None:
-    pool = market.offering.pools.get(request.pool or "")
+def _wait_or_deliver(inventory: Inventory, request: Request) -> None:
+    pool = inventory.offering.pools.get(request.pool or "")
     if pool is None or (request.asked == 0 and not request.detail_time(names.DETAIL_READY_AT)):
         # The pool is no longer offered, or somebody emptied the details: the resize request is lost.
-        market.say(request, conditions.MISSING_RESIZE_REQUEST)
+        inventory.set_conditions(request, conditions.MISSING_RESIZE_REQUEST)
         return
-    owned = market.owned(request)
+    owned = inventory.owned(request)
     if any(node.vm is VmState.FAILED for node in owned):
-        market.say(request, conditions.VM_FAILED)
+        inventory.set_conditions(request, conditions.VM_FAILED)
         return
-    if not owned and _stocked_out(market, request, pool):
+    if not owned and _stocked_out(inventory, request, pool):
         return
     ready_at = request.detail_time(names.DETAIL_READY_AT)
     if ready_at is None:
-        _queue(market, request, pool)
-    elif market.now >= ready_at:
-        _deliver(market, request, pool)
+        _queue(inventory, request, pool)
+    elif inventory.now >= ready_at:
+        _deliver(inventory, request, pool)
 
 
-def _stocked_out(market: Market, request: Request, pool: Pool) -> bool:
-    fault = market.faults.hit(FaultKind.STOCK_OUT, [pool.name], request.uid, market.now)
+def _stocked_out(inventory: Inventory, request: Request, pool: Pool) -> bool:
+    fault = inventory.faults.hit(FaultKind.STOCK_OUT, [pool.name], request.uid, inventory.now)
     if fault is None:
         return False
     reason = _exhausted(pool)
     if fault.wait:
         details = {key: value for key, value in request.details.items() if key != names.DETAIL_READY_AT}
-        market.say(request, conditions.POOL_EXHAUSTED.saying(f"{reason} ETA: unknown."), details=details)
+        inventory.set_conditions(
+            request, conditions.POOL_EXHAUSTED.saying(f"{reason} ETA: unknown."), details=details
+        )
     else:
-        market.say(request, conditions.STOCK_OUT.saying(reason))
+        inventory.set_conditions(request, conditions.STOCK_OUT.saying(reason))
     return True
 
 
@@ -201,20 +203,22 @@ def _exhausted(pool: Pool) -> str:
     return f'{conditions.POOL_EXHAUSTED.message} Reason: "resource_availability", {machine}.'
 
 
-def _queue(market: Market, request: Request, pool: Pool) -> None:
+def _queue(inventory: Inventory, request: Request, pool: Pool) -> None:
     """First come, first served; who asks for more than the cloud has at all holds nobody up."""
-    enough = request.asked <= market.free(pool.name)
-    if pool.name in market.blocked or not enough:
-        if request.asked <= market.stock(pool.name):
-            market.blocked.add(pool.name)
-        market.say(request, conditions.POOL_EXHAUSTED.saying(f"{_exhausted(pool)} ETA: unknown."))
+    enough = request.asked <= inventory.free(pool.name)
+    if pool.name in inventory.blocked or not enough:
+        if request.asked <= inventory.stock(pool.name):
+            inventory.blocked.add(pool.name)
+        inventory.set_conditions(
+            request, conditions.POOL_EXHAUSTED.saying(f"{_exhausted(pool)} ETA: unknown.")
+        )
         return
-    ready_at = market.now + _delay(market, request, pool)
-    partial = market.faults.hit(FaultKind.PARTIAL, [pool.name], request.uid, market.now)
+    ready_at = inventory.now + _delay(inventory, request, pool)
+    partial = inventory.faults.hit(FaultKind.PARTIAL, [pool.name], request.uid, inventory.now)
     missing = 0 if partial is None else (1 if partial.missing is None else partial.missing)
     count = max(0, request.asked - missing)
-    market.promise(pool.name, count)
-    market.say(
+    inventory.promise(pool.name, count)
+    inventory.set_conditions(
         request,
         conditions.NOT_PROVISIONED.saying(f"{conditions.NOT_PROVISIONED.message} ETA: {rfc3339(ready_at)}"),
         details={
@@ -225,38 +229,38 @@ def _queue(market: Market, request: Request, pool: Pool) -> None:
     )
 
 
-def _delay(market: Market, request: Request, pool: Pool) -> float:
-    delay = pool.provision_delay + pool.jitter * market.faults.chance(request.uid)
-    minute = _DEFAULT_DELAY / market.times.scale
-    late = market.faults.hit(FaultKind.DELAY, [pool.name], request.uid, market.now)
+def _delay(inventory: Inventory, request: Request, pool: Pool) -> float:
+    delay = pool.provision_delay + pool.jitter * inventory.faults.chance(request.uid)
+    minute = _DEFAULT_DELAY / inventory.times.scale
+    late = inventory.faults.hit(FaultKind.DELAY, [pool.name], request.uid, inventory.now)
     if late is not None:
         delay += minute if late.by is None else late.by
-    stagger = market.faults.hit(FaultKind.STAGGER, [pool.name], request.uid, market.now)
+    stagger = inventory.faults.hit(FaultKind.STAGGER, [pool.name], request.uid, inventory.now)
     if stagger is not None:
-        delay += market.times.booking + (minute if stagger.by is None else stagger.by)
+        delay += inventory.times.booking + (minute if stagger.by is None else stagger.by)
     return delay
 
 
-def _deliver(market: Market, request: Request, pool: Pool) -> None:
+def _deliver(inventory: Inventory, request: Request, pool: Pool) -> None:
     """All that was promised, in one go; Provisioned when every machine is there, its kubelet or not."""
-    owned = market.owned(request)
-    missing = list(market.missing_ordinals(request, request.promised))
+    owned = inventory.owned(request)
+    missing = list(inventory.missing_ordinals(request, request.promised))
     if not missing:
         if all(node.vm is VmState.RUNNING for node in owned):
-            market.say(request, conditions.GKE_PROVISIONED)
+            inventory.set_conditions(request, conditions.GKE_PROVISIONED)
         return
-    if len(missing) > market.stock(pool.name) - market.used[pool.name]:
+    if len(missing) > inventory.stock(pool.name) - inventory.used[pool.name]:
         if not owned:  # the stock went away after the promise: back into the queue
             details = {key: value for key, value in request.details.items() if key != names.DETAIL_READY_AT}
-            market.say(
+            inventory.set_conditions(
                 request,
                 conditions.POOL_EXHAUSTED.saying(f"{_exhausted(pool)} ETA: unknown."),
                 details=details,
             )
         return
-    market.buy(
+    inventory.provision(
         request,
         missing,
         lease=request.details.get(names.RESIZE_REQUEST, ""),
-        expires=market.now + bookings.run_duration(request, market.times),
+        expires=inventory.now + bookings.run_duration(request, inventory.times),
     )

@@ -22,7 +22,7 @@ from muster.artifacts.publish.bom import MEDIA_TYPE, bill
 from muster.artifacts.publish.build import CREATED, MACHINES, build
 from muster.config.scaffold import template
 from muster.local.build.python_packages import for_image
-from muster.local.errors import PlaneError
+from muster.local.errors import LocalClusterError
 from muster.model.charts import mirrored
 from muster.model.clusters import Provider
 from tests import built
@@ -37,7 +37,7 @@ ROOT = Path(__file__).parents[3]
 def images() -> tuple[Image, ...]:
     try:
         return build()
-    except PlaneError as missing:
+    except LocalClusterError as missing:
         built.absent(f"the image ({missing})")
 
 

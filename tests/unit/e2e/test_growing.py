@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.plane import ROOT
+from tests.e2e.local_cluster import ROOT
 
 _PROGRAM = ROOT / "tests" / "e2e" / "programs" / "growing.py"
 

@@ -1,4 +1,4 @@
-"""The oracle of the gang stories judges what a plane really leaves behind; half of it does not satisfy it."""
+"""The oracle of the gang stories judges a complete record and rejects an incomplete one."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ import json
 from muster.local.quantities import rfc3339
 from muster.local.simulated_cloud import faults, names
 from muster.local.simulated_cloud.faults import Fault, FaultBook, FaultKind
-from tests.unit.autoscaler.autoscaler_world import START, World, consumer, offering, pool, request
+from tests.unit.simulated_cloud.world import START, World, consumer, offering, pool, request
 
 
 def _world(kind: FaultKind, **changes: object) -> World:

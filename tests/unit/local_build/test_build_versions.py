@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from muster.local.build.versions import Program, load
-from muster.local.errors import PlaneError
+from muster.local.errors import LocalClusterError
 from muster.paths import REQUIREMENTS, VERSIONS_FILE
 
 VERSIONS = load()
@@ -76,12 +76,12 @@ def test_a_missing_key_is_named(tmp_path: Path) -> None:
     broken = tmp_path / "manifests" / "versions.toml"
     broken.parent.mkdir()
     broken.write_text(VERSIONS_FILE.read_text().replace('suite = "bookworm"', ""))
-    with pytest.raises(PlaneError, match="'suite' is missing"):
+    with pytest.raises(LocalClusterError, match="'suite' is missing"):
         load(broken)
 
 
 def test_a_file_that_is_not_toml_is_one_clear_error(tmp_path: Path) -> None:
     broken = tmp_path / "versions.toml"
     broken.write_text("[go")
-    with pytest.raises(PlaneError, match="cannot be read"):
+    with pytest.raises(LocalClusterError, match="cannot be read"):
         load(broken)

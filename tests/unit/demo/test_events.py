@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-from muster.local.demo.events import Mood, Snapshot, moments
+from muster.local.demo.events import Mood, Snapshot, events_of
 
 Object = dict[str, Any]
 FIRST, LATER = "2026-01-01T10:00:00Z", "2026-01-01T10:30:00Z"
@@ -43,7 +43,7 @@ def workload(*conditions: Object, annotations: dict[str, str] | None = None, act
 
 def told(held: Object, **others: list[Object]) -> list[str]:
     snapshot = Snapshot({"RayJob": [job()], "Workload": [held], **others})
-    return [moment.text for moment in moments(snapshot, ["gang"])]
+    return [event.text for event in events_of(snapshot, ["gang"])]
 
 
 def test_a_job_is_told_from_its_queue_to_its_flavors() -> None:
@@ -68,7 +68,7 @@ def test_what_somebody_else_deactivated_is_told_as_the_end() -> None:
 def test_the_same_snapshot_twice_tells_nothing_new_and_a_second_attempt_is_told_again() -> None:
     def keys(held: Object) -> set[str]:
         snapshot = Snapshot({"RayJob": [job()], "Workload": [held]})
-        return {moment.key for moment in moments(snapshot, ["gang"])}
+        return {event.key for event in events_of(snapshot, ["gang"])}
 
     first = workload(condition("QuotaReserved", "True"))
     assert keys(first) == keys(copy.deepcopy(first))
@@ -98,7 +98,7 @@ def test_a_failed_request_is_told_with_the_clouds_words() -> None:
             "PodTemplate": [template],
         }
     )
-    found = {moment.text: moment.mood for moment in moments(snapshot, ["gang"])}
+    found = {event.text: event.mood for event in events_of(snapshot, ["gang"])}
     assert "h100: asked for 2 nodes (r)" in found
     assert found["h100: Failed: OutOfResources: no stock"] is Mood.BAD
 

@@ -8,7 +8,7 @@ from itertools import pairwise
 from muster.local.simulated_cloud import names
 from muster.local.simulated_cloud.actions import ReleaseNode
 from muster.local.simulated_cloud.objects import Node, VmState
-from tests.unit.autoscaler.autoscaler_world import ONE_GPU, World, consumer, offering, pool, request
+from tests.unit.simulated_cloud.world import ONE_GPU, World, consumer, offering, pool, request
 
 
 def _ready(name: str, **changes: object) -> Node:

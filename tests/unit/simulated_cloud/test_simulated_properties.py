@@ -11,7 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from muster.local.simulated_cloud import names
 from muster.local.simulated_cloud.faults import Fault, FaultKind
 from muster.local.simulated_cloud.objects import VmState
-from tests.unit.autoscaler.autoscaler_world import ONE_GPU, World, consumer, offering, pool, request
+from tests.unit.simulated_cloud.world import ONE_GPU, World, consumer, offering, pool, request
 
 _POOLS = ("l4", "h100")
 # Everything but `partial`, which is there to break the promise that is tested.

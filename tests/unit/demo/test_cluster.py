@@ -8,7 +8,7 @@ import pytest
 from lightkube import ApiError
 
 from muster.local.demo import cluster
-from tests.unit.examples.http_cluster import cluster_at
+from tests.unit.demo.http_cluster import cluster_at
 from tests.unit.preview.http_world import Asked, Reply, serving
 
 _POD = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "one", "namespace": "team-a"}}

@@ -1,4 +1,4 @@
-"""A plane comes up, is told from a sick one, stands beside another, and leaves nothing."""
+"""A local cluster comes up, is told from a sick one, stands beside another, and leaves nothing."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from typing import Any, TypeVar
 import pytest
 
 from muster.local.cluster import control, control_groups, network
-from muster.local.cluster.plane import Plane, existing
+from muster.local.cluster.local_cluster import LocalCluster, existing
 from tests.waiting import PATIENCE
 
-pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="a plane needs root")
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="a local cluster needs root")
 
 Seen = TypeVar("Seen")
 CHECKOUT = Path(__file__).resolve().parents[3]
@@ -42,7 +42,7 @@ def localplane(name: str, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def traces() -> dict[str, object]:
-    """Everything of the host that a plane could leave a mark on."""
+    """Everything of the host that a local cluster could leave a mark on."""
     return {
         "links": sorted(link["ifname"] for link in json.loads(_output("ip", "-j", "link", "show"))),
         "addresses": network.host_addresses(),
@@ -61,12 +61,12 @@ def groups_of(containers: list[str]) -> list[Path]:
     return [group for group in groups if group.name in containers]
 
 
-def containers_of(plane: Plane) -> list[str]:
-    tasks = plane.run.glob("nodes/*/containerd/io.containerd.runtime.v2.task/k8s.io")
+def containers_of(cluster: LocalCluster) -> list[str]:
+    tasks = cluster.run.glob("nodes/*/containerd/io.containerd.runtime.v2.task/k8s.io")
     return [name for directory in tasks for name in control_groups.containers(directory)]
 
 
-def processes_of(plane: Plane) -> list[str]:
+def processes_of(cluster: LocalCluster) -> list[str]:
     found = []
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
@@ -74,7 +74,7 @@ def processes_of(plane: Plane) -> list[str]:
                 line = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
             except OSError:
                 continue
-            if str(plane.run) in line or str(plane.state) in line:
+            if str(cluster.run) in line or str(cluster.state) in line:
                 found.append(line)
     return found
 
@@ -96,7 +96,7 @@ def healthy(name: str) -> bool | None:
     return True if status(name)["state"] == "healthy" else None
 
 
-def plane_of(name: str) -> Plane:
+def plane_of(name: str) -> LocalCluster:
     found = existing(name)
     assert found is not None
     return found[0]
@@ -112,7 +112,7 @@ def before() -> dict[str, object]:
 
 
 @pytest.fixture(scope="module")
-def plane(before: dict[str, object]) -> Iterator[Plane]:
+def cluster(before: dict[str, object]) -> Iterator[LocalCluster]:
     assert before
     booted = localplane("it-one", "up")
     assert booted.returncode == 0, booted.stdout + booted.stderr
@@ -120,91 +120,94 @@ def plane(before: dict[str, object]) -> Iterator[Plane]:
     localplane("it-one", "down")
 
 
-def test_a_plane_that_came_up_is_healthy_and_up_again_is_no_work(plane: Plane) -> None:
-    assert localplane(plane.name, "status").returncode == 0
-    again = localplane(plane.name, "up")
-    assert (again.returncode, again.stdout.strip()) == (0, f"plane {plane.name} is up: {plane.api_url}")
+def test_a_local_cluster_that_came_up_is_healthy_and_up_again_is_no_work(cluster: LocalCluster) -> None:
+    assert localplane(cluster.name, "status").returncode == 0
+    again = localplane(cluster.name, "up")
+    assert (again.returncode, again.stdout.strip()) == (
+        0,
+        f"plane {cluster.name} is up: {cluster.api_url}",
+    )
 
 
-def test_a_gpu_node_joins_when_bought_and_leaves_when_released(plane: Plane) -> None:
-    control.call(plane, "node-up", **GPU_NODE)
-    until(lambda: node_ready(plane.name, "l4-0"))
-    gpus = until(lambda: _gpus(plane, "l4-0") or None)
+def test_a_gpu_node_joins_when_bought_and_leaves_when_released(cluster: LocalCluster) -> None:
+    control.call(cluster, "node-up", **GPU_NODE)
+    until(lambda: node_ready(cluster.name, "l4-0"))
+    gpus = until(lambda: _gpus(cluster, "l4-0") or None)
     assert gpus == "1"
-    control.call(plane, "node-down", name="l4-0")
-    assert not plane.node_run("l4-0").exists()
-    assert not plane.node_state("l4-0").exists()
-    assert [line for line in processes_of(plane) if "l4-0" in line] == []
-    _kubectl(plane, "delete", "node", "l4-0")
+    control.call(cluster, "node-down", name="l4-0")
+    assert not cluster.node_run("l4-0").exists()
+    assert not cluster.node_state("l4-0").exists()
+    assert [line for line in processes_of(cluster) if "l4-0" in line] == []
+    _kubectl(cluster, "delete", "node", "l4-0")
 
 
-def test_a_killed_api_server_comes_back_with_everything_in_it(plane: Plane) -> None:
-    _kubectl(plane, "create", "namespace", "kept")
-    control.call(plane, "signal", unit="kube-apiserver", signal=int(signal.SIGKILL))
-    until(lambda: healthy(plane.name))
-    assert "kept" in _kubectl(plane, "get", "namespaces", "-o", "name")
-    assert status(plane.name)["units"]["kube-apiserver"]["restarts"] >= 1
+def test_a_killed_api_server_comes_back_with_everything_in_it(cluster: LocalCluster) -> None:
+    _kubectl(cluster, "create", "namespace", "kept")
+    control.call(cluster, "signal", unit="kube-apiserver", signal=int(signal.SIGKILL))
+    until(lambda: healthy(cluster.name))
+    assert "kept" in _kubectl(cluster, "get", "namespaces", "-o", "name")
+    assert status(cluster.name)["units"]["kube-apiserver"]["restarts"] >= 1
 
 
-def test_a_plane_with_a_hung_api_server_is_told_from_a_healthy_one(plane: Plane) -> None:
-    control.call(plane, "signal", unit="kube-apiserver", signal=int(signal.SIGSTOP))
+def test_a_local_cluster_with_a_hung_api_server_is_told_from_a_healthy_one(cluster: LocalCluster) -> None:
+    control.call(cluster, "signal", unit="kube-apiserver", signal=int(signal.SIGSTOP))
     try:
-        sick = localplane(plane.name, "status")
+        sick = localplane(cluster.name, "status")
     finally:
-        control.call(plane, "signal", unit="kube-apiserver", signal=int(signal.SIGCONT))
+        control.call(cluster, "signal", unit="kube-apiserver", signal=int(signal.SIGCONT))
     assert sick.returncode == 1
     assert "the API server is not ready: muster local logs kube-apiserver" in sick.stdout
-    until(lambda: healthy(plane.name))
+    until(lambda: healthy(cluster.name))
 
 
-def test_a_second_plane_stands_beside_the_first_and_leaves_alone(plane: Plane) -> None:
+def test_a_second_local_cluster_stands_beside_the_first_and_leaves_alone(cluster: LocalCluster) -> None:
     alone = traces()
     try:
         booted = localplane("it-two", "up")
         assert booted.returncode == 0, booted.stdout + booted.stderr
         second = plane_of("it-two")
-        assert second.address != plane.address
-        assert healthy(plane.name)
+        assert second.address != cluster.address
+        assert healthy(cluster.name)
         assert healthy("it-two")
         _kubectl(second, "create", "namespace", "only-there")
-        assert "only-there" not in _kubectl(plane, "get", "namespaces", "-o", "name")
+        assert "only-there" not in _kubectl(cluster, "get", "namespaces", "-o", "name")
     finally:
         localplane("it-two", "down")
     assert traces() == alone
-    assert healthy(plane.name)
+    assert healthy(cluster.name)
 
 
-def test_a_plane_whose_processes_are_gone_is_stale_and_up_starts_anew(plane: Plane) -> None:
-    found = existing(plane.name)
+def test_a_local_cluster_whose_processes_are_gone_is_stale_and_up_starts_anew(cluster: LocalCluster) -> None:
+    found = existing(cluster.name)
     assert found is not None
     os.kill(found[1].init_pid, signal.SIGKILL)
-    stale = until(lambda: report if (report := status(plane.name))["state"] == "stale" else None)
+    stale = until(lambda: report if (report := status(cluster.name))["state"] == "stale" else None)
     assert "muster local down, then up" in stale["faults"][0]
-    booted = localplane(plane.name, "up")
+    booted = localplane(cluster.name, "up")
     assert booted.returncode == 0, booted.stdout + booted.stderr
 
 
-def test_down_leaves_nothing(plane: Plane, before: dict[str, object]) -> None:
-    control.call(plane, "node-up", **GPU_NODE)
-    containers = containers_of(plane)
+def test_down_leaves_nothing(cluster: LocalCluster, before: dict[str, object]) -> None:
+    control.call(cluster, "node-up", **GPU_NODE)
+    containers = containers_of(cluster)
     assert groups_of(containers)
-    gone = localplane(plane.name, "down")
+    gone = localplane(cluster.name, "down")
     assert gone.returncode == 0, gone.stderr
-    assert processes_of(plane) == []
+    assert processes_of(cluster) == []
     assert groups_of(containers) == []
-    assert not plane.run.exists()
-    assert not plane.state.exists()
+    assert not cluster.run.exists()
+    assert not cluster.state.exists()
     assert traces() == before
-    assert localplane(plane.name, "status").returncode == 3
+    assert localplane(cluster.name, "status").returncode == 3
 
 
-def _gpus(plane: Plane, node: str) -> str:
-    return _kubectl(plane, "get", "node", node, "-o", r"jsonpath={.status.allocatable.nvidia\.com/gpu}")
+def _gpus(cluster: LocalCluster, node: str) -> str:
+    return _kubectl(cluster, "get", "node", node, "-o", r"jsonpath={.status.allocatable.nvidia\.com/gpu}")
 
 
-def _kubectl(plane: Plane, *arguments: str) -> str:
-    program = json.loads(plane.artifacts.read_text())["programs"]["kubectl"]
-    return _output(program, f"--kubeconfig={plane.kubeconfig}", *arguments)
+def _kubectl(cluster: LocalCluster, *arguments: str) -> str:
+    program = json.loads(cluster.artifacts.read_text())["programs"]["kubectl"]
+    return _output(program, f"--kubeconfig={cluster.kubeconfig}", *arguments)
 
 
 def _output(*command: str) -> str:

@@ -1,4 +1,4 @@
-"""Each thing that stops a plane is one line with its fix, before any work is done."""
+"""Each thing that stops a local cluster is one line with its fix, before any work is done."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 
 from muster.local import packages, preflight
 from muster.local.build.versions import load
-from muster.local.errors import PlaneError
+from muster.local.errors import LocalClusterError
 
 Usage = namedtuple("Usage", "total used free")
 
@@ -24,7 +24,7 @@ def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def refusal() -> str:
-    with pytest.raises(PlaneError) as caught:
+    with pytest.raises(LocalClusterError) as caught:
         preflight.check()
     assert "\n" not in str(caught.value)
     return str(caught.value)
@@ -32,7 +32,7 @@ def refusal() -> str:
 
 def test_another_system_than_linux(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "platform", "darwin")
-    assert "runs darwin; a plane needs Linux" in refusal()
+    assert "runs darwin; a local cluster needs Linux" in refusal()
 
 
 def test_no_root(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -65,6 +65,6 @@ def test_a_failed_installation_shows_the_package_managers_last_word(monkeypatch:
     monkeypatch.setattr(shutil, "which", lambda *_, **__: "/usr/bin/apt-get")
     monkeypatch.setattr(subprocess, "run", failing)
     with pytest.raises(
-        PlaneError, match="E: Unable to locate package runc; install by hand: apt-get install runc"
+        LocalClusterError, match="E: Unable to locate package runc; install by hand: apt-get install runc"
     ):
         packages.install([load().packages["runc"]])

@@ -8,7 +8,7 @@ from muster.local.simulated_cloud import names
 from muster.local.simulated_cloud.faults import Fault, FaultKind
 from muster.local.simulated_cloud.fit import PodShape
 from muster.local.simulated_cloud.queued import resize_request_name
-from tests.unit.autoscaler.autoscaler_world import ONE_GPU, START, World, consumer, offering, pool, request
+from tests.unit.simulated_cloud.world import ONE_GPU, START, World, consumer, offering, pool, request
 
 
 def test_a_request_is_queued_then_promised_then_provisioned() -> None:

@@ -17,7 +17,7 @@ from muster.local.simulated_cloud.app import UNREADABLE
 from muster.local.simulated_cloud.fit import PodShape, nodes_needed, pod_shape
 from muster.local.simulated_cloud.objects import VmState, parse_node, parse_pod, parse_request
 from muster.local.simulated_cloud.offering import Kind, OfferingError
-from tests.unit.autoscaler.autoscaler_world import ONE_GPU, offering, pool
+from tests.unit.simulated_cloud.world import ONE_GPU, offering, pool
 
 _JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=8),

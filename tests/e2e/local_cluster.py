@@ -1,6 +1,6 @@
-"""A plane with stack `local` on it, as the tests use it: pulumi, the API, faults of the cloud, signals.
+"""A local cluster with stack `local`, as the tests use it: pulumi, the API, cloud faults, signals.
 
-Brings up a plane of its own, or takes the standing one that MUSTER_E2E_PLANE
+Brings up a local cluster of its own, or takes the standing one that MUSTER_E2E_PLANE
 names and leaves it standing.
 """
 
@@ -19,10 +19,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from muster.local.cluster import control
-from muster.local.cluster.plane import Plane, existing
+from muster.local.cluster.local_cluster import LocalCluster, existing
 from muster.local.demo.cluster import Cluster, Object
 from muster.local.demo.events import name_of
-from muster.local.errors import PlaneError
+from muster.local.errors import LocalClusterError
 from tests.e2e.recorder import KINDS, Recorder
 
 ROOT: Final = Path(__file__).resolve().parent.parent.parent
@@ -45,14 +45,14 @@ _CLUSTER_WIDE: Final = (
 
 @dataclass(slots=True)
 class Muster:
-    """One plane and everything that the tests do to it."""
+    """One local cluster and everything that the tests do to it."""
 
     name: str
     environment: dict[str, str]
     cluster: Cluster
     recorder: Recorder
     before: frozenset[str]
-    """The cluster-wide objects before the first `pulumi up`; empty on a standing plane."""
+    """The cluster-wide objects before the first `pulumi up`; empty on a standing local cluster."""
 
     @property
     def is_own(self) -> bool:
@@ -144,10 +144,10 @@ class Muster:
         return self.cluster_wide() - before
 
 
-def _signalled(plane: Plane, unit: str, number: int) -> bool:
+def _signalled(plane: LocalCluster, unit: str, number: int) -> bool:
     try:
         control.call(plane, "signal", unit=unit, signal=number)
-    except PlaneError as error:
+    except LocalClusterError as error:
         print(error, flush=True)
         return False
     return True

@@ -1,7 +1,7 @@
-"""What a plane is called and where everything of it lies.
+"""What a local cluster is called and where everything of it lies.
 
 Decides names, directories and addresses; starts and touches nothing. Inside a
-plane every address is the same as in any other plane, because each has a
+local cluster every address is the same as in any other local cluster, because each has a
 network namespace of its own; only the uplink to the host differs.
 """
 
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from muster.local.build.cache import cache_root
-from muster.local.errors import PlaneError
+from muster.local.errors import LocalClusterError
 
 CONTEXT: Final = "muster"
 SERVICE_CIDR: Final = "10.96.0.0/16"
@@ -25,15 +25,15 @@ POD_CIDR: Final = "10.244.0.0/16"
 API_PORT: Final = 6443
 # 198.18.0.0/15 is set aside for benchmarks (RFC 2544): no real network routes it.
 UPLINKS: Final = IPv4Network("198.18.0.0/16")
-MAX_PLANES: Final = 250
+MAX_CLUSTERS: Final = 250
 
 RUN_ROOT: Final = Path("/run/muster")
 _NAME: Final = re.compile(r"[a-z]([a-z0-9-]{0,10}[a-z0-9])?")
 
 
 @dataclass(frozen=True, slots=True)
-class Plane:
-    """One plane: `run` holds sockets and credentials (memory), `state` the disks of its nodes."""
+class LocalCluster:
+    """One local cluster: `run` holds sockets and credentials (memory), `state` the disks of its nodes."""
 
     name: str
     index: int
@@ -46,7 +46,7 @@ class Plane:
 
     @property
     def address(self) -> str:
-        """The plane's end of the uplink: its API server and all of its nodes answer here."""
+        """The local cluster's end of the uplink: its API server and all of its nodes answer here."""
         return str(UPLINKS[self.index * 4 + 2])
 
     @property
@@ -94,7 +94,7 @@ class Plane:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """What `up` leaves behind for the other commands: which process is the plane's init."""
+    """What `up` leaves behind for the other commands: which process is the local cluster's init."""
 
     index: int
     init_pid: int
@@ -114,21 +114,21 @@ class Record:
             return None
 
 
-def named(name: str, *, index: int) -> Plane:
+def named(name: str, *, index: int) -> LocalCluster:
     if not _NAME.fullmatch(name):
-        raise PlaneError(
-            f"plane name {name!r}",
+        raise LocalClusterError(
+            f"local cluster name {name!r}",
             "is not a name",
             fix="use 1 to 12 lower-case letters, digits and dashes, such as `default`",
             code=2,
         )
-    return Plane(name=name, index=index, run=RUN_ROOT / name, state=cache_root() / "planes" / name)
+    return LocalCluster(name=name, index=index, run=RUN_ROOT / name, state=cache_root() / "planes" / name)
 
 
-def existing(name: str) -> tuple[Plane, Record] | None:
-    """The plane of that name as its record tells it, whether or not it still runs."""
-    plane = named(name, index=0)
-    record = Record.read(plane.record)
+def existing(name: str) -> tuple[LocalCluster, Record] | None:
+    """The local cluster of that name as its record tells it, whether or not it still runs."""
+    cluster = named(name, index=0)
+    record = Record.read(cluster.record)
     if record is None:
         return None
     return named(name, index=record.index), record
@@ -141,13 +141,13 @@ def all_names() -> list[str]:
 
 
 def free_index(taken: frozenset[int], host_addresses: frozenset[str]) -> int:
-    """The first uplink that neither a plane nor an interface of the host uses."""
+    """The first uplink that neither a local cluster nor an interface of the host uses."""
     used = {IPv4Address(address) for address in host_addresses}
-    for index in range(MAX_PLANES):
+    for index in range(MAX_CLUSTERS):
         if index not in taken and not used & set(IPv4Network((UPLINKS[index * 4], 30)).hosts()):
             return index
-    raise PlaneError(
-        f"{MAX_PLANES} planes",
+    raise LocalClusterError(
+        f"{MAX_CLUSTERS} local clusters",
         "already stand on this machine",
         fix="take one down: muster local down",
     )

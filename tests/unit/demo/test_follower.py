@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from muster.local.demo import cluster, follower
-from muster.local.demo.events import Moment
-from muster.local.demo.follower import Teller
+from muster.local.demo.events import Event
+from muster.local.demo.follower import Follower
 from muster.local.demo.screen import Screen
-from tests.unit.examples.http_cluster import cluster_at
+from tests.unit.demo.http_cluster import cluster_at
 from tests.unit.preview.http_world import Asked, Reply, serving
 
 _JSON = {"Content-Type": "application/json"}
@@ -51,8 +51,8 @@ def _told(answers: list[Reply], folder: Path) -> list[str]:
     out = io.StringIO()
     with serving(script) as server:
         screen = Screen(as_json=False, out=out)
-        tell = Teller(cluster_at(server.url, folder), screen, namespace="team-a", timeout=60)
-        tell._read_log("gang", _pod("Running"))
+        follower = Follower(cluster_at(server.url, folder), screen, namespace="team-a", timeout=60)
+        follower._read_log("gang", _pod("Running"))
     return [line.partition("| ")[2] for line in out.getvalue().splitlines()]
 
 
@@ -73,8 +73,8 @@ def test_every_line_is_told_once(before: list[Reply], tmp_path: Path) -> None:
 def test_of_a_pod_that_is_gone_nothing_more_is_read(tmp_path: Path) -> None:
     with serving(lambda _: _refused(404)) as server:
         screen = Screen(as_json=False, out=io.StringIO())
-        tell = Teller(cluster_at(server.url, tmp_path), screen, namespace="team-a", timeout=60)
-        tell._read_log("gang", _pod("Running"))
+        follower = Follower(cluster_at(server.url, tmp_path), screen, namespace="team-a", timeout=60)
+        follower._read_log("gang", _pod("Running"))
     assert sum("/log" in asked.path for asked in server.asked) == 1
 
 
@@ -91,18 +91,18 @@ def test_a_pod_that_cannot_be_asked_about_is_read_on(tmp_path: Path) -> None:
 
     with serving(script) as server:
         screen = Screen(as_json=False, out=io.StringIO())
-        tell = Teller(cluster_at(server.url, tmp_path), screen, namespace="team-a", timeout=60)
-        tell._read_log("gang", _pod("Running"))
+        follower = Follower(cluster_at(server.url, tmp_path), screen, namespace="team-a", timeout=60)
+        follower._read_log("gang", _pod("Running"))
     assert sum("/log" in asked.path for asked in server.asked) == 2
 
 
 def test_the_end_of_a_story_is_its_last_line() -> None:
     out = io.StringIO()
     screen = Screen(as_json=True, out=out)
-    late = Moment("u/log/0", "primes", "| 1229 primes")
-    screen.tell(late)
+    late = Event("u/log/0", "primes", "| 1229 primes")
+    screen.show(late)
     screen.end(reason=None)
-    screen.tell(late)
+    screen.show(late)
 
     told = [json.loads(line) for line in out.getvalue().splitlines()]
     assert [line.get("text", line.get("result")) for line in told] == ["| 1229 primes", "succeeded"]

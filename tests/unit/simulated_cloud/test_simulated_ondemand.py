@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from muster.local.simulated_cloud.objects import Pod
-from tests.unit.autoscaler.autoscaler_world import ONE_GPU, World, offering, pool
+from tests.unit.simulated_cloud.world import ONE_GPU, World, offering, pool
 
 
 def _pod(name: str, since: float) -> Pod:

@@ -11,21 +11,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from muster.local.cluster import node
+from muster.local.cluster.local_cluster import LocalCluster
 from muster.local.cluster.node import NodeSpec, parse_bytes, parse_millicores
-from muster.local.cluster.plane import Plane
-from muster.local.errors import PlaneError
+from muster.local.errors import LocalClusterError
 
 MACHINE_MILLICORES = (os.cpu_count() or 1) * 1000
 
 
-def plane_in(directory: Path) -> Plane:
-    return Plane(name="t", index=0, run=directory / "run", state=directory / "state")
+def cluster_in(directory: Path) -> LocalCluster:
+    return LocalCluster(name="t", index=0, run=directory / "run", state=directory / "state")
 
 
 def kubelet_configuration(directory: Path, spec: NodeSpec, number: int) -> dict[str, object]:
-    plane = plane_in(directory)
-    node.write_files(plane, spec, number, pause_image="muster.local/pause@sha256:0")
-    content: dict[str, object] = json.loads((plane.node_run(spec.name) / "kubelet.json").read_text())
+    cluster = cluster_in(directory)
+    node.write_files(cluster, spec, number, pause_image="muster.local/pause@sha256:0")
+    content: dict[str, object] = json.loads((cluster.node_run(spec.name) / "kubelet.json").read_text())
     return content
 
 
@@ -39,7 +39,9 @@ def test_what_a_node_does_not_claim_is_reserved(tmp_path: Path, cpu: str) -> Non
 
 def test_a_node_larger_than_the_machine_is_refused_before_it_starts(tmp_path: Path) -> None:
     spec = NodeSpec(name="giant", pool="p", cpu="100000", memory="1Gi")
-    with pytest.raises(PlaneError, match=r"node giant: claims 100000 CPU .* smaller nodes in pools\.yaml"):
+    with pytest.raises(
+        LocalClusterError, match=r"node giant: claims 100000 CPU .* smaller nodes in pools\.yaml"
+    ):
         kubelet_configuration(tmp_path, spec, 0)
 
 
@@ -57,14 +59,14 @@ def test_neighbours_share_no_port_socket_or_subnet(tmp_path: Path) -> None:
 
 def test_a_pools_label_and_taints_are_given_at_registration(tmp_path: Path) -> None:
     spec = NodeSpec("l4-0", "l4", "1", "1Gi", gpus=1, taints=("nvidia.com/gpu=present:NoSchedule",))
-    _, kubelet = node.units(plane_in(tmp_path), spec, "/bin/kubelet")
+    _, kubelet = node.units(cluster_in(tmp_path), spec, "/bin/kubelet")
     assert "--node-labels=muster.dev/pool=l4" in kubelet.argv
     assert "--register-with-taints=nvidia.com/gpu=present:NoSchedule" in kubelet.argv
 
 
 def test_a_description_with_holes_names_what_is_missing() -> None:
     with pytest.raises(
-        PlaneError, match=r"node l4-0: is not described whole .*memory.*; give name, pool, cpu, memory"
+        LocalClusterError, match=r"node l4-0: is not described whole .*memory.*; give name, pool, cpu, memory"
     ):
         NodeSpec.parse({"name": "l4-0", "pool": "l4", "cpu": "1"})
 

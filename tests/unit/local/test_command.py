@@ -1,4 +1,4 @@
-"""Exit codes and messages of the command line, without a plane."""
+"""Exit codes and messages of the command line, without a local cluster."""
 
 from __future__ import annotations
 
@@ -7,17 +7,19 @@ from pathlib import Path
 import pytest
 
 from muster.local.__main__ import main
-from muster.local.cluster import plane
+from muster.local.cluster import local_cluster
 
 
 @pytest.fixture(autouse=True)
-def _no_planes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plane, "RUN_ROOT", tmp_path / "run")
+def _no_clusters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(local_cluster, "RUN_ROOT", tmp_path / "run")
     monkeypatch.setenv("MUSTER_CACHE", str(tmp_path / "cache"))
 
 
 @pytest.mark.parametrize("command", ["status", "logs", "kubeconfig", "env"])
-def test_a_plane_that_is_not_there_is_exit_code_3(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_local_cluster_that_is_not_there_is_exit_code_3(
+    command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["--plane", "absent", command]) == 3
     said = capsys.readouterr()
     assert "muster local up" in said.out + said.err

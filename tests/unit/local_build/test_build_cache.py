@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from muster.local.build.cache import SUMS, Cache, Entry, cache_root, census, key_of
-from muster.local.errors import PlaneError
+from muster.local.errors import LocalClusterError
 
 
 def published(cache: Cache, name: str = "thing", key: str = "k", content: str = "one") -> Entry:
@@ -53,7 +53,7 @@ def test_a_damaged_part_is_refused_and_removed(tmp_path: Path) -> None:
     cache = Cache(tmp_path)
     entry = published(cache)
     (entry.path / "file").write_text("two")
-    with pytest.raises(PlaneError, match=r"damaged.*start again"):
+    with pytest.raises(LocalClusterError, match=r"damaged.*start again"):
         cache.usable(entry, what="the thing")
     assert not entry.path.exists()
 
@@ -128,7 +128,7 @@ def test_waiting_for_a_lock_ends_when_the_build_is_stopped(tmp_path: Path) -> No
     stopping.set()
     with (
         cache.lock("name"),
-        pytest.raises(PlaneError, match="stopped"),
+        pytest.raises(LocalClusterError, match="stopped"),
         Cache(tmp_path).lock("name", stopping=stopping),
     ):
         pass
@@ -136,7 +136,7 @@ def test_waiting_for_a_lock_ends_when_the_build_is_stopped(tmp_path: Path) -> No
 
 def test_a_root_that_cannot_be_made_is_one_clear_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(PlaneError, match="MUSTER_CACHE"):
+    with pytest.raises(LocalClusterError, match="MUSTER_CACHE"):
         Cache(tmp_path / "file").make("bin")
 
 

@@ -16,7 +16,7 @@ from muster.local.build.cache import Cache
 from muster.local.build.images import Image, _sources, package_list
 from muster.local.build.python_packages import for_image, with_interpreter
 from muster.local.build.versions import load
-from muster.local.errors import PlaneError
+from muster.local.errors import LocalClusterError
 from muster.paths import REQUIREMENTS
 
 PINS = """# a comment
@@ -101,7 +101,7 @@ def test_the_digest_is_that_of_the_manifest(tmp_path: Path) -> None:
 
 
 def test_an_archive_with_two_images_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(PlaneError, match="holds 2 images"):
+    with pytest.raises(LocalClusterError, match="holds 2 images"):
         manifest_digest(archive(tmp_path / "a.tar", "sha256:1", "sha256:2"))
 
 
@@ -121,5 +121,5 @@ def test_a_base_of_one_s_own_is_told_from_another_by_content(tmp_path: Path) -> 
 
 
 def test_a_base_that_is_not_there_is_one_clear_error(tmp_path: Path) -> None:
-    with pytest.raises(PlaneError, match="is not a file"):
+    with pytest.raises(LocalClusterError, match="is not a file"):
         base_entry(Cache(tmp_path), load().python_base, own=tmp_path / "none.tar")

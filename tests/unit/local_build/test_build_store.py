@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from muster.local.build.store import _COPIED, _LINKED, seed
-from muster.local.errors import PlaneError
+from muster.local.errors import LocalClusterError
 
 
 @pytest.fixture
@@ -51,7 +51,7 @@ def test_another_disk_is_one_clear_error(store: Path) -> None:
     if node.parent.stat().st_dev == store.stat().st_dev:
         pytest.skip("/dev/shm is on the disk of the temporary directory")
     try:
-        with pytest.raises(PlaneError, match="file system of the cache"):
+        with pytest.raises(LocalClusterError, match="file system of the cache"):
             seed(store, node)
     finally:
         for path in sorted(node.rglob("*"), reverse=True):

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from muster.local.cluster.local_cluster import LocalCluster
 from muster.local.cluster.node import NodeSpec
-from muster.local.cluster.plane import Plane
 from muster.local.cluster.settings import Settings
-from muster.local.cluster.units import Gate, Unit
+from muster.local.cluster.units import ReadinessGate, Unit
 
 
-def test_settings_survive_the_way_into_the_plane(tmp_path: Path) -> None:
+def test_settings_survive_the_way_into_the_local_cluster(tmp_path: Path) -> None:
     settings = Settings(
         units=(
             Unit("etcd", ("/bin/etcd", "--flag")),
             Unit(
                 "later",
                 ("/bin/later",),
-                after=Gate(port=1, file=Path("/f"), api_ready=True),
+                after=ReadinessGate(port=1, file=Path("/f"), api_ready=True),
                 environment={"A": "b"},
             ),
         ),
@@ -26,6 +26,6 @@ def test_settings_survive_the_way_into_the_plane(tmp_path: Path) -> None:
         pause_image="muster.local/pause@sha256:0",
         stores={"system": Path("/s")},
     )
-    plane = Plane("t", 0, run=tmp_path, state=tmp_path)
-    settings.write(plane)
-    assert Settings.read(plane) == settings
+    cluster = LocalCluster("t", 0, run=tmp_path, state=tmp_path)
+    settings.write(cluster)
+    assert Settings.read(cluster) == settings

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from muster.local.build.children import Children, Failure, Stopped, explain
-from muster.local.errors import PlaneError
+from muster.local.errors import LocalClusterError
 
 SHELL = ["sh", "-c"]
 
@@ -102,7 +102,7 @@ def test_an_overdue_child_is_ended_and_told() -> None:
 
 
 def test_a_program_that_is_missing_is_named() -> None:
-    with pytest.raises(PlaneError, match="no-such-program: is not on this machine"):
+    with pytest.raises(LocalClusterError, match="no-such-program: is not on this machine"):
         Children().run(["no-such-program"])
 
 
@@ -118,7 +118,7 @@ def test_a_program_that_is_missing_is_named() -> None:
 def test_causes_with_a_remedy_are_told_apart(failure: Failure, expected: str) -> None:
     error = explain(failure, where="kueue", fix="start again")
     assert error.where == "kueue"
-    with pytest.raises(PlaneError, match=expected):
+    with pytest.raises(LocalClusterError, match=expected):
         raise error
 
 

@@ -1,4 +1,4 @@
-"""Names, addresses and records of planes."""
+"""Names, addresses and records of local clusters."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from muster.local.cluster.plane import MAX_PLANES, UPLINKS, Record, free_index, named
-from muster.local.errors import PlaneError
+from muster.local.cluster.local_cluster import MAX_CLUSTERS, UPLINKS, Record, free_index, named
+from muster.local.errors import LocalClusterError
 
-INDEXES = st.integers(min_value=0, max_value=MAX_PLANES - 1)
+INDEXES = st.integers(min_value=0, max_value=MAX_CLUSTERS - 1)
 
 
 @pytest.mark.parametrize("name", ["", "Default", "-a", "a-", "a" * 13, "../etc", "a b", "ä"])
 def test_a_name_that_is_no_name_is_refused_with_the_rule(name: str) -> None:
-    with pytest.raises(PlaneError, match="1 to 12 lower-case letters"):
+    with pytest.raises(LocalClusterError, match="1 to 12 lower-case letters"):
         named(name, index=0)
 
 
 @given(INDEXES, INDEXES)
-def test_two_planes_share_no_address_and_no_link(one: int, other: int) -> None:
+def test_two_local_clusters_share_no_address_and_no_link(one: int, other: int) -> None:
     first, second = named("one", index=one), named("other", index=other)
     addresses = {first.address, first.host_address, second.address, second.host_address}
     assert len(addresses) == (2 if one == other else 4)
@@ -41,12 +41,12 @@ def test_a_free_index_is_neither_taken_nor_on_an_interface_of_the_host(
 
 
 def test_a_full_machine_says_what_to_do() -> None:
-    with pytest.raises(PlaneError, match="muster local down"):
-        free_index(frozenset(range(MAX_PLANES)), frozenset())
+    with pytest.raises(LocalClusterError, match="muster local down"):
+        free_index(frozenset(range(MAX_CLUSTERS)), frozenset())
 
 
 def test_uplinks_stay_within_the_range_set_aside_for_benchmarks() -> None:
-    last = named("last", index=MAX_PLANES - 1)
+    last = named("last", index=MAX_CLUSTERS - 1)
     assert IPv4Address(last.address) in UPLINKS
     assert UPLINKS.subnet_of(IPv4Network("198.18.0.0/15"))
 
