@@ -19,10 +19,10 @@ from typing import Any
 from muster import config
 from muster.local import envtest
 from muster.model.stack import Stack
-from muster.preview.whatif.both import decide
+from muster.preview.whatif.both import simulate_both
 from muster.preview.whatif.outcome import Outcome
-from muster.preview.whatif.simulate import Question
-from muster.preview.whatif.synthetic import synthetic
+from muster.preview.whatif.simulate import SimulationInput
+from muster.preview.whatif.synthetic import synthetic_snapshot
 
 _DEPARTMENTS = 20
 _GPUS = 20
@@ -53,14 +53,14 @@ def main() -> None:
 
 def measure(arguments: argparse.Namespace, changed: int) -> Taken:
     base, head = stack(arguments.queues, changed=0), stack(arguments.queues, changed=changed)
-    snapshot = synthetic(base, running=arguments.running, pending=arguments.waiting)
-    question, programs = Question(snapshot=snapshot, most=arguments.most), envtest.ensure()
+    snapshot = synthetic_snapshot(base, running=arguments.running, pending=arguments.waiting)
+    question, programs = SimulationInput(snapshot=snapshot, most=arguments.most), envtest.ensure()
     used, began = _cpu(), time.monotonic()
 
     def say(side: str, what: str) -> None:
         print(f"{time.monotonic() - began:5.0f} s  {side}: {what}", file=sys.stderr, flush=True)
 
-    sides = decide(base, head, question, programs, say)
+    sides = simulate_both(base, head, question, programs, say)
     return Taken(time.monotonic() - began, _cpu() - used, sides)
 
 

@@ -15,7 +15,7 @@ _ANSI: Final = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1
 _UNSEEN: Final = ("Cc", "Cf", "Cs", "Co", "Cn")
 
 
-def plain(text: str, *, longest: int = LONGEST) -> str:
+def sanitize_line(text: str, *, longest: int = LONGEST) -> str:
     """The text as one line that shows all that it holds."""
     text = " ".join(_ANSI.sub("", text[: longest * 8]).split())
     text = "".join("\ufffd" if unicodedata.category(each) in _UNSEEN else each for each in text)

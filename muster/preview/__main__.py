@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from muster.live.errors import PreviewError
-from muster.live.sanitize import plain
+from muster.live.sanitize import sanitize_line
 
 # In the order in which the help lists them; each is a module of muster.cli.commands.
 _COMMANDS: Final = ("validate", "report", "comment", "why", "snapshot", "pins", "what-if", "doctor")
@@ -25,9 +25,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         code: int = options.run(options)
     except PreviewError as error:
-        print(plain(str(error), longest=2000), file=sys.stderr)
+        print(sanitize_line(str(error), longest=2000), file=sys.stderr)
     except OSError as error:
-        print(plain(f"{error.filename}: {error.strerror}."), file=sys.stderr)
+        print(sanitize_line(f"{error.filename}: {error.strerror}."), file=sys.stderr)
     except KeyboardInterrupt:
         print("stopped.", file=sys.stderr)
         return _INTERRUPTED

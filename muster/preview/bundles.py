@@ -13,7 +13,7 @@ from typing import Final
 from muster.live.fields import text as text_at
 
 # More places than this in one object are told as a number.
-_MOST_PLACES: Final = 1000
+_MAX_FIELDS: Final = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,23 +26,23 @@ class ObjectChange:
     places: tuple[str, ...] = ()
 
 
-def objects(before: Mapping[str, str], after: Mapping[str, str]) -> Iterator[ObjectChange]:
+def compare_manifests(before: Mapping[str, str], after: Mapping[str, str]) -> Iterator[ObjectChange]:
     """The changes from one Bundle's manifests to another's, by key and name."""
     for key in sorted({*before, *after}):
         if before.get(key) == after.get(key):
             continue
-        old, new = _read(before.get(key)), _read(after.get(key))
+        old, new = _parse_objects(before.get(key)), _parse_objects(after.get(key))
         if old is None or new is None:  # a secret, or a text that another program wrote
             yield ObjectChange(key=key, name="", verb="updated")
             continue
         for name in sorted({*old, *new}):
             verb = "created" if name not in old else "deleted" if name not in new else "updated"
-            places = tuple(_places(old[name], new[name])) if verb == "updated" else ()
+            places = tuple(_changed_fields(old[name], new[name])) if verb == "updated" else ()
             if verb != "updated" or places:
-                yield ObjectChange(key=key, name=name, verb=verb, places=places[:_MOST_PLACES])
+                yield ObjectChange(key=key, name=name, verb=verb, places=places[:_MAX_FIELDS])
 
 
-def _read(text: str | None) -> dict[str, object] | None:
+def _parse_objects(text: str | None) -> dict[str, object] | None:
     if text is None:
         return {}
     try:
@@ -57,22 +57,22 @@ def _read(text: str | None) -> dict[str, object] | None:
     return found
 
 
-def _places(old: object, new: object, at: str = "") -> Iterator[str]:
+def _changed_fields(old: object, new: object, at: str = "") -> Iterator[str]:
     if isinstance(old, dict) and isinstance(new, dict):
         for key in sorted({*old, *new}):
-            yield from _places(old.get(key), new.get(key), f"{at}.{key}" if at else key)
-    elif isinstance(old, list) and isinstance(new, list) and (names := _named(old, new)) is not None:
+            yield from _changed_fields(old.get(key), new.get(key), f"{at}.{key}" if at else key)
+    elif isinstance(old, list) and isinstance(new, list) and (names := _by_name(old, new)) is not None:
         one, two = names
         for name in sorted({*one, *two}):
-            yield from _places(one.get(name), two.get(name), f"{at}[{name}]")
+            yield from _changed_fields(one.get(name), two.get(name), f"{at}[{name}]")
     elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
         for index, (one_item, two_item) in enumerate(zip(old, new, strict=True)):
-            yield from _places(one_item, two_item, f"{at}[{index}]")
+            yield from _changed_fields(one_item, two_item, f"{at}[{index}]")
     elif old != new:
         yield at
 
 
-def _named(
+def _by_name(
     old: list[object], new: list[object]
 ) -> tuple[dict[str, dict[str, object]], dict[str, dict[str, object]]] | None:
     """Lists whose items have names of their own are compared by name: `flavors[l4].resources[cpu]`."""

@@ -12,13 +12,13 @@ from muster.model.pools import Pool
 from muster.model.prices import Price, PriceTable
 from muster.model.stack import Stack
 from muster.preview.compare.changes import PoolChange
-from muster.preview.figures import arrow
+from muster.preview.figures import format_change
 
 NOT_PRICED: Final = "not priced"
 
 
 @dataclass(frozen=True, slots=True)
-class Hourly:
+class HourlyCost:
     """What an hour of a side of a pool costs. `price` is None of a side that is not there."""
 
     least: Decimal
@@ -26,30 +26,32 @@ class Hourly:
     price: Price | None
 
 
-def hourly(pool: Pool | None, stack: Stack | None, prices: PriceTable) -> Hourly | None:
+def hourly_cost(pool: Pool | None, stack: Stack | None, prices: PriceTable) -> HourlyCost | None:
     """The cost of a side; None where it has no price. A side that is not there costs nothing."""
     if pool is None or stack is None:
-        return Hourly(Decimal(0), Decimal(0), None)
+        return HourlyCost(Decimal(0), Decimal(0), None)
     price = prices.of(pool, stack.cluster)
     if price is None:
         return None
-    return Hourly(pool.min_nodes * price.hourly, pool.max_nodes * price.hourly, price)
+    return HourlyCost(pool.min_nodes * price.hourly, pool.max_nodes * price.hourly, price)
 
 
-def told(before: Hourly | None, after: Hourly | None) -> str:
+def format_cost(before: HourlyCost | None, after: HourlyCost | None) -> str:
     """`USD 0.00 to 10.06 → 0.00 to 20.12` an hour, or that it is not priced."""
     if before is None or after is None or len(currencies(before, after)) != 1:
         return NOT_PRICED
     (currency,) = currencies(before, after)
-    return f"{currency} {arrow(*(f'{side.least:.2f} to {side.most:.2f}' for side in (before, after)))}"
+    return (
+        f"{currency} {format_change(*(f'{side.least:.2f} to {side.most:.2f}' for side in (before, after)))}"
+    )
 
 
-def currencies(*sides: Hourly | None) -> set[str]:
+def currencies(*sides: HourlyCost | None) -> set[str]:
     return {side.price.currency for side in sides if side is not None and side.price is not None}
 
 
 @dataclass(frozen=True, slots=True)
-class Total:
+class TotalCost:
     """All pools that change together: the most that an hour costs. `unpriced` pools are not in it."""
 
     currency: str
@@ -58,12 +60,13 @@ class Total:
     unpriced: tuple[str, ...]
 
 
-def total(
+def total_cost(
     pools: tuple[PoolChange, ...], base: Stack | None, head: Stack | None, prices: PriceTable
-) -> Total | None:
+) -> TotalCost | None:
     """None where nothing is priced, or in several currencies, which cannot be added."""
     sides = {
-        each.name: (hourly(each.before, base, prices), hourly(each.after, head, prices)) for each in pools
+        each.name: (hourly_cost(each.before, base, prices), hourly_cost(each.after, head, prices))
+        for each in pools
     }
     priced = [(one, two) for one, two in sides.values() if one is not None and two is not None]
     found = currencies(*(side for pair in priced for side in pair))
@@ -72,4 +75,4 @@ def total(
     (currency,) = found
     unpriced = tuple(sorted(name for name, pair in sides.items() if None in pair))
     before, after = (sum((pair[side].most for pair in priced), Decimal(0)) for side in (0, 1))
-    return Total(currency, before, after, unpriced)
+    return TotalCost(currency, before, after, unpriced)

@@ -8,20 +8,20 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
-from muster.live.sanitize import plain
+from muster.live.sanitize import sanitize_line
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Name:
+class UntrustedText:
     """Foreign text, on one line and without what cannot be seen."""
 
     text: str
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "text", plain(self.text, longest=600))
+        object.__setattr__(self, "text", sanitize_line(self.text, longest=600))
 
 
-Span = str | Name
+Span = str | UntrustedText
 Text = tuple[Span, ...]
 
 
@@ -52,30 +52,30 @@ class Mark(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Branch:
+class TreeNode:
     """A node of the tree as it is drawn: `notes` are its figures, as plain text."""
 
-    name: Name
+    name: UntrustedText
     is_team: bool
     mark: Mark
     notes: tuple[str, ...]
-    children: tuple["Branch", ...]
+    children: tuple["TreeNode", ...]
 
-    def walk(self) -> Iterator["Branch"]:
+    def walk(self) -> Iterator["TreeNode"]:
         yield self
         for child in self.children:
             yield from child.walk()
 
 
 @dataclass(frozen=True, slots=True)
-class Picture:
+class TreeDiagram:
     """The queue tree. `hidden`: how many nodes that do not change were left out to keep it readable."""
 
-    roots: tuple[Branch, ...]
+    roots: tuple[TreeNode, ...]
     hidden: int
 
 
-Block = Table | Items | Picture
+Block = Table | Items | TreeDiagram
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,7 @@ class Section:
 class StackReport:
     """What is told about one stack."""
 
-    name: Name
+    name: UntrustedText
     verdict: tuple[Text, ...]
     sections: tuple[Section, ...]
 
@@ -105,11 +105,11 @@ class Report:
     headline: Text = ()
 
 
-def names(found: tuple[str, ...], *, most: int = 5) -> Text:
+def join_names(found: tuple[str, ...], *, most: int = 5) -> Text:
     """`a`, `b` and 3 more."""
     spans: list[Span] = []
     for index, each in enumerate(found[:most]):
-        spans += [", ", Name(each)] if index else [Name(each)]
+        spans += [", ", UntrustedText(each)] if index else [UntrustedText(each)]
     if len(found) > most:
         spans.append(f" and {len(found) - most} more")
     return tuple(spans)

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from typing import Final
 
 from muster.live.fields import Json, mapping, text
-from muster.live.sanitize import plain
+from muster.live.sanitize import sanitize_line
 
 _UNFINISHED: Final = "the engine ended before its summary: what it had not reached is not told."
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Breach:
+class PolicyViolation:
     """A policy that is broken. `is_mandatory`: it stops the update. `urn` is "" for the stack as a whole."""
 
     is_mandatory: bool
@@ -27,7 +27,7 @@ class Breach:
     message: str
 
 
-def digest(lines: str) -> dict[str, object] | None:
+def parse_events(lines: str) -> dict[str, object] | None:
     """The digest that the events amount to, with `policies` besides; None when the text is no such events."""
     events = list(_events(lines))
     if not events or any(each is None for each in events[:-1]) or (events[0] or {}).get("sequence") is None:
@@ -52,16 +52,16 @@ def digest(lines: str) -> dict[str, object] | None:
     return found | {"steps": steps, "diagnostics": diagnostics, "policies": policies}
 
 
-def breaches(found: object) -> Iterator[Breach]:
+def parse_violations(found: object) -> Iterator[PolicyViolation]:
     """What the policy events of a digest say. A policy that mends what it finds (`remediate`) is told too."""
     for each in found if isinstance(found, list) else []:
         name = f"{text(each, 'policyPackName')}/{text(each, 'policyName')}"
         message = text(each, "message").removeprefix("error: ")
-        yield Breach(
+        yield PolicyViolation(
             text(each, "enforcementLevel") != "warning",
-            plain(name),
-            plain(text(each, "resourceUrn"), longest=600),
-            plain(message, longest=600),
+            sanitize_line(name),
+            sanitize_line(text(each, "resourceUrn"), longest=600),
+            sanitize_line(message, longest=600),
         )
 
 

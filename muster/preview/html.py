@@ -16,18 +16,18 @@ from muster.preview.document import (
     Block,
     Items,
     Mark,
-    Picture,
     Report,
     Section,
     Span,
     StackReport,
     Table,
     Text,
+    TreeDiagram,
 )
-from muster.preview.svg import draw
+from muster.preview.svg import format_svg
 
 _HERE: Final = Path(__file__).parent
-_WORDS: Final = {
+_MARKS: Final = {
     "new": Mark.NEW,
     "no longer": Mark.GONE,
     "replaced": Mark.GONE,
@@ -36,7 +36,7 @@ _WORDS: Final = {
 }
 
 
-def page(report: Report) -> str:
+def format_html(report: Report) -> str:
     """The whole document."""
     style = (_HERE / "page.css").read_text(encoding="utf-8")
     script = (_HERE / "page.js").read_text(encoding="utf-8")
@@ -98,7 +98,7 @@ def _block(block: Block, title: str) -> Iterator[str]:
         return
     # Wider than a narrow screen: scrolled inside, by keyboard too.
     yield f'<div class=wide tabindex=0 role=region aria-label="{escape(title)}">'
-    yield from _table(block) if isinstance(block, Table) else _picture(block)
+    yield from _table(block) if isinstance(block, Table) else _diagram(block)
     yield "</div>"
 
 
@@ -109,13 +109,13 @@ def _table(table: Table) -> Iterator[str]:
     yield f"<table><thead><tr>{heads}</tr></thead><tbody>"
     for row in table.rows:
         cells = "".join(f"<td>{_text(cell)}</td>" for cell in row)
-        mark = _WORDS.get(row[0][0]) if row[0] and isinstance(row[0][0], str) else None
+        mark = _MARKS.get(row[0][0]) if row[0] and isinstance(row[0][0], str) else None
         yield f"<tr class={mark}>{cells}</tr>" if mark else f"<tr>{cells}</tr>"
     yield "</tbody></table>"
 
 
-def _picture(picture: Picture) -> Iterator[str]:
-    yield draw(picture)
+def _diagram(picture: TreeDiagram) -> Iterator[str]:
+    yield format_svg(picture)
     if picture.hidden:
         yield f"<p>{picture.hidden} queues that do not change are not drawn.</p>"
 

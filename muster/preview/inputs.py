@@ -20,10 +20,10 @@ from muster.model.stack import Stack
 from muster.model.violations import Violation
 from muster.preview import plan
 from muster.preview.compare.changes import compare
-from muster.preview.compare.diff import Told
+from muster.preview.compare.diff import StackDiff
 from muster.preview.plan import Plan
 
-Read = TypeVar("Read")
+Loaded = TypeVar("Loaded")
 
 NONE: Final = "none"
 
@@ -33,7 +33,7 @@ class InputError(PreviewError):
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
+class LoadedSide:
     """Base or head of one stack. `is_there` is False for a stack that this side does not have."""
 
     is_there: bool = False
@@ -44,7 +44,7 @@ class Side:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Named:
+class SideOptions:
     """The values of one side's options, as they were written: `[STACK=]PATH`, or `none`."""
 
     side: str
@@ -57,7 +57,7 @@ class Named:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Beside:
+class SharedInputs:
     """What is held against the change: prices, and what stands in each stack's cluster, by stack.
 
     A snapshot under "" is the only stack's.
@@ -67,28 +67,30 @@ class Beside:
     snapshots: Mapping[str, Snapshot] = field(default_factory=dict)
 
 
-def gather(base: Named, head: Named, beside: Beside = Beside()) -> list[Told]:
+def load_inputs(
+    base: SideOptions, head: SideOptions, beside: SharedInputs = SharedInputs()
+) -> list[StackDiff]:
     """Everything about every stack, in the order of their names; InputError or PlanError when that fails."""
     for named in (base, head):
         if not named.is_given:
             fix = f"name --{named.side} FILE or --{named.side}-plan JSON, or write `--{named.side} {NONE}`"
             raise InputError(f"no {named.side} is named. Fix: {fix} for a stack that is not there.")
-    befores, afters = _sides(base), _sides(head)
+    befores, afters = _load_sides(base), _load_sides(head)
     if len(befores) == len(afters) == 1:
         # One of each is one stack, whatever the files are called: a base is often a temporary file.
         befores = dict(zip(afters, befores.values(), strict=True))
     if not befores and not afters:
         raise InputError("neither side has a stack: there is nothing to compare. Fix: name a stack file.")
-    absent = Side()
+    absent = LoadedSide()
     told = [
-        _told(name, befores.get(name, absent), afters.get(name, absent))
+        _diff_stack(name, befores.get(name, absent), afters.get(name, absent))
         for name in sorted({*befores, *afters})
     ]
-    snapshots = _owned(beside.snapshots, [each.name for each in told])
+    snapshots = _snapshots_by_stack(beside.snapshots, [each.name for each in told])
     return [replace(each, prices=beside.prices, snapshot=snapshots.get(each.name)) for each in told]
 
 
-def _owned(snapshots: Mapping[str, Snapshot], stacks: list[str]) -> Mapping[str, Snapshot]:
+def _snapshots_by_stack(snapshots: Mapping[str, Snapshot], stacks: list[str]) -> Mapping[str, Snapshot]:
     """Each snapshot with the stack that it belongs to."""
     if list(snapshots) == [""] and len(stacks) == 1:
         return {stacks[0]: snapshots[""]}
@@ -101,9 +103,9 @@ def _owned(snapshots: Mapping[str, Snapshot], stacks: list[str]) -> Mapping[str,
     return snapshots
 
 
-def _told(name: str, before: Side, after: Side) -> Told:
+def _diff_stack(name: str, before: LoadedSide, after: LoadedSide) -> StackDiff:
     sound = all(side.stack is not None or not side.is_there for side in (before, after))
-    return Told(
+    return StackDiff(
         name=name,
         changes=compare(before.stack, after.stack) if sound else None,
         mistakes=(*(f"(base) {mistake}" for mistake in before.mistakes), *after.mistakes),
@@ -115,28 +117,28 @@ def _told(name: str, before: Side, after: Side) -> Told:
     )
 
 
-def _sides(named: Named) -> dict[str, Side]:
-    files = _by_stack(named.files, _stack_file, _named_by_file, named.side)
-    plans = _by_stack(named.plans, plan.read, _named_by_plan, f"{named.side}-plan")
+def _load_sides(named: SideOptions) -> dict[str, LoadedSide]:
+    files = _load_by_stack(named.files, _load_stack_file, _stack_of_file, named.side)
+    plans = _load_by_stack(named.plans, plan.load_plan, _stack_of_plan, f"{named.side}-plan")
     if len(files) == len(plans) == 1:
         plans = dict(zip(files, plans.values(), strict=True))
     sides = {}
     for name in {**files, **plans}:
         found = plans.get(name)
-        side = files[name] if name in files else _from_plan(plans[name])
-        sides[name] = Side(True, side.stack, side.mistakes, side.warnings, found)
+        side = files[name] if name in files else _load_from_plan(plans[name])
+        sides[name] = LoadedSide(True, side.stack, side.mistakes, side.warnings, found)
     return sides
 
 
-def _by_stack(
+def _load_by_stack(
     values: Sequence[str],
-    reader: Callable[[Path], Read],
-    namer: Callable[[Path, Read], str],
+    reader: Callable[[Path], Loaded],
+    namer: Callable[[Path, Loaded], str],
     option: str,
-) -> dict[str, Read]:
-    found: dict[str, Read] = {}
+) -> dict[str, Loaded]:
+    found: dict[str, Loaded] = {}
     for value in values:
-        name, path = of_stack(value)
+        name, path = parse_stack_option(value)
         is_named = bool(name)
         if str(path) == NONE:
             continue
@@ -150,42 +152,42 @@ def _by_stack(
     return found
 
 
-def of_stack(value: str) -> tuple[str, Path]:
+def parse_stack_option(value: str) -> tuple[str, Path]:
     """`STACK=FILE` in its parts; the stack is "" where it is not named."""
     name, equals, rest = value.partition("=")
     return (name, Path(rest)) if equals and "/" not in name else ("", Path(value))
 
 
-def _named_by_file(path: Path, side: Side) -> str:
+def _stack_of_file(path: Path, side: LoadedSide) -> str:
     """`stacks/Pulumi.dev.yaml` is stack `dev`."""
     return path.name.removeprefix("Pulumi.").removesuffix(".yaml").removesuffix(".yml")
 
 
-def _named_by_plan(path: Path, found: Plan) -> str:
+def _stack_of_plan(path: Path, found: Plan) -> str:
     return found.stack or path.stem
 
 
-def _stack_file(path: Path) -> Side:
+def _load_stack_file(path: Path) -> LoadedSide:
     if not path.is_file():
         raise InputError(f"{path}: there is no such file. Fix: name a stack file, stacks/Pulumi.STACK.yaml.")
     document = read(path)
     stack, found = examine(document)
-    errors = tuple(_mistake(document, each) for each in found if each.level == "error")
+    errors = tuple(_format_mistake(document, each) for each in found if each.level == "error")
     warnings = tuple(each for each in found if each.level == "warning")
-    return Side(True, None if errors else stack, errors, warnings)
+    return LoadedSide(True, None if errors else stack, errors, warnings)
 
 
-def _mistake(document: Document, violation: Violation) -> str:
+def _format_mistake(document: Document, violation: Violation) -> str:
     line = nearest_line(document.lines, violation.path)
     return str(violation) if line is None else f"line {line}: {violation}"
 
 
-def _from_plan(found: Plan) -> Side:
+def _load_from_plan(found: Plan) -> LoadedSide:
     config: Mapping[str, object] = found.config
     if not config:
         fix = "name the stack file beside it."
         raise InputError(f"{found.source}: holds no configuration of Muster (`muster:` keys). Fix: {fix}")
     try:
-        return Side(True, stackconfig.parse(config, source=found.source))
+        return LoadedSide(True, stackconfig.parse(config, source=found.source))
     except stackconfig.ConfigError as error:
-        return Side(True, None, tuple(str(each) for each in error.violations))
+        return LoadedSide(True, None, tuple(str(each) for each in error.violations))

@@ -15,23 +15,23 @@ from muster.model.quantities import format_cpu, format_memory
 from muster.model.quotas import Resources
 from muster.model.stack import Stack
 from muster.preview.compare.changes import Changes, Quota, QuotaChange
-from muster.preview.compare.diff import Told
-from muster.preview.cost import Hourly, hourly
-from muster.preview.events import Breach
-from muster.preview.kai import is_kai, queues
-from muster.preview.overuse import over, waiting
+from muster.preview.compare.diff import StackDiff
+from muster.preview.cost import HourlyCost, hourly_cost
+from muster.preview.events import PolicyViolation
+from muster.preview.kai import is_kai, queue_changes
+from muster.preview.overuse import queued_work, quota_overuse
 from muster.preview.plan import Resource
 from muster.preview.tree import Holding
 
 Record = dict[str, Any]
 
 
-def record(stacks: list[Told]) -> Record:
+def to_json(stacks: list[StackDiff]) -> Record:
     """One object with every stack."""
     return {"version": 1, "stacks": [_stack(told) for told in stacks]}
 
 
-def _stack(told: Told) -> Record:
+def _stack(told: StackDiff) -> Record:
     found: Record = {
         "stack": told.name,
         "changed": not told.is_empty,
@@ -48,7 +48,7 @@ def _stack(told: Told) -> Record:
     return found | _changes(told.changes) | _pools(told) | _now(told, told.changes) | _kai(told)
 
 
-def _breach(breach: Breach) -> Record:
+def _breach(breach: PolicyViolation) -> Record:
     return {
         "policy": breach.policy,
         "mandatory": breach.is_mandatory,
@@ -57,11 +57,11 @@ def _breach(breach: Breach) -> Record:
     }
 
 
-def _now(told: Told, changes: Changes) -> Record:
+def _now(told: StackDiff, changes: Changes) -> Record:
     """What the snapshot tells; nothing without one."""
     if told.snapshot is None:
         return {}
-    found = over(changes, told.snapshot)
+    found = quota_overuse(changes, told.snapshot)
     return {
         "snapshot": told.snapshot.taken.isoformat(),
         "over": [
@@ -76,11 +76,11 @@ def _now(told: Told, changes: Changes) -> Record:
             }
             for each in found
         ],
-        "work": [asdict(each) for each in waiting(changes, told.snapshot)],
+        "work": [asdict(each) for each in queued_work(changes, told.snapshot)],
     }
 
 
-def _kai(told: Told) -> Record:
+def _kai(told: StackDiff) -> Record:
     if not is_kai(told.base, told.head):
         return {}
     return {
@@ -92,7 +92,7 @@ def _kai(told: Told) -> Record:
                 "before": _figures(each.before),
                 "after": _figures(each.after),
             }
-            for each in queues(told.base, told.head)
+            for each in queue_changes(told.base, told.head)
         ]
     }
 
@@ -161,7 +161,7 @@ def _amount(amount: Resources) -> Record:
     return {"gpus": amount.gpus, "cpu": format_cpu(amount.cpu), "memory": format_memory(amount.memory)}
 
 
-def _pools(told: Told) -> Record:
+def _pools(told: StackDiff) -> Record:
     changes = () if told.changes is None else told.changes.pools
     return {
         "pools": [
@@ -175,10 +175,10 @@ def _pools(told: Told) -> Record:
     }
 
 
-def _pool(told: Told, pool: Pool | None, stack: Stack | None) -> Record | None:
+def _pool(told: StackDiff, pool: Pool | None, stack: Stack | None) -> Record | None:
     if pool is None:
         return None
-    cost = hourly(pool, stack, told.prices)
+    cost = hourly_cost(pool, stack, told.prices)
     return {
         "machine": pool.machine.name,
         "capacity": pool.capacity.value,
@@ -189,7 +189,7 @@ def _pool(told: Told, pool: Pool | None, stack: Stack | None) -> Record | None:
     }
 
 
-def _money(cost: Hourly, price: Price) -> Record:
+def _money(cost: HourlyCost, price: Price) -> Record:
     return {
         "currency": price.currency,
         "leastAnHour": str(cost.least),

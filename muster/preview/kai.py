@@ -32,7 +32,7 @@ class QueueChange:
 
 
 @dataclass(frozen=True, slots=True)
-class RankChange:
+class QueuePriorityChange:
     """A queue's or a priority's rank; None where it is not there."""
 
     name: str
@@ -41,7 +41,7 @@ class RankChange:
 
 
 @dataclass(frozen=True, slots=True)
-class Beyond:
+class QueueOveruse:
     """A Queue that holds more of a resource than a figure, its quota or its limit: GPUs, millicores or
     bytes.
     """
@@ -57,7 +57,7 @@ def is_kai(*stacks: Stack | None) -> bool:
     return any(stack is not None and stack.scheduler is Scheduler.KAI for stack in stacks)
 
 
-def queues(base: Stack | None, head: Stack | None) -> tuple[QueueChange, ...]:
+def queue_changes(base: Stack | None, head: Stack | None) -> tuple[QueueChange, ...]:
     """Every resource of every Queue that differs, in the order of the tree."""
     old, new = _nodes(base), _nodes(head)
     found = []
@@ -72,15 +72,15 @@ def queues(base: Stack | None, head: Stack | None) -> tuple[QueueChange, ...]:
     return tuple(found)
 
 
-def ranks(base: Stack | None, head: Stack | None) -> tuple[RankChange, ...]:
+def queue_priority_changes(base: Stack | None, head: Stack | None) -> tuple[QueuePriorityChange, ...]:
     """Queues that get what is free before others, or after them, other than they did."""
-    old = {name: _rank(node) for name, node in _nodes(base).items()}
-    new = {name: _rank(node) for name, node in _nodes(head).items()}
+    old = {name: _queue_priority(node) for name, node in _nodes(base).items()}
+    new = {name: _queue_priority(node) for name, node in _nodes(head).items()}
     both = [name for name in new if name in old and new[name] != old[name]]
-    return tuple(RankChange(name, old[name], new[name]) for name in both)
+    return tuple(QueuePriorityChange(name, old[name], new[name]) for name in both)
 
 
-def protected(base: Stack | None, head: Stack | None) -> tuple[tuple[Priority, bool], ...]:
+def eviction_changes(base: Stack | None, head: Stack | None) -> tuple[tuple[Priority, bool], ...]:
     """Priorities whose work became non-preemptible (True), or preemptible."""
     old, new = ({each.name: each for each in _priorities(stack)} for stack in (base, head))
     return tuple(
@@ -90,27 +90,27 @@ def protected(base: Stack | None, head: Stack | None) -> tuple[tuple[Priority, b
     )
 
 
-def beyond(head: Stack | None, snapshot: Snapshot) -> Iterator[Beyond]:
+def queues_over_quota(head: Stack | None, snapshot: Snapshot) -> Iterator[QueueOveruse]:
     """Teams' Queues that hold more GPUs now than their new quota."""
-    used = _used(snapshot)
+    used = _gpus_in_use(snapshot)
     for name, node in _nodes(head).items():
         quota, now = node.figures["gpu"].quota, used.get(name, 0)
         if node.team is not None and not isinstance(quota, Unlimited) and now * 1000 > quota:
-            yield Beyond(name, "gpu", now, quota)
+            yield QueueOveruse(name, "gpu", now, quota)
 
 
-def stuck(head: Stack | None, snapshot: Snapshot) -> Iterator[Beyond]:
+def queues_at_limit(head: Stack | None, snapshot: Snapshot) -> Iterator[QueueOveruse]:
     """Queues, departments' too, that hold as many GPUs as their new limit, or more. KAI ends nothing for
     that, and starts nothing that would go further (docs/queues of kai-scheduler/KAI-Scheduler 0.17).
     """
-    used = _used(snapshot)
+    used = _gpus_in_use(snapshot)
     for name, node in _nodes(head).items():
         limit, now = node.figures["gpu"].limit, used.get(name, 0)
         if now and not isinstance(limit, Unlimited) and now * 1000 >= limit:
-            yield Beyond(name, "gpu", now, limit)
+            yield QueueOveruse(name, "gpu", now, limit)
 
 
-def _used(snapshot: Snapshot) -> dict[str, int]:
+def _gpus_in_use(snapshot: Snapshot) -> dict[str, int]:
     """Queue -> GPUs that it holds now. KAI names no flavor."""
     return {
         queue.name: each.amount
@@ -120,7 +120,7 @@ def _used(snapshot: Snapshot) -> dict[str, int]:
     }
 
 
-def shown(resource: str, figure: Figure[int]) -> str:
+def format_figure(resource: str, figure: Figure[int]) -> str:
     """A figure as a reader takes it: GPUs, CPUs, mebibytes."""
     if isinstance(figure, Unlimited):
         return "unlimited"
@@ -143,7 +143,7 @@ def _figures(node: Node | None, resource: str) -> Figures | None:
     return None if node is None else node.figures[resource]
 
 
-def _rank(node: Node) -> int:
+def _queue_priority(node: Node) -> int:
     rank = node.owner.kai.priority
     return DEFAULT_QUEUE_PRIORITY if rank is None else rank
 

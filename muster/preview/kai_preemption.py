@@ -46,7 +46,7 @@ class KaiProfile:
         return self.lowest < NON_PREEMPTIBLE
 
 
-def profiles(stack: Stack) -> dict[str, KaiProfile]:
+def to_profiles(stack: Stack) -> dict[str, KaiProfile]:
     """Every team's profile."""
     queues = {node.name: node for node in nodes(stack)}
     steps: dict[str, dict[str, tuple[Step, ...]]] = {team.name: {} for _, team in stack.teams()}
@@ -63,7 +63,7 @@ def profiles(stack: Stack) -> dict[str, KaiProfile]:
     }
 
 
-def may(evictor: KaiProfile, victim: KaiProfile) -> dict[str, Right]:
+def preemption_rights(evictor: KaiProfile, victim: KaiProfile) -> dict[str, Right]:
     """By which right on which pools one team may evict another team's work."""
     if not victim.is_preemptible:
         return {}
@@ -77,7 +77,7 @@ def may(evictor: KaiProfile, victim: KaiProfile) -> dict[str, Right]:
     return found
 
 
-def may_within(team: KaiProfile) -> bool:
+def can_preempt_within(team: KaiProfile) -> bool:
     """Whether work of the team may evict lower work of the same team."""
     return team.is_preemptible and team.highest > team.lowest
 

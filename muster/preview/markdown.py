@@ -10,20 +10,20 @@ from typing import Final
 
 from muster.preview.document import (
     Block,
-    Branch,
     Items,
     Mark,
-    Picture,
     Report,
     Section,
     Span,
     StackReport,
     Table,
     Text,
+    TreeDiagram,
+    TreeNode,
 )
 
 # GitHub refuses a comment of more than 65,536; counted in bytes, which are never fewer than characters.
-LONGEST: Final = 60_000
+MAX_BYTES: Final = 60_000
 
 # What would end a code span or a cell is shown by a sign like it; no name that a cluster accepts has any of
 # them.
@@ -37,7 +37,7 @@ _FILLS: Final = {
 }
 
 
-def comment(report: Report, *, longest: int = LONGEST) -> str:
+def format_comment(report: Report, *, longest: int = MAX_BYTES) -> str:
     """The comment, of at most `longest` bytes."""
     kept = {
         (index, place) for index, stack in enumerate(report.stacks) for place in range(len(stack.sections))
@@ -125,7 +125,7 @@ def _span(span: Span) -> str:
 # The picture
 
 
-def _mermaid(picture: Picture) -> str:
+def _mermaid(picture: TreeDiagram) -> str:
     numbers = count()
     drawn = [line for root in picture.roots for line in _branch(root, next(numbers), numbers)]
     fence = "\n".join(["```mermaid", "graph LR", *drawn, "```"])
@@ -133,7 +133,7 @@ def _mermaid(picture: Picture) -> str:
     return fence + hidden
 
 
-def _branch(branch: Branch, number: int, numbers: Iterator[int]) -> Iterator[str]:
+def _branch(branch: TreeNode, number: int, numbers: Iterator[int]) -> Iterator[str]:
     yield f"  n{number}{_shape(branch)}"
     if branch.mark in _FILLS:
         yield f"  style n{number} {_FILLS[branch.mark]}"
@@ -143,7 +143,7 @@ def _branch(branch: Branch, number: int, numbers: Iterator[int]) -> Iterator[str
         yield f"  n{number} --> n{below}"
 
 
-def _shape(branch: Branch) -> str:
+def _shape(branch: TreeNode) -> str:
     mark = "" if branch.mark is Mark.SAME else f" ({branch.mark})"
     label = "<br/>".join([_label(branch.name.text) + mark, *(_label(note) for note in branch.notes)])
     return f'["{label}"]' if branch.is_team else f'(["{label}"])'

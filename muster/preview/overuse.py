@@ -12,13 +12,13 @@ from muster.model import names
 from muster.model.pools import Pool
 from muster.model.stack import Scheduler
 from muster.preview.compare.changes import Changes
-from muster.preview.tree import Tree, count, own
+from muster.preview.tree import Tree, in_pool_unit, nominal_quota
 
 Used = Mapping[tuple[str, str, str], int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Over:
+class QuotaOveruse:
     """A team that uses more of a pool than its new quota; figures in the pool's unit.
 
     `most` is what it could hold at most with everything lent. A team that `is_gone` has no quota any more.
@@ -39,7 +39,7 @@ class Over:
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
+class QueuedWork:
     """Workloads of a team's queue: how many wait for quota, and how many hold some."""
 
     team: str
@@ -47,12 +47,16 @@ class Waiting:
     holding: int
 
 
-def over(changes: Changes, snapshot: Snapshot) -> tuple[Over, ...]:
+def quota_overuse(changes: Changes, snapshot: Snapshot) -> tuple[QuotaOveruse, ...]:
     """Teams whose quota of a pool changes or goes, and who use more than is left of it."""
-    return tuple(sorted(_over(changes, _usage(snapshot)), key=lambda each: (not each.is_new, each.team)))
+    return tuple(
+        sorted(
+            _find_overuse(changes, _current_usage(snapshot)), key=lambda each: (not each.is_new, each.team)
+        )
+    )
 
 
-def waiting(changes: Changes, snapshot: Snapshot) -> tuple[Waiting, ...]:
+def queued_work(changes: Changes, snapshot: Snapshot) -> tuple[QueuedWork, ...]:
     """The work in the queues of every team that the change touches itself."""
     touched = {each.name for each in changes.quotas if each.is_team and not each.is_indirect}
     queues = {(each.namespace, each.name): each.cluster_queue for each in snapshot.local_queues}
@@ -61,35 +65,35 @@ def waiting(changes: Changes, snapshot: Snapshot) -> tuple[Waiting, ...]:
         team = workload.cluster_queue or queues.get((workload.namespace, workload.queue), "")
         if team in found and workload.state is not State.INACTIVE:
             found[team][workload.is_holding] += 1
-    return tuple(Waiting(team, *counts) for team, counts in found.items() if any(counts))
+    return tuple(QueuedWork(team, *counts) for team, counts in found.items() if any(counts))
 
 
-def _over(changes: Changes, used: Used) -> Iterator[Over]:
+def _find_overuse(changes: Changes, used: Used) -> Iterator[QuotaOveruse]:
     pools = {**changes.before.pools, **changes.after.pools}
     for change in changes.quotas:
         if not change.is_team or change.is_indirect:
             continue
         pool = pools[change.pool.name]
         now = used.get((change.name, pool.name, _resource(pool)), 0)
-        after = _own(changes.after, change.name, pool)
+        after = _quota_of(changes.after, change.name, pool)
         if now > after:
-            yield Over(
+            yield QuotaOveruse(
                 team=change.name,
                 pool=pool,
                 used=now,
-                before=_own(changes.before, change.name, pool),
+                before=_quota_of(changes.before, change.name, pool),
                 after=after,
                 most=0 if change.after is None else change.after.most,
                 is_gone=change.name not in changes.after.nodes,
             )
 
 
-def _own(tree: Tree, name: str, pool: Pool) -> int:
+def _quota_of(tree: Tree, name: str, pool: Pool) -> int:
     node = tree.nodes.get(name)
-    return 0 if node is None else count(pool, own(node, pool.name))
+    return 0 if node is None else in_pool_unit(pool, nominal_quota(node, pool.name))
 
 
-def _usage(snapshot: Snapshot) -> Used:
+def _current_usage(snapshot: Snapshot) -> Used:
     if snapshot.scheduler is Scheduler.KAI:
         return {}
     return {

@@ -25,7 +25,7 @@ class PinError(PreviewError):
 
 
 @dataclass(frozen=True, slots=True)
-class Loose:
+class UnpinnedReference:
     """Something that is not pinned, in a line counted from 1."""
 
     line: int
@@ -40,20 +40,20 @@ class Loose:
         return f"name {digest} instead of a tag, which can be moved."
 
 
-def loose(path: Path) -> tuple[Loose, ...]:
+def read_unpinned(path: Path) -> tuple[UnpinnedReference, ...]:
     """Everything in a workflow or pipeline that is not pinned."""
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "is not UTF-8 text"
         raise PinError(f"{path}: cannot be read: {why}.") from None
-    return tuple(_loose(text))
+    return tuple(_parse_unpinned(text))
 
 
-def _loose(text: str) -> Iterator[Loose]:
+def _parse_unpinned(text: str) -> Iterator[UnpinnedReference]:
     for index, line in enumerate(text.splitlines(), start=1):
         for pattern, pinned in ((_USES, _ACTION), (_IMAGE, _DIGEST)):
             found = pattern.match(line)
             if found is None or pinned.match(found["what"]) or found["what"].startswith("./"):
                 continue
-            yield Loose(index, found["what"], PLACEHOLDER in found["what"])
+            yield UnpinnedReference(index, found["what"], PLACEHOLDER in found["what"])

@@ -14,14 +14,14 @@ from typing import Final
 
 from muster.live.errors import PreviewError
 from muster.live.fields import mapping, text
-from muster.live.sanitize import plain
-from muster.preview.bundles import ObjectChange, objects
-from muster.preview.events import Breach, breaches, digest
+from muster.live.sanitize import sanitize_line
+from muster.preview.bundles import ObjectChange, compare_manifests
+from muster.preview.events import PolicyViolation, parse_events, parse_violations
 
 # A thousand teams are about 30 MB of steps.
-_MOST_BYTES: Final = 512 * 1024 * 1024
+_MAX_BYTES: Final = 512 * 1024 * 1024
 _NAMESPACE: Final = "muster:"
-_SHORTEST_SECRET: Final = 4
+_MIN_SECRET_LENGTH: Final = 4
 
 # The engine's operations as a reviewer reads them, the gravest first: a replacement comes as several steps.
 _VERBS: Final = (
@@ -69,49 +69,49 @@ class Plan:
     stack: str
     resources: tuple[Resource, ...]
     errors: tuple[str, ...]
-    breaches: tuple[Breach, ...] = ()
+    breaches: tuple[PolicyViolation, ...] = ()
     config: Mapping[str, object] = field(default_factory=lambda: MappingProxyType({}))
 
 
-def read(path: Path) -> Plan:
+def load_plan(path: Path) -> Plan:
     """The plan in a file; PlanError when it is none."""
     try:
-        if path.stat().st_size > _MOST_BYTES:
+        if path.stat().st_size > _MAX_BYTES:
             raise PlanError(
-                f"{path}: is larger than {_MOST_BYTES // 2**20} MiB. Fix: preview fewer stacks at once."
+                f"{path}: is larger than {_MAX_BYTES // 2**20} MiB. Fix: preview fewer stacks at once."
             )
         text = path.read_text(encoding="utf-8")
     except OSError as error:
         raise PlanError(f"{path}: cannot be read: {error.strerror}. Fix: name a file.") from None
     except UnicodeDecodeError:
         raise PlanError(f"{path}: is not UTF-8 text. Fix: {_HOW}") from None
-    return parse(text, source=str(path))
+    return parse_plan(text, source=str(path))
 
 
 _HOW: Final = "write it anew with `pulumi preview --json --stack STACK > FILE`."
 
 
-def parse(text: str, *, source: str) -> Plan:
+def parse_plan(text: str, *, source: str) -> Plan:
     """The plan in a text; PlanError when it is none."""
     try:
         found = json.loads(text)
     except json.JSONDecodeError as error:
-        streamed = digest(text)
+        streamed = parse_events(text)
         if streamed is not None:
-            return _plan(streamed, source)
-        raise PlanError(f"{source}: {_why(text, error)} Fix: {_HOW}") from None
+            return _to_plan(streamed, source)
+        raise PlanError(f"{source}: {_explain_error(text, error)} Fix: {_HOW}") from None
     except (RecursionError, ValueError) as error:
-        raise PlanError(f"{source}: is no plan: {plain(str(error))}. Fix: {_HOW}") from None
+        raise PlanError(f"{source}: is no plan: {sanitize_line(str(error))}. Fix: {_HOW}") from None
     if not isinstance(found, dict) or not isinstance(found.get("steps", []), list):
         raise PlanError(f"{source}: is JSON, but no output of `pulumi preview --json`. Fix: {_HOW}")
-    if isinstance(found.get("sequence"), int) and (streamed := digest(text)) is not None:
-        return _plan(streamed, source)
+    if isinstance(found.get("sequence"), int) and (streamed := parse_events(text)) is not None:
+        return _to_plan(streamed, source)
     if "steps" not in found and "diagnostics" not in found:
         raise PlanError(f"{source}: has neither steps nor diagnostics. Fix: {_HOW}")
-    return _plan(found, source)
+    return _to_plan(found, source)
 
 
-def _why(text: str, error: json.JSONDecodeError) -> str:
+def _explain_error(text: str, error: json.JSONDecodeError) -> str:
     if not text.strip():
         return "is empty: pulumi stopped before it printed a plan."
     if error.pos >= len(text.rstrip()) - 1 or error.msg.startswith("Unterminated"):
@@ -121,20 +121,22 @@ def _why(text: str, error: json.JSONDecodeError) -> str:
     return f"is not JSON in line {error.lineno}: {error.msg}."
 
 
-def _plan(found: Mapping[str, object], source: str) -> Plan:
+def _to_plan(found: Mapping[str, object], source: str) -> Plan:
     steps = [step for step in _list(found.get("steps")) if isinstance(step, dict) and text(step.get("urn"))]
     by_urn: dict[str, list[Mapping[str, object]]] = {}
     for step in steps:
         by_urn.setdefault(text(step["urn"]), []).append(step)
-    resources = [resource for urn, same in by_urn.items() if (resource := _resource(urn, same)) is not None]
-    secrets = sorted(set(_secrets(found)), key=lambda each: (-len(each), each))
+    resources = [
+        resource for urn, same in by_urn.items() if (resource := _to_resource(urn, same)) is not None
+    ]
+    secrets = sorted(set(_find_secrets(found)), key=lambda each: (-len(each), each))
     return Plan(
         source=source,
         stack=_stack(by_urn),
         resources=tuple(sorted(resources, key=lambda each: (ORDER.index(each.verb), each.urn))),
-        errors=tuple(_errors(found, secrets)),
+        errors=tuple(_parse_errors(found, secrets)),
         breaches=tuple(
-            sorted(set(_breaches(found, secrets)), key=lambda each: (not each.is_mandatory, each))
+            sorted(set(_violations(found, secrets)), key=lambda each: (not each.is_mandatory, each))
         ),
         config={
             key: value for key, value in mapping(found.get("config")).items() if key.startswith(_NAMESPACE)
@@ -142,7 +144,7 @@ def _plan(found: Mapping[str, object], source: str) -> Plan:
     )
 
 
-def _resource(urn: str, steps: list[Mapping[str, object]]) -> Resource | None:
+def _to_resource(urn: str, steps: list[Mapping[str, object]]) -> Resource | None:
     verbs = [
         # An operation of a later engine is told, not dropped.
         _VERB_OF.get(text(step.get("op")), "updated")
@@ -161,17 +163,17 @@ def _resource(urn: str, steps: list[Mapping[str, object]]) -> Resource | None:
         name=name,
         verb=min(verbs, key=ORDER.index),
         fields=_fields(steps),
-        replaced_for=_words(steps, "replaceReasons"),
-        objects=tuple(objects(old, new)) if kind == "muster:k8s:Bundle" else (),
+        replaced_for=_strings(steps, "replaceReasons"),
+        objects=tuple(compare_manifests(old, new)) if kind == "muster:k8s:Bundle" else (),
     )
 
 
 def _fields(steps: list[Mapping[str, object]]) -> tuple[str, ...]:
     detailed = {key for step in steps for key in mapping(step.get("detailedDiff"))}
-    return tuple(sorted(detailed)) or _words(steps, "diffReasons")
+    return tuple(sorted(detailed)) or _strings(steps, "diffReasons")
 
 
-def _words(steps: list[Mapping[str, object]], key: str) -> tuple[str, ...]:
+def _strings(steps: list[Mapping[str, object]], key: str) -> tuple[str, ...]:
     return tuple(sorted({word for step in steps for word in _list(step.get(key)) if isinstance(word, str)}))
 
 
@@ -189,26 +191,26 @@ def _stack(urns: Mapping[str, object]) -> str:
     return ""
 
 
-def _errors(found: Mapping[str, object], secrets: list[str]) -> Iterator[str]:
+def _parse_errors(found: Mapping[str, object], secrets: list[str]) -> Iterator[str]:
     for each in _list(found.get("diagnostics")):
         said = mapping(each)
         if said.get("severity") == "error" and isinstance(said.get("message"), str):
-            message = _without(text(said["message"]), secrets)
-            yield plain(message.removeprefix("error: "), longest=600)
+            message = _redact(text(said["message"]), secrets)
+            yield sanitize_line(message.removeprefix("error: "), longest=600)
 
 
-def _breaches(found: Mapping[str, object], secrets: list[str]) -> Iterator[Breach]:
-    for each in breaches(found.get("policies")):
-        yield replace(each, message=_without(each.message, secrets))
+def _violations(found: Mapping[str, object], secrets: list[str]) -> Iterator[PolicyViolation]:
+    for each in parse_violations(found.get("policies")):
+        yield replace(each, message=_redact(each.message, secrets))
 
 
-def _without(message: str, secrets: list[str]) -> str:
+def _redact(message: str, secrets: list[str]) -> str:
     for secret in secrets:
         message = message.replace(secret, "[secret]")
     return message
 
 
-def _secrets(value: object) -> Iterator[str]:
+def _find_secrets(value: object) -> Iterator[str]:
     """Every secret that stands open in the plan, as `--show-secrets` leaves them: they are cut from
     messages.
     """
@@ -217,7 +219,7 @@ def _secrets(value: object) -> Iterator[str]:
         each = waiting.pop()
         if isinstance(each, dict):
             opened = each.get("plaintext")
-            if isinstance(opened, str) and len(opened) >= _SHORTEST_SECRET:
+            if isinstance(opened, str) and len(opened) >= _MIN_SECRET_LENGTH:
                 yield opened
                 yield opened.strip('"')
             waiting.extend(each.values())

@@ -53,13 +53,13 @@ class Profile:
     is_weighted: bool
 
 
-def profiles(tree: Tree) -> dict[str, Profile]:
+def to_profiles(tree: Tree) -> dict[str, Profile]:
     """Every team's profile."""
     reaches = {pool: tree.reach(pool) for pool in tree.pools}
     return {team.name: _profile(tree, tree.chain(team.name), reaches) for team in tree.teams()}
 
 
-def may(preemptor: Profile, victim: Profile) -> dict[str, Right]:
+def preemption_rights(preemptor: Profile, victim: Profile) -> dict[str, Right]:
     """By which right on which pools one team may preempt another team."""
     if not (preemptor.above and victim.above) or preemptor.above[-1] != victim.above[-1]:
         return {}
@@ -78,7 +78,7 @@ def may(preemptor: Profile, victim: Profile) -> dict[str, Right]:
     return found
 
 
-def may_within(team: Profile) -> bool:
+def can_preempt_within(team: Profile) -> bool:
     """Whether work of the team may preempt other work of the same team."""
     if team.within == "LowerOrNewerEqualPriority":
         return True

@@ -8,7 +8,7 @@ from pathlib import Path
 import yaml
 
 from muster.live.errors import PreviewError
-from muster.live.sanitize import plain
+from muster.live.sanitize import sanitize_line
 from muster.model.prices import BUILT_IN, PriceTable, read
 
 
@@ -16,7 +16,7 @@ class PriceError(PreviewError):
     """A file that is no table of prices: every mistake in it."""
 
 
-def prices(path: Path | None) -> PriceTable:
+def load_prices(path: Path | None) -> PriceTable:
     """The user's prices before ours; ours alone without a file."""
     if path is None:
         return BUILT_IN
@@ -28,4 +28,4 @@ def prices(path: Path | None) -> PriceTable:
         raise PriceError(f"{path}: is not YAML. Fix: write `prices:` with a list below it.") from None
     if isinstance(found, PriceTable):
         return found.before(BUILT_IN)
-    raise PriceError(plain(f"{path}: {' '.join(str(each) for each in found)}", longest=2000))
+    raise PriceError(sanitize_line(f"{path}: {' '.join(str(each) for each in found)}", longest=2000))

@@ -6,24 +6,26 @@ lines to verdict.py, and how it looks to markdown.py and page.py.
 
 from collections.abc import Iterator, Sequence
 
-from muster.preview.compare.diff import Told
-from muster.preview.document import Items, Name, Report, Section, StackReport, Table, Text
+from muster.preview.compare.diff import StackDiff
+from muster.preview.document import Items, Report, Section, StackReport, Table, Text, UntrustedText
 from muster.preview.kai import is_kai
 from muster.preview.sections import kai, live, policies, pools, quotas, resources
-from muster.preview.summary import verdict
+from muster.preview.summary import summarize
 
 
-def report(stacks: Sequence[Told]) -> Report:
+def to_report(stacks: Sequence[StackDiff]) -> Report:
     """The report of all stacks; of several, one line says first how many change."""
-    return Report(tuple(write(each) for each in stacks), _headline(stacks) if len(stacks) > 1 else ())
+    return Report(
+        tuple(to_stack_report(each) for each in stacks), _headline(stacks) if len(stacks) > 1 else ()
+    )
 
 
-def write(told: Told) -> StackReport:
+def to_stack_report(told: StackDiff) -> StackReport:
     """The report of one stack."""
-    return StackReport(Name(told.name), tuple(verdict(told)), tuple(_sections(told)))
+    return StackReport(UntrustedText(told.name), tuple(summarize(told)), tuple(_sections(told)))
 
 
-def _headline(stacks: Sequence[Told]) -> Text:
+def _headline(stacks: Sequence[StackDiff]) -> Text:
     refused = sum(each.is_refused for each in stacks)
     quiet = sum(each.is_empty for each in stacks)
     changing = len(stacks) - refused - quiet
@@ -31,7 +33,7 @@ def _headline(stacks: Sequence[Told]) -> Text:
     return (f"{len(stacks)} stacks: {', '.join(f'{count} {what}' for count, what in counts if count)}.",)
 
 
-def _sections(told: Told) -> Iterator[Section]:
+def _sections(told: StackDiff) -> Iterator[Section]:
     if told.mistakes:
         yield Section("Mistakes in the description", 100, (_list(told.mistakes),))
     if told.failures:
@@ -44,9 +46,12 @@ def _sections(told: Told) -> Iterator[Section]:
     yield from pools.sections(told)
     yield from resources.sections(told)
     if told.warnings:
-        rows = tuple(((Name(each.path),), (Name(each.message),), (Name(each.fix),)) for each in told.warnings)
+        rows = tuple(
+            ((UntrustedText(each.path),), (UntrustedText(each.message),), (UntrustedText(each.fix),))
+            for each in told.warnings
+        )
         yield Section("Worth a look", 40, (Table(("Where", "What", "How to change it"), rows),))
 
 
 def _list(texts: tuple[str, ...]) -> Items:
-    return Items(tuple((Name(text),) for text in texts))
+    return Items(tuple((UntrustedText(text),) for text in texts))

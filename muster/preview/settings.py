@@ -17,7 +17,7 @@ _ELSEWHERE: Final = ("pools", "departments")
 _ALLOWANCE: Final = ("allowance", "name", "departments", "teams")
 
 
-def settings(stack: Stack, *, unless: frozenset[str] = frozenset()) -> dict[str, str]:
+def flatten_settings(stack: Stack, *, unless: frozenset[str] = frozenset()) -> dict[str, str]:
     """Place -> value. A team's place begins with `team NAME`, a department's with `department NAME`.
 
     The teams named in `unless` are left out.
@@ -31,20 +31,20 @@ def settings(stack: Stack, *, unless: frozenset[str] = frozenset()) -> dict[str,
     return found
 
 
-def alike(base: Stack, head: Stack) -> frozenset[str]:
+def unchanged_teams(base: Stack, head: Stack) -> frozenset[str]:
     """Teams with the same settings on both sides: of 10,000 teams nearly all are, and need no look inside."""
     old, new = ({team.name: (chain[-1].name, team) for chain, team in side.teams()} for side in (base, head))
-    return frozenset(name for name in old if name in new and _same(old[name], new[name]))
+    return frozenset(name for name in old if name in new and _is_unchanged(old[name], new[name]))
 
 
-def _same(old: tuple[str, Team], new: tuple[str, Team]) -> bool:
+def _is_unchanged(old: tuple[str, Team], new: tuple[str, Team]) -> bool:
     if old[0] != new[0] or old[1].allowance.weight != new[1].allowance.weight:
         return False
     names = (each.name for each in fields(Team) if each.name not in _ALLOWANCE)
     return all(getattr(old[1], name) == getattr(new[1], name) for name in names)
 
 
-def holder(place: str) -> str | None:
+def owner_of(place: str) -> str | None:
     """The team or department that a place is about, None for the stack's own settings."""
     head = place.partition(": ")[0]
     return head if head.startswith(("team ", "department ")) else None
@@ -71,22 +71,22 @@ def _fields(place: str, value: object, *, without: tuple[str, ...] = ()) -> Iter
     if is_dataclass(value):
         for field in fields(value):
             if field.name not in without:
-                yield from _fields(_below(place, field.name), getattr(value, field.name))
+                yield from _fields(_join_place(place, field.name), getattr(value, field.name))
     elif isinstance(value, Mapping):
         for key, item in sorted(value.items()):
-            yield from _fields(_below(place, str(key)), item)
+            yield from _fields(_join_place(place, str(key)), item)
     elif value is not None and value != () and value != "":
-        yield place, _told(value)
+        yield place, _format_value(value)
 
 
-def _below(place: str, key: str) -> str:
+def _join_place(place: str, key: str) -> str:
     key = key.replace("_", " ")
     return key if not place else f"{place} {key}" if ": " in place else f"{place}: {key}"
 
 
-def _told(value: object) -> str:
+def _format_value(value: object) -> str:
     if isinstance(value, tuple):
-        return ", ".join(_told(item) for item in value)
+        return ", ".join(_format_value(item) for item in value)
     if is_dataclass(value):
         return " ".join(text for _, text in _fields("", value))
     return str(value) if not isinstance(value, timedelta) else f"{int(value.total_seconds())} s"

@@ -10,14 +10,14 @@ from typing import Final
 from muster.model.pools import Pool
 from muster.preview import cost, figures
 from muster.preview.compare.changes import Changes, QuotaChange
-from muster.preview.compare.diff import GRAVE, Told
-from muster.preview.document import Name, Span, Text, names
-from muster.preview.overuse import over
+from muster.preview.compare.diff import GRAVE, StackDiff
+from muster.preview.document import Span, Text, UntrustedText, join_names
+from muster.preview.overuse import quota_overuse
 
 _STOPPED: Final = "The preview failed: the engine stopped, and what it had not reached is not told here."
 
 
-def verdict(told: Told) -> Iterator[Text]:
+def summarize(told: StackDiff) -> Iterator[Text]:
     """The verdict line, and what it is drawn from."""
     refused = list(_refused(told))
     if refused:
@@ -36,7 +36,7 @@ def verdict(told: Told) -> Iterator[Text]:
         yield (f"Policies: {_many(warnings, 'warning')}.",)
 
 
-def _refused(told: Told) -> Iterator[Text]:
+def _refused(told: StackDiff) -> Iterator[Text]:
     if told.mistakes:
         yield (f"Refused: {_many(len(told.mistakes), 'mistake')} in the stack's description.",)
     mandatory = sum(each.is_mandatory for each in told.breaches)
@@ -47,13 +47,13 @@ def _refused(told: Told) -> Iterator[Text]:
         yield (_STOPPED,)
 
 
-def _line(told: Told) -> str:
+def _line(told: StackDiff) -> str:
     """Whom the change hurts, or that it hurts nobody."""
     grave = list(_grave(told))
     return f"Look closely: {', '.join(grave)}." if grave else "Changes, and takes nothing from anybody."
 
 
-def _grave(told: Told) -> Iterator[str]:
+def _grave(told: StackDiff) -> Iterator[str]:
     if told.changes is not None:
         gone = _gone(told.changes)
         if gone:
@@ -69,7 +69,7 @@ def _grave(told: Told) -> Iterator[str]:
             yield f"{_many(number, 'resource')} {verb}"
 
 
-def _resources(told: Told) -> Iterator[Text]:
+def _resources(told: StackDiff) -> Iterator[Text]:
     counts = [
         f"{len(found)} {verb}"
         for verb in GRAVE
@@ -79,28 +79,32 @@ def _resources(told: Told) -> Iterator[Text]:
         yield (f"Resources: {', '.join(counts)}.",)
 
 
-def _over(told: Told) -> Iterator[Text]:
+def _over(told: StackDiff) -> Iterator[Text]:
     if told.changes is None or told.snapshot is None:
         return
-    found = sorted({each.team for each in over(told.changes, told.snapshot)})
+    found = sorted({each.team for each in quota_overuse(told.changes, told.snapshot)})
     if found:
         verb = "uses" if len(found) == 1 else "use"
-        yield (f"{_many(len(found), 'team')} {verb} more than the new quota now: ", *names(tuple(found)), ".")
+        yield (
+            f"{_many(len(found), 'team')} {verb} more than the new quota now: ",
+            *join_names(tuple(found)),
+            ".",
+        )
 
 
-def _bill(told: Told) -> Iterator[Text]:
+def _bill(told: StackDiff) -> Iterator[Text]:
     if told.changes is None or not told.changes.pools:
         return
     before = _gpu_hours(each.before for each in told.changes.pools)
     after = _gpu_hours(each.after for each in told.changes.pools)
     if before != after:
         yield (f"GPU-hours a day at most, of the pools that change: {before} → {after}.",)
-    total = cost.total(told.changes.pools, told.base, told.head, told.prices)
+    total = cost.total_cost(told.changes.pools, told.base, told.head, told.prices)
     if total is not None:
-        amounts = figures.arrow(f"{total.before:.2f}", f"{total.after:.2f}")
+        amounts = figures.format_change(f"{total.before:.2f}", f"{total.after:.2f}")
         spans: list[Span] = [f"Money an hour at most: {total.currency} {amounts}"]
         if total.unpriced:
-            spans += [f"; {cost.NOT_PRICED}: ", *names(total.unpriced)]
+            spans += [f"; {cost.NOT_PRICED}: ", *join_names(total.unpriced)]
         yield (*spans, ".")
 
 
@@ -111,18 +115,15 @@ def _gpu_hours(pools: Iterable[Pool | None]) -> int:
 def _for_whom(changes: Changes) -> Iterator[Text]:
     for total in changes.sums:
         pool = changes.after.pools.get(total.name) or changes.before.pools[total.name]
-        yield (
-            "Guaranteed ",
-            Name(total.name),
-            f" {figures.unit(pool)} in sum: {figures.resources(pool, total.before, total.after)}.",
-        )
+        amounts = figures.format_resources(pool, total.before, total.after)
+        yield ("Guaranteed ", UntrustedText(total.name), f" {figures.format_unit(pool)} in sum: {amounts}.")
     gone = _gone(changes)
     if gone:
-        yield (*names(gone), " removed, with namespace and all that is in it.")
+        yield (*join_names(gone), " removed, with namespace and all that is in it.")
     for verb, sign in (("gains", 1), ("loses", -1)):
         found = _movers(changes, sign)
         if found:
-            yield (f"{_many(len(found), 'team')} {_verb(found, verb)} quota: ", *names(found), ".")
+            yield (f"{_many(len(found), 'team')} {_verb(found, verb)} quota: ", *join_names(found), ".")
     new, old = (_pairs(changes, is_new=is_new) for is_new in (True, False))
     if new:
         yield (f"New: {_many(new, 'pair')} of teams of which one can preempt the other.",)
@@ -140,7 +141,7 @@ def _movers(changes: Changes, sign: int) -> tuple[str, ...]:
 
 
 def _moves(change: QuotaChange, sign: int) -> bool:
-    return change.is_team and figures.difference(change) * sign > 0
+    return change.is_team and figures.quota_difference(change) * sign > 0
 
 
 def _pairs(changes: Changes, *, is_new: bool) -> int:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from html import escape
 from typing import Final
 
-from muster.preview.document import Branch, Mark, Picture
+from muster.preview.document import Mark, TreeDiagram, TreeNode
 
 _LINE: Final = 34
 _INDENT: Final = 28
@@ -23,7 +23,7 @@ _SIGNS: Final = {
 }
 
 
-def draw(picture: Picture) -> str:
+def format_svg(picture: TreeDiagram) -> str:
     """The element; a reader of the screen gets each node as text."""
     rows = [row for root in picture.roots for row in _rows(root, 0)]
     width = max(_left(depth) + _width(branch) for branch, depth in rows) + 8
@@ -35,13 +35,13 @@ def draw(picture: Picture) -> str:
     return "\n".join([*lines, "</svg>"])
 
 
-def _rows(branch: Branch, depth: int) -> Iterator[tuple[Branch, int]]:
+def _rows(branch: TreeNode, depth: int) -> Iterator[tuple[TreeNode, int]]:
     yield branch, depth
     for child in branch.children:
         yield from _rows(child, depth + 1)
 
 
-def _node(branch: Branch, depth: int, index: int, lasts: list[int]) -> Iterator[str]:
+def _node(branch: TreeNode, depth: int, index: int, lasts: list[int]) -> Iterator[str]:
     left, top = _left(depth), index * _LINE + 4
     if depth:
         parent = lasts[depth - 1] * _LINE + _LINE - 4
@@ -53,7 +53,7 @@ def _node(branch: Branch, depth: int, index: int, lasts: list[int]) -> Iterator[
     yield f'<text x="{left + 10}" y="{top + 18}">{escape(_label(branch))}</text></g>'
 
 
-def _label(branch: Branch) -> str:
+def _label(branch: TreeNode) -> str:
     notes = f": {', '.join(branch.notes)}" if branch.notes else ""
     sign = f"{_SIGNS[branch.mark]} " if branch.mark is not Mark.SAME else ""
     mark = "" if branch.mark is Mark.SAME else f" ({branch.mark})"
@@ -64,5 +64,5 @@ def _left(depth: int) -> int:
     return 4 + depth * _INDENT
 
 
-def _width(branch: Branch) -> int:
+def _width(branch: TreeNode) -> int:
     return len(_label(branch)) * _LETTER + 20

@@ -84,7 +84,10 @@ class Tree:
         potentially available quota: what a node does not lend stays with it, and a borrowing limit bounds
         what comes on top of its own.
         """
-        subtree = {name: count(self.pools[pool], own(node, pool)) for name, node in self.nodes.items()}
+        subtree = {
+            name: in_pool_unit(self.pools[pool], nominal_quota(node, pool))
+            for name, node in self.nodes.items()
+        }
         lent: dict[str, int] = {}
         for name, node in reversed(list(self.nodes.items())):
             limit = _limit(self.pools[pool], node, pool, "lend")
@@ -106,7 +109,7 @@ class Tree:
         return available if limit is None else min(available, subtree + limit)
 
 
-def read(stack: Stack) -> Tree:
+def to_tree(stack: Stack) -> Tree:
     """The tree of a stack."""
     values = {priority.name: priority.value for priority in stack.priorities}
     allowed = {team.name: [values[name] for name in team.priorities or values] for _, team in stack.teams()}
@@ -116,39 +119,39 @@ def read(stack: Stack) -> Tree:
         cohort = cohorts.get(department.name)
         if cohort is not None:
             parent = above[-1].name if above else None
-            nodes[department.name] = _department(department.name, parent, cohort, pools)
+            nodes[department.name] = _to_department(department.name, parent, cohort, pools)
         for team in department.teams:
             parent = None if cohort is None else department.name
-            nodes[team.name] = _team(team.name, parent, queues[team.name], allowed[team.name], pools)
+            nodes[team.name] = _to_team(team.name, parent, queues[team.name], allowed[team.name], pools)
     return Tree({pool.name: pool for pool in stack.pools}, nodes, stack.is_weighted)
 
 
-def own(node: Node, pool: str) -> Resources:
+def nominal_quota(node: Node, pool: str) -> Resources:
     holding = node.holdings.get(pool)
     return NOTHING if holding is None else holding.nominal
 
 
-def count(pool: Pool, amount: Resources) -> int:
+def in_pool_unit(pool: Pool, amount: Resources) -> int:
     """An amount in the pool's unit: GPUs, or millicores where it has none."""
     return amount.gpus if pool.is_gpu else amount.cpu
 
 
 def is_closed(pool: Pool, limit: Resources | None) -> bool:
     """Whether a limit lets nothing through."""
-    return limit is not None and count(pool, limit) == 0
+    return limit is not None and in_pool_unit(pool, limit) == 0
 
 
 def _limit(pool: Pool, node: Node, name: str, key: str) -> int | None:
     holding = node.holdings.get(name)
     limit = None if holding is None else holding.borrow if key == "borrow" else holding.lend
-    return None if limit is None else count(pool, limit)
+    return None if limit is None else in_pool_unit(pool, limit)
 
 
-def _department(name: str, parent: str | None, cohort: Manifest, pools: Mapping[str, str]) -> Node:
-    return Node(name=name, parent=parent, is_team=False, holdings=_holdings(cohort["spec"], pools))
+def _to_department(name: str, parent: str | None, cohort: Manifest, pools: Mapping[str, str]) -> Node:
+    return Node(name=name, parent=parent, is_team=False, holdings=_to_holdings(cohort["spec"], pools))
 
 
-def _team(
+def _to_team(
     name: str, parent: str | None, queue: Manifest, priorities: list[int], pools: Mapping[str, str]
 ) -> Node:
     spec = queue["spec"]
@@ -156,7 +159,7 @@ def _team(
         name=name,
         parent=parent,
         is_team=True,
-        holdings=_holdings(spec, pools),
+        holdings=_to_holdings(spec, pools),
         within=spec["preemption"]["withinClusterQueue"],
         reclaim=spec["preemption"]["reclaimWithinCohort"],
         highest=max(priorities, default=0),
@@ -164,20 +167,22 @@ def _team(
     )
 
 
-def _holdings(spec: Manifest, pools: Mapping[str, str]) -> dict[str, Holding]:
+def _to_holdings(spec: Manifest, pools: Mapping[str, str]) -> dict[str, Holding]:
     """By pool; quotas of flavors that are no pool's are not told here."""
     flavors = [flavor for group in spec.get("resourceGroups", []) for flavor in group["flavors"]]
     return {
-        pools[flavor["name"]]: _holding(flavor["resources"]) for flavor in flavors if flavor["name"] in pools
+        pools[flavor["name"]]: _to_holding(flavor["resources"])
+        for flavor in flavors
+        if flavor["name"] in pools
     }
 
 
-def _holding(resources: list[Manifest]) -> Holding:
-    nominal, borrow, lend = (_amount(resources, column) for column in _COLUMNS)
+def _to_holding(resources: list[Manifest]) -> Holding:
+    nominal, borrow, lend = (_to_resources(resources, column) for column in _COLUMNS)
     return Holding(nominal or NOTHING, borrow, lend)
 
 
-def _amount(resources: list[Manifest], column: str) -> Resources | None:
+def _to_resources(resources: list[Manifest], column: str) -> Resources | None:
     said = {each["name"]: each[column] for each in resources if column in each}
     if not said:
         return None

@@ -6,15 +6,15 @@ markdown.py and page.py.
 
 from collections.abc import Iterable, Mapping
 
-from muster.live.sanitize import plain
+from muster.live.sanitize import sanitize_line
 from muster.model.pools import Pool
 from muster.preview.compare.changes import Changes, QuotaChange
-from muster.preview.document import Branch, Mark, Name, Picture
-from muster.preview.figures import amount, arrow, difference
-from muster.preview.tree import Node, Tree, count, own
+from muster.preview.document import Mark, TreeDiagram, TreeNode, UntrustedText
+from muster.preview.figures import format_amount, format_change, quota_difference
+from muster.preview.tree import Node, Tree, in_pool_unit, nominal_quota
 
 
-def draw(changes: Changes, *, most: int) -> Picture | None:
+def to_diagram(changes: Changes, *, most: int) -> TreeDiagram | None:
     """The picture with at most `most` nodes; None when even what changes is more than that."""
     nodes = {**changes.before.nodes, **changes.after.nodes}
     marks = _marks(changes, nodes)
@@ -27,8 +27,8 @@ def draw(changes: Changes, *, most: int) -> Picture | None:
     below: dict[str | None, list[Node]] = {}
     for name in sorted(shown):
         below.setdefault(nodes[name].parent, []).append(nodes[name])
-    roots = tuple(_branch(changes, node, below, marks) for node in below.get(None, []))
-    return Picture(roots, len(nodes) - len(shown))
+    roots = tuple(_to_node(changes, node, below, marks) for node in below.get(None, []))
+    return TreeDiagram(roots, len(nodes) - len(shown))
 
 
 def _up(nodes: Mapping[str, Node], name: str) -> Iterable[str]:
@@ -38,11 +38,13 @@ def _up(nodes: Mapping[str, Node], name: str) -> Iterable[str]:
         here = nodes[here].parent
 
 
-def _branch(
+def _to_node(
     changes: Changes, node: Node, below: Mapping[str | None, list[Node]], marks: Mapping[str, Mark]
-) -> Branch:
-    children = tuple(_branch(changes, child, below, marks) for child in below.get(node.name, []))
-    return Branch(Name(node.name), node.is_team, marks[node.name], tuple(_notes(changes, node)), children)
+) -> TreeNode:
+    children = tuple(_to_node(changes, child, below, marks) for child in below.get(node.name, []))
+    return TreeNode(
+        UntrustedText(node.name), node.is_team, marks[node.name], tuple(_notes(changes, node)), children
+    )
 
 
 def _marks(changes: Changes, nodes: Mapping[str, Node]) -> dict[str, Mark]:
@@ -56,7 +58,7 @@ def _mark(changes: Changes, name: str, touched: list[QuotaChange]) -> Mark:
     before, after = changes.before.nodes.get(name), changes.after.nodes.get(name)
     if before is None or after is None:
         return Mark.NEW if before is None else Mark.GONE
-    differences = [difference(change) for change in touched]
+    differences = [quota_difference(change) for change in touched]
     if any(each > 0 for each in differences) and not any(each < 0 for each in differences):
         return Mark.MORE
     if any(each < 0 for each in differences) and not any(each > 0 for each in differences):
@@ -70,9 +72,10 @@ def _notes(changes: Changes, node: Node) -> Iterable[str]:
     for name, pool in {**changes.before.pools, **changes.after.pools}.items():
         before, after = (_own(tree, node.name, name, pool) for tree in (changes.before, changes.after))
         if (before or after) and (pool.is_gpu or before != after):
-            yield f"{plain(name)} {arrow(amount(pool, before), amount(pool, after))}"
+            amounts = format_change(format_amount(pool, before), format_amount(pool, after))
+            yield f"{sanitize_line(name)} {amounts}"
 
 
 def _own(tree: Tree, name: str, pool: str, kind: Pool) -> int:
     node = tree.nodes.get(name)
-    return 0 if node is None or pool not in tree.pools else count(kind, own(node, pool))
+    return 0 if node is None or pool not in tree.pools else in_pool_unit(kind, nominal_quota(node, pool))

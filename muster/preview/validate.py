@@ -20,7 +20,7 @@ from typing import Final
 from muster.config.document import read
 from muster.config.errors import nearest_line
 from muster.config.stack import examine
-from muster.live.sanitize import plain
+from muster.live.sanitize import sanitize_line
 from muster.model.violations import Violation
 
 
@@ -43,7 +43,7 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
+class FileResult:
     """A file and all that is wrong with it."""
 
     file: str
@@ -54,7 +54,7 @@ class Checked:
         return sum(each.violation.level == "error" for each in self.findings)
 
 
-def check(path: Path) -> Checked:
+def check_file(path: Path) -> FileResult:
     """One stack file, offline. Paths below the working directory are told from there, as annotations need."""
     here = Path.cwd()
     told = path.relative_to(here) if path.is_absolute() and path.is_relative_to(here) else path
@@ -63,15 +63,15 @@ def check(path: Path) -> Checked:
     findings = (
         Finding(told.as_posix(), nearest_line(document.lines, each.path) or 1, each) for each in violations
     )
-    return Checked(told.as_posix(), tuple(findings))
+    return FileResult(told.as_posix(), tuple(findings))
 
 
-def write(checked: Sequence[Checked], how: Format) -> str:
+def format_findings(checked: Sequence[FileResult], how: Format) -> str:
     """All files in one text, which ends with a line end unless it is empty."""
     return _WRITERS[how](checked)
 
 
-def _text(checked: Sequence[Checked]) -> str:
+def _text(checked: Sequence[FileResult]) -> str:
     lines = []
     for each in checked:
         for finding in each.findings:
@@ -90,7 +90,7 @@ def _text(checked: Sequence[Checked]) -> str:
     return "\n".join([*lines, ""])
 
 
-def _json(checked: Sequence[Checked]) -> str:
+def _json(checked: Sequence[FileResult]) -> str:
     files = [
         {
             "file": each.file,
@@ -113,7 +113,7 @@ def _record(finding: Finding) -> dict[str, object]:
     }
 
 
-def _github(checked: Sequence[Checked]) -> str:
+def _github(checked: Sequence[FileResult]) -> str:
     lines = []
     for each in checked:
         for finding in each.findings:
@@ -136,7 +136,7 @@ def _property(text: str) -> str:
 _SEVERITY: Final = MappingProxyType({"error": "major", "warning": "minor"})
 
 
-def _gitlab(checked: Sequence[Checked]) -> str:
+def _gitlab(checked: Sequence[FileResult]) -> str:
     seen: dict[str, int] = {}
     found = [_issue(finding, seen) for each in checked for finding in each.findings]
     return json.dumps(found, indent=2) + "\n"
@@ -158,9 +158,9 @@ def _issue(finding: Finding, seen: dict[str, int]) -> dict[str, object]:
 
 
 def _plain(text: str) -> str:
-    return plain(text, longest=2000)
+    return sanitize_line(text, longest=2000)
 
 
-_WRITERS: Final[Mapping[Format, Callable[[Sequence[Checked]], str]]] = MappingProxyType(
+_WRITERS: Final[Mapping[Format, Callable[[Sequence[FileResult]], str]]] = MappingProxyType(
     {Format.TEXT: _text, Format.JSON: _json, Format.GITHUB: _github, Format.GITLAB: _gitlab}
 )

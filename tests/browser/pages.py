@@ -10,12 +10,12 @@ from muster.model.queues import Allowance, Bound, Department, Limit
 from muster.model.stack import Scheduler, Stack
 from muster.model.violations import Violation
 from muster.preview.compare.changes import compare
-from muster.preview.compare.diff import Told
-from muster.preview.events import Breach
-from muster.preview.html import page
-from muster.preview.report import report
+from muster.preview.compare.diff import StackDiff
+from muster.preview.events import PolicyViolation
+from muster.preview.html import format_html
+from muster.preview.report import to_report
 from muster.preview.whatif import report as whatif
-from muster.preview.whatif.outcome import Decision, Fate, Outcome
+from muster.preview.whatif.outcome import Decision, Outcome, WorkloadState
 from tests.unit.model.model_stacks import CPU, H100, L4, gpus, stack, team
 from tests.unit.preview.preview_world import bundle, plan, step
 
@@ -51,8 +51,11 @@ def everything() -> str:
         bundle("update", "queues", {"team-0": '{"ClusterQueue/x": {"a": 1}}'}, {"team-0": "{}"}),
         errors=(HOSTILE,),
     )
-    breaches = (Breach(True, "muster/quota", "", HOSTILE), Breach(False, "muster/cost", "", LONG))
-    whole = Told(
+    breaches = (
+        PolicyViolation(True, "muster/quota", "", HOSTILE),
+        PolicyViolation(False, "muster/cost", "", LONG),
+    )
+    whole = StackDiff(
         name="dev",
         changes=compare(base, head),
         base=base,
@@ -62,7 +65,7 @@ def everything() -> str:
         base_plan=plan(step("update", "same")),
         snapshot=snapshot,
     )
-    return page(report([whole, Told(name=HOSTILE, changes=None, mistakes=(LONG, HOSTILE))]))
+    return format_html(to_report([whole, StackDiff(name=HOSTILE, changes=None, mistakes=(LONG, HOSTILE))]))
 
 
 def answered() -> str:
@@ -71,21 +74,30 @@ def answered() -> str:
     lost = Decision(
         namespace="team-0",
         name=LONG,
-        fate=Fate.PENDING,
+        fate=WorkloadState.PENDING,
         why=HOSTILE,
         preemptor=HOSTILE,
         how="InCohortReclamation",
     )
     waiting = [
-        Decision(namespace=f"team-{index % 3}", name=f"job-{index}", fate=Fate.PENDING, why=f"{LONG} {index}")
+        Decision(
+            namespace=f"team-{index % 3}",
+            name=f"job-{index}",
+            fate=WorkloadState.PENDING,
+            why=f"{LONG} {index}",
+        )
         for index in range(30)
     ]
-    before = _outcome(replace(lost, fate=Fate.RUNNING, why="", preemptor="", how=""), *waiting, used=3)
-    after = _outcome(lost, *waiting[1:], replace(waiting[0], fate=Fate.ADMITTED, waited=60.0), used=12)
-    answer = whatif.Answer(
+    before = _outcome(
+        replace(lost, fate=WorkloadState.RUNNING, why="", preemptor="", how=""), *waiting, used=3
+    )
+    after = _outcome(
+        lost, *waiting[1:], replace(waiting[0], fate=WorkloadState.ADMITTED, waited=60.0), used=12
+    )
+    answer = whatif.Comparison(
         name="dev", base=before, head=after, base_stack=base, head_stack=head, compression=60.0
     )
-    return page(whatif.report(answer))
+    return format_html(whatif.to_report(answer))
 
 
 def _outcome(*decisions: Decision, used: int) -> Outcome:

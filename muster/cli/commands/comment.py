@@ -9,10 +9,10 @@ from typing import Final
 
 from muster.cli.commands.declare import Commands, command
 from muster.live.errors import PreviewError
-from muster.live.sanitize import plain
+from muster.live.sanitize import sanitize_line
 from muster.live.web import WebError
-from muster.preview.forge import place, summary
-from muster.preview.forge.notes import Forge, Written, upsert
+from muster.preview.forge import summary, target
+from muster.preview.forge.notes import CommentResult, Forge, upsert
 
 _ABOUT: Final = """\
 Creates or updates the one comment with the report on the pull request that this job runs for. It is found
@@ -53,20 +53,22 @@ def add(commands: Commands) -> None:
 
 def run(options: argparse.Namespace) -> int:
     body = _body(options.report)
-    found = place.here(os.environ)
+    found = target.detect_target(os.environ)
     if found.forge is None:
-        where = summary.write(body, os.environ)
+        where = summary.write_summary(body, os.environ)
         return _tell(options, {"action": "summary", "where": where, "why": found.why}, code=0)
     return _comment(options, found.forge, body)
 
 
 def _comment(options: argparse.Namespace, forge: Forge, body: str) -> int:
     try:
-        written: Written = upsert(forge, body, name=options.name)
+        written: CommentResult = upsert(forge, body, name=options.name)
     except WebError as error:
-        where = summary.write(body, os.environ)
+        where = summary.write_summary(body, os.environ)
         code = 0 if error.status in _NO_RIGHTS else 1
-        return _tell(options, {"action": "summary", "where": where, "why": plain(str(error))}, code=code)
+        return _tell(
+            options, {"action": "summary", "where": where, "why": sanitize_line(str(error))}, code=code
+        )
     return _tell(options, {"action": written.action, "url": written.url}, code=0)
 
 
@@ -76,7 +78,7 @@ def _tell(options: argparse.Namespace, done: dict[str, str], *, code: int) -> in
     elif done["action"] == "summary":
         print(f"No comment: {done['why'].rstrip('.')}. The report is in {done['where']}.", file=sys.stderr)
     else:
-        print(f"comment {done['action']}{': ' + plain(done['url']) if done['url'] else ''}")
+        print(f"comment {done['action']}{': ' + sanitize_line(done['url']) if done['url'] else ''}")
     return code
 
 

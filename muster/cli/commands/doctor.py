@@ -11,7 +11,7 @@ from muster.cli.commands.declare import Commands, command
 from muster.cloud.doctor.examine import examine
 from muster.cloud.doctor.findings import Finding, State
 from muster.live.errors import PreviewError
-from muster.live.sanitize import plain
+from muster.live.sanitize import sanitize_line
 
 _ABOUT: Final = """\
 Looks at what a first `up` would trip over, and changes nothing: credentials, enabled APIs, the region's GPU
@@ -58,5 +58,5 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _lines(finding: Finding) -> str:
-    told = f"{_SIGNS[finding.state]}{finding.check}: {plain(finding.message, longest=500)}\n"
+    told = f"{_SIGNS[finding.state]}{finding.check}: {sanitize_line(finding.message, longest=500)}\n"
     return f"{told}       fix: {finding.fix}\n" if finding.fix else told

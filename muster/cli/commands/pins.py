@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Final
 
 from muster.cli.commands.declare import Commands, command
-from muster.live.sanitize import plain
-from muster.preview.pins import loose
+from muster.live.sanitize import sanitize_line
+from muster.preview.pins import read_unpinned
 
 _ABOUT: Final = """\
 Names every action and image in workflows of GitHub Actions and pipelines of GitLab CI that is not pinned by
@@ -25,7 +25,7 @@ def add(commands: Commands) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    found = [(path, each) for path in options.files for each in loose(path)]
+    found = [(path, each) for path in options.files for each in read_unpinned(path)]
     if options.json:
         records = [
             {"file": str(path), "line": each.line, "what": each.what, "placeholder": each.is_placeholder}
@@ -34,6 +34,6 @@ def run(options: argparse.Namespace) -> int:
         print(json.dumps({"loose": records}, indent=2))
     else:
         for path, each in found:
-            print(plain(f"{path}:{each.line}: {each.what}", longest=500))
+            print(sanitize_line(f"{path}:{each.line}: {each.what}", longest=500))
             print(f"    fix: {each.fix}")
     return 1 if found else 0

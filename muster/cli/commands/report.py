@@ -10,14 +10,14 @@ from muster.cli.commands.outputs import STDOUT, put
 from muster.cli.commands.snapshot import progress
 from muster.live.cluster.api import Api
 from muster.live.cluster.kubeconfig import connect
-from muster.live.snapshot import Snapshot, load, take
+from muster.live.snapshot import Snapshot, fetch_snapshot, load_snapshot
 from muster.preview import markdown
-from muster.preview.compare.diff import Told
-from muster.preview.html import page
-from muster.preview.inputs import Beside, InputError, Named, gather, of_stack
-from muster.preview.json_report import record
-from muster.preview.pricing import prices
-from muster.preview.report import report as report_of
+from muster.preview.compare.diff import StackDiff
+from muster.preview.html import format_html
+from muster.preview.inputs import InputError, SharedInputs, SideOptions, load_inputs, parse_stack_option
+from muster.preview.json_report import to_json
+from muster.preview.pricing import load_prices
+from muster.preview.report import to_report as report_of
 
 _REPORT: Final = """\
 Compares two descriptions of a stack and says what changes, for whom: quota, borrowing, preemption, pools.
@@ -96,10 +96,10 @@ def run(options: argparse.Namespace) -> int:
     outputs = [options.markdown, options.html, options.json]
     if outputs.count(STDOUT) > 1:
         raise InputError("standard output takes one of --markdown, --html and --json. Fix: name files.")
-    stacks = gather(
-        Named(side="base", files=options.base, plans=options.base_plan),
-        Named(side="head", files=options.head, plans=options.head_plan),
-        Beside(prices=prices(options.prices), snapshots=_snapshots(options)),
+    stacks = load_inputs(
+        SideOptions(side="base", files=options.base, plans=options.base_plan),
+        SideOptions(side="head", files=options.head, plans=options.head_plan),
+        SharedInputs(prices=load_prices(options.prices), snapshots=_snapshots(options)),
     )
     _write(stacks, options)
     return 0
@@ -108,13 +108,13 @@ def run(options: argparse.Namespace) -> int:
 def _snapshots(options: argparse.Namespace) -> dict[str, Snapshot]:
     found: dict[str, Snapshot] = {}
     for value in options.snapshot:
-        name, path = of_stack(value)
+        name, path = parse_stack_option(value)
         _once(found, name)
-        found[name] = load(path)
+        found[name] = load_snapshot(path)
     for value in options.kubeconfig:
-        name, path = of_stack(value)
+        name, path = parse_stack_option(value)
         _once(found, name)
-        found[name] = take(Api(connect(path, context=options.context), progress))
+        found[name] = fetch_snapshot(Api(connect(path, context=options.context), progress))
     return found
 
 
@@ -126,12 +126,12 @@ def _once(found: dict[str, Snapshot], name: str) -> None:
         )
 
 
-def _write(stacks: list[Told], options: argparse.Namespace) -> None:
+def _write(stacks: list[StackDiff], options: argparse.Namespace) -> None:
     report = report_of(stacks)
     is_silent = not (options.markdown or options.html or options.json)
     if options.markdown or is_silent:
-        put(options.markdown or STDOUT, markdown.comment(report))
+        put(options.markdown or STDOUT, markdown.format_comment(report))
     if options.html:
-        put(options.html, page(report))
+        put(options.html, format_html(report))
     if options.json:
-        put(options.json, json.dumps(record(stacks), indent=2) + "\n")
+        put(options.json, json.dumps(to_json(stacks), indent=2) + "\n")

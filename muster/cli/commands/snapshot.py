@@ -9,7 +9,7 @@ from muster.cli.commands.declare import Commands, command
 from muster.cli.commands.outputs import STDOUT, put
 from muster.live.cluster.api import Api
 from muster.live.cluster.kubeconfig import connect
-from muster.live.snapshot import dump, take
+from muster.live.snapshot import fetch_snapshot, format_snapshot
 
 _ABOUT: Final = """\
 Reads the queues of a cluster and every Workload in them that has not finished, and writes them as JSON, for
@@ -28,7 +28,10 @@ def add(commands: Commands) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    put(options.out, dump(take(Api(connect(options.kubeconfig, context=options.context), progress))))
+    put(
+        options.out,
+        format_snapshot(fetch_snapshot(Api(connect(options.kubeconfig, context=options.context), progress))),
+    )
     return 0
 
 

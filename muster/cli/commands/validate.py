@@ -6,7 +6,7 @@ from pathlib import Path
 
 from muster.cli.commands.declare import Commands, command
 from muster.live.errors import PreviewError
-from muster.preview.validate import Format, check, write
+from muster.preview.validate import Format, check_file, format_findings
 
 _ABOUT = """\
 Checks every stack file, offline: schema, rules, cloud tables. Exit code 0 when each is a stack, 1 when one is
@@ -32,6 +32,6 @@ def run(options: argparse.Namespace) -> int:
     files = [Path(name) for name in options.files] or sorted(Path("stacks").glob("Pulumi.*.yaml"))
     if not files:
         raise PreviewError("there is no stacks/Pulumi.*.yaml here. Fix: name the stack files.")
-    checked = [check(path) for path in files]
-    sys.stdout.write(write(checked, Format(options.format)))
+    checked = [check_file(path) for path in files]
+    sys.stdout.write(format_findings(checked, Format(options.format)))
     return 1 if any(each.errors for each in checked) else 0

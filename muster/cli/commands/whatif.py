@@ -14,21 +14,21 @@ from muster.cli.commands.outputs import STDOUT, put
 from muster.cli.commands.snapshot import progress
 from muster.live.cluster.api import Api
 from muster.live.cluster.kubeconfig import connect
-from muster.live.snapshot import Snapshot, load, take
+from muster.live.snapshot import Snapshot, fetch_snapshot, load_snapshot
 from muster.local import envtest
 from muster.local.errors import LocalClusterError
 from muster.model.gangpolicy import parse_duration
 from muster.model.stack import Scheduler, Stack
 from muster.preview import markdown
 from muster.preview.document import Report
-from muster.preview.html import page
+from muster.preview.html import format_html
 from muster.preview.inputs import InputError
 from muster.preview.whatif import kai
 from muster.preview.whatif import report as told
-from muster.preview.whatif.both import decide
+from muster.preview.whatif.both import simulate_both
 from muster.preview.whatif.job_simulator import Clock
-from muster.preview.whatif.simulate import Question
-from muster.preview.whatif.synthetic import synthetic
+from muster.preview.whatif.simulate import SimulationInput
+from muster.preview.whatif.synthetic import synthetic_snapshot
 
 _ABOUT: Final = """\
 Boots a control plane that is thrown away (etcd, API server, the real Kueue; no node, no root), loads the
@@ -100,26 +100,26 @@ def run(options: argparse.Namespace) -> int:
         if options.synthetic:
             raise InputError("--synthetic makes up work for Kueue alone. Fix: --snapshot or --kubeconfig.")
         told_of = name, base, head, snapshot
-        _write(kai.report(*told_of), kai.record(*told_of), options)
+        _write(kai.to_report(*told_of), kai.to_json(*told_of), options)
         return 0
-    question = Question(snapshot=snapshot, clock=clock, most=options.seconds)
+    question = SimulationInput(snapshot=snapshot, clock=clock, most=options.seconds)
     answer = _answer(name, base, head, question)
-    _write(told.report(answer), told.record(answer), options)
+    _write(told.to_report(answer), told.to_json(answer), options)
     return 0 if answer.base.is_settled and answer.head.is_settled else 1
 
 
-def _answer(name: str, base: Stack, head: Stack, question: Question) -> told.Answer:
+def _answer(name: str, base: Stack, head: Stack, question: SimulationInput) -> told.Comparison:
     begun = time.monotonic()
 
     def say(side: str, what: str) -> None:
         print(f"{time.monotonic() - begun:5.0f} s  {side}: {what}", file=sys.stderr, flush=True)
 
     try:
-        before, after = decide(base, head, question, envtest.ensure(), say)
+        before, after = simulate_both(base, head, question, envtest.ensure(), say)
     except LocalClusterError as error:
         raise InputError(str(error)) from None
     say("both", "decided")
-    return told.Answer(
+    return told.Comparison(
         name=name,
         base=before,
         head=after,
@@ -138,13 +138,13 @@ def _stack(path: Path) -> Stack:
 
 def _snapshot(options: argparse.Namespace, base: Stack) -> Snapshot:
     if options.snapshot:
-        return load(options.snapshot)
+        return load_snapshot(options.snapshot)
     if options.kubeconfig:
-        return take(Api(connect(options.kubeconfig, context=options.context), progress))
+        return fetch_snapshot(Api(connect(options.kubeconfig, context=options.context), progress))
     running, plus, waiting = options.synthetic.partition("+")
     if not (plus and running.isdecimal() and waiting.isdecimal()):
         raise InputError(f"--synthetic {options.synthetic}: is no two counts. Fix: write 200+50.")
-    return synthetic(base, running=int(running), pending=int(waiting))
+    return synthetic_snapshot(base, running=int(running), pending=int(waiting))
 
 
 def _clock(options: argparse.Namespace) -> Clock | None:
@@ -167,8 +167,8 @@ def _write(report: Report, record: object, options: argparse.Namespace) -> None:
     if outputs.count(STDOUT) > 1:
         raise InputError("standard output takes one of --markdown, --html and --json. Fix: name files.")
     if options.markdown or not any(outputs):
-        put(options.markdown or STDOUT, markdown.comment(report))
+        put(options.markdown or STDOUT, markdown.format_comment(report))
     if options.html:
-        put(options.html, page(report))
+        put(options.html, format_html(report))
     if options.json:
         put(options.json, json.dumps(record, indent=2) + "\n")

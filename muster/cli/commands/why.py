@@ -12,9 +12,9 @@ from muster.cli.commands.declare import Commands, command
 from muster.live.cluster.api import Api
 from muster.live.cluster.kubeconfig import connect
 from muster.live.errors import PreviewError
-from muster.live.sanitize import plain
-from muster.live.why.format import record, text
-from muster.live.why.job_status import read
+from muster.live.sanitize import sanitize_line
+from muster.live.why.format import format_status, to_json
+from muster.live.why.job_status import fetch_status
 
 _ABOUT: Final = """\
 Where a job stands: its place in the queue, the quota that it lacks, its requests for capacity, deadlines, and
@@ -44,13 +44,17 @@ def add(commands: Commands) -> None:
 def run(options: argparse.Namespace) -> int:
     namespace, slash, name = options.job.partition("/")
     if not (slash and namespace and name) or "/" in name:
-        raise PreviewError(f"{plain(options.job)!r} is no NAMESPACE/NAME. Fix: write it like team-a/train.")
-    standing = read(Api(connect(_kubeconfig(options.kubeconfig), context=options.context)), namespace, name)
+        raise PreviewError(
+            f"{sanitize_line(options.job)!r} is no NAMESPACE/NAME. Fix: write it like team-a/train."
+        )
+    standing = fetch_status(
+        Api(connect(_kubeconfig(options.kubeconfig), context=options.context)), namespace, name
+    )
     if standing is None:
-        print(f"{plain(options.job)}: there is no job and no Workload of this name.", file=sys.stderr)
+        print(f"{sanitize_line(options.job)}: there is no job and no Workload of this name.", file=sys.stderr)
         return 1
-    told = json.dumps(record(standing), indent=2) + "\n" if options.json else None
-    sys.stdout.write(told or text(standing, now=datetime.now(UTC)))
+    told = json.dumps(to_json(standing), indent=2) + "\n" if options.json else None
+    sys.stdout.write(told or format_status(standing, now=datetime.now(UTC)))
     return 0
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from muster.cloud.amazon import AmazonError, answered
-from muster.cloud.doctor.findings import Finding, State, bad, good
+from muster.cloud.doctor.findings import Finding, State, failed, passed
 from muster.model.clusters import EksCluster
 from muster.model.pools import Capacity, Pool
 
@@ -20,20 +20,20 @@ _FAMILY: Final = re.compile(r"(?P<letter>[a-z]+?)(?P<number>\d+)")
 _LOGIN: Final = "run `aws sso login`, or give the job a role"
 
 
-def credentials(cluster: EksCluster, sts: Any) -> Iterator[Finding]:
+def check_credentials(cluster: EksCluster, sts: Any) -> Iterator[Finding]:
     """Who AWS takes us for."""
     try:
         who = answered(sts.get_caller_identity)
     except AmazonError as error:
-        yield bad("credentials", str(error), _LOGIN)
+        yield failed("credentials", str(error), _LOGIN)
     else:
-        yield good("credentials", f"{who['Arn']} in account {who['Account']}, region {cluster.region}")
+        yield passed("credentials", f"{who['Arn']} in account {who['Account']}, region {cluster.region}")
 
 
-def gpu_quota(cluster: EksCluster, pools: tuple[Pool, ...], quotas: Any) -> Iterator[Finding]:
+def check_gpu_quota(cluster: EksCluster, pools: tuple[Pool, ...], quotas: Any) -> Iterator[Finding]:
     """Each pool that could not get all of its nodes. Zero is what a new account has."""
     for code, wanted in wanted_vcpus(pools).items():
-        yield _judged(code, wanted, quotas, cluster.region)
+        yield _compare_quota(code, wanted, quotas, cluster.region)
 
 
 def wanted_vcpus(pools: tuple[Pool, ...]) -> dict[str, int]:
@@ -54,7 +54,7 @@ def _code(pool: Pool) -> str | None:
     return table.get(family["letter"] + family["number"]) or table.get(family["letter"])
 
 
-def _judged(code: str, wanted: int, quotas: Any, region: str) -> Finding:
+def _compare_quota(code: str, wanted: int, quotas: Any, region: str) -> Finding:
     fix = (
         f"aws service-quotas request-service-quota-increase --service-code ec2 --quota-code {code} "
         f"--desired-value {wanted} --region {region}"
@@ -68,5 +68,5 @@ def _judged(code: str, wanted: int, quotas: Any, region: str) -> Finding:
     name, limit = quota.get("QuotaName", code), int(quota["Value"])
     if limit < wanted:
         message = f"{name} ({code}) is {limit} vCPUs in {region}; the pools can ask for {wanted}"
-        return bad("GPU quota", message, fix)
-    return good("GPU quota", f"{name} is {limit} vCPUs in {region}, enough for {wanted}")
+        return failed("GPU quota", message, fix)
+    return passed("GPU quota", f"{name} is {limit} vCPUs in {region}, enough for {wanted}")

@@ -7,7 +7,7 @@ from pathlib import Path
 from muster.artifacts.oci.web import Web
 from muster.cloud import amazon as aws
 from muster.cloud.doctor import amazon, google, sources, state
-from muster.cloud.doctor.findings import Check, Finding, look
+from muster.cloud.doctor.findings import Check, Finding, run_checks
 from muster.cloud.google import Google
 from muster.model.clusters import EksCluster, GkeCluster
 from muster.model.stack import Stack
@@ -15,37 +15,40 @@ from muster.model.stack import Stack
 
 def examine(stack: Stack, *, name: str, file: Path) -> Iterator[Finding]:
     """Every finding about a stack."""
-    return look(checks(stack, name=name, file=file))
+    return run_checks(checks(stack, name=name, file=file))
 
 
 def checks(stack: Stack, *, name: str, file: Path) -> list[tuple[str, Check]]:
     """What is looked at, by name."""
-    where = state.Where(stack=name, file=file, backend=state.logged_in())
+    where = state.PulumiState(stack=name, file=file, backend=state.read_backend_url())
     web = Web(timeout=10, tries=2)
     return [
-        *_cloud(stack),
-        ("backend", partial(state.backend, where, stack.cluster)),
-        ("lock", partial(state.lock, where)),
-        ("secrets", partial(state.secrets, where, stack.cluster)),
-        ("image", partial(sources.image, stack, name=name, web=web)),
-        ("digests", partial(sources.tags, stack, name=name)),
-        ("charts", partial(sources.charts, stack, name=name, web=web)),
+        *_cloud_checks(stack),
+        ("backend", partial(state.check_backend, where, stack.cluster)),
+        ("lock", partial(state.check_lock, where)),
+        ("secrets", partial(state.check_secrets, where, stack.cluster)),
+        ("image", partial(sources.check_image, stack, name=name, web=web)),
+        ("digests", partial(sources.check_digests, stack, name=name)),
+        ("charts", partial(sources.check_charts, stack, name=name, web=web)),
     ]
 
 
-def _cloud(stack: Stack) -> list[tuple[str, Check]]:
+def _cloud_checks(stack: Stack) -> list[tuple[str, Check]]:
     cluster, pools = stack.cluster, stack.pools
     if isinstance(cluster, GkeCluster):
         here = Google()
         return [
-            ("credentials", lambda: google.credentials(cluster, here)),
-            ("APIs", lambda: google.apis(cluster, here)),
-            ("GPU quota", lambda: google.gpu_quota(cluster, pools, here)),
+            ("credentials", lambda: google.check_credentials(cluster, here)),
+            ("APIs", lambda: google.check_apis(cluster, here)),
+            ("GPU quota", lambda: google.check_gpu_quota(cluster, pools, here)),
         ]
     if isinstance(cluster, EksCluster):
         region = cluster.region
         return [
-            ("credentials", lambda: amazon.credentials(cluster, aws.client("sts", region))),
-            ("GPU quota", lambda: amazon.gpu_quota(cluster, pools, aws.client("service-quotas", region))),
+            ("credentials", lambda: amazon.check_credentials(cluster, aws.client("sts", region))),
+            (
+                "GPU quota",
+                lambda: amazon.check_gpu_quota(cluster, pools, aws.client("service-quotas", region)),
+            ),
         ]
     return []

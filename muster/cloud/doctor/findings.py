@@ -33,7 +33,7 @@ class Finding:
 Check = Callable[[], Iterable[Finding]]
 
 
-def look(checks: Iterable[tuple[str, Check]]) -> Iterator[Finding]:
+def run_checks(checks: Iterable[tuple[str, Check]]) -> Iterator[Finding]:
     """Every finding as it comes; a check that breaks is one that found nothing out."""
     for name, check in checks:
         try:
@@ -43,9 +43,9 @@ def look(checks: Iterable[tuple[str, Check]]) -> Iterator[Finding]:
             yield Finding(name, State.UNKNOWN, message, "put right what it says, and run this again")
 
 
-def good(check: str, message: str) -> Finding:
+def passed(check: str, message: str) -> Finding:
     return Finding(check, State.OK, message)
 
 
-def bad(check: str, message: str, fix: str) -> Finding:
+def failed(check: str, message: str, fix: str) -> Finding:
     return Finding(check, State.FAILED, message, fix)

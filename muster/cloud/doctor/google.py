@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
-from muster.cloud.doctor.findings import Finding, State, bad, good
+from muster.cloud.doctor.findings import Finding, State, failed, passed
 from muster.cloud.google import Google, GoogleError, answered
 from muster.model.clusters import GkeCluster
 from muster.model.pools import Capacity, Pool
@@ -39,19 +39,19 @@ _LOGIN: Final = "run `gcloud auth application-default login`, or give the job a 
 _SHOW: Final = "https://console.cloud.google.com/iam-admin/quotas"
 
 
-def credentials(cluster: GkeCluster, google: Google) -> Iterator[Finding]:
+def check_credentials(cluster: GkeCluster, google: Google) -> Iterator[Finding]:
     """Whether we may look at the project at all."""
     compute = google.service("compute", "v1")
     try:
         answered(lambda: compute.projects().get(project=cluster.project))
     except GoogleError as error:
         fix = _LOGIN if error.status in (0, 401) else f"ask for roles/compute.viewer in {cluster.project}"
-        yield bad("credentials", f"project {cluster.project}: {error}", fix)
+        yield failed("credentials", f"project {cluster.project}: {error}", fix)
     else:
-        yield good("credentials", f"project {cluster.project} answers")
+        yield passed("credentials", f"project {cluster.project} answers")
 
 
-def apis(cluster: GkeCluster, google: Google) -> Iterator[Finding]:
+def check_apis(cluster: GkeCluster, google: Google) -> Iterator[Finding]:
     """Each API that is off."""
     names = [f"projects/{cluster.project}/services/{name}" for name in APIS]
     services = google.service("serviceusage", "v1").services()
@@ -61,18 +61,18 @@ def apis(cluster: GkeCluster, google: Google) -> Iterator[Finding]:
     off = [name for name in APIS if name not in on]
     if off:
         fix = f"gcloud services enable {' '.join(off)} --project {cluster.project}"
-        yield bad("APIs", f"off: {', '.join(off)}", fix)
+        yield failed("APIs", f"off: {', '.join(off)}", fix)
     else:
-        yield good("APIs", f"all {len(APIS)} are on")
+        yield passed("APIs", f"all {len(APIS)} are on")
 
 
-def gpu_quota(cluster: GkeCluster, pools: tuple[Pool, ...], google: Google) -> Iterator[Finding]:
+def check_gpu_quota(cluster: GkeCluster, pools: tuple[Pool, ...], google: Google) -> Iterator[Finding]:
     """Each pool that could not get all of its nodes. Zero is what a new project has."""
     regions = google.service("compute", "v1").regions()
     region = answered(lambda: regions.get(project=cluster.project, region=cluster.region))
     known = {quota["metric"]: quota for quota in region.get("quotas", [])}
     for metric, wanted in wanted_gpus(pools).items():
-        yield _judged(metric, wanted, known.get(metric), cluster)
+        yield _compare_quota(metric, wanted, known.get(metric), cluster)
     for pool in pools:
         if pool.accelerator is not None and pool.accelerator.name not in QUOTAS:
             message = f"{pool.name}: {pool.accelerator.name} is granted by family, which this cannot see"
@@ -90,12 +90,12 @@ def wanted_gpus(pools: tuple[Pool, ...]) -> dict[str, int]:
     return dict(sorted(found.items()))
 
 
-def _judged(metric: str, wanted: int, quota: Any, cluster: GkeCluster) -> Finding:
+def _compare_quota(metric: str, wanted: int, quota: Any, cluster: GkeCluster) -> Finding:
     fix = f"ask for {wanted} of {metric} in {cluster.region}: {_SHOW}?project={cluster.project}"
     if quota is None:
         return Finding("GPU quota", State.UNKNOWN, f"{metric} is not told in {cluster.region}", fix)
     limit, used = int(quota.get("limit", 0)), int(quota.get("usage", 0))
     if limit < wanted:
         message = f"{metric} is {limit} in {cluster.region} ({used} used); the pools can ask for {wanted}"
-        return bad("GPU quota", message, fix)
-    return good("GPU quota", f"{metric} is {limit} in {cluster.region}, enough for {wanted}")
+        return failed("GPU quota", message, fix)
+    return passed("GPU quota", f"{metric} is {limit} in {cluster.region}, enough for {wanted}")

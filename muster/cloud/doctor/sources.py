@@ -11,42 +11,46 @@ from muster.artifacts.oci.credentials import credentials_for
 from muster.artifacts.oci.registry import Registry, RegistryError, Repository
 from muster.artifacts.oci.web import Unreachable, Web
 from muster.artifacts.resolved import ArtifactError
-from muster.cloud.doctor.findings import Finding, State, bad, good
+from muster.cloud.doctor.findings import Finding, State, failed, passed
 from muster.model.charts import OCI, Chart
 from muster.model.stack import ArtifactSource, GangMode, Stack
 
 
-def image(stack: Stack, *, name: str, web: Web) -> Iterator[Finding]:
+def check_image(stack: Stack, *, name: str, web: Web) -> Iterator[Finding]:
     """Our controller's image."""
     if stack.artifacts is ArtifactSource.LOCAL or stack.gang_admission.mode is not GangMode.MUSTER:
         return
     push = f"make image push STACK={name}"
     reference = stack.images.gang_admission
     if reference is None:
-        yield bad("image", "the stack names no digest of the controller's image", push)
+        yield failed("image", "the stack names no digest of the controller's image", push)
         return
     place, _, digest = reference.partition("@")
     repository = Repository.of(place)
     try:
         there = Registry(repository, credentials_for(repository.host), web).has_manifest(digest)
     except (RegistryError, Unreachable) as error:
-        yield bad("image", str(error), "log in to the registry, or push again: " + push)
+        yield failed("image", str(error), "log in to the registry, or push again: " + push)
         return
-    yield good("image", reference) if there else bad("image", f"{reference} is not there", push)
+    yield passed("image", reference) if there else failed("image", f"{reference} is not there", push)
 
 
-def charts(stack: Stack, *, name: str, web: Web) -> Iterator[Finding]:
+def check_charts(stack: Stack, *, name: str, web: Web) -> Iterator[Finding]:
     """Every chart that the stack installs from elsewhere."""
     fix = "name a mirror (`muster:charts.mirror`) or a folder (`muster image charts --to charts`)"
     for chart in (upstream.published(stack, name=name).charts[each] for each in upstream.installed(stack)):
         try:
-            problem = _missing(chart, web)
+            problem = _find_problem(chart, web)
         except (RegistryError, Unreachable, ArtifactError) as error:
             problem = str(error)
-        yield bad("charts", f"{chart.name}: {problem}", fix) if problem else good("charts", _told(chart))
+        yield (
+            failed("charts", f"{chart.name}: {problem}", fix)
+            if problem
+            else passed("charts", _format_chart(chart))
+        )
 
 
-def tags(stack: Stack, *, name: str) -> Iterator[Finding]:
+def check_digests(stack: Stack, *, name: str) -> Iterator[Finding]:
     """Images of others that are named by tag, and charts without a digest: nobody can tell what they will be
     tomorrow.
     """
@@ -65,10 +69,10 @@ def tags(stack: Stack, *, name: str) -> Iterator[Finding]:
         )
         yield Finding("digests", State.UNKNOWN, message, fix)
     if not images and not charts:
-        yield good("digests", "every image and chart that the stack names has its digest")
+        yield passed("digests", "every image and chart that the stack names has its digest")
 
 
-def _missing(chart: Chart, web: Web) -> str:
+def _find_problem(chart: Chart, web: Web) -> str:
     """What is wrong with it, empty when it is there."""
     if chart.reference.startswith(OCI):
         repository = Repository.of(chart.reference)
@@ -84,5 +88,5 @@ def _missing(chart: Chart, web: Web) -> str:
     return "" if listed else f"{chart.repository} lists no {chart.reference} {chart.version}"
 
 
-def _told(chart: Chart) -> str:
+def _format_chart(chart: Chart) -> str:
     return " ".join(part for part in (chart.reference, chart.version, chart.repository) if part)

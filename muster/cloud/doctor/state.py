@@ -16,7 +16,7 @@ import yaml
 
 from muster.cloud.amazon import answered as from_amazon
 from muster.cloud.amazon import client
-from muster.cloud.doctor.findings import Finding, State, bad, good
+from muster.cloud.doctor.findings import Finding, State, failed, passed
 from muster.cloud.google import Google
 from muster.cloud.google import answered as from_google
 from muster.model.clusters import Cluster, ExistingCluster
@@ -26,7 +26,7 @@ _KMS: Final = ("gcpkms://", "awskms://")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Where:
+class PulumiState:
     """`backend` is the address that Pulumi is logged in to, empty where it is not."""
 
     stack: str
@@ -34,7 +34,7 @@ class Where:
     backend: str
 
 
-def logged_in(environment: Mapping[str, str] | None = None) -> str:
+def read_backend_url(environment: Mapping[str, str] | None = None) -> str:
     """The backend's address: from the environment, else from what `pulumi login` wrote."""
     found = os.environ if environment is None else environment
     if found.get("PULUMI_BACKEND_URL"):
@@ -47,18 +47,20 @@ def logged_in(environment: Mapping[str, str] | None = None) -> str:
     return str(current or "")
 
 
-def backend(where: Where, cluster: Cluster) -> Iterator[Finding]:
+def check_backend(where: PulumiState, cluster: Cluster) -> Iterator[Finding]:
     """Whether Pulumi is logged in, to something that outlives this machine."""
     make = f"run `make backend STACK={where.stack}` and the two commands that it prints"
     if not where.backend:
-        yield bad("backend", "Pulumi is not logged in", make)
+        yield failed("backend", "Pulumi is not logged in", make)
     elif where.backend.startswith("file://") and not isinstance(cluster, ExistingCluster):
-        yield bad("backend", f"{where.backend}: the state of a cluster in a cloud lies on this machine", make)
+        yield failed(
+            "backend", f"{where.backend}: the state of a cluster in a cloud lies on this machine", make
+        )
     else:
-        yield good("backend", where.backend)
+        yield passed("backend", where.backend)
 
 
-def lock(where: Where, *, google: Google | None = None) -> Iterator[Finding]:
+def check_lock(where: PulumiState, *, google: Google | None = None) -> Iterator[Finding]:
     """Whether an update runs, or has died. Backends of Pulumi's own service lock by themselves."""
     lister = _LISTERS.get(urlsplit(where.backend).scheme)
     if lister is None:
@@ -67,22 +69,22 @@ def lock(where: Where, *, google: Google | None = None) -> Iterator[Finding]:
     if held:
         message = f"{len(held)} lock on stack {where.stack}: {held[0]}"
         fix = f"wait for the update that holds it; if it died: pulumi cancel --stack {where.stack}"
-        yield bad("lock", message, fix)
+        yield failed("lock", message, fix)
     else:
-        yield good("lock", "nobody holds it")
+        yield passed("lock", "nobody holds it")
 
 
-def secrets(where: Where, cluster: Cluster) -> Iterator[Finding]:
+def check_secrets(where: PulumiState, cluster: Cluster) -> Iterator[Finding]:
     """Which key the stack's secrets are under."""
     written = yaml.safe_load(where.file.read_text(encoding="utf-8")) or {}
     provider = str(written.get("secretsprovider") or "")
     make = f"run `make backend STACK={where.stack}`, then `pulumi stack change-secrets-provider` with its key"
     if provider.startswith(_KMS):
-        yield good("secrets", provider)
+        yield passed("secrets", provider)
     elif isinstance(cluster, ExistingCluster):
-        yield good("secrets", "a passphrase or Pulumi's own service")
+        yield passed("secrets", "a passphrase or Pulumi's own service")
     elif written.get("encryptionsalt"):
-        yield bad("secrets", "a passphrase, which everybody who deploys has to know", make)
+        yield failed("secrets", "a passphrase, which everybody who deploys has to know", make)
     else:
         message = "the stack names no secrets provider (Pulumi's own service, or not made yet)"
         yield Finding("secrets", State.UNKNOWN, message, make)

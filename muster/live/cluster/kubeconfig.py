@@ -20,7 +20,7 @@ import yaml
 
 from muster.live.errors import PreviewError
 from muster.live.fields import items, mapping, text
-from muster.live.sanitize import plain
+from muster.live.sanitize import sanitize_line
 from muster.live.web import Web
 
 _PROGRAM_SECONDS: Final = 60
@@ -97,15 +97,17 @@ def _printed(path: Path, command: list[str], environment: Mapping[str, str]) -> 
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         why = "took too long" if isinstance(error, subprocess.TimeoutExpired) else "cannot be started"
-        raise KubeconfigError(f"{path}: {plain(command[0])}, which prints the credential, {why}.") from None
+        raise KubeconfigError(
+            f"{path}: {sanitize_line(command[0])}, which prints the credential, {why}."
+        ) from None
     if done.returncode != 0:
         # Its output may hold the credential; what it complains about goes to standard error.
-        said = plain(done.stderr)
-        raise KubeconfigError(f"{path}: {plain(command[0])} ended with {done.returncode}: {said}")
+        said = sanitize_line(done.stderr)
+        raise KubeconfigError(f"{path}: {sanitize_line(command[0])} ended with {done.returncode}: {said}")
     try:
         return json.loads(done.stdout)
     except ValueError:
-        raise KubeconfigError(f"{path}: {plain(command[0])} printed no credential.") from None
+        raise KubeconfigError(f"{path}: {sanitize_line(command[0])} printed no credential.") from None
 
 
 def _encoded(pem: str) -> str:

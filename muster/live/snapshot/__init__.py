@@ -8,10 +8,10 @@ It holds what deciding about queues needs and nothing else: of a pod no environm
 or annotation, of a condition no message. What is not read cannot be shown.
 """
 
+from muster.live.snapshot.fetch import fetch_snapshot
 from muster.live.snapshot.queues import LocalQueue, Queue, Usage
-from muster.live.snapshot.record import SnapshotError, dump, load, parse
+from muster.live.snapshot.record import SnapshotError, format_snapshot, load_snapshot, parse_snapshot
 from muster.live.snapshot.snapshot import Snapshot
-from muster.live.snapshot.take import take
 from muster.live.snapshot.workloads import (
     Condition,
     Expression,
@@ -37,8 +37,8 @@ __all__ = [
     "Toleration",
     "Usage",
     "Workload",
-    "dump",
-    "load",
-    "parse",
-    "take",
+    "fetch_snapshot",
+    "format_snapshot",
+    "load_snapshot",
+    "parse_snapshot",
 ]

@@ -5,13 +5,13 @@ amount a resource (docs/queues of kai-scheduler/KAI-Scheduler 0.17).
 """
 
 from muster.live.fields import mapping, text
-from muster.live.snapshot.kueue import amount
+from muster.live.snapshot.kueue import parse_amount
 from muster.live.snapshot.queues import Queue, Usage
 
 
-def queue(found: object) -> Queue:
+def to_queue(found: object) -> Queue:
     allocated = mapping(found, "status", "allocated")
-    usage = (Usage("", name, amount(name, value)) for name, value in sorted(allocated.items()))
+    usage = (Usage("", name, parse_amount(name, value)) for name, value in sorted(allocated.items()))
     return Queue(
         name=text(found, "metadata", "name"),
         parent=text(found, "spec", "parentQueue"),

@@ -27,13 +27,13 @@ from muster.model.quantities import parse_quantity
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def cluster_queue(found: object) -> Queue:
+def to_queue(found: object) -> Queue:
     """What is reserved counts: quota that a Workload waits with is as gone as quota that it runs on."""
     usage = [
         Usage(
             text(flavor, "name"),
             text(resource, "name"),
-            amount(text(resource, "name"), resource.get("total")),
+            parse_amount(text(resource, "name"), resource.get("total")),
         )
         for flavor in items(found, "status", "flavorsReservation")
         for resource in items(flavor, "resources")
@@ -47,17 +47,17 @@ def cluster_queue(found: object) -> Queue:
     )
 
 
-def local_queue(found: object) -> LocalQueue:
+def to_local_queue(found: object) -> LocalQueue:
     metadata = mapping(found, "metadata")
     return LocalQueue(
         text(metadata, "namespace"), text(metadata, "name"), text(found, "spec", "clusterQueue")
     )
 
 
-def workload(found: object) -> Workload | None:
+def to_workload(found: object) -> Workload | None:
     """The Workload; None for one that has finished."""
-    conditions = tuple(_condition(each) for each in items(found, "status", "conditions"))
-    if _holds(conditions, "Finished"):
+    conditions = tuple(_to_condition(each) for each in items(found, "status", "conditions"))
+    if _is_true(conditions, "Finished"):
         return None
     assignments = {
         text(each, "name"): each for each in items(found, "status", "admission", "podSetAssignments")
@@ -68,62 +68,63 @@ def workload(found: object) -> Workload | None:
         queue=text(found, "spec", "queueName"),
         created=moment(found, "metadata", "creationTimestamp") or _EPOCH,
         pod_sets=tuple(
-            _pod_set(each, assignments.get(text(each, "name"), {}))
+            _to_pod_set(each, assignments.get(text(each, "name"), {}))
             for each in items(found, "spec", "podSets")
         ),
-        state=_state(found, conditions),
+        state=_to_state(found, conditions),
         priority=number(found, "spec", "priority") or 0,
         priority_class=text(found, "spec", "priorityClassRef", "name"),
         cluster_queue=text(found, "status", "admission", "clusterQueue"),
-        job=_job(found),
+        job=_to_job(found),
         conditions=conditions,
     )
 
 
-def _state(found: object, conditions: tuple[Condition, ...]) -> State:
-    if _holds(conditions, "Admitted"):
+def _to_state(found: object, conditions: tuple[Condition, ...]) -> State:
+    if _is_true(conditions, "Admitted"):
         return State.ADMITTED
-    if _holds(conditions, "QuotaReserved"):
+    if _is_true(conditions, "QuotaReserved"):
         return State.RESERVED
     return State.INACTIVE if mapping(found, "spec").get("active") is False else State.PENDING
 
 
-def _holds(conditions: tuple[Condition, ...], kind: str) -> bool:
+def _is_true(conditions: tuple[Condition, ...], kind: str) -> bool:
     return any(each.type == kind and each.status == "True" for each in conditions)
 
 
-def _condition(found: Mapping[str, object]) -> Condition:
+def _to_condition(found: Mapping[str, object]) -> Condition:
     return Condition(
         text(found, "type"), text(found, "status"), text(found, "reason"), moment(found, "lastTransitionTime")
     )
 
 
-def _job(found: object) -> Job | None:
+def _to_job(found: object) -> Job | None:
     owners = items(found, "metadata", "ownerReferences")
     owner = next((each for each in owners if each.get("controller") is True), None)
     return None if owner is None else Job(text(owner, "kind"), text(owner, "name"))
 
 
-def _pod_set(found: Mapping[str, object], assignment: Mapping[str, object]) -> PodSet:
+def _to_pod_set(found: Mapping[str, object], assignment: Mapping[str, object]) -> PodSet:
     spec = mapping(found, "template", "spec")
     required = mapping(spec, "affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution")
     return PodSet(
         name=text(found, "name"),
         count=number(found, "count") or 0,
         min_count=number(found, "minCount"),
-        requests=_requests(spec),
+        requests=_pod_requests(spec),
         node_selector=texts(spec, "nodeSelector"),
-        tolerations=tuple(_toleration(each) for each in items(spec, "tolerations")),
-        terms=tuple(_term(each) for each in items(required, "nodeSelectorTerms")),
+        tolerations=tuple(_to_toleration(each) for each in items(spec, "tolerations")),
+        terms=tuple(_to_term(each) for each in items(required, "nodeSelectorTerms")),
         assigned=number(assignment, "count"),
         flavors=texts(assignment, "flavors"),
         usage={
-            name: amount(name, value) for name, value in sorted(mapping(assignment, "resourceUsage").items())
+            name: parse_amount(name, value)
+            for name, value in sorted(mapping(assignment, "resourceUsage").items())
         },
     )
 
 
-def _requests(spec: Mapping[str, object]) -> dict[str, int]:
+def _pod_requests(spec: Mapping[str, object]) -> dict[str, int]:
     """One pod's requests; empty where a quantity is none, as an API server would have refused it."""
     initials = [(each, text(each, "restartPolicy") == "Always") for each in items(spec, "initContainers")]
     try:
@@ -145,7 +146,7 @@ def _container(found: Mapping[str, object]) -> pods.Amounts:
     return pods.read(mapping(found, "resources", "limits"), mapping(found, "resources", "requests"))
 
 
-def amount(resource: str, value: object) -> int:
+def parse_amount(resource: str, value: object) -> int:
     """A quantity in the unit of its resource, rounded up; 0 where it is none."""
     try:
         found = parse_quantity(str(value))
@@ -154,17 +155,17 @@ def amount(resource: str, value: object) -> int:
     return math.ceil(found * 1000 if resource == "cpu" else found)
 
 
-def _toleration(found: Mapping[str, object]) -> Toleration:
+def _to_toleration(found: Mapping[str, object]) -> Toleration:
     return Toleration(*(text(found, key) for key in ("key", "operator", "value", "effect")))
 
 
-def _term(found: Mapping[str, object]) -> Term:
+def _to_term(found: Mapping[str, object]) -> Term:
     expressions = (
-        Expression(text(each, "key"), text(each, "operator"), _words(each.get("values")))
+        Expression(text(each, "key"), text(each, "operator"), _strings(each.get("values")))
         for each in items(found, "matchExpressions")
     )
     return Term(tuple(expressions))
 
 
-def _words(value: object) -> tuple[str, ...]:
+def _strings(value: object) -> tuple[str, ...]:
     return tuple(each for each in value if isinstance(each, str)) if isinstance(value, list) else ()

@@ -13,7 +13,7 @@ from types import NoneType, UnionType
 from typing import Any, Final, get_args, get_origin, get_type_hints
 
 from muster.live.errors import PreviewError
-from muster.live.sanitize import plain
+from muster.live.sanitize import sanitize_line
 from muster.live.snapshot.snapshot import Snapshot
 
 _VERSION: Final = 1
@@ -24,12 +24,12 @@ class SnapshotError(PreviewError):
     """A file that is no snapshot: what is wrong in it, and how to get one."""
 
 
-def dump(snapshot: Snapshot) -> str:
+def format_snapshot(snapshot: Snapshot) -> str:
     """The file's text; the same snapshot gives the same bytes."""
-    return json.dumps({"version": _VERSION, **_written(snapshot)}, indent=1) + "\n"
+    return json.dumps({"version": _VERSION, **_to_json(snapshot)}, indent=1) + "\n"
 
 
-def load(path: Path) -> Snapshot:
+def load_snapshot(path: Path) -> Snapshot:
     """The snapshot in a file; SnapshotError when it holds none."""
     try:
         text = path.read_text(encoding="utf-8")
@@ -37,10 +37,10 @@ def load(path: Path) -> Snapshot:
         raise SnapshotError(f"{path}: cannot be read: {error.strerror}.") from None
     except UnicodeDecodeError:
         raise SnapshotError(f"{path}: is not UTF-8 text. {_HOW}") from None
-    return parse(text, source=str(path))
+    return parse_snapshot(text, source=str(path))
 
 
-def parse(text: str, *, source: str) -> Snapshot:
+def parse_snapshot(text: str, *, source: str) -> Snapshot:
     """The snapshot in a text; SnapshotError when it holds none."""
     try:
         found = json.loads(text)
@@ -49,9 +49,11 @@ def parse(text: str, *, source: str) -> Snapshot:
     if not isinstance(found, dict) or found.get("version") != _VERSION:
         raise SnapshotError(f"{source}: is no snapshot of version {_VERSION}. {_HOW}")
     try:
-        read = _read(Snapshot, {key: value for key, value in found.items() if key != "version"}, "snapshot")
-    except _Misfit as error:
-        raise SnapshotError(f"{source}: {plain(str(error))} {_HOW}") from None
+        read = _parse_value(
+            Snapshot, {key: value for key, value in found.items() if key != "version"}, "snapshot"
+        )
+    except _MisfitError as error:
+        raise SnapshotError(f"{source}: {sanitize_line(str(error))} {_HOW}") from None
     assert isinstance(read, Snapshot)
     return read
 
@@ -59,46 +61,46 @@ def parse(text: str, *, source: str) -> Snapshot:
 # Both directions follow the dataclasses: a field that they gain is written and read from the day it is there.
 
 
-def _written(value: object) -> Any:
+def _to_json(value: object) -> Any:
     if is_dataclass(value):
-        return {each.name: _written(getattr(value, each.name)) for each in fields(value)}
+        return {each.name: _to_json(getattr(value, each.name)) for each in fields(value)}
     if isinstance(value, Mapping):
-        return {str(key): _written(each) for key, each in sorted(value.items())}
+        return {str(key): _to_json(each) for key, each in sorted(value.items())}
     if isinstance(value, tuple):
-        return [_written(each) for each in value]
+        return [_to_json(each) for each in value]
     return value.isoformat() if isinstance(value, datetime) else value
 
 
-class _Misfit(Exception):
+class _MisfitError(Exception):
     """A value at a place that does not fit its type."""
 
 
-def _read(kind: Any, value: object, place: str) -> object:
+def _parse_value(kind: Any, value: object, place: str) -> object:
     if isinstance(kind, type) and is_dataclass(kind):
-        return _record(kind, value, place)
+        return _parse_record(kind, value, place)
     origin, inner = get_origin(kind), get_args(kind)
     if origin is tuple and isinstance(value, list):
-        return tuple(_read(inner[0], each, f"{place}[{index}]") for index, each in enumerate(value))
+        return tuple(_parse_value(inner[0], each, f"{place}[{index}]") for index, each in enumerate(value))
     if origin is Mapping and isinstance(value, dict):
-        return {key: _read(inner[1], each, f"{place}.{key}") for key, each in value.items()}
+        return {key: _parse_value(inner[1], each, f"{place}.{key}") for key, each in value.items()}
     if origin is UnionType:
         if value is None and NoneType in inner:
             return None
-        return _read(next(each for each in inner if each is not NoneType), value, place)
-    return _scalar(kind, value, place)
+        return _parse_value(next(each for each in inner if each is not NoneType), value, place)
+    return _parse_scalar(kind, value, place)
 
 
-def _record(kind: Callable[..., object], value: object, place: str) -> object:
+def _parse_record(kind: Callable[..., object], value: object, place: str) -> object:
     hints = get_type_hints(kind)
     if not isinstance(value, dict) or not value.keys() <= hints.keys():
-        raise _Misfit(f"{place}: is not {_name(kind)}.")
+        raise _MisfitError(f"{place}: is not {_type_name(kind)}.")
     try:
-        return kind(**{key: _read(hints[key], each, f"{place}.{key}") for key, each in value.items()})
+        return kind(**{key: _parse_value(hints[key], each, f"{place}.{key}") for key, each in value.items()})
     except TypeError:
-        raise _Misfit(f"{place}: lacks a field of {_name(kind)}.") from None
+        raise _MisfitError(f"{place}: lacks a field of {_type_name(kind)}.") from None
 
 
-def _scalar(kind: Any, value: object, place: str) -> object:
+def _parse_scalar(kind: Any, value: object, place: str) -> object:
     try:
         if kind is datetime and isinstance(value, str) and (read := datetime.fromisoformat(value)).tzinfo:
             return read
@@ -106,8 +108,8 @@ def _scalar(kind: Any, value: object, place: str) -> object:
             return kind(value)
     except ValueError:
         pass
-    raise _Misfit(f"{place}: is not {_name(kind)}.")
+    raise _MisfitError(f"{place}: is not {_type_name(kind)}.")
 
 
-def _name(kind: object) -> str:
+def _type_name(kind: object) -> str:
     return getattr(kind, "__name__", str(kind))

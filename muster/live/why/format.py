@@ -9,54 +9,54 @@ from dataclasses import asdict
 from datetime import datetime
 from typing import Any, Final
 
-from muster.live.sanitize import plain
+from muster.live.sanitize import sanitize_line
 from muster.live.snapshot import State, Workload
-from muster.live.why.job_status import Said, Standing
+from muster.live.why.job_status import JobStatus, StatusEntry
 from muster.model.waiting import clock, rounded
 
 
-def text(standing: Standing, *, now: datetime) -> str:
+def format_status(standing: JobStatus, *, now: datetime) -> str:
     """What a person reads: every line ends with a line end."""
-    return "".join(f"{_shown(line)}\n" for line in _lines(standing, now))
+    return "".join(f"{_sanitize(line)}\n" for line in _format_lines(standing, now))
 
 
-def _shown(line: str) -> str:
+def _sanitize(line: str) -> str:
     """Its indent, and the rest without what a terminal would obey."""
     words = line.lstrip(" ")
-    return " " * (len(line) - len(words)) + plain(words, longest=1200)
+    return " " * (len(line) - len(words)) + sanitize_line(words, longest=1200)
 
 
-def record(standing: Standing) -> dict[str, Any]:
+def to_json(standing: JobStatus) -> dict[str, Any]:
     """The same for programs; times in ISO 8601."""
-    return {"version": 1, "state": state(standing), **_plain(asdict(standing))}
+    return {"version": 1, "state": format_state(standing), **_jsonable(asdict(standing))}
 
 
-def state(standing: Standing) -> str:
+def format_state(standing: JobStatus) -> str:
     """One word or two: `finished`, `not queued`, `inactive`, `pending`, `reserved` or `admitted`."""
     if standing.is_finished:
         return "finished"
     return "not queued" if standing.workload is None else str(standing.workload.state)
 
 
-def _lines(standing: Standing, now: datetime) -> Iterator[str]:
+def _format_lines(standing: JobStatus, now: datetime) -> Iterator[str]:
     workload = standing.workload
     if workload is None:
-        yield f"{standing.namespace}/{standing.name}: {state(standing)}"
-        yield from _said("", standing.condition("Finished"), now) if standing.is_finished else ()
+        yield f"{standing.namespace}/{standing.name}: {format_state(standing)}"
+        yield from _format_entry("", standing.condition("Finished"), now) if standing.is_finished else ()
         if standing.unqueued:
             yield f"  {standing.unqueued}"
         return
-    yield f"{workload.namespace}/{workload.name}: {_headline(standing, workload)}"
-    yield f"  {_who(standing, workload, now)}"
-    yield from _waiting(standing, workload, now)
+    yield f"{workload.namespace}/{workload.name}: {_format_headline(standing, workload)}"
+    yield f"  {_format_job(standing, workload, now)}"
+    yield from _format_waiting(standing, workload, now)
     for check in standing.checks:
-        yield from _said(f"check {check.name}: ", check, now)
+        yield from _format_entry(f"check {check.name}: ", check, now)
     for request in standing.requests:
-        yield from _said(f"request {request.name}: ", request, now)
+        yield from _format_entry(f"request {request.name}: ", request, now)
     if standing.events:
         yield "  last events:"
         for event in standing.events:
-            yield f"    {_ago(event.since, now)}{event.name}: {event.message}"
+            yield f"    {_format_age(event.since, now)}{event.name}: {event.message}"
 
 
 _HEADLINES: Final = {
@@ -67,23 +67,23 @@ _HEADLINES: Final = {
 }
 
 
-def _headline(standing: Standing, workload: Workload) -> str:
+def _format_headline(standing: JobStatus, workload: Workload) -> str:
     if workload.state is State.INACTIVE and standing.retry_at is None:
         return "refused" if standing.outside else "deactivated: nothing tries it again"
     return _HEADLINES[workload.state]
 
 
-def _who(standing: Standing, workload: Workload, now: datetime) -> str:
+def _format_job(standing: JobStatus, workload: Workload, now: datetime) -> str:
     job = f"{workload.job.kind} {workload.job.name}, " if workload.job else ""
     rank = f"priority {workload.priority}{f' ({workload.priority_class})' if workload.priority_class else ''}"
     queue = f"queue {workload.queue or 'none'}"
     queue += (
         f" of ClusterQueue {standing.cluster_queue}" if standing.cluster_queue else ", which is not there"
     )
-    return f"{job}{rank}, {queue}, created {_ago(workload.created, now).rstrip(': ')}"
+    return f"{job}{rank}, {queue}, created {_format_age(workload.created, now).rstrip(': ')}"
 
 
-def _waiting(standing: Standing, workload: Workload, now: datetime) -> Iterator[str]:
+def _format_waiting(standing: JobStatus, workload: Workload, now: datetime) -> Iterator[str]:
     if workload.is_holding:
         return
     if standing.outside:
@@ -99,25 +99,25 @@ def _waiting(standing: Standing, workload: Workload, now: datetime) -> Iterator[
     for what, name in () if standing.outside else (("quota", "QuotaReserved"), ("sent back", "Evicted")):
         found = standing.condition(name)
         if found is not None and found.message and (name == "QuotaReserved" or found.state == "True"):
-            yield from _said(f"{what}: ", found, now)
+            yield from _format_entry(f"{what}: ", found, now)
 
 
-def _said(what: str, said: Said | None, now: datetime) -> Iterator[str]:
+def _format_entry(what: str, said: StatusEntry | None, now: datetime) -> Iterator[str]:
     if said is None:
         return
     shown = "" if said.state in ("True", "False") else said.state
     message = f"{': ' if shown else ''}{said.message}" if said.message else ""
-    since = _ago(said.since, now).rstrip(": ")
+    since = _format_age(said.since, now).rstrip(": ")
     yield f"  {what}{shown}{message}{f' ({since})' if since else ''}"
 
 
-def _ago(since: datetime | None, now: datetime) -> str:
+def _format_age(since: datetime | None, now: datetime) -> str:
     return "" if since is None else f"{rounded(now - since)} ago: "
 
 
-def _plain(value: Any) -> Any:
+def _jsonable(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: _plain(each) for key, each in value.items()}
+        return {key: _jsonable(each) for key, each in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(each) for each in value]
+        return [_jsonable(each) for each in value]
     return value.isoformat() if isinstance(value, datetime) else value

@@ -13,15 +13,15 @@ from urllib.parse import quote
 
 from muster.live.cluster.api import Api
 from muster.live.fields import Json, items, mapping, moment, number, text, texts
-from muster.live.sanitize import plain
+from muster.live.sanitize import sanitize_line
 from muster.live.snapshot import Workload, kueue
 from muster.live.web import WebError
-from muster.live.why.line import before
+from muster.live.why.queue_order import queued_before
 from muster.model import names, waiting
 
 _KUEUE: Final = f"/apis/{names.KUEUE_API_VERSION}"
 _VISIBILITY: Final = "/apis/visibility.kueue.x-k8s.io/v1beta2"
-_REQUESTS: Final = f"/apis/{names.PROVISIONING_API_VERSION}"
+_PROVISIONING: Final = f"/apis/{names.PROVISIONING_API_VERSION}"
 # What may own a Workload, where a job that has none is looked for.
 _JOBS: Final = (
     ("RayJob", "/apis/ray.io/v1", "rayjobs"),
@@ -29,12 +29,12 @@ _JOBS: Final = (
     ("RayService", "/apis/ray.io/v1", "rayservices"),
     ("Job", "/apis/batch/v1", "jobs"),
 )
-_MOST_EVENTS: Final = 5
-_LONGEST: Final = 1000
+_MAX_EVENTS: Final = 5
+_MAX_MESSAGE: Final = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class StatusEntry:
     """A condition, a check or a request: its state, and what was written beside it."""
 
     name: str
@@ -44,7 +44,7 @@ class Said:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class QueuePosition:
     """The place in the queue, from 1. `ahead` are at most a few of those before."""
 
     position: int
@@ -53,7 +53,7 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
+class JobStatus:
     """`workload` is None for a job that is not queued, for the reason that `unqueued` says. `outside` is what
     the controller says of one that waits outside the quota, or that it has refused.
     """
@@ -64,30 +64,30 @@ class Standing:
     unqueued: str = ""
     cluster_queue: str = ""
     is_finished: bool = False
-    conditions: tuple[Said, ...] = ()
-    checks: tuple[Said, ...] = ()
-    requests: tuple[Said, ...] = ()
-    line: Line | None = None
+    conditions: tuple[StatusEntry, ...] = ()
+    checks: tuple[StatusEntry, ...] = ()
+    requests: tuple[StatusEntry, ...] = ()
+    line: QueuePosition | None = None
     retry_at: datetime | None = None
     outside: str = ""
-    events: tuple[Said, ...] = ()
+    events: tuple[StatusEntry, ...] = ()
 
-    def condition(self, name: str) -> Said | None:
+    def condition(self, name: str) -> StatusEntry | None:
         return next((each for each in self.conditions if each.name == name), None)
 
 
-def read(api: Api, namespace: str, name: str) -> Standing | None:
+def fetch_status(api: Api, namespace: str, name: str) -> JobStatus | None:
     """Where the job stands; None when there is neither a job nor a Workload of this name."""
     place = f"{_KUEUE}/namespaces/{quote(namespace, safe='')}/workloads"
-    found = [each for each in api.every(place, _whole) if _is_of(each, name)]
+    found = [each for each in api.every(place, _mapping_or_none) if _is_of(each, name)]
     if not found:
-        return _unqueued(api, namespace, name)
+        return _fetch_unqueued(api, namespace, name)
     # The newest is the present one: an elastic job leaves older slices behind.
     newest = max(found, key=lambda each: (text(each, "metadata", "creationTimestamp"), _name(each)))
-    return _standing(api, newest)
+    return _fetch_job_status(api, newest)
 
 
-def _whole(found: object) -> Json | None:
+def _mapping_or_none(found: object) -> Json | None:
     return mapping(found) or None
 
 
@@ -100,36 +100,38 @@ def _name(found: Json) -> str:
     return text(found, "metadata", "name")
 
 
-def _standing(api: Api, found: Json) -> Standing:
+def _fetch_job_status(api: Api, found: Json) -> JobStatus:
     namespace, name = text(found, "metadata", "namespace"), _name(found)
-    workload = kueue.workload(found)
-    queue = _cluster_queue(api, found, workload)
+    workload = kueue.to_workload(found)
+    queue = _fetch_cluster_queue(api, found, workload)
     is_waiting = workload is not None and not workload.is_holding and workload.state != "inactive"
-    return Standing(
+    return JobStatus(
         namespace=namespace,
         name=name,
         workload=workload,
         is_finished=workload is None,
         cluster_queue=queue,
-        conditions=tuple(_said(each, "type", "status", "lastTransitionTime") for each in _conditions(found)),
+        conditions=tuple(
+            _to_entry(each, "type", "status", "lastTransitionTime") for each in _conditions(found)
+        ),
         checks=tuple(
-            _said(each, "name", "state", "lastTransitionTime")
+            _to_entry(each, "name", "state", "lastTransitionTime")
             for each in items(found, "status", "admissionChecks")
         ),
-        requests=_requests(api, found),
-        line=_line(api, workload, queue) if workload is not None and is_waiting else None,
+        requests=_fetch_requests(api, found),
+        line=_fetch_position(api, workload, queue) if workload is not None and is_waiting else None,
         retry_at=moment(texts(found, "metadata", "annotations"), names.RETRY_AT_ANNOTATION)
         or moment(found, "status", "requeueState", "requeueAt"),
-        outside=_outside(texts(found, "metadata", "annotations")),
-        events=_events(api, found),
+        outside=_outside_quota(texts(found, "metadata", "annotations")),
+        events=_fetch_events(api, found),
     )
 
 
-def _outside(notes: dict[str, str]) -> str:
+def _outside_quota(notes: dict[str, str]) -> str:
     """From the annotations of the Workload, in the words of its check."""
     why = notes.get(names.REFUSED_ANNOTATION)
     if why is not None:
-        return plain(waiting.refused(why), longest=_LONGEST)
+        return sanitize_line(waiting.refused(why), longest=_MAX_MESSAGE)
     retry_at = moment(notes, names.RETRY_AT_ANNOTATION)
     if retry_at is None:
         return ""
@@ -139,58 +141,60 @@ def _outside(notes: dict[str, str]) -> str:
         tries=int(tries) if tries.isdecimal() and len(tries) < 9 else 0,
         retry_at=retry_at,
     )
-    return plain(said, longest=_LONGEST)
+    return sanitize_line(said, longest=_MAX_MESSAGE)
 
 
 def _conditions(found: Json) -> list[Json]:
     return items(found, "status", "conditions")
 
 
-def _said(found: Json, name: str, state: str, since: str) -> Said:
-    return Said(
-        plain(text(found, name)),
-        plain(text(found, state)),
-        plain(text(found, "message"), longest=_LONGEST),
+def _to_entry(found: Json, name: str, state: str, since: str) -> StatusEntry:
+    return StatusEntry(
+        sanitize_line(text(found, name)),
+        sanitize_line(text(found, state)),
+        sanitize_line(text(found, "message"), longest=_MAX_MESSAGE),
         moment(found, since),
     )
 
 
-def _cluster_queue(api: Api, found: Json, workload: Workload | None) -> str:
+def _fetch_cluster_queue(api: Api, found: Json, workload: Workload | None) -> str:
     if workload is None or workload.cluster_queue:
         return workload.cluster_queue if workload else ""
     place = f"{_KUEUE}/namespaces/{quote(workload.namespace, safe='')}/localqueues"
     return text(api.find(f"{place}/{quote(workload.queue, safe='')}"), "spec", "clusterQueue")
 
 
-def _requests(api: Api, found: Json) -> tuple[Said, ...]:
+def _fetch_requests(api: Api, found: Json) -> tuple[StatusEntry, ...]:
     """The ProvisioningRequests that were made for the Workload, each with its last true condition."""
     uid, namespace = text(found, "metadata", "uid"), text(found, "metadata", "namespace")
-    place = f"{_REQUESTS}/namespaces/{quote(namespace, safe='')}/provisioningrequests"
+    place = f"{_PROVISIONING}/namespaces/{quote(namespace, safe='')}/provisioningrequests"
     try:
-        listed = api.every(place, _whole)
+        listed = api.every(place, _mapping_or_none)
     except WebError as error:
         if error.status in (403, 404):  # not installed, or not ours to see: then nothing is said of them
             return ()
         raise
     mine = [each for each in listed if texts(each, "metadata", "labels").get(names.WORKLOAD_UID_LABEL) == uid]
-    return tuple(_request(each) for each in sorted(mine, key=_name))
+    return tuple(_to_request_entry(each) for each in sorted(mine, key=_name))
 
 
-def _request(found: Json) -> Said:
+def _to_request_entry(found: Json) -> StatusEntry:
     true = [each for each in _conditions(found) if text(each, "status") == "True"]
     if not true:
-        return Said(plain(_name(found)), "asked for", "", moment(found, "metadata", "creationTimestamp"))
-    last = _said(true[-1], "type", "status", "lastTransitionTime")
-    return Said(plain(_name(found)), last.name, last.message, last.since)
+        return StatusEntry(
+            sanitize_line(_name(found)), "asked for", "", moment(found, "metadata", "creationTimestamp")
+        )
+    last = _to_entry(true[-1], "type", "status", "lastTransitionTime")
+    return StatusEntry(sanitize_line(_name(found)), last.name, last.message, last.since)
 
 
-def _line(api: Api, workload: Workload, queue: str) -> Line | None:
+def _fetch_position(api: Api, workload: Workload, queue: str) -> QueuePosition | None:
     if not queue:
         return None
-    return _told_by_kueue(api, workload, queue) or _counted(api, workload, queue)
+    return _position_from_kueue(api, workload, queue) or _position_by_order(api, workload, queue)
 
 
-def _told_by_kueue(api: Api, workload: Workload, queue: str) -> Line | None:
+def _position_from_kueue(api: Api, workload: Workload, queue: str) -> QueuePosition | None:
     """Kueue's visibility API, where it is served and we may read it."""
     try:
         found = api.find(f"{_VISIBILITY}/clusterqueues/{quote(queue, safe='')}/pendingworkloads?limit=100000")
@@ -203,44 +207,46 @@ def _told_by_kueue(api: Api, workload: Workload, queue: str) -> Line | None:
         return None
     place = number(listed[order.index(mine)], "positionInClusterQueue")
     position = (place if place is not None else order.index(mine)) + 1
-    return Line(position, len(order), tuple("/".join(each) for each in order[: position - 1][-3:]))
+    return QueuePosition(position, len(order), tuple("/".join(each) for each in order[: position - 1][-3:]))
 
 
-def _counted(api: Api, workload: Workload, queue: str) -> Line:
+def _position_by_order(api: Api, workload: Workload, queue: str) -> QueuePosition:
     """By the order that Kueue follows, from every Workload that waits for the same ClusterQueue."""
-    local = api.every(f"{_KUEUE}/localqueues", kueue.local_queue)
+    local = api.every(f"{_KUEUE}/localqueues", kueue.to_local_queue)
     same = {(each.namespace, each.name) for each in local if each.cluster_queue == queue}
     others = [
         each
-        for each in api.every(f"{_KUEUE}/workloads", kueue.workload)
+        for each in api.every(f"{_KUEUE}/workloads", kueue.to_workload)
         if (each.namespace, each.queue) in same and each.state == "pending"
     ]
-    ahead = before(workload, others)
-    return Line(len(ahead) + 1, len(others), tuple(f"{each.namespace}/{each.name}" for each in ahead[-3:]))
+    ahead = queued_before(workload, others)
+    return QueuePosition(
+        len(ahead) + 1, len(others), tuple(f"{each.namespace}/{each.name}" for each in ahead[-3:])
+    )
 
 
-def _events(api: Api, found: Json) -> tuple[Said, ...]:
+def _fetch_events(api: Api, found: Json) -> tuple[StatusEntry, ...]:
     namespace = quote(text(found, "metadata", "namespace"), safe="")
     uid = text(found, "metadata", "uid")
     try:
-        listed = api.every(f"/api/v1/namespaces/{namespace}/events", _whole)
+        listed = api.every(f"/api/v1/namespaces/{namespace}/events", _mapping_or_none)
     except WebError as error:
         if error.status == 403:
             return ()
         raise
     mine = [each for each in listed if text(each, "involvedObject", "uid") == uid]
     told = sorted(
-        (_event(each) for each in mine), key=lambda each: each.since.timestamp() if each.since else 0
+        (_to_event_entry(each) for each in mine), key=lambda each: each.since.timestamp() if each.since else 0
     )
-    return tuple(told[-_MOST_EVENTS:])
+    return tuple(told[-_MAX_EVENTS:])
 
 
-def _event(found: Json) -> Said:
+def _to_event_entry(found: Json) -> StatusEntry:
     when = moment(found, "lastTimestamp") or moment(found, "eventTime") or moment(found, "firstTimestamp")
-    return Said(
-        plain(text(found, "reason")),
-        plain(text(found, "type")),
-        plain(text(found, "message"), longest=_LONGEST),
+    return StatusEntry(
+        sanitize_line(text(found, "reason")),
+        sanitize_line(text(found, "type")),
+        sanitize_line(text(found, "message"), longest=_MAX_MESSAGE),
         when,
     )
 
@@ -248,13 +254,13 @@ def _event(found: Json) -> Said:
 # A job without a Workload
 
 
-def _unqueued(api: Api, namespace: str, name: str) -> Standing | None:
-    for why in _jobs(api, namespace, name):
-        return Standing(namespace=namespace, name=name, workload=None, unqueued=why)
+def _fetch_unqueued(api: Api, namespace: str, name: str) -> JobStatus | None:
+    for why in _unqueued_reasons(api, namespace, name):
+        return JobStatus(namespace=namespace, name=name, workload=None, unqueued=why)
     return None
 
 
-def _jobs(api: Api, namespace: str, name: str) -> Iterator[str]:
+def _unqueued_reasons(api: Api, namespace: str, name: str) -> Iterator[str]:
     for kind, group, plural in _JOBS:
         path = f"{group}/namespaces/{quote(namespace, safe='')}/{plural}/{quote(name, safe='')}"
         try:
@@ -264,16 +270,16 @@ def _jobs(api: Api, namespace: str, name: str) -> Iterator[str]:
                 raise
             continue
         if found is not None:
-            yield _why_unqueued(kind, mapping(found))
+            yield _format_unqueued(kind, mapping(found))
 
 
-def _why_unqueued(kind: str, found: Json) -> str:
+def _format_unqueued(kind: str, found: Json) -> str:
     queue = texts(found, "metadata", "labels").get(names.QUEUE_LABEL, "")
     if queue:
-        return f"{kind} names queue {plain(queue)!r}, and Kueue has made no Workload for it yet."
+        return f"{kind} names queue {sanitize_line(queue)!r}, and Kueue has made no Workload for it yet."
     owner = next(iter(items(found, "metadata", "ownerReferences")), None)
     if owner is not None:
-        made_by = f"{plain(text(owner, 'kind'))} {plain(text(owner, 'name'))}"
+        made_by = f"{sanitize_line(text(owner, 'kind'))} {sanitize_line(text(owner, 'name'))}"
         return f"{kind} belongs to {made_by}, which is queued in its place: ask why that one waits."
     label = f"{names.QUEUE_LABEL}: {names.DEFAULT_LOCAL_QUEUE}"
     return f"{kind} names no queue, so nobody queues it. Fix: label it {label}."

@@ -15,15 +15,15 @@ from muster.model.quotas import NOTHING, Resources
 from muster.model.stack import Scheduler, Stack
 from muster.preview import kai_preemption
 from muster.preview.kai_preemption import KaiProfile
-from muster.preview.preemption import Profile, Right, may, may_within, profiles
-from muster.preview.settings import alike, holder, settings
-from muster.preview.tree import Holding, Node, Reach, Tree, own, read
+from muster.preview.preemption import Profile, Right, can_preempt_within, preemption_rights, to_profiles
+from muster.preview.settings import flatten_settings, owner_of, unchanged_teams
+from muster.preview.tree import Holding, Node, Reach, Tree, nominal_quota, to_tree
 
 Value = TypeVar("Value")
 
 # Pairs of groups of like teams that are compared. A change of one team among 10,000 of different kinds is
 # 20,000 pairs; beyond this bound nobody would read the answer either.
-_MOST_PAIRS: Final = 1_000_000
+_MAX_PAIRS: Final = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +142,7 @@ def compare(base: Stack | None, head: Stack | None) -> Changes:
 
 
 def _tree(stack: Stack | None) -> Tree:
-    return Tree({}, {}, False) if stack is None else read(stack)
+    return Tree({}, {}, False) if stack is None else to_tree(stack)
 
 
 def _setting_changes(base: Stack | None, head: Stack | None) -> Iterator[SettingChange]:
@@ -151,11 +151,11 @@ def _setting_changes(base: Stack | None, head: Stack | None) -> Iterator[Setting
     """
     if base is None or head is None:
         return
-    same = alike(base, head)
-    old, new = settings(base, unless=same), settings(head, unless=same)
-    kept = {holder(place) for place in old} & {holder(place) for place in new}
+    same = unchanged_teams(base, head)
+    old, new = flatten_settings(base, unless=same), flatten_settings(head, unless=same)
+    kept = {owner_of(place) for place in old} & {owner_of(place) for place in new}
     for place, before, after in _differing(old, new, key=lambda text: text):
-        if holder(place) is None or holder(place) in kept:
+        if owner_of(place) is None or owner_of(place) in kept:
             yield SettingChange(place, before, after)
 
 
@@ -206,11 +206,11 @@ def _side(tree: Tree, pool: str) -> dict[str, Quota]:
 
 
 def _quota(node: Node, pool: str, sums: Mapping[str, Resources], reach: Reach) -> Quota:
-    return Quota(node.holdings.get(pool), own(node, pool), sums[node.name], reach.most)
+    return Quota(node.holdings.get(pool), nominal_quota(node, pool), sums[node.name], reach.most)
 
 
 def _summed(tree: Tree, pool: str) -> dict[str, Resources]:
-    sums = {name: own(node, pool) for name, node in tree.nodes.items()}
+    sums = {name: nominal_quota(node, pool) for name, node in tree.nodes.items()}
     for name, node in reversed(list(tree.nodes.items())):
         if node.parent is not None:
             sums[node.parent] += sums[name]
@@ -235,7 +235,7 @@ def _moved(before: Tree, after: Tree) -> dict[str, int]:
 
 
 def _own(node: Node | None, pool: str) -> Resources:
-    return NOTHING if node is None else own(node, pool)
+    return NOTHING if node is None else nominal_quota(node, pool)
 
 
 def _is_rounding(one: Resources, two: Resources, *, moved: int) -> bool:
@@ -260,7 +260,7 @@ def _evened(one: Quota | None, two: Quota | None, *, moved: int) -> tuple[Quota 
 def _total(tree: Tree, pool: str) -> Resources:
     total = NOTHING
     for node in tree.nodes.values():
-        total += own(node, pool)
+        total += nominal_quota(node, pool)
     return total
 
 
@@ -278,7 +278,7 @@ def _preemption(
 ) -> tuple[tuple[PreemptionChange, ...], tuple[str, ...]]:
     groups = _groups(_profiles(base, before), _profiles(head, after))
     changed = [key for key in groups if key[0] != key[1]]
-    if len(changed) * len(groups) * 2 > _MOST_PAIRS:
+    if len(changed) * len(groups) * 2 > _MAX_PAIRS:
         said = (
             f"{len(changed)} of {len(groups)} groups of like teams change, too many to compare pair by pair."
         )
@@ -294,23 +294,23 @@ _Key = tuple[_Rights | None, _Rights | None]
 def _profiles(stack: Stack | None, tree: Tree) -> Mapping[str, _Rights]:
     """By the rules of the side's own scheduler."""
     if stack is not None and stack.scheduler is Scheduler.KAI:
-        return kai_preemption.profiles(stack)
-    return profiles(tree)
+        return kai_preemption.to_profiles(stack)
+    return to_profiles(tree)
 
 
 def _may(one: _Rights, two: _Rights) -> Mapping[str, Right]:
     """Both are of one side, so of one scheduler."""
     if isinstance(one, KaiProfile) and isinstance(two, KaiProfile):
-        return kai_preemption.may(one, two)
+        return kai_preemption.preemption_rights(one, two)
     if isinstance(one, Profile) and isinstance(two, Profile):
-        return may(one, two)
+        return preemption_rights(one, two)
     return {}
 
 
 def _may_within(team: _Rights | None) -> bool:
     if isinstance(team, KaiProfile):
-        return kai_preemption.may_within(team)
-    return team is not None and may_within(team)
+        return kai_preemption.can_preempt_within(team)
+    return team is not None and can_preempt_within(team)
 
 
 def _groups(before: Mapping[str, _Rights], after: Mapping[str, _Rights]) -> dict[_Key, tuple[str, ...]]:

@@ -8,14 +8,14 @@ from muster.model.prices import BUILT_IN, PriceTable
 from muster.model.stack import Stack
 from muster.model.violations import Violation
 from muster.preview.compare.changes import Changes
-from muster.preview.events import Breach
+from muster.preview.events import PolicyViolation
 from muster.preview.plan import Plan, Resource
 
 GRAVE: Final = ("replaced", "deleted")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
+class StackDiff:
     """Everything that is known about one stack. `changes` is None when a side is no stack."""
 
     name: str
@@ -34,7 +34,7 @@ class Told:
         return () if self.head_plan is None else self.head_plan.errors
 
     @property
-    def breaches(self) -> tuple[Breach, ...]:
+    def breaches(self) -> tuple[PolicyViolation, ...]:
         return () if self.head_plan is None else self.head_plan.breaches
 
     @property

@@ -9,12 +9,12 @@ from typing import Final
 
 from muster.live.fields import Json, number, text
 from muster.live.web import Web, WebError
-from muster.preview.forge.notes import Note, pages
+from muster.preview.forge.notes import Note, list_pages
 
 _VERSION: Final = "2022-11-28"
 
 
-def web(api: str, token: str) -> Web:
+def connect(api: str, token: str) -> Web:
     return Web(
         base=api,
         headers={
@@ -37,7 +37,7 @@ class GitHub:
     def notes(self) -> Iterator[Note]:
         me = self._me()
         path = f"/repos/{self.repository}/issues/{self.pull_request}/comments?per_page=100"
-        for found in pages(self.web, path, "the comments of the pull request"):
+        for found in list_pages(self.web, path, "the comments of the pull request"):
             author = text(found, "user", "login") if me else text(found, "user", "type")
             yield self._note(found, is_ours=author == (me or "Bot"))
 

@@ -9,10 +9,10 @@ from urllib.parse import quote
 
 from muster.live.fields import number, text
 from muster.live.web import Web
-from muster.preview.forge.notes import Note, pages
+from muster.preview.forge.notes import Note, list_pages
 
 
-def web(api: str, token: str) -> Web:
+def connect(api: str, token: str) -> Web:
     return Web(
         base=api,
         headers={"Accept": "application/json", "PRIVATE-TOKEN": token, "User-Agent": "muster-preview"},
@@ -35,7 +35,7 @@ class GitLab:
     def notes(self) -> Iterator[Note]:
         me = number(self.web.call("GET", "/user").json("the user"), "id")
         path = f"{self._path}?per_page=100&sort=asc&order_by=created_at"
-        for found in pages(self.web, path, "the notes of the merge request"):
+        for found in list_pages(self.web, path, "the notes of the merge request"):
             yield self._note(found, is_ours=me is not None and number(found, "author", "id") == me)
 
     def create(self, body: str) -> Note:

@@ -12,11 +12,11 @@ from typing import Final, Protocol
 from urllib.parse import urlsplit
 
 from muster.live.fields import Json
-from muster.live.web import Answer, Web, WebError
+from muster.live.web import Response, Web, WebError
 
-_CREATIONS: Final = 3
+_MAX_CREATIONS: Final = 3
 # 100 comments a page: nobody reads a pull request with more.
-_MOST_PAGES: Final = 100
+_MAX_PAGES: Final = 100
 _NEXT: Final = re.compile(r'<([^<>]+)>;[^,<]*\brel="?next"?')
 
 
@@ -41,14 +41,14 @@ class Forge(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class CommentResult:
     """What became of a comment: `created`, `updated` or `unchanged`."""
 
     action: str
     url: str
 
 
-def marker(name: str) -> str:
+def format_marker(name: str) -> str:
     """The hidden first line by which the comment of this name is found again.
 
     Two hyphens would end an HTML comment, so a name keeps letters, digits, dots and single hyphens.
@@ -56,26 +56,26 @@ def marker(name: str) -> str:
     return f"<!-- muster:preview:{re.sub(r'[^A-Za-z0-9.]+', '-', name).strip('-') or 'default'} -->"
 
 
-def upsert(forge: Forge, body: str, *, name: str) -> Written:
+def upsert(forge: Forge, body: str, *, name: str) -> CommentResult:
     """Creates or updates the comment; WebError when the forge refuses or does not answer."""
-    first = marker(name)
+    first = format_marker(name)
     text = f"{first}\n{body}"
-    for tries in range(1, _CREATIONS + 1):
-        note = _ours(forge, first)
+    for tries in range(1, _MAX_CREATIONS + 1):
+        note = _find_ours(forge, first)
         if note is not None:
             if note.body.rstrip() == text.rstrip():
-                return Written("unchanged", note.url)
-            return Written("updated", forge.update(note, text).url)
+                return CommentResult("unchanged", note.url)
+            return CommentResult("updated", forge.update(note, text).url)
         try:
-            return Written("created", forge.create(text).url)
+            return CommentResult("created", forge.create(text).url)
         except WebError as error:
             # Whether it was created is not known: the next look tells.
-            if tries == _CREATIONS or error.status not in (None, 502, 504):
+            if tries == _MAX_CREATIONS or error.status not in (None, 502, 504):
                 raise
     raise AssertionError("the last try returns or raises")
 
 
-def _ours(forge: Forge, first: str) -> Note | None:
+def _find_ours(forge: Forge, first: str) -> Note | None:
     """GitLab strips a body's ends and GitHub may return CRLF line ends."""
     for note in forge.notes():
         if note.is_ours and note.body.replace("\r\n", "\n").lstrip().startswith(f"{first}\n"):
@@ -83,26 +83,26 @@ def _ours(forge: Forge, first: str) -> Note | None:
     return None
 
 
-def pages(web: Web, path: str, what: str) -> Iterator[Json]:
+def list_pages(web: Web, path: str, what: str) -> Iterator[Json]:
     """Every item of a list that goes on in pages.
 
     Both forges name the next page in a `Link` header (https://www.rfc-editor.org/rfc/rfc8288); one that
     leads to another server would get our token and is not followed.
     """
-    for _ in range(_MOST_PAGES):
+    for _ in range(_MAX_PAGES):
         answer = web.call("GET", path)
         found = answer.json(what)
         if not isinstance(found, list):
             raise WebError(f"{what}: the answer is no list.", status=answer.status)
         yield from (each for each in found if isinstance(each, dict))
-        following = _next(answer, web)
+        following = _next_page(answer, web)
         if following is None:
             return
         path = following
-    raise WebError(f"{what}: goes on after {_MOST_PAGES} pages.")
+    raise WebError(f"{what}: goes on after {_MAX_PAGES} pages.")
 
 
-def _next(answer: Answer, web: Web) -> str | None:
+def _next_page(answer: Response, web: Web) -> str | None:
     named = _NEXT.search(answer.headers.get("link", ""))
     if named is None:
         return None

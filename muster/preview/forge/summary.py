@@ -13,7 +13,7 @@ from typing import Final
 ARTIFACT: Final = "muster-preview.md"
 
 
-def write(body: str, environment: Mapping[str, str]) -> str:
+def write_summary(body: str, environment: Mapping[str, str]) -> str:
     """Puts the report where it can be read; where that is."""
     page = environment.get("GITHUB_STEP_SUMMARY", "")
     if page:

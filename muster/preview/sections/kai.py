@@ -4,10 +4,18 @@ from collections.abc import Iterator
 from typing import Final
 
 from muster.model.kai.priorities import NON_PREEMPTIBLE
-from muster.preview.compare.diff import Told
-from muster.preview.document import Items, Name, Section, Table, Text
-from muster.preview.figures import arrow
-from muster.preview.kai import QueueChange, beyond, is_kai, protected, queues, ranks, shown
+from muster.preview.compare.diff import StackDiff
+from muster.preview.document import Items, Section, Table, Text, UntrustedText
+from muster.preview.figures import format_change
+from muster.preview.kai import (
+    QueueChange,
+    eviction_changes,
+    format_figure,
+    is_kai,
+    queue_changes,
+    queue_priority_changes,
+    queues_over_quota,
+)
 
 _HEAD: Final = ("Queue", "Of", "Resource", "Quota", "Limit", "Over-quota weight")
 _RESOURCES: Final = {"gpu": "GPU", "cpu": "CPU", "memory": "memory"}
@@ -18,10 +26,10 @@ _RULE: Final = (
 )
 
 
-def sections(told: Told) -> Iterator[Section]:
+def sections(told: StackDiff) -> Iterator[Section]:
     if not is_kai(told.base, told.head):
         return
-    found = queues(told.base, told.head)
+    found = queue_changes(told.base, told.head)
     changed = [*_ranks(told), *_protected(told)]
     if found:
         rows = tuple(_row(each) for each in found)
@@ -35,13 +43,15 @@ def sections(told: Told) -> Iterator[Section]:
 def _row(change: QueueChange) -> tuple[Text, ...]:
     sides = (change.before, change.after)
     quota, limit = (
-        arrow(*("–" if side is None else shown(change.resource, getattr(side, key)) for side in sides))
+        format_change(
+            *("–" if side is None else format_figure(change.resource, getattr(side, key)) for side in sides)
+        )
         for key in ("quota", "limit")
     )
-    weight = arrow(*("–" if side is None else str(side.weight) for side in sides))
+    weight = format_change(*("–" if side is None else str(side.weight) for side in sides))
     return (
-        (Name(change.queue),),
-        (Name(" / ".join(change.path)),),
+        (UntrustedText(change.queue),),
+        (UntrustedText(" / ".join(change.path)),),
         (_RESOURCES[change.resource],),
         (quota,),
         (limit,),
@@ -49,28 +59,32 @@ def _row(change: QueueChange) -> tuple[Text, ...]:
     )
 
 
-def _ranks(told: Told) -> Iterator[Text]:
-    for each in ranks(told.base, told.head):
-        yield ("Queue ", Name(each.name), f": priority {arrow(str(each.before), str(each.after))}.")
+def _ranks(told: StackDiff) -> Iterator[Text]:
+    for each in queue_priority_changes(told.base, told.head):
+        yield (
+            "Queue ",
+            UntrustedText(each.name),
+            f": priority {format_change(str(each.before), str(each.after))}.",
+        )
 
 
-def _protected(told: Told) -> Iterator[Text]:
-    for priority, is_protected in protected(told.base, told.head):
+def _protected(told: StackDiff) -> Iterator[Text]:
+    for priority, is_protected in eviction_changes(told.base, told.head):
         now = "keeps to the quota and is never evicted now" if is_protected else "may be evicted now"
-        yield ("Work of priority ", Name(priority.name), f" ({priority.value}) {now}.")
+        yield ("Work of priority ", UntrustedText(priority.name), f" ({priority.value}) {now}.")
 
 
-def _over(told: Told) -> Iterator[Section]:
+def _over(told: StackDiff) -> Iterator[Section]:
     if told.snapshot is None:
         return
-    found = tuple(beyond(told.head, told.snapshot))
+    found = tuple(queues_over_quota(told.head, told.snapshot))
     if found:
         rows = tuple(
             (
-                (Name(each.queue),),
+                (UntrustedText(each.queue),),
                 (_RESOURCES[each.resource],),
                 (str(each.used),),
-                (shown(each.resource, each.quota),),
+                (format_figure(each.resource, each.quota),),
             )
             for each in found
         )

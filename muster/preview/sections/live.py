@@ -4,10 +4,10 @@ from collections.abc import Iterator
 from typing import Final
 
 from muster.model.stack import Scheduler
-from muster.preview.compare.diff import Told
-from muster.preview.document import Items, Name, Section, Table, Text
-from muster.preview.figures import amount, unit
-from muster.preview.overuse import Over, over, waiting
+from muster.preview.compare.diff import StackDiff
+from muster.preview.document import Items, Section, Table, Text, UntrustedText
+from muster.preview.figures import format_amount, format_unit
+from muster.preview.overuse import QuotaOveruse, queued_work, quota_overuse
 
 _HEAD: Final = (
     "",
@@ -26,31 +26,31 @@ _MEANING: Final = (
 )
 
 
-def sections(told: Told) -> Iterator[Section]:
+def sections(told: StackDiff) -> Iterator[Section]:
     if told.snapshot is None or told.changes is None:
         return
     when = f"As of {told.snapshot.taken:%Y-%m-%d %H:%M %Z}."
     if told.snapshot.scheduler is Scheduler.KAI:
         return
-    found = over(told.changes, told.snapshot)
+    found = quota_overuse(told.changes, told.snapshot)
     if found:
         rows = Table(_HEAD, tuple(_over(each) for each in found))
         yield Section("Who uses more than the new quota now", 93, (rows, Items(((when,), (_MEANING,)))))
-    busy = waiting(told.changes, told.snapshot)
+    busy = queued_work(told.changes, told.snapshot)
     if busy:
         table = Table(
             _WAITING,
-            tuple(((Name(each.team),), (str(each.holding),), (str(each.pending),)) for each in busy),
+            tuple(((UntrustedText(each.team),), (str(each.holding),), (str(each.pending),)) for each in busy),
         )
         yield Section("Work of the teams that change", 45, (table, Items(((when,),))))
 
 
-def _over(each: Over) -> tuple[Text, ...]:
+def _over(each: QuotaOveruse) -> tuple[Text, ...]:
     word = "gone" if each.is_gone else "new" if each.is_new else "already"
     figures = (each.used, each.before, each.after, each.used - each.after, each.most)
     return (
         (word,),
-        (Name(each.team),),
-        (Name(each.pool.name), f" {unit(each.pool)}"),
-        *((amount(each.pool, figure),) for figure in figures),
+        (UntrustedText(each.team),),
+        (UntrustedText(each.pool.name), f" {format_unit(each.pool)}"),
+        *((format_amount(each.pool, figure),) for figure in figures),
     )

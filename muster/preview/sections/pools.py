@@ -5,8 +5,8 @@ from typing import Final
 
 from muster.preview import cost, figures
 from muster.preview.compare.changes import PoolChange
-from muster.preview.compare.diff import Told
-from muster.preview.document import Items, Name, Section, Table, Text
+from muster.preview.compare.diff import StackDiff
+from muster.preview.document import Items, Section, Table, Text, UntrustedText
 
 _HEAD: Final = (
     "Pool",
@@ -19,7 +19,7 @@ _HEAD: Final = (
 )
 
 
-def sections(told: Told) -> Iterator[Section]:
+def sections(told: StackDiff) -> Iterator[Section]:
     if told.changes is None or not told.changes.pools:
         return
     rows = tuple(_row(told, each) for each in told.changes.pools)
@@ -28,28 +28,28 @@ def sections(told: Told) -> Iterator[Section]:
     yield Section("Pools, nodes, GPU-hours and money", 90, blocks)
 
 
-def _row(told: Told, change: PoolChange) -> tuple[Text, ...]:
+def _row(told: StackDiff, change: PoolChange) -> tuple[Text, ...]:
     sides = (change.before, change.after)
     nodes = ["–" if pool is None else f"{pool.min_nodes} to {pool.max_nodes}" for pool in sides]
     gpus = ["–" if pool is None else str(pool.max_gpus) for pool in sides]
     machines = ["–" if pool is None else pool.machine.name for pool in sides]
     capacity = ["–" if pool is None else pool.capacity.value for pool in sides]
     costs = (
-        cost.hourly(change.before, told.base, told.prices),
-        cost.hourly(change.after, told.head, told.prices),
+        cost.hourly_cost(change.before, told.base, told.prices),
+        cost.hourly_cost(change.after, told.head, told.prices),
     )
     return (
-        (Name(change.name),),
-        (figures.arrow(*nodes),),
-        (figures.arrow(*gpus),),
-        (figures.arrow(*(figures.gpu_hours(pool) for pool in sides)),),
-        (figures.arrow(*machines),),
-        (figures.arrow(*capacity),),
-        (cost.told(*costs),),
+        (UntrustedText(change.name),),
+        (figures.format_change(*nodes),),
+        (figures.format_change(*gpus),),
+        (figures.format_change(*(figures.format_gpu_hours(pool) for pool in sides)),),
+        (figures.format_change(*machines),),
+        (figures.format_change(*capacity),),
+        (cost.format_cost(*costs),),
     )
 
 
-def _sources(told: Told) -> Iterator[Text]:
+def _sources(told: StackDiff) -> Iterator[Text]:
     """Where each price that was used comes from, once."""
     assert told.changes is not None
     pairs = [(each.before, told.base) for each in told.changes.pools]
@@ -60,11 +60,11 @@ def _sources(told: Told) -> Iterator[Text]:
     known = sorted((each for each in found if each is not None), key=lambda each: (each.machine, each.region))
     for price in known:
         yield (
-            Name(price.machine),
+            UntrustedText(price.machine),
             " in ",
-            Name(price.region),
+            UntrustedText(price.region),
             f", {price.capacity.value}: {price.currency} {price.hourly} a node and hour, ",
             f"read {price.read} in ",
-            Name(price.source),
+            UntrustedText(price.source),
             ".",
         )

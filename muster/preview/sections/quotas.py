@@ -5,11 +5,11 @@ from typing import Final
 
 from muster.preview import figures
 from muster.preview.compare.changes import Changes, PreemptionChange, QuotaChange
-from muster.preview.document import Items, Name, Section, Table, Text, names
-from muster.preview.tree_diagram import draw
+from muster.preview.document import Items, Section, Table, Text, UntrustedText, join_names
+from muster.preview.tree_diagram import to_diagram
 
 # A Markdown picture with more nodes is no picture any more; GitHub stops drawing a graph at 500 edges.
-_MOST_DRAWN: Final = 60
+_MAX_NODES: Final = 60
 
 
 def sections(changes: Changes, *, is_kai: bool) -> Iterator[Section]:
@@ -35,12 +35,13 @@ def sections(changes: Changes, *, is_kai: bool) -> Iterator[Section]:
     if reached and not is_kai:
         title = "Teams that others' changes reach: the most that each could use"
         yield Section(title, 55, (Table(("Team", "Pool", "Could use at most"), reached),), is_folded=True)
-    picture = None if changes.is_empty else draw(changes, most=_MOST_DRAWN)
+    picture = None if changes.is_empty else to_diagram(changes, most=_MAX_NODES)
     if picture is not None:
         yield Section("The queue tree", 60, (picture,))
     if changes.settings:
         settings = tuple(
-            ((Name(each.place),), _value(each.before), _value(each.after)) for each in changes.settings
+            ((UntrustedText(each.place),), _value(each.before), _value(each.after))
+            for each in changes.settings
         )
         yield Section("Other settings", 50, (Table(("Setting", "Before", "After"), settings),))
 
@@ -65,34 +66,34 @@ _BORROWING: Final = ("Team", "Pool", "Could borrow", "Now")
 def _team(change: QuotaChange) -> tuple[Text, ...]:
     before, after = (None if side is None else side.own for side in (change.before, change.after))
     return (
-        (Name(change.name),),
-        (Name(" / ".join(change.path[:-1])),),
+        (UntrustedText(change.name),),
+        (UntrustedText(" / ".join(change.path[:-1])),),
         _of(change),
-        (figures.resources(change.pool, before, after),),
-        (figures.signed(change.pool, figures.difference(change)),),
-        (figures.limits(change, "borrow"),),
-        (figures.limits(change, "lend"),),
-        (figures.reach(change),),
+        (figures.format_resources(change.pool, before, after),),
+        (figures.format_signed(change.pool, figures.quota_difference(change)),),
+        (figures.format_limits(change, "borrow"),),
+        (figures.format_limits(change, "lend"),),
+        (figures.format_reach(change),),
     )
 
 
 def _of(change: QuotaChange) -> Text:
-    return (Name(change.pool.name), f" {figures.unit(change.pool)}")
+    return (UntrustedText(change.pool.name), f" {figures.format_unit(change.pool)}")
 
 
 def _reached(change: QuotaChange) -> tuple[Text, ...]:
-    return ((Name(change.name),), _of(change), (figures.reach(change),))
+    return ((UntrustedText(change.name),), _of(change), (figures.format_reach(change),))
 
 
 def _department(change: QuotaChange) -> tuple[Text, ...]:
     own = [None if side is None else side.own for side in (change.before, change.after)]
     sums = [None if side is None else side.sums for side in (change.before, change.after)]
     return (
-        (Name(" / ".join(change.path)),),
+        (UntrustedText(" / ".join(change.path)),),
         _of(change),
-        (figures.resources(change.pool, own[0], own[1]),),
-        (figures.resources(change.pool, sums[0], sums[1]),),
-        (figures.reach(change),),
+        (figures.format_resources(change.pool, own[0], own[1]),),
+        (figures.format_resources(change.pool, sums[0], sums[1]),),
+        (figures.format_reach(change),),
     )
 
 
@@ -101,22 +102,30 @@ def _preemption(row: PreemptionChange) -> tuple[Text, ...]:
     if row.right is None:
         return (
             (word,),
-            names(row.preemptors, most=20),
+            join_names(row.preemptors, most=20),
             ("its own work of lower rank",),
             ("all",),
             ("priority",),
         )
-    victims: Text = names(row.victims, most=20)
+    victims: Text = join_names(row.victims, most=20)
     if row.preemptors == row.victims:
         victims = ("each other",)
-    return ((word,), names(row.preemptors, most=20), victims, names(row.pools, most=20), (str(row.right),))
+    return (
+        (word,),
+        join_names(row.preemptors, most=20),
+        victims,
+        join_names(row.pools, most=20),
+        (str(row.right),),
+    )
 
 
 def _borrowing(change: QuotaChange, before: int, after: int) -> tuple[Text, ...]:
-    sides = (f"up to {figures.amount(change.pool, most)}" if most else "nothing" for most in (before, after))
+    sides = (
+        f"up to {figures.format_amount(change.pool, most)}" if most else "nothing" for most in (before, after)
+    )
     first, second = sides
     return (
-        (Name(change.name),),
+        (UntrustedText(change.name),),
         _of(change),
         (first,),
         (second,),
@@ -124,4 +133,4 @@ def _borrowing(change: QuotaChange, before: int, after: int) -> tuple[Text, ...]
 
 
 def _value(text: str | None) -> Text:
-    return ("–",) if text is None else (Name(text),)
+    return ("–",) if text is None else (UntrustedText(text),)

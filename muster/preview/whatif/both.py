@@ -17,37 +17,39 @@ from muster.local.envtest import Programs
 from muster.model.stack import Stack
 from muster.preview.whatif import fixtures, trees
 from muster.preview.whatif.outcome import Outcome
-from muster.preview.whatif.simulate import Question, Room, simulate
+from muster.preview.whatif.simulate import SimulationInput, Workspace, simulate
 
 Found = TypeVar("Found")
-Say = Callable[[str, str], None]
+OnProgress = Callable[[str, str], None]
 """Of which side, what."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Again:
+class Rerun:
     """What head is asked after base. `workloads` and `acts`: of trees that base does not answer for."""
 
-    acts: Sequence[fixtures.Act]
+    acts: Sequence[fixtures.ManifestBatch]
     config: Mapping[str, Any]
     workloads: Sequence[Workload]
     shared: int
 
     @property
     def is_nothing(self) -> bool:
-        return not self.workloads and not any(_is_queue(act) for act in self.acts)
+        return not self.workloads and not any(_has_cluster_queue(act) for act in self.acts)
 
 
-def decide(
-    base: Stack, head: Stack, question: Question, programs: Programs, say: Say
+def simulate_both(
+    base: Stack, head: Stack, question: SimulationInput, programs: Programs, say: OnProgress
 ) -> tuple[Outcome, Outcome]:
     """Base's outcome and head's."""
-    acts, config = [*fixtures.acts(base)], fixtures.configuration(base)
-    again = asked_again(base, head, question.snapshot.workloads)
+    acts, config = [*fixtures.manifest_batches(base)], fixtures.kueue_configuration(base)
+    again = queues_to_rerun(base, head, question.snapshot.workloads)
     if again.shared:
         say("head", f"{again.shared} cohort trees are as in base, and decided there")
     with tempfile.TemporaryDirectory(prefix="muster-what-if-", ignore_cleanup_errors=True) as folder:
-        rooms = {side: Room(Path(folder) / side, programs, partial(say, side)) for side in ("base", "head")}
+        rooms = {
+            side: Workspace(Path(folder) / side, programs, partial(say, side)) for side in ("base", "head")
+        }
         for room in rooms.values():
             room.folder.mkdir()
         first = partial(simulate, acts, config, question, room=rooms["base"])
@@ -59,21 +61,21 @@ def decide(
         if question.clock is not None:
             # Kueue's own seconds count as the jobs' many times over: each side has the machine to itself.
             outcome = first()
-            return outcome, put_together(outcome, second(), again.workloads)
-        aside = _Aside(second)
+            return outcome, merge_outcomes(outcome, second(), again.workloads)
+        aside = _Background(second)
         outcome = first()
-        return outcome, put_together(outcome, aside.result(), again.workloads)
+        return outcome, merge_outcomes(outcome, aside.result(), again.workloads)
 
 
-def asked_again(base: Stack, head: Stack, workloads: Sequence[Workload]) -> Again:
+def queues_to_rerun(base: Stack, head: Stack, workloads: Sequence[Workload]) -> Rerun:
     """All of head where Kueue itself is configured differently."""
-    acts, config = [*fixtures.acts(head)], fixtures.configuration(head)
-    before, after = trees.read(fixtures.acts(base)), trees.read(acts)
-    if config != fixtures.configuration(base):
-        return Again(acts=acts, config=config, workloads=workloads, shared=0)
-    touched = trees.touched(before, after, workloads)
+    acts, config = [*fixtures.manifest_batches(head)], fixtures.kueue_configuration(head)
+    before, after = trees.to_trees(fixtures.manifest_batches(base)), trees.to_trees(acts)
+    if config != fixtures.kueue_configuration(base):
+        return Rerun(acts=acts, config=config, workloads=workloads, shared=0)
+    touched = trees.changed_trees(before, after, workloads)
     is_kept = after.only(touched)
-    return Again(
+    return Rerun(
         acts=[kept for act in acts if (kept := [pair for pair in act if is_kept(pair[1])])],
         config=config,
         workloads=[each for each in workloads if (before.of(each) | after.of(each)) & touched],
@@ -81,7 +83,7 @@ def asked_again(base: Stack, head: Stack, workloads: Sequence[Workload]) -> Agai
     )
 
 
-def put_together(base: Outcome, head: Outcome, asked: Sequence[Workload]) -> Outcome:
+def merge_outcomes(base: Outcome, head: Outcome, asked: Sequence[Workload]) -> Outcome:
     """Head's answer, and base's for whatever head was not asked about."""
     labels = {f"{each.namespace}/{each.name}" for each in asked}
     lines = {(each.namespace, each.queue) for each in asked}
@@ -95,11 +97,11 @@ def put_together(base: Outcome, head: Outcome, asked: Sequence[Workload]) -> Out
     )
 
 
-def _is_queue(act: fixtures.Act) -> bool:
+def _has_cluster_queue(act: fixtures.ManifestBatch) -> bool:
     return any(manifest["kind"] == "ClusterQueue" for _, manifest in act)
 
 
-class _Aside(Generic[Found]):
+class _Background(Generic[Found]):
     """Runs beside the caller. A caller that ends does not wait for it: what it started ends with both."""
 
     def __init__(self, run: Callable[[], Found]) -> None:

@@ -15,7 +15,7 @@ import aiohttp
 Each = TypeVar("Each")
 
 # etcd's own limits: operations and bytes of one transaction (--max-txn-ops, --max-request-bytes).
-_MOST: Final = 100
+_MAX_OPERATIONS: Final = 100
 _SECONDS: Final = aiohttp.ClientTimeout(total=60)
 
 
@@ -37,7 +37,7 @@ async def put(etcd: str, objects: Iterable[tuple[str, bytes]]) -> int:
 
 
 def _batches(objects: Iterator[Each]) -> Iterator[list[Each]]:
-    while batch := list(islice(objects, _MOST)):
+    while batch := list(islice(objects, _MAX_OPERATIONS)):
         yield batch
 
 

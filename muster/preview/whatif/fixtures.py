@@ -26,25 +26,25 @@ _IN_USE: Final = "kueue.x-k8s.io/resource-in-use"
 _NEVER: Final = "8760h"
 
 
-Act = list[tuple[str, Manifest]]
+ManifestBatch = list[tuple[str, Manifest]]
 
 
-def acts(stack: Stack) -> Iterator[Act]:
+def manifest_batches(stack: Stack) -> Iterator[ManifestBatch]:
     """(path, object) of what has to be there, kind by kind; the objects of one act need no order."""
     found: dict[str, list[tuple[str, Manifest]]] = {kind: [] for kind in _KINDS}
     for manifest in _manifests(stack):
         if manifest["kind"] in _KINDS:
-            found[manifest["kind"]].append(placed(_alone(manifest)))
+            found[manifest["kind"]].append(with_path(_without_checks(manifest)))
     return (act for act in found.values() if act)
 
 
-def placed(manifest: Manifest) -> tuple[str, Manifest]:
+def with_path(manifest: Manifest) -> tuple[str, Manifest]:
     """An object with the path that it is created at."""
     namespace = manifest["metadata"].get("namespace")
     return _KINDS[manifest["kind"]].format(namespace=namespace), manifest
 
 
-def configuration(stack: Stack) -> dict[str, Any]:
+def kueue_configuration(stack: Stack) -> dict[str, Any]:
     """Kueue's own configuration for this stack, without what concerns jobs and pods."""
     ours = kueue.manager_config(stack)
     ours["integrations"] = {"frameworks": ["batch/job"]}
@@ -68,7 +68,7 @@ def _manifests(stack: Stack) -> Iterator[Manifest]:
             yield from objects
 
 
-def _alone(manifest: Manifest) -> Manifest:
+def _without_checks(manifest: Manifest) -> Manifest:
     if manifest["kind"] != "ClusterQueue":
         return manifest
     spec = {key: value for key, value in manifest["spec"].items() if key != "admissionChecksStrategy"}

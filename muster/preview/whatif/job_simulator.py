@@ -20,21 +20,21 @@ from muster.live.fields import mapping, text
 from muster.local.envtest import ControlPlane
 from muster.model import names
 from muster.preview.whatif import probe
-from muster.preview.whatif.outcome import condition, holds, preemptor
-from muster.preview.whatif.probe import Turns
+from muster.preview.whatif.outcome import find_condition, is_true, parse_preemptor
+from muster.preview.whatif.probe import Probes
 
 _WORKLOADS: Final = f"/apis/{names.KUEUE_API_VERSION}/workloads"
 _PAGE: Final = 500
 # Long beside the pause between two of Kueue's cycles, which is milliseconds, and beside the second for which
 # it collects what has become worth another look.
-_CALM_SECONDS: Final = 3.0
+_SETTLE_SECONDS: Final = 3.0
 # What waits behind others in a strict queue is never looked at: then quiet alone is the sign.
 _QUIET_SECONDS: Final = 8.0
 # On a machine where Kueue takes long to answer, quiet has to last so many times as long.
-_CALM_ANSWERS, _QUIET_ANSWERS = 5, 15
-_ASK_SECONDS: Final = 1.0
+_SETTLE_ANSWERS, _QUIET_ANSWERS = 5, 15
+_PROBE_SECONDS: Final = 1.0
 # Between two words about how far Kueue is.
-_WORD_SECONDS: Final = 10.0
+_PROGRESS_SECONDS: Final = 10.0
 _PATCH: Final = {"Content-Type": "application/merge-patch+json"}
 
 Progress = Callable[[str], None]
@@ -56,7 +56,7 @@ class Clock:
 
 
 @dataclass(slots=True)
-class Player:
+class JobSimulator:
     """Watches every Workload of a throw-away control plane until Kueue has decided.
 
     `shapes`: uid -> what it asks for, of whom, how urgently: equal ones share their fate.
@@ -73,7 +73,7 @@ class Player:
     workloads: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     preempted: dict[str, tuple[str, str]] = field(default_factory=dict)
     admitted: dict[str, float] = field(default_factory=dict)
-    _turns: Turns = field(default_factory=Turns)
+    _turns: Probes = field(default_factory=Probes)
     _moved: float = 0.0
     _begun: float = 0.0
     _ends: dict[str, asyncio.TimerHandle] = field(default_factory=dict)
@@ -103,7 +103,7 @@ class Player:
     async def _until_done(
         self, session: aiohttp.ClientSession, watch: asyncio.Task[None], *, end: float
     ) -> bool:
-        word = self._begun + _WORD_SECONDS
+        word = self._begun + _PROGRESS_SECONDS
         while (now := time.monotonic()) < end:
             if watch.done():
                 watch.result()
@@ -113,7 +113,7 @@ class Player:
             if self._is_time_to_ask(now):
                 await self._ask(session)
             if now > word:
-                word = now + _WORD_SECONDS
+                word = now + _PROGRESS_SECONDS
                 decided = sum(map(_is_decided, self.workloads.values()))
                 self.progress(f"{decided} of {len(self.workloads)} Workloads decided")
             await asyncio.sleep(0.2)
@@ -123,21 +123,21 @@ class Player:
     def reasons(self) -> dict[Hashable, str]:
         """Why Workloads of each shape wait."""
         return {
-            self.shapes.get(uid): text(condition(each, "QuotaReserved"), "message")
+            self.shapes.get(uid): text(find_condition(each, "QuotaReserved"), "message")
             for uid, each in self.workloads.items()
-            if was_told(each)
+            if has_reason(each)
         }
 
     def _is_done(self, now: float) -> bool:
         if self._ends or self._tasks:
             return False
         took, quiet = self._turns.took(self._moved), now - self._moved
-        if took is None or quiet <= max(_CALM_SECONDS, _CALM_ANSWERS * took):
+        if took is None or quiet <= max(_SETTLE_SECONDS, _SETTLE_ANSWERS * took):
             return False
         return quiet > max(_QUIET_SECONDS, _QUIET_ANSWERS * took) or not self._undecided()
 
     def _is_time_to_ask(self, now: float) -> bool:
-        is_quiet = now - self._moved > _ASK_SECONDS and not (self._ends or self._tasks)
+        is_quiet = now - self._moved > _PROBE_SECONDS and not (self._ends or self._tasks)
         return is_quiet and not self._turns.is_open and self._turns.asked <= self._moved
 
     async def _ask(self, session: aiohttp.ClientSession) -> None:
@@ -148,7 +148,7 @@ class Player:
         """Kueue looks at one of several that are alike, and says nothing of the others (its gate
         SchedulingEquivalenceHashing).
         """
-        told = {self.shapes.get(uid) for uid, each in self.workloads.items() if was_told(each)}
+        told = {self.shapes.get(uid) for uid, each in self.workloads.items() if has_reason(each)}
         return any(
             not _is_decided(each) and self.shapes.get(uid) not in told for uid, each in self.workloads.items()
         )
@@ -184,21 +184,21 @@ class Player:
                     event = json.loads(line)
                     if event["type"] == "ERROR":
                         return
-                    if not probe.is_one(event["object"]):
+                    if not probe.is_probe(event["object"]):
                         self._moved = time.monotonic()
                     self._see(session, event["object"])
 
     def _see(self, session: aiohttp.ClientSession, workload: Mapping[str, Any]) -> None:
-        if probe.is_one(workload):
+        if probe.is_probe(workload):
             self._turns.see(workload)
             return
         uid = workload["metadata"]["uid"]
         self.workloads[uid] = workload
-        by, how = preemptor(workload)
+        by, how = parse_preemptor(workload)
         if how:
             self.preempted.setdefault(uid, (by, how))
-        if holds(workload, "QuotaReserved"):
-            if holds(workload, "Evicted"):
+        if is_true(workload, "QuotaReserved"):
+            if is_true(workload, "Evicted"):
                 self._do(self._give_back(session, workload))
             elif uid not in self.ran or uid in self.preempted:
                 self.admitted.setdefault(uid, time.monotonic() - self._begun)
@@ -208,8 +208,8 @@ class Player:
         if (
             self.clock is None
             or uid in self._ends
-            or holds(workload, "Finished")
-            or holds(workload, "Evicted")
+            or is_true(workload, "Finished")
+            or is_true(workload, "Evicted")
         ):
             return
         ran = 0.0 if uid in self.preempted else self.ran.get(uid, 0.0)
@@ -221,7 +221,7 @@ class Player:
     def _finish(self, session: aiohttp.ClientSession, uid: str) -> None:
         del self._ends[uid]
         workload = self.workloads[uid]
-        if holds(workload, "QuotaReserved") and not holds(workload, "Evicted"):
+        if is_true(workload, "QuotaReserved") and not is_true(workload, "Evicted"):
             self._do(self._end(session, workload))
 
     def _do(self, work: Any) -> None:
@@ -236,16 +236,20 @@ class Player:
         gone = {
             "status": "False",
             "reason": "Pending",
-            "message": text(condition(workload, "Evicted"), "message"),
+            "message": text(find_condition(workload, "Evicted"), "message"),
         }
         changes = {"QuotaReserved": gone}
-        if holds(workload, "Admitted"):
+        if is_true(workload, "Admitted"):
             changes["Admitted"] = {"status": "False", "reason": "NoReservation", "message": "No quota."}
-        await self._patch(session, workload, {"admission": None, "conditions": _changed(workload, changes)})
+        await self._patch(
+            session, workload, {"admission": None, "conditions": _merge_conditions(workload, changes)}
+        )
 
     async def _end(self, session: aiohttp.ClientSession, workload: Mapping[str, Any]) -> None:
         finished = {"status": "True", "reason": "Succeeded", "message": "Its time was over."}
-        await self._patch(session, workload, {"conditions": _changed(workload, {"Finished": finished})})
+        await self._patch(
+            session, workload, {"conditions": _merge_conditions(workload, {"Finished": finished})}
+        )
 
     async def _patch(
         self, session: aiohttp.ClientSession, workload: Mapping[str, Any], status: dict[str, Any]
@@ -261,22 +265,24 @@ class Player:
                     answer.raise_for_status()
 
 
-def was_told(workload: Mapping[str, Any]) -> bool:
+def has_reason(workload: Mapping[str, Any]) -> bool:
     """Whether Kueue itself has said why it waits. After an eviction the first words are the player's."""
-    told, evicted = condition(workload, "QuotaReserved"), condition(workload, "Evicted")
+    told, evicted = find_condition(workload, "QuotaReserved"), find_condition(workload, "Evicted")
     return text(told, "status") == "False" and text(told, "message") != text(evicted, "message")
 
 
 def _is_decided(workload: Mapping[str, Any]) -> bool:
     """Whether Kueue has said something of it, or has nothing to say."""
-    if mapping(workload, "spec").get("active") is False or holds(workload, "Finished"):
+    if mapping(workload, "spec").get("active") is False or is_true(workload, "Finished"):
         return True
-    if holds(workload, "QuotaReserved"):
-        return not holds(workload, "Evicted")
-    return was_told(workload)
+    if is_true(workload, "QuotaReserved"):
+        return not is_true(workload, "Evicted")
+    return has_reason(workload)
 
 
-def _changed(workload: Mapping[str, Any], changes: Mapping[str, Mapping[str, str]]) -> list[dict[str, Any]]:
+def _merge_conditions(
+    workload: Mapping[str, Any], changes: Mapping[str, Mapping[str, str]]
+) -> list[dict[str, Any]]:
     """All conditions, with these in the place of what they were."""
     now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     kept = [each for each in workload["status"].get("conditions", []) if each["type"] not in changes]

@@ -16,7 +16,7 @@ from muster.live.fields import items, mapping, text
 _PREEMPTOR: Final = re.compile(r"\(UID: ([0-9a-f-]{36})")
 
 
-class Fate(StrEnum):
+class WorkloadState(StrEnum):
     """running: as before. admitted: it waited and runs now. ended: its time was over."""
 
     RUNNING = "running"
@@ -35,7 +35,7 @@ class Decision:
 
     namespace: str
     name: str
-    fate: Fate
+    fate: WorkloadState
     why: str = ""
     preemptor: str = ""
     how: str = ""
@@ -71,31 +71,35 @@ class Outcome:
 
     @property
     def unseen(self) -> int:
-        return sum(1 for each in self.decisions.values() if each.fate is Fate.PENDING and not each.why)
+        return sum(
+            1 for each in self.decisions.values() if each.fate is WorkloadState.PENDING and not each.why
+        )
 
 
-def condition(workload: object, kind: str) -> Mapping[str, object]:
+def find_condition(workload: object, kind: str) -> Mapping[str, object]:
     """A condition, empty where there is none."""
     return next((each for each in items(workload, "status", "conditions") if text(each, "type") == kind), {})
 
 
-def holds(workload: object, kind: str) -> bool:
-    return text(condition(workload, kind), "status") == "True"
+def is_true(workload: object, kind: str) -> bool:
+    return text(find_condition(workload, kind), "status") == "True"
 
 
-def fate(workload: object, *, was_running: bool, was_preempted: bool) -> Fate:
-    if holds(workload, "Finished"):
-        return Fate.ENDED
-    if holds(workload, "QuotaReserved"):
-        return Fate.RUNNING if was_running and not was_preempted else Fate.ADMITTED
-    return Fate.INACTIVE if mapping(workload, "spec").get("active") is False else Fate.PENDING
+def to_state(workload: object, *, was_running: bool, was_preempted: bool) -> WorkloadState:
+    if is_true(workload, "Finished"):
+        return WorkloadState.ENDED
+    if is_true(workload, "QuotaReserved"):
+        return WorkloadState.RUNNING if was_running and not was_preempted else WorkloadState.ADMITTED
+    return (
+        WorkloadState.INACTIVE if mapping(workload, "spec").get("active") is False else WorkloadState.PENDING
+    )
 
 
-def preemptor(workload: object) -> tuple[str, str]:
+def parse_preemptor(workload: object) -> tuple[str, str]:
     """(uid, reason) of a preemption that the Workload's conditions tell of; ("", "") where they tell of
     none.
     """
-    told = condition(workload, "Preempted")
+    told = find_condition(workload, "Preempted")
     if text(told, "status") != "True":
         return "", ""
     found = _PREEMPTOR.search(text(told, "message"))

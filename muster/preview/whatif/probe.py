@@ -12,8 +12,8 @@ from typing import Any, Final
 
 from muster.live.fields import text
 from muster.model import names
-from muster.preview.whatif.fixtures import Act, placed
-from muster.preview.whatif.outcome import holds
+from muster.preview.whatif.fixtures import ManifestBatch, with_path
+from muster.preview.whatif.outcome import is_true
 
 _NAME: Final = "muster-what-if"
 _RESOURCE: Final = "muster.dev/turn"
@@ -21,7 +21,7 @@ _QUEUE: Final = "default"
 PATH: Final = f"/apis/{names.KUEUE_API_VERSION}/namespaces/{_NAME}/workloads"
 
 
-def acts() -> list[Act]:
+def manifest_batches() -> list[ManifestBatch]:
     """What has to be on the stage for it."""
     kueue = {"apiVersion": names.KUEUE_API_VERSION}
     quota = {"name": _NAME, "resources": [{"name": _RESOURCE, "nominalQuota": "1000000"}]}
@@ -40,15 +40,15 @@ def acts() -> list[Act]:
             "spec": {"clusterQueue": _NAME},
         },
     ]
-    return [[placed(each)] for each in manifests]
+    return [[with_path(each)] for each in manifests]
 
 
-def is_one(workload: Mapping[str, Any]) -> bool:
+def is_probe(workload: Mapping[str, Any]) -> bool:
     return text(workload, "metadata", "namespace") == _NAME
 
 
 @dataclass(slots=True)
-class Turns:
+class Probes:
     """The turns of one side, one at a time. Times are those of `time.monotonic`."""
 
     asked: float = 0.0
@@ -86,5 +86,5 @@ class Turns:
 
     def see(self, workload: Mapping[str, Any]) -> None:
         is_last = text(workload, "metadata", "name") == f"turn-{self.number}"
-        if is_last and self.is_open and holds(workload, "QuotaReserved"):
+        if is_last and self.is_open and is_true(workload, "QuotaReserved"):
             self.answered = time.monotonic()

@@ -10,10 +10,19 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from muster.model.stack import Stack
-from muster.preview.document import Items, Name, Report, Section, StackReport, Table, Text, names
-from muster.preview.whatif.outcome import Decision, Fate, Outcome
+from muster.preview.document import (
+    Items,
+    Report,
+    Section,
+    StackReport,
+    Table,
+    Text,
+    UntrustedText,
+    join_names,
+)
+from muster.preview.whatif.outcome import Decision, Outcome, WorkloadState
 
-_LISTED: Final = 20
+_MAX_LISTED: Final = 20
 # Of Workloads of this run alone, which nobody can look up.
 _UIDS: Final = re.compile(r" \(UID: [^)]*\)")
 _REASONS: Final = {
@@ -25,7 +34,7 @@ _REASONS: Final = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class Comparison:
     """Both sides. `compression`: how many seconds of the jobs' time went into one, None where none were
     played.
     """
@@ -38,7 +47,7 @@ class Answer:
     compression: float | None = None
 
 
-def report(answer: Answer) -> Report:
+def to_report(answer: Comparison) -> Report:
     """The answer as a report: Markdown, HTML."""
     sections = (
         *_teams(answer),
@@ -46,19 +55,19 @@ def report(answer: Answer) -> Report:
         *_preempted(answer),
         *_waiting(answer),
     )
-    return Report((StackReport(Name(answer.name), tuple(_verdict(answer)), sections),))
+    return Report((StackReport(UntrustedText(answer.name), tuple(_summary(answer)), sections),))
 
 
-def record(answer: Answer) -> dict[str, Any]:
+def to_json(answer: Comparison) -> dict[str, Any]:
     """The answer for programs: every decision of both sides."""
     return {
         "stack": answer.name,
         "compression": answer.compression,
-        **{side: _recorded(outcome) for side, outcome in (("base", answer.base), ("head", answer.head))},
+        **{side: _side_to_json(outcome) for side, outcome in (("base", answer.base), ("head", answer.head))},
     }
 
 
-def _recorded(outcome: Outcome) -> dict[str, Any]:
+def _side_to_json(outcome: Outcome) -> dict[str, Any]:
     return {
         "settled": outcome.is_settled,
         "gpus": dict(sorted(outcome.gpus.items())),
@@ -66,16 +75,21 @@ def _recorded(outcome: Outcome) -> dict[str, Any]:
     }
 
 
-def _verdict(answer: Answer) -> Iterable[Text]:
-    base, head = _fates(answer.base), _fates(answer.head)
+def _summary(answer: Comparison) -> Iterable[Text]:
+    base, head = _count_states(answer.base), _count_states(answer.head)
+    holding = [side[WorkloadState.RUNNING] + side[WorkloadState.ADMITTED] for side in (head, base)]
+    waiting = [side[WorkloadState.PENDING] for side in (head, base)]
     yield (
-        f"With head {head[Fate.RUNNING] + head[Fate.ADMITTED]} Workloads hold quota "
-        f"(base: {base[Fate.RUNNING] + base[Fate.ADMITTED]}), {head[Fate.PENDING]} wait "
-        f"(base: {base[Fate.PENDING]}).",
+        f"With head {holding[0]} Workloads hold quota (base: {holding[1]}), {waiting[0]} wait "
+        f"(base: {waiting[1]}).",
     )
     lost = [each for label, each in answer.head.decisions.items() if _is_new_victim(answer, label, each)]
     if lost:
-        yield ("Head preempts ", *names(tuple(sorted(each.label for each in lost))), ", which base does not.")
+        yield (
+            "Head preempts ",
+            *join_names(tuple(sorted(each.label for each in lost))),
+            ", which base does not.",
+        )
     for side, outcome in (("base", answer.base), ("head", answer.head)):
         if not outcome.is_settled:
             yield (f"Kueue was not done with {side} after {outcome.seconds:.0f} s: this is how far it came.",)
@@ -91,16 +105,16 @@ def _verdict(answer: Answer) -> Iterable[Text]:
         )
 
 
-def _is_new_victim(answer: Answer, label: str, decision: Decision) -> bool:
+def _is_new_victim(answer: Comparison, label: str, decision: Decision) -> bool:
     before = answer.base.decisions.get(label)
     return decision.is_preempted and not (before and before.is_preempted)
 
 
-def _fates(outcome: Outcome) -> Counter[Fate]:
+def _count_states(outcome: Outcome) -> Counter[WorkloadState]:
     return Counter(each.fate for each in outcome.decisions.values())
 
 
-def _teams(answer: Answer) -> Iterable[Section]:
+def _teams(answer: Comparison) -> Iterable[Section]:
     """Those whose figures differ, and, less important, the others."""
     base, head = _by_team(answer.base), _by_team(answer.head)
     titles = ["Team", "keep running", "start", "preempted", "wait"]
@@ -111,7 +125,7 @@ def _teams(answer: Answer) -> Iterable[Section]:
     for team in sorted(base.keys() | head.keys()):
         before, after = (_figures(side.get(team, ()), answer.compression) for side in (base, head))
         row: tuple[Text, ...] = (
-            (Name(team),),
+            (UntrustedText(team),),
             *((_arrow(*pair),) for pair in zip(before, after, strict=True)),
         )
         (same if before == after else changed).append(row)
@@ -133,7 +147,12 @@ def _figures(decisions: Iterable[Decision], compression: float | None) -> tuple[
     every = [*decisions]
     fates = Counter(each.fate for each in every)
     preempted = sum(each.is_preempted for each in every)
-    counts = (fates[Fate.RUNNING], fates[Fate.ADMITTED], preempted, fates[Fate.PENDING])
+    counts = (
+        fates[WorkloadState.RUNNING],
+        fates[WorkloadState.ADMITTED],
+        preempted,
+        fates[WorkloadState.PENDING],
+    )
     waits = () if compression is None else (_wait(every),)
     return (*map(str, counts), *waits)
 
@@ -147,7 +166,7 @@ def _wait(decisions: Iterable[Decision]) -> str:
     return f"{waits[len(waits) // 2] / 60:.0f} min" if waits else "none started"
 
 
-def _gpus(answer: Answer) -> Table:
+def _gpus(answer: Comparison) -> Table:
     base, head = _totals(answer.base_stack), _totals(answer.head_stack)
     rows: list[tuple[Text, ...]] = []
     for flavor in sorted({*base, *head}):
@@ -155,7 +174,7 @@ def _gpus(answer: Answer) -> Table:
             _share(outcome.gpus.get(flavor, 0), totals.get(flavor, 0))
             for outcome, totals in ((answer.base, base), (answer.head, head))
         ]
-        rows.append(((Name(flavor),), (cells[0],), (cells[1],)))
+        rows.append(((UntrustedText(flavor),), (cells[0],), (cells[1],)))
     return Table(("Pool", "base", "head"), tuple(rows))
 
 
@@ -167,24 +186,26 @@ def _share(used: int, total: int) -> str:
     return f"{used} of {total} ({used / total:.0%})" if total else f"{used} of none"
 
 
-def _preempted(answer: Answer) -> Iterable[Section]:
+def _preempted(answer: Comparison) -> Iterable[Section]:
     victims = [each for _, each in sorted(answer.head.decisions.items()) if each.is_preempted]
     if not victims:
         return
     texts: list[Text] = []
-    for each in victims[:_LISTED]:
+    for each in victims[:_MAX_LISTED]:
         reason = _REASONS.get(each.how, each.how)
-        by: Text = ("by ", Name(each.preemptor), ", which ", reason) if each.preemptor else (reason,)
-        then = "runs again" if each.fate is Fate.ADMITTED else "waits"
-        texts.append((Name(each.label), " is preempted ", *by, f"; it {then}."))
-    if len(victims) > _LISTED:
-        texts.append((f"{len(victims) - _LISTED} more.",))
+        by: Text = ("by ", UntrustedText(each.preemptor), ", which ", reason) if each.preemptor else (reason,)
+        then = "runs again" if each.fate is WorkloadState.ADMITTED else "waits"
+        texts.append((UntrustedText(each.label), " is preempted ", *by, f"; it {then}."))
+    if len(victims) > _MAX_LISTED:
+        texts.append((f"{len(victims) - _MAX_LISTED} more.",))
     yield Section("Preempted with head", 2, (Items(tuple(texts)),))
 
 
-def _waiting(answer: Answer) -> Iterable[Section]:
+def _waiting(answer: Comparison) -> Iterable[Section]:
     """Why, and whose work: the reasons of most Workloads first."""
-    waiting = [each for each in answer.head.decisions.values() if each.fate is Fate.PENDING and each.why]
+    waiting = [
+        each for each in answer.head.decisions.values() if each.fate is WorkloadState.PENDING and each.why
+    ]
     reasons: dict[str, list[Decision]] = {}
     for each in waiting:
         reasons.setdefault(each.why, []).append(each)
@@ -192,7 +213,11 @@ def _waiting(answer: Answer) -> Iterable[Section]:
         return
     ordered = sorted(reasons.items(), key=lambda item: (-len(item[1]), item[0]))
     rows = tuple(
-        ((str(len(found)),), names(tuple(sorted({each.namespace for each in found}))), (Name(why),))
-        for why, found in ordered[:_LISTED]
+        (
+            (str(len(found)),),
+            join_names(tuple(sorted({each.namespace for each in found}))),
+            (UntrustedText(why),),
+        )
+        for why, found in ordered[:_MAX_LISTED]
     )
     yield Section("Why work waits with head", 1, (Table(("Workloads", "Of", "Kueue says"), rows),))

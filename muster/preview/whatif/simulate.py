@@ -13,15 +13,15 @@ import aiohttp
 from muster.live.errors import PreviewError
 from muster.live.fields import items, text, texts
 from muster.live.snapshot import Snapshot, State, Workload
-from muster.live.snapshot.kueue import amount
+from muster.live.snapshot.kueue import parse_amount
 from muster.local import envtest
 from muster.local.envtest import ControlPlane, Programs
 from muster.local.envtest.kueue import define
 from muster.model import names
 from muster.preview.whatif import etcd, fixtures, probe, rights, stored
-from muster.preview.whatif.job_simulator import Clock, Player, Progress, was_told
-from muster.preview.whatif.outcome import Decision, Fate, Outcome, condition, fate, holds
-from muster.preview.whatif.readiness import await_counted, expected
+from muster.preview.whatif.job_simulator import Clock, JobSimulator, Progress, has_reason
+from muster.preview.whatif.outcome import Decision, Outcome, WorkloadState, find_condition, is_true, to_state
+from muster.preview.whatif.readiness import expected_usage, wait_for_usage_sync
 from muster.render.manifest import Manifest
 
 _AT_ONCE: Final = 32
@@ -33,7 +33,7 @@ class WhatIfError(PreviewError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
+class SimulationInput:
     """`most`: seconds after which a side is told as far as it came. `clock` None: jobs run for ever."""
 
     snapshot: Snapshot
@@ -42,7 +42,7 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
+class Workspace:
     """Where one side is played: an empty folder, the programs, and who is told how far it is."""
 
     folder: Path
@@ -51,13 +51,17 @@ class Room:
 
 
 def simulate(
-    acts: Sequence[fixtures.Act], config: Mapping[str, Any], question: Question, *, room: Room
+    acts: Sequence[fixtures.ManifestBatch],
+    config: Mapping[str, Any],
+    question: SimulationInput,
+    *,
+    room: Workspace,
 ) -> Outcome:
     """What Kueue, configured like this, decides about the snapshot's Workloads with the queues of these
     acts.
     """
     begun = time.monotonic()
-    acts = [*acts, *probe.acts()]
+    acts = [*acts, *probe.manifest_batches()]
     holding = [each for each in question.snapshot.workloads if each.is_holding]
     with envtest.control_plane(room.folder, room.programs) as plane:
         define(plane, room.programs)
@@ -66,23 +70,25 @@ def simulate(
         room.progress(f"{len(question.snapshot.workloads)} Workloads")
         rights.grant(plane, usage_counts="admissionFairSharing" in config)
         with envtest.kueue(plane, room.programs, config=config, user=rights.USER):
-            if await_counted(plane, expected(acts, holding)):
+            if wait_for_usage_sync(plane, expected_usage(acts, holding)):
                 rights.stop_counting(plane)
             waiting = [each for each in question.snapshot.workloads if not each.is_holding]
             # In the order in which Kueue would look at them.
             asyncio.run(_put(plane, sorted(waiting, key=lambda each: (-each.priority, each.created))))
-            player = Player(
+            player = JobSimulator(
                 plane,
                 clock=question.clock,
-                ran=_ran(question.snapshot),
-                shapes=_shapes(question.snapshot),
+                ran=_run_seconds(question.snapshot),
+                shapes=_equivalence_keys(question.snapshot),
                 progress=room.progress,
             )
             is_settled = asyncio.run(player.play(most=question.most))
     return _outcome(question, player, is_settled=is_settled, seconds=time.monotonic() - begun)
 
 
-async def _load(plane: ControlPlane, acts: Iterable[fixtures.Act], workloads: Iterable[Workload]) -> None:
+async def _load(
+    plane: ControlPlane, acts: Iterable[fixtures.ManifestBatch], workloads: Iterable[Workload]
+) -> None:
     context = ssl.create_default_context(cafile=str(plane.certificate))
     connector = aiohttp.TCPConnector(ssl=context, limit=_AT_ONCE)
     headers = {"Authorization": f"Bearer {plane.token}"}
@@ -105,7 +111,7 @@ async def _create(session: aiohttp.ClientSession, path: str, manifest: Manifest)
             raise WhatIfError(f"{manifest['kind']} {manifest['metadata']['name']} is refused: {said}")
 
 
-def _ran(snapshot: Snapshot) -> dict[str, float]:
+def _run_seconds(snapshot: Snapshot) -> dict[str, float]:
     """Seconds that each Workload with quota has run, when the snapshot was taken."""
     return {
         stored.uid(each.namespace, each.name): _age(snapshot, each)
@@ -114,7 +120,7 @@ def _ran(snapshot: Snapshot) -> dict[str, float]:
     }
 
 
-def _shapes(snapshot: Snapshot) -> dict[str, Hashable]:
+def _equivalence_keys(snapshot: Snapshot) -> dict[str, Hashable]:
     """What Kueue decides by, of each Workload: two that are alike wait for the same reason."""
     return {
         stored.uid(each.namespace, each.name): (
@@ -133,7 +139,7 @@ def _age(snapshot: Snapshot, workload: Workload) -> float:
     return max((snapshot.taken - since).total_seconds(), 0.0)
 
 
-def _outcome(question: Question, player: Player, *, is_settled: bool, seconds: float) -> Outcome:
+def _outcome(question: SimulationInput, player: JobSimulator, *, is_settled: bool, seconds: float) -> Outcome:
     known = {stored.uid(each.namespace, each.name): each for each in question.snapshot.workloads}
     reasons = player.reasons
     decisions = {
@@ -148,15 +154,15 @@ def _outcome(question: Question, player: Player, *, is_settled: bool, seconds: f
 
 
 def _decision(
-    player: Player,
-    question: Question,
+    player: JobSimulator,
+    question: SimulationInput,
     uid: str,
     known: dict[str, Workload],
     reasons: Mapping[Hashable, str],
 ) -> Decision:
     workload, before = player.workloads[uid], known[uid]
     by, how = player.preempted.get(uid, ("", ""))
-    found = fate(workload, was_running=before.is_holding, was_preempted=bool(how))
+    found = to_state(workload, was_running=before.is_holding, was_preempted=bool(how))
     waited = None
     if question.clock is not None and uid in player.admitted and before.state is State.PENDING:
         waited = player.admitted[uid] * question.clock.compression
@@ -164,25 +170,25 @@ def _decision(
         namespace=before.namespace,
         name=before.name,
         fate=found,
-        why=_why(player, uid, reasons) if found is Fate.PENDING else "",
+        why=_why(player, uid, reasons) if found is WorkloadState.PENDING else "",
         preemptor=f"{known[by].namespace}/{known[by].name}" if by in known else "",
         how=how,
         waited=waited,
     )
 
 
-def _why(player: Player, uid: str, reasons: Mapping[Hashable, str]) -> str:
+def _why(player: JobSimulator, uid: str, reasons: Mapping[Hashable, str]) -> str:
     """Kueue's reason, or its reason for one that is just like this."""
     workload = player.workloads[uid]
-    own = text(condition(workload, "QuotaReserved"), "message")
-    return own if was_told(workload) else reasons.get(player.shapes.get(uid), own)
+    own = text(find_condition(workload, "QuotaReserved"), "message")
+    return own if has_reason(workload) else reasons.get(player.shapes.get(uid), own)
 
 
-def _used(player: Player) -> dict[tuple[str, str], dict[str, int]]:
+def _used(player: JobSimulator) -> dict[tuple[str, str], dict[str, int]]:
     """GPUs of all that hold quota in the end, by LocalQueue and flavor."""
     used: dict[tuple[str, str], dict[str, int]] = {}
     for workload in player.workloads.values():
-        if holds(workload, "Finished"):
+        if is_true(workload, "Finished"):
             continue
         queue = text(workload, "metadata", "namespace"), text(workload, "spec", "queueName")
         for pods in items(workload, "status", "admission", "podSetAssignments"):
@@ -190,5 +196,5 @@ def _used(player: Player) -> dict[tuple[str, str], dict[str, int]]:
             if flavor:
                 usage = texts(pods, "resourceUsage").get(names.GPU_RESOURCE, "0")
                 line = used.setdefault(queue, {})
-                line[flavor] = line.get(flavor, 0) + amount(names.GPU_RESOURCE, usage)
+                line[flavor] = line.get(flavor, 0) + parse_amount(names.GPU_RESOURCE, usage)
     return used

@@ -14,13 +14,13 @@ from muster.model import names
 from muster.model.pools import Pool
 from muster.model.queues import Team
 from muster.model.stack import Stack
-from muster.preview.tree import own, read
+from muster.preview.tree import nominal_quota, to_tree
 
 _TAKEN = datetime(2026, 1, 1, tzinfo=UTC)
 _SHAPES = (1, 1, 1, 2, 2, 4, 8)
 
 
-def synthetic(stack: Stack, *, running: int, pending: int, seed: int = 0) -> Snapshot:
+def synthetic_snapshot(stack: Stack, *, running: int, pending: int, seed: int = 0) -> Snapshot:
     """At most `running` Workloads within the quotas, and `pending` that wait, of teams that have GPUs."""
     maker = _Maker(stack, random.Random(seed))  # noqa: S311 - a made-up workload, not a secret
     holding = [*islice(maker.running(), running)]
@@ -35,14 +35,14 @@ class _Maker:
     def __init__(self, stack: Stack, dice: random.Random) -> None:
         self._stack = stack
         self._dice = dice
-        self._nodes = read(stack).nodes
+        self._nodes = to_tree(stack).nodes
         self._pools = {team.name: self._pools_of(team) for _, team in stack.teams()}
 
     def running(self) -> Iterator[Workload]:
         """Team by team, until each one's quota of each pool is used."""
         for _, team in self._stack.teams():
             for pool in self._pools[team.name]:
-                left, index = int(own(self._nodes[_queue(team)], pool.flavor).gpus), 0
+                left, index = int(nominal_quota(self._nodes[_queue(team)], pool.flavor).gpus), 0
                 while left > 0:
                     gpus, index = min(self._dice.choice(_SHAPES), left), index + 1
                     left -= gpus
@@ -58,7 +58,7 @@ class _Maker:
     def _pools_of(self, team: Team) -> list[Pool]:
         """The GPU pools of which a team has quota."""
         node = self._nodes[_queue(team)]
-        return [pool for pool in self._stack.pools if pool.is_gpu and own(node, pool.flavor).gpus]
+        return [pool for pool in self._stack.pools if pool.is_gpu and nominal_quota(node, pool.flavor).gpus]
 
     def _workload(
         self, team: Team, pool: Pool, name: str, *, gpus: int, holds: bool, after: int = 0

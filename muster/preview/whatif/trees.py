@@ -13,13 +13,13 @@ from typing import Any, Final
 
 from muster.live.fields import items, mapping, text
 from muster.live.snapshot import Workload
-from muster.preview.whatif.fixtures import Act
+from muster.preview.whatif.fixtures import ManifestBatch
 from muster.render.manifest import Manifest
 
 Tree = str
 """The name of what its queues have in common: "cohort/..." of the root, or "queue/..." of one without."""
 
-NOWHERE: Final = ""
+NO_TREE: Final = ""
 """Of a Workload whose LocalQueue is not there."""
 
 
@@ -36,7 +36,7 @@ class Trees:
 
     def of(self, workload: Workload) -> set[Tree]:
         """Where it waits, and where it holds quota: not the same once its LocalQueue points elsewhere."""
-        waits = self.local.get((workload.namespace, workload.queue), NOWHERE)
+        waits = self.local.get((workload.namespace, workload.queue), NO_TREE)
         return {waits, self.queues.get(workload.cluster_queue, waits)}
 
     def only(self, kept: set[Tree]) -> Callable[[Manifest], bool]:
@@ -59,7 +59,7 @@ class Trees:
         return is_kept
 
 
-def read(acts: Iterable[Act]) -> Trees:
+def to_trees(acts: Iterable[ManifestBatch]) -> Trees:
     by_kind: dict[str, list[Manifest]] = defaultdict(list)
     for act in acts:
         for _, manifest in act:
@@ -77,14 +77,14 @@ def read(acts: Iterable[Act]) -> Trees:
     )
 
 
-def touched(base: Trees, head: Trees, workloads: Iterable[Workload]) -> set[Tree]:
+def changed_trees(base: Trees, head: Trees, workloads: Iterable[Workload]) -> set[Tree]:
     """Trees of either side about which one answer is not enough: what differs, and whatever a Workload that
     is in two of them ties to what differs. NOWHERE is among them: what has no queue waits, and Kueue says
     why.
     """
     every = base.content.keys() | head.content.keys()
     found = {tree for tree in every if base.content.get(tree) != head.content.get(tree)}
-    found.add(NOWHERE)
+    found.add(NO_TREE)
     ties = [tie for tie in (base.of(each) | head.of(each) for each in workloads) if len(tie) > 1]
     while more := {tree for tie in ties if tie & found for tree in tie} - found:
         found |= more
@@ -110,10 +110,10 @@ def _contents(
         namespace = text(each, "metadata", "namespace")
         if (tree := local.get((namespace, _name(each)))) is not None:
             parts[tree] += [each, homes.get(namespace)]
-    return {tree: _words([*found, *common]) for tree, found in parts.items()}
+    return {tree: _canonical_text([*found, *common]) for tree, found in parts.items()}
 
 
-def _words(objects: Iterable[Any]) -> str:
+def _canonical_text(objects: Iterable[Any]) -> str:
     return "\n".join(sorted(json.dumps(each, sort_keys=True) for each in objects))
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from muster.live.snapshot import PodSet, Snapshot, State, Toleration, Workload, dump
+from muster.live.snapshot import PodSet, Snapshot, State, Toleration, Workload, format_snapshot
 from muster.local.envtest import ControlPlane
 from muster.model import names
 from muster.model.stack import Scheduler
@@ -94,7 +94,7 @@ _WORK = [
 
 def _ask(folder: Path, base: Path, head: Path, work: list[Workload], *more: str) -> dict[str, Any]:
     snapshot = Snapshot(taken=_TAKEN, scheduler=Scheduler.KUEUE, queues=(), workloads=tuple(work))
-    (folder / "snapshot.json").write_text(dump(snapshot))
+    (folder / "snapshot.json").write_text(format_snapshot(snapshot))
     command = [
         "what-if",
         "--base",

@@ -13,7 +13,7 @@ from muster import config
 from muster.artifacts.oci.web import Web
 from muster.cli.commands import doctor as command
 from muster.cloud.doctor import amazon, google, sources, state
-from muster.cloud.doctor.findings import Finding, State, good, look
+from muster.cloud.doctor.findings import Finding, State, passed, run_checks
 from muster.config.scaffold import template
 from muster.model.clusters import EksCluster, ExistingCluster, GkeCluster, Provider
 from muster.model.stack import Stack
@@ -54,13 +54,13 @@ SERVICES = "GET /v1/projects/my-project/services:batchGet"
 
 def test_a_project_that_answers_is_well_and_a_refusal_names_the_role() -> None:
     with cloud({PROJECT: (200, {})}) as (_, here):
-        assert by_state(list(google.credentials(gke(), here))) == [("credentials", State.OK)]
+        assert by_state(list(google.check_credentials(gke(), here))) == [("credentials", State.OK)]
     with cloud({PROJECT: (403, {"error": {"code": 403, "message": "no"}})}) as (_, here):
-        (found,) = google.credentials(gke(), here)
+        (found,) = google.check_credentials(gke(), here)
     assert found.state is State.FAILED
     assert "roles/compute.viewer" in found.fix
     with cloud({PROJECT: (401, {"error": {"code": 401, "message": "who"}})}) as (_, here):
-        (found,) = google.credentials(gke(), here)
+        (found,) = google.check_credentials(gke(), here)
     assert "gcloud auth" in found.fix
 
 
@@ -70,7 +70,7 @@ def test_apis_that_are_off_are_told_with_the_command() -> None:
         for name in google.APIS
     ]
     with cloud({SERVICES: (200, {"services": states})}) as (_, here):
-        (found,) = google.apis(gke(), here)
+        (found,) = google.check_apis(gke(), here)
     assert found.fix == "gcloud services enable cloudkms.googleapis.com --project my-project"
 
 
@@ -80,14 +80,14 @@ def test_a_quota_below_what_the_pools_can_ask_for_is_told(limit: int, expected: 
     metric = "PREEMPTIBLE_NVIDIA_L4_GPUS"  # flex-start takes from that one
     quotas = {"quotas": [{"metric": metric, "limit": limit, "usage": 0}]}
     with cloud({REGION: (200, quotas)}) as (_, here):
-        (found,) = google.gpu_quota(gke(), here_stack.pools, here)
+        (found,) = google.check_gpu_quota(gke(), here_stack.pools, here)
     assert found.state is expected
     assert metric in found.message
 
 
 def test_a_quota_that_cannot_be_seen_is_not_taken_for_well() -> None:
     with cloud({REGION: (200, {"quotas": []})}) as (_, here):
-        (found,) = google.gpu_quota(gke(), stack(Provider.GKE).pools, here)
+        (found,) = google.check_gpu_quota(gke(), stack(Provider.GKE).pools, here)
     assert found.state is State.UNKNOWN
 
 
@@ -104,10 +104,10 @@ def client(name: str) -> tuple[Any, Stubber]:
 def test_who_aws_takes_us_for_is_told() -> None:
     sts, stub = client("sts")
     stub.add_response("get_caller_identity", {"Account": "1", "Arn": "arn:aws:iam::1:user/me", "UserId": "u"})
-    (found,) = amazon.credentials(eks(), sts)
-    assert found == good("credentials", "arn:aws:iam::1:user/me in account 1, region us-east-1")
+    (found,) = amazon.check_credentials(eks(), sts)
+    assert found == passed("credentials", "arn:aws:iam::1:user/me in account 1, region us-east-1")
     stub.add_client_error("get_caller_identity", "ExpiredToken", "expired")
-    (found,) = amazon.credentials(eks(), sts)
+    (found,) = amazon.check_credentials(eks(), sts)
     assert (found.state, found.fix) == (State.FAILED, "run `aws sso login`, or give the job a role")
 
 
@@ -117,7 +117,7 @@ def test_vcpus_of_gpu_instances_are_what_aws_grants(value: float, expected: Stat
     asked = {"ServiceCode": "ec2", "QuotaCode": "L-DB2E81BA"}
     stub.add_response("get_service_quota", {"Quota": {"QuotaName": "G and VT", "Value": value}}, asked)
     # 8 nodes of g6.2xlarge, 8 vCPU each.
-    (found,) = amazon.gpu_quota(eks(), stack(Provider.EKS).pools, quotas)
+    (found,) = amazon.check_gpu_quota(eks(), stack(Provider.EKS).pools, quotas)
     assert found.state is expected
     if expected is State.FAILED:
         assert "--quota-code L-DB2E81BA --desired-value 64 --region us-east-1" in found.fix
@@ -126,10 +126,10 @@ def test_vcpus_of_gpu_instances_are_what_aws_grants(value: float, expected: Stat
 # ---- state and secrets ---------------------------------------------------------------
 
 
-def where(tmp_path: Path, *, backend: str, text: str = "config: {}\n") -> state.Where:
+def where(tmp_path: Path, *, backend: str, text: str = "config: {}\n") -> state.PulumiState:
     file = tmp_path / "Pulumi.here.yaml"
     file.write_text(text)
-    return state.Where(stack="here", file=file, backend=backend)
+    return state.PulumiState(stack="here", file=file, backend=backend)
 
 
 @pytest.mark.parametrize(
@@ -144,24 +144,24 @@ def where(tmp_path: Path, *, backend: str, text: str = "config: {}\n") -> state.
 def test_state_of_a_cloud_does_not_lie_on_one_machine(
     tmp_path: Path, backend: str, cluster: GkeCluster | ExistingCluster, expected: State
 ) -> None:
-    (found,) = state.backend(where(tmp_path, backend=backend), cluster)
+    (found,) = state.check_backend(where(tmp_path, backend=backend), cluster)
     assert found.state is expected
 
 
 def test_the_backend_is_what_pulumi_is_logged_in_to(tmp_path: Path) -> None:
-    assert state.logged_in({"PULUMI_BACKEND_URL": "gs://b"}) == "gs://b"
-    assert state.logged_in({"PULUMI_HOME": str(tmp_path)}) == ""
+    assert state.read_backend_url({"PULUMI_BACKEND_URL": "gs://b"}) == "gs://b"
+    assert state.read_backend_url({"PULUMI_HOME": str(tmp_path)}) == ""
     (tmp_path / "credentials.json").write_text('{"current": "s3://c"}')
-    assert state.logged_in({"PULUMI_HOME": str(tmp_path)}) == "s3://c"
+    assert state.read_backend_url({"PULUMI_HOME": str(tmp_path)}) == "s3://c"
 
 
 def test_a_lock_is_told_with_the_way_to_break_it(tmp_path: Path) -> None:
     here = where(tmp_path, backend=f"file://{tmp_path}")
-    assert by_state(list(state.lock(here))) == [("lock", State.OK)]
+    assert by_state(list(state.check_lock(here))) == [("lock", State.OK)]
     folder = tmp_path / ".pulumi/locks/organization/muster/here"
     folder.mkdir(parents=True)
     (folder / "1.json").write_text("{}")
-    (found,) = state.lock(here)
+    (found,) = state.check_lock(here)
     assert found.state is State.FAILED
     assert found.fix.endswith("pulumi cancel --stack here")
 
@@ -169,7 +169,7 @@ def test_a_lock_is_told_with_the_way_to_break_it(tmp_path: Path) -> None:
 def test_a_lock_in_a_bucket_is_seen(tmp_path: Path) -> None:
     held = {"items": [{"name": ".pulumi/locks/organization/muster/here/1.json"}]}
     with cloud({"GET /b/bucket/o": (200, held)}) as (_, google_here):
-        (found,) = state.lock(where(tmp_path, backend="gs://bucket"), google=google_here)
+        (found,) = state.check_lock(where(tmp_path, backend="gs://bucket"), google=google_here)
     assert found.state is State.FAILED
 
 
@@ -182,7 +182,7 @@ def test_a_lock_in_a_bucket_is_seen(tmp_path: Path) -> None:
     ],
 )
 def test_secrets_of_a_cloud_are_under_its_key(tmp_path: Path, text: str, expected: State) -> None:
-    (found,) = state.secrets(where(tmp_path, backend="gs://b", text=text), gke())
+    (found,) = state.check_secrets(where(tmp_path, backend="gs://b", text=text), gke())
     assert found.state is expected
 
 
@@ -190,23 +190,23 @@ def test_secrets_of_a_cloud_are_under_its_key(tmp_path: Path, text: str, expecte
 
 
 def test_a_missing_image_is_told_with_its_command() -> None:
-    (found,) = sources.image(stack(Provider.GKE), name="gke-prod", web=QUICK)
+    (found,) = sources.check_image(stack(Provider.GKE), name="gke-prod", web=QUICK)
     assert (found.state, found.fix) == (State.FAILED, "make image push STACK=gke-prod")
 
 
 def test_a_registry_that_does_not_answer_is_told() -> None:
     dead = stack(Provider.GKE, image=f"127.0.0.1:9/muster@{DIGEST}")
-    (found,) = sources.image(dead, name="here", web=QUICK)
+    (found,) = sources.check_image(dead, name="here", web=QUICK)
     assert found.state is State.FAILED
     assert "does not answer" in found.message
 
 
 def test_charts_in_a_folder_are_looked_for_there(tmp_path: Path) -> None:
     here = stack(Provider.GKE, charts={"path": str(tmp_path)})
-    found = list(sources.charts(here, name="here", web=QUICK))
+    found = list(sources.check_charts(here, name="here", web=QUICK))
     assert {each.state for each in found} == {State.FAILED}
     (tmp_path / "kueue-0.19.2.tgz").write_bytes(b"x")
-    found = list(sources.charts(here, name="here", web=QUICK))
+    found = list(sources.check_charts(here, name="here", web=QUICK))
     assert [each.message for each in found if each.state is State.OK] == [str(tmp_path / "kueue-0.19.2.tgz")]
 
 
@@ -217,7 +217,7 @@ def test_a_check_that_breaks_has_found_nothing_out() -> None:
     def broken() -> list[Finding]:
         raise ValueError("odd")
 
-    (found,) = look([("odd one", broken)])
+    (found,) = run_checks([("odd one", broken)])
     assert (found.check, found.state) == ("odd one", State.UNKNOWN)
 
 

@@ -5,10 +5,10 @@ from pathlib import Path
 
 from muster.model.stack import Stack
 from muster.preview.compare.changes import compare
-from muster.preview.compare.diff import Told
+from muster.preview.compare.diff import StackDiff
 from muster.preview.document import Report
-from muster.preview.plan import Plan, parse
-from muster.preview.report import write
+from muster.preview.plan import Plan, parse_plan
+from muster.preview.report import to_stack_report
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[2]
@@ -38,11 +38,13 @@ def bundle(op: str, name: str, old: dict[str, str] | None, new: dict[str, str] |
 
 def plan(*steps: dict[str, object], errors: tuple[str, ...] = ()) -> Plan:
     diagnostics = [{"message": f"error: {message}\n", "severity": "error"} for message in errors]
-    return parse(json.dumps({"config": {}, "steps": steps, "diagnostics": diagnostics}), source="plan.json")
+    return parse_plan(
+        json.dumps({"config": {}, "steps": steps, "diagnostics": diagnostics}), source="plan.json"
+    )
 
 
 def report(
     base: Stack | None, head: Stack | None, head_plan: Plan | None = None, *, name: str = "dev"
 ) -> Report:
-    told = Told(name=name, changes=compare(base, head), head_plan=head_plan, base=base, head=head)
-    return Report((write(told),))
+    told = StackDiff(name=name, changes=compare(base, head), head_plan=head_plan, base=base, head=head)
+    return Report((to_stack_report(told),))

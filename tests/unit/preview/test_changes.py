@@ -12,9 +12,9 @@ from muster.model.queues import Allowance, Bound, Department, Limit
 from muster.model.quotas import NOTHING
 from muster.model.stack import PodsReady, Scheduler, Stack
 from muster.preview.compare.changes import PreemptionChange, compare
-from muster.preview.figures import difference
-from muster.preview.preemption import may, may_within, profiles
-from muster.preview.tree import count, own, read
+from muster.preview.figures import quota_difference
+from muster.preview.preemption import can_preempt_within, preemption_rights, to_profiles
+from muster.preview.tree import in_pool_unit, nominal_quota, to_tree
 from tests.unit.model.model_stacks import CPU, H100, L4, gpus, stack, stacks, team, two_teams
 
 _FEW = settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -22,9 +22,9 @@ _FEW = settings(max_examples=30, deadline=None, suppress_health_check=[HealthChe
 
 def _total(found: Stack, pool: Pool) -> int:
     total = NOTHING
-    for node in read(found).nodes.values():
-        total += own(node, pool.name)
-    return count(pool, total)
+    for node in to_tree(found).nodes.values():
+        total += nominal_quota(node, pool.name)
+    return in_pool_unit(pool, total)
 
 
 @_FEW
@@ -38,10 +38,12 @@ def test_a_stack_does_not_differ_from_itself(one: Stack) -> None:
 def test_what_teams_and_departments_gain_is_what_the_pools_guarantee_more(one: Stack, two: Stack) -> None:
     found = compare(one, two)
     for pool in (L4, H100):
-        gained = sum(difference(change) for change in found.quotas if change.pool.name == pool.name)
+        gained = sum(quota_difference(change) for change in found.quotas if change.pool.name == pool.name)
         assert gained == _total(two, pool) - _total(one, pool)
         told = [each for each in found.sums if each.name == pool.name]
-        assert sum(count(pool, each.after) - count(pool, each.before) for each in told) == gained
+        assert (
+            sum(in_pool_unit(pool, each.after) - in_pool_unit(pool, each.before) for each in told) == gained
+        )
 
 
 @_FEW
@@ -58,17 +60,17 @@ def test_the_way_back_is_the_mirror_image(one: Stack, two: Stack) -> None:
 @_FEW
 @given(stacks(), stacks())
 def test_groups_of_like_teams_say_what_each_pair_of_teams_would(one: Stack, two: Stack) -> None:
-    before, after = profiles(read(one)), profiles(read(two))
+    before, after = to_profiles(to_tree(one)), to_profiles(to_tree(two))
     expected = set()
     for first in {*before, *after}:
         for second in {*before, *after} - {first}:
-            had = may(before[first], before[second]) if {first, second} <= set(before) else {}
-            has = may(after[first], after[second]) if {first, second} <= set(after) else {}
+            had = preemption_rights(before[first], before[second]) if {first, second} <= set(before) else {}
+            has = preemption_rights(after[first], after[second]) if {first, second} <= set(after) else {}
             expected |= {(first, second, pool, True) for pool in has if pool not in had}
             expected |= {(first, second, pool, False) for pool in had if pool not in has}
     found = compare(one, two)
     assert _pairs(found.preemption) == expected
-    inside = {name: name in before and may_within(before[name]) for name in {*before, *after}}
+    inside = {name: name in before and can_preempt_within(before[name]) for name in {*before, *after}}
     for row in found.preemption:
         if row.right is None:
             assert all(inside[name] is not row.is_new for name in row.preemptors)
@@ -89,17 +91,19 @@ def _pairs(rows: tuple[PreemptionChange, ...]) -> set[tuple[str, str, str, bool]
 @_FEW
 @given(stacks())
 def test_no_queue_reaches_more_than_its_tree_guarantees_nor_less_than_its_own(one: Stack) -> None:
-    tree = read(one)
+    tree = to_tree(one)
     for name, pool in tree.pools.items():
         reach = tree.reach(name)
         for team_node in tree.teams():
             root = tree.chain(team_node.name)[-1].name
             everything = sum(
-                count(pool, own(node, name))
+                in_pool_unit(pool, nominal_quota(node, name))
                 for node in tree.nodes.values()
                 if tree.chain(node.name)[-1].name == root
             )
-            assert count(pool, own(team_node, name)) <= reach[team_node.name].most <= everything
+            assert (
+                in_pool_unit(pool, nominal_quota(team_node, name)) <= reach[team_node.name].most <= everything
+            )
 
 
 def test_a_department_sums_all_below_it() -> None:
@@ -155,7 +159,7 @@ def test_a_gpu_that_moves_leaves_the_sum_as_it_is_however_its_memory_is_rounded(
         return two_teams(*(Allowance(quota={"l4": gpus(number)}) for number in quotas))
 
     def memory(found: Stack) -> int:
-        return sum(own(node, "l4").memory for node in read(found).nodes.values())
+        return sum(nominal_quota(node, "l4").memory for node in to_tree(found).nodes.values())
 
     before = shared(6, 2)
     others = [
@@ -217,7 +221,7 @@ def test_kai_is_told_by_its_own_rules() -> None:
 def test_too_many_kinds_of_teams_to_compare_are_said_and_not_guessed(monkeypatch: pytest.MonkeyPatch) -> None:
     base = two_teams(Allowance(quota={"l4": gpus(1)}, borrow=Limit(otherwise=Bound.ALL)))
     head = two_teams(Allowance(), Allowance(quota={"l4": gpus(1)}))
-    monkeypatch.setattr("muster.preview.compare.changes._MOST_PAIRS", 1)
+    monkeypatch.setattr("muster.preview.compare.changes._MAX_PAIRS", 1)
     found = compare(base, head)
     assert not found.preemption
     assert "too many to compare" in found.unsaid[0]

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from muster.preview.__main__ import main
-from muster.preview.pins import Loose, loose
+from muster.preview.pins import UnpinnedReference, read_unpinned
 from tests.unit.preview.preview_world import ROOT
 
 FOLDER = ROOT / "docs" / "ci"
@@ -52,7 +52,7 @@ def test_every_file_keeps_to_the_schema_of_its_forge(schema: str, files: list[Pa
 def test_what_is_not_pinned_is_a_placeholder_that_is_named(
     path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert all(each.is_placeholder for each in loose(path))
+    assert all(each.is_placeholder for each in read_unpinned(path))
     assert main(["pins", str(path)]) == 1
     assert capsys.readouterr().out.count("fix: fill in") == path.read_text("utf-8").count("FILL-IN")
 
@@ -119,19 +119,21 @@ def test_every_command_of_ours_in_them_is_one_that_we_have() -> None:
 @pytest.mark.parametrize(
     ("line", "found"),
     [
-        ("- uses: a/b@v1", Loose(1, "a/b@v1", False)),
-        ("  uses: 'a/b/c@main' # comment", Loose(1, "a/b/c@main", False)),
-        ("- uses: a/b@FILL-IN", Loose(1, "a/b@FILL-IN", True)),
-        ("image: python:3.11", Loose(1, "python:3.11", False)),
-        ("image: x/y@sha256:FILL-IN", Loose(1, "x/y@sha256:FILL-IN", True)),
-        (f"- uses: a/b@{'0' * 39}", Loose(1, f"a/b@{'0' * 39}", False)),
+        ("- uses: a/b@v1", UnpinnedReference(1, "a/b@v1", False)),
+        ("  uses: 'a/b/c@main' # comment", UnpinnedReference(1, "a/b/c@main", False)),
+        ("- uses: a/b@FILL-IN", UnpinnedReference(1, "a/b@FILL-IN", True)),
+        ("image: python:3.11", UnpinnedReference(1, "python:3.11", False)),
+        ("image: x/y@sha256:FILL-IN", UnpinnedReference(1, "x/y@sha256:FILL-IN", True)),
+        (f"- uses: a/b@{'0' * 39}", UnpinnedReference(1, f"a/b@{'0' * 39}", False)),
         (f"- uses: a/b@{'0' * 40}", None),
         (f"image: x/y@sha256:{'0' * 64}", None),
         ("- uses: ./.github/actions/ours", None),
         ("run: echo uses: a/b@v1", None),
     ],
 )
-def test_the_linter_knows_a_digest_from_a_tag(line: str, found: Loose | None, tmp_path: Path) -> None:
+def test_the_linter_knows_a_digest_from_a_tag(
+    line: str, found: UnpinnedReference | None, tmp_path: Path
+) -> None:
     path = tmp_path / "workflow.yml"
     path.write_text(line + "\n", encoding="utf-8")
-    assert loose(path) == ((found,) if found else ())
+    assert read_unpinned(path) == ((found,) if found else ())

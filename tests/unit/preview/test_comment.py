@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from muster.preview.__main__ import main
-from muster.preview.forge.notes import marker
+from muster.preview.forge.notes import format_marker
 from tests.unit.preview import forge_world
 from tests.unit.preview.forge_world import PROJECT, REPOSITORY, TOKEN, Comments
 from tests.unit.preview.http_world import Asked, Reply, Server, serving
@@ -98,7 +98,7 @@ def test_the_first_run_creates_it_and_the_next_brings_it_up_to_date(state: Comme
     assert (code, out.startswith("comment created: https://")) == (0, True)
     assert comment("two\n")[0] == 0
     assert comment("two\n")[1].startswith("comment unchanged")
-    assert [each["body"] for each in state.bodies] == [f"{marker('report')}\ntwo\n"]
+    assert [each["body"] for each in state.bodies] == [f"{format_marker('report')}\ntwo\n"]
 
 
 @pytest.mark.usefixtures("server")
@@ -110,15 +110,15 @@ def test_it_is_found_behind_two_hundred_others(state: Comments, comment: Run) ->
         state.say(f"later {index}")
     code, out, _ = comment("two\n")
     assert (code, "updated" in out) == (0, True)
-    assert sum(marker("report") in each["body"] for each in state.bodies) == 1
+    assert sum(format_marker("report") in each["body"] for each in state.bodies) == 1
     assert len(state.bodies) == 261
 
 
 @pytest.mark.usefixtures("server")
 def test_a_comment_of_somebody_else_with_our_marker_stays_theirs(state: Comments, comment: Run) -> None:
-    theirs = f"{marker('report')}\nmine, all mine\n"
+    theirs = f"{format_marker('report')}\nmine, all mine\n"
     state.say(theirs)
-    state.say(f"I quote: {marker('report')}\n", author="muster-bot")
+    state.say(f"I quote: {format_marker('report')}\n", author="muster-bot")
     comment("one\n")
     assert state.bodies[0]["body"] == theirs
     assert len(state.bodies) == 3
@@ -206,7 +206,7 @@ def test_without_a_token_or_a_pull_request_the_report_is_in_the_summary(
 @pytest.mark.usefixtures("server")
 def test_a_workflows_own_token_finds_its_comment_among_those_of_people(state: Comments, comment: Run) -> None:
     state.me = None
-    state.say(f"{marker('report')}\nfrom a person\n")
+    state.say(f"{format_marker('report')}\nfrom a person\n")
     comment("one\n")
     comment("two\n")
     assert len(state.bodies) == 2
@@ -268,7 +268,7 @@ def test_the_pull_request_is_known_from_its_ref(
 
 @given(st.text())
 def test_a_marker_is_one_whole_html_comment_whatever_the_name(name: str) -> None:
-    found = marker(name)
+    found = format_marker(name)
     inner = found.removeprefix("<!--").removesuffix("-->")
     assert found == f"<!--{inner}-->"
     assert "--" not in inner

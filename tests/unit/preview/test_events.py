@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from muster.preview.compare.diff import Told
+from muster.preview.compare.diff import StackDiff
 from muster.preview.document import Report
-from muster.preview.markdown import comment
-from muster.preview.plan import Plan, PlanError, parse
-from muster.preview.report import write
+from muster.preview.markdown import format_comment
+from muster.preview.plan import Plan, PlanError, parse_plan
+from muster.preview.report import to_stack_report
 from tests.unit.preview.preview_world import HERE, PLAN
 
 # What `PULUMI_ENABLE_STREAMING_JSON_PREVIEW=true pulumi preview --json` (3.200) printed for a program that
@@ -41,11 +41,11 @@ def _stream(*more: dict[str, Any], is_whole: bool = True) -> str:
 
 
 def _comment(plan: Plan) -> str:
-    return comment(Report((write(Told(name="dev", changes=None, head_plan=plan)),)))
+    return format_comment(Report((to_stack_report(StackDiff(name="dev", changes=None, head_plan=plan)),)))
 
 
 def test_a_stream_is_read_like_a_digest() -> None:
-    found = parse(STREAM, source="x")
+    found = parse_plan(STREAM, source="x")
     assert (found.stack, found.config) == ("dev", {"muster:pools": '{"l4":{"a":1}}'})
     assert [(each.verb, each.name) for each in found.resources] == [("created", "p"), ("created", "t-dev")]
     assert found.errors == ("bad thing",)
@@ -59,26 +59,26 @@ def test_every_step_of_a_stream_says_what_it_says_in_a_digest() -> None:
         metadata = {renamed.get(key, key): value for key, value in step.items()}
         events.append({"sequence": 1, "resourcePreEvent": {"metadata": metadata, "planning": True}})
     events.append({"sequence": 2, "summaryEvent": {}})
-    streamed = parse("\n".join(map(json.dumps, events)), source="x")
-    printed = parse(json.dumps(digest), source="x")
+    streamed = parse_plan("\n".join(map(json.dumps, events)), source="x")
+    printed = parse_plan(json.dumps(digest), source="x")
     assert streamed.resources == printed.resources
     assert (streamed.config, streamed.stack) == (printed.config, printed.stack)
 
 
 def test_a_broken_policy_refuses_and_a_warning_does_not() -> None:
-    text = _comment(parse(_stream(_policy()), source="x"))
+    text = _comment(parse_plan(_stream(_policy()), source="x"))
     assert "**Refused by the policy pack: 1 breach.**" in text
     assert "| stops the update | `muster/quota` | `team-a` |" in text
-    text = _comment(parse(_stream(_policy("warning", resourceUrn="")), source="x"))
+    text = _comment(parse_plan(_stream(_policy("warning", resourceUrn="")), source="x"))
     assert "- Policies: 1 warning." in text
     assert "| warning | `muster/quota` | the stack |" in text
 
 
 def test_a_stream_without_its_end_is_reported_as_far_as_it_goes() -> None:
-    found = parse(_stream(_policy(), is_whole=False), source="x")
+    found = parse_plan(_stream(_policy(), is_whole=False), source="x")
     assert found.errors[-1].startswith("the engine ended before its summary")
     assert len(found.breaches) == 1
-    cut = parse(_stream(is_whole=False)[:-25], source="x")
+    cut = parse_plan(_stream(is_whole=False)[:-25], source="x")
     assert cut.errors[-1].startswith("the engine ended before its summary")
 
 
@@ -89,14 +89,14 @@ def test_a_secret_is_cut_from_what_a_policy_says() -> None:
     }
     step = {"op": "create", "urn": "urn:pulumi:dev::m::t::n", "new": {"inputs": {"password": secret}}}
     event = {"resourcePreEvent": {"metadata": step}}
-    found = parse(_stream(event, _policy(message="password hunter2 is weak")), source="x")
+    found = parse_plan(_stream(event, _policy(message="password hunter2 is weak")), source="x")
     assert found.breaches[0].message == "password [secret] is weak"
 
 
 @pytest.mark.parametrize("text", ["1\n2\n", '{"a": 1}\n{"b": 2}\n', '{"sequence": "x"}', "{}\n{}"])
 def test_lines_of_something_else_are_no_plan(text: str) -> None:
     with pytest.raises(PlanError):
-        parse(text, source="x")
+        parse_plan(text, source="x")
 
 
 _ANY = st.recursive(
@@ -114,4 +114,4 @@ _EVENT = st.sampled_from(
 def test_events_of_any_shape_are_read(events: list[tuple[str, object]]) -> None:
     lines = [{"sequence": index, kind: value} for index, (kind, value) in enumerate(events)]
     text = "\n".join(json.dumps(each) for each in [{"sequence": 0}, *lines])
-    _comment(parse(text, source="x"))
+    _comment(parse_plan(text, source="x"))

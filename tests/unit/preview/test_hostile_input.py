@@ -8,12 +8,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from muster.preview.__main__ import main
-from muster.preview.compare.diff import Told
+from muster.preview.compare.diff import StackDiff
 from muster.preview.document import Report
-from muster.preview.html import page
-from muster.preview.markdown import comment
-from muster.preview.plan import Plan, PlanError, parse
-from muster.preview.report import write
+from muster.preview.html import format_html
+from muster.preview.markdown import format_comment
+from muster.preview.plan import Plan, PlanError, parse_plan
+from muster.preview.report import to_stack_report
 from tests.unit.preview.preview_world import LOCAL, PLAN
 from tests.unit.preview.test_report_markup import HOSTILE, _check_markdown, _check_page
 
@@ -32,7 +32,7 @@ _STEP = st.dictionaries(
 def _reported(text: str) -> str | None:
     """The comment of a plan, checked as markup; None when the plan is refused, with its file named."""
     try:
-        found = parse(text, source="plan.json")
+        found = parse_plan(text, source="plan.json")
     except PlanError as error:
         said = str(error)
     else:
@@ -43,10 +43,10 @@ def _reported(text: str) -> str | None:
 
 
 def _checked(found: Plan) -> str:
-    report = Report((write(Told(name="dev", changes=None, head_plan=found)),))
-    written = comment(report)
+    report = Report((to_stack_report(StackDiff(name="dev", changes=None, head_plan=found)),))
+    written = format_comment(report)
     _check_markdown(written)
-    _check_page(page(report))
+    _check_page(format_html(report))
     return written
 
 

@@ -11,10 +11,16 @@ from muster.live.snapshot import Queue, Snapshot, Usage
 from muster.model.stack import Scheduler, Stack
 from muster.preview.__main__ import main
 from muster.preview.compare.changes import compare
-from muster.preview.compare.diff import Told
-from muster.preview.kai import beyond, protected, queues, ranks, stuck
-from muster.preview.markdown import comment
-from muster.preview.report import report
+from muster.preview.compare.diff import StackDiff
+from muster.preview.kai import (
+    eviction_changes,
+    queue_changes,
+    queue_priority_changes,
+    queues_at_limit,
+    queues_over_quota,
+)
+from muster.preview.markdown import format_comment
+from muster.preview.report import to_report
 from muster.preview.whatif import kai as whatif
 from tests.unit.preview.preview_world import LOCAL, ROOT
 
@@ -37,8 +43,8 @@ def base() -> Stack:
 
 
 def _comment(base: Stack | None, head: Stack | None, snapshot: Snapshot | None = None) -> str:
-    told = Told(name="kai", changes=compare(base, head), base=base, head=head, snapshot=snapshot)
-    return comment(report([told]))
+    told = StackDiff(name="kai", changes=compare(base, head), base=base, head=head, snapshot=snapshot)
+    return format_comment(to_report([told]))
 
 
 def test_quota_limit_and_weight_are_told_of_every_queue_that_changes(base: Stack, tmp_path: Path) -> None:
@@ -47,7 +53,7 @@ def test_quota_limit_and_weight_are_told_of_every_queue_that_changes(base: Stack
     assert "| `training` | `platform / research / training` | GPU | 16 → 12 | 32 → 28 | 2 → 3 |" in text
     assert "| `research` | `platform / research` | GPU | 20 → 16 |" in text
     assert "is never evicted" in text
-    assert {each.queue for each in queues(base, head) if each.resource == "gpu"} == {
+    assert {each.queue for each in queue_changes(base, head) if each.resource == "gpu"} == {
         "platform",
         "research",
         "training",
@@ -63,13 +69,13 @@ def test_what_only_kueue_has_is_not_told_of_kai(base: Stack, tmp_path: Path) -> 
 
 def test_a_priority_that_crosses_a_hundred_is_told(base: Stack, tmp_path: Path) -> None:
     head = _changed(tmp_path, ("build-preemptible: 75", "build-preemptible: 110"))
-    assert [(each.name, now) for each, now in protected(base, head)] == [("build-preemptible", True)]
-    assert [(each.name, now) for each, now in protected(head, base)] == [("build-preemptible", False)]
+    assert [(each.name, now) for each, now in eviction_changes(base, head)] == [("build-preemptible", True)]
+    assert [(each.name, now) for each, now in eviction_changes(head, base)] == [("build-preemptible", False)]
     assert "(110) keeps to the quota and is never evicted now." in _comment(base, head)
 
 
 def test_a_queue_that_goes_before_others_is_told(base: Stack, tmp_path: Path) -> None:
-    found = ranks(base, _changed(tmp_path, ("kai: {priority: 200}", "kai: {priority: 50}")))
+    found = queue_priority_changes(base, _changed(tmp_path, ("kai: {priority: 200}", "kai: {priority: 50}")))
     assert [(each.name, each.before, each.after) for each in found] == [("serving", 200, 50)]
 
 
@@ -81,7 +87,7 @@ def test_who_holds_more_than_the_new_quota_is_told(base: Stack, tmp_path: Path) 
     )
     now = datetime(2026, 11, 21, 12, tzinfo=UTC)
     snapshot = Snapshot(taken=now, scheduler=Scheduler.KAI, queues=tuple(used))
-    assert [(each.queue, each.used, each.quota) for each in beyond(head, snapshot)] == [
+    assert [(each.queue, each.used, each.quota) for each in queues_over_quota(head, snapshot)] == [
         ("training", 14, 12000)
     ]
     assert "| `training` | GPU | 14 | 12 |" in _comment(base, head, snapshot)
@@ -95,7 +101,11 @@ def test_a_change_of_the_scheduler_is_told_from_both_sides(base: Stack) -> None:
 
 def test_nothing_changes_in_kai_either(base: Stack) -> None:
     assert "**Nothing changes.**" in _comment(base, base)
-    assert [*queues(base, base), *ranks(base, base), *protected(base, base)] == []
+    assert [
+        *queue_changes(base, base),
+        *queue_priority_changes(base, base),
+        *eviction_changes(base, base),
+    ] == []
 
 
 def _holding(**queues: int) -> Snapshot:
@@ -109,31 +119,31 @@ def _holding(**queues: int) -> Snapshot:
 
 def test_what_if_tells_who_is_beyond_the_new_quota_and_decides_nothing(base: Stack, tmp_path: Path) -> None:
     head = _changed(tmp_path, ("quota: {a10g: 16}", "quota: {a10g: 12}"))
-    told = comment(whatif.report("kai", base, head, _holding(training=14, notebooks=4)))
+    told = format_comment(whatif.to_report("kai", base, head, _holding(training=14, notebooks=4)))
     assert "nothing below is a decision of KAI's" in told
     assert "`training` holds 14 GPUs and has a quota of 12, with head only" in told
     assert "What cannot be told without KAI" in told
-    found = whatif.record("kai", base, head, _holding(training=14))
+    found = whatif.to_json("kai", base, head, _holding(training=14))
     assert found["decided"] is False
     assert [each["queue"] for each in found["beyondQuota"]] == ["training"]
     assert found["beyondQuotaBefore"] == []
 
 
 def test_what_if_tells_whose_new_limit_lets_nothing_more_start(base: Stack) -> None:
-    assert [each.queue for each in stuck(base, _holding(training=32, notebooks=1, research=20))] == [
-        "training"
-    ]
-    told = comment(whatif.report("kai", base, base, _holding(training=32)))
+    assert [
+        each.queue for each in queues_at_limit(base, _holding(training=32, notebooks=1, research=20))
+    ] == ["training"]
+    told = format_comment(whatif.to_report("kai", base, base, _holding(training=32)))
     assert "`training` holds 32 GPUs and may hold 32: nothing new starts below it." in told
 
 
 def test_what_if_says_nobody_of_kais_queues_by_a_snapshot_of_kueue(base: Stack) -> None:
     """What Kueue's queues hold is not what KAI's would: "nobody" would be a guess."""
     other = replace(_holding(training=14), scheduler=Scheduler.KUEUE)
-    told = comment(whatif.report("kai", base, base, other))
+    told = format_comment(whatif.to_report("kai", base, base, other))
     assert "The snapshot is not of KAI" in told
     assert "Nobody" not in told
-    assert "beyondQuota" not in whatif.record("kai", base, base, other)
+    assert "beyondQuota" not in whatif.to_json("kai", base, base, other)
 
 
 def test_what_if_makes_up_no_work_for_kai(capsys: pytest.CaptureFixture[str]) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from muster.live.snapshot import Queue, Snapshot, Usage, dump, kueue
+from muster.live.snapshot import Queue, Snapshot, Usage, format_snapshot, kueue
 from muster.model.capacity import Capacity
 from muster.model.clusters import EksCluster
 from muster.model.machines import MACHINES
@@ -16,11 +16,11 @@ from muster.model.queues import Allowance, Bound, Department, Limit
 from muster.model.stack import Scheduler, Stack
 from muster.preview.__main__ import main
 from muster.preview.compare.changes import compare
-from muster.preview.compare.diff import Told
-from muster.preview.json_report import record
-from muster.preview.markdown import comment
-from muster.preview.overuse import over, waiting
-from muster.preview.report import report as report_of
+from muster.preview.compare.diff import StackDiff
+from muster.preview.json_report import to_json
+from muster.preview.markdown import format_comment
+from muster.preview.overuse import queued_work, quota_overuse
+from muster.preview.report import to_report as report_of
 from tests.unit.model.model_stacks import CPU, H100, L4, gpus, stack, team, two_teams
 from tests.unit.preview.preview_world import LOCAL
 from tests.unit.preview.snapshot_world import local_queue, workload
@@ -41,48 +41,50 @@ def _snapshot(**used: int) -> Snapshot:
         for name, amount in used.items()
     )
     workloads = tuple(
-        found for state in ("pending", "admitted") if (found := kueue.workload(workload(state, state=state)))
+        found
+        for state in ("pending", "admitted")
+        if (found := kueue.to_workload(workload(state, state=state)))
     )
     return Snapshot(
         taken=NOW,
         scheduler=Scheduler.KUEUE,
         queues=tuple(queues),
-        local_queues=(kueue.local_queue(local_queue()),),
+        local_queues=(kueue.to_local_queue(local_queue()),),
         workloads=workloads,
     )
 
 
-def _told(base: Stack | None, head: Stack | None, snapshot: Snapshot | None = None) -> Told:
-    return Told(name="dev", changes=compare(base, head), base=base, head=head, snapshot=snapshot)
+def _told(base: Stack | None, head: Stack | None, snapshot: Snapshot | None = None) -> StackDiff:
+    return StackDiff(name="dev", changes=compare(base, head), base=base, head=head, snapshot=snapshot)
 
 
 def test_who_uses_more_than_the_new_quota_is_told_and_whether_the_change_makes_it_so() -> None:
     changes = compare(_quota(4, 2), _quota(2, 1))
-    found = over(changes, _snapshot(team_a=3, team_b=3))
+    found = quota_overuse(changes, _snapshot(team_a=3, team_b=3))
     assert [(each.team, each.used, each.before, each.after, each.is_new) for each in found] == [
         ("team-a", 3, 4, 2, True),
         ("team-b", 3, 2, 1, False),
     ]
-    assert over(changes, _snapshot(team_a=2, team_b=1)) == ()
+    assert quota_overuse(changes, _snapshot(team_a=2, team_b=1)) == ()
 
 
 def test_a_team_that_goes_while_it_works_is_told() -> None:
     head = stack(Department(name="research", teams=(team("team-b", Allowance(quota={"l4": gpus(2)})),)))
-    found = over(compare(_quota(2, 2), head), _snapshot(team_a=2))
+    found = quota_overuse(compare(_quota(2, 2), head), _snapshot(team_a=2))
     assert [(each.team, each.is_gone, each.after) for each in found] == [("team-a", True, 0)]
 
 
 def test_who_does_not_change_is_not_told() -> None:
-    assert over(compare(_quota(4, 1), _quota(2, 1)), _snapshot(team_b=9)) == ()
+    assert quota_overuse(compare(_quota(4, 1), _quota(2, 1)), _snapshot(team_b=9)) == ()
 
 
 def test_the_work_of_the_teams_that_change_is_counted() -> None:
-    found = waiting(compare(_quota(4, 1), _quota(2, 1)), _snapshot())
+    found = queued_work(compare(_quota(4, 1), _quota(2, 1)), _snapshot())
     assert [(each.team, each.pending, each.holding) for each in found] == [("team-a", 1, 1)]
 
 
 def test_the_report_says_it_before_any_resource() -> None:
-    text = comment(report_of([_told(_quota(4), _quota(2), _snapshot(team_a=3))]))
+    text = format_comment(report_of([_told(_quota(4), _quota(2), _snapshot(team_a=3))]))
     assert "- 1 team uses more than the new quota now: `team-a`." in text
     assert "| new | `team-a` | `l4` GPU | 3 | 4 | 2 | 1 | 2 |" in text
     assert "As of 2026-11-21 12:00 UTC." in text
@@ -92,7 +94,7 @@ def test_a_recorded_snapshot_is_named_on_the_command_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path, head = tmp_path / "snapshot.json", tmp_path / "Pulumi.local.yaml"
-    path.write_text(dump(_snapshot(team_a=1)), encoding="utf-8")
+    path.write_text(format_snapshot(_snapshot(team_a=1)), encoding="utf-8")
     text = LOCAL.read_text(encoding="utf-8").replace(
         "quota: {l4: 1, h100: 1}, borrow", "quota: {h100: 1}, borrow"
     )
@@ -118,7 +120,7 @@ def _eks(most: int) -> Stack:
 
 
 def test_money_is_told_with_its_source_and_what_has_none_is_not_priced() -> None:
-    text = comment(report_of([_told(_eks(10), _eks(20))]))
+    text = format_comment(report_of([_told(_eks(10), _eks(20))]))
     assert "| USD 1.01 to 10.06 → 1.01 to 20.12 |" in text
     assert "- Money an hour at most: USD 10.06 → 20.12; not priced: `h100`." in text
     assert "on-demand: USD 1.006 a node and hour, read 2026-06-17 in `https://" in text
@@ -142,7 +144,7 @@ def test_currencies_are_not_added() -> None:
         price(H100.machine.name, Capacity.ON_DEMAND, "EUR"),
     )
     told = replace(_told(_eks(10), _eks(20)), prices=PriceTable(both))
-    assert "Money an hour at most" not in comment(report_of([told]))
+    assert "Money an hour at most" not in format_comment(report_of([told]))
 
 
 def test_a_users_prices_are_read_or_refused_with_every_mistake(
@@ -163,16 +165,16 @@ def test_a_users_prices_are_read_or_refused_with_every_mistake(
 def test_several_stacks_have_one_line_above_them() -> None:
     same = _told(_quota(1), _quota(1))
     refused = replace(same, name="b", changes=None, mistakes=("line 3: wrong",))
-    text = comment(report_of([same, refused, replace(_told(_quota(1), _quota(2)), name="c")]))
+    text = format_comment(report_of([same, refused, replace(_told(_quota(1), _quota(2)), name="c")]))
     assert text.startswith("**3 stacks: 1 refused or failed, 1 change, 1 do not change.**\n\n## ")
 
 
 def test_programs_are_told_the_same() -> None:
-    eks = record([_told(_eks(10), _eks(20))])["stacks"][0]
+    eks = to_json([_told(_eks(10), _eks(20))])["stacks"][0]
     found = {each["pool"]: each["after"]["money"] for each in eks["pools"]}
     assert found["h100"] is None
     assert (found["l4"]["mostAnHour"], found["l4"]["currency"]) == ("20.120", "USD")
-    live = record([_told(_quota(4), _quota(2), _snapshot(team_a=3))])["stacks"][0]
+    live = to_json([_told(_quota(4), _quota(2), _snapshot(team_a=3))])["stacks"][0]
     assert [(each["team"], each["used"], each["after"]) for each in live["over"]] == [("team-a", 3, 2)]
     assert live["work"] == [{"team": "team-a", "pending": 1, "holding": 1}]
     assert not live["refused"]

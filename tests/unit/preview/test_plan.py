@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from muster.preview.bundles import ObjectChange, objects
-from muster.preview.plan import PlanError, parse, read
+from muster.preview.bundles import ObjectChange, compare_manifests
+from muster.preview.plan import PlanError, load_plan, parse_plan
 from tests.unit.preview.preview_world import PLAN, bundle, plan, step
 
 
 def test_a_real_plan_names_the_objects_and_fields_that_change() -> None:
-    found = read(PLAN)
+    found = load_plan(PLAN)
     assert found.stack == "local"
     assert [(each.verb, each.name) for each in found.resources] == [
         ("deleted", "team-b"),
@@ -83,7 +83,7 @@ def test_a_secret_that_stands_open_in_the_plan_is_cut_from_the_engines_messages(
 
 def test_a_bundle_key_that_is_hidden_or_foreign_is_told_as_changed_without_a_look_inside() -> None:
     for hidden in ("[secret]", "not: json", "[1, 2]", "[" * 100_000):
-        assert list(objects({"team-a": hidden}, {"team-a": "{}"})) == [
+        assert list(compare_manifests({"team-a": hidden}, {"team-a": "{}"})) == [
             ObjectChange(key="team-a", name="", verb="updated")
         ]
 
@@ -93,7 +93,7 @@ def test_a_bundle_of_one_object_a_key_names_the_object() -> None:
         json.dumps({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"x": value}})
         for value in ("1", "2")
     ]
-    assert list(objects({"a": sides[0]}, {"a": sides[1]})) == [
+    assert list(compare_manifests({"a": sides[0]}, {"a": sides[1]})) == [
         ObjectChange(key="a", name="ConfigMap/a", verb="updated", places=("data.x",))
     ]
 
@@ -103,7 +103,7 @@ def test_lists_of_one_length_are_compared_by_place_and_others_as_a_whole() -> No
         return {"k": json.dumps({"Kind/n": {"spec": {"list": value}}})}
 
     def places(old: object, new: object) -> tuple[str, ...]:
-        return next(objects(text(old), text(new))).places
+        return next(compare_manifests(text(old), text(new))).places
 
     assert places([1, 2], [1, 3]) == ("spec.list[1]",)
     assert places([1], [1, 3]) == ("spec.list",)
@@ -121,7 +121,7 @@ def test_a_truncated_plan_is_told_to_be_cut_off(share: float) -> None:
     with pytest.raises(
         PlanError, match=r"plan\.json: (ends in the middle|is not JSON).*pulumi preview --json"
     ):
-        parse(_WHOLE[: int(len(_WHOLE) * share)], source="plan.json")
+        parse_plan(_WHOLE[: int(len(_WHOLE) * share)], source="plan.json")
 
 
 @pytest.mark.parametrize(
@@ -139,15 +139,15 @@ def test_a_truncated_plan_is_told_to_be_cut_off(share: float) -> None:
 )
 def test_what_is_no_plan_says_what_it_is_and_how_to_get_one(text: str, said: str) -> None:
     with pytest.raises(PlanError, match=said):
-        parse(text, source="plan.json")
+        parse_plan(text, source="plan.json")
 
 
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     with pytest.raises(PlanError, match=r"gone\.json: cannot be read: No such file"):
-        read(tmp_path / "gone.json")
+        load_plan(tmp_path / "gone.json")
     (tmp_path / "bytes").write_bytes(b"\xff\xfe")
     with pytest.raises(PlanError, match="not UTF-8"):
-        read(tmp_path / "bytes")
+        load_plan(tmp_path / "bytes")
 
 
 def test_steps_of_a_strange_shape_are_survived() -> None:
@@ -163,6 +163,6 @@ def test_steps_of_a_strange_shape_are_survived() -> None:
         ],
         "diagnostics": [None, {"severity": "error"}, {"severity": "error", "message": 7}],
     }
-    found = parse(json.dumps(strange), source="plan.json")
+    found = parse_plan(json.dumps(strange), source="plan.json")
     assert [each.name for each in found.resources] == ["no-urn", "n"]
     assert (found.stack, found.errors, found.config) == ("s", (), {})

@@ -11,16 +11,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from muster import config
-from muster.live.sanitize import plain
+from muster.live.sanitize import sanitize_line
 from muster.model.queues import Allowance, Bound, Department, Limit
 from muster.model.stack import Stack
 from muster.preview.compare.changes import Changes, compare
-from muster.preview.compare.diff import Told
-from muster.preview.document import Name, Report
-from muster.preview.html import page
-from muster.preview.markdown import LONGEST, comment
-from muster.preview.plan import parse, read
-from muster.preview.report import write
+from muster.preview.compare.diff import StackDiff
+from muster.preview.document import Report, UntrustedText
+from muster.preview.html import format_html
+from muster.preview.markdown import MAX_BYTES, format_comment
+from muster.preview.plan import load_plan, parse_plan
+from muster.preview.report import to_stack_report
 from tests.unit.model.model_stacks import CPU, L4, gpus, stack, team, two_teams
 from tests.unit.preview.preview_world import LOCAL, PLAN, plan, report, step
 
@@ -57,10 +57,10 @@ def _hostile() -> Report:
     states = {"oldState": {"inputs": {"manifests": manifest}}, "newState": {"inputs": {"manifests": changed}}}
     found = plan(*steps, step("update", "b", kind="muster:k8s:Bundle", **states), errors=tuple(HOSTILE))
     told = [
-        Told(name=word, changes=_foreign_names(word or "n"), mistakes=tuple(HOSTILE), head_plan=found)
+        StackDiff(name=word, changes=_foreign_names(word or "n"), mistakes=tuple(HOSTILE), head_plan=found)
         for word in HOSTILE
     ]
-    return Report(tuple(write(each) for each in told))
+    return Report(tuple(to_stack_report(each) for each in told))
 
 
 def _foreign_names(word: str) -> Changes:
@@ -136,7 +136,7 @@ def _check_markdown(text: str) -> None:
 
 
 def test_hostile_text_stays_text_in_markdown() -> None:
-    text = comment(_hostile(), longest=10**9)
+    text = format_comment(_hostile(), longest=10**9)
     _check_markdown(text)
     text.encode()
     assert "\x1b" not in text
@@ -144,7 +144,7 @@ def test_hostile_text_stays_text_in_markdown() -> None:
 
 
 def test_hostile_text_stays_text_in_html() -> None:
-    text = page(_hostile())
+    text = format_html(_hostile())
     _check_page(text)
     text.encode()
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in text
@@ -153,11 +153,11 @@ def test_hostile_text_stays_text_in_html() -> None:
 @settings(max_examples=80, deadline=None)
 @given(st.text())
 def test_plain_text_is_one_bounded_line_that_can_be_written(text: str) -> None:
-    found = plain(text)
+    found = sanitize_line(text)
     assert len(found) <= 300
     assert len(found.splitlines()) <= 1
     found.encode()
-    assert plain(found) == found
+    assert sanitize_line(found) == found
 
 
 def _large(change: int) -> Stack:
@@ -182,18 +182,18 @@ def _large(change: int) -> Stack:
 
 def test_ten_thousand_queues_fit_a_comment_by_dropping_whole_parts() -> None:
     found = report(_large(0), _large(1))
-    text = comment(found)
-    assert len(text.encode()) <= LONGEST
+    text = format_comment(found)
+    assert len(text.encode()) <= MAX_BYTES
     _check_markdown(text)
     assert "Left out, too long for a comment: Quota of teams" in text
     assert "Guaranteed `l4` GPU in sum: 10000 → 15000." in text
     assert "### Quota of departments" in text
-    assert page(found).count("<tr") > 5_000
+    assert format_html(found).count("<tr") > 5_000
 
 
 @pytest.mark.parametrize("longest", [60_000, 5_000, 2_500, 1_200, 400])
 def test_a_comment_is_never_longer_than_its_bound_and_always_whole(longest: int) -> None:
-    text = comment(_hostile(), longest=longest)
+    text = format_comment(_hostile(), longest=longest)
     assert len(text.encode()) <= longest
     _check_markdown(text)
 
@@ -201,27 +201,27 @@ def test_a_comment_is_never_longer_than_its_bound_and_always_whole(longest: int)
 def test_the_least_important_part_goes_first() -> None:
     base, head = two_teams(Allowance()), two_teams(Allowance(quota={"l4": gpus(2)}))
     found = report(base, head, plan(step("delete"), step("update", "other")))
-    whole = comment(found)
-    shorter = comment(found, longest=len(whole.encode()) - 1)
+    whole = format_comment(found)
+    shorter = format_comment(found, longest=len(whole.encode()) - 1)
     assert "Left out, too long for a comment: Resources created or updated." in shorter
     assert "### Resources replaced or deleted" in shorter
-    assert comment(found, longest=len(whole.encode())) == whole
+    assert format_comment(found, longest=len(whole.encode())) == whole
 
 
 def test_the_same_input_gives_the_same_bytes_whatever_its_order() -> None:
     base = config.load(LOCAL)
-    head = config.parse(read(PLAN).config, source="stacks/none.yaml")
+    head = config.parse(load_plan(PLAN).config, source="stacks/none.yaml")
     document = json.loads(PLAN.read_text(encoding="utf-8"))
-    first = report(base, head, parse(json.dumps(document), source="a"))
+    first = report(base, head, parse_plan(json.dumps(document), source="a"))
     random.Random(7).shuffle(document["steps"])
-    second = report(base, head, parse(json.dumps(document, sort_keys=True), source="b"))
-    assert comment(first) == comment(second)
-    assert page(first) == page(second)
+    second = report(base, head, parse_plan(json.dumps(document, sort_keys=True), source="b"))
+    assert format_comment(first) == format_comment(second)
+    assert format_html(first) == format_html(second)
 
 
 def test_the_comment_says_quota_before_resources_and_grave_resources_first() -> None:
-    head = config.parse(read(PLAN).config, source="stacks/none.yaml")
-    text = comment(report(config.load(LOCAL), head, read(PLAN), name="local"))
+    head = config.parse(load_plan(PLAN).config, source="stacks/none.yaml")
+    text = format_comment(report(config.load(LOCAL), head, load_plan(PLAN), name="local"))
     order = [
         "**Look closely: 1 team removed, 1 team loses quota, new preemption, 1 resource deleted.**",
         "- `team-b` removed, with namespace and all that is in it.\n",
@@ -236,8 +236,8 @@ def test_the_comment_says_quota_before_resources_and_grave_resources_first() -> 
 
 
 def test_the_page_needs_nothing_else_and_tells_the_tree_to_a_screen_reader() -> None:
-    head = config.parse(read(PLAN).config, source="stacks/none.yaml")
-    text = page(report(config.load(LOCAL), head, read(PLAN), name="local"))
+    head = config.parse(load_plan(PLAN).config, source="stacks/none.yaml")
+    text = format_html(report(config.load(LOCAL), head, load_plan(PLAN), name="local"))
     found = _check_page(text)
     assert ("svg", "aria-label") in found.seen
     assert ("div", "tabindex") in found.seen
@@ -252,18 +252,18 @@ def test_the_page_needs_nothing_else_and_tells_the_tree_to_a_screen_reader() -> 
 def test_money_has_no_number_without_a_source() -> None:
     base = stack(Department(name="research", teams=(team("team-a"),)))
     head = stack(Department(name="research", teams=(team("team-a"),)), pools=(CPU, replace(L4, max_nodes=20)))
-    text = comment(report(base, head))
+    text = format_comment(report(base, head))
     assert "| `l4` | 0 to 10 → 0 to 20 | 10 → 20 | 0 to 240 → 0 to 480 |" in text
     assert "not priced" in text
 
 
 def test_nothing_changes_says_so_and_nothing_else() -> None:
     one = two_teams(Allowance())
-    assert comment(report(one, one)) == "## Muster preview: `dev`\n\n**Nothing changes.**\n"
+    assert format_comment(report(one, one)) == "## Muster preview: `dev`\n\n**Nothing changes.**\n"
 
 
 def test_a_name_without_a_letter_is_still_seen() -> None:
-    assert Name("\n \t").text == ""
-    assert comment(report(two_teams(Allowance()), two_teams(Allowance()), name="")).startswith(
+    assert UntrustedText("\n \t").text == ""
+    assert format_comment(report(two_teams(Allowance()), two_teams(Allowance()), name="")).startswith(
         "## Muster preview: (empty)\n"
     )

@@ -9,7 +9,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from muster.live.cluster.api import Api
-from muster.live.snapshot import Snapshot, SnapshotError, State, dump, kueue, parse, take
+from muster.live.snapshot import (
+    Snapshot,
+    SnapshotError,
+    State,
+    fetch_snapshot,
+    format_snapshot,
+    kueue,
+    parse_snapshot,
+)
 from muster.live.web import Web, WebError
 from muster.model.stack import Scheduler
 from tests.unit.preview.http_world import Asked, Reply, serving
@@ -40,7 +48,7 @@ def _cluster(asked: Asked) -> Reply:
 
 def _taken() -> Snapshot:
     with serving(_cluster) as server:
-        found = take(Api(Web(base=server.url)), now=NOW)
+        found = fetch_snapshot(Api(Web(base=server.url)), now=NOW)
         assert {each.method for each in server.asked} == {"GET"}
     return found
 
@@ -55,12 +63,12 @@ def test_all_pages_are_read_and_what_has_finished_is_left_out() -> None:
 
 def test_no_environment_command_volume_image_annotation_or_message_is_in_it() -> None:
     found = _taken()
-    assert SECRET not in dump(found)
+    assert SECRET not in format_snapshot(found)
     assert SECRET not in repr(found)
 
 
 def test_a_workload_is_read_with_all_that_decides_where_it_fits() -> None:
-    found = kueue.workload(workload(state="admitted"))
+    found = kueue.to_workload(workload(state="admitted"))
     assert found is not None
     assert (found.namespace, found.name, found.queue, found.cluster_queue) == (
         "team-a",
@@ -79,7 +87,7 @@ def test_a_workload_is_read_with_all_that_decides_where_it_fits() -> None:
 
 
 def test_what_waits_outside_the_quota_is_not_pending() -> None:
-    found = kueue.workload(workload(active=False))
+    found = kueue.to_workload(workload(active=False))
     assert found is not None
     assert found.state is State.INACTIVE
 
@@ -93,8 +101,8 @@ def test_usage_counts_what_is_reserved() -> None:
 
 def test_a_recorded_snapshot_is_the_one_that_was_taken() -> None:
     found = _taken()
-    assert parse(dump(found), source="x") == found
-    assert dump(parse(dump(found), source="x")) == dump(found)
+    assert parse_snapshot(format_snapshot(found), source="x") == found
+    assert format_snapshot(parse_snapshot(format_snapshot(found), source="x")) == format_snapshot(found)
 
 
 def test_without_kueue_the_queues_of_kai_are_read() -> None:
@@ -104,15 +112,15 @@ def test_without_kueue_the_queues_of_kai_are_read() -> None:
         return Reply(body=listed) if "scheduling.run.ai" in asked.path else Reply(404)
 
     with serving(kai) as server:
-        found = take(Api(Web(base=server.url)), now=NOW)
+        found = fetch_snapshot(Api(Web(base=server.url)), now=NOW)
     assert found.scheduler is Scheduler.KAI
     assert found.used("q", "", "nvidia.com/gpu") == 3
-    assert parse(dump(found), source="x") == found
+    assert parse_snapshot(format_snapshot(found), source="x") == found
 
 
 def test_a_cluster_without_queues_says_so() -> None:
     with serving(lambda _: Reply(404)) as server, pytest.raises(WebError, match="nothing to take a snapshot"):
-        take(Api(Web(base=server.url)))
+        fetch_snapshot(Api(Web(base=server.url)))
 
 
 def test_a_list_whose_pages_expired_is_begun_anew() -> None:
@@ -122,7 +130,7 @@ def test_a_list_whose_pages_expired_is_begun_anew() -> None:
         Reply(body={"metadata": {}, "items": [local_queue("new")]}),
     ]
     with serving(lambda _: replies.pop(0)) as server:
-        found = Api(Web(base=server.url)).every("/x", kueue.local_queue)
+        found = Api(Web(base=server.url)).every("/x", kueue.to_local_queue)
     assert [each.namespace for each in found] == ["new"]
 
 
@@ -145,7 +153,7 @@ def test_a_list_whose_pages_expired_is_begun_anew() -> None:
 )
 def test_a_file_that_is_no_snapshot_is_refused_with_the_place(text: str, said: str) -> None:
     with pytest.raises(SnapshotError, match=said):
-        parse(text, source="x")
+        parse_snapshot(text, source="x")
 
 
 _JSON = st.recursive(
@@ -165,10 +173,10 @@ _JSON = st.recursive(
 )
 def test_an_object_of_any_shape_is_read(key: str, inner: str, value: object) -> None:
     found = {**workload(state="admitted"), key: {inner: value}}
-    kueue.workload(found)
-    kueue.workload({key: value})
-    kueue.cluster_queue({key: {inner: value}})
-    kueue.local_queue(value)
+    kueue.to_workload(found)
+    kueue.to_workload({key: value})
+    kueue.to_queue({key: {inner: value}})
+    kueue.to_local_queue(value)
 
 
 @settings(max_examples=100, deadline=None)
@@ -176,4 +184,4 @@ def test_an_object_of_any_shape_is_read(key: str, inner: str, value: object) -> 
 def test_any_json_is_a_snapshot_or_refused(value: object) -> None:
     for text in (json.dumps(value), json.dumps({"version": 1, "queues": value})):
         with pytest.raises(SnapshotError):
-            parse(text, source="x")
+            parse_snapshot(text, source="x")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from muster.preview.__main__ import main
-from muster.preview.validate import Format, check, write
+from muster.preview.validate import Format, check_file, format_findings
 from tests.unit.preview.preview_world import LOCAL
 
 # Mistakes in lines 4 and 7; the department's name is an attack on each format.
@@ -112,8 +112,8 @@ def test_gitlab_gets_a_code_quality_report_with_a_fingerprint_each(
 
 def test_a_fingerprint_stays_when_the_line_moves(folder: Path) -> None:
     def fingerprints() -> list[str]:
-        checked = check(Path("stacks/Pulumi.warned.yaml"))
-        return [each["fingerprint"] for each in json.loads(write([checked], Format.GITLAB))]
+        checked = check_file(Path("stacks/Pulumi.warned.yaml"))
+        return [each["fingerprint"] for each in json.loads(format_findings([checked], Format.GITLAB))]
 
     before = fingerprints()
     path = folder / "stacks" / "Pulumi.warned.yaml"
@@ -134,4 +134,4 @@ def test_a_file_that_is_no_yaml_and_one_that_is_gone_are_told_in_every_format(
 
 
 def test_a_path_below_here_is_told_from_here(folder: Path) -> None:
-    assert check(folder / "stacks" / "Pulumi.warned.yaml").file == "stacks/Pulumi.warned.yaml"
+    assert check_file(folder / "stacks" / "Pulumi.warned.yaml").file == "stacks/Pulumi.warned.yaml"

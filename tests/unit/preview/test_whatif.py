@@ -15,12 +15,12 @@ from muster.live.snapshot import State, kueue
 from muster.model.stack import Stack
 from muster.preview import markdown
 from muster.preview.__main__ import main
-from muster.preview.html import page
+from muster.preview.html import format_html
 from muster.preview.whatif import fixtures, stored
 from muster.preview.whatif import report as told
-from muster.preview.whatif.outcome import Decision, Fate, Outcome
-from muster.preview.whatif.report import Answer
-from muster.preview.whatif.synthetic import synthetic
+from muster.preview.whatif.outcome import Decision, Outcome, WorkloadState
+from muster.preview.whatif.report import Comparison
+from muster.preview.whatif.synthetic import synthetic_snapshot
 from tests.unit.preview.preview_world import ROOT
 
 _AT = datetime(2026, 1, 1, tzinfo=UTC)
@@ -41,8 +41,8 @@ STACK: Stack = parse(
 
 
 def test_made_up_work_is_the_same_each_time_and_runs_within_the_quotas() -> None:
-    made = synthetic(STACK, running=100, pending=30)
-    assert made == synthetic(STACK, running=100, pending=30)
+    made = synthetic_snapshot(STACK, running=100, pending=30)
+    assert made == synthetic_snapshot(STACK, running=100, pending=30)
     held: dict[str, int] = {}
     for each in made.workloads:
         if each.is_holding:
@@ -52,40 +52,49 @@ def test_made_up_work_is_the_same_each_time_and_runs_within_the_quotas() -> None
 
 
 def test_a_stored_workload_is_read_back_as_what_it_was() -> None:
-    for before in synthetic(STACK, running=10, pending=10).workloads:
-        after = kueue.workload(json.loads(stored.value(before)))
+    for before in synthetic_snapshot(STACK, running=10, pending=10).workloads:
+        after = kueue.to_workload(json.loads(stored.value(before)))
         assert after is not None
         assert replace(after, conditions=()) == replace(before, conditions=())
 
 
 def test_what_waited_is_stored_as_never_looked_at() -> None:
     waiting = [
-        each for each in synthetic(STACK, running=0, pending=5).workloads if each.state is State.PENDING
+        each
+        for each in synthetic_snapshot(STACK, running=0, pending=5).workloads
+        if each.state is State.PENDING
     ]
     assert waiting
     assert all(json.loads(stored.value(each))["status"] == {} for each in waiting)
 
 
 def test_checks_are_left_out_and_nothing_times_out() -> None:
-    queues = [body for act in fixtures.acts(STACK) for _, body in act if body["kind"] == "ClusterQueue"]
+    queues = [
+        body for act in fixtures.manifest_batches(STACK) for _, body in act if body["kind"] == "ClusterQueue"
+    ]
     assert queues
     assert not [each for each in queues if "admissionChecksStrategy" in each["spec"]]
-    assert fixtures.configuration(STACK)["waitForPodsReady"]["timeout"] == "8760h"
+    assert fixtures.kueue_configuration(STACK)["waitForPodsReady"]["timeout"] == "8760h"
 
 
 @given(st.text(min_size=1, max_size=60), st.text(max_size=60))
 def test_foreign_names_and_reasons_stay_text(name: str, why: str) -> None:
     decision = Decision(
-        namespace="team-a", name=name, fate=Fate.PENDING, why=f"<script>{why}", preemptor=name, how="x"
+        namespace="team-a",
+        name=name,
+        fate=WorkloadState.PENDING,
+        why=f"<script>{why}",
+        preemptor=name,
+        how="x",
     )
     outcome = Outcome(
         decisions={"one": decision}, used={("team-a", "default"): {"l4": 1}}, is_settled=True, seconds=1.0
     )
-    answer = Answer(name="lab", base=outcome, head=outcome, base_stack=STACK, head_stack=STACK)
-    report = told.report(answer)
-    assert "<script>" not in page(report).partition("<body")[2].partition("<script")[0]
-    assert "`<script>" in markdown.comment(report) or "<script>" not in markdown.comment(report)
-    json.dumps(told.record(answer))
+    answer = Comparison(name="lab", base=outcome, head=outcome, base_stack=STACK, head_stack=STACK)
+    report = told.to_report(answer)
+    assert "<script>" not in format_html(report).partition("<body")[2].partition("<script")[0]
+    assert "`<script>" in markdown.format_comment(report) or "<script>" not in markdown.format_comment(report)
+    json.dumps(told.to_json(answer))
 
 
 @pytest.mark.parametrize(
@@ -102,12 +111,14 @@ def test_a_figure_that_is_none_is_refused_before_anything_starts(
 
 def test_why_work_waits_is_told_with_whose_it_is() -> None:
     decisions = {
-        f"team-{index}/one": Decision(namespace=f"team-{index}", name="one", fate=Fate.PENDING, why="no GPU")
+        f"team-{index}/one": Decision(
+            namespace=f"team-{index}", name="one", fate=WorkloadState.PENDING, why="no GPU"
+        )
         for index in range(7)
     }
     outcome = Outcome(decisions=decisions, used={}, is_settled=True, seconds=1.0)
-    answer = Answer(name="lab", base=outcome, head=outcome, base_stack=STACK, head_stack=STACK)
-    told_of = markdown.comment(told.report(answer))
+    answer = Comparison(name="lab", base=outcome, head=outcome, base_stack=STACK, head_stack=STACK)
+    told_of = markdown.format_comment(told.to_report(answer))
     assert "| 7 | `team-0`, `team-1`, `team-2`, `team-3`, `team-4` and 2 more | `no GPU` |" in told_of
 
 
@@ -125,28 +136,28 @@ def test_a_question_that_is_stopped_says_so_in_one_line(
 
 def test_what_was_not_done_in_time_is_said() -> None:
     outcome = Outcome(decisions={}, used={}, is_settled=False, seconds=600.0)
-    answer = Answer(name="lab", base=outcome, head=outcome, base_stack=STACK, head_stack=STACK)
-    assert "Kueue was not done with head after 600 s" in markdown.comment(told.report(answer))
+    answer = Comparison(name="lab", base=outcome, head=outcome, base_stack=STACK, head_stack=STACK)
+    assert "Kueue was not done with head after 600 s" in markdown.format_comment(told.to_report(answer))
 
 
 def test_teams_that_fare_differently_stand_before_those_that_do_not() -> None:
-    def outcome(fate: Fate) -> Outcome:
+    def outcome(fate: WorkloadState) -> Outcome:
         decisions = [
             Decision(namespace="team-a", name="one", fate=fate),
-            Decision(namespace="team-b", name="two", fate=Fate.RUNNING),
+            Decision(namespace="team-b", name="two", fate=WorkloadState.RUNNING),
         ]
         return Outcome(
             decisions={each.label: each for each in decisions}, used={}, is_settled=True, seconds=1.0
         )
 
-    answer = Answer(
+    answer = Comparison(
         name="lab",
-        base=outcome(Fate.PENDING),
-        head=outcome(Fate.ADMITTED),
+        base=outcome(WorkloadState.PENDING),
+        head=outcome(WorkloadState.ADMITTED),
         base_stack=STACK,
         head_stack=STACK,
     )
-    told_of = markdown.comment(told.report(answer))
+    told_of = markdown.format_comment(told.to_report(answer))
     differently, same = told_of.split("Teams that fare the same")
     assert "| `team-a` | 0 | 0 → 1 | 0 | 1 → 0 |" in differently
     assert "| `team-b` | 1 | 0 | 0 | 0 |" in same

@@ -13,10 +13,10 @@ from muster.config import parse
 from muster.live.snapshot import Workload
 from muster.model.stack import Stack
 from muster.preview.whatif import fixtures, probe, readiness, trees
-from muster.preview.whatif.both import Again, asked_again, put_together
-from muster.preview.whatif.outcome import Decision, Fate, Outcome
-from muster.preview.whatif.probe import Turns
-from muster.preview.whatif.synthetic import synthetic
+from muster.preview.whatif.both import Rerun, merge_outcomes, queues_to_rerun
+from muster.preview.whatif.outcome import Decision, Outcome, WorkloadState
+from muster.preview.whatif.probe import Probes
+from muster.preview.whatif.synthetic import synthetic_snapshot
 
 _CONFIG: dict[str, Any] = {
     "cluster": {"provider": "existing", "name": "lab", "context": "lab"},
@@ -49,14 +49,14 @@ def _with_quotas(**quotas: int) -> Stack:
 
 
 BASE = _stack()
-WORK = synthetic(BASE, running=100, pending=40).workloads
+WORK = synthetic_snapshot(BASE, running=100, pending=40).workloads
 
 
-def _asked(head: Stack, work: tuple[Workload, ...] = WORK) -> Again:
-    return asked_again(BASE, head, work)
+def _asked(head: Stack, work: tuple[Workload, ...] = WORK) -> Rerun:
+    return queues_to_rerun(BASE, head, work)
 
 
-def _teams(again: Again) -> set[str]:
+def _teams(again: Rerun) -> set[str]:
     return {each.namespace for each in again.workloads}
 
 
@@ -99,13 +99,13 @@ def test_the_first_weight_asks_about_everyone() -> None:
 
 
 def test_any_object_that_differs_is_asked_about() -> None:
-    every = [*fixtures.acts(BASE)]
-    before = trees.read(every)
+    every = [*fixtures.manifest_batches(BASE)]
+    before = trees.to_trees(every)
     for index, act in enumerate(every):
         path, manifest = act[0]
         other = {**manifest, "spec": {**manifest.get("spec", {}), "other": 1}}
-        after = trees.read([*every[:index], [(path, other), *act[1:]], *every[index + 1 :]])
-        assert trees.touched(before, after, []) > {trees.NOWHERE}, manifest["kind"]
+        after = trees.to_trees([*every[:index], [(path, other), *act[1:]], *every[index + 1 :]])
+        assert trees.changed_trees(before, after, []) > {trees.NO_TREE}, manifest["kind"]
 
 
 def test_a_workload_that_holds_elsewhere_ties_the_two_departments() -> None:
@@ -125,7 +125,10 @@ def test_a_workload_without_a_queue_is_asked_about() -> None:
 def test_what_is_not_asked_again_is_the_same_in_base_and_head(quotas: dict[str, int]) -> None:
     head = _with_quotas(**quotas)
     again = _asked(head)
-    before, after = trees.read(fixtures.acts(BASE)), trees.read(fixtures.acts(head))
+    before, after = (
+        trees.to_trees(fixtures.manifest_batches(BASE)),
+        trees.to_trees(fixtures.manifest_batches(head)),
+    )
     asked = {(each.namespace, each.name) for each in again.workloads}
     for each in WORK:
         if (each.namespace, each.name) not in asked:
@@ -135,25 +138,32 @@ def test_what_is_not_asked_again_is_the_same_in_base_and_head(quotas: dict[str, 
 
 def test_head_is_told_with_what_base_answered_for_it() -> None:
     asked = [each for each in WORK if each.namespace == "team-a"]
-    base = Outcome(decisions=_all(Fate.PENDING), used=_used(1), is_settled=True, seconds=1.0)
+    base = Outcome(decisions=_all(WorkloadState.PENDING), used=_used(1), is_settled=True, seconds=1.0)
     head = Outcome(
-        decisions=_all(Fate.ADMITTED, "team-a"), used=_used(2, "team-a"), is_settled=True, seconds=1.0
+        decisions=_all(WorkloadState.ADMITTED, "team-a"),
+        used=_used(2, "team-a"),
+        is_settled=True,
+        seconds=1.0,
     )
-    whole = put_together(base, head, asked)
-    assert {each.fate for each in whole.decisions.values() if each.namespace == "team-a"} == {Fate.ADMITTED}
-    assert {each.fate for each in whole.decisions.values() if each.namespace != "team-a"} == {Fate.PENDING}
+    whole = merge_outcomes(base, head, asked)
+    assert {each.fate for each in whole.decisions.values() if each.namespace == "team-a"} == {
+        WorkloadState.ADMITTED
+    }
+    assert {each.fate for each in whole.decisions.values() if each.namespace != "team-a"} == {
+        WorkloadState.PENDING
+    }
     assert len(whole.decisions) == len(WORK)
     assert whole.gpus == {"l4": 2 + 5}
 
 
 def test_head_is_not_settled_where_it_rests_on_a_base_that_is_not() -> None:
-    base = Outcome(decisions=_all(Fate.PENDING), used={}, is_settled=False, seconds=1.0)
+    base = Outcome(decisions=_all(WorkloadState.PENDING), used={}, is_settled=False, seconds=1.0)
     head = Outcome(decisions={}, used={}, is_settled=True, seconds=1.0)
-    assert not put_together(base, head, []).is_settled
-    assert put_together(base, head, list(WORK)).is_settled
+    assert not merge_outcomes(base, head, []).is_settled
+    assert merge_outcomes(base, head, list(WORK)).is_settled
 
 
-def _all(fate: Fate, namespace: str = "") -> dict[str, Decision]:
+def _all(fate: WorkloadState, namespace: str = "") -> dict[str, Decision]:
     return {
         f"{each.namespace}/{each.name}": Decision(namespace=each.namespace, name=each.name, fate=fate)
         for each in WORK
@@ -171,20 +181,22 @@ def test_kueue_may_stop_counting_only_when_every_queue_is_known_to_be_active() -
         said = [] if status is None else [{"type": "Active", "status": status}]
         return {"status": {"conditions": said, "reservingWorkloads": reserving}}
 
-    assert readiness.read([queue("True", 2), queue("True", 3)]) == readiness.Count(2, 0, 0, 5)
-    assert readiness.read([queue("True"), queue("True")]).is_active
-    assert not readiness.read([queue("True"), queue("False")]).is_active
-    assert not readiness.read([queue("True"), queue(None)]).is_active
+    assert readiness.to_usage_count([queue("True", 2), queue("True", 3)]) == readiness.UsageCount(2, 0, 0, 5)
+    assert readiness.to_usage_count([queue("True"), queue("True")]).is_active
+    assert not readiness.to_usage_count([queue("True"), queue("False")]).is_active
+    assert not readiness.to_usage_count([queue("True"), queue(None)]).is_active
 
 
 def test_what_a_drained_queue_holds_is_not_waited_for() -> None:
-    acts = [*fixtures.acts(BASE)]
+    acts = [*fixtures.manifest_batches(BASE)]
     holding = [each for each in WORK if each.is_holding]
-    whole = readiness.expected(acts, holding)
-    assert whole == readiness.Expected(queues=6, reserving=len(holding))
+    whole = readiness.expected_usage(acts, holding)
+    assert whole == readiness.ExpectedUsage(queues=6, reserving=len(holding))
     drained = [[(path, _drained(each, "team-a")) for path, each in act] for act in acts]
     left = [each for each in holding if each.namespace != "team-a"]
-    assert readiness.expected(drained, holding) == readiness.Expected(queues=6, reserving=len(left))
+    assert readiness.expected_usage(drained, holding) == readiness.ExpectedUsage(
+        queues=6, reserving=len(left)
+    )
 
 
 def _drained(manifest: dict[str, Any], queue: str) -> dict[str, Any]:
@@ -194,7 +206,7 @@ def _drained(manifest: dict[str, Any], queue: str) -> dict[str, Any]:
 
 
 def test_only_the_answer_to_what_was_asked_after_the_last_move_counts() -> None:
-    turns = Turns()
+    turns = Probes()
     assert turns.took(0.0) is None
     first = turns.ask()
     assert (turns.is_open, turns.took(0.0)) == (True, None)
@@ -208,11 +220,11 @@ def test_only_the_answer_to_what_was_asked_after_the_last_move_counts() -> None:
 
 
 def test_a_turn_touches_nobodys_quota() -> None:
-    pods = Turns().ask()["spec"]["podSets"][0]["template"]["spec"]
+    pods = Probes().ask()["spec"]["podSets"][0]["template"]["spec"]
     asked = set(pods["containers"][0]["resources"]["requests"])
     covered = {
         resource
-        for act in fixtures.acts(BASE)
+        for act in fixtures.manifest_batches(BASE)
         for _, each in act
         if each["kind"] == "ClusterQueue"
         for group in each["spec"]["resourceGroups"]
@@ -220,4 +232,6 @@ def test_a_turn_touches_nobodys_quota() -> None:
     }
     assert covered
     assert not asked & covered
-    assert not any("cohortName" in each.get("spec", {}) for act in probe.acts() for _, each in act)
+    assert not any(
+        "cohortName" in each.get("spec", {}) for act in probe.manifest_batches() for _, each in act
+    )

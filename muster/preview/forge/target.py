@@ -31,12 +31,12 @@ class Kind(StrEnum):
     GITLAB = "gitlab"
 
 
-class PlaceError(PreviewError):
+class TargetError(PreviewError):
     """The job's surroundings do not say where to comment, or hold no token to do it with."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class CommentTarget:
     """`forge` is None where there is nothing to comment on, for the reason `why`."""
 
     kind: Kind | None
@@ -44,26 +44,26 @@ class Place:
     why: str = ""
 
 
-def here(environment: Mapping[str, str]) -> Place:
+def detect_target(environment: Mapping[str, str]) -> CommentTarget:
     """The pull request that this job runs for."""
     if environment.get("GITLAB_CI"):
         return _gitlab(environment)
     if environment.get("GITHUB_ACTIONS") or environment.get("GITHUB_REPOSITORY"):
         return _github(environment)
-    return Place(kind=None, forge=None, why="this is no job of GitHub Actions or GitLab CI")
+    return CommentTarget(kind=None, forge=None, why="this is no job of GitHub Actions or GitLab CI")
 
 
-def _github(environment: Mapping[str, str]) -> Place:
+def _github(environment: Mapping[str, str]) -> CommentTarget:
     repository, token = environment.get("GITHUB_REPOSITORY", ""), environment.get("GITHUB_TOKEN", "")
     pull_request = _pull_request(environment)
     if pull_request is None:
-        return Place(kind=Kind.GITHUB, forge=None, why="this workflow runs for no pull request")
+        return CommentTarget(kind=Kind.GITHUB, forge=None, why="this workflow runs for no pull request")
     if not token:
-        return Place(kind=Kind.GITHUB, forge=None, why="GITHUB_TOKEN is not set")
+        return CommentTarget(kind=Kind.GITHUB, forge=None, why="GITHUB_TOKEN is not set")
     if not re.fullmatch(r"[\w.-]+/[\w.-]+", repository, re.ASCII):
-        raise PlaceError(f"GITHUB_REPOSITORY {repository!r} is no OWNER/NAME.")
-    api = _api(environment.get("GITHUB_API_URL") or "https://api.github.com")
-    return Place(kind=Kind.GITHUB, forge=GitHub(github.web(api, token), repository, pull_request))
+        raise TargetError(f"GITHUB_REPOSITORY {repository!r} is no OWNER/NAME.")
+    api = _check_api_url(environment.get("GITHUB_API_URL") or "https://api.github.com")
+    return CommentTarget(kind=Kind.GITHUB, forge=GitHub(github.connect(api, token), repository, pull_request))
 
 
 def _pull_request(environment: Mapping[str, str]) -> int | None:
@@ -81,26 +81,26 @@ def _pull_request(environment: Mapping[str, str]) -> int | None:
     return int(ref[1]) if ref else None
 
 
-def _gitlab(environment: Mapping[str, str]) -> Place:
+def _gitlab(environment: Mapping[str, str]) -> CommentTarget:
     merge_request, token = environment.get("CI_MERGE_REQUEST_IID", ""), environment.get("GITLAB_TOKEN", "")
     if not merge_request.isdigit():
-        return Place(kind=Kind.GITLAB, forge=None, why="this pipeline runs for no merge request")
+        return CommentTarget(kind=Kind.GITLAB, forge=None, why="this pipeline runs for no merge request")
     if not token:
         why = "GITLAB_TOKEN is not set (a project access token with scope api; CI_JOB_TOKEN may not comment)"
-        return Place(kind=Kind.GITLAB, forge=None, why=why)
+        return CommentTarget(kind=Kind.GITLAB, forge=None, why=why)
     # Of a fork's merge request the notes belong to the project that it would be merged into.
     project = environment.get("CI_MERGE_REQUEST_PROJECT_ID") or environment.get("CI_PROJECT_ID", "")
     if not project:
-        raise PlaceError("CI_PROJECT_ID is not set: which project is this?")
+        raise TargetError("CI_PROJECT_ID is not set: which project is this?")
     page = environment.get("CI_MERGE_REQUEST_PROJECT_URL", "")
     page = f"{page}/-/merge_requests/{merge_request}" if page else ""
-    api = _api(environment.get("CI_API_V4_URL") or "https://gitlab.com/api/v4")
-    forge = GitLab(gitlab.web(api, token), project, int(merge_request), page)
-    return Place(kind=Kind.GITLAB, forge=forge)
+    api = _check_api_url(environment.get("CI_API_V4_URL") or "https://gitlab.com/api/v4")
+    forge = GitLab(gitlab.connect(api, token), project, int(merge_request), page)
+    return CommentTarget(kind=Kind.GITLAB, forge=forge)
 
 
-def _api(url: str) -> str:
+def _check_api_url(url: str) -> str:
     parts = urlsplit(url)
     if parts.scheme != "https" and not (parts.scheme == "http" and parts.hostname in _LOOPBACK):
-        raise PlaceError(f"{url}: a token is sent over https:// alone.")
+        raise TargetError(f"{url}: a token is sent over https:// alone.")
     return url.rstrip("/")

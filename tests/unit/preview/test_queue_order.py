@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from muster.live.snapshot import Condition, State, Workload
-from muster.live.why.line import before
+from muster.live.why.queue_order import queued_before
 
 T0 = datetime(2026, 11, 21, 10, tzinfo=UTC)
 
@@ -30,32 +30,32 @@ def _sent_back(workload: Workload, kind: str, reason: str, *, minute: int) -> Wo
 
 def test_priority_goes_before_age() -> None:
     old, high = _workload("old"), _workload("high", priority=1, minute=5)
-    assert before(old, [old, high]) == (high,)
-    assert before(high, [old, high]) == ()
+    assert queued_before(old, [old, high]) == (high,)
+    assert queued_before(high, [old, high]) == ()
 
 
 def test_what_its_check_sent_back_stands_behind_those_that_waited() -> None:
     other = _workload("other", minute=5)
     again = _sent_back(_workload("again"), "Evicted", "AdmissionCheck", minute=9)
-    assert before(again, [again, other]) == (other,)
+    assert queued_before(again, [again, other]) == (other,)
     preempted = _sent_back(_workload("preempted"), "Evicted", "Preempted", minute=9)
-    assert before(preempted, [preempted, other]) == ()
+    assert queued_before(preempted, [preempted, other]) == ()
 
 
 def test_who_gave_borrowed_quota_back_waits_from_then_on() -> None:
     taker = _workload("taker", minute=9)
     giver = _sent_back(_workload("giver"), "Preempted", "InCohortReclaimWhileBorrowing", minute=9)
-    assert before(giver, [giver, taker]) == (taker,)
+    assert queued_before(giver, [giver, taker]) == (taker,)
 
 
 def test_only_what_waits_stands_in_line() -> None:
     me = _workload("me", minute=5)
     others = [_workload(state.value, state=state) for state in State]
-    assert [each.state for each in before(me, others)] == [State.PENDING]
+    assert [each.state for each in queued_before(me, others)] == [State.PENDING]
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=1, max_size=8))
 def test_every_place_is_held_by_one(ranks: list[tuple[int, int]]) -> None:
     everybody = [_workload(f"w{index}", priority=one, minute=two) for index, (one, two) in enumerate(ranks)]
-    places = sorted(len(before(each, everybody)) for each in everybody)
+    places = sorted(len(queued_before(each, everybody)) for each in everybody)
     assert places == list(range(len(everybody)))

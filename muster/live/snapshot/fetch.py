@@ -17,17 +17,17 @@ _KUEUE: Final = f"/apis/{names.KUEUE_API_VERSION}"
 _KAI: Final = "/apis/scheduling.run.ai/v2"
 
 
-def take(api: Api, *, now: datetime | None = None) -> Snapshot:
+def fetch_snapshot(api: Api, *, now: datetime | None = None) -> Snapshot:
     """The cluster's queues and what is in them; WebError when it has none or does not answer."""
     taken = (now or datetime.now(UTC)).replace(microsecond=0)
     try:
-        queues = api.every(f"{_KUEUE}/clusterqueues", kueue.cluster_queue)
+        queues = api.every(f"{_KUEUE}/clusterqueues", kueue.to_queue)
     except WebError as error:
         if error.status != 404:
             raise
-        return _kai(api, taken)
-    local_queues = api.every(f"{_KUEUE}/localqueues", kueue.local_queue)
-    workloads = api.every(f"{_KUEUE}/workloads", kueue.workload)
+        return _fetch_kai(api, taken)
+    local_queues = api.every(f"{_KUEUE}/localqueues", kueue.to_local_queue)
+    workloads = api.every(f"{_KUEUE}/workloads", kueue.to_workload)
     return Snapshot(
         taken=taken,
         scheduler=Scheduler.KUEUE,
@@ -37,9 +37,9 @@ def take(api: Api, *, now: datetime | None = None) -> Snapshot:
     )
 
 
-def _kai(api: Api, taken: datetime) -> Snapshot:
+def _fetch_kai(api: Api, taken: datetime) -> Snapshot:
     try:
-        queues = api.every(f"{_KAI}/queues", kai.queue)
+        queues = api.every(f"{_KAI}/queues", kai.to_queue)
     except WebError as error:
         if error.status != 404:
             raise

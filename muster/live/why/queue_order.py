@@ -11,18 +11,18 @@ from typing import Final
 
 from muster.live.snapshot import State, Workload
 
-_SENT_BACK: Final = ("PodsReadyTimeout", "AdmissionCheck")
+_REQUEUED: Final = ("PodsReadyTimeout", "AdmissionCheck")
 _RECLAIMED: Final = "InCohortReclaimWhileBorrowing"
 
 
-def before(mine: Workload, others: Iterable[Workload]) -> tuple[Workload, ...]:
+def queued_before(mine: Workload, others: Iterable[Workload]) -> tuple[Workload, ...]:
     """Those of the same queue that are tried first, in their order."""
-    place = _place(mine)
+    place = _order_key(mine)
     pending = (each for each in others if each.state is State.PENDING)
-    return tuple(sorted((each for each in pending if _place(each) < place), key=_place))
+    return tuple(sorted((each for each in pending if _order_key(each) < place), key=_order_key))
 
 
-def _place(workload: Workload) -> tuple[int, datetime, str, str]:
+def _order_key(workload: Workload) -> tuple[int, datetime, str, str]:
     return (-workload.priority, _waits_since(workload), workload.namespace, workload.name)
 
 
@@ -30,7 +30,7 @@ def _waits_since(workload: Workload) -> datetime:
     for each in workload.conditions:
         if each.status != "True" or each.since is None:
             continue
-        if each.type == "Evicted" and each.reason in _SENT_BACK:
+        if each.type == "Evicted" and each.reason in _REQUEUED:
             return each.since
         if each.type == "Preempted" and each.reason == _RECLAIMED:
             return each.since + timedelta(milliseconds=1)
