@@ -95,8 +95,9 @@ stack: $(STAMP) ## Write a stack file: make stack NAME=gke-dev PROVIDER=gke
 	@$(PY) -m stackconfig new $(NAME) --provider $(PROVIDER)
 
 .PHONY: lock
-lock: ## Resolve requirements/*.in anew, with hashes
-	@for name in program controller dev ray go; do \
-	  uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
-	    --no-emit-find-links --custom-compile-command "make lock" requirements/$$name.in -o requirements/$$name.txt; \
-	done
+lock: ## Resolve requirements/*.in anew: with hashes, and the constraints of `muster init`
+	@lock() { uv pip compile --quiet --universal --python-version 3.11 --no-emit-index-url --no-emit-find-links \
+	  --custom-compile-command "make lock" "$$@"; }; data=muster/artifacts/data/requirements; \
+	lock --generate-hashes requirements/dev.in -o requirements/dev.txt; \
+	for name in controller ray go; do lock --generate-hashes requirements/$$name.in -o $$data/$$name.txt; done; \
+	lock --no-annotate --constraint requirements/dev.txt requirements/{base,program,gke,eks,local}.in -o $$data/constraints.txt

@@ -43,4 +43,5 @@ def main() -> None:
     asyncio.run(serve(addresses[0] if addresses else None))
 
 
-main()
+if __name__ == "__main__":
+    main()

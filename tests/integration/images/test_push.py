@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from muster import config
+from muster import config, paths
 from muster.artifacts import upstream
 from muster.artifacts.catalogue import catalogue
 from muster.artifacts.oci.image import Image, index_of, push
@@ -107,7 +107,7 @@ def test_the_command_pushes_and_writes_the_digest(
 
 
 def test_the_bill_of_materials_is_what_was_pinned(images: tuple[Image, ...]) -> None:
-    pinned = (ROOT / "requirements" / "controller.txt").read_text()
+    pinned = (paths.REQUIREMENTS / "controller.txt").read_text()
     for image in images:
         document = json.loads(bill(image, created=CREATED))
         found = {each["purl"] for each in document["components"] if "purl" in each}
