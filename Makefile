@@ -92,7 +92,7 @@ bench: $(STAMP) ## Kueue's own check and ours, measured side by side: make bench
 
 .PHONY: stack
 stack: $(STAMP) ## Write a stack file: make stack NAME=gke-dev PROVIDER=gke
-	@$(PY) -m stackconfig new $(NAME) --provider $(PROVIDER)
+	@$(PY) -m muster new $(NAME) --provider $(PROVIDER)
 
 .PHONY: lock
 lock: ## Resolve requirements/*.in anew: with hashes, and the constraints of `muster init`

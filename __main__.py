@@ -24,7 +24,7 @@ def main() -> None:
     values = {key: value for key, value in CONFIG.get().items() if key.startswith(_OURS)}
     try:
         stack = config.parse(values, source=source)
-        found = None if is_step() else upstream.of(stack, name=name)
+        found = None if is_step() else upstream.resolve_artifacts(stack, name=name)
         for output, value in make(stack, artifacts=found, source=source).items():
             pulumi.export(output, value)
     except (config.ConfigError, resolved.ArtifactError, MissingContext) as error:

@@ -10,7 +10,7 @@ from typing import Any
 import pulumi
 import pulumi_kubernetes as kubernetes
 
-from muster.artifacts.chart_cache import held
+from muster.artifacts.chart_cache import cached_chart
 from muster.model.charts import Chart
 
 # A release waits for its pods: with images of gigabytes on fresh nodes that takes minutes.
@@ -30,7 +30,7 @@ def release(
     """The release `name`; there when its pods are ready. ArtifactError where its archive is not what its
     digest says.
     """
-    chart = held(chart)
+    chart = cached_chart(chart)
     home = chart.repository
     return kubernetes.helm.v3.Release(
         name,

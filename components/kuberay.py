@@ -23,7 +23,7 @@ from muster.components.charts import release
 from muster.components.context import Ground
 from muster.components.objects import KubernetesObject
 from muster.model import kuberay, names
-from muster.model.stack import keeps_kinds
+from muster.model.stack import retains_crds
 from muster.render import ray
 from muster.render.manifest import manifest
 
@@ -91,7 +91,7 @@ class KubeRay(pulumi.ComponentResource):
                 parent=self,
                 provider=ground.bundles,
                 depends_on=depends_on,
-                retain_on_delete=keeps_kinds(ground.stack.artifacts),
+                retain_on_delete=retains_crds(ground.stack.artifacts),
             ),
         )
         return kubernetes.kustomize.v2.Directory(

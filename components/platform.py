@@ -26,7 +26,7 @@ from muster.model import queuetree
 from muster.model.clusters import EksCluster, Provider
 from muster.model.gangpolicy import crd
 from muster.model.gpu_operator import cloud_of, installation
-from muster.model.stack import GangMode, Scheduler, Stack, keeps_kinds
+from muster.model.stack import GangMode, Scheduler, Stack, retains_crds
 from muster.render import queues
 
 
@@ -124,6 +124,6 @@ def _crds(parent: pulumi.Resource, ground: Ground) -> Bundle:
     manifests = {"gangpolicies": text([crd()]), "queuetrees": text([queuetree.crd()])}
     if cloud_of(ground.stack.cluster) is not Provider.GKE:
         manifests["provisioningrequests"] = ground.artifacts.crd("provisioningrequests").read_text()
-    kept = keeps_kinds(ground.stack.artifacts)
+    kept = retains_crds(ground.stack.artifacts)
     opts = pulumi.ResourceOptions(parent=parent, provider=ground.bundles, retain_on_delete=kept)
     return Bundle("crds", manifests=manifests, opts=opts)

@@ -1,7 +1,7 @@
-"""Versions: nothing below the floor that a known hole or a missing promise sets.
+"""Versions: nothing older than the minimum that a known vulnerability or a missing feature sets.
 
-The floors are `muster.model.minimum_versions`; an organisation may raise one, and a lower one in its config
-is not taken.
+The minimum versions are `muster.model.minimum_versions`. The pack's config can raise one; a lower value there
+has no effect.
 """
 
 import re
@@ -13,7 +13,7 @@ from typing import Any, Final
 import yaml
 from pulumi_policy import Severity
 
-from muster.model.minimum_versions import FLOORS
+from muster.model.minimum_versions import MINIMUM_VERSIONS
 from muster.model.versions import Version
 from muster.policies.images import images_of
 from muster.policies.registered import RELEASES, Resource, Unknown
@@ -23,16 +23,16 @@ _RAY_KINDS: Final = ("RayCluster", "RayJob", "RayService")
 _TAG: Final = re.compile(r":v?(\d+(?:\.\d+)+[^@/]*)(?:@|$)")
 
 
-def floors(case: Case) -> Iterator[Finding]:
-    """Charts, images and Ray versions that are registered, each against the floor of its component."""
+def minimum_versions(case: Case) -> Iterator[Finding]:
+    """Registered charts, images and Ray versions that are older than the minimum of their component."""
     raised: Mapping[str, str] = case.settings["floors"]
     for component, said, urn in _found(case):
-        floor, version = FLOORS.get(component), _version(said)
-        if floor is None or version is None:
+        minimum, version = MINIMUM_VERSIONS.get(component), _version(said)
+        if minimum is None or version is None:
             continue
-        least = max(floor.version, Version.of(raised.get(component, "0.0")))
+        least = max(minimum.version, Version.of(raised.get(component, "0.0")))
         if version < least:
-            reason = floor.reason if least == floor.version else "the pack's config asks for it"
+            reason = minimum.reason if least == minimum.version else "the pack's config asks for it"
             yield Finding(f"{component} {version} is below {least}: {reason}.", urn)
 
 
@@ -95,7 +95,7 @@ RULES: Final = (
     Rule(
         name="version-floors",
         description="No component runs in a version with a known hole.",
-        judge=floors,
+        judge=minimum_versions,
         severity=Severity.CRITICAL,
         remediation="raise the version; `versions.toml` of Muster has those that Muster was tested with.",
         url="https://nvd.nist.gov/vuln/detail/CVE-2025-23266",

@@ -1,7 +1,8 @@
-"""A chart whose digest is known, as a file beside the program: fetched once, compared every time.
+"""Caches charts with a recorded digest as files beside the program: fetched once, compared every time.
 
-Decides that Helm gets the file and never the address then: what Helm fetches itself it compares with nothing.
-Leaves a chart without a digest to Helm, and one from a folder to upstream.py, which compares it there.
+Helm gets the file, never the address, because Helm does not compare what it fetches with a digest. Not
+responsible for a chart without a digest, which Helm fetches, nor for one from a folder, which upstream.py
+compares.
 """
 
 import os
@@ -15,12 +16,12 @@ from muster.artifacts.oci.web import Unreachable, Web
 from muster.artifacts.resolved import ArtifactError
 from muster.model.charts import Chart
 
-# From the program's own directory on: the release keeps the path in its state, and so do other people's.
+# Relative to the program's directory: the release stores the path in its state, which other machines read.
 FOLDER: Final = Path(".charts")
 
 
-def held(chart: Chart, *, web: Web | None = None) -> Chart:
-    """The chart as Helm is told it. ArtifactError where what comes is not what the digest says."""
+def cached_chart(chart: Chart, *, web: Web | None = None) -> Chart:
+    """The chart with its cached archive as reference. Raises ArtifactError when the digest does not match."""
     if not chart.digest or chart.home is None or chart.version is None:
         return chart
     path = FOLDER / f"{chart.chart}-{chart.version}.tgz"
@@ -34,12 +35,12 @@ def _fetched(chart: Chart, web: Web) -> bytes:
         content = archive(chart.chart, chart.version or "", home=chart.home or "", web=web)
     except (RegistryError, Unreachable) as error:
         raise ArtifactError(
-            f"chart {chart.name} {chart.version} cannot be had from {chart.home}: {error} Name a mirror "
+            f"chart {chart.name} {chart.version} cannot be fetched from {chart.home}: {error} Name a mirror "
             f"(`muster:charts.mirror`) or a folder (`muster:charts.path`) that has it."
         ) from None
     if (found := digest_of(content)) != chart.digest:
         raise ArtifactError(
-            f"chart {chart.name} {chart.version} from {chart.home} is {found}, but should be "
+            f"chart {chart.name} {chart.version} from {chart.home} has digest {found}, expected "
             f"{chart.digest}. If the project published it anew and you trust that, take "
             f"`muster:charts.digests.{chart.name}` out of the stack and run `make pin`."
         )
@@ -47,7 +48,7 @@ def _fetched(chart: Chart, web: Web) -> bytes:
 
 
 def _keep(content: bytes, path: Path) -> None:
-    """In one step: two programs may run in one checkout."""
+    """Write and rename, because two programs may run in one checkout."""
     path.parent.mkdir(exist_ok=True)
     fresh = path.with_name(f".{path.name}.{os.getpid()}")
     fresh.write_bytes(content)

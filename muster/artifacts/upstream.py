@@ -1,7 +1,7 @@
-"""The charts and images that their projects publish, from where a stack says.
+"""Resolves the charts and images of a stack to references.
 
-Decides which reference each has: in its project's repository, in a mirror, or in a folder. Leaves the table
-to versions.toml and fetching to Helm and the kubelets.
+Responsible for the place of each: its project's repository, a mirror, or a folder. Not responsible for the
+versions (versions.toml), nor for fetching (Helm and the kubelets do that).
 """
 
 import hashlib
@@ -14,17 +14,18 @@ from muster.artifacts.catalogue import Catalogue, ChartEntry, catalogue
 from muster.artifacts.resolved import ArtifactError, Artifacts
 from muster.model.charts import OCI, Chart, ChartOrigin, ChartSource, has_digest
 from muster.model.gpu_operator import installation
-from muster.model.minimum_versions import floor_rules
+from muster.model.minimum_versions import minimum_version_rules
 from muster.model.stack import ArtifactSource, GangMode, Scheduler, Stack
 from muster.paths import VERSIONS_FILE
 
 GANG_IMAGE: Final = "gang-admission"
 
 
-def of(stack: Stack, *, name: str) -> Artifacts:
-    """The artifacts of the stack called `name`: `muster:artifacts` decides between both kinds.
+def resolve_artifacts(stack: Stack, *, name: str) -> Artifacts:
+    """The artifacts of the stack called `name`, built on this machine or published (`muster:artifacts`).
 
-    A stack that needs our image and names none is refused here, before anything of it is made.
+    Raises ArtifactError for a stack that needs the controller's image and names none, before any resource is
+    registered.
     """
     if stack.artifacts is ArtifactSource.LOCAL:
         return resolved.load()
@@ -35,7 +36,7 @@ def of(stack: Stack, *, name: str) -> Artifacts:
 
 
 def published(stack: Stack, *, name: str) -> Artifacts:
-    """What a stack takes from elsewhere, our image included where it is named."""
+    """The published artifacts of a stack, the controller's image included where the stack names it."""
     known = catalogue()
     _refuse_unsafe(known)
     images = {each: stack.images.reference(each, reference) for each, reference in known.images.items()}
@@ -53,29 +54,31 @@ def published(stack: Stack, *, name: str) -> Artifacts:
 
 
 def by_tag(stack: Stack) -> dict[str, str]:
-    """The images of others that a stack takes by a tag, which can be moved: name -> reference."""
+    """Name -> reference of the other projects' images that a stack names by tag. A tag can be moved."""
     named = {each: stack.images.reference(each, theirs) for each, theirs in catalogue().images.items()}
     return {each: reference for each, reference in named.items() if not has_digest(reference)}
 
 
 def without_digest(stack: Stack) -> list[str]:
-    """The charts that the stack installs and whose archives nobody has written the digest of."""
+    """The charts that the stack installs without a recorded digest."""
     known = catalogue().charts
     return [name for name in installed(stack) if not wanted_digest(known[name], stack.charts)]
 
 
 def _refuse_unsafe(known: Catalogue) -> None:
-    """Versions that may not be installed, whoever wrote them into the table."""
+    """Raise ArtifactError when versions.toml names a version below its minimum."""
     versions = {name: entry.version for name, entry in known.charts.items()}
-    found = floor_rules(versions | {"nvidia-container-toolkit": known.charts["gpu-operator"].toolkit})
+    found = minimum_version_rules(
+        versions | {"nvidia-container-toolkit": known.charts["gpu-operator"].toolkit}
+    )
     if found:
-        told = "\n".join(str(violation) for violation in found)
-        raise ArtifactError(f"{VERSIONS_FILE.name} names versions that may not be installed:\n{told}")
+        listed = "\n".join(str(violation) for violation in found)
+        raise ArtifactError(f"{VERSIONS_FILE.name} names versions that may not be installed:\n{listed}")
 
 
 def chart_of(entry: ChartEntry, source: ChartSource) -> Chart:
-    """The chart of an entry in a source. A file is compared with its digest where one is known; what is
-    fetched is compared when it comes (held.py).
+    """The chart of an entry in a source. A file is compared with its digest, if one is recorded; a fetched
+    archive is compared after the download (chart_cache.py).
     """
     if source.origin is ChartOrigin.FOLDER:
         return Chart(name=entry.name, reference=str(_in_folder(entry, source)))
@@ -91,7 +94,7 @@ def chart_of(entry: ChartEntry, source: ChartSource) -> Chart:
 
 
 def wanted_digest(entry: ChartEntry, source: ChartSource) -> str:
-    """The digest that its archive has to have; empty where nobody wrote one down."""
+    """The expected digest of the chart's archive; empty when none is recorded."""
     return source.digests.get(entry.name, entry.digest)
 
 
@@ -117,7 +120,7 @@ def _in_folder(entry: ChartEntry, source: ChartSource) -> Path:
         found = f"sha256:{hashlib.sha256(path.read_bytes()).hexdigest()}"
         if found != wanted:
             raise ArtifactError(
-                f"{path} is {found}, but should be {wanted}: fetch it again, or correct "
+                f"{path} has digest {found}, expected {wanted}: fetch it again, or correct "
                 f"`muster:charts.digests.{entry.name}` if you know why it differs."
             )
     return path

@@ -1,6 +1,7 @@
-"""The other stack files beside one, as far as it takes to tell two clusters apart.
+"""Reads which clusters the other stack files of a folder describe.
 
-Decides which files those are. A file that cannot be read is left to its own stack's reader to refuse.
+Responsible for which files are stack files. A file that cannot be read is skipped: the check of that stack
+reports it.
 """
 
 from collections.abc import Mapping
@@ -8,21 +9,21 @@ from pathlib import Path
 from typing import Final
 
 from muster.config.document import NAMESPACE, read
-from muster.validation.duplicate_clusters import Place
+from muster.validation.duplicate_clusters import ClusterIdentity
 
 _PREFIX: Final = "Pulumi."
 _ENDING: Final = ".yaml"
 
 
-def siblings(source: str, *, naming: str) -> Mapping[str, Place]:
-    """Stack -> place, of the stack files beside `source` in which the word `naming` stands."""
+def load_adjacent_clusters(source: str, *, naming: str) -> Mapping[str, ClusterIdentity]:
+    """Stack name -> cluster, for the stack files beside `source` that contain the text `naming`."""
     path = Path(source)
     if not _is_stack_file(path) or not path.is_file():
         return {}
-    found: dict[str, Place] = {}
+    found: dict[str, ClusterIdentity] = {}
     for other in sorted(path.parent.glob(f"{_PREFIX}*{_ENDING}")):
-        if other.name != path.name and naming in _text(other) and (place := _place(other)) is not None:
-            found[other.name.removeprefix(_PREFIX).removesuffix(_ENDING)] = place
+        if other.name != path.name and naming in _text(other) and (identity := _identity(other)) is not None:
+            found[other.name.removeprefix(_PREFIX).removesuffix(_ENDING)] = identity
     return found
 
 
@@ -37,9 +38,9 @@ def _text(path: Path) -> str:
         return ""
 
 
-def _place(path: Path) -> Place | None:
+def _identity(path: Path) -> ClusterIdentity | None:
     cluster = read(path).values.get(f"{NAMESPACE}cluster")
     if not isinstance(cluster, Mapping):
         return None
-    said = {key: cluster.get(key) for key in ("provider", "region", "name", "project")}
-    return Place(**{key: value if isinstance(value, str) else "" for key, value in said.items()})
+    fields = {key: cluster.get(key) for key in ("provider", "region", "name", "project")}
+    return ClusterIdentity(**{key: value if isinstance(value, str) else "" for key, value in fields.items()})

@@ -1,13 +1,14 @@
 """Reads a whole stack.
 
-Decides which keys a stack has and that shape and rules are told in one go. Leaves each key to its reader.
+Responsible for which keys a stack has, and for reporting malformed keys and violated rules together. Each key
+has its own reader.
 """
 
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
 
-from muster.config.adjacent_stacks import siblings
+from muster.config.adjacent_stacks import load_adjacent_clusters
 from muster.config.allowances import Pools
 from muster.config.charts import read_charts, read_images
 from muster.config.clusters import read_cluster
@@ -28,18 +29,18 @@ from muster.model.queues import Department
 from muster.model.ray import Ray, RayAuth
 from muster.model.stack import ArtifactSource, PodsReady, Scheduler, Stack
 from muster.model.violations import Violation, at
-from muster.validation import check, identity_rules, priority_rules
-from muster.validation.duplicate_clusters import twin_rules
+from muster.validation import check, check_incomplete
 
 
 def load(path: str | Path) -> Stack:
-    """The stack that the file at `path` says; ConfigError with every mistake otherwise."""
+    """Read the stack file at `path`. Raises ConfigError with every violation."""
     return _stack(read(Path(path)))
 
 
 def parse(values: Mapping[str, object], *, source: str | Path) -> Stack:
-    """The stack that the engine's values say. Keys carry the namespace (`muster:pools`) or not; an object
-    may be its JSON text. `source` is the stack file, read for line marks alone: it need not exist.
+    """Read a stack from the values that the Pulumi engine passes. Keys may have the namespace
+    (`muster:pools`) or not, and an object may be its JSON text. `source` is the stack file; it is read only
+    for line numbers and does not have to exist.
     """
     path = Path(source)
     marks = read(path) if path.is_file() else Document(str(source))
@@ -49,10 +50,9 @@ def parse(values: Mapping[str, object], *, source: str | Path) -> Stack:
 
 
 def examine(document: Document) -> tuple[Stack | None, list[Violation]]:
-    """The stack, if its shape holds, and every violation, warnings included.
+    """The stack, if it could be read, and every violation, warnings included.
 
-    Where the cluster or a pool could not be read, names and priorities are judged all the same, and amounts
-    are not: against the wrong pools that would mislead.
+    If the cluster or a pool could not be read, only the rules of `check_incomplete` run.
     """
     found = list(document.violations)
     if found and not document.values:
@@ -62,10 +62,10 @@ def examine(document: Document) -> tuple[Stack | None, list[Violation]]:
     )
     stack, is_sound = _read(root)
     if is_sound:
-        found.extend(check(stack))
-        found.extend(twin_rules(stack.cluster, siblings(document.source, naming=stack.cluster.name)))
+        adjacent = load_adjacent_clusters(document.source, naming=stack.cluster.name)
+        found.extend(check(stack, adjacent=adjacent))
         return stack, found
-    found.extend([*priority_rules(stack), *identity_rules(stack)])
+    found.extend(check_incomplete(stack))
     return None, found
 
 
@@ -78,7 +78,7 @@ def _stack(document: Document) -> Stack:
 
 
 def _read(root: Section) -> tuple[Stack, bool]:
-    """The stack as far as it can be read, and whether its cluster and pools are what the file says."""
+    """The stack as far as it can be read, and whether its cluster and all of its pools were read."""
     cluster = read_cluster(_required(root, "cluster"))
     pools = _pools(_required(root, "pools"), cluster)
     sound = MappingProxyType({name: pool for name, pool in pools.items() if pool is not None})

@@ -1,7 +1,7 @@
 """The GPU Operator: the values that are right for each cloud and image, and nothing else.
 
 Decides who installs the driver, who advertises the GPUs, and how sharing is told to the device plugin. Leaves
-the chart's own defaults alone wherever they are right, and safe versions to floors.py.
+the chart's own defaults alone wherever they are right, and safe versions to minimum_versions.py.
 """
 
 from collections.abc import Iterable, Mapping

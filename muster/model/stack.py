@@ -1,6 +1,6 @@
 """The stack: everything that one environment's description says, typed.
 
-Decides what belongs together and in which order it is read. Leaves reading files to stackconfig, judging to
+Decides what belongs together and in which order it is read. Leaves reading files to muster.config, judging to
 rules/, and what it means to a scheduler to render/.
 """
 
@@ -35,9 +35,9 @@ class ArtifactSource(StrEnum):
     UPSTREAM = "upstream"
 
 
-def keeps_kinds(artifacts: ArtifactSource) -> bool:
-    """Whether CRDs stay when a stack is destroyed: with a CRD go all objects of its kind, whoever made them.
-    On the local plane nothing is to stay, and the plane is the stack's own.
+def retains_crds(artifacts: ArtifactSource) -> bool:
+    """Whether CRDs stay when a stack is destroyed. Deleting a CRD deletes all objects of its kind, also those
+    of other clients. On a local cluster, which belongs to the stack alone, CRDs are deleted.
     """
     return artifacts is ArtifactSource.UPSTREAM
 

@@ -1,7 +1,7 @@
 """What a broken rule says: where, what, and how to fix it.
 
 Decides the one shape in which rules answer and how a config path is written. Leaves line numbers and
-printing to the reader of the file (stackconfig).
+printing to the reader of the file (muster.config).
 """
 
 import difflib

@@ -1,16 +1,24 @@
-"""The rules that a stack must hold: pure functions from the stack to its violations.
+"""The rules that a stack has to keep: pure functions from the stack to its violations.
 
-    check(stack)  every rule
+    check(stack, adjacent=...)        every rule of STACK_RULES, and duplicate_cluster_rules
+    check_incomplete(stack)           the rules that need neither the cluster nor the pools
 
-Readers of these are the config loader, the policy pack, the preview and the webhooks; the paths are config
-paths.
+Responsible for which rules make up a check. Not responsible for finding adjacent stacks (muster/config), nor
+for the versions of charts and images: those are the catalogue's, and artifacts/upstream.py holds them to
+model/minimum_versions.py whenever it resolves artifacts.
+
+Every path in a violation is a config path.
 """
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final
 
 from muster.model.stack import Stack
 from muster.model.violations import Violation
 from muster.validation.amounts import amount_rules
 from muster.validation.charts import chart_rules
 from muster.validation.clusters import cluster_rules
+from muster.validation.duplicate_clusters import ClusterIdentity, duplicate_cluster_rules
 from muster.validation.identities import cloud_identity_rules
 from muster.validation.identity import identity_rules
 from muster.validation.kai import kai_rules
@@ -18,36 +26,38 @@ from muster.validation.kueue import kueue_rules
 from muster.validation.observability import observability_rules
 from muster.validation.pools import pool_rules
 from muster.validation.priorities import priority_rules
-from muster.validation.scheduler_support import switch_rules
+from muster.validation.scheduler_support import unsupported_fields
 from muster.validation.sharing import sharing_rules
 from muster.validation.tenancy import tenancy_rules
 
-__all__ = [
-    "amount_rules",
-    "chart_rules",
-    "check",
-    "cluster_rules",
-    "identity_rules",
-    "kueue_rules",
-    "pool_rules",
-    "priority_rules",
-]
+__all__ = ["STACK_RULES", "check", "check_incomplete"]
+
+STACK_RULES: Final[tuple[Callable[[Stack], Iterable[Violation]], ...]] = (
+    cluster_rules,
+    pool_rules,
+    sharing_rules,
+    priority_rules,
+    identity_rules,
+    tenancy_rules,
+    cloud_identity_rules,
+    amount_rules,
+    kueue_rules,
+    chart_rules,
+    observability_rules,
+    kai_rules,
+    unsupported_fields,
+)
+"""Every rule that needs nothing but the stack, in the order in which violations are reported."""
 
 
-def check(stack: Stack) -> list[Violation]:
-    """Every violation of the stack, in the order of its sections."""
-    return [
-        *cluster_rules(stack),
-        *pool_rules(stack),
-        *sharing_rules(stack),
-        *priority_rules(stack),
-        *identity_rules(stack),
-        *tenancy_rules(stack),
-        *cloud_identity_rules(stack),
-        *amount_rules(stack),
-        *kueue_rules(stack),
-        *chart_rules(stack),
-        *observability_rules(stack),
-        *kai_rules(stack),
-        *switch_rules(stack),
-    ]
+def check(stack: Stack, *, adjacent: Mapping[str, ClusterIdentity]) -> list[Violation]:
+    """Every violation of the stack. `adjacent` maps the name of every other stack to its cluster."""
+    found = [violation for rule in STACK_RULES for violation in rule(stack)]
+    return [*found, *duplicate_cluster_rules(stack.cluster, adjacent)]
+
+
+def check_incomplete(stack: Stack) -> list[Violation]:
+    """The violations of a stack whose cluster or pools could not be read. Amounts are not checked: compared
+    with the wrong pools they would mislead.
+    """
+    return [*priority_rules(stack), *identity_rules(stack)]

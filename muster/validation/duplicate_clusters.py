@@ -1,8 +1,8 @@
-"""Two stacks that describe one cluster: each would make it, and take it away from the other.
+"""Two stacks that describe the same cluster: each would create it and delete the other's.
 
-Decides what makes two clusters one. Leaves finding the other stacks to the reader of the files. Clusters of
-one name in two regions are two, and none of what they are made of has the other's name
-(muster/model/google_names).
+Responsible for when two descriptions mean the same cluster. Not responsible for finding the other stacks
+(config/adjacent_stacks.py). Clusters of one name in two regions are two clusters, and no resource of one has
+the name of a resource of the other (muster/model/google_names).
 """
 
 from collections.abc import Iterator, Mapping
@@ -15,8 +15,8 @@ _PATH = "muster:cluster.name"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
-    """Where a cluster stands, as its stack file says it. EKS: no file names the account."""
+class ClusterIdentity:
+    """What identifies a cluster in its stack file. EKS: no stack file names the AWS account."""
 
     provider: str
     region: str
@@ -24,34 +24,34 @@ class Place:
     project: str = ""
 
 
-def place_of(cluster: Cluster) -> Place | None:
-    """None for a cluster that somebody else made: several stacks may use it, one after another."""
+def identity_of(cluster: Cluster) -> ClusterIdentity | None:
+    """None for an existing cluster, which several stacks may use one after another."""
     match cluster:
         case GkeCluster():
-            return Place(
+            return ClusterIdentity(
                 provider=Provider.GKE, region=cluster.region, name=cluster.name, project=cluster.project
             )
         case EksCluster():
-            return Place(provider=Provider.EKS, region=cluster.region, name=cluster.name)
+            return ClusterIdentity(provider=Provider.EKS, region=cluster.region, name=cluster.name)
         case _:
             return None
 
 
-def twin_rules(cluster: Cluster, others: Mapping[str, Place]) -> Iterator[Violation]:
-    """`others`: stack -> the cluster that it describes."""
-    mine = place_of(cluster)
-    for stack in sorted(stack for stack, place in others.items() if place == mine):
+def duplicate_cluster_rules(cluster: Cluster, others: Mapping[str, ClusterIdentity]) -> Iterator[Violation]:
+    """Report every other stack that describes the same cluster. `others` maps stack name to cluster."""
+    own = identity_of(cluster)
+    for stack in sorted(stack for stack, identity in others.items() if identity == own):
         if isinstance(cluster, EksCluster):
             message = (
-                f"{cluster.name!r} in {cluster.region} is also what stack {stack} describes. That is "
-                f"right where the two are run in different AWS accounts."
+                f"{cluster.name!r} in {cluster.region} is also described by stack {stack}. That is "
+                f"correct only if the two stacks use different AWS accounts."
             )
-            fix = "in one account, give one of them another name, or another region."
+            fix = "if both use the same account, give one of them another name or another region."
             yield Violation(_PATH, message, fix, "warning")
         elif isinstance(cluster, GkeCluster):
             message = (
-                f"{cluster.name!r} in {cluster.region} of project {cluster.project} is what stack "
-                f"{stack} describes: two stacks cannot make one cluster."
+                f"{cluster.name!r} in {cluster.region} of project {cluster.project} is also "
+                f"described by stack {stack}: two stacks cannot create the same cluster."
             )
             fix = "give one of them another name, or another region or project."
             yield Violation(_PATH, message, fix)

@@ -32,7 +32,7 @@ class _Book:
     parts: tuple[Partition, ...]
 
 
-def switch_rules(stack: Stack) -> list[Violation]:
+def unsupported_fields(stack: Stack) -> list[Violation]:
     """Every word that the stack's scheduler has nothing for."""
     if stack.scheduler is Scheduler.KUEUE:
         return list(_said_to_kai(stack))

@@ -23,7 +23,7 @@ BUNDLE = "muster:k8s:Bundle"
 
 def platform(name: str) -> Program:
     stack = replace(load(ROOT / "stacks" / f"Pulumi.{name}.yaml"), images=IMAGE)
-    artifacts = upstream.of(stack, name=name)
+    artifacts = upstream.resolve_artifacts(stack, name=name)
     return run(lambda: Platform("muster", stack=stack, artifacts=artifacts))
 
 
@@ -116,7 +116,9 @@ def with_members(name: str, members: tuple[str, ...]) -> Program:
     stack = load(ROOT / "stacks" / f"Pulumi.{name}.yaml")
     departments = tuple(joined(each, members) for each in stack.departments)
     stack = replace(stack, images=IMAGE, departments=departments)
-    return run(lambda: Platform("muster", stack=stack, artifacts=upstream.of(stack, name=name)))
+    return run(
+        lambda: Platform("muster", stack=stack, artifacts=upstream.resolve_artifacts(stack, name=name))
+    )
 
 
 def joined(department: Department, members: tuple[str, ...]) -> Department:

@@ -49,7 +49,7 @@ def _given(department: Department, given: Mapping[str, Access]) -> Department:
 
 
 def platform(described: Stack, name: str) -> Program:
-    artifacts = upstream.of(described, name=name)
+    artifacts = upstream.resolve_artifacts(described, name=name)
     return run(lambda: Platform("muster", stack=described, artifacts=artifacts))
 
 

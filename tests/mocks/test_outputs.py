@@ -48,7 +48,7 @@ def exported(provider: Provider, kubeconfig: str) -> Mapping[str, Any]:
     if provider is Provider.EXISTING:
         stack = replace(stack, cluster=ExistingCluster(name="x", context="here", kubeconfig=kubeconfig))
     found: dict[str, Any] = {}
-    artifacts = upstream.of(stack, name=STACKS[provider])
+    artifacts = upstream.resolve_artifacts(stack, name=STACKS[provider])
     run(lambda: found.update(make(stack, artifacts=artifacts, source=ROOT / "stacks" / "none.yaml")))
     return found
 

@@ -23,7 +23,7 @@ MOST = 2_000_000
 
 def guarded(file: Path) -> Program:
     stack = replace(load(file), images=IMAGE)
-    artifacts = upstream.of(stack, name=file.stem)
+    artifacts = upstream.resolve_artifacts(stack, name=file.stem)
     return run(lambda: guard(stack.cluster, Platform("muster", stack=stack, artifacts=artifacts)))
 
 

@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from muster.artifacts.catalogue import ChartEntry, catalogue
-from muster.artifacts.chart_cache import FOLDER, held
+from muster.artifacts.chart_cache import FOLDER, cached_chart
 from muster.artifacts.oci.helm import CHART_LAYER
 from muster.artifacts.oci.registry import MANIFEST, Registry, RegistryError, Repository, digest_of
 from muster.artifacts.oci.web import Web
@@ -68,7 +68,7 @@ def in_repository(home: str, digest: str) -> Chart:
 
 def test_a_registry_s_archive_is_compared_and_handed_over_as_a_file(registry_host: str) -> None:
     digest = push_chart(registry_host, "kueue")
-    found = held(in_registry(registry_host, digest), web=QUICK)
+    found = cached_chart(in_registry(registry_host, digest), web=QUICK)
     assert (found.version, found.repository) == (None, None)
     assert not Path(found.reference).is_absolute()
     assert Path(found.reference).read_bytes() == CONTENT
@@ -77,42 +77,42 @@ def test_a_registry_s_archive_is_compared_and_handed_over_as_a_file(registry_hos
 def test_an_archive_that_was_pushed_anew_under_the_same_version_is_refused(registry_host: str) -> None:
     digest = push_chart(registry_host, "kueue")
     push_chart(registry_host, "kueue", content=b"another chart")
-    with pytest.raises(ArtifactError, match=r"is sha256:.*but should be sha256:.*make pin"):
-        held(in_registry(registry_host, digest), web=QUICK)
+    with pytest.raises(ArtifactError, match=r"has digest sha256:.*expected sha256:.*make pin"):
+        cached_chart(in_registry(registry_host, digest), web=QUICK)
     assert not FOLDER.exists()
 
 
 def test_a_repository_s_archive_is_compared_and_handed_over_as_a_file(repository: tuple[str, Path]) -> None:
     home, folder = repository
     chart = in_repository(home, digest_of(CONTENT))
-    assert Path(held(chart, web=QUICK).reference).read_bytes() == CONTENT
+    assert Path(cached_chart(chart, web=QUICK).reference).read_bytes() == CONTENT
     (folder / "index.yaml").unlink()
-    assert Path(held(chart, web=QUICK).reference).read_bytes() == CONTENT, "fetched a second time"
+    assert Path(cached_chart(chart, web=QUICK).reference).read_bytes() == CONTENT, "fetched a second time"
 
 
 def test_a_file_that_was_changed_here_is_fetched_again(repository: tuple[str, Path]) -> None:
     chart = in_repository(repository[0], digest_of(CONTENT))
-    path = Path(held(chart, web=QUICK).reference)
+    path = Path(cached_chart(chart, web=QUICK).reference)
     path.write_bytes(b"meddled with")
-    assert Path(held(chart, web=QUICK).reference).read_bytes() == CONTENT
+    assert Path(cached_chart(chart, web=QUICK).reference).read_bytes() == CONTENT
 
 
 def test_an_archive_that_changed_in_its_repository_is_refused(repository: tuple[str, Path]) -> None:
     home, folder = repository
     (folder / "thing-1.2.3.tgz").write_bytes(b"another chart")
-    with pytest.raises(ArtifactError, match="but should be"):
-        held(in_repository(home, digest_of(CONTENT)), web=QUICK)
+    with pytest.raises(ArtifactError, match="expected sha256:"):
+        cached_chart(in_repository(home, digest_of(CONTENT)), web=QUICK)
 
 
 def test_a_home_that_has_no_such_chart_says_what_else_can_be_named(repository: tuple[str, Path]) -> None:
     chart = Chart(name="x", reference="x", version="1", repository=repository[0], digest=digest_of(CONTENT))
     with pytest.raises(ArtifactError, match=r"lists no x 1.*muster:charts\.mirror"):
-        held(chart, web=QUICK)
+        cached_chart(chart, web=QUICK)
 
 
 def test_what_has_no_digest_is_left_to_helm() -> None:
     chart = in_repository("http://127.0.0.1:9", digest="")
-    assert held(chart, web=QUICK) == chart
+    assert cached_chart(chart, web=QUICK) == chart
 
 
 def test_charts_are_fetched_from_a_mirror_and_compared(registry_host: str, tmp_path: Path) -> None:

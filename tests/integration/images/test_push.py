@@ -27,8 +27,8 @@ from muster.model.charts import mirrored
 from muster.model.clusters import Provider
 from tests import built
 from tests.integration.images.test_charts import push_chart
-from tests.unit.oci.test_bom import BASE, SITE
-from tests.unit.oci.test_bom import image as small_image
+from tests.unit.artifacts.test_bom import BASE, SITE
+from tests.unit.artifacts.test_bom import image as small_image
 
 ROOT = Path(__file__).parents[3]
 

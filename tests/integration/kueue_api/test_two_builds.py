@@ -26,9 +26,14 @@ _BEFORE: Final = "fc210a7efdfd090410e8136496d68c0dfa583f5d"
 _ROOMS: Final = ("controller", "model", "stackconfig", "manifests")
 _RENDER: Final = """
 import json, pathlib, sys
-from muster.model.gangpolicy import crd
-from muster.render import gang
-from stackconfig import load
+try:
+    from muster.config import load
+    from muster.model.gangpolicy import crd
+    from muster.render import gang
+except ImportError:  # the older build has no package around its folders
+    from model.gangpolicy import crd
+    from model.render import gang
+    from stackconfig import load
 print(json.dumps([crd(), gang.policy(load(pathlib.Path(sys.argv[1])))]))
 """
 

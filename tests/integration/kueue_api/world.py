@@ -90,7 +90,9 @@ class World:
     ) -> Iterator[Process]:
         """Our manager, of the checkout that lies in `code`, until the block ends."""
         kubeconfig, health = account_kubeconfig(self.plane, gang_authority.MANAGER), free_port()
-        argv = [sys.executable, "-m", "muster.controller", "manager", f"--kubeconfig={kubeconfig}"]
+        # An older build has no package around its folders.
+        module = "muster.controller" if (code / "muster").is_dir() else "controller"
+        argv = [sys.executable, "-m", module, "manager", f"--kubeconfig={kubeconfig}"]
         argv += [f"--health-port={health}", f"--identity={name}"]
         argv += ["--leader-elect" if elects else "--no-leader-elect", *flags]
         log = self.plane.folder / f"{name}.log"

@@ -18,7 +18,7 @@ from muster.config.scaffold import template
 from muster.model.clusters import EksCluster, ExistingCluster, GkeCluster, Provider
 from muster.model.stack import Stack
 from muster.preview.__main__ import main
-from tests.unit.account.google_world import cloud
+from tests.unit.cloud.google_world import cloud
 
 QUICK = Web(timeout=2, tries=1, pause=0.01)
 DIGEST = "sha256:" + "ab" * 32

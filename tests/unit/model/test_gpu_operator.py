@@ -7,16 +7,16 @@ from typing import Any
 import pytest
 import yaml
 
-from muster import config as stackconfig
 from muster.artifacts import upstream
 from muster.artifacts.catalogue import catalogue
 from muster.artifacts.resolved import ArtifactError
+from muster.config import parse
 from muster.config.document import parse_text
 from muster.config.scaffold import template
 from muster.config.stack import examine
 from muster.model.clusters import Provider
 from muster.model.gpu_operator import GpuStack, Installation, gke_sharing, installation, node_labels, values
-from muster.model.minimum_versions import floor_rules
+from muster.model.minimum_versions import minimum_version_rules
 from muster.model.sharing import MIG_PROFILES, Sharing
 from muster.model.stack import Stack
 from muster.model.violations import Violation
@@ -35,7 +35,7 @@ def stack(provider: Provider, *, cluster: dict[str, Any] | None = None, **pool: 
     written = config(provider)
     written["muster:cluster"] |= cluster or {}
     written["muster:pools"]["l4"] |= pool
-    return stackconfig.parse(written, source="x")
+    return parse(written, source="x")
 
 
 def told(provider: Provider, *, cluster: dict[str, Any] | None = None, **pool: Any) -> list[Violation]:
@@ -92,7 +92,7 @@ def test_with_both_images_the_plugin_stays_off_bottlerocket_nodes() -> None:
     written = config(Provider.EKS)
     l4 = written["muster:pools"]["l4"]
     written["muster:pools"]["own"] = {**l4, "image": "bottlerocket"}
-    both = stackconfig.parse(written, source="x")
+    both = parse(written, source="x")
     found = installation(both)
     assert found is not None
     assert found.has_plugin
@@ -231,7 +231,7 @@ def test_sharing_that_cannot_be_is_refused(
 def test_the_table_holds_versions_without_known_ways_out() -> None:
     charts = catalogue().charts
     versions = {name: entry.version for name, entry in charts.items()}
-    assert floor_rules(versions | {TOOLKIT: charts["gpu-operator"].toolkit}) == []
+    assert minimum_version_rules(versions | {TOOLKIT: charts["gpu-operator"].toolkit}) == []
 
 
 @pytest.mark.parametrize(
@@ -243,7 +243,7 @@ def test_the_table_holds_versions_without_known_ways_out() -> None:
     ],
 )
 def test_a_version_below_its_floor_is_refused_with_the_reason(name: str, version: str, told: str) -> None:
-    (found,) = floor_rules({name: version})
+    (found,) = minimum_version_rules({name: version})
     assert told in found.message
 
 
@@ -253,7 +253,7 @@ def test_a_table_with_such_a_version_stops_every_stack(monkeypatch: pytest.Monke
     spoiled = replace(known, charts={**known.charts, "gpu-operator": unsafe})
     monkeypatch.setattr(upstream, "catalogue", lambda: spoiled)
     with pytest.raises(ArtifactError, match="CVE-2025-23266"):
-        upstream.of(stack(Provider.GKE), name="here")
+        upstream.resolve_artifacts(stack(Provider.GKE), name="here")
 
 
 def test_the_table_says_the_toolkit_that_the_chart_deploys() -> None:

@@ -11,7 +11,7 @@ from muster.config.errors import ConfigError
 from muster.config.stack import examine
 from muster.model.stack import Scheduler
 from muster.model.violations import Violation
-from muster.validation.scheduler_support import switch_rules
+from muster.validation.scheduler_support import unsupported_fields
 
 _STACK = """
 config:
@@ -105,7 +105,7 @@ def test_every_word_to_kai_is_told_under_the_key_that_it_is_written_with() -> No
     file = Path(__file__).parents[2] / "kai" / "every-field.yaml"
     document = read(file)
     stack = load(file)
-    paths = {violation.path for violation in switch_rules(replace(stack, scheduler=Scheduler.KUEUE))}
+    paths = {violation.path for violation in unsupported_fields(replace(stack, scheduler=Scheduler.KUEUE))}
     assert paths <= document.lines.keys()
     assert {
         "muster:kai.shard.goMemLimit",

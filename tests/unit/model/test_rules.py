@@ -18,25 +18,25 @@ TEAM_A = "muster:departments.research.teams.team-a"
 
 
 def paths(some: Stack) -> list[str]:
-    return [violation.path for violation in check(some)]
+    return [violation.path for violation in check(some, adjacent={})]
 
 
 def message(some: Stack, path: str) -> str:
-    return next(violation.message for violation in check(some) if violation.path == path)
+    return next(violation.message for violation in check(some, adjacent={}) if violation.path == path)
 
 
 def test_a_sound_stack_breaks_no_rule() -> None:
     first = Allowance(
         quota={"l4": gpus(4)}, borrow=Limit(pools={"l4": gpus(2)}), lend=Limit(otherwise=Bound.NONE)
     )
-    assert check(two_teams(first, Allowance(quota={"l4": gpus(4), "h100": gpus(8)}))) == []
+    assert check(two_teams(first, Allowance(quota={"l4": gpus(4), "h100": gpus(8)})), adjacent={}) == []
 
 
 @pytest.mark.parametrize("key", ["quota", "borrow", "lend"])
 def test_an_unknown_pool_is_named_with_the_nearest_one(key: str) -> None:
     share = {"h10": gpus(1)}
     allowance = Allowance(quota=share) if key == "quota" else Allowance(**{key: Limit(pools=share)})  # type: ignore[arg-type]  # one key of three
-    found = check(two_teams(allowance))
+    found = check(two_teams(allowance), adjacent={})
     assert [violation.path for violation in found] == [f"{TEAM_A}.{key}.h10"]
     assert "did you mean 'h100'?" in found[0].fix
 
@@ -89,7 +89,7 @@ def test_quotas_fit_the_pool_together() -> None:
 
 
 def test_half_a_node_is_a_warning_and_no_error() -> None:
-    found = check(two_teams(Allowance(quota={"h100": gpus(12)})))
+    found = check(two_teams(Allowance(quota={"h100": gpus(12)})), adjacent={})
     assert [(violation.path, violation.level) for violation in found] == [(f"{TEAM_A}.quota.h100", "warning")]
     assert "8 or 16" in found[0].fix
 
@@ -194,4 +194,4 @@ def test_the_system_pool_is_not_a_users() -> None:
 
 
 def test_the_cluster_of_the_tests_is_sound() -> None:
-    assert check(Stack(cluster=GKE, pools=(CPU, L4, H100), departments=())) == []
+    assert check(Stack(cluster=GKE, pools=(CPU, L4, H100), departments=()), adjacent={}) == []

@@ -55,7 +55,7 @@ def found(cluster: Cluster, *pools: Pool, gangs: GangAdmission | None = None) ->
         departments=(),
         gang_admission=gangs or GangAdmission(),
     )
-    return {each.path: each.level for each in check(stack)}
+    return {each.path: each.level for each in check(stack, adjacent={})}
 
 
 def test_sound_clusters_and_pools_break_no_rule() -> None:

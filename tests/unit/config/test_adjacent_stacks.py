@@ -36,7 +36,7 @@ def test_a_cluster_that_another_stack_describes_is_refused_by_its_name(tmp_path:
         config.load(two(tmp_path, gke(), gke()))
     told = str(refused.value)
     assert "muster:cluster.name" in told
-    assert "'ml' in us-central1 of project acme is what stack other describes" in told
+    assert "'ml' in us-central1 of project acme is also described by stack other" in told
     assert "give one of them another name, or another region or project" in told
 
 

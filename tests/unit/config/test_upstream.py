@@ -72,15 +72,15 @@ def test_an_archive_that_is_not_what_was_pinned_is_refused(tmp_path: Path) -> No
     known = "sha256:" + hashlib.sha256(b"chart").hexdigest()
     upstream.published(stack(charts={"path": str(tmp_path), "digests": {"kuberay": known}}), name="here")
     archive.write_bytes(b"something else")
-    with pytest.raises(ArtifactError, match="but should be"):
+    with pytest.raises(ArtifactError, match="expected sha256:"):
         upstream.published(stack(charts={"path": str(tmp_path), "digests": {"kuberay": known}}), name="here")
 
 
 def test_our_image_is_asked_for_with_the_command_that_publishes_it() -> None:
     with pytest.raises(ArtifactError, match="make image push STACK=here"):
-        upstream.of(stack(), name="here")
+        upstream.resolve_artifacts(stack(), name="here")
     off = stack(gangAdmission={"mode": "off"})
-    assert upstream.of(off, name="here").images.keys() == catalogue().images.keys()
+    assert upstream.resolve_artifacts(off, name="here").images.keys() == catalogue().images.keys()
     assert upstream.published(stack(image=OURS), name="here").image(upstream.GANG_IMAGE) == OURS
 
 

@@ -11,8 +11,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from muster import config as stackconfig
-from muster.config import ConfigError
+from muster.config import ConfigError, load, parse
 from muster.config.document import parse_text
 from muster.config.stack import examine
 from muster.model.clusters import ExistingCluster
@@ -61,7 +60,7 @@ def test_the_readme_shows_a_stack_that_is_one() -> None:
 
 
 def test_stack_local_is_the_local_plane() -> None:
-    stack = stackconfig.load(LOCAL)
+    stack = load(LOCAL)
     assert stack.cluster == ExistingCluster(name="local", context="muster")
     assert [(pool.name, pool.max_nodes, pool.capacity) for pool in stack.pools] == [
         ("cpu", 1, Capacity.ON_DEMAND),
@@ -79,12 +78,12 @@ def test_every_stack_file_of_the_repository_is_a_stack() -> None:
     files = sorted((ROOT / "stacks").glob("Pulumi.*.yaml"))
     assert files
     for path in files:
-        stackconfig.load(path)
+        load(path)
 
 
 def test_two_gangs_over_both_pools_fit_team_as_quota_and_borrowing() -> None:
     """The stories need both gangs to hold quota at once and to compete for nodes alone."""
-    stack = stackconfig.load(LOCAL)
+    stack = load(LOCAL)
     objects = kueue.by_department(stack)["research"]["team-a"]
     (queue,) = [item["spec"] for item in objects if item["kind"] == "ClusterQueue"]
     flavors = {flavor["name"]: flavor["resources"] for flavor in queue["resourceGroups"][0]["flavors"]}
@@ -101,8 +100,8 @@ def test_the_engines_values_mean_what_the_file_means() -> None:
         for key, value in config.items()
     }
     bare = {key.removeprefix("muster:"): value for key, value in config.items()}
-    assert stackconfig.parse(engine, source=LOCAL) == stackconfig.load(LOCAL)
-    assert stackconfig.parse(bare, source="nowhere.yaml") == stackconfig.load(LOCAL)
+    assert parse(engine, source=LOCAL) == load(LOCAL)
+    assert parse(bare, source="nowhere.yaml") == load(LOCAL)
 
 
 def _shuffled(value: object, shuffler: random.Random) -> object:
@@ -116,9 +115,7 @@ def _shuffled(value: object, shuffler: random.Random) -> object:
 @given(st.randoms(use_true_random=False))
 def test_the_order_of_the_file_changes_no_manifest(shuffler: random.Random) -> None:
     config = yaml.safe_load(GKE)["config"]
-    shuffled = stackconfig.parse(
-        {key: _shuffled(value, shuffler) for key, value in config.items()}, source="x"
-    )
+    shuffled = parse({key: _shuffled(value, shuffler) for key, value in config.items()}, source="x")
     straight = load(GKE)
     assert shuffled == straight
     assert json.dumps(kueue.by_department(shuffled)) == json.dumps(kueue.by_department(straight))
@@ -129,7 +126,7 @@ def test_marks_come_from_the_file_when_values_come_from_the_engine(tmp_path: Pat
     path.write_text(GKE.replace("weight: 2", "wieght: 2"), encoding="utf-8")
     values = yaml.safe_load(path.read_text(encoding="utf-8"))["config"]
     with pytest.raises(ConfigError) as caught:
-        stackconfig.parse(values, source=path)
+        parse(values, source=path)
     (violation,) = caught.value.violations
     assert caught.value.line(violation) == 11
     assert f"{path}:11: muster:departments.research.teams.team-a.wieght" in str(caught.value)
@@ -288,7 +285,7 @@ _KEYS = st.sampled_from(
 def refusals(values: dict[str, object]) -> list[Violation] | None:
     """The mistakes of values that are no stack, None for a stack."""
     try:
-        stackconfig.parse(values, source="x")
+        parse(values, source="x")
     except ConfigError as error:
         return error.violations
     return None

@@ -11,7 +11,7 @@ from muster.cloud import amazon
 from muster.cloud.backend import Backend, NoBackend, make
 from muster.cloud.google import Google
 from muster.model.clusters import EksCluster, ExistingCluster, GkeCluster
-from tests.unit.account.google_world import Routes, cloud
+from tests.unit.cloud.google_world import Routes, cloud
 
 GKE = GkeCluster(name="ml", project="p", region="us-central1")
 EKS = EksCluster(name="ml", region="eu-west-1", zones=("eu-west-1a", "eu-west-1b"))
