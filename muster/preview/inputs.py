@@ -1,7 +1,7 @@
 """What the command line names, read and brought together by stack.
 
 Decides which file and which plan belong to one stack, and what stands in for a file that was not named: the
-description that the plan's engine was given. Leaves reading to stackconfig and plan.py.
+description that the plan's engine was given. Leaves reading to muster.config and plan.py.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, TypeVar
 
-from muster import config as stackconfig
+from muster.config import ConfigError, parse
 from muster.config.document import Document, read
 from muster.config.errors import nearest_line
 from muster.config.stack import examine
@@ -188,6 +188,6 @@ def _load_from_plan(found: Plan) -> LoadedSide:
         fix = "name the stack file beside it."
         raise InputError(f"{found.source}: holds no configuration of Muster (`muster:` keys). Fix: {fix}")
     try:
-        return LoadedSide(True, stackconfig.parse(config, source=found.source))
-    except stackconfig.ConfigError as error:
+        return LoadedSide(True, parse(config, source=found.source))
+    except ConfigError as error:
         return LoadedSide(True, None, tuple(str(each) for each in error.violations))

@@ -1,6 +1,6 @@
 """Stack files checked, and told where people look: terminal, JSON, or on the line of a pull request.
 
-Decides the formats. Leaves what is wrong to stackconfig and the rules of the model.
+Decides the formats. Leaves what is wrong to muster.config and muster.validation.
 
 github  workflow commands, which GitHub Actions shows on the line:
         https://docs.github.com/en/actions/reference/workflows-and-actions/workflow-commands

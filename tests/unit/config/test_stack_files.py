@@ -40,7 +40,7 @@ config:
 """
 
 
-def load(text: str) -> Stack:
+def stack_of(text: str) -> Stack:
     stack, found = examine(parse_text(text, source="test.yaml"))
     assert [str(violation) for violation in found] == []
     assert stack is not None
@@ -56,7 +56,7 @@ def mistakes(text: str) -> dict[str, str]:
 def test_the_readme_shows_a_stack_that_is_one() -> None:
     _, _, behind = (ROOT / "README.md").read_text(encoding="utf-8").partition("```yaml\n")
     shown, _, _ = behind.partition("```")
-    assert [team.name for _, team in load(shown).teams()] == ["team-a", "team-b"]
+    assert [team.name for _, team in stack_of(shown).teams()] == ["team-a", "team-b"]
 
 
 def test_stack_local_is_the_local_plane() -> None:
@@ -116,7 +116,7 @@ def _shuffled(value: object, shuffler: random.Random) -> object:
 def test_the_order_of_the_file_changes_no_manifest(shuffler: random.Random) -> None:
     config = yaml.safe_load(GKE)["config"]
     shuffled = parse({key: _shuffled(value, shuffler) for key, value in config.items()}, source="x")
-    straight = load(GKE)
+    straight = stack_of(GKE)
     assert shuffled == straight
     assert json.dumps(kueue.by_department(shuffled)) == json.dumps(kueue.by_department(straight))
 
@@ -134,7 +134,7 @@ def test_marks_come_from_the_file_when_values_come_from_the_engine(tmp_path: Pat
 
 def test_three_lines_are_a_team() -> None:
     more = GKE + "        team-new:\n          quota: {l4: 0}\n          lend: none\n"
-    assert "team-new" in [team.name for _, team in load(more).teams()]
+    assert "team-new" in [team.name for _, team in stack_of(more).teams()]
 
 
 def test_every_mistake_is_told_at_once() -> None:
@@ -201,12 +201,12 @@ def test_a_missing_section_is_told_by_name() -> None:
     ("gang", "mode"), [("builtin", GangMode.BUILTIN), ("off", GangMode.OFF), ("{mode: off}", GangMode.OFF)]
 )
 def test_gang_admission_may_be_one_word_and_off_is_a_word(gang: str, mode: GangMode) -> None:
-    assert load(f"{GKE}  muster:gangAdmission: {gang}\n").gang_admission.mode is mode
+    assert stack_of(f"{GKE}  muster:gangAdmission: {gang}\n").gang_admission.mode is mode
 
 
 def test_gang_admission_settings_reach_the_policy_and_its_mistakes_their_place() -> None:
     spec = gang.policy(
-        load(f"{GKE}  muster:gangAdmission: {{provisionTimeout: 45m, retry: {{base: 2m}}}}\n")
+        stack_of(f"{GKE}  muster:gangAdmission: {{provisionTimeout: 45m, retry: {{base: 2m}}}}\n")
     )["spec"]
     assert spec["provisionTimeout"] == "45m"
     assert spec["retry"]["base"] == "2m"
@@ -219,7 +219,7 @@ def test_gang_admission_settings_reach_the_policy_and_its_mistakes_their_place()
 
 
 def test_a_cpu_quota_may_name_memory_too() -> None:
-    stack = load(GKE.replace("{l4: 6}", "{l4: {gpus: 6, cpu: 12}, cpu: {cpu: 1500m, memory: 4Gi}}"))
+    stack = stack_of(GKE.replace("{l4: 6}", "{l4: {gpus: 6, cpu: 12}, cpu: {cpu: 1500m, memory: 4Gi}}"))
     (queue,) = [
         item["spec"]
         for item in kueue.by_department(stack)["research"]["team-a"]
