@@ -1,6 +1,7 @@
 """The pack: every rule, and the stack that they judge."""
 
 import os
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import Final
 
@@ -37,9 +38,11 @@ RULES: Final[tuple[Rule, ...]] = (
 )
 
 
-def policies() -> list[StackValidationPolicy]:
-    """What the engine runs, for the stack that it runs on (environment: PULUMI_STACK, PULUMI_CONFIG)."""
-    return [rule.policy(_described) for rule in RULES]
+def policies(own: Iterable[Rule] = ()) -> list[StackValidationPolicy]:
+    """The policies that the engine runs: ours, then the rules of `own`. They judge the stack that the engine
+    names in PULUMI_STACK and PULUMI_CONFIG.
+    """
+    return [rule.policy(_described) for rule in (*RULES, *own)]
 
 
 @lru_cache(maxsize=1)

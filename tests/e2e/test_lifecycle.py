@@ -25,7 +25,7 @@ def test_refresh_finds_no_drift(muster: Muster) -> None:
 def test_a_quota_that_was_changed_by_hand_is_told_by_the_nightly_job_which_changes_nothing(
     muster: Muster, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    # The command of docs/ci/github/drift.yml and docs/ci/gitlab/muster.yml.
+    # The command of the CI files that `muster init` writes.
     look = ("refresh", "--stack", "local", "--preview-only", "--expect-no-changes", "--diff")
     muster.pulumi(*look)
     state = muster.pulumi("stack", "export", "--stack", "local")

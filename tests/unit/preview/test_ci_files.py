@@ -1,4 +1,4 @@
-"""The CI files that users copy are what the forges accept, and take nothing from others unseen."""
+"""The CI files of a new project are what the forges accept, and take nothing from others unseen."""
 
 import re
 import subprocess
@@ -11,12 +11,19 @@ import yaml
 
 from muster.preview.__main__ import main
 from muster.preview.pins import UnpinnedReference, read_unpinned
+from muster.scaffold.project import Project, Target, examples, files
 from tests.unit.preview.preview_world import ROOT
 
-FOLDER = ROOT / "docs" / "ci"
-GITHUB = sorted((FOLDER / "github").glob("*.yml"))
-GITLAB = sorted((FOLDER / "gitlab").glob("*.yml"))
-FILES = [*GITHUB, *GITLAB]
+
+def _files(target: Target) -> dict[str, str]:
+    project = Project(target=target, stacks=("dev", "prod"), version="1.2.3")
+    written = {**files(project), **examples(project)}
+    return {name: text for name, text in written.items() if name.startswith((".github/", ".gitlab"))}
+
+
+FILES = {f"{target}:{name}": text for target in Target for name, text in _files(target).items()}
+GITHUB = {name: text for name, text in FILES.items() if ".github/" in name}
+GITLAB = {name: text for name, text in FILES.items() if ".gitlab/" in name}
 # Where each digest was read, besides the release pages that nobody here can open: in the update messages and
 # tables of many public repositories, which agree.
 READ = {
@@ -24,52 +31,74 @@ READ = {
     "actions/setup-python": "e797f83bcb11b83ae66e0230d6156d7c80228e7c",
     "actions/upload-artifact": "ea165f8d65b6e75b540449e92b4886f43607fa02",
 }
+# The workflows of this repository.
+OWN = {
+    str(path.relative_to(ROOT)): path.read_text(encoding="utf-8")
+    for path in (ROOT / ".github" / "workflows").glob("*.yml")
+}
 # What somebody outside may choose: in a script it would be code.
 FOREIGN = re.compile(r"\$\{\{[^}]*(head_ref|head\.ref|\.title|\.body|\.message|\.email|label)[^}]*\}\}")
 
 
-def _read(path: Path) -> dict[Any, Any]:
-    return dict(yaml.safe_load(path.read_text(encoding="utf-8")))
+def _read(text: str) -> dict[Any, Any]:
+    return dict(yaml.safe_load(text))
 
 
 def _jobs() -> list[tuple[str, dict[str, Any]]]:
-    return [(f"{path.name}:{name}", job) for path in GITHUB for name, job in _read(path)["jobs"].items()]
+    return [
+        (f"{file}:{name}", job)
+        for file, text in {**GITHUB, **OWN}.items()
+        for name, job in _read(text)["jobs"].items()
+    ]
 
 
-@pytest.mark.parametrize(("schema", "files"), [("github-workflows", GITHUB), ("gitlab-ci", GITLAB)])
-def test_every_file_keeps_to_the_schema_of_its_forge(schema: str, files: list[Path]) -> None:
-    assert files
+@pytest.mark.parametrize(
+    ("schema", "texts"),
+    [
+        ("github-workflows", {**GITHUB, **OWN}),
+        ("gitlab-ci", {k: v for k, v in FILES.items() if ".gitlab" in k}),
+    ],
+)
+def test_every_file_keeps_to_the_schema_of_its_forge(
+    schema: str, texts: dict[str, str], tmp_path: Path
+) -> None:
+    assert texts
+    written = [tmp_path / name.replace("/", "-").replace(":", "-") for name in texts]
+    for path, text in zip(written, texts.values(), strict=True):
+        path.write_text(text, encoding="utf-8")
     command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", f"vendor.{schema}"]
     if schema == "gitlab-ci":
         command += ["--data-transform", "gitlab-ci"]
     done = subprocess.run(
-        [*command, *map(str, files)], capture_output=True, text=True, timeout=60, check=False
+        [*command, *map(str, written)], capture_output=True, text=True, timeout=60, check=False
     )
     assert done.returncode == 0, done.stdout
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
+@pytest.mark.parametrize("name", [name for name, text in FILES.items() if "FILL-IN" in text])
 def test_what_is_not_pinned_is_a_placeholder_that_is_named(
-    path: Path, capsys: pytest.CaptureFixture[str]
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    path = tmp_path / "ci.yml"
+    path.write_text(FILES[name], encoding="utf-8")
     assert all(each.is_placeholder for each in read_unpinned(path))
     assert main(["pins", str(path)]) == 1
     assert capsys.readouterr().out.count("fix: fill in") == path.read_text("utf-8").count("FILL-IN")
 
 
-@pytest.mark.parametrize("path", GITHUB, ids=lambda path: path.name)
-def test_every_digest_is_one_that_was_read(path: Path) -> None:
-    pinned = re.findall(r"uses: ([\w/-]+)@([0-9a-f]{40}) # v\d", path.read_text(encoding="utf-8"))
+@pytest.mark.parametrize("name", [*GITHUB, *OWN])
+def test_every_digest_is_one_that_was_read(name: str) -> None:
+    pinned = re.findall(r"uses: ([\w/-]+)@([0-9a-f]{40}) # v\d", {**GITHUB, **OWN}[name])
     assert pinned
     assert set(pinned) <= set(READ.items())
 
 
 def test_no_workflow_runs_a_strangers_code_with_our_secrets() -> None:
-    for path in GITHUB:
-        events = _read(path)[True]  # YAML 1.1 reads `on` as true
+    for text in GITHUB.values():
+        events = _read(text)[True]  # YAML 1.1 reads `on` as true
         assert not {"pull_request_target", "workflow_run"} & set(events)
-        assert _read(path)["permissions"] == {}
-        assert not FOREIGN.search(path.read_text(encoding="utf-8"))
+        assert _read(text)["permissions"] == {}
+        assert not FOREIGN.search(text)
 
 
 @pytest.mark.parametrize(("name", "job"), _jobs(), ids=[name for name, _ in _jobs()])
@@ -83,10 +112,10 @@ def test_every_job_is_bounded_and_has_its_own_rights(name: str, job: dict[str, A
 
 
 def test_production_waits_for_somebody_on_both_forges() -> None:
-    up = _read(FOLDER / "github" / "up.yml")["jobs"]
+    up = _read(FILES["gke:.github/workflows/muster-up.yml"])["jobs"]
     assert (up["prod"]["environment"], up["prod"]["needs"]) == ("prod", "dev")
     assert not any(job["concurrency"]["cancel-in-progress"] for job in up.values())
-    gitlab = _read(GITLAB[0])
+    gitlab = _read(FILES["gke:.gitlab/muster.yml"])
     assert gitlab["muster up prod"]["rules"][0]["when"] == "manual"
     assert gitlab["muster up prod"]["environment"] == {"name": "prod"}
 
@@ -95,7 +124,8 @@ def test_every_script_is_one_that_a_shell_can_read() -> None:
     scripts = [step["run"] for _, job in _jobs() for step in job["steps"] if "run" in step]
     scripts += [
         line
-        for job in _read(GITLAB[0]).values()
+        for text in GITLAB.values()
+        for job in _read(text).values()
         if isinstance(job, dict)
         for key in ("script", "before_script", "after_script")
         for line in job.get(key, [])
@@ -110,8 +140,8 @@ def test_every_script_is_one_that_a_shell_can_read() -> None:
 def test_every_command_of_ours_in_them_is_one_that_we_have() -> None:
     called = {
         tuple(found)
-        for path in FILES
-        for found in re.findall(r"/muster ((?:ci )?\w+)((?: --[\w-]+)*)", path.read_text(encoding="utf-8"))
+        for text in FILES.values()
+        for found in re.findall(r"/muster ((?:ci )?\w+)((?: --[\w-]+)*)", text)
     }
     assert {name for name, _ in called} == {"validate", "diff", "ci comment"}
 

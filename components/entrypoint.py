@@ -1,0 +1,40 @@
+"""The program of a project: reads the description of the stack, then makes what it describes or refuses it.
+
+Responsible for: where the description comes from, the outputs of the stack, and how a description that
+cannot be used is reported. Not responsible for: what a stack consists of (program.py).
+"""
+
+import sys
+from pathlib import Path
+from typing import Final
+
+import pulumi
+from pulumi.runtime.config import CONFIG
+
+from muster.components import interrupts
+
+_PREFIX: Final = "muster:"
+
+
+def run() -> None:
+    """Make the stack that the engine runs. Exits with 1 when its description cannot be used."""
+    interrupts.go_quietly()
+    # Imported once Ctrl-C is handled: it takes seconds.
+    from muster import config
+    from muster.artifacts import resolved, upstream
+    from muster.components.clusters.existing import MissingContext
+    from muster.components.image_repository import is_step
+    from muster.components.program import make
+
+    name = pulumi.get_stack()
+    source = Path("stacks") / f"Pulumi.{name}.yaml"
+    values = {key: value for key, value in CONFIG.get().items() if key.startswith(_PREFIX)}
+    try:
+        stack = config.parse(values, source=source)
+        found = None if is_step() else upstream.resolve_artifacts(stack, name=name)
+        for output, value in make(stack, artifacts=found, source=source).items():
+            pulumi.export(output, value)
+    except (config.ConfigError, resolved.ArtifactError, MissingContext) as error:
+        # One message, no traceback: the description is wrong, not the program.
+        pulumi.log.error(str(error))
+        sys.exit(1)

@@ -1,0 +1,196 @@
+"""The files of a new project, as text.
+
+Responsible for: which files a project has, and what is in them for its provider and stacks. Pure but for
+reading the templates beside this module. Not responsible for: writing (write.py) or comparing (update.py).
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Final
+
+from muster import paths
+from muster.config.scaffold import template as stack_file
+from muster.model.providers import Provider
+
+FILES: Final = Path(__file__).parent / "files"
+# The names for which rule protect-prod and images-by-digest hold without exception from the first day.
+_PRODUCTION: Final = ("prod", "*-prod")
+
+
+class Target(StrEnum):
+    """Where the clusters of a project are: a `Provider`, or the local cluster of this machine."""
+
+    GKE = "gke"
+    EKS = "eks"
+    EXISTING = "existing"
+    LOCAL = "local"
+
+    @property
+    def extra(self) -> str:
+        """The extra of the wheel that its program needs."""
+        return "program" if self is Target.EXISTING else self.value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Project:
+    """What the templates need. `stacks` are deployed in this order; `version` is Muster's."""
+
+    target: Target
+    stacks: tuple[str, ...]
+    version: str
+
+
+def files(project: Project) -> dict[str, str]:
+    """The files that an update compares and replaces: path in the project -> text."""
+    fill = _Filler(project)
+    return {
+        "Pulumi.yaml": fill("Pulumi.yaml"),
+        "__main__.py": fill("main.py"),
+        "requirements.txt": fill("requirements.txt"),
+        "constraints.txt": (paths.REQUIREMENTS / "constraints.txt").read_text(encoding="utf-8"),
+        ".gitignore": fill("gitignore"),
+        "README.md": fill("README.md"),
+        "policies/PulumiPolicy.yaml": fill("policies/PulumiPolicy.yaml"),
+        "policies/__main__.py": fill("policies/main.py"),
+        ".github/workflows/muster-preview.yml": fill("github/preview.yml"),
+        ".github/workflows/muster-up.yml": fill("github/up.yml"),
+        ".github/workflows/muster-drift.yml": fill("github/drift.yml"),
+        ".gitlab/muster.yml": fill("gitlab/muster.yml"),
+    }
+
+
+def examples(project: Project) -> dict[str, str]:
+    """The files that the user edits, and that no update touches: path in the project -> text."""
+    fill = _Filler(project)
+    found = {
+        ".gitlab-ci.yml": fill("gitlab/gitlab-ci.yml"),
+        "policies/own_rules.py": fill("policies/own_rules.py"),
+    }
+    for name in project.stacks:
+        found[f"{paths.STACKS}/Pulumi.{name}.yaml"] = _stack(project.target, name)
+        if not _is_production(name):
+            found[f"policies/{name}.json"] = fill("policies/lenient.json")
+    return found
+
+
+def _is_production(name: str) -> bool:
+    return any(fnmatchcase(name, pattern) for pattern in _PRODUCTION)
+
+
+def _pack(name: str) -> str:
+    """The options of `pulumi preview` for the policies of a stack."""
+    return "--policy-pack policies" + (
+        "" if _is_production(name) else f" --policy-pack-config policies/{name}.json"
+    )
+
+
+def _stack(target: Target, name: str) -> str:
+    if target is Target.LOCAL:
+        return _read("stacks/local.yaml").replace("@NAME@", name)
+    return stack_file(name, Provider(target.value))
+
+
+def _read(name: str) -> str:
+    return (FILES / f"{name}.template").read_text(encoding="utf-8")
+
+
+class _Filler:
+    """Replaces `@WORD@` in a template. A line that is a word alone becomes the lines of its value, if any."""
+
+    def __init__(self, project: Project) -> None:
+        first = project.stacks[0]
+        self._values = {
+            "EXTRA": project.target.extra,
+            "VERSION": project.version,
+            "STACKS": " ".join(project.stacks),
+            "STACK_LIST": ", ".join(project.stacks),
+            "PULUMI_VERSION": _pinned("pulumi"),
+            "CLOUD_LOGIN": _indented(_LOGIN[project.target]),
+            "CLOUD_LOGIN_UNLESS_FORK": _indented(_unless_fork(_LOGIN[project.target])),
+            "NEXT": _NEXT[project.target].replace("@NAME@", first).replace("@PACK@", _pack(first)),
+        }
+        self._stacks = project.stacks
+
+    def __call__(self, name: str) -> str:
+        folder = name.split("/", maxsplit=1)[0]
+        jobs = "\n".join(self._jobs(folder)) if folder in _NEEDS else ""
+        return _fill(_read(name), {**self._values, "JOBS": jobs.rstrip("\n")})
+
+    def _jobs(self, forge: str) -> Iterator[str]:
+        """One job for each stack; each waits for the one before it."""
+        template = _read(f"{forge}/up-job.yml")
+        for before, name in zip((None, *self._stacks), self._stacks, strict=False):
+            needs = "" if before is None else _NEEDS[forge].replace("@BEFORE@", before)
+            manual = "" if before is None else "      when: manual"
+            yield _fill(template, {**self._values, "NAME": name, "NEEDS": needs, "MANUAL": manual})
+
+
+def _fill(text: str, values: Mapping[str, str]) -> str:
+    filled: list[str] = []
+    for line in text.splitlines():
+        word = line[1:-1] if len(line) > 2 and line[0] == line[-1] == "@" else None
+        if word is not None and word in values:
+            filled += values[word].splitlines()
+            continue
+        for name, value in values.items():
+            line = line.replace(f"@{name}@", value)
+        filled.append(line)
+    return "\n".join(filled) + "\n"
+
+
+def _pinned(package: str) -> str:
+    """The version of a package in the constraints."""
+    for line in (paths.REQUIREMENTS / "constraints.txt").read_text(encoding="utf-8").splitlines():
+        name, _, rest = line.partition("==")
+        if name == package:
+            return rest.split()[0]
+    raise LookupError(f"constraints.txt pins no {package}: run `make lock`")
+
+
+def _indented(steps: Sequence[str]) -> str:
+    return "\n".join(f"      {line}" for line in steps)
+
+
+def _unless_fork(steps: Sequence[str]) -> list[str]:
+    """The same steps for pull requests of this repository alone: those of a fork get no credentials."""
+    found: list[str] = []
+    for line in steps:
+        if line.startswith("- "):
+            found.append("- if: env.IS_OURS == 'true'")
+            line = f"  {line[2:]}"
+        found.append(line)
+    return found
+
+
+_NEEDS: Final = {"github": "    needs: @BEFORE@", "gitlab": "  needs: [muster up @BEFORE@]"}
+_LOGIN: Final[Mapping[Target, Sequence[str]]] = {
+    Target.GKE: (
+        "- uses: google-github-actions/auth@FILL-IN",
+        '  with: { workload_identity_provider: "${{ vars.WORKLOAD_IDENTITY_PROVIDER }}" }',
+        "- uses: google-github-actions/setup-gcloud@FILL-IN # the kubeconfig of GKE calls the plugin",
+        "  with: { install_components: gke-gcloud-auth-plugin }",
+    ),
+    Target.EKS: (
+        "- uses: aws-actions/configure-aws-credentials@FILL-IN",
+        '  with: { role-to-assume: "${{ vars.AWS_ROLE }}", aws-region: "${{ vars.AWS_REGION }}" }',
+    ),
+    Target.EXISTING: ("# Add a step here that writes the kubeconfig of the cluster.",),
+    Target.LOCAL: (),
+}
+_INSTALL: Final = "python3 -m venv .venv && .venv/bin/pip install -r requirements.txt"
+_CLOUD_NEXT: Final = f"""\
+{_INSTALL}
+.venv/bin/muster validate @NAME@                  # after you have edited stacks/Pulumi.@NAME@.yaml
+pulumi stack init @NAME@ && pulumi preview --stack @NAME@ @PACK@"""
+_NEXT: Final[Mapping[Target, str]] = {
+    Target.GKE: _CLOUD_NEXT,
+    Target.EKS: _CLOUD_NEXT,
+    Target.EXISTING: _CLOUD_NEXT,
+    Target.LOCAL: f"""\
+{_INSTALL}
+.venv/bin/muster local up && eval "$(.venv/bin/muster local env)"
+pulumi stack init @NAME@ && pulumi up --stack @NAME@""",
+}

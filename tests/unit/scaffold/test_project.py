@@ -1,0 +1,133 @@
+"""A new project: its files, what is in them, and that this repository's own program is the same."""
+
+from __future__ import annotations
+
+import ast
+import json
+import tomllib
+from pathlib import Path
+
+import pytest
+import yaml
+
+from muster import paths
+from muster.config.document import read
+from muster.config.stack import examine
+from muster.errors import MusterError
+from muster.scaffold.project import FILES, Project, Target, examples, files
+from muster.scaffold.write import write_project
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+def project(target: Target = Target.GKE, *stacks: str) -> Project:
+    return Project(target=target, stacks=stacks or ("dev",), version="1.2.3")
+
+
+def everything(target: Target, *stacks: str) -> dict[str, str]:
+    return {**files(project(target, *stacks)), **examples(project(target, *stacks))}
+
+
+def test_program_of_this_repository_is_the_one_that_a_project_gets() -> None:
+    assert files(project())["__main__.py"] == (ROOT / "__main__.py").read_text(encoding="utf-8")
+
+
+def test_project_file_differs_from_this_repository_in_where_the_provider_is_and_nothing_else() -> None:
+    ours = (ROOT / "Pulumi.yaml").read_text(encoding="utf-8").splitlines()
+    theirs = files(project())["Pulumi.yaml"].splitlines()
+    differing = [(one, other) for one, other in zip(ours, theirs, strict=True) if one != other]
+    assert [other.strip() for _, other in differing if not other.strip().startswith("#")] == [
+        "path: .venv/bin"
+    ]
+
+
+def test_local_stack_is_the_one_of_this_repository() -> None:
+    text = examples(project(Target.LOCAL, "local"))["stacks/Pulumi.local.yaml"]
+    ours = (ROOT / "stacks" / "Pulumi.local.yaml").read_text(encoding="utf-8")
+    assert yaml.safe_load(text)["config"] == yaml.safe_load(ours)["config"]
+
+
+@pytest.mark.parametrize("target", Target)
+def test_every_file_is_complete_and_can_be_read(target: Target, tmp_path: Path) -> None:
+    for name, text in everything(target, "dev", "prod").items():
+        assert text.endswith("\n"), name
+        for word in (
+            "@NAME@",
+            "@EXTRA@",
+            "@VERSION@",
+            "@JOBS@",
+            "@NEEDS@",
+            "@MANUAL@",
+            "@CLOUD_LOGIN",
+            "@STACK",
+        ):
+            assert word not in text, name
+        if name.endswith((".yaml", ".yml")):
+            assert yaml.safe_load(text), name
+        if name.endswith(".json"):
+            assert json.loads(text), name
+        if name.endswith(".py"):
+            ast.parse(text)
+
+
+@pytest.mark.parametrize("target", Target)
+def test_every_stack_of_a_new_project_is_valid(target: Target, tmp_path: Path) -> None:
+    write_project(project(target, "dev", "ml-prod"), tmp_path, force=False)
+    for name in ("dev", "ml-prod"):
+        violations = examine(read(tmp_path / "stacks" / f"Pulumi.{name}.yaml"))[1]
+        assert not [each for each in violations if each.level == "error"]
+
+
+@pytest.mark.parametrize("target", Target)
+def test_requirements_name_an_extra_that_the_wheel_has(target: Target) -> None:
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["setuptools"]
+    assert target.extra in settings["dynamic"]["optional-dependencies"]
+    assert f"muster[{target.extra}]==1.2.3" in files(project(target))["requirements.txt"].splitlines()
+
+
+def test_no_ci_file_watches_a_folder_that_a_project_does_not_have() -> None:
+    written = everything(Target.EKS, "dev")
+    for name in ("preview", "up"):
+        workflow = yaml.safe_load(written[f".github/workflows/muster-{name}.yml"])
+        events = workflow[True]  # YAML 1.1 reads `on` as true
+        watched = (events.get("push") or events.get("pull_request"))["paths"]
+        assert {"stacks/**", "policies/**", "__main__.py", "Pulumi.yaml", "requirements.txt"} <= set(watched)
+        for pattern in set(watched) - {"wheels/**"}:
+            assert any(path == pattern or path.startswith(pattern.removesuffix("**")) for path in written)
+
+
+def test_production_is_held_to_every_rule_from_the_first_day() -> None:
+    written = everything(Target.GKE, "dev", "ml-prod")
+    assert "policies/dev.json" in written
+    assert "policies/ml-prod.json" not in written
+    assert "policies/prod.json" not in everything(Target.GKE, "prod")["README.md"]
+
+
+def test_every_template_is_used() -> None:
+    read_files = {path.name for path in FILES.rglob("*.template")}
+    source = (ROOT / "muster" / "scaffold" / "project.py").read_text(encoding="utf-8")
+    assert all(name.removesuffix(".template") in source for name in read_files)
+
+
+def test_existing_file_stays_as_it_is_unless_forced(tmp_path: Path) -> None:
+    mine = tmp_path / "Pulumi.yaml"
+    mine.write_text("name: mine\n", encoding="utf-8")
+    outcome = write_project(project(), tmp_path, force=False)
+    assert (outcome.kept, mine.read_text(encoding="utf-8")) == (["Pulumi.yaml"], "name: mine\n")
+    assert "__main__.py" in outcome.written
+    assert not write_project(project(), tmp_path, force=True).kept
+    assert mine.read_text(encoding="utf-8") == files(project())["Pulumi.yaml"]
+
+
+@pytest.mark.parametrize("name", ["Dev", "a b", "../up", "", "x" * 64])
+def test_name_that_no_stack_may_have_is_refused_before_anything_is_written(name: str, tmp_path: Path) -> None:
+    with pytest.raises(MusterError, match="cannot be the name of a stack"):
+        write_project(Project(target=Target.GKE, stacks=(name,), version="1"), tmp_path, force=True)
+    assert not list(tmp_path.iterdir())
+
+
+def test_constraints_pin_the_cli_version_of_the_ci_files() -> None:
+    pinned = (paths.REQUIREMENTS / "constraints.txt").read_text(encoding="utf-8")
+    workflow = files(project())[".github/workflows/muster-up.yml"]
+    version = yaml.safe_load(workflow)["jobs"]["dev"]["steps"][3]["with"]["pulumi-version"]
+    assert f"\npulumi=={version}\n" in pinned
