@@ -23,6 +23,7 @@ from typing import Any
 import yaml
 
 from bench.teams import Grain, config_of
+from muster.paths import IMPORT_ROOT
 
 ROOT = Path(__file__).parents[1]
 WHOLE = "whole program"
@@ -65,6 +66,8 @@ def _whole(folder: Path, _: str, teams: int, context: str) -> Taken:
 
 def _grain(folder: Path, name: str, teams: int, context: str) -> Taken:
     asked = {"BENCH_GRAIN": name, "BENCH_TEAMS": str(teams), "BENCH_CONTEXT": context}
+    # The engine puts the program's folder alone on sys.path.
+    asked["PYTHONPATH"] = str(IMPORT_ROOT)
     return _preview(ROOT / "bench" / "grains", folder, {}, asked)
 
 

@@ -1,13 +1,13 @@
-"""Started by the engine in this folder: `python -m pulumi.policy` runs it as a program, not as part of a
-package.
-"""
+"""Starts the policy pack. The engine runs this folder as a program, not as a module of `muster`."""
 
 import sys
 from pathlib import Path
 
 
 def main() -> None:
-    # In the place of this folder, whose modules would go before others of the same name.
+    # The engine puts this folder first on sys.path. Its parent takes that place: in a checkout `muster` is
+    # found there, and modules of this folder (images, versions) no longer hide installed ones of the same
+    # name.
     sys.path[0] = str(Path(__file__).resolve().parent.parent)
     from pulumi_policy import PolicyPack
 

@@ -1,6 +1,6 @@
-"""Kueue's own provisioning check and Muster's side by side: same plane, same gangs, one run.
+"""Compares Kueue's own provisioning check with Muster's on the same control plane and the same gangs.
 
-What is compared is told by contenders.py, what happens in a trial by trial.py; every figure is computed from
-the API server's audit log (audit.py, timeline.py) and from the kernel's counters of each process (usage.py),
-never from when somebody looked.
+variants.py defines what is compared, trial.py what happens in a trial. Every figure is computed from the API
+server's audit log (audit.py, timeline.py) and from the kernel's counters of each process (usage.py), never
+from the time at which the bench polled.
 """

@@ -88,13 +88,13 @@ def _run(arguments: argparse.Namespace, found: Results) -> None:
             continue
         is_first = turn.number == 1 and not arguments.more
         named = f"{begun} #{turn.number}"
-        _say(str(turn), _try(found, turn, programs, allowance, named=named, replaces=is_first))
+        _show(str(turn), _try(found, turn, programs, allowance, named=named, replaces=is_first))
         print(file=sys.stderr)
         found.save(file)
-    for name, measure in _alone(arguments, programs).items():
+    for name, measure in _controller_only(arguments, programs).items():
         if allowance.left <= 0:
             break
-        found.alone[name] = measure(_teller(name))
+        found.alone[name] = measure(_reporter(name))
         found.save(file)
 
 
@@ -106,7 +106,7 @@ def _try(
     """
     begun = time.monotonic()
     try:
-        done = trial.run(allowance.cut(turn.case), turn.contender, programs, told=_teller(str(turn)))
+        done = trial.run(allowance.cut(turn.case), turn.contender, programs, on_progress=_reporter(str(turn)))
     except (StageError, LocalClusterError) as error:
         found.failed.append(f"{turn}: {str(error).splitlines()[0]}")
         return f"failed: {error}"
@@ -117,34 +117,36 @@ def _try(
     return f"{done.throughput:.1f} gangs/s: {taken}{', cut short' if done.is_cut_short else ''}"
 
 
-def _alone(
+def _controller_only(
     arguments: argparse.Namespace, programs: Programs
-) -> dict[str, Callable[[trial.Told], dict[str, float]]]:
+) -> dict[str, Callable[[trial.Progress], dict[str, float]]]:
     """What only ours can be asked, by the name under which it is shown."""
-    found: dict[str, Callable[[trial.Told], dict[str, float]]] = {}
+    found: dict[str, Callable[[trial.Progress], dict[str, float]]] = {}
     if count := arguments.standing:
-        found[f"{count} live Workloads"] = lambda told: controller_only.standing(count, programs, told=told)
+        found[f"{count} live Workloads"] = lambda report: controller_only.steady_state(
+            count, programs, on_progress=report
+        )
     if arguments.webhooks:
         found["webhooks"] = lambda _: reviews.webhooks(programs, rate=_WEBHOOK_RATE, seconds=_WEBHOOK_SECONDS)
     return found
 
 
-def _teller(where: str) -> Callable[[str], None]:
+def _reporter(where: str) -> Callable[[str], None]:
     """On a terminal every step, in one line; elsewhere a line now and then."""
     last = 0.0
 
-    def tell(text: str) -> None:
+    def report(text: str) -> None:
         nonlocal last
         if sys.stderr.isatty():
-            _say(where, text)
+            _show(where, text)
         elif time.monotonic() - last > _EVERY_SECONDS:
             last = time.monotonic()
             print(f"{where}: {text}", file=sys.stderr)
 
-    return tell
+    return report
 
 
-def _say(where: str, text: str) -> None:
+def _show(where: str, text: str) -> None:
     print(f"\r{where}: {text}\033[K" if sys.stderr.isatty() else f"{where}: {text}", end="", file=sys.stderr)
 
 

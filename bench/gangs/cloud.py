@@ -60,7 +60,7 @@ class Cloud:
         meta = item["metadata"]
         async with self._gate:
             if self._is_out(item):
-                await self._say(meta, [conditions.STOCK_OUT], {})
+                await self._set_conditions(meta, [conditions.STOCK_OUT], {})
                 return
             lease = resize_request_name(meta["namespace"], meta["name"])
             is_leased = item["spec"]["provisioningClassName"] == names.GKE_QUEUED_CLASS
@@ -69,11 +69,11 @@ class Cloud:
             with _allowed(409):
                 await self._api.call("POST", NODES.path(), _node(lease[-63:], lease if is_leased else ""))
             words = [conditions.QUEUED, conditions.GKE_PROVISIONED]
-            await self._say(meta, words, {names.GKE_LEASE_DETAIL: lease})
+            await self._set_conditions(meta, words, {names.GKE_LEASE_DETAIL: lease})
 
-    async def _say(self, meta: Raw, words: list[ConditionUpdate], details: dict[str, str]) -> None:
+    async def _set_conditions(self, meta: Raw, words: list[ConditionUpdate], details: dict[str, str]) -> None:
         now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-        told = [
+        written = [
             {
                 "type": word.type,
                 "status": word.status,
@@ -84,7 +84,7 @@ class Cloud:
             for word in words
         ]
         path = REQUESTS.path(meta["name"], namespace=meta["namespace"], sub="status")
-        status = {"conditions": told, "provisioningClassDetails": details}
+        status = {"conditions": written, "provisioningClassDetails": details}
         with _allowed(404):  # taken back meanwhile
             await self._api.call("PATCH", path, {"status": status}, content_type=MERGE)
 

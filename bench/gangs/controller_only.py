@@ -17,7 +17,7 @@ from bench.gangs.audit import Call
 from bench.gangs.figures import OURS
 from bench.gangs.shapes import Shape
 from bench.gangs.stage import Stage, await_, bare_stage, program
-from bench.gangs.steady_state import NEWCOMER, Standing
+from bench.gangs.steady_state import NEWCOMER, SteadyState
 from bench.gangs.timeline import asker
 from bench.gangs.usage import QUIET, quiet, resident, usage
 from bench.gangs.variants import Contender
@@ -26,7 +26,7 @@ from muster.model import names
 from muster.model.stack import GangMode
 from muster.preview.whatif import etcd
 
-Told = Callable[[str], None]
+Progress = Callable[[str], None]
 _SHAPE: Final = Shape(cohorts=5, queues=6)
 _OURS: Final = Contender(GangMode.MUSTER, is_tuned=False)
 _REQUESTS: Final = f"/apis/{names.PROVISIONING_API_VERSION}/provisioningrequests"
@@ -37,32 +37,32 @@ _LOOK_SECONDS: Final = 1.0
 _MIB: Final = 2**20
 
 
-def standing(count: int, programs: Programs, *, told: Told) -> dict[str, float]:
+def steady_state(count: int, programs: Programs, *, on_progress: Progress) -> dict[str, float]:
     """Figures of our manager over `count` live Workloads, by name."""
     with (
         tempfile.TemporaryDirectory(prefix="muster-bench-") as folder,
         bare_stage(Path(folder), programs, _OURS, _SHAPE) as stage,
     ):
-        told("filling the store")
-        world = Standing(_SHAPE, count)
+        on_progress("filling the store")
+        world = SteadyState(_SHAPE, count)
         asyncio.run(_fill(stage.plane, world))
         # The API server has to know them itself before anybody can ask for them.
         await_(lambda: _count(stage.plane) >= world.running, "all of it is served", seconds=_START_SECONDS)
-        told("cold start")
+        on_progress("cold start")
         with program(stage.plane, "manager") as manager:
             found = _cold_start(stage, manager.pid or 0, world)
-            told("resync without change")
+            on_progress("resync without change")
             found |= _resync(stage, manager.pid or 0)
             found["peak memory, MiB"] = usage(manager.pid or 0).peak / _MIB
     return {"live Workloads": count, "of these running": world.running, **found}
 
 
-async def _fill(plane: ControlPlane, world: Standing) -> None:
+async def _fill(plane: ControlPlane, world: SteadyState) -> None:
     await etcd.put(plane.etcd, world.objects())
     await etcd.put(plane.etcd, (world.newcomer(team) for team in _SHAPE.teams))
 
 
-def _cold_start(stage: Stage, pid: int, world: Standing) -> dict[str, float]:
+def _cold_start(stage: Stage, pid: int, world: SteadyState) -> dict[str, float]:
     begun, since = time.monotonic(), datetime.now(UTC)
     wanted = world.running + len(_SHAPE.teams)
     await_(

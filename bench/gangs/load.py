@@ -24,8 +24,8 @@ _APPLY: Final = "application/apply-patch+yaml"
 class Load:
     """The gangs of one trial."""
 
-    def __init__(self, api: Api, gangs: Sequence[Gang], *, told: Progress) -> None:
-        self._api, self._told = api, told
+    def __init__(self, api: Api, gangs: Sequence[Gang], *, on_progress: Progress) -> None:
+        self._api, self._on_progress = api, on_progress
         self._gangs = {gang.key: gang for gang in gangs}
         self._waiting = {gang.key for gang in gangs if gang.counts}
         self._seen: dict[tuple[str, str], asyncio.Task[None] | None] = {}
@@ -108,7 +108,7 @@ class Load:
 
     def _done(self, key: tuple[str, str]) -> None:
         self._waiting.discard(key)
-        self._told(len(self._waiting))
+        self._on_progress(len(self._waiting))
         if not self._waiting:
             self._over.set()
 

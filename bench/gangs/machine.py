@@ -25,13 +25,13 @@ def here() -> Machine:
     return Machine(
         cores=os.cpu_count() or 1,
         memory_gib=round(pages / 2**30),
-        processor=_told("/proc/cpuinfo", "model name", ":") or platform.machine(),
-        system=_told("/etc/os-release", "PRETTY_NAME", "=").strip('"') or platform.system(),
+        processor=_read_field("/proc/cpuinfo", "model name", ":") or platform.machine(),
+        system=_read_field("/etc/os-release", "PRETTY_NAME", "=").strip('"') or platform.system(),
         load=os.getloadavg()[0],
     )
 
 
-def _told(path: str, key: str, mark: str) -> str:
+def _read_field(path: str, key: str, mark: str) -> str:
     try:
         lines = Path(path).read_text(encoding="utf-8").splitlines()
     except OSError:

@@ -37,7 +37,7 @@ _RUNNING, _OF = 3, 10
 NEWCOMER: Final = "zz-newcomer"
 
 
-class Standing:
+class SteadyState:
     """The objects of `count` Workloads in the queues of a shape."""
 
     def __init__(self, shape: Shape, count: int, *, now: datetime | None = None) -> None:

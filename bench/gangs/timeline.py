@@ -111,14 +111,14 @@ class Timeline:
 def timelines(calls: Iterable[Call]) -> dict[Gang, Timeline]:
     """Every gang that was created, in the order of creation. Of the calls nothing is kept but moments."""
     askers: dict[_Place, Gang] = {}
-    told: list[tuple[datetime, _Place, Moment]] = []
+    moments: list[tuple[datetime, _Place, Moment]] = []
     for call in calls:
         if call.is_done and call.is_write:
-            told += ((call.at, place, moment) for place, moment in _moments(call, askers))
+            moments += ((call.at, place, moment) for place, moment in _moments(call, askers))
     found: dict[Gang, Timeline] = {}
     asked: dict[Gang, set[_Place]] = {}
     stale: set[_Place] = set()
-    for at, place, moment in sorted(told, key=lambda each: each[0]):
+    for at, place, moment in sorted(moments, key=lambda each: each[0]):
         gang = askers.get(place) if moment in _OF_REQUESTS else place
         if gang is None or (place in stale and moment in _ANSWERS.values()):
             continue  # An answer to what was asked under an earlier reservation says nothing about this one.

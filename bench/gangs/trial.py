@@ -24,7 +24,7 @@ from bench.gangs.variants import Contender
 from muster.local.envtest import Programs
 from muster.local.simulated_cloud.api import Access, Api, Raw
 
-Told = Callable[[str], None]
+Progress = Callable[[str], None]
 # What follows the last admission (events, templates that change hands) belongs to the trial too.
 _SETTLING: Final = 3.0
 
@@ -66,15 +66,15 @@ class _Played:
     wire: dict[str, int] = field(default_factory=dict)
 
 
-def run(case: Case, contender: Contender, programs: Programs, *, told: Told) -> Trial:
+def run(case: Case, contender: Contender, programs: Programs, *, on_progress: Progress) -> Trial:
     """Raises what the plane raises. What takes longer than its case allows is cut short, and says so."""
     load_before, when, measured = os.getloadavg()[0], datetime.now(UTC), build.here()
     with (
         tempfile.TemporaryDirectory(prefix="muster-bench-") as folder,
         full_stage(Path(folder), programs, contender, case.shape) as stage,
     ):
-        played = asyncio.run(_play(case, stage, told))
-        told("reading the log")
+        played = asyncio.run(_play(case, stage, on_progress))
+        on_progress("reading the log")
         gangs, agents = _read(stage.log)
     return Trial(
         case=case.name,
@@ -109,12 +109,12 @@ def _read(log: Path) -> tuple[dict[Gang, Timeline], dict[str, Agent]]:
         return gangs, figures.agents(each for each in audit.calls(lines) if begun and each.at >= begun)
 
 
-async def _play(case: Case, stage: Stage, told: Told) -> _Played:
+async def _play(case: Case, stage: Stage, on_progress: Progress) -> _Played:
     played, wire, pids = _Played(), Wire(), stage.pids()
     before = {name: usage(pid) for name, pid in pids.items()}
     begun = time.monotonic()
     async with Api(Access.read(stage.plane.kubeconfig())) as api:
-        load = Load(api, list(case.gangs()), told=lambda left: told(f"{left} left"))
+        load = Load(api, list(case.gangs()), on_progress=lambda left: on_progress(f"{left} left"))
         cloud = Cloud(api, is_out=_is_out, delay=case.delay)
         beside = [asyncio.create_task(each) for each in (cloud.run(), load.follow())]
         with watched(wire):

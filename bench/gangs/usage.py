@@ -57,20 +57,20 @@ class Wire:
         counts = ((socket, count) for socket, count in self._seen.items() if socket[0] == pid)
         return sum(count - self._before.get(socket, 0) for socket, count in counts)
 
-    def begin(self, told: str) -> None:
+    def begin(self, output: str) -> None:
         """What was there already does not count."""
-        self._before = _counts(told)
+        self._before = _counts(output)
 
-    def look(self, told: str) -> None:
-        """Takes what `ss -tinpH` told. A socket that has closed keeps its last count."""
-        self._seen |= _counts(told)
+    def look(self, output: str) -> None:
+        """Takes the output of `ss -tinpH`. A socket that has closed keeps its last count."""
+        self._seen |= _counts(output)
 
 
-def _counts(told: str) -> dict[_Socket, int]:
+def _counts(output: str) -> dict[_Socket, int]:
     """A line with the addresses and the owner, and below it one with the counters."""
     found: dict[_Socket, int] = {}
     place: _Socket | None = None
-    for line in told.splitlines():
+    for line in output.splitlines():
         match = _SOCKET.match(line)
         if match is not None:
             place = int(match["pid"]), match["near"], match["far"]

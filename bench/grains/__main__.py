@@ -1,10 +1,9 @@
-"""The same teams in resources of different grain; `bench/preview.py` times the previews of this program."""
+"""A Pulumi program that registers the same teams in resources of different grain.
+
+`python -m bench.preview` runs and times it, and puts the repository on its import path.
+"""
 
 import os
-import sys
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).parents[2]))
 
 import pulumi
 import pulumi_kubernetes as kubernetes

@@ -44,7 +44,7 @@ def answered(call: Callable[[], Answer]) -> Answer:
     try:
         return call()
     except ClientError as error:
-        told = error.response.get("Error", {})
-        raise AmazonError(str(told.get("Message") or error), str(told.get("Code", ""))) from None
+        details = error.response.get("Error", {})
+        raise AmazonError(str(details.get("Message") or error), str(details.get("Code", ""))) from None
     except BotoCoreError as error:
         raise AmazonError(f"no answer: {error}") from None

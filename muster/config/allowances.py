@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from muster.config.kueue.groups import read_quantity
-from muster.config.section import Section, told
+from muster.config.section import Section, describe_value
 from muster.model.pools import Pool
 from muster.model.quantities import Gpus, Millicores, parse_cpu, parse_memory
 from muster.model.queues import Allowance, Amount, Bound, Limit, Share
@@ -38,7 +38,9 @@ def _limit(section: Section, key: str, pools: Pools) -> Limit:
     if isinstance(value, str):
         bound = _bound(value)
         if bound is None:
-            section.note(key, f"is {told(value)}.", "write `none`, `all`, or amounts by pool: {l4: 2}.")
+            section.note(
+                key, f"is {describe_value(value)}.", "write `none`, `all`, or amounts by pool: {l4: 2}."
+            )
         return Limit(otherwise=bound)
     shares = section.section(key)
     found: dict[str, Share | None] = {}
@@ -63,7 +65,9 @@ def read_amount(section: Section, pool: str, value: object, pools: Pools) -> Amo
         if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
             return Amount(gpus=Gpus(value))
         if known is not None:
-            section.note(pool, f"must be a whole number of GPUs, is {told(value)}.", "write it like 4.")
+            section.note(
+                pool, f"must be a whole number of GPUs, is {describe_value(value)}.", "write it like 4."
+            )
         return Amount() if known is None else None
     try:
         return Amount(cpu=_cpu(value))
@@ -105,4 +109,4 @@ def _cpu(value: object) -> Millicores:
 def _scalar(value: object) -> str:
     if isinstance(value, str | int | float) and not isinstance(value, bool):
         return str(value)
-    raise ValueError(f"{told(value)} is not a number")
+    raise ValueError(f"{describe_value(value)} is not a number")

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import TypeVar
 
-from muster.config.section import Section, told
+from muster.config.section import Section, describe_value
 from muster.model.kai import (
     Action,
     KaiSettings,
@@ -132,7 +132,7 @@ def _topology(section: Section, name: str) -> Topology:
     value = section.get("levels")
     levels = value if isinstance(value, list) else []
     if not levels:
-        message = f"must be a list of levels, is {told(value)}."
+        message = f"must be a list of levels, is {describe_value(value)}."
         section.note("levels", message, "write the widest first: [{nodeLabel: example.com/block}].")
     read = tuple(
         _level(Section(level, at(section.path, "levels", index), section.found))
@@ -183,7 +183,7 @@ def _texts(section: Section) -> Mapping[str, str]:
         elif isinstance(value, str | int | float):
             found[key] = str(value)
         else:
-            section.note(key, f"must be a text, is {told(value)}.", "put it in quotes.")
+            section.note(key, f"must be a text, is {describe_value(value)}.", "put it in quotes.")
     return MappingProxyType(found)
 
 

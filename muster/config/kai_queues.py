@@ -8,7 +8,7 @@ from collections.abc import Callable
 from types import MappingProxyType
 from typing import Final, TypeVar
 
-from muster.config.section import Section, told
+from muster.config.section import Section, describe_value
 from muster.model.kai import UNLIMITED, Figure, MilliGpus, QueueSettings, Share, Shares
 from muster.model.quantities import parse_cpu, parse_memory, parse_quantity
 from muster.model.violations import at
@@ -69,7 +69,7 @@ def _figure(section: Section, key: str, parse: Callable[[str], Amount]) -> Figur
         return UNLIMITED
     try:
         if isinstance(value, bool) or not isinstance(value, str | int | float):
-            raise ValueError(f"{told(value)} is not a number")
+            raise ValueError(f"{describe_value(value)} is not a number")
         return parse(str(value))
     except ValueError as error:
         section.note(key, f"must be an amount or `{_WORD}`: {error}.", _fix(value))

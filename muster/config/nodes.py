@@ -6,7 +6,7 @@ Decides what is filled in from the provider and the machine table where nothing 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from muster.config.section import Section, told
+from muster.config.section import Section, describe_value
 from muster.model.capacity import Reservation
 from muster.model.clusters import Cluster, Provider
 from muster.model.machines import Machine
@@ -68,7 +68,7 @@ def _networks(section: Section) -> tuple[NodeNetwork, ...]:
         return ()
     if not isinstance(value, list | tuple):
         fix = "write a list: [{network: ..., subnetwork: ...}]."
-        section.note("networks", f"must be a list, is {told(value)}.", fix)
+        section.note("networks", f"must be a list, is {describe_value(value)}.", fix)
         return ()
     found = []
     for index, entry in enumerate(value):

@@ -9,7 +9,7 @@ from types import MappingProxyType
 
 from muster.config.kueue import read_pool_kueue
 from muster.config.nodes import read_nodes, read_reservation
-from muster.config.section import Section, told
+from muster.config.section import Section, describe_value
 from muster.model.capacity import PROVISIONING_CLASSES, Capacity
 from muster.model.clusters import Cluster, Provider
 from muster.model.machines import Machine, machines_of
@@ -98,5 +98,5 @@ def _parameters(section: Section) -> dict[str, str]:
             found[key] = str(value)
         else:
             fix = "put it in quotes; the API takes at most 255 characters."
-            section.note(key, f"must be a text of at most 255 characters, is {told(value)}.", fix)
+            section.note(key, f"must be a text of at most 255 characters, is {describe_value(value)}.", fix)
     return found

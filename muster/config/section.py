@@ -28,7 +28,9 @@ class Section:
         if isinstance(value, Mapping):
             self._values = {str(key): item for key, item in value.items()}
         elif value is not None:
-            self.note("", f"must be a mapping, is {told(value)}.", "write `key: value` lines below it.")
+            self.note(
+                "", f"must be a mapping, is {describe_value(value)}.", "write `key: value` lines below it."
+            )
 
     def note(self, key: str, message: str, fix: str) -> None:
         """A mistake at `key` of this section, at the section itself for ""."""
@@ -59,7 +61,7 @@ class Section:
             return None
         if isinstance(value, str) and value:
             return value
-        self.note(key, f"must be a text, is {told(value)}.", "put the value in quotes.")
+        self.note(key, f"must be a text, is {describe_value(value)}.", "put the value in quotes.")
         return None
 
     def choice(self, key: str, words: type[Word], default: Word | None = None) -> Word | None:
@@ -77,7 +79,7 @@ class Section:
             if isinstance(value, str)
             else f"use one of: {', '.join(allowed)}."
         )
-        self.note(key, f"is {told(value)}, which is not allowed.", fix)
+        self.note(key, f"is {describe_value(value)}, which is not allowed.", fix)
         return default
 
     def integer(
@@ -95,7 +97,7 @@ class Section:
             return value
         self.note(
             key,
-            f"must be a whole number from {least} to {most}, is {told(value)}.",
+            f"must be a whole number from {least} to {most}, is {describe_value(value)}.",
             f"write one, such as {least if default is None else max(default, least)}.",
         )
         return default
@@ -105,7 +107,9 @@ class Section:
         value = self.get(key)
         if value is None or isinstance(value, bool):
             return default if value is None else value
-        self.note(key, f"must be true or false, is {told(value)}.", "write it without quotes: true.")
+        self.note(
+            key, f"must be true or false, is {describe_value(value)}.", "write it without quotes: true."
+        )
         return default
 
     def texts(self, key: str) -> Mapping[str, str]:
@@ -116,7 +120,7 @@ class Section:
             if isinstance(value, str) and value:
                 found[name] = value
             else:
-                entries.note(name, f"must be a text, is {told(value)}.", "put the value in quotes.")
+                entries.note(name, f"must be a text, is {describe_value(value)}.", "put the value in quotes.")
         return MappingProxyType(found)
 
     def number(self, key: str, *, least: float = 0, most: float = 1e9) -> float | None:
@@ -127,7 +131,7 @@ class Section:
         if isinstance(value, int | float) and not isinstance(value, bool) and least <= value <= most:
             return float(value)
         fix = f"write one, such as {max(least, min(most, 1)):g}."
-        self.note(key, f"must be a number from {least:g} to {most:g}, is {told(value)}.", fix)
+        self.note(key, f"must be a number from {least:g} to {most:g}, is {describe_value(value)}.", fix)
         return None
 
     def seconds(self, key: str) -> int | None:
@@ -144,7 +148,9 @@ class Section:
                 parse_duration(value if isinstance(value, str) else repr(value)) / timedelta(seconds=1)
             )
         except ValueError:
-            self.note(key, f"must be a duration, is {told(value)}.", "write it like 45s, 30m or 1h30m.")
+            self.note(
+                key, f"must be a duration, is {describe_value(value)}.", "write it like 45s, 30m or 1h30m."
+            )
             return default
 
     def words(self, key: str) -> tuple[str, ...]:
@@ -158,7 +164,9 @@ class Section:
             and all(isinstance(item, str) for item in value)
         ):
             return tuple(str(item) for item in value)
-        self.note(key, f"must be a list of names, is {told(value)}.", "write it like [first, second].")
+        self.note(
+            key, f"must be a list of names, is {describe_value(value)}.", "write it like [first, second]."
+        )
         return ()
 
     def each(self, key: str, read: Callable[["Section", str], Item | None]) -> tuple[Item, ...]:
@@ -177,7 +185,9 @@ class Section:
         if value is None:
             return ()
         if not isinstance(value, Sequence) or isinstance(value, str):
-            self.note(key, f"must be a list, is {told(value)}.", "write `- key: value` lines below it.")
+            self.note(
+                key, f"must be a list, is {describe_value(value)}.", "write `- key: value` lines below it."
+            )
             return ()
         place = at(self.path, key)
         found = [read(Section(item, at(place, index), self.found)) for index, item in enumerate(value)]
@@ -192,7 +202,7 @@ class Section:
                 )
 
 
-def told(value: object) -> str:
+def describe_value(value: object) -> str:
     """A value as an error message shows it: short, and its type where the value alone would mislead."""
     if isinstance(value, bool) or value is None:
         return {True: "true", False: "false", None: "empty"}[value]

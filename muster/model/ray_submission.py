@@ -11,7 +11,7 @@ from typing import Final
 
 INTERACTIVE: Final = "InteractiveMode"
 
-SAYS: Final = (
+MESSAGE: Final = (
     f"submissionMode {INTERACTIVE} cannot be suspended, so it can neither queue nor be preempted; "
     "use HTTPMode, or K8sJobMode where Kueue is the scheduler"
 )

@@ -43,12 +43,14 @@ _WITHIN: Final = "is for a RayCluster of its own: KubeRay fails a cluster that i
 # Of the object, in CEL.
 _TYPE: Final = "object.spec.?upgradeStrategy.?type.orValue('')"
 SERVICE_IN_CEL: Final = f"request.resource.resource != 'rayservices' || {_TYPE} == '{Upgrade.NONE}'"
-SERVICE_SAYS: Final = f"spec.upgradeStrategy.type has to be {Upgrade.NONE}: {_SECOND}; {_SECOND_FIX}"
+SERVICE_MESSAGE: Final = f"spec.upgradeStrategy.type has to be {Upgrade.NONE}: {_SECOND}; {_SECOND_FIX}"
 CLUSTER_IN_CEL: Final = (
     f"request.resource.resource != 'rayclusters' || {_TYPE} != '{Upgrade.RECREATE}' || "
     f"object.metadata.?annotations[?'{ELASTIC_JOB}'].orValue('') != 'true'"
 )
-CLUSTER_SAYS: Final = f"spec.upgradeStrategy.type may not be {Upgrade.RECREATE}: {_DELETED}; {_DELETED_FIX}"
+CLUSTER_MESSAGE: Final = (
+    f"spec.upgradeStrategy.type may not be {Upgrade.RECREATE}: {_DELETED}; {_DELETED_FIX}"
+)
 
 
 def violations(kind: str, *, said: str, within: str = "", is_elastic: bool = False) -> Iterator[Violation]:

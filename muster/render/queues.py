@@ -1,55 +1,63 @@
-"""The queue objects of a stack, whichever scheduler it has.
+"""The queue objects of a stack, rendered for its scheduler.
 
-    priority_classes(stack)  what work names as its priority
-    by_department(stack)     department -> team (or "" for its own) -> objects, parents first
-    objects(stack)           every one of them, in the order in which they can be applied
+    priority_classes(stack)  the classes that work names as its priority
+    by_department(stack)     department -> team (or "" for the department's own) -> objects, parents first
+    objects(stack)           all of them, in the order in which they can be applied
     names_by_team(stack)     team -> its queue, or pool -> its queue where each pool has its own
 
-Leaves what they are to render/kueue and render/kai, which have the same functions.
+Responsible for which renderer a scheduler has. Not responsible for the objects: render/kueue and render/kai.
 """
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final, Protocol
 
 from muster.model.stack import Scheduler, Stack
 from muster.render import kai, kueue
 from muster.render.manifest import Manifest
 
 
+class SchedulerRenderer(Protocol):
+    """What a scheduler's package renders. The two packages themselves have this shape."""
+
+    def priority_classes(self, stack: Stack, /) -> list[Manifest]: ...
+
+    def cluster_objects(self, stack: Stack, /) -> list[Manifest]:
+        """The objects that queues refer to, in the order in which they can be applied."""
+
+    def by_department(self, stack: Stack, /) -> dict[str, dict[str, list[Manifest]]]: ...
+
+    def names_by_team(self, stack: Stack, /) -> dict[str, str | dict[str, str]]: ...
+
+
+_RENDERERS: Final[Mapping[Scheduler, SchedulerRenderer]] = MappingProxyType(
+    {Scheduler.KUEUE: kueue, Scheduler.KAI: kai}
+)
+
+
+def renderer(stack: Stack) -> SchedulerRenderer:
+    """The renderer of the stack's scheduler."""
+    return _RENDERERS[stack.scheduler]
+
+
 def priority_classes(stack: Stack) -> list[Manifest]:
-    if stack.scheduler is Scheduler.KAI:
-        return kai.priority_classes(stack)
-    return kueue.priority_classes(stack)
+    return renderer(stack).priority_classes(stack)
 
 
 def by_department(stack: Stack) -> dict[str, dict[str, list[Manifest]]]:
-    if stack.scheduler is Scheduler.KAI:
-        return kai.by_department(stack)
-    return kueue.by_department(stack)
+    return renderer(stack).by_department(stack)
 
 
 def names_by_team(stack: Stack) -> dict[str, str | dict[str, str]]:
-    if stack.scheduler is Scheduler.KUEUE:
-        return {team.name: team.kueue.cluster_queue or team.name for _, team in stack.teams()}
-    found: dict[str, str | dict[str, str]] = {}
-    for team, leaves in kai.leaf_queues(stack).items():
-        by_pool = {pool: queue for pool, queue in leaves.items() if pool is not None}
-        found[team] = leaves.get(None, by_pool)
-    return found
+    return renderer(stack).names_by_team(stack)
 
 
 def objects(stack: Stack) -> list[Manifest]:
-    before = (
-        [*kai.priority_classes(stack), *kai.topologies(stack), *kai.shards(stack)]
-        if stack.scheduler is Scheduler.KAI
-        else [
-            *kueue.priority_classes(stack),
-            *kueue.topologies(stack),
-            *kueue.flavors(stack),
-            *kueue.admission_check(stack),
-        ]
-    )
-    tree = by_department(stack).values()
-    departments = [each for teams in tree for each in teams[""]]
+    chosen = renderer(stack)
+    tree = chosen.by_department(stack).values()
     return [
-        *before,
-        *departments,
+        *chosen.priority_classes(stack),
+        *chosen.cluster_objects(stack),
+        *(each for teams in tree for each in teams[""]),
         *(each for teams in tree for name in teams if name for each in teams[name]),
     ]

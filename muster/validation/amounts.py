@@ -43,8 +43,8 @@ class _Holder:
 
 
 @dataclass(frozen=True, slots=True)
-class _Book:
-    """A stack and what its rules ask over and over. `lenders` are names by root and pool."""
+class _RuleContext:
+    """A stack and the figures that several rules need. `lenders` maps root and pool to names."""
 
     pools: Mapping[str, Pool]
     rest: Unnamed
@@ -54,12 +54,12 @@ class _Book:
 
 def amount_rules(stack: Stack) -> list[Violation]:
     """Every rule about amounts."""
-    book = _book(stack)
-    found = [violation for holder in book.holders for violation in _holder(book, holder)]
-    return [*found, *_sums(stack, book)]
+    context = _rule_context(stack)
+    found = [violation for holder in context.holders for violation in _holder(context, holder)]
+    return [*found, *_sums(stack, context)]
 
 
-def _book(stack: Stack) -> _Book:
+def _rule_context(stack: Stack) -> _RuleContext:
     rest, holders = unnamed(stack), tuple(_holders(stack))
     lenders: dict[tuple[str, str], set[str]] = {}
     for holder in holders:
@@ -68,7 +68,7 @@ def _book(stack: Stack) -> _Book:
             if owned not in (None, NOTHING) and lending(pool, holder.allowance) != NOTHING:
                 lenders.setdefault((holder.root, pool.name), set()).add(holder.name)
     frozen = {key: frozenset(lending_names) for key, lending_names in lenders.items()}
-    return _Book({pool.name: pool for pool in stack.pools}, rest, holders, frozen)
+    return _RuleContext({pool.name: pool for pool in stack.pools}, rest, holders, frozen)
 
 
 def _holders(stack: Stack) -> Iterator[_Holder]:
@@ -80,23 +80,23 @@ def _holders(stack: Stack) -> Iterator[_Holder]:
         yield _Holder(team_path(chain, team), team.name, chain[0].name, team.allowance, team.weight, True)
 
 
-def _holder(book: _Book, holder: _Holder) -> Iterator[Violation]:
+def _holder(context: _RuleContext, holder: _Holder) -> Iterator[Violation]:
     allowance = holder.allowance
     written = {"quota": allowance.quota, "borrow": allowance.borrow.pools, "lend": allowance.lend.pools}
     for key, shares in written.items():
-        yield from _shares(book, at(holder.path, key), shares)
-    yield from _lending(book, holder)
+        yield from _shares(context, at(holder.path, key), shares)
+    yield from _lending(context, holder)
     yield from _cohort(holder)
-    yield from _borrowing(book, holder)
+    yield from _borrowing(context, holder)
 
 
-def _shares(book: _Book, path: str, shares: Mapping[str, Share]) -> Iterator[Violation]:
+def _shares(context: _RuleContext, path: str, shares: Mapping[str, Share]) -> Iterator[Violation]:
     for name, share in shares.items():
-        if name not in book.pools:
-            fix = suggestion(name, book.pools, noun="pool")
+        if name not in context.pools:
+            fix = suggestion(name, context.pools, noun="pool")
             yield Violation(at(path, name), f"pool {name!r} is unknown.", fix)
         elif isinstance(share, Amount):
-            yield from _amount(at(path, name), book.pools[name], share)
+            yield from _amount(at(path, name), context.pools[name], share)
 
 
 def _amount(path: str, pool: Pool, amount: Amount) -> Iterator[Violation]:
@@ -115,18 +115,18 @@ def _amount(path: str, pool: Pool, amount: Amount) -> Iterator[Violation]:
         yield Violation(path, message, fix, level="warning")
 
 
-def _lending(book: _Book, holder: _Holder) -> Iterator[Violation]:
+def _lending(context: _RuleContext, holder: _Holder) -> Iterator[Violation]:
     """Kueue refuses a ClusterQueue that lends more than it has. What a department lends is its teams'."""
     if holder.weight is None:
         return
     for name in holder.allowance.lend.pools:
-        pool = book.pools.get(name)
+        pool = context.pools.get(name)
         lent = lending(pool, holder.allowance) if pool else None
         if pool is None or lent is None:
             continue
-        owned = quota(book.rest, holder.allowance, pool, weight=holder.weight) or NOTHING
+        owned = quota(context.rest, holder.allowance, pool, weight=holder.weight) or NOTHING
         if not lent.within(owned):
-            message = f"lends {told(pool, lent)} of a quota of {told(pool, owned)}."
+            message = f"lends {format_amount(pool, lent)} of a quota of {format_amount(pool, owned)}."
             yield Violation(at(holder.path, "lend", name), message, "lend at most the quota, or write `all`.")
         for resource in lent.beyond(owned):
             message = f"lends {lent.other(resource)} {resource} of a quota of {owned.other(resource)}."
@@ -144,35 +144,39 @@ def _cohort(holder: _Holder) -> Iterator[Violation]:
             yield Violation(at(holder.path, key), message, fix)
 
 
-def _borrowing(book: _Book, holder: _Holder) -> Iterator[Violation]:
+def _borrowing(context: _RuleContext, holder: _Holder) -> Iterator[Violation]:
     """Borrowing needs somebody of the same tree who has quota of the pool and lends."""
     for name, share in holder.allowance.borrow.pools.items():
         nothing = share is Bound.NONE or (isinstance(share, Amount) and not (share.gpus or share.cpu))
-        if name not in book.pools or nothing or not holder.has_parent:
+        if name not in context.pools or nothing or not holder.has_parent:
             continue
-        if not book.lenders.get((holder.root, name), frozenset()) - {holder.name}:
+        if not context.lenders.get((holder.root, name), frozenset()) - {holder.name}:
             message = f"there is nobody to borrow {name} from: no other under {holder.root} has any to lend."
             fix = f"give another team or department under {holder.root} a quota of {name}, or remove it."
             yield Violation(at(holder.path, "borrow", name), message, fix)
 
 
-def _sums(stack: Stack, book: _Book) -> Iterator[Violation]:
+def _sums(stack: Stack, context: _RuleContext) -> Iterator[Violation]:
     """A quota is a guarantee: all of a pool's together have to fit its nodes when all of them stand."""
-    for name, pool in book.pools.items():
+    for name, pool in context.pools.items():
         total, most = named_quota(stack, pool), whole(pool)
         if total.within(most):
             continue
-        owners = [holder for holder in book.holders if name in holder.allowance.quota]
+        owners = [holder for holder in context.holders if name in holder.allowance.quota]
         parts = [
-            f"{owner.name} {told(pool, resources(pool, owner.allowance.quota[name]))}" for owner in owners
+            f"{owner.name} {format_amount(pool, resources(pool, owner.allowance.quota[name]))}"
+            for owner in owners
         ]
-        message = f"quotas of {told(pool, total)} ({', '.join(parts)}) exceed the pool's {told(pool, most)}."
+        message = (
+            f"quotas of {format_amount(pool, total)} ({', '.join(parts)}) exceed the pool's "
+            f"{format_amount(pool, most)}."
+        )
         fix = "raise maxNodes, or lower the quotas and let teams borrow."
         yield Violation(f"muster:pools.{name}.maxNodes", message, fix)
 
 
-def told(pool: Pool, amount: Resources) -> str:
-    """An amount in the unit in which a user counts the pool."""
+def format_amount(pool: Pool, amount: Resources) -> str:
+    """An amount in the units in which a user counts the pool."""
     if pool.is_gpu:
         return f"{amount.gpus} GPUs, {format_cpu(amount.cpu)} CPU, {format_memory(amount.memory)}"
     return f"{format_cpu(amount.cpu)} CPU, {format_memory(amount.memory)}"

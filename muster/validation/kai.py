@@ -152,7 +152,10 @@ def _figures(node: Node) -> Iterator[Violation]:
     for key in RESOURCES:
         figures = node.figures[key]
         if not within(figures.quota, figures.limit):
-            message = f"is {_told(key, figures.limit)}, less than the quota of {_told(key, figures.quota)}."
+            message = (
+                f"is {_format_figure(key, figures.limit)}, less than the quota of "
+                f"{_format_figure(key, figures.quota)}."
+            )
             fix = "raise the limit, which counts the quota in, or lower the quota."
             yield Violation(at(_path(node), "kai", *_at(node.part), key, "limit"), message, fix)
 
@@ -167,7 +170,10 @@ def _parents(queues: list[Node]) -> Iterator[Violation]:
             children = [child.figures[key].quota for child in below.get(node.name, ())]
             total = added(children)
             if not within(total, node.figures[key].quota):
-                message = f"is {_told(key, node.figures[key].quota)}; those below have {_told(key, total)}."
+                message = (
+                    f"is {_format_figure(key, node.figures[key].quota)}; those below have "
+                    f"{_format_figure(key, total)}."
+                )
                 path = at(_path(node), "kai", *_at(node.part), key, "quota")
                 yield Violation(path, message, "raise it, or leave it out: it then holds what is below.")
 
@@ -186,7 +192,10 @@ def _sums(stack: Stack, queues: list[Node]) -> Iterator[Violation]:
             total = added([node.figures[key].quota for node in tops])
             most = sum(value(whole(pool), key) for pool in part.pools)
             if not isinstance(total, Unlimited) and total > most:
-                message = f"quotas of {_told(key, total)} exceed the pools' {_told(key, most)} ({part.name})."
+                message = (
+                    f"quotas of {_format_figure(key, total)} exceed the pools' "
+                    f"{_format_figure(key, most)} ({part.name})."
+                )
                 fix = "lower the quotas, raise maxNodes, or guarantee less and let teams go over quota."
                 yield Violation("muster:departments", message, fix)
 
@@ -221,7 +230,7 @@ def _at(part: Partition) -> tuple[str, ...]:
     return () if part.pool is None else ("pools", part.pool)
 
 
-def _told(key: str, figure: Figure[int]) -> str:
+def _format_figure(key: str, figure: Figure[int]) -> str:
     """An amount as a user writes it."""
     if isinstance(figure, Unlimited):
         return figure.value

@@ -1,7 +1,7 @@
-"""What the stack's scheduler cannot express: told field by field, whichever way a stack switches.
+"""Fields that the stack's scheduler does not support, in either direction of a switch.
 
-Decides which words of a stack mean something to one scheduler alone. Nothing is dropped in silence: a word
-that the scheduler has nothing for is a violation that says so.
+Responsible for which fields mean something to one scheduler only. No such field is ignored silently: each one
+is a violation.
 """
 
 from collections.abc import Iterator
@@ -24,8 +24,8 @@ _TO_KUEUE: Final = "remove it, or write `muster:scheduler: kueue`."
 
 
 @dataclass(frozen=True, slots=True)
-class _Book:
-    """A stack and what its rules ask over and over."""
+class _RuleContext:
+    """A stack and the figures that several rules need."""
 
     stack: Stack
     rest: Unnamed
@@ -33,22 +33,22 @@ class _Book:
 
 
 def unsupported_fields(stack: Stack) -> list[Violation]:
-    """Every word that the stack's scheduler has nothing for."""
+    """Report every field that the stack's scheduler does not support."""
     if stack.scheduler is Scheduler.KUEUE:
-        return list(_said_to_kai(stack))
-    book = _Book(stack, unnamed(stack), partitions(stack))
+        return list(_kai_only(stack))
+    context = _RuleContext(stack, unnamed(stack), partitions(stack))
     found = [*_gangs(stack), *_priorities(stack)]
     for above, department in stack.walk():
         path = department_path((*above, department))
-        found += [*_lending(book, department.allowance, path, weight=None)]
-        found += [*_merged(book, department.allowance, path)]
+        found += [*_lending(context, department.allowance, path, weight=None)]
+        found += [*_merged(context, department.allowance, path)]
     for chain, team in stack.teams():
-        found += _team(book, team, team_path(chain, team))
+        found += _team(context, team, team_path(chain, team))
     return found
 
 
-def _said_to_kai(stack: Stack) -> Iterator[Violation]:
-    """Under Kueue: everything that is said to KAI alone."""
+def _kai_only(stack: Stack) -> Iterator[Violation]:
+    """Under Kueue: the fields that only KAI supports."""
     yield from _keys("muster:kai", written(stack.kai, KaiSettings()))
     if stack.gang_admission.policy.kai is not None:
         yield from _keys("muster:gangAdmission", iter(("kai",)))
@@ -61,23 +61,23 @@ def _said_to_kai(stack: Stack) -> Iterator[Violation]:
 
 def _keys(path: str, keys: Iterator[str]) -> Iterator[Violation]:
     for key in keys:
-        yield Violation(at(path, key), "is said to KAI; Kueue has nothing like it.", _TO_KAI)
+        yield Violation(at(path, key), "is a setting of KAI; Kueue has no equivalent.", _TO_KAI)
 
 
 def _gangs(stack: Stack) -> Iterator[Violation]:
     if stack.gang_admission.mode is GangMode.BUILTIN:
-        message = "is Kueue's own check; KAI asks for no capacity itself."
+        message = "is Kueue's own check; KAI requests no capacity itself."
         yield Violation("muster:gangAdmission", message, "write `muster`, or `muster:scheduler: kueue`.")
     if stack.pods_ready != PodsReady():
         message = "is Kueue's: KAI does not evict work whose pods do not come up."
         yield Violation("muster:podsReady", message, _TO_KUEUE)
 
 
-def _team(book: _Book, team: Team, path: str) -> Iterator[Violation]:
-    yield from _lending(book, team.allowance, path, weight=team.weight)
-    yield from _merged(book, team.allowance, path)
+def _team(context: _RuleContext, team: Team, path: str) -> Iterator[Violation]:
+    yield from _lending(context, team.allowance, path, weight=team.weight)
+    yield from _merged(context, team.allowance, path)
     yield from _preemption(team, path)
-    yield from _borrowing(book.stack, team, path)
+    yield from _borrowing(context.stack, team, path)
     if team.queueing is Queueing.STRICT:
         message = "KAI tries the next job when one does not fit; it has no strict order."
         yield Violation(at(path, "queueing"), message, _TO_KUEUE)
@@ -89,25 +89,25 @@ def _team(book: _Book, team: Team, path: str) -> Iterator[Violation]:
 def _preemption(team: Team, path: str) -> Iterator[Violation]:
     if team.preemption.within is Within.NEVER:
         message = "KAI always lets work of a team preempt lower work of the same team."
-        fix = "say how long work runs before that: `kai: {preemptMinRuntime: 12h}`; or remove it."
+        fix = "set how long work runs before that: `kai: {preemptMinRuntime: 12h}`; or remove it."
         yield Violation(at(path, "preemption.within"), message, fix)
     if team.preemption.within is Within.LOWER_OR_NEWER:
-        message = "KAI preempts lower priorities alone, never newer work of the same."
+        message = "KAI preempts lower priorities only, never newer work of the same priority."
         yield Violation(at(path, "preemption.within"), message, _TO_KUEUE)
     if team.preemption.reclaim is not Reclaim.ANY:
-        message = (
-            "KAI always reclaims a team's quota from whoever uses it over their own, whatever its priority."
-        )
-        fix = "say how long others' work runs before that: `kai: {reclaimMinRuntime: 1h}`; or remove it."
+        message = "KAI always reclaims a team's quota from work over its own quota, whatever its priority."
+        fix = "set how long others' work runs before that: `kai: {reclaimMinRuntime: 1h}`; or remove it."
         yield Violation(at(path, "preemption.reclaim"), message, fix)
 
 
-def _lending(book: _Book, allowance: Allowance, path: str, *, weight: int | None) -> Iterator[Violation]:
-    """KAI lends whatever is idle. An amount that comes to all of a team's quota says the same."""
+def _lending(
+    context: _RuleContext, allowance: Allowance, path: str, *, weight: int | None
+) -> Iterator[Violation]:
+    """KAI lends all idle quota. Lending an amount equal to the whole quota means the same."""
     kept: dict[str, list[str]] = {}
-    for pool in book.stack.pools:
+    for pool in context.stack.pools:
         given = lending(pool, allowance)
-        owned = quota(book.rest, allowance, pool, weight=weight) or NOTHING
+        owned = quota(context.rest, allowance, pool, weight=weight) or NOTHING
         if given is not None and (weight is None or not owned.within(given)):
             key = f"lend.{pool.name}" if pool.name in allowance.lend.pools else "lend"
             kept.setdefault(key, []).append(pool.name)
@@ -117,24 +117,25 @@ def _lending(book: _Book, allowance: Allowance, path: str, *, weight: int | None
         yield Violation(at(path, key), message, fix)
 
 
-def _merged(book: _Book, allowance: Allowance, path: str) -> Iterator[Violation]:
+def _merged(context: _RuleContext, allowance: Allowance, path: str) -> Iterator[Violation]:
     """One Queue has one figure for the CPU of all its pools."""
-    for part in book.parts:
+    for part in context.parts:
         cpu_pools = [pool.name for pool in part.pools if not pool.is_gpu]
         if len(cpu_pools) < 2:
             continue
         for key, said in (("quota", allowance.quota), ("borrow", allowance.borrow.pools)):
             for name in (name for name in cpu_pools if name in said):
                 others = ", ".join(other for other in cpu_pools if other != name)
-                message = f"a KAI Queue has one CPU figure for all pools: {name} is not told from {others}."
+                message = (
+                    f"a KAI Queue has one CPU figure for all pools and does not distinguish {name} "
+                    f"from {others}."
+                )
                 fix = "remove it, or set `muster:kai.sharding: per-pool`."
                 yield Violation(at(path, key, name), message, fix)
 
 
 def _priorities(stack: Stack) -> Iterator[Violation]:
-    """To KAI a priority of 100 or more means work that nobody preempts. Its own classes say so by their
-    names.
-    """
+    """KAI never preempts work of priority 100 or more. The names of its own classes express this."""
     firm = [priority for priority in stack.priorities if not is_preemptible(priority)]
     for priority in firm:
         above = [other.name for other in firm if other.value > priority.value]
@@ -148,7 +149,7 @@ def _priorities(stack: Stack) -> Iterator[Violation]:
 
 
 def _borrowing(stack: Stack, team: Team, path: str) -> Iterator[Violation]:
-    """Over its quota a team runs preemptible work alone."""
+    """Over its quota, a team runs preemptible work only."""
     allowed = [each for each in stack.priorities if not team.priorities or each.name in team.priorities]
     if not allowed or any(is_preemptible(priority) for priority in allowed):
         return

@@ -109,8 +109,8 @@ def read_archive(path: Path, *, architecture: str) -> Image:
 
         (entry,) = json.loads(held("index.json"))["manifests"]
         manifest = blob(entry["digest"])
-        told = json.loads(manifest)
-        named = [told["config"]["digest"], *(layer["digest"] for layer in told["layers"])]
+        described = json.loads(manifest)
+        named = [described["config"]["digest"], *(layer["digest"] for layer in described["layers"])]
         return Image(architecture=architecture, manifest=manifest, blobs={name: blob(name) for name in named})
 
 

@@ -147,7 +147,9 @@ class Registry:
     def _expect(self, answer: Answer, *statuses: int) -> Answer:
         if answer.status in statuses:
             return answer
-        raise RegistryError(f"{self.repository}: the registry says {answer.status}{_told(answer)}")
+        raise RegistryError(
+            f"{self.repository}: the registry says {answer.status}{_describe_refusal(answer)}"
+        )
 
     def _call(
         self, method: str, path: str, headers: dict[str, str] | None = None, body: bytes | None = None
@@ -197,7 +199,7 @@ _FIXES: Final = {
 }
 
 
-def _told(answer: Answer) -> str:
+def _describe_refusal(answer: Answer) -> str:
     """What the registry says, and the way out."""
     try:
         errors = json.loads(answer.body).get("errors") or [{}]

@@ -77,13 +77,13 @@ class Web:
         """One try: OSError when nobody answers."""
         if urlsplit(url).scheme not in ("http", "https"):
             raise Unreachable(f"{url} is no web address.")
-        told = dict(headers or {})
+        sent_headers = dict(headers or {})
         if body is not None:
-            told["Content-Length"] = str(len(body))
+            sent_headers["Content-Length"] = str(len(body))
         # As a file it goes in blocks, and the timeout is one block's; of bytes it would be that of them all
         # (https://docs.python.org/3/library/socket.html#socket.socket.sendall).
         sent = None if body is None else io.BytesIO(body)
-        request = urllib.request.Request(url, data=sent, headers=told, method=method)  # noqa: S310
+        request = urllib.request.Request(url, data=sent, headers=sent_headers, method=method)  # noqa: S310
         try:
             with self._opener.open(request, timeout=self.timeout) as found:
                 return Answer(found.status, _small(found.headers), found.read())

@@ -37,9 +37,9 @@ class Package:
     licence: str = ""
 
     def component(self) -> dict[str, Any]:
-        said = {"type": "library", "bom-ref": self.purl, "name": self.name, "version": self.version}
+        fields = {"type": "library", "bom-ref": self.purl, "name": self.name, "version": self.version}
         licences = {"licenses": [{"license": {"name": self.licence}}]} if self.licence else {}
-        return {**said, "purl": self.purl, **licences}
+        return {**fields, "purl": self.purl, **licences}
 
 
 def bill(image: Image, *, created: str) -> bytes:
@@ -85,18 +85,18 @@ def _base(image: Image, release: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _texts(image: Image) -> Mapping[str, str]:
-    """The files that tell of packages; what an upper layer has is what counts."""
+    """The files that list packages. A file of an upper layer replaces the same file of a lower one."""
     found: dict[str, str] = {}
     for layer in json.loads(image.manifest)["layers"]:
         with tarfile.open(fileobj=io.BytesIO(gzip.decompress(image.blobs[layer["digest"]]))) as tar:
             for member in tar:
                 place = member.name.removeprefix("./")
-                if member.isfile() and _tells(place) and (content := tar.extractfile(member)):
+                if member.isfile() and _lists_packages(place) and (content := tar.extractfile(member)):
                     found[place] = content.read().decode(errors="replace")
     return found
 
 
-def _tells(place: str) -> bool:
+def _lists_packages(place: str) -> bool:
     is_python = place.startswith(_SITE) and place.endswith(_METADATA)
     return is_python or _lists_debian(place) or place == _RELEASE
 
@@ -116,21 +116,21 @@ def _debian(files: Mapping[str, str], release: Mapping[str, str]) -> Iterator[Pa
     distribution = f"{release.get('ID', 'debian')}-{release.get('VERSION_ID', '')}"
     lists = [text for place, text in files.items() if _lists_debian(place)]
     for stanza in (stanza for text in lists for stanza in text.split("\n\n")):
-        said = HeaderParser().parsestr(stanza)
-        name, version = said.get("Package"), said.get("Version")
-        if not name or not version or not said.get("Status", "install").startswith("install"):
+        fields = HeaderParser().parsestr(stanza)
+        name, version = fields.get("Package"), fields.get("Version")
+        if not name or not version or not fields.get("Status", "install").startswith("install"):
             continue
         purl = f"pkg:deb/{release.get('ID', 'debian')}/{quote(name)}@{quote(version, safe='')}"
-        yield Package(f"{purl}?arch={said.get('Architecture', '')}&distro={distribution}", name, version)
+        yield Package(f"{purl}?arch={fields.get('Architecture', '')}&distro={distribution}", name, version)
 
 
 def _python(files: Mapping[str, str]) -> Iterator[Package]:
     for place, text in files.items():
         if place.endswith(_METADATA):
-            said = HeaderParser().parsestr(text)
-            name, version = str(said["Name"]), str(said["Version"])
+            fields = HeaderParser().parsestr(text)
+            name, version = str(fields["Name"]), str(fields["Version"])
             normal = name.lower().replace("_", "-").replace(".", "-")
-            licence = said.get("License-Expression") or said.get("License") or ""
+            licence = fields.get("License-Expression") or fields.get("License") or ""
             yield Package(
                 f"pkg:pypi/{normal}@{quote(version)}",
                 name,

@@ -1,6 +1,6 @@
 """Reads `resourceGroups`, written as in Kueue's API."""
 
-from muster.config.section import Section, told
+from muster.config.section import Section, describe_value
 from muster.model.kueue import FlavorQuota, Group, Quota
 from muster.model.quantities import Quantity
 
@@ -16,7 +16,7 @@ def read_quantity(section: Section, key: str) -> Quantity | None:
         return None
     try:
         if isinstance(value, bool) or not isinstance(value, str | int | float):
-            raise ValueError(f"{told(value)} is not a number")
+            raise ValueError(f"{describe_value(value)} is not a number")
         return Quantity.parse(value)
     except ValueError as error:
         section.note(key, f"must be an amount: {error}.", "write it like 8, 1.5, 500m or 100Gi.")

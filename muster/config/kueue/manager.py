@@ -3,7 +3,7 @@
 from types import MappingProxyType
 
 from muster.config.kueue.flavors import read_flavor
-from muster.config.section import Section, told
+from muster.config.section import Section, describe_value
 from muster.model.kueue import AdmissionCheck, KueueOptions, Parameters, Strategy, Topology, UsageSharing
 
 _MULTI_KUEUE = "multiKueue"
@@ -80,5 +80,7 @@ def _weights(section: Section) -> dict[str, int]:
         if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 1_000_000:
             found[name] = round(value * 1000)
         else:
-            section.note(name, f"must be a weight, is {told(value)}.", "write a number from 0, such as 0.5.")
+            section.note(
+                name, f"must be a weight, is {describe_value(value)}.", "write a number from 0, such as 0.5."
+            )
     return found

@@ -5,7 +5,7 @@ from types import MappingProxyType
 from typing import Final
 
 from muster.config.kueue.groups import read_groups
-from muster.config.section import Section, told
+from muster.config.section import Section, describe_value
 from muster.model.kueue import (
     AdmissionMode,
     BorrowPreemption,
@@ -123,7 +123,9 @@ def _checks(above: Section) -> tuple[CheckUse, ...]:
         elif isinstance(value, Sequence) and not isinstance(value, str | Mapping) and value:
             found.append(CheckUse(name=name, pools=section.words(name)))
         else:
-            section.note(name, f"is {told(value)}.", "write `all`, or the pools that it judges: [l4, h100].")
+            section.note(
+                name, f"is {describe_value(value)}.", "write `all`, or the pools that it judges: [l4, h100]."
+            )
     return tuple(found)
 
 

@@ -137,7 +137,7 @@ def _is_made(obj: Object) -> bool:
 def _ray_job(job: RayJob) -> Iterator[str]:
     yield from _name(job, RAY_JOB_NAME)
     if job.spec.submission_mode == ray_submission.INTERACTIVE:
-        yield ray_submission.SAYS
+        yield ray_submission.MESSAGE
     if not job.spec.shutdown_after_job_finishes:
         yield (
             "shutdownAfterJobFinishes is not set, so its cluster would keep the quota when the job is done; "

@@ -92,7 +92,7 @@ def _team(rest: Unnamed, part: Partition, team: Team) -> Mapping[str, Figures]:
     own = [quota(rest, team.allowance, pool, weight=team.weight) or NOTHING for pool in part.pools]
     taken = _taken(part, team.allowance, is_team=True)
     quotas = {key: added(value(each, key) for each in own) for key in RESOURCES}
-    return _figures(quotas, taken, said=_said(team.kai, part), weight=team.weight)
+    return _figures(quotas, taken, explicit=_explicit_shares(team.kai, part), weight=team.weight)
 
 
 def _department(
@@ -111,7 +111,7 @@ def _department(
         dict.fromkeys(RESOURCES, 0) if is_top else _taken(part, allowance, is_team=False)
     )
     weight = 1 if allowance.weight is None else allowance.weight
-    return _figures(quotas, taken, said=_said(department.kai, part), weight=weight)
+    return _figures(quotas, taken, explicit=_explicit_shares(department.kai, part), weight=weight)
 
 
 def _taken(part: Partition, allowance: Allowance, *, is_team: bool) -> Mapping[str, Figure[int]]:
@@ -128,12 +128,12 @@ def _figures(
     quotas: Mapping[str, Figure[int]],
     taken: Mapping[str, Figure[int]],
     *,
-    said: Mapping[str, Share[int]],
+    explicit: Mapping[str, Share[int]],
     weight: int,
 ) -> Mapping[str, Figures]:
     """The stack's figures, and over them what a `kai:` section says."""
     found = {}
-    for key, share in said.items():
+    for key, share in explicit.items():
         owned = quotas[key] if share.quota is None else share.quota
         limit = added([owned, taken[key]])
         found[key] = Figures(
@@ -144,7 +144,7 @@ def _figures(
     return found
 
 
-def _said(settings: QueueSettings, part: Partition) -> Mapping[str, Share[int]]:
+def _explicit_shares(settings: QueueSettings, part: Partition) -> Mapping[str, Share[int]]:
     shares = settings.of(part.pool)
     return {"gpu": shares.gpu, "cpu": shares.cpu, "memory": shares.memory}
 

@@ -3,26 +3,31 @@
     priority_classes(stack)  PriorityClass of every priority, and those that KAI itself falls back to
     topologies(stack)        Topology objects
     shards(stack)            SchedulingShard of every partition
+    cluster_objects(stack)   Topologies and SchedulingShards
     queues(stack)            every Queue, parents first
     team_objects(stack, t)   Namespace and Queues of one team
     by_department(stack)     department -> team (or "" for its own Queues) -> objects
+    names_by_team(stack)     team -> its Queue, or pool -> its Queue where each pool has its own
     leaf_queues(stack)       team -> pool -> the Queue that its work names
     chart_values(stack, ...) the values of KAI's own chart
 
-Everything comes in an order that can be applied as it stands and is the same for the same stack, whatever the
-order of its file.
+Objects are in the order in which they can be applied. The order depends on the stack alone, not on the order
+of keys in its file.
 """
 
 from muster.render.kai.chart import chart_values
+from muster.render.kai.cluster import cluster_objects
 from muster.render.kai.priorities import priority_classes
 from muster.render.kai.shards import shards
 from muster.render.kai.topologies import topologies
-from muster.render.kai.tree import by_department, leaf_queues, queues, team_objects
+from muster.render.kai.tree import by_department, leaf_queues, names_by_team, queues, team_objects
 
 __all__ = [
     "by_department",
     "chart_values",
+    "cluster_objects",
     "leaf_queues",
+    "names_by_team",
     "priority_classes",
     "queues",
     "shards",

@@ -34,9 +34,9 @@ def _spec(stack: Stack, partition: Partition) -> Manifest:
 def _settings(settings: ShardSettings) -> Manifest:
     return {
         "placementStrategy": {"gpu": settings.placement.gpu.value, "cpu": settings.placement.cpu.value},
-        **_said(
+        **_without_empty(
             {
-                "minRuntime": _said(
+                "minRuntime": _without_empty(
                     {
                         "preemptMinRuntime": duration(settings.preempt_min_runtime),
                         "reclaimMinRuntime": duration(settings.reclaim_min_runtime),
@@ -57,17 +57,17 @@ def _settings(settings: ShardSettings) -> Manifest:
 
 
 def _action(action: Action) -> Manifest:
-    return _said({"enabled": action.enabled, "priority": action.priority})
+    return _without_empty({"enabled": action.enabled, "priority": action.priority})
 
 
 def _plugin(plugin: Plugin) -> Manifest:
-    return _said(
+    return _without_empty(
         {"enabled": plugin.enabled, "priority": plugin.priority, "arguments": dict(plugin.arguments)}
     )
 
 
 def _budgets(budgets: SearchBudgets) -> Manifest:
-    return _said(
+    return _without_empty(
         {
             "maxActionSearchDuration": _durations(budgets.per_action),
             "maxGeneratorSearchDuration": _durations(budgets.per_generator),
@@ -78,7 +78,7 @@ def _budgets(budgets: SearchBudgets) -> Manifest:
 
 
 def _usage(usage: Usage) -> Manifest:
-    params = _said(
+    params = _without_empty(
         {
             "windowSize": usage.window_size,
             "windowType": usage.window_type,
@@ -93,7 +93,7 @@ def _usage(usage: Usage) -> Manifest:
     )
     return {
         "clientType": usage.client,
-        **_said({"connectionStringEnvVar": usage.connection, "usageParams": params}),
+        **_without_empty({"connectionStringEnvVar": usage.connection, "usageParams": params}),
     }
 
 
@@ -106,6 +106,6 @@ def _durations(seconds: Mapping[str, int]) -> dict[str, str]:
     return {name: format_duration(timedelta(seconds=value)) for name, value in seconds.items()}
 
 
-def _said(fields: Mapping[str, Any]) -> Manifest:
-    """Without what nobody said."""
+def _without_empty(fields: Mapping[str, Any]) -> Manifest:
+    """The fields that have a value."""
     return {key: value for key, value in fields.items() if value is not None and value != {}}

@@ -41,8 +41,17 @@ def leaf_queues(stack: Stack) -> dict[str, dict[str | None, str]]:
     return found
 
 
+def names_by_team(stack: Stack) -> dict[str, str | dict[str, str]]:
+    """team -> its Queue, or pool -> its Queue where each pool has its own."""
+    found: dict[str, str | dict[str, str]] = {}
+    for team, leaves in leaf_queues(stack).items():
+        by_pool = {pool: queue for pool, queue in leaves.items() if pool is not None}
+        found[team] = leaves.get(None, by_pool)
+    return found
+
+
 def by_department(stack: Stack) -> Tree:
-    """department -> team -> objects, parents first; a department's own Queues stand under the team ""."""
+    """department -> team -> objects, parents first; a department's own Queues are under the team ""."""
     found: Tree = {department.name: {"": []} for _, department in stack.walk()}
     leaves = leaf_queues(stack)
     for chain, team in stack.teams():

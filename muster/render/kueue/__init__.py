@@ -6,27 +6,32 @@
     admission_check(stack)   AdmissionChecks and, for Kueue's own, their ProvisioningRequestConfigs; empty
                              when nothing is queued, gang admission is off and the stack names no check
     manager_config(stack)    Kueue's Configuration, the document of the chart's controllerManagerConfigYaml
+    cluster_objects(stack)   Topologies, ResourceFlavors and AdmissionChecks
     cohorts(stack)           Cohort of every department
     team_objects(stack, t)   Namespace, ClusterQueue, LocalQueues of one team
     by_department(stack)     department -> team (or "" for its Cohort) -> objects
+    names_by_team(stack)     team -> its ClusterQueue
     queues(stack)            the queues alone: department -> Cohort, team -> ClusterQueue
 
-Everything comes in an order that can be applied as it stands and is the same for the same stack, whatever
-the order of its file.
+Objects are in the order in which they can be applied. The order depends on the stack alone, not on the order
+of keys in its file.
 """
 
 from muster.render.kueue.checks import admission_check
+from muster.render.kueue.cluster import cluster_objects
 from muster.render.kueue.flavors import flavors, topologies
 from muster.render.kueue.manager import manager_config
 from muster.render.kueue.priorities import priority_classes
-from muster.render.kueue.tree import by_department, cohorts, queues, team_objects
+from muster.render.kueue.tree import by_department, cohorts, names_by_team, queues, team_objects
 
 __all__ = [
     "admission_check",
     "by_department",
+    "cluster_objects",
     "cohorts",
     "flavors",
     "manager_config",
+    "names_by_team",
     "priority_classes",
     "queues",
     "team_objects",

@@ -84,11 +84,11 @@ def amounts(resources: Resources) -> dict[str, str]:
 def _group(group: Group) -> Manifest:
     return {
         "coveredResources": list(group.covered_resources),
-        "flavors": [_said(flavor, group.covered_resources) for flavor in group.flavors],
+        "flavors": [_flavor_quotas(flavor, group.covered_resources) for flavor in group.flavors],
     }
 
 
-def _said(flavor: FlavorQuota, covered: Iterable[str]) -> Manifest:
+def _flavor_quotas(flavor: FlavorQuota, covered: Iterable[str]) -> Manifest:
     """Kueue wants the resources in the order in which the group covers them."""
     order = list(covered)
     known = [each for each in flavor.resources if each.name in order]

@@ -27,8 +27,13 @@ def team_objects(stack: Stack, team: Team) -> list[Manifest]:
     return _team_objects(Tree(stack, unnamed(stack), stack.is_weighted), department, team)
 
 
+def names_by_team(stack: Stack) -> dict[str, str | dict[str, str]]:
+    """team -> its ClusterQueue."""
+    return {team.name: queue_name(team) for _, team in stack.teams()}
+
+
 def by_department(stack: Stack) -> dict[str, dict[str, list[Manifest]]]:
-    """department -> team -> objects, parents first; a department's own Cohort stands under the team ""."""
+    """department -> team -> objects, parents first; a department's own Cohort is under the team ""."""
     tree = Tree(stack, unnamed(stack), stack.is_weighted)
     found: dict[str, dict[str, list[Manifest]]] = {}
     for above, department in stack.walk():

@@ -85,10 +85,11 @@ def _child(
         most, wanted = _passing(brought, above, pool, held[name]), _unit(pool, resources(pool, share))
         if 0 < most < wanted:
             message = (
-                f"borrows up to {_told(pool, wanted)}, and no more than {_told(pool, most)} can ever come "
+                f"borrows up to {_format_units(pool, wanted)}, and no more than "
+                f"{_format_units(pool, most)} can ever come "
                 f"through {above[-1].name}."
             )
-            fix = f"write {_told(pool, most)}, or let the departments above borrow more."
+            fix = f"write {_format_units(pool, most)}, or let the departments above borrow more."
             yield Violation(at(path, "borrow", name), message, fix, level="warning")
 
 
@@ -117,5 +118,5 @@ def _unit(pool: Pool, amount: Resources | None) -> int:
     return amount.gpus if pool.is_gpu else amount.cpu
 
 
-def _told(pool: Pool, count: int) -> str:
+def _format_units(pool: Pool, count: int) -> str:
     return str(count) if pool.is_gpu else format_cpu(Millicores(count))

@@ -17,11 +17,11 @@ _GANGS = 5
 @pytest.mark.parametrize("contender", ALL[:2], ids=lambda each: each.name)
 def test_either_check_admits_every_gang_and_all_of_it_is_accounted_for(contender: Contender) -> None:
     programs = built.programs(*NEEDED)
-    told: list[str] = []
-    found = trial.run(cases.burst(_GANGS), contender, programs, told=told.append)
+    progress: list[str] = []
+    found = trial.run(cases.burst(_GANGS), contender, programs, on_progress=progress.append)
 
     assert (found.gangs, found.admitted, found.is_cut_short) == (_GANGS, _GANGS, False)
-    assert "0 left" in told
+    assert "0 left" in progress
     for latency in (found.to_request, found.to_ready, found.to_admission):
         assert latency is not None
         assert 0 < latency.p50 <= latency.p99 <= found.seconds

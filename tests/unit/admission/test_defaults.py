@@ -119,8 +119,8 @@ def test_every_pod_of_a_kai_gang_is_born_behind_the_gate_beside_gates_of_its_own
 
 def test_the_policy_of_pods_promises_the_gate_to_the_kinds_that_get_it() -> None:
     stack = replace(two_teams(Allowance()), scheduler=Scheduler.KAI)
-    says = next(rule.says for rule in pods(stack).rules if names.GANG_GATE in rule.says)
-    promised = re.findall(r"\w+", says.split(" is created")[0])
+    message = next(rule.message for rule in pods(stack).rules if names.GANG_GATE in rule.message)
+    promised = re.findall(r"\w+", message.split(" is created")[0])
     for kind, title in (("rayjob", "RayJob"), ("raycluster", "RayCluster"), ("rayservice", "RayService")):
         assert title in promised
         assert names.GANG_GATE in str(default(KAI, kind, body(kind)))

@@ -72,7 +72,7 @@ def _checks() -> Rule:
     return Rule(
         holds=f"request.resource.resource != 'workloads' || {others.format(of='status')} == "
         f"{others.format(of='statusBefore')}",
-        says=f"'this account answers for admission check {names.ADMISSION_CHECK} alone; leave the others'",
+        message=f"'this account answers for admission check {names.ADMISSION_CHECK} alone; leave the others'",
     )
 
 
@@ -84,7 +84,7 @@ def _rest() -> Rule:
     return Rule(
         holds=f"request.resource.resource != 'workloads' || ({same.format(a='status', b='statusBefore')} && "
         f"{same.format(a='statusBefore', b='status')})",
-        says="'this account writes status.admissionChecks of a Workload and nothing else of its status'",
+        message="'this account writes status.admissionChecks of a Workload and nothing else of its status'",
     )
 
 
@@ -95,7 +95,7 @@ def _spec(*, steers: bool) -> Rule:
     return Rule(
         holds=f"request.resource.resource != 'workloads' || {_STATUS} || "
         f"({same.format(a='object', b='oldObject')} && {same.format(a='oldObject', b='object')})",
-        says=f"'this account writes spec.active of a Workload{also} and nothing else of its spec'",
+        message=f"'this account writes spec.active of a Workload{also} and nothing else of its spec'",
     )
 
 
@@ -103,6 +103,6 @@ def _names() -> Rule:
     return Rule(
         holds=f"request.resource.resource == 'workloads' || request.name.startsWith('{OWN_PREFIX}') || "
         f"({_NEVER_STARTED})",
-        says="'this account writes requests, templates and pods of its own, whose names begin with "
+        message="'this account writes requests, templates and pods of its own, whose names begin with "
         f"{OWN_PREFIX}, and deletes pods of elastic gangs that were never let start'",
     )

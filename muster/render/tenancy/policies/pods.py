@@ -40,7 +40,7 @@ def _owner(stack: Stack) -> Rule:
     kept = f" || {_PLACEHOLDER}" if gang.holds(stack) else ""
     return Rule(
         holds=f"!variables.gpu || variables.admitted{kept} || {ADMINISTRATOR}",
-        says=f"'GPUs are for work that a queue admitted; submit a {gpus.kinds(stack)}, with a queue, in "
+        message=f"'GPUs are for work that a queue admitted; submit a {gpus.kinds(stack)}, with a queue, in "
         "place of a bare Pod or a Deployment'",
     )
 
@@ -50,7 +50,7 @@ def _priority() -> Rule:
     return Rule(
         holds=f"variables.admitted || object.spec.?priorityClassName.orValue('') == '' || {SYSTEM} && "
         f"object.spec.?priority.orValue(0) <= 0 || {ADMINISTRATOR}",
-        says="'a pod outside of a queue has no priority over those inside; remove spec.priorityClassName'",
+        message="'a pod outside of a queue has no priority over those inside; remove spec.priorityClassName'",
     )
 
 
@@ -60,7 +60,7 @@ def _kai(stack: Stack) -> tuple[Rule, ...]:
         Rule(
             holds=f"!variables.gpu || object.spec.?schedulerName.orValue('') == '{names.KAI_SCHEDULER}' || "
             f"{ADMINISTRATOR}",
-            says=f"'pods with GPUs are scheduled by KAI, which knows the queues; set schedulerName: "
+            message=f"'pods with GPUs are scheduled by KAI, which knows the queues; set schedulerName: "
             f"{names.KAI_SCHEDULER} "
             "in the pod templates'",
         )
@@ -70,7 +70,7 @@ def _kai(stack: Stack) -> tuple[Rule, ...]:
         rules.append(
             Rule(
                 holds=f"!variables.gpu || {gate} || {ADMINISTRATOR}",
-                says=f"'pods with GPUs wait behind the gate {names.GANG_GATE} until their gang has its "
+                message=f"'pods with GPUs wait behind the gate {names.GANG_GATE} until their gang has its "
                 f"capacity; the webhook of Muster puts it there when a {gpus.kinds(stack)} is created: if it "
                 "was down, create the object again. A batch Job is given none, so no GPUs: submit a RayJob'",
             )

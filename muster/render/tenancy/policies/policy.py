@@ -42,7 +42,7 @@ class Rule:
     """`holds` is what must be true; `says` is a CEL string for when it is not, with what to do instead."""
 
     holds: str
-    says: str
+    message: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +81,7 @@ class Policy:
             ],
             "variables": [{"name": name, "expression": expression} for name, expression in self.words],
             "validations": [
-                {"expression": rule.holds, "messageExpression": rule.says, "reason": "Forbidden"}
+                {"expression": rule.holds, "messageExpression": rule.message, "reason": "Forbidden"}
                 for rule in self.rules
             ],
         }

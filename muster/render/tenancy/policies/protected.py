@@ -46,11 +46,11 @@ def protected() -> Policy:
             ("an-administrator", ADMINISTRATOR),
             ("somebody-of-the-whole-cluster", EVERYWHERE),
         ),
-        rules=(Rule(holds="false", says=_says()),),
+        rules=(Rule(holds="false", message=_message()),),
     )
 
 
-def _says() -> str:
+def _message() -> str:
     fix = f"'{_OTHERWISE}'"
     for resource, instead in reversed(_INSTEAD.items()):
         fix = f"request.resource.resource == '{resource}' ? '{instead}' : {fix}"
@@ -76,7 +76,7 @@ def namespaces() -> Policy:
                 holds=f"request.operation == 'DELETE' ? !({before}) : request.operation == 'CREATE' ? "
                 f"!({now}) : "
                 f"!({now} || {before}) || ({same})",
-                says="'what is written on the namespace of a team decides over its queues; ask the "
+                message="'what is written on the namespace of a team decides over its queues; ask the "
                 "platform team to "
                 "change the stack'",
             ),

@@ -39,8 +39,8 @@ def _counted() -> tuple[Rule, ...]:
 
 def _upgrades() -> tuple[Rule, ...]:
     return (
-        Rule(holds=ray_upgrades.SERVICE_IN_CEL, says=f"'{ray_upgrades.SERVICE_SAYS}'"),
-        Rule(holds=ray_upgrades.CLUSTER_IN_CEL, says=f"'{ray_upgrades.CLUSTER_SAYS}'"),
+        Rule(holds=ray_upgrades.SERVICE_IN_CEL, message=f"'{ray_upgrades.SERVICE_MESSAGE}'"),
+        Rule(holds=ray_upgrades.CLUSTER_IN_CEL, message=f"'{ray_upgrades.CLUSTER_MESSAGE}'"),
     )
 
 
@@ -50,7 +50,8 @@ def _added() -> Rule:
         holds="request.operation != 'UPDATE' || request.resource.resource == 'rayjobs' || "
         "variables.clusterBefore.?suspend.orValue(false) || "
         "variables.groups.size() <= variables.groupsBefore.size()",
-        says="'a group of workers that is added to what runs starts before its queue has counted it; make a "
+        message="'a group of workers that is added to what runs starts before its queue has counted it; "
+        "make a "
         "new ' + object.kind + ' with it'",
     )
 
@@ -63,7 +64,8 @@ def _made() -> Rule:
     return Rule(
         holds="request.operation != 'UPDATE' || request.resource.resource != 'rayclusters' || "
         f"{made}.size() == 0 || object.spec == oldObject.spec || {ADMINISTRATOR}",
-        says=f"'this cluster was made for ' + {made}[0].kind + ' ' + {made}[0].name + ', which is what its "
+        message=f"'this cluster was made for ' + {made}[0].kind + ' ' + {made}[0].name + ', which is what "
+        "its "
         "queue counted; change that'",
     )
 
@@ -73,7 +75,7 @@ def _elastic() -> tuple[Rule, ...]:
     return (
         Rule(
             holds=f"{_FIXED} || {elastic}",
-            says="'a cluster that scales itself outgrows what its queue counted; remove "
+            message="'a cluster that scales itself outgrows what its queue counted; remove "
             "enableInTreeAutoscaling, or "
             f'set annotation {names.ELASTIC_JOB}: "true" so that each step is queued\'',
         ),
@@ -84,7 +86,7 @@ def _bounds() -> Rule:
     """The queue counts replicas."""
     return Rule(
         holds=f"variables.groups.all(group, {ray_groups.IN_CEL})",
-        says=f"'group ' + variables.groups.filter(group, !({ray_groups.IN_CEL}))[0].groupName + "
+        message=f"'group ' + variables.groups.filter(group, !({ray_groups.IN_CEL}))[0].groupName + "
         f"' would run another number of workers than its queue counts; {ray_groups.FIX}'",
     )
 
@@ -95,7 +97,7 @@ def _selector() -> Rule:
     """
     return Rule(
         holds=f"object.spec.?clusterSelector.orValue(dyn({{}})).all(key, key == '{names.RAY_CLUSTER_LABEL}')",
-        says=f"'a RayJob runs in a cluster of its own namespace: set "
+        message=f"'a RayJob runs in a cluster of its own namespace: set "
         f"spec.clusterSelector[{names.RAY_CLUSTER_LABEL}] to its name "
         "and nothing else, or write spec.rayClusterSpec'",
     )

@@ -54,7 +54,7 @@ def ray_spec(of: str) -> str:
 
 def _words(stack: Stack) -> Sequence[tuple[str, str]]:
     words = [
-        # A CronJob is told where its Job has what is meant.
+        # For a CronJob the message names the field within its Job.
         ("jobPath", "request.resource.resource == 'cronjobs' ? 'spec.jobTemplate.' : ''"),
         ("before", "oldObject == null ? dyn({'metadata': {}, 'spec': {}}) : dyn(oldObject)"),
     ]
@@ -126,7 +126,7 @@ def _gpus(stack: Stack) -> tuple[Rule, ...]:
     return (
         Rule(
             holds=f"request.resource.group != 'batch' || !({now}) || {before}",
-            says=f"'a batch Job may not ask for GPUs here: the gate {names.GANG_GATE} is lifted from pods "
+            message=f"'a batch Job may not ask for GPUs here: the gate {names.GANG_GATE} is lifted from pods "
             f"of Ray clusters alone; submit a {gpus.kinds(stack)}, or ask for none in ' + "
             f"variables.jobPath + 'spec.template ({gpus.WAYS})'",
         ),
@@ -139,17 +139,18 @@ def _queue(stack: Stack) -> tuple[Rule, ...]:
     unchanged = f"(request.operation == 'UPDATE' && {now} == {before})"
     fix = f"'set ' + variables.jobPath + 'metadata.labels[{label}] to one of: ' + variables.queues.join(', ')"
     rules = [
-        Rule(holds=f"{now} != '' || {unchanged}", says=f"'work needs a queue; ' + {fix}"),
+        Rule(holds=f"{now} != '' || {unchanged}", message=f"'work needs a queue; ' + {fix}"),
         Rule(
             holds=f"{now} in variables.queues || {now} == '' || {unchanged}",
-            says=f"'queue ' + {now} + ' is not one of this namespace; ' + {fix}",
+            message=f"'queue ' + {now} + ' is not one of this namespace; ' + {fix}",
         ),
     ]
     if stack.scheduler is Scheduler.KAI:
         rules.append(
             Rule(
                 holds=f"variables.templateLabels.all(each, !('{label}' in each) || each['{label}'] == {now})",
-                says=f"'the pods name another queue than their job; remove label {label} from the templates'",
+                message=f"'the pods name another queue than their job; remove label {label} from the "
+                "templates'",
             )
         )
     return tuple(rules)
@@ -161,7 +162,7 @@ def _priority(stack: Stack) -> tuple[Rule, ...]:
     rules = [
         Rule(
             holds=f"{new}.size() == 0",
-            says=f"'priority ' + {new}.join(', ') + ' is not one that this namespace may use' + {choice}",
+            message=f"'priority ' + {new}.join(', ') + ' is not one that this namespace may use' + {choice}",
         )
     ]
     if stack.scheduler is Scheduler.KUEUE:
@@ -171,7 +172,8 @@ def _priority(stack: Stack) -> tuple[Rule, ...]:
         rules.append(
             Rule(
                 holds=f"{classes.format(when='')}.all(name, name == '' || name in {before})",
-                says="'pods of a queue have the priority of their job; remove priorityClassName from the pod "
+                message="'pods of a queue have the priority of their job; remove priorityClassName from "
+                "the pod "
                 "templates and set ' + variables.jobPath + "
                 f"'metadata.labels[{names.PRIORITY_LABEL}]' + {choice}",
             )
@@ -185,12 +187,13 @@ def _admission(stack: Stack) -> tuple[Rule, ...]:
         Rule(
             holds=f"!('{PREBUILT_LABEL}' in variables.labels) || '{PREBUILT_LABEL}' in "
             f"variables.labelsBefore",
-            says=f"'label {PREBUILT_LABEL} is not for tenants: Kueue makes the Workload; remove the label'",
+            message=f"'label {PREBUILT_LABEL} is not for tenants: Kueue makes the Workload; remove the "
+            "label'",
         ),
         *_parameters(stack.tenancy.parameters),
         Rule(
             holds=_new_keys("Annotations", _CONSUMING),
-            says="'annotations that take provisioned capacity are written when the gang is admitted; "
+            message="'annotations that take provisioned capacity are written when the gang is admitted; "
             "remove those of "
             f"{_CONSUMING[0]} and {_CONSUMING[1]} from the pod templates'",
         ),
@@ -200,7 +203,7 @@ def _admission(stack: Stack) -> tuple[Rule, ...]:
             "!owner.?controller.orValue(false) || "
             "variables.before.metadata.?ownerReferences.orValue([]).exists(old, old.uid == owner.uid)) || "
             f"{SYSTEM} || {ADMINISTRATOR}",
-            says="'an object that names a controller as its owner is not queued by itself; remove "
+            message="'an object that names a controller as its owner is not queued by itself; remove "
             "metadata.ownerReferences with controller: true'",
         ),
     )
@@ -212,13 +215,13 @@ def _parameters(allowed: Sequence[str]) -> tuple[Rule, ...]:
         f"variables.annotations.filter(key, key.startsWith('{JOB_PARAMETER_PREFIX}') && !(key in {keys}) && "
         "!(key in variables.annotationsBefore))"
     )
-    told = ", ".join(allowed) or "none"
+    listed = ", ".join(allowed) or "none"
     return (
         Rule(
             holds=f"variables.annotations.all(key, !key.startsWith('{JOB_PARAMETER_PREFIX}') || "
             f"key in {keys} || key in variables.annotationsBefore)",
-            says=f"'a job may not set the provisioning parameter ' + {new}.join(', ') + '; remove it. "
-            f"Allowed: {told}'",
+            message=f"'a job may not set the provisioning parameter ' + {new}.join(', ') + '; remove it. "
+            f"Allowed: {listed}'",
         ),
     )
 
@@ -238,21 +241,21 @@ def _starting() -> tuple[Rule, ...]:
     return (
         Rule(
             holds=f"request.resource.resource == 'cronjobs' || !{before} || {now} || {ADMINISTRATOR}",
-            says="'queued work starts when its queue admits it; leave spec.suspend as it is'",
+            message="'queued work starts when its queue admits it; leave spec.suspend as it is'",
         ),
     )
 
 
 def _stopping() -> Rule:
     """Whoever could not be preempted would hold his GPUs for as long as he likes."""
-    return Rule(holds=ray_submission.IN_CEL, says=f"'{ray_submission.SAYS}'")
+    return Rule(holds=ray_submission.IN_CEL, message=f"'{ray_submission.MESSAGE}'")
 
 
 def _grouping() -> tuple[Rule, ...]:
     return (
         Rule(
             holds=f"{_new_keys('Annotations', _GROUPING)} && {_new_keys('Labels', _GROUPING)}",
-            says="'pods are grouped by KAI for the queue of their job; remove "
+            message="'pods are grouped by KAI for the queue of their job; remove "
             f"{' and '.join(_GROUPING)} from the pod templates'",
         ),
     )
