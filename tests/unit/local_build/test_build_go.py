@@ -63,7 +63,7 @@ def make(tmp_path: Path, program: Program, monkeypatch: pytest.MonkeyPatch) -> M
         board = Board()
         board.add(program.name, 1)
         toolchain = Toolchain(go=go, version="go1.26.1", arch="amd64")
-        return GoBuilder(Cache(tmp_path / "cache"), Children(), toolchain=toolchain, board=board)
+        return GoBuilder(Cache(tmp_path / "cache"), Children(), toolchain=lambda: toolchain, board=board)
 
     return builder
 
