@@ -9,12 +9,13 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from muster.local.build.cache import Cache, key_of
 from muster.local.build.images import Image
+from muster.local.build.origins import Origin
 
 # Scripts that the engine or the program starts by name, and that come with it.
 _COMPANIONS: Final[Mapping[str, tuple[str, ...]]] = {
@@ -36,8 +37,9 @@ class Artifacts:
     images: Mapping[str, Image]
     stores: Mapping[str, Path]
     path: Path
+    origins: Mapping[str, Origin] = field(default_factory=dict)
 
-    def document(self) -> dict[str, dict[str, str] | str]:
+    def document(self) -> dict[str, Any]:
         crd = self.assets["provisioningrequest-crd"]
         return {
             "charts": {"kueue": str(self.assets["kueue-chart"])},
@@ -46,6 +48,7 @@ class Artifacts:
             "stages": {"kwok": str(self.assets["kwok-stages"])},
             "images": {name: image.reference for name, image in sorted(self.images.items())},
             "programs": {name: str(path) for name, path in sorted(self.programs.items())},
+            "origins": {name: origin.record() for name, origin in sorted(self.origins.items())},
             "path": str(self.path),
         }
 

@@ -1,13 +1,14 @@
-"""Make whatever a local cluster needs that is not there yet: programs, charts, images, node stores.
+"""Makes whatever a local cluster needs that is not there yet: programs, charts, images, node stores.
 
-`muster local build [--only NAME] [--base FILE]`. Decides the order and
-what runs beside what: Go programs one after another (each uses every core),
-downloads and Python packages meanwhile, images when their parts are there.
+Responsible for: the order, what runs in parallel, and where each program comes from. Go programs compile one
+after another (each uses every core); downloads and Python packages run meanwhile; images follow their parts.
+Not responsible for: how one program, image or store is made.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import shutil
 import sys
 import threading
@@ -15,6 +16,7 @@ import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
+from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,9 +25,11 @@ from muster.local.build.artifacts import Artifacts, link_programs
 from muster.local.build.assets import ensure_asset
 from muster.local.build.cache import Cache
 from muster.local.build.children import Children, Stopped
-from muster.local.build.go import GoBuilder, Toolchain, find_toolchain
+from muster.local.build.go import GoBuilder, Toolchain, architecture, find_toolchain
 from muster.local.build.images import BINARY_IMAGES, Image, ImageBuilder
+from muster.local.build.origins import origin_of
 from muster.local.build.progress import Board, clock_text, shown
+from muster.local.build.releases import DownloadError, Releases
 from muster.local.build.store import ensure_store
 from muster.local.build.versions import Asset, Program, Versions, load
 from muster.local.errors import LocalClusterError
@@ -43,16 +47,43 @@ _NEEDED_BYTES: Final = 20 * 1024**3
 # On PATH together: the engine looks its plugins up there.
 _ON_PATH: Final = ("pulumi", "pulumi-language-python", "pulumi-resource-kubernetes", "kubectl")
 _PYTHON_IMAGES: Final = ("python", "ray", "gang-admission")
+PROGRAMS_VARIABLE: Final = "MUSTER_PROGRAMS"
 SYSTEM_STORE: Final = "system"
 RAY_STORE: Final = "ray"
 
 
-def ensure_all(*, cache: Cache | None = None, base: Path | None = None) -> Artifacts:
-    """Build what is missing and verify the rest; LocalClusterError when that is not possible.
+class Programs(StrEnum):
+    """Where programs come from that are not in the cache and not on PATH."""
+
+    AUTO = "auto"
+    """From their publisher where that can be reached, otherwise compiled."""
+    DOWNLOAD = "download"
+    """From their publisher; a failure is an error. What is published as an image only is compiled."""
+    BUILD = "build"
+    """Compiled from pinned modules. Always so in CI."""
+
+
+def chosen_programs(option: str | None = None) -> Programs:
+    """Return the value of `--programs`, else of MUSTER_PROGRAMS, else auto; always build where CI is set."""
+    if os.environ.get("CI", "").lower() not in ("", "0", "false"):
+        return Programs.BUILD
+    named = option or os.environ.get(PROGRAMS_VARIABLE) or Programs.AUTO
+    try:
+        return Programs(named)
+    except ValueError:
+        raise LocalClusterError(
+            f"--programs {named}", "is not a source of programs", fix=f"use {', '.join(Programs)}", code=2
+        ) from None
+
+
+def ensure_all(
+    *, cache: Cache | None = None, base: Path | None = None, programs: Programs | None = None
+) -> Artifacts:
+    """Make what is missing and verify the rest. Raises LocalClusterError when that is not possible.
 
     Ctrl-C ends every child and leaves the caches fit to go on from.
     """
-    run = _Run(cache or Cache(), base=base)
+    run = _Run(cache or Cache(), base=base, source=programs)
     return run.whole()
 
 
@@ -68,11 +99,13 @@ def ensure(*, programs: Sequence[str], assets: Sequence[str]) -> tuple[dict[str,
 class _Run:
     """One pass over everything."""
 
-    def __init__(self, cache: Cache, *, base: Path | None) -> None:
+    def __init__(self, cache: Cache, *, base: Path | None, source: Programs | None = None) -> None:
         self.cache = cache
         self.children = Children()
         self.board = Board()
         self.versions: Versions = load()
+        self.source = source or chosen_programs()
+        self.releases = Releases(cache, self.children, board=self.board, arch=architecture())
         self._finding = threading.Lock()
         self._found: Toolchain | None = None
         self.go = GoBuilder(cache, self.children, toolchain=self.toolchain, board=self.board)
@@ -101,6 +134,10 @@ class _Run:
         chosen = {name: path for name, path in programs.result().items() if name in _ON_PATH}
         return Artifacts(
             programs=programs.result(),
+            origins={
+                name: origin_of(self.versions.programs[name], path, cache=self.cache.root)
+                for name, path in programs.result().items()
+            },
             assets=assets,
             images=images,
             stores=stores,
@@ -118,14 +155,65 @@ class _Run:
         missing = [program for program in wanted if program.name not in found]
         if missing:
             self._room_for(missing)
-            found |= self._build(missing)
+            found |= self._make(missing)
         return {program.name: found[program.name] for program in wanted}
 
     def _present(self, program: Program) -> Path | None:
-        return accepted(program, ours=self.cache.root) or self.go.ready(program)
+        """On PATH, imported, downloaded or built earlier. `download` does not take what was built before."""
+        elsewhere = accepted(program, ours=self.cache.root) or self.go.imported(program)
+        if elsewhere or self.source is Programs.BUILD:
+            return elsewhere or self.go.ready(program)
+        if program.release and self.source is Programs.DOWNLOAD:
+            return self.releases.ready(program)
+        return self.releases.ready(program) or self.go.ready(program)
+
+    def _make(self, missing: Sequence[Program]) -> dict[str, Path]:
+        """Download what is offered while the rest compiles, then compile what could not be downloaded."""
+        offered = self._offered(missing)
+        with ThreadPoolExecutor(max_workers=4) as pool:
+            lanes = {program.name: pool.submit(self._download, program) for program in offered}
+            try:
+                made = self._build([program for program in missing if program.name not in lanes])
+            except BaseException:
+                self.children.stopping.set()
+                raise
+            got = {name: lane.result() for name, lane in lanes.items()}
+        made |= {name: path for name, path in got.items() if path}
+        return made | self._build([program for program in offered if got[program.name] is None])
+
+    def _offered(self, missing: Sequence[Program]) -> list[Program]:
+        published = [program for program in missing if program.release]
+        if self.source is Programs.BUILD or not published:
+            return []
+        if self.source is Programs.DOWNLOAD:
+            return published
+        answering = self.releases.reachable(published)
+        if silent := [program.name for program in published if program.name not in answering]:
+            self.say(f"publishers cannot be reached: compiling {', '.join(silent)} from pinned modules")
+        return [program for program in published if program.name in answering]
+
+    def _download(self, program: Program) -> Path | None:
+        """The downloaded program; None when it has to be compiled instead."""
+        self.board.start(program.name, "downloading")
+        try:
+            path = self.releases.fetch(program)
+        except DownloadError as problem:
+            if self.source is Programs.DOWNLOAD:
+                raise
+            self.say(f"{problem.where}: {problem.what}; compiling {program.name} from its pinned module")
+            self.board.note(program.name, "waits to be compiled")
+            return None
+        self.board.done(program.name, "downloaded", learnable=False)
+        return path
+
+    def say(self, text: str) -> None:
+        """A line beside the progress display."""
+        print(f"  {text}", file=sys.stderr, flush=True)
 
     def _build(self, missing: Sequence[Program]) -> dict[str, Path]:
         """One after another, the modules of all that follow being downloaded meanwhile."""
+        if not missing:
+            return {}
         with ThreadPoolExecutor(max_workers=1) as downloads:
             fetched = {program.name: downloads.submit(self.go.fetch, program) for program in missing}
             built: dict[str, Path] = {}

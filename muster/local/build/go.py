@@ -162,6 +162,14 @@ class GoBuilder:
     def _toolchain(self) -> Toolchain:
         return self._find_toolchain()
 
+    def imported(self, program: Program) -> Path | None:
+        """The binary that a bundle brought, when it is unharmed; needs no toolchain."""
+        entry = imported_entry(self._cache, program, arch=architecture())
+        if not entry.exists or entry.fault():
+            return None
+        self._cache.touch(entry)
+        return entry.path / program.name
+
     def ready(self, program: Program) -> Path | None:
         """The binary when the cache holds it unharmed; a harmed one is told, dropped and None."""
         entry = program_entry(self._cache, program, self._toolchain)

@@ -34,7 +34,7 @@ class Patch:
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """Where a program's publisher offers it. `{version}`, `{number}` (without the v) and `{arch}` are filled in.
+    """Where a program's publisher offers it: `{version}`, `{number}` (no v) and `{arch}` are filled in.
 
     `checksums` is the publisher's file of SHA-256 digests, `member` the program's path in an archive (empty
     when the file is the program), `digests` what was recorded for each processor.

@@ -5,6 +5,7 @@ Looks, never mends: the fix is always a command that the user types.
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -24,7 +25,10 @@ class State(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """`faults` holds one line a fault, each with its fix; empty when the local cluster is healthy."""
+    """`faults` holds one line for each fault, with its fix; empty when the local cluster is healthy.
+
+    `programs` maps each program to its origin: `how`, `version`, `sha256`, and for a download `checked`.
+    """
 
     name: str
     state: State
@@ -32,6 +36,7 @@ class Report:
     units: dict[str, Any] = field(default_factory=dict)
     nodes: dict[str, str] = field(default_factory=dict)
     faults: list[str] = field(default_factory=list)
+    programs: dict[str, dict[str, str]] = field(default_factory=dict)
 
 
 def examine(name: str, kubectl: str | None) -> Report:
@@ -54,7 +59,17 @@ def examine(name: str, kubectl: str | None) -> Report:
         if state["pid"] is None
     ]
     nodes = _nodes(cluster, kubectl, faults)
-    return Report(name, State.DEGRADED if faults else State.HEALTHY, cluster.api_url, units, nodes, faults)
+    state = State.DEGRADED if faults else State.HEALTHY
+    return Report(name, state, cluster.api_url, units, nodes, faults, _programs(cluster))
+
+
+def _programs(cluster: LocalCluster) -> dict[str, dict[str, str]]:
+    """From the file that `up` wrote; a local cluster of an older Muster has no such record."""
+    try:
+        found: dict[str, dict[str, str]] = json.loads(cluster.artifacts.read_text())["origins"]
+    except (OSError, KeyError, ValueError):
+        return {}
+    return found
 
 
 def _nodes(cluster: LocalCluster, kubectl: str | None, faults: list[str]) -> dict[str, str]:
