@@ -1,7 +1,7 @@
-"""Amounts in the words of a reviewer.
+"""Formats amounts for reviewers.
 
-Decides the unit of a pool (GPUs, or CPU where it has none) and when CPU and memory beside a GPU are worth
-saying: when they change and the GPUs do not.
+The unit of a pool is GPUs, or CPU where its nodes have none. CPU and memory of a GPU pool are only shown when
+they change and the GPUs do not.
 """
 
 from typing import Final
@@ -9,14 +9,16 @@ from typing import Final
 from muster.model.pools import Pool
 from muster.model.quantities import Millicores, format_cpu, format_memory
 from muster.model.quotas import NOTHING, Resources
-from muster.preview.compare.changes import Quota, QuotaChange
+from muster.preview.compare.pools import PoolCost
+from muster.preview.compare.quota import Quota, QuotaChange
 from muster.preview.tree import in_pool_unit
 
 HOURS_A_DAY: Final = 24
+NOT_PRICED: Final = "not priced"
 
 
 def format_amount(pool: Pool, value: int) -> str:
-    """A figure in the pool's unit."""
+    """An amount in the pool's unit."""
     return str(value) if pool.is_gpu else format_cpu(Millicores(value))
 
 
@@ -29,27 +31,17 @@ def format_change(before: str, after: str) -> str:
 
 
 def format_resources(pool: Pool, before: Resources | None, after: Resources | None) -> str:
-    """`1 → 2`; a side that is not there is a dash."""
+    """`1 → 2`; a missing side is a dash."""
     one, two = before or NOTHING, after or NOTHING
     if before is None or after is None or in_pool_unit(pool, one) != in_pool_unit(pool, two) or one == two:
         return format_change(_format_short(pool, before), _format_short(pool, after))
     return format_change(_format_long(pool, one), _format_long(pool, two))
 
 
-def quota_difference(change: QuotaChange) -> int:
-    """The gain or loss of guaranteed quota, in the pool's unit."""
-    one, two = own_quota(change.before), own_quota(change.after)
-    return in_pool_unit(change.pool, two) - in_pool_unit(change.pool, one)
-
-
 def format_signed(pool: Pool, value: int) -> str:
     if not value:
         return "±0"
     return f"{'+' if value > 0 else '−'}{format_amount(pool, abs(value))}"
-
-
-def own_quota(side: Quota | None) -> Resources:
-    return NOTHING if side is None else side.own
 
 
 def format_limits(change: QuotaChange, key: str) -> str:
@@ -67,11 +59,19 @@ def format_reach(change: QuotaChange) -> str:
 
 
 def format_gpu_hours(pool: Pool | None) -> str:
-    """GPU-hours a day, from the nodes that always stand to all of them."""
+    """GPU-hours a day, from the nodes that always exist to all nodes."""
     if pool is None or not pool.is_gpu:
         return "–" if pool is None else "0"
     least = pool.min_nodes * pool.gpus_per_node * HOURS_A_DAY
     return f"{least} to {pool.max_nodes * pool.gpus_per_node * HOURS_A_DAY}"
+
+
+def format_cost(cost: PoolCost) -> str:
+    """`USD 0.00 to 10.06 → 0.00 to 20.12` an hour, or that it is not priced."""
+    if cost.before is None or cost.after is None or cost.currency is None:
+        return NOT_PRICED
+    before, after = (f"{side.least:.2f} to {side.most:.2f}" for side in (cost.before, cost.after))
+    return f"{cost.currency} {format_change(before, after)}"
 
 
 def _format_limit(pool: Pool, side: Quota | None, key: str) -> str:

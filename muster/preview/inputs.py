@@ -1,11 +1,11 @@
-"""What the command line names, read and brought together by stack.
+"""Loads what the command line names, and brings it together by stack.
 
-Decides which file and which plan belong to one stack, and what stands in for a file that was not named: the
-description that the plan's engine was given. Leaves reading to muster.config and plan.py.
+Responsible for which file and which plan belong to one stack, and for the fallback: without a stack file, the
+configuration in the plan is used. Not responsible for parsing (muster.config, plan.py).
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -16,12 +16,10 @@ from muster.config.stack import examine
 from muster.live.errors import PreviewError
 from muster.live.snapshot import Snapshot
 from muster.model.prices import BUILT_IN, PriceTable
-from muster.model.stack import Stack
 from muster.model.violations import Violation
-from muster.preview import plan
-from muster.preview.compare.changes import compare
-from muster.preview.compare.diff import StackDiff
-from muster.preview.plan import Plan
+from muster.preview.compare.diff import StackDiff, diff_stack
+from muster.preview.compare.side import LoadedSide
+from muster.preview.plan import Plan, load_plan
 
 Loaded = TypeVar("Loaded")
 
@@ -29,23 +27,12 @@ NONE: Final = "none"
 
 
 class InputError(PreviewError):
-    """The command line names what cannot be used: what, and how to name it."""
-
-
-@dataclass(frozen=True, slots=True)
-class LoadedSide:
-    """Base or head of one stack. `is_there` is False for a stack that this side does not have."""
-
-    is_there: bool = False
-    stack: Stack | None = None
-    mistakes: tuple[str, ...] = ()
-    warnings: tuple[Violation, ...] = ()
-    plan: Plan | None = None
+    """An option or a file on the command line that cannot be used."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SideOptions:
-    """The values of one side's options, as they were written: `[STACK=]PATH`, or `none`."""
+    """The option values of one side, as they were written: `[STACK=]PATH`, or `none`."""
 
     side: str
     files: Sequence[str] = field(default_factory=tuple)
@@ -58,9 +45,9 @@ class SideOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SharedInputs:
-    """What is held against the change: prices, and what stands in each stack's cluster, by stack.
+    """What both sides are compared with: prices, and a snapshot of each stack's cluster, by stack name.
 
-    A snapshot under "" is the only stack's.
+    A snapshot under "" belongs to the only stack.
     """
 
     prices: PriceTable = BUILT_IN
@@ -68,58 +55,52 @@ class SharedInputs:
 
 
 def load_inputs(
-    base: SideOptions, head: SideOptions, beside: SharedInputs = SharedInputs()
+    base: SideOptions, head: SideOptions, shared: SharedInputs = SharedInputs()
 ) -> list[StackDiff]:
-    """Everything about every stack, in the order of their names; InputError or PlanError when that fails."""
+    """Compare every stack, in the order of their names. InputError or PlanError where an input cannot be
+    used.
+    """
     for named in (base, head):
         if not named.is_given:
-            fix = f"name --{named.side} FILE or --{named.side}-plan JSON, or write `--{named.side} {NONE}`"
-            raise InputError(f"no {named.side} is named. Fix: {fix} for a stack that is not there.")
-    befores, afters = _load_sides(base), _load_sides(head)
-    if len(befores) == len(afters) == 1:
-        # One of each is one stack, whatever the files are called: a base is often a temporary file.
-        befores = dict(zip(afters, befores.values(), strict=True))
-    if not befores and not afters:
-        raise InputError("neither side has a stack: there is nothing to compare. Fix: name a stack file.")
+            fix = f"add --{named.side} FILE or --{named.side}-plan JSON, or `--{named.side} {NONE}`"
+            raise InputError(f"No {named.side} is given. Fix: {fix} for a stack that does not exist there.")
+    bases, heads = _load_sides(base), _load_sides(head)
+    if len(bases) == len(heads) == 1:
+        # One of each is the same stack, whatever the files are called: base is often a temporary file.
+        bases = dict(zip(heads, bases.values(), strict=True))
+    if not bases and not heads:
+        raise InputError("Neither side has a stack, so there is nothing to compare. Fix: name a stack file.")
+    names = sorted({*bases, *heads})
+    snapshots = _snapshots_by_stack(shared.snapshots, names)
     absent = LoadedSide()
-    told = [
-        _diff_stack(name, befores.get(name, absent), afters.get(name, absent))
-        for name in sorted({*befores, *afters})
+    return [
+        diff_stack(
+            name,
+            bases.get(name, absent),
+            heads.get(name, absent),
+            prices=shared.prices,
+            snapshot=snapshots.get(name),
+        )
+        for name in names
     ]
-    snapshots = _snapshots_by_stack(beside.snapshots, [each.name for each in told])
-    return [replace(each, prices=beside.prices, snapshot=snapshots.get(each.name)) for each in told]
 
 
 def _snapshots_by_stack(snapshots: Mapping[str, Snapshot], stacks: list[str]) -> Mapping[str, Snapshot]:
-    """Each snapshot with the stack that it belongs to."""
+    """Each snapshot under the stack that it belongs to."""
     if list(snapshots) == [""] and len(stacks) == 1:
         return {stacks[0]: snapshots[""]}
     for name in snapshots:
         if name not in stacks:
             raise InputError(
-                f"a snapshot or kubeconfig is of stack {name!r}, which is not compared. "
+                f"A snapshot or kubeconfig belongs to stack {name!r}, which is not compared. "
                 f"Fix: write STACK=FILE with one of: {', '.join(stacks)}."
             )
     return snapshots
 
 
-def _diff_stack(name: str, before: LoadedSide, after: LoadedSide) -> StackDiff:
-    sound = all(side.stack is not None or not side.is_there for side in (before, after))
-    return StackDiff(
-        name=name,
-        changes=compare(before.stack, after.stack) if sound else None,
-        mistakes=(*(f"(base) {mistake}" for mistake in before.mistakes), *after.mistakes),
-        warnings=after.warnings,
-        base_plan=before.plan,
-        head_plan=after.plan,
-        base=before.stack,
-        head=after.stack,
-    )
-
-
 def _load_sides(named: SideOptions) -> dict[str, LoadedSide]:
     files = _load_by_stack(named.files, _load_stack_file, _stack_of_file, named.side)
-    plans = _load_by_stack(named.plans, plan.load_plan, _stack_of_plan, f"{named.side}-plan")
+    plans = _load_by_stack(named.plans, load_plan, _stack_of_plan, f"{named.side}-plan")
     if len(files) == len(plans) == 1:
         plans = dict(zip(files, plans.values(), strict=True))
     sides = {}
@@ -146,14 +127,14 @@ def _load_by_stack(
         name = name if is_named else namer(path, read_value)
         if name in found:
             raise InputError(
-                f"--{option} names stack {name!r} twice. Fix: name each once, or write STACK=FILE."
+                f"--{option} names stack {name!r} twice. Fix: name each stack once, or write STACK=FILE."
             )
         found[name] = read_value
     return found
 
 
 def parse_stack_option(value: str) -> tuple[str, Path]:
-    """`STACK=FILE` in its parts; the stack is "" where it is not named."""
+    """The parts of `[STACK=]FILE`; the stack is "" where the option does not name it."""
     name, equals, rest = value.partition("=")
     return (name, Path(rest)) if equals and "/" not in name else ("", Path(value))
 
@@ -169,7 +150,7 @@ def _stack_of_plan(path: Path, found: Plan) -> str:
 
 def _load_stack_file(path: Path) -> LoadedSide:
     if not path.is_file():
-        raise InputError(f"{path}: there is no such file. Fix: name a stack file, stacks/Pulumi.STACK.yaml.")
+        raise InputError(f"{path}: no such file. Fix: name a stack file, such as stacks/Pulumi.STACK.yaml.")
     document = read(path)
     stack, found = examine(document)
     errors = tuple(_format_mistake(document, each) for each in found if each.level == "error")
@@ -185,8 +166,8 @@ def _format_mistake(document: Document, violation: Violation) -> str:
 def _load_from_plan(found: Plan) -> LoadedSide:
     config: Mapping[str, object] = found.config
     if not config:
-        fix = "name the stack file beside it."
-        raise InputError(f"{found.source}: holds no configuration of Muster (`muster:` keys). Fix: {fix}")
+        fix = "add the stack file with --base or --head."
+        raise InputError(f"{found.source}: the plan has no `muster:` configuration. Fix: {fix}")
     try:
         return LoadedSide(True, parse(config, source=found.source))
     except ConfigError as error:

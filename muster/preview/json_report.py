@@ -1,88 +1,87 @@
 """The report as JSON, for programs.
 
-Decides the field names, which stay as they are from here on. Amounts are `{gpus, cpu, memory}` as in
-Kubernetes quantities. As everywhere, no value of a resource is in it.
+Field names are stable. Amounts are `{gpus, cpu, memory}` in Kubernetes quantities. As in every other format,
+no value of a resource is included. Everything is read from the StackDiff and nothing is computed here.
 """
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
 from muster.model.kai import Unlimited
 from muster.model.kai.tree import Figures
 from muster.model.pools import Pool
-from muster.model.prices import Price
 from muster.model.quantities import format_cpu, format_memory
 from muster.model.quotas import Resources
-from muster.model.stack import Stack
-from muster.preview.compare.changes import Changes, Quota, QuotaChange
+from muster.preview.compare.changes import Changes
 from muster.preview.compare.diff import StackDiff
-from muster.preview.cost import HourlyCost, hourly_cost
+from muster.preview.compare.kai import KaiDiff
+from muster.preview.compare.overuse import QuotaOveruse
+from muster.preview.compare.pools import HourlyCost, TotalCost
+from muster.preview.compare.quota import Quota, QuotaChange
 from muster.preview.events import PolicyViolation
-from muster.preview.kai import is_kai, queue_changes
-from muster.preview.overuse import queued_work, quota_overuse
-from muster.preview.plan import Resource
 from muster.preview.tree import Holding
 
 Record = dict[str, Any]
 
 
-def to_json(stacks: list[StackDiff]) -> Record:
+def to_json(stacks: Sequence[StackDiff]) -> Record:
     """One object with every stack."""
-    return {"version": 1, "stacks": [_stack(told) for told in stacks]}
+    return {"version": 1, "stacks": [_stack(diff) for diff in stacks]}
 
 
-def _stack(told: StackDiff) -> Record:
+def _stack(diff: StackDiff) -> Record:
     found: Record = {
-        "stack": told.name,
-        "changed": not told.is_empty,
-        "mistakes": list(told.mistakes),
-        "errors": list(told.failures),
-        "warnings": [asdict(each) for each in told.warnings],
-        "refused": told.is_refused,
-        "policies": [_breach(each) for each in told.breaches],
-        "resources": [_resource(each) for each in told.resources(pending=False)],
-        "pending": [_resource(each) for each in told.resources(pending=True)],
+        "stack": diff.name,
+        "changed": not diff.is_empty,
+        "mistakes": list(diff.mistakes),
+        "errors": list(diff.failures),
+        "warnings": [asdict(each) for each in diff.warnings],
+        "refused": diff.is_refused,
+        "policies": [_policy_violation(each) for each in diff.policy_violations],
+        "resources": [asdict(each) for each in diff.resources(pending=False)],
+        "pending": [asdict(each) for each in diff.resources(pending=True)],
     }
-    if told.changes is None:
+    if diff.changes is None:
         return found
-    return found | _changes(told.changes) | _pools(told) | _now(told, told.changes) | _kai(told)
+    kai = {} if diff.kai is None else _kai(diff.kai)
+    return found | _changes(diff.changes) | _pools(diff) | _running(diff) | kai
 
 
-def _breach(breach: PolicyViolation) -> Record:
+def _policy_violation(violation: PolicyViolation) -> Record:
     return {
-        "policy": breach.policy,
-        "mandatory": breach.is_mandatory,
-        "urn": breach.urn,
-        "message": breach.message,
+        "policy": violation.policy,
+        "mandatory": violation.is_mandatory,
+        "urn": violation.urn,
+        "message": violation.message,
     }
 
 
-def _now(told: StackDiff, changes: Changes) -> Record:
-    """What the snapshot tells; nothing without one."""
-    if told.snapshot is None:
+def _running(diff: StackDiff) -> Record:
+    """What the snapshot shows; nothing without one."""
+    if diff.taken is None:
         return {}
-    found = quota_overuse(changes, told.snapshot)
     return {
-        "snapshot": told.snapshot.taken.isoformat(),
-        "over": [
-            {
-                "team": each.team,
-                "pool": each.pool.name,
-                "used": each.used,
-                "before": each.before,
-                "after": each.after,
-                "new": each.is_new,
-                "gone": each.is_gone,
-            }
-            for each in found
-        ],
-        "work": [asdict(each) for each in queued_work(changes, told.snapshot)],
+        "snapshot": diff.taken.isoformat(),
+        "over": [_overuse(each) for each in diff.overuse],
+        "work": [asdict(each) for each in diff.queued],
     }
 
 
-def _kai(told: StackDiff) -> Record:
-    if not is_kai(told.base, told.head):
-        return {}
+def _overuse(each: QuotaOveruse) -> Record:
+    return {
+        "team": each.team,
+        "pool": each.pool.name,
+        "used": each.used,
+        "before": each.before,
+        "after": each.after,
+        "most": each.most,
+        "new": each.is_new,
+        "gone": each.is_gone,
+    }
+
+
+def _kai(kai: KaiDiff) -> Record:
     return {
         "kaiQueues": [
             {
@@ -92,13 +91,18 @@ def _kai(told: StackDiff) -> Record:
                 "before": _figures(each.before),
                 "after": _figures(each.after),
             }
-            for each in queue_changes(told.base, told.head)
-        ]
+            for each in kai.queues
+        ],
+        "kaiPriorities": [asdict(each) for each in kai.priorities],
+        "kaiEvictions": [
+            {"priority": each.priority.name, "protected": each.is_protected} for each in kai.evictions
+        ],
+        "kaiOver": [asdict(each) for each in kai.over_quota],
     }
 
 
 def _figures(figures: Figures | None) -> Record | None:
-    """Thousandths of a GPU or CPU, or bytes; None is without bound."""
+    """Thousandths of a GPU or CPU, or bytes. None means unlimited."""
     if figures is None:
         return None
     quota, limit = (None if isinstance(each, Unlimited) else each for each in (figures.quota, figures.limit))
@@ -127,7 +131,7 @@ def _changes(changes: Changes) -> Record:
             for each, before, after in changes.borrowing()
         ],
         "settings": [asdict(each) for each in changes.settings],
-        "unsaid": list(changes.unsaid),
+        "unsaid": list(changes.not_compared),
     }
 
 
@@ -161,35 +165,37 @@ def _amount(amount: Resources) -> Record:
     return {"gpus": amount.gpus, "cpu": format_cpu(amount.cpu), "memory": format_memory(amount.memory)}
 
 
-def _pools(told: StackDiff) -> Record:
-    changes = () if told.changes is None else told.changes.pools
+def _pools(diff: StackDiff) -> Record:
     return {
         "pools": [
             {
-                "pool": each.name,
-                "before": _pool(told, each.before, told.base),
-                "after": _pool(told, each.after, told.head),
+                "pool": each.pool.name,
+                "before": _pool(each.pool.before, each.before),
+                "after": _pool(each.pool.after, each.after),
             }
-            for each in changes
-        ]
+            for each in diff.pools
+        ],
+        "cost": None if diff.cost is None else _total(diff.cost),
     }
 
 
-def _pool(told: StackDiff, pool: Pool | None, stack: Stack | None) -> Record | None:
+def _pool(pool: Pool | None, cost: HourlyCost | None) -> Record | None:
     if pool is None:
         return None
-    cost = hourly_cost(pool, stack, told.prices)
     return {
         "machine": pool.machine.name,
         "capacity": pool.capacity.value,
         "minNodes": pool.min_nodes,
         "maxNodes": pool.max_nodes,
         "maxGpus": pool.max_gpus,
-        "money": None if cost is None or cost.price is None else _money(cost, cost.price),
+        "money": None if cost is None else _money(cost),
     }
 
 
-def _money(cost: HourlyCost, price: Price) -> Record:
+def _money(cost: HourlyCost) -> Record | None:
+    price = cost.price
+    if price is None:
+        return None
     return {
         "currency": price.currency,
         "leastAnHour": str(cost.least),
@@ -199,5 +205,11 @@ def _money(cost: HourlyCost, price: Price) -> Record:
     }
 
 
-def _resource(resource: Resource) -> Record:
-    return asdict(resource)
+def _total(cost: TotalCost) -> Record:
+    """The most that an hour of all changed pools costs."""
+    return {
+        "currency": cost.currency,
+        "mostAnHourBefore": str(cost.before),
+        "mostAnHourAfter": str(cost.after),
+        "notPriced": list(cost.unpriced),
+    }

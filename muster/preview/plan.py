@@ -69,7 +69,7 @@ class Plan:
     stack: str
     resources: tuple[Resource, ...]
     errors: tuple[str, ...]
-    breaches: tuple[PolicyViolation, ...] = ()
+    policy_violations: tuple[PolicyViolation, ...] = ()
     config: Mapping[str, object] = field(default_factory=lambda: MappingProxyType({}))
 
 
@@ -135,7 +135,7 @@ def _to_plan(found: Mapping[str, object], source: str) -> Plan:
         stack=_stack(by_urn),
         resources=tuple(sorted(resources, key=lambda each: (ORDER.index(each.verb), each.urn))),
         errors=tuple(_parse_errors(found, secrets)),
-        breaches=tuple(
+        policy_violations=tuple(
             sorted(set(_violations(found, secrets)), key=lambda each: (not each.is_mandatory, each))
         ),
         config={

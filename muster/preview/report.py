@@ -1,6 +1,6 @@
 """Everything that is known, as a report.
 
-Decides what is told, in which order and how much each part weighs. Leaves the parts to sections/, the first
+Decides what is diff, in which order and how much each part weighs. Leaves the parts to sections/, the first
 lines to verdict.py, and how it looks to markdown.py and page.py.
 """
 
@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 
 from muster.preview.compare.diff import StackDiff
 from muster.preview.document import Items, Report, Section, StackReport, Table, Text, UntrustedText
-from muster.preview.kai import is_kai
 from muster.preview.sections import kai, live, policies, pools, quotas, resources
 from muster.preview.summary import summarize
 
@@ -20,9 +19,9 @@ def to_report(stacks: Sequence[StackDiff]) -> Report:
     )
 
 
-def to_stack_report(told: StackDiff) -> StackReport:
+def to_stack_report(diff: StackDiff) -> StackReport:
     """The report of one stack."""
-    return StackReport(UntrustedText(told.name), tuple(summarize(told)), tuple(_sections(told)))
+    return StackReport(UntrustedText(diff.name), tuple(summarize(diff)), tuple(_sections(diff)))
 
 
 def _headline(stacks: Sequence[StackDiff]) -> Text:
@@ -33,22 +32,22 @@ def _headline(stacks: Sequence[StackDiff]) -> Text:
     return (f"{len(stacks)} stacks: {', '.join(f'{count} {what}' for count, what in counts if count)}.",)
 
 
-def _sections(told: StackDiff) -> Iterator[Section]:
-    if told.mistakes:
-        yield Section("Mistakes in the description", 100, (_list(told.mistakes),))
-    if told.failures:
-        yield Section("Errors of the preview", 98, (_list(told.failures),))
-    yield from policies.sections(told)
-    yield from live.sections(told)
-    if told.changes is not None:
-        yield from quotas.sections(told.changes, is_kai=is_kai(told.base, told.head))
-    yield from kai.sections(told)
-    yield from pools.sections(told)
-    yield from resources.sections(told)
-    if told.warnings:
+def _sections(diff: StackDiff) -> Iterator[Section]:
+    if diff.mistakes:
+        yield Section("Mistakes in the description", 100, (_list(diff.mistakes),))
+    if diff.failures:
+        yield Section("Errors of the preview", 98, (_list(diff.failures),))
+    yield from policies.sections(diff)
+    yield from live.sections(diff)
+    if diff.changes is not None:
+        yield from quotas.sections(diff.changes, is_kai=diff.kai is not None)
+    yield from kai.sections(diff)
+    yield from pools.sections(diff)
+    yield from resources.sections(diff)
+    if diff.warnings:
         rows = tuple(
             ((UntrustedText(each.path),), (UntrustedText(each.message),), (UntrustedText(each.fix),))
-            for each in told.warnings
+            for each in diff.warnings
         )
         yield Section("Worth a look", 40, (Table(("Where", "What", "How to change it"), rows),))
 

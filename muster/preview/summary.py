@@ -1,88 +1,86 @@
-"""What a reviewer reads first: one line that says how careful to be, and what there is to see.
+"""The summary of a report: one line that says how careful to be, and what there is to see.
 
-Decides what is grave: something refused, somebody who loses, something replaced or deleted, somebody who
-uses more than is left.
+Responsible for what counts as grave: something refused, a team that loses quota, a resource replaced or
+deleted, a team that uses more than its new quota.
 """
 
 from collections.abc import Iterable, Iterator
 from typing import Final
 
 from muster.model.pools import Pool
-from muster.preview import cost, figures
-from muster.preview.compare.changes import Changes, QuotaChange
+from muster.preview import figures
+from muster.preview.compare.changes import Changes
 from muster.preview.compare.diff import GRAVE, StackDiff
+from muster.preview.compare.quota import QuotaChange
 from muster.preview.document import Span, Text, UntrustedText, join_names
-from muster.preview.overuse import quota_overuse
 
-_STOPPED: Final = "The preview failed: the engine stopped, and what it had not reached is not told here."
+_STOPPED: Final = "The preview failed: the engine stopped, so resources that it did not reach are not listed."
 
 
-def summarize(told: StackDiff) -> Iterator[Text]:
-    """The verdict line, and what it is drawn from."""
-    refused = list(_refused(told))
+def summarize(diff: StackDiff) -> Iterator[Text]:
+    """The first line, and the facts that it follows from."""
+    refused = list(_refused(diff))
     if refused:
         yield from refused
-    elif told.is_empty:
+    elif diff.is_empty:
         yield ("Nothing changes.",)
     else:
-        yield (_line(told),)
-    if told.changes is not None:
-        yield from _for_whom(told.changes)
-    yield from _over(told)
-    yield from _bill(told)
-    yield from _resources(told)
-    warnings = sum(not each.is_mandatory for each in told.breaches)
+        yield (_line(diff),)
+    if diff.changes is not None:
+        yield from _for_whom(diff.changes)
+    yield from _over(diff)
+    yield from _bill(diff)
+    yield from _resources(diff)
+    warnings = sum(not each.is_mandatory for each in diff.policy_violations)
     if warnings:
         yield (f"Policies: {_many(warnings, 'warning')}.",)
 
 
-def _refused(told: StackDiff) -> Iterator[Text]:
-    if told.mistakes:
-        yield (f"Refused: {_many(len(told.mistakes), 'mistake')} in the stack's description.",)
-    mandatory = sum(each.is_mandatory for each in told.breaches)
+def _refused(diff: StackDiff) -> Iterator[Text]:
+    if diff.mistakes:
+        yield (f"Refused: {_many(len(diff.mistakes), 'mistake')} in the stack's description.",)
+    mandatory = sum(each.is_mandatory for each in diff.policy_violations)
     if mandatory:
-        breaches = _many(mandatory, "breach", "breaches")
-        yield (f"Refused by the policy pack: {breaches}.",)
-    if told.failures:
+        violations = _many(mandatory, "violation")
+        yield (f"Refused by the policy pack: {violations}.",)
+    if diff.failures:
         yield (_STOPPED,)
 
 
-def _line(told: StackDiff) -> str:
-    """Whom the change hurts, or that it hurts nobody."""
-    grave = list(_grave(told))
-    return f"Look closely: {', '.join(grave)}." if grave else "Changes, and takes nothing from anybody."
+def _line(diff: StackDiff) -> str:
+    """What to look at closely, or that no team loses anything."""
+    grave = list(_grave(diff))
+    return f"Look closely: {', '.join(grave)}." if grave else "Changes, and no team loses anything."
 
 
-def _grave(told: StackDiff) -> Iterator[str]:
-    if told.changes is not None:
-        gone = _gone(told.changes)
+def _grave(diff: StackDiff) -> Iterator[str]:
+    if diff.changes is not None:
+        gone = diff.changes.removed_teams
         if gone:
             yield f"{_many(len(gone), 'team')} removed"
-        losing = _movers(told.changes, -1)
+        losing = _movers(diff.changes, -1)
         if losing:
             yield f"{_many(len(losing), 'team')} {_verb(losing, 'loses')} quota"
-        if _pairs(told.changes, is_new=True):
+        if _pairs(diff.changes, is_new=True):
             yield "new preemption"
-    counts = [(sum(each.verb == verb for each in told.resources(pending=False)), verb) for verb in GRAVE]
+    counts = [(sum(each.verb == verb for each in diff.resources(pending=False)), verb) for verb in GRAVE]
     for number, verb in counts:
         if number:
             yield f"{_many(number, 'resource')} {verb}"
 
 
-def _resources(told: StackDiff) -> Iterator[Text]:
+def _resources(diff: StackDiff) -> Iterator[Text]:
     counts = [
         f"{len(found)} {verb}"
         for verb in GRAVE
-        if (found := [each for each in told.resources(pending=False) if each.verb == verb])
+        if (found := [each for each in diff.resources(pending=False) if each.verb == verb])
     ]
     if counts:
         yield (f"Resources: {', '.join(counts)}.",)
 
 
-def _over(told: StackDiff) -> Iterator[Text]:
-    if told.changes is None or told.snapshot is None:
-        return
-    found = sorted({each.team for each in quota_overuse(told.changes, told.snapshot)})
+def _over(diff: StackDiff) -> Iterator[Text]:
+    found = sorted({each.team for each in diff.overuse})
     if found:
         verb = "uses" if len(found) == 1 else "use"
         yield (
@@ -92,19 +90,16 @@ def _over(told: StackDiff) -> Iterator[Text]:
         )
 
 
-def _bill(told: StackDiff) -> Iterator[Text]:
-    if told.changes is None or not told.changes.pools:
-        return
-    before = _gpu_hours(each.before for each in told.changes.pools)
-    after = _gpu_hours(each.after for each in told.changes.pools)
+def _bill(diff: StackDiff) -> Iterator[Text]:
+    before = _gpu_hours(each.pool.before for each in diff.pools)
+    after = _gpu_hours(each.pool.after for each in diff.pools)
     if before != after:
         yield (f"GPU-hours a day at most, of the pools that change: {before} → {after}.",)
-    total = cost.total_cost(told.changes.pools, told.base, told.head, told.prices)
-    if total is not None:
-        amounts = figures.format_change(f"{total.before:.2f}", f"{total.after:.2f}")
-        spans: list[Span] = [f"Money an hour at most: {total.currency} {amounts}"]
-        if total.unpriced:
-            spans += [f"; {cost.NOT_PRICED}: ", *join_names(total.unpriced)]
+    if diff.cost is not None:
+        amounts = figures.format_change(f"{diff.cost.before:.2f}", f"{diff.cost.after:.2f}")
+        spans: list[Span] = [f"Money an hour at most: {diff.cost.currency} {amounts}"]
+        if diff.cost.unpriced:
+            spans += [f"; {figures.NOT_PRICED}: ", *join_names(diff.cost.unpriced)]
         yield (*spans, ".")
 
 
@@ -117,7 +112,7 @@ def _for_whom(changes: Changes) -> Iterator[Text]:
         pool = changes.after.pools.get(total.name) or changes.before.pools[total.name]
         amounts = figures.format_resources(pool, total.before, total.after)
         yield ("Guaranteed ", UntrustedText(total.name), f" {figures.format_unit(pool)} in sum: {amounts}.")
-    gone = _gone(changes)
+    gone = changes.removed_teams
     if gone:
         yield (*join_names(gone), " removed, with namespace and all that is in it.")
     for verb, sign in (("gains", 1), ("loses", -1)):
@@ -131,21 +126,16 @@ def _for_whom(changes: Changes) -> Iterator[Text]:
         yield (f"No longer: {_many(old, 'pair')} of teams of which one could preempt the other.",)
 
 
-def _gone(changes: Changes) -> tuple[str, ...]:
-    nodes = changes.before.nodes
-    return tuple(sorted(name for name in nodes if nodes[name].is_team and name not in changes.after.nodes))
-
-
 def _movers(changes: Changes, sign: int) -> tuple[str, ...]:
     return tuple(sorted({each.name for each in changes.quotas if _moves(each, sign)}))
 
 
 def _moves(change: QuotaChange, sign: int) -> bool:
-    return change.is_team and figures.quota_difference(change) * sign > 0
+    return change.is_team and change.difference * sign > 0
 
 
 def _pairs(changes: Changes, *, is_new: bool) -> int:
-    """Teams that stand in one row's first place do so together in every row: no pair is counted twice."""
+    """Preemptors are grouped in the same way in every row, so no pair is counted twice."""
     victims: dict[tuple[str, ...], set[str]] = {}
     for row in changes.preemption:
         if row.is_new is is_new and row.right is not None:
@@ -157,5 +147,5 @@ def _verb(who: tuple[str, ...], verb: str) -> str:
     return verb if len(who) == 1 else verb[:-1]
 
 
-def _many(count: int, noun: str, plural: str = "") -> str:
-    return f"{count} {noun}" if count == 1 else f"{count} {plural or noun + 's'}"
+def _many(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

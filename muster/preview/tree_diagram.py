@@ -8,9 +8,10 @@ from collections.abc import Iterable, Mapping
 
 from muster.live.sanitize import sanitize_line
 from muster.model.pools import Pool
-from muster.preview.compare.changes import Changes, QuotaChange
+from muster.preview.compare.changes import Changes
+from muster.preview.compare.quota import QuotaChange
 from muster.preview.document import Mark, TreeDiagram, TreeNode, UntrustedText
-from muster.preview.figures import format_amount, format_change, quota_difference
+from muster.preview.figures import format_amount, format_change
 from muster.preview.tree import Node, Tree, in_pool_unit, nominal_quota
 
 
@@ -58,7 +59,7 @@ def _mark(changes: Changes, name: str, touched: list[QuotaChange]) -> Mark:
     before, after = changes.before.nodes.get(name), changes.after.nodes.get(name)
     if before is None or after is None:
         return Mark.NEW if before is None else Mark.GONE
-    differences = [quota_difference(change) for change in touched]
+    differences = [change.difference for change in touched]
     if any(each > 0 for each in differences) and not any(each < 0 for each in differences):
         return Mark.MORE
     if any(each < 0 for each in differences) and not any(each > 0 for each in differences):

@@ -9,8 +9,8 @@ from muster.live.snapshot import Queue, Snapshot, Usage
 from muster.model.queues import Allowance, Bound, Department, Limit
 from muster.model.stack import Scheduler, Stack
 from muster.model.violations import Violation
-from muster.preview.compare.changes import compare
-from muster.preview.compare.diff import StackDiff
+from muster.preview.compare.diff import StackDiff, diff_stack
+from muster.preview.compare.side import LoadedSide
 from muster.preview.events import PolicyViolation
 from muster.preview.html import format_html
 from muster.preview.report import to_report
@@ -51,21 +51,20 @@ def everything() -> str:
         bundle("update", "queues", {"team-0": '{"ClusterQueue/x": {"a": 1}}'}, {"team-0": "{}"}),
         errors=(HOSTILE,),
     )
-    breaches = (
+    violations = (
         PolicyViolation(True, "muster/quota", "", HOSTILE),
         PolicyViolation(False, "muster/cost", "", LONG),
     )
-    whole = StackDiff(
-        name="dev",
-        changes=compare(base, head),
-        base=base,
-        head=head,
+    after = LoadedSide(
+        exists=True,
+        stack=head,
         warnings=(Violation("muster:pools.l4", LONG, "look", "warning"),),
-        head_plan=replace(found, breaches=breaches),
-        base_plan=plan(step("update", "same")),
-        snapshot=snapshot,
+        plan=replace(found, policy_violations=violations),
     )
-    return format_html(to_report([whole, StackDiff(name=HOSTILE, changes=None, mistakes=(LONG, HOSTILE))]))
+    before = LoadedSide(exists=True, stack=base, plan=plan(step("update", "same")))
+    whole = diff_stack("dev", before, after, snapshot=snapshot)
+    broken = StackDiff(name=HOSTILE, changes=None, head_mistakes=(LONG, HOSTILE))
+    return format_html(to_report([whole, broken]))
 
 
 def answered() -> str:

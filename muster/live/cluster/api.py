@@ -1,7 +1,8 @@
 """Objects of a cluster: lists, page by page, and single ones.
 
 Decides the size of a page, and that a list whose pages have expired is begun anew: what comes back is one
-moment's truth (https://kubernetes.io/docs/reference/using-api/api-concepts/#retrieving-large-results-sets-in-chunks).
+moment's truth
+(https://kubernetes.io/docs/reference/using-api/api-concepts/#retrieving-large-results-sets-in-chunks).
 """
 
 from collections.abc import Callable

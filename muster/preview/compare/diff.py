@@ -1,13 +1,21 @@
-"""Everything that is known about one stack, before it is put into words."""
+"""The result of comparing one stack: everything that a page, a comment or JSON shows.
+
+Everything is computed here, once. An output format gets a StackDiff and neither stacks, prices nor a
+snapshot, so two formats cannot disagree.
+"""
 
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Final
 
 from muster.live.snapshot import Snapshot
 from muster.model.prices import BUILT_IN, PriceTable
-from muster.model.stack import Stack
 from muster.model.violations import Violation
-from muster.preview.compare.changes import Changes
+from muster.preview.compare.changes import Changes, compare
+from muster.preview.compare.kai import KaiDiff, diff_kai
+from muster.preview.compare.overuse import QueuedWork, QuotaOveruse, queued_work, quota_overuse
+from muster.preview.compare.pools import PoolCost, TotalCost, pool_costs, total_cost
+from muster.preview.compare.side import LoadedSide
 from muster.preview.events import PolicyViolation
 from muster.preview.plan import Plan, Resource
 
@@ -16,34 +24,48 @@ GRAVE: Final = ("replaced", "deleted")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StackDiff:
-    """Everything that is known about one stack. `changes` is None when a side is no stack."""
+    """What changes in one stack. `changes` is None when a side does not validate, and then nothing else of
+    the stacks is compared. `kai` is None when KAI schedules neither side. `taken` is the snapshot's time,
+    None without one.
+    """
 
     name: str
     changes: Changes | None
-    mistakes: tuple[str, ...] = ()
+    has_head: bool = True
+    base_mistakes: tuple[str, ...] = ()
+    head_mistakes: tuple[str, ...] = ()
     warnings: tuple[Violation, ...] = ()
     base_plan: Plan | None = None
     head_plan: Plan | None = None
-    base: Stack | None = None
-    head: Stack | None = None
-    prices: PriceTable = BUILT_IN
-    snapshot: Snapshot | None = None
+    pools: tuple[PoolCost, ...] = ()
+    cost: TotalCost | None = None
+    taken: datetime | None = None
+    overuse: tuple[QuotaOveruse, ...] = ()
+    queued: tuple[QueuedWork, ...] = ()
+    kai: KaiDiff | None = None
+
+    @property
+    def mistakes(self) -> tuple[str, ...]:
+        """The mistakes of both stack files; those of base are marked."""
+        return (*(f"(base) {mistake}" for mistake in self.base_mistakes), *self.head_mistakes)
 
     @property
     def failures(self) -> tuple[str, ...]:
         return () if self.head_plan is None else self.head_plan.errors
 
     @property
-    def breaches(self) -> tuple[PolicyViolation, ...]:
-        return () if self.head_plan is None else self.head_plan.breaches
+    def policy_violations(self) -> tuple[PolicyViolation, ...]:
+        return () if self.head_plan is None else self.head_plan.policy_violations
 
     @property
     def is_refused(self) -> bool:
-        """Whether nothing of it can be deployed as it is."""
-        return bool(self.mistakes or self.failures or any(each.is_mandatory for each in self.breaches))
+        """Whether it cannot be deployed as it is."""
+        return bool(
+            self.mistakes or self.failures or any(each.is_mandatory for each in self.policy_violations)
+        )
 
     def resources(self, *, pending: bool) -> tuple[Resource, ...]:
-        """What head would do to the cluster; with `pending`, the part that base would do just the same."""
+        """What head would change in the cluster; with `pending`, the part that base would change as well."""
         if self.head_plan is None:
             return ()
         same = frozenset() if self.base_plan is None else frozenset(self.base_plan.resources)
@@ -53,5 +75,43 @@ class StackDiff:
     def is_empty(self) -> bool:
         quiet = self.changes is not None and self.changes.is_empty
         return quiet and not (
-            self.mistakes or self.failures or self.breaches or self.resources(pending=False)
+            self.mistakes or self.failures or self.policy_violations or self.resources(pending=False)
         )
+
+
+def diff_stack(
+    name: str,
+    base: LoadedSide,
+    head: LoadedSide,
+    *,
+    prices: PriceTable = BUILT_IN,
+    snapshot: Snapshot | None = None,
+) -> StackDiff:
+    """Compare both sides with each other, with `prices`, and with what runs at the time of the snapshot."""
+    if not (base.is_valid and head.is_valid):
+        return StackDiff(
+            name=name,
+            changes=None,
+            has_head=head.exists,
+            base_mistakes=base.mistakes,
+            head_mistakes=head.mistakes,
+            warnings=head.warnings,
+            base_plan=base.plan,
+            head_plan=head.plan,
+        )
+    changes = compare(base.stack, head.stack)
+    pools = pool_costs(changes.pools, base.stack, head.stack, prices)
+    return StackDiff(
+        name=name,
+        changes=changes,
+        has_head=head.exists,
+        warnings=head.warnings,
+        base_plan=base.plan,
+        head_plan=head.plan,
+        pools=pools,
+        cost=total_cost(pools),
+        taken=None if snapshot is None else snapshot.taken,
+        overuse=() if snapshot is None else quota_overuse(changes, snapshot),
+        queued=() if snapshot is None else queued_work(changes, snapshot),
+        kai=diff_kai(base.stack, head.stack, snapshot),
+    )

@@ -5,17 +5,9 @@ from typing import Final
 
 from muster.model.kai.priorities import NON_PREEMPTIBLE
 from muster.preview.compare.diff import StackDiff
+from muster.preview.compare.kai import KaiDiff, QueueChange, format_figure
 from muster.preview.document import Items, Section, Table, Text, UntrustedText
 from muster.preview.figures import format_change
-from muster.preview.kai import (
-    QueueChange,
-    eviction_changes,
-    format_figure,
-    is_kai,
-    queue_changes,
-    queue_priority_changes,
-    queues_over_quota,
-)
 
 _HEAD: Final = ("Queue", "Of", "Resource", "Quota", "Limit", "Over-quota weight")
 _RESOURCES: Final = {"gpu": "GPU", "cpu": "CPU", "memory": "memory"}
@@ -26,18 +18,17 @@ _RULE: Final = (
 )
 
 
-def sections(told: StackDiff) -> Iterator[Section]:
-    if not is_kai(told.base, told.head):
+def sections(diff: StackDiff) -> Iterator[Section]:
+    if diff.kai is None:
         return
-    found = queue_changes(told.base, told.head)
-    changed = [*_ranks(told), *_protected(told)]
-    if found:
-        rows = tuple(_row(each) for each in found)
+    changed = [*_priorities(diff.kai), *_evictions(diff.kai)]
+    if diff.kai.queues:
+        rows = tuple(_row(each) for each in diff.kai.queues)
         yield Section("KAI queues", 82, (Table(_HEAD, rows), Items(((_RULE,),))))
     if changed:
         title = "Whose work goes first with KAI, and whose is never evicted"
         yield Section(title, 76, (Items(tuple(changed)),))
-    yield from _over(told)
+    yield from _over(diff)
 
 
 def _row(change: QueueChange) -> tuple[Text, ...]:
@@ -59,8 +50,8 @@ def _row(change: QueueChange) -> tuple[Text, ...]:
     )
 
 
-def _ranks(told: StackDiff) -> Iterator[Text]:
-    for each in queue_priority_changes(told.base, told.head):
+def _priorities(kai: KaiDiff) -> Iterator[Text]:
+    for each in kai.priorities:
         yield (
             "Queue ",
             UntrustedText(each.name),
@@ -68,17 +59,14 @@ def _ranks(told: StackDiff) -> Iterator[Text]:
         )
 
 
-def _protected(told: StackDiff) -> Iterator[Text]:
-    for priority, is_protected in eviction_changes(told.base, told.head):
-        now = "keeps to the quota and is never evicted now" if is_protected else "may be evicted now"
-        yield ("Work of priority ", UntrustedText(priority.name), f" ({priority.value}) {now}.")
+def _evictions(kai: KaiDiff) -> Iterator[Text]:
+    for each in kai.evictions:
+        now = "stays within the quota and is never evicted now" if each.is_protected else "may be evicted now"
+        yield ("Work of priority ", UntrustedText(each.priority.name), f" ({each.priority.value}) {now}.")
 
 
-def _over(told: StackDiff) -> Iterator[Section]:
-    if told.snapshot is None:
-        return
-    found = tuple(queues_over_quota(told.head, told.snapshot))
-    if found:
+def _over(diff: StackDiff) -> Iterator[Section]:
+    if diff.kai is not None and diff.kai.over_quota and diff.taken is not None:
         rows = tuple(
             (
                 (UntrustedText(each.queue),),
@@ -86,8 +74,8 @@ def _over(told: StackDiff) -> Iterator[Section]:
                 (str(each.used),),
                 (format_figure(each.resource, each.quota),),
             )
-            for each in found
+            for each in diff.kai.over_quota
         )
         table = Table(("Queue", "Resource", "Holds now", "New quota"), rows)
-        when = f"As of {told.snapshot.taken:%Y-%m-%d %H:%M %Z}."
+        when = f"As of {diff.taken:%Y-%m-%d %H:%M %Z}."
         yield Section("Who holds more than the new quota now", 93, (table, Items(((when,),))))

@@ -1,13 +1,12 @@
-"""What runs and waits now in Kueue, of those whom the change touches; KAI's is told with its queues."""
+"""What runs and waits now in Kueue, of those whom the change touches; KAI's is diff with its queues."""
 
 from collections.abc import Iterator
 from typing import Final
 
-from muster.model.stack import Scheduler
 from muster.preview.compare.diff import StackDiff
+from muster.preview.compare.overuse import QuotaOveruse
 from muster.preview.document import Items, Section, Table, Text, UntrustedText
 from muster.preview.figures import format_amount, format_unit
-from muster.preview.overuse import QuotaOveruse, queued_work, quota_overuse
 
 _HEAD: Final = (
     "",
@@ -26,21 +25,20 @@ _MEANING: Final = (
 )
 
 
-def sections(told: StackDiff) -> Iterator[Section]:
-    if told.snapshot is None or told.changes is None:
+def sections(diff: StackDiff) -> Iterator[Section]:
+    if diff.taken is None:
         return
-    when = f"As of {told.snapshot.taken:%Y-%m-%d %H:%M %Z}."
-    if told.snapshot.scheduler is Scheduler.KAI:
-        return
-    found = quota_overuse(told.changes, told.snapshot)
-    if found:
-        rows = Table(_HEAD, tuple(_over(each) for each in found))
+    when = f"As of {diff.taken:%Y-%m-%d %H:%M %Z}."
+    if diff.overuse:
+        rows = Table(_HEAD, tuple(_over(each) for each in diff.overuse))
         yield Section("Who uses more than the new quota now", 93, (rows, Items(((when,), (_MEANING,)))))
-    busy = queued_work(told.changes, told.snapshot)
-    if busy:
+    if diff.queued:
         table = Table(
             _WAITING,
-            tuple(((UntrustedText(each.team),), (str(each.holding),), (str(each.pending),)) for each in busy),
+            tuple(
+                ((UntrustedText(each.team),), (str(each.holding),), (str(each.pending),))
+                for each in diff.queued
+            ),
         )
         yield Section("Work of the teams that change", 45, (table, Items(((when,),))))
 

@@ -1,4 +1,4 @@
-"""What the policy pack says."""
+"""Violations that the policy pack reports."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -7,22 +7,22 @@ from muster.preview.compare.diff import StackDiff
 from muster.preview.document import Section, Table, Text, UntrustedText
 from muster.preview.events import PolicyViolation
 
-_HEAD: Final = ("", "Policy", "Resource", "What it says")
+_HEAD: Final = ("", "Policy", "Resource", "Message")
 
 
-def sections(told: StackDiff) -> Iterator[Section]:
-    if told.breaches:
+def sections(diff: StackDiff) -> Iterator[Section]:
+    if diff.policy_violations:
         yield Section(
-            "Policies that are broken", 97, (Table(_HEAD, tuple(_row(each) for each in told.breaches)),)
+            "Policy violations", 97, (Table(_HEAD, tuple(_row(each) for each in diff.policy_violations)),)
         )
 
 
-def _row(breach: PolicyViolation) -> tuple[Text, ...]:
-    level = "stops the update" if breach.is_mandatory else "warning"
-    name = breach.urn.rpartition("::")[2]
+def _row(violation: PolicyViolation) -> tuple[Text, ...]:
+    level = "stops the update" if violation.is_mandatory else "warning"
+    name = violation.urn.rpartition("::")[2]
     return (
         (level,),
-        (UntrustedText(breach.policy),),
+        (UntrustedText(violation.policy),),
         (UntrustedText(name),) if name else ("the stack",),
-        (UntrustedText(breach.message),),
+        (UntrustedText(violation.message),),
     )

@@ -4,7 +4,9 @@ from collections.abc import Iterator
 from typing import Final
 
 from muster.preview import figures
-from muster.preview.compare.changes import Changes, PreemptionChange, QuotaChange
+from muster.preview.compare.changes import Changes
+from muster.preview.compare.preemption import PreemptionChange
+from muster.preview.compare.quota import QuotaChange
 from muster.preview.document import Items, Section, Table, Text, UntrustedText, join_names
 from muster.preview.tree_diagram import to_diagram
 
@@ -24,10 +26,10 @@ def sections(changes: Changes, *, is_kai: bool) -> Iterator[Section]:
     if departments:
         table = Table(_DEPARTMENT[:columns], departments)
         yield Section("Quota of departments, with all below them", 85, (table,))
-    if changes.preemption or changes.unsaid:
+    if changes.preemption or changes.not_compared:
         blocks = [Table(_PREEMPTION, tuple(_preemption(row) for row in changes.preemption))]
-        said = [Items(tuple((each,) for each in changes.unsaid))]
-        parts = (*(blocks if changes.preemption else ()), *(said if changes.unsaid else ()))
+        said = [Items(tuple((each,) for each in changes.not_compared))]
+        parts = (*(blocks if changes.preemption else ()), *(said if changes.not_compared else ()))
         yield Section("Who can preempt whom", 75, parts)
     borrowing = tuple(_borrowing(*each) for each in changes.borrowing())
     if borrowing and not is_kai:
@@ -70,7 +72,7 @@ def _team(change: QuotaChange) -> tuple[Text, ...]:
         (UntrustedText(" / ".join(change.path[:-1])),),
         _of(change),
         (figures.format_resources(change.pool, before, after),),
-        (figures.format_signed(change.pool, figures.quota_difference(change)),),
+        (figures.format_signed(change.pool, change.difference),),
         (figures.format_limits(change, "borrow"),),
         (figures.format_limits(change, "lend"),),
         (figures.format_reach(change),),

@@ -10,11 +10,11 @@ from muster.preview.plan import Resource
 _MAX_PLACES: Final = 6
 
 
-def sections(told: StackDiff) -> Iterator[Section]:
-    found = told.resources(pending=False)
+def sections(diff: StackDiff) -> Iterator[Section]:
+    found = diff.resources(pending=False)
     grave = tuple(_resource(each) for each in found if each.verb in GRAVE)
     light = tuple(_resource(each) for each in found if each.verb not in GRAVE)
-    pending = tuple(_resource(each) for each in told.resources(pending=True))
+    pending = tuple(_resource(each) for each in diff.resources(pending=True))
     if grave:
         yield Section("Resources replaced or deleted", 95, (Table(_RESOURCE, grave),))
     if light:

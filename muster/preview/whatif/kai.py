@@ -10,8 +10,8 @@ from typing import Any, Final
 
 from muster.live.snapshot import Snapshot
 from muster.model.stack import Scheduler, Stack
+from muster.preview.compare.kai import QueueOveruse, format_figure, queues_at_limit, queues_over_quota
 from muster.preview.document import Items, Report, Section, StackReport, Text, UntrustedText
-from muster.preview.kai import QueueOveruse, format_figure, queues_at_limit, queues_over_quota
 
 _VERDICT: Final = (
     "KAI schedules here, and its scheduler cannot be run here: nothing below is a decision of KAI's."

@@ -3,9 +3,11 @@
 import json
 from pathlib import Path
 
+from muster.live.snapshot import Snapshot
+from muster.model.prices import BUILT_IN, PriceTable
 from muster.model.stack import Stack
-from muster.preview.compare.changes import compare
-from muster.preview.compare.diff import StackDiff
+from muster.preview.compare.diff import StackDiff, diff_stack
+from muster.preview.compare.side import LoadedSide
 from muster.preview.document import Report
 from muster.preview.plan import Plan, parse_plan
 from muster.preview.report import to_stack_report
@@ -43,8 +45,22 @@ def plan(*steps: dict[str, object], errors: tuple[str, ...] = ()) -> Plan:
     )
 
 
+def diff(
+    base: Stack | None,
+    head: Stack | None,
+    head_plan: Plan | None = None,
+    *,
+    name: str = "dev",
+    snapshot: Snapshot | None = None,
+    prices: PriceTable = BUILT_IN,
+) -> StackDiff:
+    """Two valid sides, compared. None is a side that does not have the stack."""
+    before = LoadedSide(exists=base is not None, stack=base)
+    after = LoadedSide(exists=head is not None, stack=head, plan=head_plan)
+    return diff_stack(name, before, after, prices=prices, snapshot=snapshot)
+
+
 def report(
     base: Stack | None, head: Stack | None, head_plan: Plan | None = None, *, name: str = "dev"
 ) -> Report:
-    told = StackDiff(name=name, changes=compare(base, head), head_plan=head_plan, base=base, head=head)
-    return Report((to_stack_report(told),))
+    return Report((to_stack_report(diff(base, head, head_plan, name=name)),))

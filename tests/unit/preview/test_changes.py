@@ -11,9 +11,9 @@ from muster.model.quantities import Bytes
 from muster.model.queues import Allowance, Bound, Department, Limit
 from muster.model.quotas import NOTHING
 from muster.model.stack import PodsReady, Scheduler, Stack
-from muster.preview.compare.changes import PreemptionChange, compare
-from muster.preview.figures import quota_difference
-from muster.preview.preemption import can_preempt_within, preemption_rights, to_profiles
+from muster.preview.compare.changes import compare
+from muster.preview.compare.kueue_rules import KueueRules
+from muster.preview.compare.preemption import PreemptionChange
 from muster.preview.tree import in_pool_unit, nominal_quota, to_tree
 from tests.unit.model.model_stacks import CPU, H100, L4, gpus, stack, stacks, team, two_teams
 
@@ -38,7 +38,7 @@ def test_a_stack_does_not_differ_from_itself(one: Stack) -> None:
 def test_what_teams_and_departments_gain_is_what_the_pools_guarantee_more(one: Stack, two: Stack) -> None:
     found = compare(one, two)
     for pool in (L4, H100):
-        gained = sum(quota_difference(change) for change in found.quotas if change.pool.name == pool.name)
+        gained = sum(change.difference for change in found.quotas if change.pool.name == pool.name)
         assert gained == _total(two, pool) - _total(one, pool)
         told = [each for each in found.sums if each.name == pool.name]
         assert (
@@ -60,17 +60,17 @@ def test_the_way_back_is_the_mirror_image(one: Stack, two: Stack) -> None:
 @_FEW
 @given(stacks(), stacks())
 def test_groups_of_like_teams_say_what_each_pair_of_teams_would(one: Stack, two: Stack) -> None:
-    before, after = to_profiles(to_tree(one)), to_profiles(to_tree(two))
+    before, after = KueueRules.of(to_tree(one)), KueueRules.of(to_tree(two))
     expected = set()
-    for first in {*before, *after}:
-        for second in {*before, *after} - {first}:
-            had = preemption_rights(before[first], before[second]) if {first, second} <= set(before) else {}
-            has = preemption_rights(after[first], after[second]) if {first, second} <= set(after) else {}
+    teams = {*before.teams, *after.teams}
+    for first in teams:
+        for second in teams - {first}:
+            had, has = before.rights(first, second), after.rights(first, second)
             expected |= {(first, second, pool, True) for pool in has if pool not in had}
             expected |= {(first, second, pool, False) for pool in had if pool not in has}
     found = compare(one, two)
     assert _pairs(found.preemption) == expected
-    inside = {name: name in before and can_preempt_within(before[name]) for name in {*before, *after}}
+    inside = {name: before.can_preempt_within(name) for name in teams}
     for row in found.preemption:
         if row.right is None:
             assert all(inside[name] is not row.is_new for name in row.preemptors)
@@ -215,13 +215,13 @@ def test_kai_is_told_by_its_own_rules() -> None:
     )
     found = compare(base, replace(head, scheduler=Scheduler.KAI))
     assert [row.is_new for row in found.preemption if row.right is None] == [False]
-    assert found.unsaid == ()
+    assert found.not_compared == ()
 
 
 def test_too_many_kinds_of_teams_to_compare_are_said_and_not_guessed(monkeypatch: pytest.MonkeyPatch) -> None:
     base = two_teams(Allowance(quota={"l4": gpus(1)}, borrow=Limit(otherwise=Bound.ALL)))
     head = two_teams(Allowance(), Allowance(quota={"l4": gpus(1)}))
-    monkeypatch.setattr("muster.preview.compare.changes._MAX_PAIRS", 1)
+    monkeypatch.setattr("muster.preview.compare.preemption._MAX_PAIRS", 1)
     found = compare(base, head)
     assert not found.preemption
-    assert "too many to compare" in found.unsaid[0]
+    assert "too many to compare" in found.not_compared[0]

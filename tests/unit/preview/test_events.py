@@ -67,7 +67,7 @@ def test_every_step_of_a_stream_says_what_it_says_in_a_digest() -> None:
 
 def test_a_broken_policy_refuses_and_a_warning_does_not() -> None:
     text = _comment(parse_plan(_stream(_policy()), source="x"))
-    assert "**Refused by the policy pack: 1 breach.**" in text
+    assert "**Refused by the policy pack: 1 violation.**" in text
     assert "| stops the update | `muster/quota` | `team-a` |" in text
     text = _comment(parse_plan(_stream(_policy("warning", resourceUrn="")), source="x"))
     assert "- Policies: 1 warning." in text
@@ -77,7 +77,7 @@ def test_a_broken_policy_refuses_and_a_warning_does_not() -> None:
 def test_a_stream_without_its_end_is_reported_as_far_as_it_goes() -> None:
     found = parse_plan(_stream(_policy(), is_whole=False), source="x")
     assert found.errors[-1].startswith("the engine ended before its summary")
-    assert len(found.breaches) == 1
+    assert len(found.policy_violations) == 1
     cut = parse_plan(_stream(is_whole=False)[:-25], source="x")
     assert cut.errors[-1].startswith("the engine ended before its summary")
 
@@ -90,7 +90,7 @@ def test_a_secret_is_cut_from_what_a_policy_says() -> None:
     step = {"op": "create", "urn": "urn:pulumi:dev::m::t::n", "new": {"inputs": {"password": secret}}}
     event = {"resourcePreEvent": {"metadata": step}}
     found = parse_plan(_stream(event, _policy(message="password hunter2 is weak")), source="x")
-    assert found.breaches[0].message == "password [secret] is weak"
+    assert found.policy_violations[0].message == "password [secret] is weak"
 
 
 @pytest.mark.parametrize("text", ["1\n2\n", '{"a": 1}\n{"b": 2}\n', '{"sequence": "x"}', "{}\n{}"])

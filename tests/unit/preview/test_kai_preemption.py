@@ -8,8 +8,8 @@ from muster.model.priorities import Priority
 from muster.model.queues import Allowance, Bound, Department, Limit, Team
 from muster.model.stack import Scheduler, Stack
 from muster.preview.compare.changes import compare
-from muster.preview.kai_preemption import can_preempt_within, preemption_rights, to_profiles
-from muster.preview.preemption import Right
+from muster.preview.compare.kai_rules import KaiRules
+from muster.preview.compare.preemption_rules import Right
 from tests.unit.model.model_stacks import CPU, L4, gpus, stack, team
 from tests.unit.preview.preview_world import ROOT
 
@@ -30,8 +30,7 @@ def _teams(first: Allowance, second: Allowance, *, theirs: tuple[str, ...] = ())
 
 
 def _rights(found: Stack, one: str = "team-a", two: str = "team-b") -> Right | None:
-    known = to_profiles(found)
-    return preemption_rights(known[one], known[two]).get("l4")
+    return KaiRules.of(found).rights(one, two).get("l4")
 
 
 def test_a_quota_is_taken_back_from_whoever_may_go_beyond_theirs() -> None:
@@ -69,9 +68,9 @@ def test_without_bound_nobody_is_beyond_a_quota() -> None:
 
 
 def test_inside_a_team_lower_work_gives_way_if_it_may_be_evicted() -> None:
-    found = to_profiles(_teams(_OWNER, _OWNER, theirs=("inference",)))
-    assert can_preempt_within(found["team-a"])
-    assert not can_preempt_within(found["team-b"])
+    found = KaiRules.of(_teams(_OWNER, _OWNER, theirs=("inference",)))
+    assert found.can_preempt_within("team-a")
+    assert not found.can_preempt_within("team-b")
 
 
 def test_the_pull_request_that_brings_inference_says_whose_gpus_it_can_take() -> None:
@@ -87,4 +86,4 @@ def test_the_pull_request_that_brings_inference_says_whose_gpus_it_can_take() ->
 def test_a_switch_of_schedulers_is_told_by_the_rules_of_each_side() -> None:
     kai = _teams(_OWNER, _BORROWER)
     changes = compare(replace(kai, scheduler=Scheduler.KUEUE), kai)
-    assert changes.unsaid == ()
+    assert changes.not_compared == ()

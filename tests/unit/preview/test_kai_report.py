@@ -10,9 +10,7 @@ from muster import config
 from muster.live.snapshot import Queue, Snapshot, Usage
 from muster.model.stack import Scheduler, Stack
 from muster.preview.__main__ import main
-from muster.preview.compare.changes import compare
-from muster.preview.compare.diff import StackDiff
-from muster.preview.kai import (
+from muster.preview.compare.kai import (
     eviction_changes,
     queue_changes,
     queue_priority_changes,
@@ -22,7 +20,7 @@ from muster.preview.kai import (
 from muster.preview.markdown import format_comment
 from muster.preview.report import to_report
 from muster.preview.whatif import kai as whatif
-from tests.unit.preview.preview_world import LOCAL, ROOT
+from tests.unit.preview.preview_world import LOCAL, ROOT, diff
 
 KAI = ROOT / "stacks" / "Pulumi.kai-prod.yaml"
 
@@ -43,8 +41,7 @@ def base() -> Stack:
 
 
 def _comment(base: Stack | None, head: Stack | None, snapshot: Snapshot | None = None) -> str:
-    told = StackDiff(name="kai", changes=compare(base, head), base=base, head=head, snapshot=snapshot)
-    return format_comment(to_report([told]))
+    return format_comment(to_report([diff(base, head, name="kai", snapshot=snapshot)]))
 
 
 def test_quota_limit_and_weight_are_told_of_every_queue_that_changes(base: Stack, tmp_path: Path) -> None:
@@ -69,9 +66,13 @@ def test_what_only_kueue_has_is_not_told_of_kai(base: Stack, tmp_path: Path) -> 
 
 def test_a_priority_that_crosses_a_hundred_is_told(base: Stack, tmp_path: Path) -> None:
     head = _changed(tmp_path, ("build-preemptible: 75", "build-preemptible: 110"))
-    assert [(each.name, now) for each, now in eviction_changes(base, head)] == [("build-preemptible", True)]
-    assert [(each.name, now) for each, now in eviction_changes(head, base)] == [("build-preemptible", False)]
-    assert "(110) keeps to the quota and is never evicted now." in _comment(base, head)
+    assert [(each.priority.name, each.is_protected) for each in eviction_changes(base, head)] == [
+        ("build-preemptible", True)
+    ]
+    assert [(each.priority.name, each.is_protected) for each in eviction_changes(head, base)] == [
+        ("build-preemptible", False)
+    ]
+    assert "(110) stays within the quota and is never evicted now." in _comment(base, head)
 
 
 def test_a_queue_that_goes_before_others_is_told(base: Stack, tmp_path: Path) -> None:

@@ -17,12 +17,12 @@ from muster.model.stack import Scheduler, Stack
 from muster.preview.__main__ import main
 from muster.preview.compare.changes import compare
 from muster.preview.compare.diff import StackDiff
+from muster.preview.compare.overuse import queued_work, quota_overuse
 from muster.preview.json_report import to_json
 from muster.preview.markdown import format_comment
-from muster.preview.overuse import queued_work, quota_overuse
 from muster.preview.report import to_report as report_of
 from tests.unit.model.model_stacks import CPU, H100, L4, gpus, stack, team, two_teams
-from tests.unit.preview.preview_world import LOCAL
+from tests.unit.preview.preview_world import LOCAL, diff
 from tests.unit.preview.snapshot_world import local_queue, workload
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -55,7 +55,7 @@ def _snapshot(**used: int) -> Snapshot:
 
 
 def _told(base: Stack | None, head: Stack | None, snapshot: Snapshot | None = None) -> StackDiff:
-    return StackDiff(name="dev", changes=compare(base, head), base=base, head=head, snapshot=snapshot)
+    return diff(base, head, snapshot=snapshot)
 
 
 def test_who_uses_more_than_the_new_quota_is_told_and_whether_the_change_makes_it_so() -> None:
@@ -143,7 +143,7 @@ def test_currencies_are_not_added() -> None:
         price("g5.xlarge", Capacity.ON_DEMAND, "USD"),
         price(H100.machine.name, Capacity.ON_DEMAND, "EUR"),
     )
-    told = replace(_told(_eks(10), _eks(20)), prices=PriceTable(both))
+    told = diff(_eks(10), _eks(20), prices=PriceTable(both))
     assert "Money an hour at most" not in format_comment(report_of([told]))
 
 
@@ -164,7 +164,7 @@ def test_a_users_prices_are_read_or_refused_with_every_mistake(
 
 def test_several_stacks_have_one_line_above_them() -> None:
     same = _told(_quota(1), _quota(1))
-    refused = replace(same, name="b", changes=None, mistakes=("line 3: wrong",))
+    refused = replace(same, name="b", changes=None, head_mistakes=("line 3: wrong",))
     text = format_comment(report_of([same, refused, replace(_told(_quota(1), _quota(2)), name="c")]))
     assert text.startswith("**3 stacks: 1 refused or failed, 1 change, 1 do not change.**\n\n## ")
 

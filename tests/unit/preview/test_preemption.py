@@ -6,7 +6,8 @@ import pytest
 
 from muster.model.queues import Allowance, Bound, Department, Limit, Preemption, Reclaim, Share, Within
 from muster.model.stack import Stack
-from muster.preview.preemption import Right, can_preempt_within, preemption_rights, to_profiles
+from muster.preview.compare.kueue_rules import KueueRules
+from muster.preview.compare.preemption_rules import Right
 from muster.preview.tree import to_tree
 from tests.unit.model.model_stacks import gpus, stack, team, two_teams
 
@@ -17,8 +18,8 @@ _BORROWER = Allowance(borrow=Limit(pools=_ALL))
 
 
 def _may(found: Stack, one: str = "team-a", two: str = "team-b") -> dict[str, Right]:
-    known = to_profiles(to_tree(found))
-    return {pool: right for pool, right in preemption_rights(known[one], known[two]).items() if pool != "cpu"}
+    rights = KueueRules.of(to_tree(found)).rights(one, two)
+    return {pool: right for pool, right in rights.items() if pool != "cpu"}
 
 
 def _policy(found: Stack, name: str, preemption: Preemption, priorities: tuple[str, ...] = ()) -> Stack:
@@ -120,7 +121,7 @@ def test_fair_sharing_lets_borrowers_preempt_each_other_and_nothing_else_does() 
 )
 def test_inside_a_team_priorities_decide(within: Within, priorities: tuple[str, ...], expected: bool) -> None:
     found = _policy(two_teams(_OWNER), "team-a", Preemption(within=within), priorities)
-    assert can_preempt_within(to_profiles(to_tree(found))["team-a"]) is expected
+    assert KueueRules.of(to_tree(found)).can_preempt_within("team-a") is expected
 
 
 def _behind(allowance: Allowance, *, outside: Allowance = _BORROWER, weight: int | None = None) -> Stack:

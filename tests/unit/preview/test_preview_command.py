@@ -138,10 +138,10 @@ def test_all_three_outputs_are_written_at_once(changed: Path, capsys: pytest.Cap
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--head", str(LOCAL)], "no base is named"),
-        (["--base", str(LOCAL)], "no head is named"),
+        (["--head", str(LOCAL)], "No base is given"),
+        (["--base", str(LOCAL)], "No head is given"),
         (["--base", "none", "--head", "none"], "nothing to compare"),
-        (["--base", str(LOCAL), "--head", "gone.yaml"], "gone.yaml: there is no such file"),
+        (["--base", str(LOCAL), "--head", "gone.yaml"], "gone.yaml: no such file"),
         (["--base", str(LOCAL), "--head", str(LOCAL), str(LOCAL)], "names stack 'local' twice"),
         (["--base", str(LOCAL), "--head", str(LOCAL), "--head-plan", str(LOCAL)], "is not JSON"),
         (
@@ -162,7 +162,7 @@ def test_a_plan_of_another_program_is_no_description(
 ) -> None:
     path = tmp_path / "foreign.json"
     path.write_text('{"config": {"aws:region": "x"}, "steps": []}', encoding="utf-8")
-    assert "holds no configuration of Muster" in _refused(capsys, "--base", "none", "--head-plan", path)
+    assert "has no `muster:` configuration" in _refused(capsys, "--base", "none", "--head-plan", path)
 
 
 def test_help_says_how(capsys: pytest.CaptureFixture[str]) -> None:

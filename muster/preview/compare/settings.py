@@ -1,20 +1,46 @@
-"""Every setting of a stack that is no quota, limit or pool, as flat `place -> text`.
+"""Compares every setting of a stack that is no quota, limit or pool, as flat `place -> text`.
 
-Decides under which place a setting is told, so that comparing two stacks finds each change of it. Nothing is
-listed by hand: a field that the model gains is compared from the day it is there.
+Responsible for the place under which a setting is listed. The settings are read from the model's dataclasses,
+so a field that the model gains is compared without a change here.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from datetime import timedelta
 from typing import Final
 
 from muster.model.queues import Department, Team
 from muster.model.stack import Stack
+from muster.preview.compare.differing import differing
 
-# Told in tables of their own.
+# These have tables of their own.
 _ELSEWHERE: Final = ("pools", "departments")
 _ALLOWANCE: Final = ("allowance", "name", "departments", "teams")
+
+
+@dataclass(frozen=True, slots=True)
+class SettingChange:
+    """A setting that is no quota. None where it is not set."""
+
+    place: str
+    before: str | None
+    after: str | None
+
+
+def setting_changes(base: Stack | None, head: Stack | None) -> tuple[SettingChange, ...]:
+    """Of teams and departments only those that both sides have: a new or removed one is listed with its
+    quota.
+    """
+    if base is None or head is None:
+        return ()
+    same = unchanged_teams(base, head)
+    old, new = flatten_settings(base, unless=same), flatten_settings(head, unless=same)
+    kept = {owner_of(place) for place in old} & {owner_of(place) for place in new}
+    return tuple(
+        SettingChange(place, before, after)
+        for place, before, after in differing(old, new)
+        if owner_of(place) is None or owner_of(place) in kept
+    )
 
 
 def flatten_settings(stack: Stack, *, unless: frozenset[str] = frozenset()) -> dict[str, str]:
@@ -32,7 +58,9 @@ def flatten_settings(stack: Stack, *, unless: frozenset[str] = frozenset()) -> d
 
 
 def unchanged_teams(base: Stack, head: Stack) -> frozenset[str]:
-    """Teams with the same settings on both sides: of 10,000 teams nearly all are, and need no look inside."""
+    """Teams with equal settings on both sides. Of 10,000 teams these are nearly all, so they are skipped
+    early.
+    """
     old, new = ({team.name: (chain[-1].name, team) for chain, team in side.teams()} for side in (base, head))
     return frozenset(name for name in old if name in new and _is_unchanged(old[name], new[name]))
 
@@ -45,7 +73,7 @@ def _is_unchanged(old: tuple[str, Team], new: tuple[str, Team]) -> bool:
 
 
 def owner_of(place: str) -> str | None:
-    """The team or department that a place is about, None for the stack's own settings."""
+    """The team or department that a place belongs to; None for the stack's own settings."""
     head = place.partition(": ")[0]
     return head if head.startswith(("team ", "department ")) else None
 

@@ -1,16 +1,16 @@
 """Who may evict whose work with KAI.
 
-Decides the same question as preemption.py by KAI's rules, from the Queues of muster.model.kai: inside a queue
-work gives way to higher work of its own team; across queues a queue takes back what others use beyond their
-quota. Work of priority 100 and more never gives way, and never goes beyond a quota. "May" is said without
-looking at what runs.
+Responsible for the same question as kueue_rules.py, by KAI's rules and from the Queues of muster.model.kai.
+Inside a queue, work yields to higher-priority work of its own team. Across queues, a queue reclaims what
+other queues use beyond their quota. Work of priority 100 and more is never evicted, and never exceeds a
+quota.
 
 How KAI 0.17 decides (docs/scheduling-deep-dive): preemption never crosses a queue; reclaim takes preemptible
 work alone, from queues over their quota or fair share, for queues below theirs, and compares two queues where
 their chains of parents meet. What is within a quota is never reclaimed.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from muster.model.kai import within
@@ -18,12 +18,14 @@ from muster.model.kai.priorities import NON_PREEMPTIBLE, effective
 from muster.model.kai.tree import Figures, Node, nodes
 from muster.model.queues import Team
 from muster.model.stack import Stack
-from muster.preview.preemption import Right
+from muster.preview.compare.preemption_rules import Right, below_common_parent
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A queue of a team's chain, for one pool. `has`: a quota. `exceeds`: it may go beyond it."""
+    """A queue of a team's chain, for one pool. `has`: it has a quota. `exceeds`: it may use more than
+    that.
+    """
 
     has: bool
     exceeds: bool
@@ -31,8 +33,8 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class KaiProfile:
-    """All of a team that eviction depends on. `above` are its departments from its own to the top; `steps` by
-    pool go from the team to the top.
+    """Everything of a team that eviction depends on. `above` are the departments from the team's own to the
+    top. `steps`, by pool, go from the team to the top.
     """
 
     above: tuple[str, ...]
@@ -46,8 +48,34 @@ class KaiProfile:
         return self.lowest < NON_PREEMPTIBLE
 
 
-def to_profiles(stack: Stack) -> dict[str, KaiProfile]:
-    """Every team's profile."""
+@dataclass(frozen=True, slots=True)
+class KaiRules:
+    """KAI's PreemptionRules, by team."""
+
+    profiles: Mapping[str, KaiProfile]
+
+    @classmethod
+    def of(cls, stack: Stack) -> "KaiRules":
+        """The rules for the teams of a stack."""
+        return cls(_profiles(stack))
+
+    @property
+    def teams(self) -> Collection[str]:
+        return self.profiles.keys()
+
+    def profile(self, team: str) -> KaiProfile:
+        return self.profiles[team]
+
+    def rights(self, preemptor: str, victim: str) -> dict[str, Right]:
+        one, two = self.profiles.get(preemptor), self.profiles.get(victim)
+        return {} if one is None or two is None else _rights(one, two)
+
+    def can_preempt_within(self, team: str) -> bool:
+        found = self.profiles.get(team)
+        return found is not None and found.is_preemptible and found.highest > found.lowest
+
+
+def _profiles(stack: Stack) -> dict[str, KaiProfile]:
     queues = {node.name: node for node in nodes(stack)}
     steps: dict[str, dict[str, tuple[Step, ...]]] = {team.name: {} for _, team in stack.teams()}
     for node in queues.values():
@@ -63,11 +91,10 @@ def to_profiles(stack: Stack) -> dict[str, KaiProfile]:
     }
 
 
-def preemption_rights(evictor: KaiProfile, victim: KaiProfile) -> dict[str, Right]:
-    """By which right on which pools one team may evict another team's work."""
+def _rights(evictor: KaiProfile, victim: KaiProfile) -> dict[str, Right]:
     if not victim.is_preemptible:
         return {}
-    ours, theirs = _below_meeting(evictor.above, victim.above)
+    ours, theirs = below_common_parent(evictor.above, victim.above)
     found, others = {}, dict(victim.steps)
     for pool, steps in evictor.steps:
         if pool in others and all(step.exceeds for step in others[pool][:theirs]):
@@ -77,13 +104,8 @@ def preemption_rights(evictor: KaiProfile, victim: KaiProfile) -> dict[str, Righ
     return found
 
 
-def can_preempt_within(team: KaiProfile) -> bool:
-    """Whether work of the team may evict lower work of the same team."""
-    return team.is_preemptible and team.highest > team.lowest
-
-
 def _right(steps: tuple[Step, ...], *, is_preemptible: bool) -> Right | None:
-    """What is beyond the team's own quota is for preemptible work alone."""
+    """Only preemptible work may use more than the team's own quota."""
     if steps[0].has:
         return Right.RECLAIM
     if not is_preemptible:
@@ -97,7 +119,7 @@ def _right(steps: tuple[Step, ...], *, is_preemptible: bool) -> Right | None:
 
 
 def _steps(queues: Mapping[str, Node], team: Node) -> dict[str, tuple[Step, ...]]:
-    """By pool. GPU pools are told by the GPU figure, the others by that of CPU."""
+    """By pool. A GPU pool is judged by its GPU quota, any other pool by its CPU quota."""
     chain = [team]
     while (parent := chain[-1].parent) is not None:
         chain.append(queues[parent])
@@ -121,15 +143,3 @@ def _ranks(stack: Stack, team: Team) -> dict[str, int]:
         if not team.priorities or each.name in team.priorities
     ]
     return {"highest": max(values, default=0), "lowest": min(values, default=0)}
-
-
-def _below_meeting(ours: tuple[str, ...], theirs: tuple[str, ...]) -> tuple[int, int]:
-    """How many queues of each chain, the team's included, lie below where both meet; the root is the last
-    place.
-    """
-    shared = 0
-    for mine, other in zip(reversed(ours), reversed(theirs), strict=False):
-        if mine != other:
-            break
-        shared += 1
-    return len(ours) + 1 - shared, len(theirs) + 1 - shared

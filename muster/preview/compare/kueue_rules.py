@@ -1,35 +1,27 @@
-"""Who may preempt whom.
+"""Who may preempt whom with Kueue.
 
-Decides which team's waiting work may end which team's running work, on which pools and by which right. Every
-input is what the tree was told: priorities, `withinClusterQueue`, `reclaimWithinCohort`, the cohorts and
-their limits. "May" is said without looking at what runs: whether it happens depends on who has work. Leaves
-comparing whole stacks to changes.py.
+Responsible for which team's pending work may preempt which team's running work, on which pools and by which
+right. The input is what Kueue gets: priorities, `withinClusterQueue`, `reclaimWithinCohort`, the Cohorts and
+their limits.
 
 How Kueue 0.19.2 decides (pkg/scheduler/preemption): within a queue by `withinClusterQueue`; across queues by
 `reclaimWithinCohort`, against queues that have borrowed, and, without fair sharing, only when the work fits
 the quota of the preemptor's queue or of a Cohort above it that the victim is outside of. Fair sharing also
-takes from those that have borrowed more of what both may borrow.
+takes from queues that have borrowed more of what both may borrow.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 
+from muster.preview.compare.preemption_rules import Right, below_common_parent
 from muster.preview.tree import Node, Reach, Tree, is_closed
 
 _LOWER = ("LowerPriority", "LowerOrNewerEqualPriority")
 
 
-class Right(StrEnum):
-    """On what ground: to get quota back that belongs to it, or to share evenly what both borrow."""
-
-    RECLAIM = "reclaims its quota"
-    FAIR = "fair sharing"
-
-
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A node of a profile's chain, for one pool. `has`: there is quota in it or below it."""
+    """A node of a profile's chain, for one pool. `has`: it or a node below it has quota."""
 
     has: bool
     lends: bool
@@ -38,9 +30,9 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """All of a team that preemption depends on: two teams of one profile may do the same.
+    """Everything of a team that preemption depends on: teams with equal profiles have equal rights.
 
-    `above` are the departments from its own to the top; `steps` by pool go from the team to the top.
+    `above` are the departments from the team's own to the top. `steps`, by pool, go from the team to the top.
     """
 
     above: tuple[str, ...]
@@ -53,20 +45,45 @@ class Profile:
     is_weighted: bool
 
 
-def to_profiles(tree: Tree) -> dict[str, Profile]:
-    """Every team's profile."""
-    reaches = {pool: tree.reach(pool) for pool in tree.pools}
-    return {team.name: _profile(tree, tree.chain(team.name), reaches) for team in tree.teams()}
+@dataclass(frozen=True, slots=True)
+class KueueRules:
+    """Kueue's PreemptionRules, by team."""
+
+    profiles: Mapping[str, Profile]
+
+    @classmethod
+    def of(cls, tree: Tree) -> "KueueRules":
+        """The rules for the teams of a queue tree."""
+        reaches = {pool: tree.reach(pool) for pool in tree.pools}
+        return cls({team.name: _profile(tree, tree.chain(team.name), reaches) for team in tree.teams()})
+
+    @property
+    def teams(self) -> Collection[str]:
+        return self.profiles.keys()
+
+    def profile(self, team: str) -> Profile:
+        return self.profiles[team]
+
+    def rights(self, preemptor: str, victim: str) -> dict[str, Right]:
+        one, two = self.profiles.get(preemptor), self.profiles.get(victim)
+        return {} if one is None or two is None else _rights(one, two)
+
+    def can_preempt_within(self, team: str) -> bool:
+        found = self.profiles.get(team)
+        if found is None:
+            return False
+        if found.within == "LowerOrNewerEqualPriority":
+            return True
+        return found.within == "LowerPriority" and found.highest > found.lowest
 
 
-def preemption_rights(preemptor: Profile, victim: Profile) -> dict[str, Right]:
-    """By which right on which pools one team may preempt another team."""
+def _rights(preemptor: Profile, victim: Profile) -> dict[str, Right]:
     if not (preemptor.above and victim.above) or preemptor.above[-1] != victim.above[-1]:
         return {}
     if not _outranks(preemptor, victim):
         return {}
     theirs, found = dict(victim.steps), {}
-    p_depth, v_depth = _meeting(preemptor.above, victim.above)
+    p_depth, v_depth = below_common_parent(preemptor.above, victim.above)
     for pool, steps in preemptor.steps:
         if pool not in victim.borrowing or pool not in theirs:
             continue
@@ -78,18 +95,12 @@ def preemption_rights(preemptor: Profile, victim: Profile) -> dict[str, Right]:
     return found
 
 
-def can_preempt_within(team: Profile) -> bool:
-    """Whether work of the team may preempt other work of the same team."""
-    if team.within == "LowerOrNewerEqualPriority":
-        return True
-    return team.within == "LowerPriority" and team.highest > team.lowest
-
-
 def _right(ours: Sequence[Step], theirs: Sequence[Step]) -> Right | None:
-    """`ours` and `theirs` go from each team to the last node below the one where both meet.
+    """The right by which the first team may preempt the second, on one pool.
 
-    A victim behind a department that borrows nothing has borrowed inside of it, and what it gives back comes
-    out when that department and all above it lend.
+    `ours` and `theirs` go from each team to the last node below the first common department. A victim below a
+    department that cannot borrow has borrowed inside that department. What it gives back is only available
+    outside if that department and every one above it lend.
     """
     closed = next((index for index, step in enumerate(theirs) if not step.borrows), None)
     if closed is None and _owns(ours):
@@ -100,9 +111,9 @@ def _right(ours: Sequence[Step], theirs: Sequence[Step]) -> Right | None:
 
 
 def _owns(ours: Sequence[Step]) -> bool:
-    """Whether quota below the meeting point belongs to the preemptor, and somebody outside may hold it.
+    """Whether the preemptor owns quota below the common department that another queue may be using.
 
-    It is the team's own, or that of a department on its way up from which it may borrow.
+    The quota is the team's own, or that of a department above it from which the team may borrow.
     """
     for index, step in enumerate(ours):
         if step.has and all(above.lends for above in ours[index:]):
@@ -116,16 +127,6 @@ def _outranks(preemptor: Profile, victim: Profile) -> bool:
     if preemptor.reclaim == "Any":
         return True
     return preemptor.reclaim in _LOWER and preemptor.highest > victim.lowest
-
-
-def _meeting(ours: tuple[str, ...], theirs: tuple[str, ...]) -> tuple[int, int]:
-    """How many nodes of each chain, the team included, lie below the first department that both are under."""
-    shared = 0
-    for mine, other in zip(reversed(ours), reversed(theirs), strict=False):
-        if mine != other:
-            break
-        shared += 1
-    return len(ours) + 1 - shared, len(theirs) + 1 - shared
 
 
 def _profile(tree: Tree, chain: tuple[Node, ...], reaches: Mapping[str, Mapping[str, Reach]]) -> Profile:

@@ -1,7 +1,7 @@
-"""Who already uses more than the new quota: a snapshot of the cluster held against a change.
+"""Compares a change with the running work: which teams use more than their new quota.
 
-Decides whom a change catches at work: Kueue ends nothing because a quota shrinks, but what is beyond it is
-borrowed from then on, and can be taken back. Leaves what is rendered to tree.py.
+Kueue ends no work because a quota shrinks. What exceeds the new quota counts as borrowed from then on, and
+can be reclaimed. KAI counts what a queue holds without pools, so its queues are compared in kai.py.
 """
 
 from collections.abc import Iterator, Mapping
@@ -19,9 +19,10 @@ Used = Mapping[tuple[str, str, str], int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuotaOveruse:
-    """A team that uses more of a pool than its new quota; figures in the pool's unit.
+    """A team that uses more of a pool than its new quota. All amounts are in the pool's unit.
 
-    `most` is what it could hold at most with everything lent. A team that `is_gone` has no quota any more.
+    `most` is what it could hold if all other queues lent everything. A team that `is_gone` no longer has a
+    quota.
     """
 
     team: str
@@ -34,13 +35,13 @@ class QuotaOveruse:
 
     @property
     def is_new(self) -> bool:
-        """Whether the change makes it so: it was within its quota before."""
+        """Whether the team was within its quota before."""
         return self.used <= self.before
 
 
 @dataclass(frozen=True, slots=True)
 class QueuedWork:
-    """Workloads of a team's queue: how many wait for quota, and how many hold some."""
+    """How many Workloads of a team's queue are pending, and how many hold quota."""
 
     team: str
     pending: int
@@ -48,7 +49,9 @@ class QueuedWork:
 
 
 def quota_overuse(changes: Changes, snapshot: Snapshot) -> tuple[QuotaOveruse, ...]:
-    """Teams whose quota of a pool changes or goes, and who use more than is left of it."""
+    """Teams whose quota of a pool shrinks or goes away, and who use more than what is left."""
+    if snapshot.scheduler is Scheduler.KAI:
+        return ()
     return tuple(
         sorted(
             _find_overuse(changes, _current_usage(snapshot)), key=lambda each: (not each.is_new, each.team)
@@ -57,7 +60,9 @@ def quota_overuse(changes: Changes, snapshot: Snapshot) -> tuple[QuotaOveruse, .
 
 
 def queued_work(changes: Changes, snapshot: Snapshot) -> tuple[QueuedWork, ...]:
-    """The work in the queues of every team that the change touches itself."""
+    """The work of every team whose own quota changes."""
+    if snapshot.scheduler is Scheduler.KAI:
+        return ()
     touched = {each.name for each in changes.quotas if each.is_team and not each.is_indirect}
     queues = {(each.namespace, each.name): each.cluster_queue for each in snapshot.local_queues}
     found = {team: [0, 0] for team in sorted(touched)}
@@ -94,8 +99,6 @@ def _quota_of(tree: Tree, name: str, pool: Pool) -> int:
 
 
 def _current_usage(snapshot: Snapshot) -> Used:
-    if snapshot.scheduler is Scheduler.KAI:
-        return {}
     return {
         (queue.name, each.flavor, each.resource): each.amount
         for queue in snapshot.queues

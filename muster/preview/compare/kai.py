@@ -1,7 +1,7 @@
-"""What differs between the KAI queues of two stacks.
+"""Compares the KAI queues of two stacks, and what they hold now.
 
-Decides which figures of a Queue are compared: quota, limit and over-quota weight of each resource, and the
-queue's own priority. Leaves what they come to to muster.model.kai, and words to sections/kai.py.
+Compared are quota, limit and over-quota weight of each resource, and the priority of each queue. Not
+responsible for computing those figures (muster.model.kai), or for wording (sections/kai.py).
 """
 
 from collections.abc import Iterator, Mapping
@@ -16,13 +16,13 @@ from muster.model.kai.tree import RESOURCES, Figures, Node, nodes
 from muster.model.priorities import Priority
 from muster.model.stack import Scheduler, Stack
 
-# KAI's words and those of the nodes that it counts on.
+# KAI's name of a resource -> the name that nodes use.
 RESOURCE_OF: Final[Mapping[str, str]] = {"gpu": names.GPU_RESOURCE, "cpu": "cpu", "memory": "memory"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueChange:
-    """One resource of one Queue. A side that is None has no such Queue."""
+    """One resource of one Queue. A side is None where the Queue does not exist."""
 
     queue: str
     path: tuple[str, ...]
@@ -33,23 +33,53 @@ class QueueChange:
 
 @dataclass(frozen=True, slots=True)
 class QueuePriorityChange:
-    """A queue's or a priority's rank; None where it is not there."""
+    """The priority of a Queue that both sides have."""
 
     name: str
-    before: int | None
-    after: int | None
+    before: int
+    after: int
+
+
+@dataclass(frozen=True, slots=True)
+class EvictionChange:
+    """A priority that both sides have, and whose work can now be evicted, or can no longer be."""
+
+    priority: Priority
+    is_protected: bool
 
 
 @dataclass(frozen=True, slots=True)
 class QueueOveruse:
-    """A Queue that holds more of a resource than a figure, its quota or its limit: GPUs, millicores or
-    bytes.
+    """A Queue that holds more of a resource than its quota or limit. `used` in whole GPUs; `quota`, which is
+    the quota or limit that is exceeded, in thousandths.
     """
 
     queue: str
     resource: str
     used: int
     quota: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KaiDiff:
+    """What changes for KAI. `over_quota`: Queues that hold more now than head's quota."""
+
+    queues: tuple[QueueChange, ...]
+    priorities: tuple[QueuePriorityChange, ...]
+    evictions: tuple[EvictionChange, ...]
+    over_quota: tuple[QueueOveruse, ...]
+
+
+def diff_kai(base: Stack | None, head: Stack | None, snapshot: Snapshot | None) -> KaiDiff | None:
+    """None when KAI schedules neither side."""
+    if not is_kai(base, head):
+        return None
+    return KaiDiff(
+        queues=queue_changes(base, head),
+        priorities=queue_priority_changes(base, head),
+        evictions=eviction_changes(base, head),
+        over_quota=() if snapshot is None else tuple(queues_over_quota(head, snapshot)),
+    )
 
 
 def is_kai(*stacks: Stack | None) -> bool:
@@ -73,25 +103,25 @@ def queue_changes(base: Stack | None, head: Stack | None) -> tuple[QueueChange, 
 
 
 def queue_priority_changes(base: Stack | None, head: Stack | None) -> tuple[QueuePriorityChange, ...]:
-    """Queues that get what is free before others, or after them, other than they did."""
+    """Queues whose priority for free resources differs."""
     old = {name: _queue_priority(node) for name, node in _nodes(base).items()}
     new = {name: _queue_priority(node) for name, node in _nodes(head).items()}
     both = [name for name in new if name in old and new[name] != old[name]]
     return tuple(QueuePriorityChange(name, old[name], new[name]) for name in both)
 
 
-def eviction_changes(base: Stack | None, head: Stack | None) -> tuple[tuple[Priority, bool], ...]:
-    """Priorities whose work became non-preemptible (True), or preemptible."""
+def eviction_changes(base: Stack | None, head: Stack | None) -> tuple[EvictionChange, ...]:
+    """Priorities whose work became non-preemptible, or preemptible."""
     old, new = ({each.name: each for each in _priorities(stack)} for stack in (base, head))
     return tuple(
-        (each, not is_preemptible(each))
+        EvictionChange(each, not is_preemptible(each))
         for name, each in sorted(new.items())
         if name in old and is_preemptible(each) is not is_preemptible(old[name])
     )
 
 
 def queues_over_quota(head: Stack | None, snapshot: Snapshot) -> Iterator[QueueOveruse]:
-    """Teams' Queues that hold more GPUs now than their new quota."""
+    """Queues of teams that hold more GPUs now than their new quota."""
     used = _gpus_in_use(snapshot)
     for name, node in _nodes(head).items():
         quota, now = node.figures["gpu"].quota, used.get(name, 0)
@@ -100,8 +130,8 @@ def queues_over_quota(head: Stack | None, snapshot: Snapshot) -> Iterator[QueueO
 
 
 def queues_at_limit(head: Stack | None, snapshot: Snapshot) -> Iterator[QueueOveruse]:
-    """Queues, departments' too, that hold as many GPUs as their new limit, or more. KAI ends nothing for
-    that, and starts nothing that would go further (docs/queues of kai-scheduler/KAI-Scheduler 0.17).
+    """Queues of teams and departments that hold as many GPUs as their new limit, or more. KAI ends no work
+    for that, and starts none that would exceed the limit (docs/queues of kai-scheduler/KAI-Scheduler 0.17).
     """
     used = _gpus_in_use(snapshot)
     for name, node in _nodes(head).items():
@@ -111,7 +141,7 @@ def queues_at_limit(head: Stack | None, snapshot: Snapshot) -> Iterator[QueueOve
 
 
 def _gpus_in_use(snapshot: Snapshot) -> dict[str, int]:
-    """Queue -> GPUs that it holds now. KAI names no flavor."""
+    """Queue -> GPUs that it holds now. KAI has no flavors."""
     return {
         queue.name: each.amount
         for queue in snapshot.queues
@@ -121,7 +151,7 @@ def _gpus_in_use(snapshot: Snapshot) -> dict[str, int]:
 
 
 def format_figure(resource: str, figure: Figure[int]) -> str:
-    """A figure as a reader takes it: GPUs, CPUs, mebibytes."""
+    """A figure in GPUs, CPUs or mebibytes."""
     if isinstance(figure, Unlimited):
         return "unlimited"
     if resource == "memory":

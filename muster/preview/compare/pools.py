@@ -1,0 +1,103 @@
+"""Compares pools, and what their nodes cost.
+
+Costs are only compared where both sides have a price in one currency. A cost is a range: from the nodes that
+always exist to all nodes. Not responsible for the prices themselves (muster.model.prices).
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+
+from muster.model.pools import Pool
+from muster.model.prices import Price, PriceTable
+from muster.model.stack import Stack
+from muster.preview.compare.differing import differing
+
+
+@dataclass(frozen=True, slots=True)
+class PoolChange:
+    """A pool before and after. None where the pool does not exist."""
+
+    name: str
+    before: Pool | None
+    after: Pool | None
+
+
+@dataclass(frozen=True, slots=True)
+class HourlyCost:
+    """What an hour of one side of a pool costs. `price` is None where the pool does not exist."""
+
+    least: Decimal
+    most: Decimal
+    price: Price | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolCost:
+    """A changed pool and its costs. A cost is None where there is no price."""
+
+    pool: PoolChange
+    before: HourlyCost | None
+    after: HourlyCost | None
+
+    @property
+    def currency(self) -> str | None:
+        """The one currency of both sides; None where a price is missing or the currencies differ."""
+        if self.before is None or self.after is None:
+            return None
+        found = _currencies((self.before, self.after))
+        return found.pop() if len(found) == 1 else None
+
+
+@dataclass(frozen=True, slots=True)
+class TotalCost:
+    """The most that an hour of all changed pools costs. `unpriced` names the pools that are not included."""
+
+    currency: str
+    before: Decimal
+    after: Decimal
+    unpriced: tuple[str, ...]
+
+
+def pool_changes(before: Mapping[str, Pool], after: Mapping[str, Pool]) -> tuple[PoolChange, ...]:
+    return tuple(PoolChange(*each) for each in differing(before, after))
+
+
+def pool_costs(
+    pools: Iterable[PoolChange], base: Stack | None, head: Stack | None, prices: PriceTable
+) -> tuple[PoolCost, ...]:
+    """The cost of each changed pool on both sides."""
+    return tuple(
+        PoolCost(
+            pool=each,
+            before=hourly_cost(each.before, base, prices),
+            after=hourly_cost(each.after, head, prices),
+        )
+        for each in pools
+    )
+
+
+def hourly_cost(pool: Pool | None, stack: Stack | None, prices: PriceTable) -> HourlyCost | None:
+    """The cost of one side; None without a price. A pool that does not exist costs nothing."""
+    if pool is None or stack is None:
+        return HourlyCost(Decimal(0), Decimal(0), None)
+    price = prices.of(pool, stack.cluster)
+    if price is None:
+        return None
+    return HourlyCost(pool.min_nodes * price.hourly, pool.max_nodes * price.hourly, price)
+
+
+def total_cost(costs: Iterable[PoolCost]) -> TotalCost | None:
+    """None where nothing is priced, or where the prices are in several currencies, which cannot be added."""
+    listed = list(costs)
+    priced = [(each.before, each.after) for each in listed if each.before and each.after]
+    found = _currencies(side for pair in priced for side in pair)
+    if len(found) != 1:
+        return None
+    unpriced = tuple(sorted(each.pool.name for each in listed if each.before is None or each.after is None))
+    before, after = (sum((pair[side].most for pair in priced), Decimal(0)) for side in (0, 1))
+    return TotalCost(found.pop(), before, after, unpriced)
+
+
+def _currencies(sides: Iterable[HourlyCost]) -> set[str]:
+    return {side.price.currency for side in sides if side.price is not None}

@@ -1,0 +1,169 @@
+"""Compares quotas: per queue and pool, and in total per pool.
+
+Responsible for which differences count as a change: a difference that only comes from rounding does not. Not
+responsible for what a quota means (muster.model) or how far it reaches (tree.py).
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from muster.model.pools import Pool
+from muster.model.quantities import MIB
+from muster.model.quotas import NOTHING, Resources
+from muster.preview.tree import Holding, Node, Reach, Tree, in_pool_unit, nominal_quota
+
+
+@dataclass(frozen=True, slots=True)
+class Quota:
+    """One side of a row. `sums` is the quota of a node and of everything below it. `most` is what it could
+    use if every other queue were idle and lent everything, in the pool's unit.
+    """
+
+    holding: Holding | None
+    own: Resources
+    sums: Resources
+    most: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuotaChange:
+    """A team or department, and a pool. A side is None where the queue does not exist. `path`: top to
+    queue.
+    """
+
+    name: str
+    path: tuple[str, ...]
+    is_team: bool
+    pool: Pool
+    before: Quota | None
+    after: Quota | None
+
+    @property
+    def is_indirect(self) -> bool:
+        """Whether only the quota that other queues leave to this one changes, and nothing of its own."""
+        sides = [None if side is None else (side.holding, side.sums) for side in (self.before, self.after)]
+        return sides[0] == sides[1]
+
+    @property
+    def difference(self) -> int:
+        """The gain (positive) or loss (negative) of guaranteed quota, in the pool's unit."""
+        before, after = (NOTHING if side is None else side.own for side in (self.before, self.after))
+        return in_pool_unit(self.pool, after) - in_pool_unit(self.pool, before)
+
+    @property
+    def borrowable(self) -> tuple[int, int]:
+        """How much could be borrowed before and after, in the pool's unit."""
+        return _borrowable(self.pool, self.before), _borrowable(self.pool, self.after)
+
+
+@dataclass(frozen=True, slots=True)
+class PoolSum:
+    """The quotas of all teams and departments in one pool, added up."""
+
+    name: str
+    before: Resources
+    after: Resources
+
+
+def quota_changes(before: Tree, after: Tree) -> tuple[QuotaChange, ...]:
+    """Every queue and pool whose quota differs, down the tree."""
+    return tuple(_quota_changes(before, after))
+
+
+def pool_sums(before: Tree, after: Tree) -> tuple[PoolSum, ...]:
+    """Every pool whose quotas add up to something else."""
+    moved = _moved(before, after)
+    sums = [PoolSum(pool, _total(before, pool), _total(after, pool)) for pool in moved]
+    return tuple(each for each in sums if not _is_rounding(each.before, each.after, moved=moved[each.name]))
+
+
+def _quota_changes(before: Tree, after: Tree) -> Iterator[QuotaChange]:
+    pools, moved = {**before.pools, **after.pools}, _moved(before, after)
+    sides = {pool: (_side(before, pool), _side(after, pool)) for pool in pools}
+    for path, node in _paths(before, after):
+        for pool, (old, new) in sides.items():
+            one, two = _without_rounding(old.get(node.name), new.get(node.name), moved=moved[pool])
+            if one == two or not (_has_quota(one) or _has_quota(two)):
+                continue
+            yield QuotaChange(
+                name=node.name, path=path, is_team=node.is_team, pool=pools[pool], before=one, after=two
+            )
+
+
+def _paths(before: Tree, after: Tree) -> list[tuple[tuple[str, ...], Node]]:
+    """Every node of either tree with its path. Below each department, its teams come first."""
+    found = {}
+    for tree in (before, after):
+        for name, node in tree.nodes.items():
+            found[name] = (tuple(step.name for step in reversed(tree.chain(name))), node)
+    return sorted(found.values(), key=lambda each: each[0])
+
+
+def _has_quota(quota: Quota | None) -> bool:
+    """Whether the side has any quota: a new team without GPUs is no change of GPU quota."""
+    return quota is not None and (quota.holding is not None or quota.sums != NOTHING)
+
+
+def _side(tree: Tree, pool: str) -> dict[str, Quota]:
+    if pool not in tree.pools:
+        return {}
+    sums, reach = _summed(tree, pool), tree.reach(pool)
+    return {name: _quota(node, pool, sums, reach[name]) for name, node in tree.nodes.items()}
+
+
+def _quota(node: Node, pool: str, sums: Mapping[str, Resources], reach: Reach) -> Quota:
+    return Quota(node.holdings.get(pool), nominal_quota(node, pool), sums[node.name], reach.most)
+
+
+def _summed(tree: Tree, pool: str) -> dict[str, Resources]:
+    sums = {name: nominal_quota(node, pool) for name, node in tree.nodes.items()}
+    for name, node in reversed(list(tree.nodes.items())):
+        if node.parent is not None:
+            sums[node.parent] += sums[name]
+    return sums
+
+
+def _moved(before: Tree, after: Tree) -> dict[str, int]:
+    """How many queues have a different quota of their own, by pool."""
+    names = {**before.nodes, **after.nodes}
+    sides = [(before.nodes.get(name), after.nodes.get(name)) for name in names]
+    return {
+        pool: sum(1 for one, two in sides if _own(one, pool) != _own(two, pool))
+        for pool in {**before.pools, **after.pools}
+    }
+
+
+def _own(node: Node | None, pool: str) -> Resources:
+    return NOTHING if node is None else nominal_quota(node, pool)
+
+
+def _is_rounding(one: Resources, two: Resources, *, moved: int) -> bool:
+    """Whether two sums differ by rounding alone. Each quota is rounded down to a millicore and a MiB, so each
+    of the `moved` queues may add or remove up to one of both.
+    """
+    return (
+        (one.gpus, one.others) == (two.gpus, two.others)
+        and abs(one.cpu - two.cpu) < max(moved, 1)
+        and abs(one.memory - two.memory) < MIB * max(moved, 1)
+    )
+
+
+def _without_rounding(
+    one: Quota | None, two: Quota | None, *, moved: int
+) -> tuple[Quota | None, Quota | None]:
+    """Both sides with the same sum where their sums differ by rounding alone."""
+    if one is None or two is None or one.own != two.own or not _is_rounding(one.sums, two.sums, moved=moved):
+        return one, two
+    least = min(one.sums, two.sums, key=lambda each: (each.cpu, each.memory))
+    return replace(one, sums=least), replace(two, sums=least)
+
+
+def _total(tree: Tree, pool: str) -> Resources:
+    total = NOTHING
+    for node in tree.nodes.values():
+        total += nominal_quota(node, pool)
+    return total
+
+
+def _borrowable(pool: Pool, side: Quota | None) -> int:
+    return 0 if side is None else max(side.most - in_pool_unit(pool, side.own), 0)

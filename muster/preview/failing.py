@@ -1,0 +1,109 @@
+"""Decides whether `muster diff --fail-on` fails, and whether a report is usable at all.
+
+Responsible for the predicates and their messages. Not responsible for exit codes: those belong to the command
+line. What cannot be compared counts as a failure, so that a gate never passes on missing information.
+"""
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Final
+
+from muster.live.errors import PreviewError
+from muster.live.sanitize import sanitize_line
+from muster.preview.compare.diff import GRAVE, StackDiff
+from muster.preview.figures import format_amount, format_unit
+
+_MAX_MISTAKES: Final = 3
+
+
+class FailOn(StrEnum):
+    """What a change may be refused for."""
+
+    LOSS = "loss"
+    PREEMPTION = "preemption"
+    REPLACE = "replace"
+
+
+class HeadError(PreviewError):
+    """A head stack file that does not validate, or that lacks what `--fail-on` needs."""
+
+
+def failures(stacks: Sequence[StackDiff], on: Collection[FailOn]) -> list[str]:
+    """One sentence for each reason to fail, in the order of the stacks. HeadError without a needed plan."""
+    return [
+        sanitize_line(f"{diff.name}: {reason}")
+        for diff in stacks
+        for kind in FailOn
+        if kind in on
+        for reason in _PREDICATES[kind](diff)
+    ]
+
+
+def require_valid_heads(stacks: Sequence[StackDiff]) -> None:
+    """Raise HeadError when a head does not validate. The report may be written before."""
+    broken = [diff for diff in stacks if diff.head_mistakes]
+    if not broken:
+        return
+    lines = [f"{diff.name}: {mistake}" for diff in broken for mistake in diff.head_mistakes]
+    more = f" (and {len(lines) - _MAX_MISTAKES} more)" if len(lines) > _MAX_MISTAKES else ""
+    listed = "; ".join(line.rstrip(".") for line in lines[:_MAX_MISTAKES])
+    names = ", ".join(diff.name for diff in broken)
+    raise HeadError(
+        f"The head stack file does not validate. {listed}{more}. "
+        f"Fix: correct the stack file of {names}; `muster validate FILE` lists every mistake."
+    )
+
+
+def _losses(diff: StackDiff) -> Iterator[str]:
+    """Teams that are removed, and teams whose guaranteed quota shrinks."""
+    if diff.changes is None:
+        yield from _not_compared(diff, "quota")
+        return
+    removed = diff.changes.removed_teams
+    for team in removed:
+        yield f"team {team} is removed."
+    for change in diff.changes.quotas:
+        lost = -change.difference
+        if change.is_team and lost > 0 and change.name not in removed:
+            amount = f"{format_amount(change.pool, lost)} {format_unit(change.pool)}"
+            yield f"team {change.name} loses {amount} of quota in pool {change.pool.name}."
+
+
+def _preemptions(diff: StackDiff) -> Iterator[str]:
+    """New rights of one team to preempt another team."""
+    if diff.changes is None:
+        yield from _not_compared(diff, "preemption")
+        return
+    for reason in diff.changes.not_compared:
+        yield f"cannot tell whether preemption changes: {reason}"
+    for row in diff.changes.preemption:
+        if row.is_new and row.right is not None:
+            who, whom = ", ".join(row.preemptors), ", ".join(row.victims)
+            yield f"{who} can newly preempt {whom} in pool {', '.join(row.pools)} ({row.right})."
+
+
+def _replacements(diff: StackDiff) -> Iterator[str]:
+    """Resources that are replaced or deleted."""
+    if diff.head_plan is None:
+        if diff.has_head:
+            raise HeadError(
+                f"--fail-on {FailOn.REPLACE}: stack {diff.name} has no plan of head. "
+                f"Fix: run `pulumi preview --json --stack {diff.name} > head.json` and add "
+                f"--head-plan {diff.name}=head.json."
+            )
+        return
+    if diff.failures:
+        yield "the preview failed, so it does not list every resource that changes."
+    for resource in diff.resources(pending=False):
+        if resource.verb in GRAVE:
+            yield f"{resource.type} {resource.name} is {resource.verb}."
+
+
+def _not_compared(diff: StackDiff, what: str) -> Iterator[str]:
+    yield f"cannot compare {what}: a stack file does not validate ({len(diff.mistakes)} mistakes)."
+
+
+_PREDICATES: Final[Mapping[FailOn, Callable[[StackDiff], Iterator[str]]]] = MappingProxyType(
+    {FailOn.LOSS: _losses, FailOn.PREEMPTION: _preemptions, FailOn.REPLACE: _replacements}
+)
