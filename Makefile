@@ -24,15 +24,15 @@ $(STAMP): requirements/dev.txt
 
 .PHONY: up
 up: $(STAMP) ## Boot a real Kubernetes here, deploy stack local, run a Ray gang on it
-	@$(PY) -m muster.local.demo.tour --plane $(PLANE)
+	@$(PY) -m muster local demo --name $(PLANE)
 
 .PHONY: down
 down: $(STAMP) ## End the plane and everything in it
-	@$(PY) -m localplane --plane $(PLANE) down
+	@$(PY) -m muster local down --name $(PLANE)
 
 .PHONY: status
 status: $(STAMP) ## How the plane is
-	@$(PY) -m localplane --plane $(PLANE) status
+	@$(PY) -m muster local status --name $(PLANE)
 
 .PHONY: test
 test: $(STAMP) ## Everything that CI runs
@@ -52,40 +52,36 @@ check: $(STAMP) ## ruff, mypy --strict, import-linter
 
 .PHONY: build
 build: $(STAMP) ## Build programs and images of the local plane, boot nothing
-	@$(PY) -m localplane build
+	@$(PY) -m muster local build
 
 .PHONY: image
 image: $(STAMP) ## Build the controller's image for amd64 and arm64
-	@$(PY) -m images build
+	@$(PY) -m muster image build $(STACK) $(if $(REPOSITORY),--repository "$(REPOSITORY)")
 
 .PHONY: push
 push: $(STAMP) ## Push it and write its digest into a stack: make image push STACK=gke-prod
 	@: "$${STACK:?name a stack: make image push STACK=gke-prod}"
-	@$(PY) -m images push --stack "$$STACK" $(if $(REPOSITORY),--repository "$(REPOSITORY)")
+	@$(PY) -m muster image push "$$STACK" $(if $(REPOSITORY),--repository "$(REPOSITORY)")
 
 .PHONY: pin
 pin: $(STAMP) ## Write the digests of the others' images and of the charts into a stack: make pin STACK=gke-prod
 	@: "$${STACK:?name a stack: make pin STACK=gke-prod}"
-	@$(PY) -m images pin --stack "$$STACK"
+	@$(PY) -m muster image pin "$$STACK"
 
 .PHONY: backend
 backend: $(STAMP) ## Make the bucket and key for a stack's state and secrets: make backend STACK=gke-prod
 	@: "$${STACK:?name a stack: make backend STACK=gke-prod}"
-	@$(PY) -m account backend --stack "$$STACK"
+	@$(PY) -m muster backend create "$$STACK"
 
 .PHONY: preview
-preview: $(STAMP) ## What a change means: make preview STACK=local BASE=origin/main [PLAN=json HTML=page]
+preview: $(STAMP) ## What a change means: make preview STACK=local BASE=origin/main [PLAN=json HTML=page FAIL_ON=loss]
 	@: "$${STACK:?name a stack: make preview STACK=local}"
-	@git rev-parse --quiet --verify "$(BASE)^{commit}" >/dev/null || { echo "BASE=$(BASE) is no commit" >&2; exit 2; }
-	@folder=$$(mktemp -d); trap 'rm -rf "$$folder"' EXIT; file=stacks/Pulumi.$$STACK.yaml; base=none; head=none; \
-	  if git cat-file -e "$(BASE):$$file" 2>/dev/null; then base=$$folder/base.yaml; git show "$(BASE):$$file" >"$$base"; fi; \
-	  if [ -f "$$file" ]; then head=$$file; fi; \
-	  $(PY) -m preview report --base "$$STACK=$$base" --head "$$STACK=$$head" $(if $(PLAN),--head-plan "$(PLAN)") \
-	    $(if $(HTML),--html "$(HTML)") --markdown -
+	@$(PY) -m muster diff "$$STACK" --base "$(BASE)" $(if $(PLAN),--head-plan "$(PLAN)") $(if $(HTML),--html "$(HTML)") \
+	  $(if $(FAIL_ON),--fail-on "$(FAIL_ON)") --markdown -
 
 .PHONY: bench
 bench: $(STAMP) ## Kueue's own check and ours, measured side by side: make bench [CASES="burst:1000x3" ROUNDS=5 MINUTES=20 ADD=1 ALL=1 CONTENDERS="builtin muster" JSON=1]
-	@$(PY) -m bench.gangs $(if $(CASES),--cases $(CASES)) $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(JSON),--json) \
+	@$(PY) -m muster bench $(if $(CASES),--cases $(CASES)) $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(JSON),--json) \
 	  $(if $(MINUTES),--minutes $(MINUTES)) $(if $(ADD),--add) \
 	  $(if $(ALL),--contenders builtin muster builtin-tuned muster-tuned --standing 50000 --webhooks) \
 	  $(if $(CONTENDERS),--contenders $(CONTENDERS))

@@ -27,7 +27,7 @@ from muster.model.clusters import EksCluster, Provider
 from muster.model.gangpolicy import crd
 from muster.model.gpu_operator import cloud_of, installation
 from muster.model.stack import GangMode, Scheduler, Stack, retains_crds
-from muster.render import queues, submission
+from muster.render import queues
 
 
 class Platform(pulumi.ComponentResource):
@@ -74,7 +74,6 @@ class Platform(pulumi.ComponentResource):
             provider=bundles,
             depends_on=[*self.priorities.classes, self.tenancy.in_force],
             identities=self.identities.of_teams,
-            dry_runs=submission.dry_runs(stack),
             opts=child,
         )
         self.queue_names = queues.names_by_team(stack)

@@ -27,9 +27,6 @@ class Department(pulumi.ComponentResource):
 class Queues(pulumi.ComponentResource):
     """`teams`: team -> its Bundle, after its own of `identities`. All of it is gone before what `depends_on`
     names goes.
-
-    `dry_runs`: team -> an object that the API server has to accept before the team's Bundle is done, so that
-    `pulumi up` ends when the team can submit.
     """
 
     def __init__(
@@ -40,7 +37,6 @@ class Queues(pulumi.ComponentResource):
         provider: BundleProvider,
         depends_on: list[pulumi.Resource],
         identities: Mapping[str, Sequence[pulumi.Resource]] = MappingProxyType({}),
-        dry_runs: Mapping[str, Manifest] = MappingProxyType({}),
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         super().__init__("muster:index:Queues", name, None, opts)
@@ -58,10 +54,7 @@ class Queues(pulumi.ComponentResource):
             for team, objects in teams.items():
                 if team:
                     after = [self.departments, *identities.get(team, ())]
-                    checked = {team: [dry_runs[team]]} if team in dry_runs else {}
-                    self.teams[team] = self._bundle(
-                        team, {team: objects}, dry_runs=checked, after=after, parent=heading
-                    )
+                    self.teams[team] = self._bundle(team, {team: objects}, after=after, parent=heading)
         self.register_outputs({})
 
     def _bundle(
@@ -69,17 +62,11 @@ class Queues(pulumi.ComponentResource):
         name: str,
         objects: Mapping[str, list[Manifest]],
         *,
-        dry_runs: Mapping[str, list[Manifest]] = MappingProxyType({}),
         after: list[pulumi.Resource],
         parent: pulumi.Resource | None = None,
     ) -> Bundle:
         opts = pulumi.ResourceOptions(parent=parent or self, provider=self._provider, depends_on=after)
-        return Bundle(
-            name,
-            manifests={key: text(each) for key, each in objects.items()},
-            dry_runs={key: text(each) for key, each in dry_runs.items()},
-            opts=opts,
-        )
+        return Bundle(name, manifests={key: text(each) for key, each in objects.items()}, opts=opts)
 
 
 def _flavors(stack: Stack) -> dict[str, list[Manifest]]:

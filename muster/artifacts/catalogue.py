@@ -11,10 +11,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from muster.errors import MusterError
 from muster.paths import VERSIONS_FILE
 
 
-class CatalogueError(Exception):
+class CatalogueError(MusterError):
     """A table of versions that cannot be used: what is wrong, and where."""
 
 

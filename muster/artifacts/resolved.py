@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from muster.errors import MusterError
 from muster.model.charts import OCI, Chart
 
 VARIABLE: Final = "MUSTER_ARTIFACTS"
@@ -18,7 +19,7 @@ _MAKE: Final = "`make up` builds them; then export the path that it prints"
 _DIGEST: Final = "@sha256:"
 
 
-class ArtifactError(Exception):
+class ArtifactError(MusterError):
     """Artifacts that cannot be used: what, where, and how to get them."""
 
 

@@ -1,1 +1,26 @@
-"""The command line, one module per command."""
+"""The command line `muster`.
+
+How to add a command:
+
+1. Write `muster/cli/commands/NAME.py` (or `commands/GROUP/NAME.py`; a dash in the name is left out) with one
+   function named `cli` under the decorator `muster.cli.command.command`. Its docstring is the help text;
+   `examples=` and `codes=` become sections of `--help`. Options and arguments are click's; those that several
+   commands share (`--json`, `--kubeconfig`, `--context`, `--name`, STACK) come from `muster.cli.options`.
+2. List it in `muster/cli/table.py` with its one-line summary. The module is imported only when it is named.
+3. Write the reference page anew: `python -m muster.cli.reference`.
+
+The function returns None or an `ExitCode`. It raises MusterError for everything that a user can fix: `main`
+prints `Error: ...` and `Fix: ...` to standard error and exits with the error's code. Results go to standard
+output; progress goes to standard error by `muster.cli.output.note`, which `--quiet` silences.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; its exit code."""
+    from muster.cli.run import run
+
+    return run(arguments)

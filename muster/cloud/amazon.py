@@ -6,14 +6,18 @@ The library is loaded when a client is wanted.
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
+from muster.errors import ExitCode, MusterError
+
 Answer = TypeVar("Answer")
 _CONNECT: Final = 5
 _READ: Final = 20
 _ATTEMPTS: Final = 3
 
 
-class AmazonError(Exception):
+class AmazonError(MusterError):
     """What AWS refused or did not answer: `code` is empty without an answer."""
+
+    default_exit_code = ExitCode.OUTSIDE
 
     def __init__(self, message: str, code: str = "") -> None:
         super().__init__(message)

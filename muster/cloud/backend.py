@@ -11,6 +11,7 @@ from typing import Any, Final
 from muster.cloud import amazon
 from muster.cloud.amazon import AmazonError
 from muster.cloud.google import Google, GoogleError, answered
+from muster.errors import ExitCode, MusterError
 from muster.model.clusters import Cluster, EksCluster, GkeCluster
 
 _RING: Final = "muster"
@@ -18,7 +19,7 @@ _ROTATION: Final = 90 * 24 * 3600
 _THERE: Final = 409
 
 
-class NoBackend(Exception):
+class NoBackend(MusterError):
     """What stands in the way; the message says how to go on."""
 
 
@@ -43,10 +44,12 @@ def make(cluster: Cluster, *, google: Google | None = None) -> Backend:
             return _amazon(cluster)
     except GoogleError as error:
         fix = "see docs/runbooks/first-up-gke.md for the roles that this takes"
-        raise NoBackend(f"{cluster.name}: Google Cloud says: {error} ({error.status}); {fix}.") from None
+        message = f"{cluster.name}: Google Cloud says: {error} ({error.status}); {fix}."
+        raise NoBackend(message, exit_code=ExitCode.OUTSIDE) from None
     except AmazonError as error:
         fix = "see docs/runbooks/first-up-eks.md for the policy that this takes"
-        raise NoBackend(f"{cluster.name}: AWS says: {error} ({error.code}); {fix}.") from None
+        message = f"{cluster.name}: AWS says: {error} ({error.code}); {fix}."
+        raise NoBackend(message, exit_code=ExitCode.OUTSIDE) from None
     raise NoBackend(
         "this stack's cluster was made by somebody else: choose any backend, and `pulumi login` to it."
     )

@@ -8,14 +8,18 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
+from muster.errors import ExitCode, MusterError
+
 _SECONDS: Final = 20
 # The library tries again after 429, 5xx and broken connections, with a growing pause.
 RETRIES: Final = 2
 _SCOPE: Final = "https://www.googleapis.com/auth/cloud-platform"
 
 
-class GoogleError(Exception):
+class GoogleError(MusterError):
     """What Google refused or did not answer: `status` is 0 without an answer."""
+
+    default_exit_code = ExitCode.OUTSIDE
 
     def __init__(self, message: str, status: int = 0) -> None:
         super().__init__(message)

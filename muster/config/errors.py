@@ -5,10 +5,11 @@ Decides how mistakes are told: file, line, path, message, fix, every one of them
 
 from collections.abc import Mapping, Sequence
 
+from muster.errors import MusterError
 from muster.model.violations import Violation
 
 
-class ConfigError(Exception):
+class ConfigError(MusterError):
     """A stack that is not one. `violations` are all its mistakes; `line` finds one in the file, where there
     is a file.
     """

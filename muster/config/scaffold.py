@@ -7,11 +7,12 @@ can do. Leaves an existing file alone.
 from pathlib import Path
 from typing import Final
 
+from muster.errors import MusterError
 from muster.model.providers import Provider
 from muster.validation.identity import is_dns_label
 
 
-class ScaffoldError(Exception):
+class ScaffoldError(MusterError):
     """A stack file that was not written: why, and what to do."""
 
 

@@ -22,6 +22,7 @@ from email.message import Message
 from email.utils import parsedate_to_datetime
 from typing import Final
 
+from muster.errors import ExitCode
 from muster.live.errors import PreviewError
 from muster.live.sanitize import sanitize_line
 
@@ -37,6 +38,8 @@ _LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
 
 class WebError(PreviewError):
     """A call that failed for good. `status` is None when no answer came at all."""
+
+    default_exit_code = ExitCode.OUTSIDE
 
     def __init__(self, message: str, *, status: int | None = None) -> None:
         super().__init__(message)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from muster.errors import ExitCode, MusterError
 
-class LocalClusterError(Exception):
-    """A failure with its remedy; printed as one line, never as a traceback.
 
-    `code` is the exit code of the command: 1 failed, 2 wrong use, 3 no such local cluster.
-    """
+class LocalClusterError(MusterError):
+    """A failure of the local cluster, with where it happened and its fix."""
 
-    def __init__(self, where: str, what: str, *, fix: str, code: int = 1) -> None:
-        super().__init__(f"{where}: {what}; {fix}")
+    default_exit_code = ExitCode.OUTSIDE
+
+    def __init__(self, where: str, what: str, *, fix: str, exit_code: ExitCode | None = None) -> None:
+        super().__init__(f"{where}: {what}", fix=fix, exit_code=exit_code)
         self.where = where
         self.what = what
-        self.fix = fix
-        self.code = code
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.what}; {self.fix}"

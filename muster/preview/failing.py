@@ -45,7 +45,7 @@ def require_valid_heads(stacks: Sequence[StackDiff]) -> None:
     broken = [diff for diff in stacks if diff.head_mistakes]
     if not broken:
         return
-    lines = [f"{diff.name}: {mistake}" for diff in broken for mistake in diff.head_mistakes]
+    lines = [sanitize_line(f"{diff.name}: {mistake}") for diff in broken for mistake in diff.head_mistakes]
     more = f" (and {len(lines) - _MAX_MISTAKES} more)" if len(lines) > _MAX_MISTAKES else ""
     listed = "; ".join(line.rstrip(".") for line in lines[:_MAX_MISTAKES])
     names = ", ".join(diff.name for diff in broken)

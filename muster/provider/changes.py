@@ -25,7 +25,7 @@ def changes(old: Mapping[str, str], new: Mapping[str, str]) -> dict[str, Change]
     return dict(sorted(found.items()))
 
 
-def path(key: str, name: str = "manifests") -> str:
+def path(key: str) -> str:
     """The property path of a key, in the engine's notation."""
     quoted = key.replace("\\", "\\\\").replace('"', '\\"')
-    return f'{name}["{quoted}"]'
+    return f'manifests["{quoted}"]'

@@ -71,7 +71,9 @@ class Muster:
         command = [
             sys.executable,
             "-m",
-            "muster.local.demo.__main__",
+            "muster",
+            "local",
+            "story",
             *arguments,
             "--json",
             f"--timeout={timeout:.0f}",
@@ -177,8 +179,8 @@ def bring_up() -> Muster:
     name = STANDING or OWN
     here = dict(os.environ)
     if STANDING is None:
-        run([sys.executable, "-m", "muster.local", "--plane", name, "up"], here, timeout=2400)
-    lines = run([sys.executable, "-m", "muster.local", "--plane", name, "env"], here, timeout=30)
+        run([sys.executable, "-m", "muster", "local", "up", "--name", name], here, timeout=2400)
+    lines = run([sys.executable, "-m", "muster", "local", "env", "--name", name], here, timeout=30)
     environment = {**here, **_exports(lines)}
     before = _cluster_wide(environment) if STANDING is None else frozenset()
     cluster = Cluster(environment["KUBECONFIG"])
@@ -193,7 +195,7 @@ def take_down(muster: Muster) -> None:
     muster.recorder.stop()
     if muster.is_own:
         run(
-            [sys.executable, "-m", "muster.local", "--plane", muster.name, "down"],
+            [sys.executable, "-m", "muster", "local", "down", "--name", muster.name],
             dict(os.environ),
             timeout=120,
         )

@@ -1,8 +1,6 @@
 """The image's repository stands by itself: tags that never move, and one step that makes nothing else."""
 
 import stat
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -77,14 +75,3 @@ def test_without_the_cli_the_way_out_is_told(monkeypatch: pytest.MonkeyPatch, tm
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(target.NoTarget, match="--repository"):
         target.make_repository("x")
-
-
-def test_the_command_line_tells_its_commands() -> None:
-    shown = subprocess.run(
-        [sys.executable, "-m", "muster.cli.commands.image", "--help"],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=True,
-    )
-    assert "push" in shown.stdout

@@ -14,6 +14,7 @@ from typing import Any, Final
 from urllib.parse import urlencode, urljoin
 
 from muster.artifacts.oci.web import Answer, Web
+from muster.errors import ExitCode, MusterError
 
 INDEX: Final = "application/vnd.oci.image.index.v1+json"
 MANIFEST: Final = "application/vnd.oci.image.manifest.v1+json"
@@ -28,8 +29,10 @@ _ACCEPT: Final = ", ".join(
 _CHALLENGE: Final = re.compile(r'(\w+)="([^"]*)"')
 
 
-class RegistryError(Exception):
+class RegistryError(MusterError):
     """A registry that refused: what was asked, what it said, what to do."""
+
+    default_exit_code = ExitCode.OUTSIDE
 
 
 @dataclass(frozen=True, slots=True)

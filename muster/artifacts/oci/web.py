@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from typing import IO, Any, Final
 from urllib.parse import urlsplit
 
+from muster.errors import ExitCode, MusterError
+
 TIMEOUT: Final = 30.0
 TRIES: Final = 4
 _AGAIN: Final = frozenset({429, 500, 502, 503, 504})
@@ -21,8 +23,10 @@ _AGAIN: Final = frozenset({429, 500, 502, 503, 504})
 _FIRST_PAUSE: Final = 0.5
 
 
-class Unreachable(Exception):
+class Unreachable(MusterError):
     """Nobody answered, after every try; the message says who and why."""
+
+    default_exit_code = ExitCode.OUTSIDE
 
 
 @dataclass(frozen=True, slots=True)

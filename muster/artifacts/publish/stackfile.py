@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+from muster.errors import MusterError
+
 KEY: Final = "muster:image"
 _LINE: Final = re.compile(rf"^(?P<indent>[ \t]+){KEY}:[^\n]*$", re.MULTILINE)
 # A mapping in block style: one in braces is left to its writer.
@@ -20,7 +22,7 @@ _SECTIONS: Final = {
 _CONFIG: Final = re.compile(r"^config:[ \t]*(?:#[^\n]*)?$", re.MULTILINE)
 
 
-class Unwritable(Exception):
+class Unwritable(MusterError):
     """A stack file in which there is no place for the digest."""
 
 

@@ -9,6 +9,7 @@ import shutil
 import subprocess
 from typing import Final
 
+from muster.errors import MusterError
 from muster.model.clusters import EksCluster
 from muster.model.image_repository import address
 from muster.model.stack import Stack
@@ -19,7 +20,7 @@ _RESOURCE: Final = "**image-repository"
 _SECONDS: Final = 600
 
 
-class NoTarget(Exception):
+class NoTarget(MusterError):
     """There is no repository to push to; the message says how to name or make one."""
 
 

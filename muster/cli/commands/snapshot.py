@@ -1,40 +1,37 @@
-"""`snapshot`: record what stands in a cluster's queues."""
+"""`muster snapshot`."""
 
-import argparse
-import sys
+from __future__ import annotations
+
 from pathlib import Path
-from typing import Final
 
-from muster.cli.commands.declare import Commands, command
-from muster.cli.commands.outputs import STDOUT, put
+import click
+
+from muster.cli.command import command
+from muster.cli.options import context_option, kubeconfig_option, kubeconfig_path
+from muster.cli.output import STDOUT, note_list, put
+from muster.errors import ExitCode
 from muster.live.cluster.api import Api
 from muster.live.cluster.kubeconfig import connect
 from muster.live.snapshot import fetch_snapshot, format_snapshot
 
-_ABOUT: Final = """\
-Reads the queues of a cluster and every Workload in them that has not finished, and writes them as JSON, for
-`report --snapshot`. Only lists are read; nothing is written to the cluster. Of pods it holds requests, node
-selectors and tolerations, and no environment, command, volume, image, annotation or message.
-Exit code 0, or 2 when the cluster cannot be read.
+_EXAMPLES = """
+muster snapshot > snapshot.json
+muster snapshot --context prod --out snapshot.json
 """
 
 
-def add(commands: Commands) -> None:
-    parser = command(commands, "snapshot", help="record what stands in a cluster's queues", about=_ABOUT)
-    parser.add_argument("--kubeconfig", required=True, type=Path, metavar="FILE", help="the cluster")
-    parser.add_argument("--context", default="", metavar="NAME", help="default: the kubeconfig's current one")
-    parser.add_argument("--out", default=STDOUT, metavar="OUT", help="default: standard output")
-    parser.set_defaults(run=run)
+@command(examples=_EXAMPLES, codes={ExitCode.OUTSIDE: "The cluster cannot be read."})
+@kubeconfig_option
+@context_option
+@click.option(
+    "--out", default=STDOUT, metavar="OUT", help="Where to write; - is standard output, the default."
+)
+def cli(*, kubeconfig: Path | None, context: str, out: str) -> None:
+    """Record the queues of a cluster and their Workloads as JSON.
 
-
-def run(options: argparse.Namespace) -> int:
-    put(
-        options.out,
-        format_snapshot(fetch_snapshot(Api(connect(options.kubeconfig, context=options.context), progress))),
-    )
-    return 0
-
-
-def progress(plural: str, count: int) -> None:
-    """Told on standard error, so that a long list is seen to come."""
-    print(f"{count} {plural}", file=sys.stderr)
+    For `muster diff --snapshot` and `muster what-if --snapshot`. Holds every Workload that has not finished;
+    of pods it holds requests, node selectors and tolerations, and no environment, command, volume, image,
+    annotation or message. Only lists are read; nothing is written to the cluster.
+    """
+    api = Api(connect(kubeconfig_path(kubeconfig), context=context), note_list)
+    put(out, format_snapshot(fetch_snapshot(api)))

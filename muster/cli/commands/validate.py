@@ -1,37 +1,50 @@
-"""`validate`: check stack files, offline."""
+"""`muster validate`."""
 
-import argparse
-import sys
-from pathlib import Path
+from __future__ import annotations
 
-from muster.cli.commands.declare import Commands, command
-from muster.live.errors import PreviewError
+import click
+
+from muster.cli.command import command
+from muster.cli.options import STACK, stack_names, stack_path
+from muster.cli.output import STDOUT, put
+from muster.errors import ExitCode, MusterError
 from muster.preview.validate import Format, check_file, format_findings
 
-_ABOUT = """\
-Checks every stack file, offline: schema, rules, cloud tables. Exit code 0 when each is a stack, 1 when one is
-not, 2 when there is nothing to check.
+_EXAMPLES = """
+muster validate
+muster validate gke-prod
+muster validate stacks/Pulumi.gke-prod.yaml --format github
 """
+_CODES = {
+    ExitCode.DONE: "Every file is a valid stack; there may be warnings.",
+    ExitCode.FOUND: "A file has mistakes.",
+    ExitCode.UNUSABLE: "A file is not there, or there is nothing to check.",
+}
 
 
-def add(commands: Commands) -> None:
-    parser = command(commands, "validate", help="check stack files, offline", about=_ABOUT)
-    parser.add_argument("files", nargs="*", metavar="FILE", help="default: stacks/Pulumi.*.yaml")
-    formats = [each.value for each in Format]
-    parser.add_argument(
-        "--format",
-        choices=formats,
-        default=Format.TEXT.value,
-        help="text; json; github (annotations of a workflow); gitlab (a Code Quality report)",
-    )
-    parser.add_argument("--json", action="store_const", const=Format.JSON.value, dest="format")
-    parser.set_defaults(run=run)
+@command(examples=_EXAMPLES, codes=_CODES)
+@click.argument("stacks", type=STACK, nargs=-1, metavar="[STACK]...")
+@click.option(
+    "--format",
+    "how",
+    type=click.Choice([each.value for each in Format]),
+    default=Format.TEXT.value,
+    show_default=True,
+    help="`github` writes annotations of a workflow, `gitlab` a Code Quality report.",
+)
+@click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
+def cli(stacks: tuple[str, ...], *, how: str, as_json: bool) -> ExitCode:
+    """Check stack files, offline: schema, rules, and the clouds' tables.
 
-
-def run(options: argparse.Namespace) -> int:
-    files = [Path(name) for name in options.files] or sorted(Path("stacks").glob("Pulumi.*.yaml"))
+    STACK is the name of a stack of the project, or a file. Without one, every stack is checked.
+    """
+    files = [stack_path(stack) for stack in stacks or stack_names()]
     if not files:
-        raise PreviewError("there is no stacks/Pulumi.*.yaml here. Fix: name the stack files.")
-    checked = [check_file(path) for path in files]
-    sys.stdout.write(format_findings(checked, Format(options.format)))
-    return 1 if any(each.errors for each in checked) else 0
+        raise MusterError(
+            "there is no stacks/Pulumi.*.yaml here.", fix="name the stack files, or write one: muster new."
+        )
+    checked = [check_file(file) for file in files]
+    put(STDOUT, format_findings(checked, Format.JSON if as_json else Format(how)))
+    if not all(file.is_file() for file in files):
+        return ExitCode.UNUSABLE
+    return ExitCode.FOUND if any(each.errors for each in checked) else ExitCode.DONE

@@ -1,125 +1,162 @@
-"""`what-if`: what the real Kueue would do with running and waiting work."""
+"""`muster what-if`."""
 
-import argparse
-import json
+from __future__ import annotations
+
 import math
-import sys
+import tempfile
 import time
 from pathlib import Path
-from typing import Final
+
+import click
 
 from muster import config
-from muster.cli.commands.declare import Commands, command
-from muster.cli.commands.outputs import STDOUT, put
-from muster.cli.commands.snapshot import progress
+from muster.cli.command import command
+from muster.cli.options import FILE, context_option, existing_stack, json_option, stack_argument, stack_name
+from muster.cli.output import STDOUT, note, note_list, progress, put, put_json
+from muster.cli.sides import bases, heads, one_base_option
+from muster.errors import ExitCode
 from muster.live.cluster.api import Api
 from muster.live.cluster.kubeconfig import connect
 from muster.live.snapshot import Snapshot, fetch_snapshot, load_snapshot
 from muster.local import envtest
-from muster.local.errors import LocalClusterError
 from muster.model.gangpolicy import parse_duration
 from muster.model.stack import Scheduler, Stack
 from muster.preview import markdown
 from muster.preview.document import Report
 from muster.preview.html import format_html
-from muster.preview.inputs import InputError
+from muster.preview.inputs import NONE, InputError, parse_stack_option
 from muster.preview.whatif import kai
-from muster.preview.whatif import report as told
+from muster.preview.whatif import report as comparison
 from muster.preview.whatif.both import simulate_both
 from muster.preview.whatif.job_simulator import Clock
 from muster.preview.whatif.simulate import SimulationInput
 from muster.preview.whatif.synthetic import synthetic_snapshot
 
-_ABOUT: Final = """\
-Boots a control plane that is thrown away (etcd, API server, the real Kueue; no node, no root), loads the
-queues of base and of head and a snapshot of the Workloads, and lets Kueue decide: who is admitted, preempted
-by whom, still waiting and why. Admission checks count as answered. Nothing is written to a cluster of yours.
-
-With --duration jobs end, and the wait until each starts is told. Time is compressed for that: Kueue's own
-time, some hundredths of a second a decision, counts --compress times.
+_EXAMPLES = """
+muster what-if gke-prod --kubeconfig ~/.kube/config
+muster what-if gke-prod --base origin/main --snapshot snapshot.json --html what-if.html
+muster what-if stacks/Pulumi.new.yaml --base old.yaml --synthetic 200+50
+muster what-if gke-prod --snapshot snapshot.json --duration 2h --duration team-a=30m --compress 600
 """
-
-_EXAMPLES: Final = """\
-examples:
-  muster what-if --base old.yaml --head stacks/Pulumi.prod.yaml --kubeconfig ~/.kube/config
-  muster what-if --base old.yaml --head new.yaml --snapshot snapshot.json --html what-if.html
-  muster what-if --base old.yaml --head new.yaml --synthetic 200+50
-  muster what-if ... --duration 2h --duration team-a=30m --compress 600
-
-Exit code 0 when it was told, whatever it says; 1 when Kueue was not done with a side in time; 2 when the
-input cannot be used.
-"""
+_CODES = {
+    ExitCode.DONE: "The comparison was written, whatever its result.",
+    ExitCode.FOUND: "Kueue had not decided everything within --seconds.",
+    ExitCode.OUTSIDE: "A cluster could not be read, or a program could not be built or started.",
+}
 
 
-def add(commands: Commands) -> None:
-    parser = command(
-        commands,
-        "what-if",
-        help="what Kueue would do with the work that is there",
-        about=_ABOUT,
-        examples=_EXAMPLES,
-    )
-    parser.add_argument(
-        "--base", required=True, type=Path, metavar="FILE", help="the stack before the change"
-    )
-    parser.add_argument("--head", required=True, type=Path, metavar="FILE", help="the stack with the change")
-    source = parser.add_mutually_exclusive_group(required=True)
-    source.add_argument("--snapshot", type=Path, metavar="FILE", help="what `preview snapshot` recorded")
-    source.add_argument(
-        "--kubeconfig", type=Path, metavar="FILE", help="the live cluster; only lists are read"
-    )
-    source.add_argument("--synthetic", metavar="RUNNING+WAITING", help="made-up work of base's teams: 200+50")
-    parser.add_argument(
-        "--context", default="", metavar="NAME", help="of the kubeconfig; default: its current"
-    )
-    parser.add_argument(
-        "--duration",
-        action="append",
-        default=[],
-        metavar="[NAMESPACE=]TIME",
-        help="how long jobs run, such as 2h or team-a=30m; none: they run for ever",
-    )
-    parser.add_argument("--compress", type=float, default=600.0, metavar="N", help="default: 600")
-    parser.add_argument(
-        "--seconds", type=float, default=600.0, metavar="N", help="most for a side; default: 600"
-    )
-    parser.add_argument("--markdown", metavar="OUT", help="- is standard output, the default")
-    parser.add_argument("--html", metavar="OUT", help="one page that needs nothing else")
-    parser.add_argument("--json", metavar="OUT", nargs="?", const=STDOUT, help="for programs: every decision")
-    parser.set_defaults(run=run)
+@command(examples=_EXAMPLES, codes=_CODES)
+@stack_argument
+@one_base_option
+@click.option("--snapshot", type=FILE, metavar="FILE", help="What `muster snapshot` recorded.")
+@click.option(
+    "--kubeconfig",
+    type=FILE,
+    metavar="FILE",
+    help="Kubeconfig of the cluster whose work is replayed; nothing is written to it.",
+)
+@context_option
+@click.option(
+    "--synthetic", metavar="RUNNING+WAITING", help="Invented work of the base's teams, such as 200+50."
+)
+@click.option(
+    "--duration",
+    multiple=True,
+    metavar="[NAMESPACE=]TIME",
+    help="How long jobs run, such as 2h or team-a=30m. Default: they never end. May be repeated.",
+)
+@click.option(
+    "--compress",
+    type=float,
+    default=600.0,
+    show_default=True,
+    metavar="N",
+    help="Simulated seconds a second.",
+)
+@click.option(
+    "--seconds", type=float, default=600.0, show_default=True, metavar="N", help="Time limit of each side."
+)
+@click.option(
+    "--markdown", "to_markdown", metavar="OUT", help="Write Markdown; - is standard output, the default."
+)
+@click.option("--html", "to_html", metavar="OUT", help="Write one page of HTML.")
+@json_option
+def cli(
+    stack: str,
+    *,
+    base: str,
+    snapshot: Path | None,
+    kubeconfig: Path | None,
+    context: str,
+    synthetic: str | None,
+    duration: tuple[str, ...],
+    compress: float,
+    seconds: float,
+    to_markdown: str | None,
+    to_html: str | None,
+    as_json: bool,
+) -> ExitCode:
+    """Replay running and waiting work against a changed stack in a real Kueue.
 
+    Starts a temporary control plane (etcd, API server, Kueue; no node, no root), loads the queues of the
+    base and of STACK and a snapshot of the Workloads, and lets Kueue decide: who is admitted, preempted by
+    whom, or still waiting, and why. Admission checks count as answered. Nothing is written to your cluster.
 
-def run(options: argparse.Namespace) -> int:
-    if not 0 < options.seconds < math.inf:
-        raise InputError(f"--seconds {options.seconds:g}: a side takes some. Fix: write 600.")
-    base, head = (_stack(path) for path in (options.base, options.head))
-    clock = _clock(options)
-    snapshot = _snapshot(options, base)
-    name = options.head.name.removeprefix("Pulumi.").removesuffix(".yaml")
-    if Scheduler.KAI in (base.scheduler, head.scheduler):
-        if options.synthetic:
+    With --duration jobs end, and the wait until each starts is measured. Time is compressed: Kueue's own
+    time, some hundredths of a second a decision, counts --compress times.
+    """
+    if (snapshot, kubeconfig, synthetic).count(None) != 2:
+        raise InputError(
+            "the work to replay is not named. Fix: give one of --snapshot, --kubeconfig, --synthetic."
+        )
+    if not 0 < seconds < math.inf:
+        raise InputError(f"--seconds {seconds:g}: a side takes some. Fix: write 600.")
+    if [to_markdown, to_html, STDOUT if as_json else None].count(STDOUT) > 1:
+        raise InputError("standard output takes one of --markdown, --html and --json. Fix: name files.")
+    before, after = _stacks(stack, base)
+    clock = _clock(duration, compress)
+    work = _snapshot(before, file=snapshot, kubeconfig=kubeconfig, context=context, synthetic=synthetic)
+    name = stack_name(existing_stack(stack))
+    report: Report
+    if Scheduler.KAI in (before.scheduler, after.scheduler):
+        if synthetic:
             raise InputError("--synthetic makes up work for Kueue alone. Fix: --snapshot or --kubeconfig.")
-        told_of = name, base, head, snapshot
-        _write(kai.to_report(*told_of), kai.to_json(*told_of), options)
-        return 0
-    question = SimulationInput(snapshot=snapshot, clock=clock, most=options.seconds)
-    answer = _answer(name, base, head, question)
-    _write(told.to_report(answer), told.to_json(answer), options)
-    return 0 if answer.base.is_settled and answer.head.is_settled else 1
+        sides = name, before, after, work
+        report, record, is_settled = kai.to_report(*sides), kai.to_json(*sides), True
+    else:
+        found = _simulate(name, before, after, SimulationInput(snapshot=work, clock=clock, most=seconds))
+        report, record = comparison.to_report(found), comparison.to_json(found)
+        is_settled = found.base.is_settled and found.head.is_settled
+    if to_markdown or not (to_html or as_json):
+        put(to_markdown or STDOUT, markdown.format_comment(report))
+    if to_html:
+        put(to_html, format_html(report))
+    if as_json:
+        put_json(record)
+    return ExitCode.DONE if is_settled else ExitCode.FOUND
 
 
-def _answer(name: str, base: Stack, head: Stack, question: SimulationInput) -> told.Comparison:
+def _stacks(stack: str, base: str) -> tuple[Stack, Stack]:
+    file = existing_stack(stack)
+    with tempfile.TemporaryDirectory(prefix="muster-what-if-") as folder:
+        named = bases([base] if base else [], heads([str(file)]), into=Path(folder))
+        _, before = parse_stack_option(named[0])
+        if str(before) == NONE:
+            raise InputError(f"{file}: has no base to compare with. Fix: name one: --base FILE.")
+        return config.load(before), config.load(file)
+
+
+def _simulate(name: str, base: Stack, head: Stack, question: SimulationInput) -> comparison.Comparison:
     begun = time.monotonic()
 
     def say(side: str, what: str) -> None:
-        print(f"{time.monotonic() - begun:5.0f} s  {side}: {what}", file=sys.stderr, flush=True)
+        note(f"{time.monotonic() - begun:5.0f} s  {side}: {what}")
 
-    try:
-        before, after = simulate_both(base, head, question, envtest.ensure(), say)
-    except LocalClusterError as error:
-        raise InputError(str(error)) from None
+    with progress():
+        programs = envtest.ensure()
+    before, after = simulate_both(base, head, question, programs, say)
     say("both", "decided")
-    return told.Comparison(
+    return comparison.Comparison(
         name=name,
         base=before,
         head=after,
@@ -129,46 +166,29 @@ def _answer(name: str, base: Stack, head: Stack, question: SimulationInput) -> t
     )
 
 
-def _stack(path: Path) -> Stack:
-    try:
-        return config.load(path)
-    except config.ConfigError as error:
-        raise InputError(str(error)) from None
-
-
-def _snapshot(options: argparse.Namespace, base: Stack) -> Snapshot:
-    if options.snapshot:
-        return load_snapshot(options.snapshot)
-    if options.kubeconfig:
-        return fetch_snapshot(Api(connect(options.kubeconfig, context=options.context), progress))
-    running, plus, waiting = options.synthetic.partition("+")
+def _snapshot(
+    base: Stack, *, file: Path | None, kubeconfig: Path | None, context: str, synthetic: str | None
+) -> Snapshot:
+    if file:
+        return load_snapshot(file)
+    if kubeconfig:
+        return fetch_snapshot(Api(connect(kubeconfig, context=context), note_list))
+    running, plus, waiting = (synthetic or "").partition("+")
     if not (plus and running.isdecimal() and waiting.isdecimal()):
-        raise InputError(f"--synthetic {options.synthetic}: is no two counts. Fix: write 200+50.")
+        raise InputError(f"--synthetic {synthetic}: is no two counts. Fix: write 200+50.")
     return synthetic_snapshot(base, running=int(running), pending=int(waiting))
 
 
-def _clock(options: argparse.Namespace) -> Clock | None:
-    if not options.duration:
+def _clock(durations: tuple[str, ...], compress: float) -> Clock | None:
+    if not durations:
         return None
-    if not 1 <= options.compress < math.inf:
-        raise InputError(f"--compress {options.compress:g}: time cannot be stretched. Fix: write 1 or more.")
+    if not 1 <= compress < math.inf:
+        raise InputError(f"--compress {compress:g}: time cannot be stretched. Fix: write 1 or more.")
     lengths: dict[str, float] = {}
-    for written in options.duration:
+    for written in durations:
         namespace, _, length = written.rpartition("=")
         try:
             lengths[namespace] = parse_duration(length).total_seconds()
         except ValueError as error:
             raise InputError(f"--duration {written}: {error}. Fix: write 2h or team-a=30m.") from None
-    return Clock(lengths, options.compress)
-
-
-def _write(report: Report, record: object, options: argparse.Namespace) -> None:
-    outputs = [options.markdown, options.html, options.json]
-    if outputs.count(STDOUT) > 1:
-        raise InputError("standard output takes one of --markdown, --html and --json. Fix: name files.")
-    if options.markdown or not any(outputs):
-        put(options.markdown or STDOUT, markdown.format_comment(report))
-    if options.html:
-        put(options.html, format_html(report))
-    if options.json:
-        put(options.json, json.dumps(record, indent=2) + "\n")
+    return Clock(lengths, compress)

@@ -17,14 +17,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from muster.errors import ExitCode, MusterError
 from muster.local.errors import LocalClusterError
 
 _GRACE_SECONDS: Final = 5.0
 _TAIL: Final = 40
 
 
-class Stopped(Exception):
+class Stopped(MusterError):
     """The build was asked to end; nothing is wrong."""
+
+    default_exit_code = ExitCode.INTERRUPTED
+
+    def __init__(self, message: str = "interrupted; what was built so far is kept.") -> None:
+        super().__init__(message)
 
 
 @dataclass(frozen=True, slots=True)

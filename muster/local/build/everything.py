@@ -7,12 +7,10 @@ Not responsible for: how one program, image or store is made.
 
 from __future__ import annotations
 
-import argparse
 import os
 import shutil
 import sys
 import threading
-import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
@@ -20,6 +18,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final
 
+from muster.errors import ExitCode
 from muster.local.build.accept import accepted
 from muster.local.build.artifacts import Artifacts, link_programs
 from muster.local.build.assets import ensure_asset
@@ -28,7 +27,7 @@ from muster.local.build.children import Children, Stopped
 from muster.local.build.go import GoBuilder, Toolchain, architecture, find_toolchain
 from muster.local.build.images import BINARY_IMAGES, Image, ImageBuilder
 from muster.local.build.origins import origin_of
-from muster.local.build.progress import Board, clock_text, shown
+from muster.local.build.progress import Board, shown
 from muster.local.build.releases import DownloadError, Releases
 from muster.local.build.store import ensure_store
 from muster.local.build.versions import Asset, Program, Versions, load
@@ -72,7 +71,10 @@ def chosen_programs(option: str | None = None) -> Programs:
         return Programs(named)
     except ValueError:
         raise LocalClusterError(
-            f"--programs {named}", "is not a source of programs", fix=f"use {', '.join(Programs)}", code=2
+            f"--programs {named}",
+            "is not a source of programs",
+            fix=f"use {', '.join(Programs)}",
+            exit_code=ExitCode.UNUSABLE,
         ) from None
 
 
@@ -85,6 +87,13 @@ def ensure_all(
     """
     run = _Run(cache or Cache(), base=base, source=programs)
     return run.whole()
+
+
+def ensure_only(name: str, *, base: Path | None = None) -> list[tuple[str, str]]:
+    """Build one program, image or asset, or all that lies in the directory of this name: (kind, path or
+    reference) of each.
+    """
+    return _Run(Cache(), base=base).only(name)
 
 
 def ensure(*, programs: Sequence[str], assets: Sequence[str]) -> tuple[dict[str, Path], dict[str, Path]]:
@@ -342,37 +351,3 @@ def _together(*lanes: Future[Any]) -> None:
             raise failure
     if failures:
         raise failures[0]
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="muster local build", description=__doc__)
-    parser.add_argument("--only", metavar="NAME", help="a program, an image, an asset, or kai")
-    parser.add_argument("--base", type=Path, help="a root file system (tar) for the Python images")
-    parser.add_argument("--artifacts", type=Path, metavar="FILE", help="write artifacts.json there")
-    chosen = parser.parse_args(arguments)
-    started = time.monotonic()
-    try:
-        run = _Run(Cache(), base=chosen.base)
-        if chosen.only:
-            for kind, where in run.only(chosen.only):
-                print(f"{kind}: {where}")
-        else:
-            _report(run.whole(), target=chosen.artifacts)
-    except LocalClusterError as problem:
-        print(f"error: {problem}", file=sys.stderr)
-        return 1
-    except (KeyboardInterrupt, Stopped):
-        print("stopped; what is finished is kept, the next run goes on from here", file=sys.stderr)
-        return 130
-    print(f"took {clock_text(time.monotonic() - started)}")
-    return 0
-
-
-def _report(artifacts: Artifacts, *, target: Path | None) -> None:
-    if target:
-        artifacts.write(target)
-    for image in artifacts.images.values():
-        print(f"image {image.reference}")
-    for kind, store in artifacts.stores.items():
-        print(f"store {kind}: {store}")
-    print(f"PATH: {artifacts.path}")

@@ -14,6 +14,7 @@ from ipaddress import IPv4Address, IPv4Network
 from pathlib import Path
 from typing import Final
 
+from muster.errors import ExitCode
 from muster.local.build.cache import cache_root
 from muster.local.errors import LocalClusterError
 
@@ -120,7 +121,7 @@ def named(name: str, *, index: int) -> LocalCluster:
             f"local cluster name {name!r}",
             "is not a name",
             fix="use 1 to 12 lower-case letters, digits and dashes, such as `default`",
-            code=2,
+            exit_code=ExitCode.UNUSABLE,
         )
     return LocalCluster(name=name, index=index, run=RUN_ROOT / name, state=cache_root() / "planes" / name)
 

@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[3]
 @pytest.fixture(scope="package")
 def registry_host() -> Iterator[str]:
     """The real thing, on loopback, in memory."""
-    argv = [sys.executable, "-m", "muster.local.build", "--only", "registry"]
+    argv = [sys.executable, "-m", "muster", "local", "build", "--only", "registry"]
     made = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, timeout=900, check=False)
     assert made.returncode == 0, made.stderr
     program = next(line for line in made.stdout.splitlines() if line.startswith("program: "))

@@ -20,6 +20,7 @@ from muster.artifacts.oci.referrers import attach, attached
 from muster.artifacts.oci.registry import INDEX, Registry, RegistryError, Repository, digest_of
 from muster.artifacts.publish.bom import MEDIA_TYPE, bill
 from muster.artifacts.publish.build import CREATED, MACHINES, build
+from muster.cli import main
 from muster.config.scaffold import template
 from muster.local.build.python_packages import for_image
 from muster.local.errors import LocalClusterError
@@ -91,14 +92,12 @@ def test_a_push_is_whole_and_a_second_one_sends_nothing(
 def test_the_command_pushes_and_writes_the_digest(
     registry_host: str, images: tuple[Image, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from muster.cli.commands import image as command
-
     stacks = tmp_path / "stacks"
     stacks.mkdir()
     (stacks / "Pulumi.x.yaml").write_text("config:\n  muster:scheduler: kueue\n")
     (tmp_path / "Pulumi.yaml").touch()
     monkeypatch.chdir(tmp_path)
-    assert command.main(["push", "--stack", "x", "--repository", f"{registry_host}/other/place"]) == 0
+    assert main(["image", "push", "x", "--repository", f"{registry_host}/other/place"]) == 0
     reference = f"{registry_host}/other/place@{digest_of(index_of(images))}"
     assert f"  muster:image: {reference}\n" in (stacks / "Pulumi.x.yaml").read_text()
     registry = Registry(Repository.of(f"{registry_host}/other/place"))
@@ -139,8 +138,6 @@ def test_documents_stay_with_their_image_one_of_each(registry_host: str) -> None
 def test_the_command_pins_what_a_stack_takes_by_tag(
     registry_host: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from muster.cli.commands import image as command
-
     expected = {}
     for name, reference in catalogue().images.items():
         place, _, tag = mirrored(reference, f"{registry_host}/m").rpartition(":")
@@ -155,11 +152,11 @@ def test_the_command_pins_what_a_stack_takes_by_tag(
     charts = {name: push_chart(registry_host, name) for name in upstream.installed(config.load(file))}
     (tmp_path / "Pulumi.yaml").touch()
     monkeypatch.chdir(tmp_path)
-    assert command.main(["pin", "--stack", "x"]) == 0
+    assert main(["image", "pin", "x"]) == 0
     written = file.read_text()
     assert dict(config.load(file).images.pinned) == expected
     assert dict(config.load(file).charts.digests) == charts
-    assert command.main(["pin", "--stack", "x"]) == 0
+    assert main(["image", "pin", "x"]) == 0
     assert file.read_text() == written
 
 

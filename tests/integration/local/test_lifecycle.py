@@ -35,7 +35,8 @@ GPU_NODE: dict[str, Any] = {
 
 
 def localplane(name: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "muster.local", "--plane", name, *arguments]
+    verb, *options = arguments
+    command = [sys.executable, "-m", "muster", "local", verb, "--name", name, *options]
     return subprocess.run(
         command, cwd=CHECKOUT, capture_output=True, text=True, timeout=BOOT_SECONDS, check=False
     )
@@ -125,7 +126,7 @@ def test_a_local_cluster_that_came_up_is_healthy_and_up_again_is_no_work(cluster
     again = localplane(cluster.name, "up")
     assert (again.returncode, again.stdout.strip()) == (
         0,
-        f"plane {cluster.name} is up: {cluster.api_url}",
+        f"local cluster {cluster.name} is up: {cluster.api_url}",
     )
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from muster.preview.__main__ import main
+from muster.cli import main
 from tests.integration.conftest import ApiServer
 
 NAMESPACE = "team-a"
@@ -201,7 +201,7 @@ def test_a_job_that_is_not_there_is_said_not_to_be(
 def test_a_stranger_is_refused_without_his_token_being_told(
     cluster: ApiServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["why", "team-a/first", "--kubeconfig", str(cluster.kubeconfig("not-a-token"))]) == 2
+    assert main(["why", "team-a/first", "--kubeconfig", str(cluster.kubeconfig("not-a-token"))]) == 3
     said = capsys.readouterr().err
     assert "answered 401" in said
     assert "not-a-token" not in said

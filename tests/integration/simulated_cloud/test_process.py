@@ -19,7 +19,8 @@ from typing import Any
 import pytest
 import yaml
 
-from muster.local.simulated_cloud import cli, manifests, names
+from muster.cli import main
+from muster.local.simulated_cloud import manifests, names
 from muster.local.simulated_cloud.manifests import Manifest
 from tests.waiting import PATIENCE
 
@@ -399,7 +400,7 @@ async def test_the_command_line_breaks_and_mends_the_cloud(
     plane: Plane, capsys: pytest.CaptureFixture[str]
 ) -> None:
     async def command(*argv: str) -> int:
-        return await asyncio.to_thread(cli.main, ["--kubeconfig", str(plane.api.admin), *argv])
+        return await asyncio.to_thread(main, ["local", *argv, "--kubeconfig", str(plane.api.admin)])
 
     assert await command("fault", "l4", "stock-out", "--count", "1") == 0
     await plane.ask("first")
@@ -416,8 +417,8 @@ async def test_the_command_line_breaks_and_mends_the_cloud(
     assert await command("faults", "clear") == 0
     assert await command("faults", "list") == 0
     assert "stock-out" not in capsys.readouterr().out.splitlines()[-1]
-    assert await command("fault", "nowhere", "delay") == 1
-    assert "offered are l4, fake" in capsys.readouterr().err
+    assert await command("fault", "nowhere", "delay") == 2
+    assert "Fix: name one of l4, fake" in capsys.readouterr().err
 
 
 async def test_a_pools_file_with_a_mistake_changes_nothing(plane: Plane) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -10,11 +12,11 @@ from typing import Any
 import pytest
 import yaml
 
+from muster.cli import main
 from muster.live.snapshot import PodSet, Snapshot, State, Toleration, Workload, format_snapshot
 from muster.local.envtest import ControlPlane
 from muster.model import names
 from muster.model.stack import Scheduler
-from muster.preview.__main__ import main
 from muster.preview.whatif import rights
 from tests import built
 
@@ -97,16 +99,17 @@ def _ask(folder: Path, base: Path, head: Path, work: list[Workload], *more: str)
     (folder / "snapshot.json").write_text(format_snapshot(snapshot))
     command = [
         "what-if",
+        str(head),
         "--base",
         str(base),
-        "--head",
-        str(head),
         "--snapshot",
         str(folder / "snapshot.json"),
     ]
-    out, comment = folder / "answer.json", folder / "comment.md"
-    assert main([*command, "--json", str(out), "--markdown", str(comment), *more]) == 0
-    found: dict[str, Any] = json.loads(out.read_text())
+    comment = folder / "comment.md"
+    with contextlib.redirect_stdout(io.TextIOWrapper(io.BytesIO(), encoding="utf-8")) as out:
+        assert main([*command, "--json", "--markdown", str(comment), *more]) == 0
+    out.seek(0)
+    found: dict[str, Any] = json.loads(out.read())
     return {**found, "comment": comment.read_text()}
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from muster import config
-from muster.config.__main__ import main
+from muster.cli import main
 from muster.model.clusters import Provider
 from muster.render import kueue
 
@@ -25,13 +25,13 @@ def test_a_new_stack_file_is_a_valid_stack_of_its_provider(provider: str, tmp_pa
 def test_a_stack_file_that_is_there_is_left_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "Pulumi.mine.yaml"
     path.write_text("mine", encoding="utf-8")
-    assert main(["new", "mine", "--provider", "gke", "--folder", str(tmp_path)]) == 1
+    assert main(["new", "mine", "--provider", "gke", "--folder", str(tmp_path)]) == 2
     assert path.read_text(encoding="utf-8") == "mine"
     assert "exists already" in capsys.readouterr().err
 
 
 def test_a_name_that_leads_out_of_the_folder_is_no_name(tmp_path: Path) -> None:
-    assert main(["new", "../x", "--provider", "gke", "--folder", str(tmp_path)]) == 1
+    assert main(["new", "../x", "--provider", "gke", "--folder", str(tmp_path)]) == 2
     assert list(tmp_path.parent.glob("*.yaml")) == []
 
 
@@ -42,11 +42,13 @@ def test_validate_tells_every_file_and_fails_when_one_is_wrong(
     bad = tmp_path / "Pulumi.bad.yaml"
     bad.write_text("config:\n  muster:cluster: {provider: aws}\n", encoding="utf-8")
     capsys.readouterr()
-    assert main(["validate", str(tmp_path / "Pulumi.good.yaml"), str(bad), str(tmp_path / "none.yaml")]) == 1
-    told = capsys.readouterr()
-    assert f"{bad}:2: muster:cluster.provider" in told.err
-    assert "none.yaml: cannot be read" in told.err
-    assert "good.yaml: is a stack" in told.out
+    good = tmp_path / "Pulumi.good.yaml"
+    assert main(["validate", str(good), str(bad)]) == 1
+    told = capsys.readouterr().out
+    assert f"{bad}:2: muster:cluster.provider" in told
+    assert "good.yaml: is a stack" in told
+    assert main(["validate", str(good), str(bad), str(tmp_path / "none.yaml")]) == 2
+    assert "cannot be read" in capsys.readouterr().out
 
 
 def test_json_holds_path_line_message_and_fix(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

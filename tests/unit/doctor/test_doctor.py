@@ -11,13 +11,13 @@ from botocore.stub import Stubber
 
 from muster import config
 from muster.artifacts.oci.web import Web
+from muster.cli import main
 from muster.cli.commands import doctor as command
 from muster.cloud.doctor import amazon, google, sources, state
 from muster.cloud.doctor.findings import Finding, State, passed, run_checks
 from muster.config.scaffold import template
 from muster.model.clusters import EksCluster, ExistingCluster, GkeCluster, Provider
 from muster.model.stack import Stack
-from muster.preview.__main__ import main
 from tests.unit.cloud.google_world import cloud
 
 QUICK = Web(timeout=2, tries=1, pause=0.01)

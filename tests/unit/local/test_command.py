@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from muster.local.__main__ import main
+from muster.cli import main
 from muster.local.cluster import local_cluster
 
 
@@ -20,16 +20,16 @@ def _no_clusters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_local_cluster_that_is_not_there_is_exit_code_3(
     command: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["--plane", "absent", command]) == 3
+    assert main(["local", command, "--name", "absent"]) == 3
     said = capsys.readouterr()
     assert "muster local up" in said.out + said.err
 
 
 def test_taking_down_what_is_not_there_is_done_already(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--plane", "absent", "down"]) == 0
-    assert "there is no plane absent" in capsys.readouterr().out
+    assert main(["local", "down", "--name", "absent"]) == 0
+    assert "there is no local cluster absent" in capsys.readouterr().out
 
 
 def test_a_name_that_is_none_is_wrong_use(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--plane", "Bad!", "status"]) == 2
+    assert main(["local", "status", "--name", "Bad!"]) == 2
     assert "lower-case letters" in capsys.readouterr().err

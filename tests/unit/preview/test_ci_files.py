@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from muster.preview.__main__ import main
+from muster.cli import main
 from muster.preview.pins import UnpinnedReference, read_unpinned
 from muster.scaffold.project import Project, Target, examples, files
 from tests.unit.preview.preview_world import ROOT
@@ -82,7 +82,7 @@ def test_what_is_not_pinned_is_a_placeholder_that_is_named(
     path = tmp_path / "ci.yml"
     path.write_text(FILES[name], encoding="utf-8")
     assert all(each.is_placeholder for each in read_unpinned(path))
-    assert main(["pins", str(path)]) == 1
+    assert main(["ci", "pins", str(path)]) == 1
     assert capsys.readouterr().out.count("fix: fill in") == path.read_text("utf-8").count("FILL-IN")
 
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from muster.preview.__main__ import main
+from muster.cli import main
 from muster.preview.forge.notes import format_marker
 from tests.unit.preview import forge_world
 from tests.unit.preview.forge_world import PROJECT, REPOSITORY, TOKEN, Comments
@@ -68,7 +68,7 @@ Run = Callable[..., tuple[int, str, str]]
 def comment(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
     def run(body: str = "# Report\n", *arguments: str) -> tuple[int, str, str]:
         monkeypatch.setattr("sys.stdin", io.StringIO(body))
-        code = main(["comment", *arguments])
+        code = main(["ci", "comment", *arguments])
         found = capsys.readouterr()
         assert TOKEN not in found.out + found.err
         return code, found.out, found.err
@@ -173,7 +173,7 @@ def test_a_forge_that_is_down_fails_the_step_and_loses_no_report(
 ) -> None:
     state.first = [Reply(503)] * 20
     code, _, err = comment("one\n")
-    assert code == 1
+    assert code == 3
     assert "answered 503" in err
     assert "one" in _read_summary(forge, tmp_path)
 
@@ -184,7 +184,7 @@ def test_a_wrong_token_fails_the_step(
 ) -> None:
     monkeypatch.setenv({"github": "GITHUB_TOKEN", "gitlab": "GITLAB_TOKEN"}[forge], "wrong")
     code, _, err = comment("one\n")
-    assert code == 1
+    assert code == 3
     assert "answered 401" in err
     assert "wrong" not in err
 
@@ -220,7 +220,7 @@ def test_a_next_page_on_another_server_gets_no_token(state: Comments, comment: R
     with serving(lambda _: Reply(body=[])) as thief:
         state.base = thief.url
         code, _, err = comment("one\n")
-    assert code == 1
+    assert code == 3
     assert "another server" in err
     assert thief.asked == []
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from muster import config
+from muster.cli import main
 from muster.live.snapshot import Queue, Snapshot, Usage
 from muster.model.stack import Scheduler, Stack
-from muster.preview.__main__ import main
 from muster.preview.compare.kai import (
     eviction_changes,
     queue_changes,
@@ -148,5 +148,5 @@ def test_what_if_says_nobody_of_kais_queues_by_a_snapshot_of_kueue(base: Stack) 
 
 
 def test_what_if_makes_up_no_work_for_kai(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["what-if", "--base", str(KAI), "--head", str(KAI), "--synthetic", "10+5"]) == 2
-    assert "--synthetic makes up work for Kueue alone. Fix: --snapshot" in capsys.readouterr().err
+    assert main(["what-if", str(KAI), "--base", str(KAI), "--synthetic", "10+5"]) == 2
+    assert "--synthetic makes up work for Kueue alone.\nFix: --snapshot" in capsys.readouterr().err

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from muster.cli import main
 from muster.live.snapshot import Queue, Snapshot, Usage, format_snapshot, kueue
 from muster.model.capacity import Capacity
 from muster.model.clusters import EksCluster
@@ -14,7 +15,6 @@ from muster.model.machines import MACHINES
 from muster.model.prices import Price, PriceTable
 from muster.model.queues import Allowance, Bound, Department, Limit
 from muster.model.stack import Scheduler, Stack
-from muster.preview.__main__ import main
 from muster.preview.compare.changes import compare
 from muster.preview.compare.diff import StackDiff
 from muster.preview.compare.overuse import queued_work, quota_overuse
@@ -99,12 +99,12 @@ def test_a_recorded_snapshot_is_named_on_the_command_line(
         "quota: {l4: 1, h100: 1}, borrow", "quota: {h100: 1}, borrow"
     )
     head.write_text(text, encoding="utf-8")
-    compared = ["report", "--base", str(LOCAL), "--head", str(head)]
+    compared = ["diff", "--base", str(LOCAL), str(head)]
     assert main([*compared, "--snapshot", str(path)]) == 0
     assert "1 team uses more than the new quota now: `team-a`" in capsys.readouterr().out
     assert main([*compared, "--snapshot", f"other={path}"]) == 2
     assert "which is not compared" in capsys.readouterr().err
-    assert main([*compared, "--snapshot", str(path), str(path)]) == 2
+    assert main([*compared, "--snapshot", str(path), "--snapshot", str(path)]) == 2
     assert "two snapshots" in capsys.readouterr().err
 
 
@@ -151,7 +151,7 @@ def test_a_users_prices_are_read_or_refused_with_every_mistake(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "prices.yaml"
-    compared = ["report", "--base", str(LOCAL), "--head", str(LOCAL), "--prices", str(path)]
+    compared = ["diff", "--base", str(LOCAL), str(LOCAL), "--prices", str(path)]
     for text, said in (
         ("prices: []", ""),
         ("prices: [{machine: x}]", "needs exactly machine, region"),

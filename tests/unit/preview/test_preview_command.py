@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from muster.preview.__main__ import main
+from muster.cli import main
 from tests.unit.preview.preview_world import LOCAL, PLAN, ROOT
 
 
@@ -24,12 +24,12 @@ def changed(tmp_path: Path) -> Path:
 
 
 def _run(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> str:
-    assert main(["report", *map(str, arguments)]) == 0
+    assert main(["diff", *map(str, arguments)]) == 0
     return capsys.readouterr().out
 
 
 def _refused(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> str:
-    assert main(["report", *map(str, arguments)]) == 2
+    assert main(["diff", *map(str, arguments)]) == 2
     found = capsys.readouterr()
     assert found.out == ""
     return found.err
@@ -38,7 +38,7 @@ def _refused(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> str:
 def test_two_files_give_a_comment_on_standard_output(
     changed: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    said = _run(capsys, "--base", LOCAL, "--head", changed)
+    said = _run(capsys, "--base", LOCAL, changed)
     assert said.startswith("## Muster preview: `local`\n\n**Look closely: 1 team loses quota.**\n")
     assert "\n- Guaranteed `l4` GPU in sum: 2 → 1.\n" in said
     assert "1 team loses quota: `team-a`." in said
@@ -49,7 +49,7 @@ def test_one_base_and_one_head_are_one_stack_whatever_they_are_called(
 ) -> None:
     base = changed.with_name("base-from-main.yaml")
     base.write_text(LOCAL.read_text(encoding="utf-8"), encoding="utf-8")
-    assert "loses quota" in _run(capsys, "--base", base, "--head", changed)
+    assert "loses quota" in _run(capsys, "--base", base, changed)
 
 
 def test_plans_alone_are_enough(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -66,7 +66,7 @@ def test_plans_alone_are_enough(tmp_path: Path, capsys: pytest.CaptureFixture[st
 
 
 def test_what_base_would_change_just_the_same_is_told_apart(capsys: pytest.CaptureFixture[str]) -> None:
-    said = _run(capsys, "--base", LOCAL, "--head", LOCAL, "--base-plan", PLAN, "--head-plan", PLAN)
+    said = _run(capsys, "--base", LOCAL, LOCAL, "--base-plan", PLAN, "--head-plan", PLAN)
     assert "**Nothing changes.**" in said
     assert "<summary>Resources that change without this pull request</summary>" in said
     assert "### Resources replaced" not in said
@@ -79,8 +79,8 @@ def test_several_stacks_are_paired_by_name_and_told_in_order(
         capsys,
         "--base",
         f"b={LOCAL}",
+        "--base",
         f"gone={LOCAL}",
-        "--head",
         f"new={LOCAL}",
         f"b={changed}",
         "--head-plan",
@@ -92,8 +92,7 @@ def test_several_stacks_are_paired_by_name_and_told_in_order(
 
 
 def test_a_new_stack_is_told_against_nothing_when_that_is_said(capsys: pytest.CaptureFixture[str]) -> None:
-    assert "2 teams gain quota" not in _refused(capsys, "--head", LOCAL)
-    assert "3 teams gain quota" in _run(capsys, "--base", "none", "--head", LOCAL)
+    assert "3 teams gain quota" in _run(capsys, "--base", "none", LOCAL)
 
 
 def test_a_head_that_is_no_stack_is_reported_with_its_lines(
@@ -101,7 +100,12 @@ def test_a_head_that_is_no_stack_is_reported_with_its_lines(
 ) -> None:
     path = tmp_path / "Pulumi.local.yaml"
     path.write_text(LOCAL.read_text(encoding="utf-8").replace("weight: 2", "weight: two"), encoding="utf-8")
-    said = _run(capsys, "--base", LOCAL, "--head", path)
+    assert main(["diff", str(path), "--base", str(LOCAL)]) == 2
+    found = capsys.readouterr()
+    said = found.out
+    error, fix = found.err.splitlines()
+    assert error.startswith("Error: The head stack file does not validate. local: line ")
+    assert fix == "Fix: correct the stack file of local; `muster validate FILE` lists every mistake."
     assert "**Refused: 1 mistake in the stack's description.**" in said
     assert re.search(r"- `line \d+: muster:departments\.research\.teams\.team-a\.weight: ", said)
 
@@ -115,19 +119,19 @@ def test_an_engine_error_in_the_middle_is_reported_with_what_was_reached(
     ]
     path = tmp_path / "plan.json"
     path.write_text(json.dumps(document), encoding="utf-8")
-    said = _run(capsys, "--base", LOCAL, "--head", LOCAL, "--head-plan", path)
+    said = _run(capsys, "--base", LOCAL, LOCAL, "--head-plan", path)
     assert "**The preview failed: the engine stopped" in said
     assert "- `cannot reach the cluster`\n" in said
     assert "### Resources replaced or deleted" in said
 
 
 def test_all_three_outputs_are_written_at_once(changed: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    outs = {key: changed.with_suffix(f".{key}") for key in ("markdown", "html", "json")}
+    outs = {key: changed.with_suffix(f".{key}") for key in ("markdown", "html")}
     named = [part for key, path in outs.items() for part in (f"--{key}", path)]
-    assert _run(capsys, "--base", LOCAL, "--head", changed, "--head-plan", PLAN, *named) == ""
+    said = _run(capsys, "--base", LOCAL, changed, "--head-plan", PLAN, *named, "--json")
     assert outs["markdown"].read_text(encoding="utf-8").startswith("## Muster preview")
     assert outs["html"].read_text(encoding="utf-8").startswith("<!doctype html>")
-    stack = json.loads(outs["json"].read_text(encoding="utf-8"))["stacks"][0]
+    stack = json.loads(said)["stacks"][0]
     assert (stack["stack"], stack["changed"]) == ("local", True)
     row = next(each for each in stack["quotas"] if (each["name"], each["pool"]) == ("team-a", "l4"))
     assert row["before"]["quota"] == {"gpus": 1, "cpu": "1", "memory": "2Gi"}
@@ -138,17 +142,18 @@ def test_all_three_outputs_are_written_at_once(changed: Path, capsys: pytest.Cap
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--head", str(LOCAL)], "No base is given"),
-        (["--base", str(LOCAL)], "No head is given"),
-        (["--base", "none", "--head", "none"], "nothing to compare"),
-        (["--base", str(LOCAL), "--head", "gone.yaml"], "gone.yaml: no such file"),
-        (["--base", str(LOCAL), "--head", str(LOCAL), str(LOCAL)], "names stack 'local' twice"),
-        (["--base", str(LOCAL), "--head", str(LOCAL), "--head-plan", str(LOCAL)], "is not JSON"),
+        (["--base", str(LOCAL)], "no stack is named"),
+        (["--base", "none", "x=none"], "nothing to compare"),
+        (["--base", str(LOCAL), "gone.yaml"], "gone.yaml: there is no such stack file"),
+        (["--base", str(LOCAL), "nowhere"], "Pulumi.nowhere.yaml: there is no such stack file"),
+        (["--base", "no-such-branch", str(LOCAL)], "--base no-such-branch: is no file and no commit"),
+        (["--base", str(LOCAL), str(LOCAL), str(LOCAL)], "names stack 'local' twice"),
+        (["--base", str(LOCAL), str(LOCAL), "--head-plan", str(LOCAL)], "is not JSON"),
         (
-            ["--base", str(LOCAL), "--head", str(LOCAL), "--markdown", "-", "--json"],
+            ["--base", str(LOCAL), str(LOCAL), "--markdown", "-", "--json"],
             "standard output takes one",
         ),
-        (["--base", str(LOCAL), "--head", str(LOCAL), "--html", "/dev/null/x"], "/dev/null/x: "),
+        (["--base", str(LOCAL), str(LOCAL), "--html", "/dev/null/x"], "/dev/null/x: "),
     ],
 )
 def test_bad_input_is_refused_with_its_fix_and_nothing_is_written(
@@ -166,15 +171,13 @@ def test_a_plan_of_another_program_is_no_description(
 
 
 def test_help_says_how(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as ended:
-        main(["report", "--help"])
-    assert ended.value.code == 0
-    assert "git show origin/main:stacks/Pulumi.dev.yaml" in capsys.readouterr().out
+    assert main(["diff", "--help"]) == 0
+    assert "muster diff gke-prod --base origin/main --fail-on loss" in capsys.readouterr().out
 
 
 def test_the_command_loads_no_pulumi() -> None:
     code = (
-        "import sys, muster.preview.__main__; print(any(name.startswith('pulumi') for name in sys.modules))"
+        "import sys, muster.cli.commands.diff; print(any(name.startswith('pulumi') for name in sys.modules))"
     )
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60, check=True

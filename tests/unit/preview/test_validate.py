@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from muster.preview.__main__ import main
+from muster.cli import main
 from muster.preview.validate import Format, check_file, format_findings
 from tests.unit.preview.preview_world import LOCAL
 
@@ -126,7 +126,7 @@ def test_a_file_that_is_no_yaml_and_one_that_is_gone_are_told_in_every_format(
     folder: Path, how: Format, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (folder / "broken.yaml").write_text("config:\n  a: [1,\n", encoding="utf-8")
-    assert main(["validate", "--format", how.value, "broken.yaml", "gone.yaml"]) == 1
+    assert main(["validate", "--format", how.value, "broken.yaml", "gone.yaml"]) == 2
     said = capsys.readouterr().out
     assert "broken.yaml" in said
     assert "gone.yaml" in said

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from muster.cli import main
 from muster.config import parse
 from muster.live.snapshot import State, kueue
 from muster.model.stack import Stack
 from muster.preview import markdown
-from muster.preview.__main__ import main
 from muster.preview.html import format_html
 from muster.preview.whatif import fixtures, stored
 from muster.preview.whatif import report as told
@@ -104,7 +104,7 @@ def test_a_figure_that_is_none_is_refused_before_anything_starts(
     wrong: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     stack = str(ROOT / "stacks" / "Pulumi.local.yaml")
-    arguments = ["what-if", "--base", stack, "--head", stack, "--synthetic", "1+1", "--duration", "2h", wrong]
+    arguments = ["what-if", stack, "--base", stack, "--synthetic", "1+1", "--duration", "2h", wrong]
     assert main(arguments) == 2
     assert "Fix: " in capsys.readouterr().err
 
@@ -130,8 +130,8 @@ def test_a_question_that_is_stopped_says_so_in_one_line(
 
     monkeypatch.setattr("muster.cli.commands.whatif.envtest.ensure", stopped)
     stack = str(ROOT / "stacks" / "Pulumi.local.yaml")
-    assert main(["what-if", "--base", stack, "--head", stack, "--synthetic", "1+1"]) == 130
-    assert capsys.readouterr().err == "stopped.\n"
+    assert main(["what-if", stack, "--base", stack, "--synthetic", "1+1"]) == 130
+    assert capsys.readouterr().err == "Error: interrupted.\n"
 
 
 def test_what_was_not_done_in_time_is_said() -> None:

@@ -1,0 +1,1 @@
+"""`muster backend`: where state and secrets are kept."""

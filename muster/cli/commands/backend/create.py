@@ -1,0 +1,23 @@
+"""`muster backend create`."""
+
+from __future__ import annotations
+
+import click
+
+from muster import config
+from muster.cli.command import command
+from muster.cli.options import existing_stack, stack_argument, stack_name
+from muster.cloud.backend import make
+
+
+@command(examples="muster backend create gke-prod")
+@stack_argument
+def cli(stack: str) -> None:
+    """Create the bucket and the key for a stack's state and secrets.
+
+    What exists already is left as it is. Prints the two Pulumi commands that use them.
+    """
+    file = existing_stack(stack)
+    backend = make(config.load(file).cluster)
+    click.echo("# The bucket of the state and the key of its secrets exist. Now run:")
+    click.echo("\n".join(backend.commands(stack_name(file))))

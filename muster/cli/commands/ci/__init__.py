@@ -1,0 +1,1 @@
+"""`muster ci`: helpers for CI pipelines."""

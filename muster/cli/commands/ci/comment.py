@@ -1,0 +1,104 @@
+"""`muster ci comment`."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Final
+
+import click
+
+from muster.cli.command import command
+from muster.cli.options import json_option
+from muster.cli.output import note, put_json
+from muster.errors import ExitCode
+from muster.live.errors import PreviewError
+from muster.live.sanitize import sanitize_line
+from muster.live.web import WebError
+from muster.preview.forge import summary, target
+from muster.preview.forge.notes import CommentResult, Forge, upsert
+
+_EXAMPLES = """
+muster diff gke-dev | muster ci comment
+muster ci comment report.md --name dev
+"""
+_CODES = {
+    ExitCode.DONE: "The report is in a comment or, without the right to comment, in the job's summary.",
+    ExitCode.OUTSIDE: "GitHub or GitLab failed; the report is in the job's summary.",
+}
+_LONGEST: Final = 65_000
+_NO_RIGHTS: Final = (403, 404)
+
+
+@command(examples=_EXAMPLES, codes=_CODES)
+@click.argument("report", default="-", metavar="[FILE]")
+@click.option(
+    "--name",
+    default="report",
+    show_default=True,
+    metavar="NAME",
+    help="Distinguishes several comments on one pull request.",
+)
+@json_option
+def cli(report: str, *, name: str, as_json: bool) -> ExitCode:
+    """Put a report on the pull request or merge request of this job.
+
+    FILE holds Markdown; the default is standard input. One comment is created and then kept up to date: a
+    hidden marker identifies it. Without the right to comment (a fork's pull request) the report goes to the
+    job's summary on GitHub, and to muster-preview.md and the log on GitLab.
+
+    \b
+    GitHub: GITHUB_TOKEN (permission pull-requests: write), GITHUB_REPOSITORY,
+            GITHUB_EVENT_PATH or GITHUB_REF, GITHUB_API_URL
+    GitLab: GITLAB_TOKEN (a project access token with scope api), CI_API_V4_URL,
+            CI_PROJECT_ID, CI_MERGE_REQUEST_IID
+
+    A token is read from the environment alone and never printed.
+    """
+    body = _body(report)
+    found = target.detect_target(os.environ)
+    if found.forge is None:
+        where = summary.write_summary(body, os.environ)
+        _print({"action": "summary", "where": where, "why": found.why}, as_json=as_json)
+        return ExitCode.DONE
+    return _comment(found.forge, body, name=name, as_json=as_json)
+
+
+def _comment(forge: Forge, body: str, *, name: str, as_json: bool) -> ExitCode:
+    try:
+        written: CommentResult = upsert(forge, body, name=name)
+    except WebError as error:
+        where = summary.write_summary(body, os.environ)
+        _print({"action": "summary", "where": where, "why": sanitize_line(str(error))}, as_json=as_json)
+        return ExitCode.DONE if error.status in _NO_RIGHTS else ExitCode.OUTSIDE
+    _print({"action": written.action, "url": written.url}, as_json=as_json)
+    return ExitCode.DONE
+
+
+def _print(done: dict[str, str], *, as_json: bool) -> None:
+    if as_json:
+        put_json(done)
+    elif done["action"] == "summary":
+        note(f"No comment: {done['why'].rstrip('.')}. The report is in {done['where']}.")
+    else:
+        click.echo(f"comment {done['action']}{': ' + sanitize_line(done['url']) if done['url'] else ''}")
+
+
+def _body(name: str) -> str:
+    try:
+        text = sys.stdin.read() if name == "-" else Path(name).read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise PreviewError(
+            f"{name}: is not UTF-8 text. Fix: write it with `muster diff --markdown`."
+        ) from None
+    if not text.strip():
+        raise PreviewError(
+            "the report is empty: nothing to comment. Fix: see why `muster diff` wrote nothing."
+        )
+    if len(text) > _LONGEST:
+        raise PreviewError(
+            f"the report has {len(text)} characters and GitHub takes 65,536. Fix: write it with "
+            "`muster diff --markdown`, which stays below."
+        )
+    return text

@@ -1,0 +1,184 @@
+"""`muster diff`."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Collection, Sequence
+from pathlib import Path
+
+import click
+
+from muster.cli.command import command
+from muster.cli.options import FILE, STACK, context_option, existing_stack, json_option
+from muster.cli.output import STDOUT, note_list, put, put_json
+from muster.cli.sides import Head, base_option, bases, heads
+from muster.errors import ExitCode, MusterError
+from muster.live.cluster.api import Api
+from muster.live.cluster.kubeconfig import connect
+from muster.live.snapshot import Snapshot, fetch_snapshot, load_snapshot
+from muster.preview import markdown
+from muster.preview.compare.diff import StackDiff
+from muster.preview.failing import FailOn, failures, require_valid_heads
+from muster.preview.html import format_html
+from muster.preview.inputs import InputError, SharedInputs, SideOptions, load_inputs, parse_stack_option
+from muster.preview.json_report import to_json
+from muster.preview.pricing import load_prices
+from muster.preview.report import to_report
+
+_EXAMPLES = """
+muster diff gke-prod
+muster diff gke-prod --base origin/main --fail-on loss
+muster diff gke-prod --head-plan plan.json --html preview.html --markdown comment.md
+muster diff dev prod --base "$BASE_COMMIT" --head-plan dev=dev.json --head-plan prod=prod.json
+muster diff stacks/Pulumi.new.yaml --base none
+muster diff gke-prod --kubeconfig ~/.kube/config --json
+"""
+_CODES = {
+    ExitCode.DONE: "The report was written.",
+    ExitCode.FOUND: "The report was written, and the change contains what --fail-on names.",
+    ExitCode.UNUSABLE: "The options or a file cannot be used. A head with mistakes is reported first.",
+}
+
+
+@command(examples=_EXAMPLES, codes=_CODES)
+@click.argument("stacks", type=STACK, nargs=-1, metavar="[STACK]...")
+@base_option
+@click.option(
+    "--base-plan",
+    multiple=True,
+    metavar="[STACK=]JSON",
+    help="Output of `pulumi preview --json` before the change. May be repeated.",
+)
+@click.option(
+    "--head-plan",
+    multiple=True,
+    metavar="[STACK=]JSON",
+    help="Output of `pulumi preview --json` with the change. May be repeated.",
+)
+@click.option(
+    "--fail-on",
+    type=click.Choice([each.value for each in FailOn]),
+    multiple=True,
+    help="Exit with 1 when a team loses quota, one team can newly preempt another, or the plan replaces or "
+    "deletes a resource. May be repeated.",
+)
+@click.option(
+    "--snapshot",
+    multiple=True,
+    metavar="[STACK=]FILE",
+    help="What `muster snapshot` recorded: shows who uses more than the new quota now.",
+)
+@click.option(
+    "--kubeconfig",
+    multiple=True,
+    metavar="[STACK=]FILE",
+    help="The same, read from the cluster of this kubeconfig; nothing is written to it.",
+)
+@context_option
+@click.option("--prices", type=FILE, metavar="FILE", help="Your prices, YAML.")
+@click.option(
+    "--markdown",
+    "to_markdown",
+    metavar="OUT",
+    help="Write the report as Markdown; - is standard output, the default.",
+)
+@click.option("--html", "to_html", metavar="OUT", help="Write the report as one page of HTML.")
+@json_option
+def cli(
+    stacks: tuple[str, ...],
+    *,
+    base: tuple[str, ...],
+    base_plan: tuple[str, ...],
+    head_plan: tuple[str, ...],
+    fail_on: tuple[str, ...],
+    snapshot: tuple[str, ...],
+    kubeconfig: tuple[str, ...],
+    context: str,
+    prices: Path | None,
+    to_markdown: str | None,
+    to_html: str | None,
+    as_json: bool,
+) -> ExitCode:
+    """Show what a change of a stack means: quota, borrowing, preemption, pools, cost.
+
+    STACK is the name of a stack, a file, or STACK=FILE. Its base is the same file at the commit where this
+    branch left the default branch, unless --base names another. With plans the report shows which resources
+    change, too; what the base's plan would change as well is listed apart.
+    """
+    if not (stacks or head_plan):
+        raise InputError("no stack is named. Fix: name a stack or its file, or --head-plan JSON.")
+    _check_outputs([to_markdown, to_html, STDOUT if as_json else None])
+    shared = SharedInputs(
+        prices=load_prices(prices), snapshots=_snapshots(snapshot, kubeconfig, context=context)
+    )
+    found = heads(stacks)
+    with tempfile.TemporaryDirectory(prefix="muster-diff-") as folder:
+        diffs = load_inputs(
+            SideOptions(
+                side="base", files=_base_files(base, found, base_plan, into=Path(folder)), plans=base_plan
+            ),
+            SideOptions(side="head", files=[each.value for each in found], plans=head_plan),
+            shared,
+        )
+    _write(diffs, to_markdown=to_markdown, to_html=to_html, as_json=as_json)
+    _check(diffs, [FailOn(each) for each in fail_on])
+    return ExitCode.DONE
+
+
+def _base_files(
+    values: Sequence[str], found: Sequence[Head], plans: Sequence[str], *, into: Path
+) -> Sequence[str]:
+    files = () if plans and not values else bases(values, found, into=into)
+    for head in found:
+        is_deleted = any(each.startswith(f"{head.name}=") and not each.endswith("=none") for each in files)
+        if str(head.file) != "none" and not is_deleted:
+            existing_stack(str(head.file))
+    return files
+
+
+def _check_outputs(outputs: Sequence[str | None]) -> None:
+    if outputs.count(STDOUT) > 1:
+        raise InputError("standard output takes one of --markdown, --html and --json. Fix: name files.")
+
+
+def _snapshots(files: Sequence[str], kubeconfigs: Sequence[str], *, context: str) -> dict[str, Snapshot]:
+    found: dict[str, Snapshot] = {}
+    for value in files:
+        name, path = parse_stack_option(value)
+        _once(found, name)
+        found[name] = load_snapshot(path)
+    for value in kubeconfigs:
+        name, path = parse_stack_option(value)
+        _once(found, name)
+        found[name] = fetch_snapshot(Api(connect(path, context=context), note_list))
+    return found
+
+
+def _once(found: dict[str, Snapshot], name: str) -> None:
+    if name in found:
+        what = f"stack {name!r}" if name else "the only stack"
+        raise InputError(
+            f"{what} has two snapshots. Fix: name --snapshot or --kubeconfig once for each stack."
+        )
+
+
+def _write(diffs: list[StackDiff], *, to_markdown: str | None, to_html: str | None, as_json: bool) -> None:
+    report = to_report(diffs)
+    if to_markdown or not (to_html or as_json):
+        put(to_markdown or STDOUT, markdown.format_comment(report))
+    if to_html:
+        put(to_html, format_html(report))
+    if as_json:
+        put_json(to_json(diffs))
+
+
+def _check(diffs: list[StackDiff], wanted: Collection[FailOn]) -> None:
+    """MusterError when a head is broken, or a change contains what the command was told to fail on."""
+    require_valid_heads(diffs)
+    found = failures(diffs, wanted)
+    if found:
+        raise MusterError(
+            "\n".join(["the change contains what --fail-on names.", *(f"  {each}" for each in found)]),
+            fix="change the stack, or have the change approved and run without --fail-on.",
+            exit_code=ExitCode.FOUND,
+        )

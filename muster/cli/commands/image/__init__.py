@@ -1,0 +1,1 @@
+"""`muster image`: images and charts of a stack."""

@@ -1,0 +1,30 @@
+"""`muster image charts`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from muster.artifacts.catalogue import catalogue
+from muster.artifacts.publish import charts
+from muster.cli.command import command
+from muster.cli.options import DIRECTORY
+
+_EXAMPLES = """
+muster image charts --to charts/
+muster image charts --to charts/ --mirror oci://registry.example.com/charts
+"""
+
+
+@command(examples=_EXAMPLES)
+@click.option("--to", "folder", type=DIRECTORY, required=True, metavar="DIR", help="Where to write them.")
+@click.option("--mirror", metavar="oci://...", help="An OCI registry that holds all of them.")
+def cli(*, folder: Path, mirror: str | None) -> None:
+    """Download the charts into a directory, for clusters without a registry."""
+    entries = list(catalogue().charts.values())
+    for name, digest in charts.fetch(entries, folder, mirror=mirror):
+        click.echo(f"{name}: {digest}")
+    click.echo(
+        f"set `muster:charts: {{path: {folder}}}`; `muster image pin STACK` writes the digests beside it"
+    )

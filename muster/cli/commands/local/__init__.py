@@ -1,0 +1,1 @@
+"""`muster local`: a real Kubernetes cluster on this machine."""

@@ -1,0 +1,46 @@
+"""`muster local build`."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import click
+
+from muster.cli.command import command
+from muster.cli.options import FILE
+from muster.cli.output import note, progress
+from muster.local import preflight
+from muster.local.build import everything
+from muster.local.build.progress import clock_text
+
+_EXAMPLES = """
+muster local build
+muster local build --only kai
+"""
+
+
+@command(examples=_EXAMPLES)
+@click.option(
+    "--only", default="", metavar="NAME", help="Build one program, image or asset, or everything of `kai`."
+)
+@click.option("--base", type=FILE, metavar="FILE", help="Root file system (tar) for the Python images.")
+@click.option("--artifacts", type=FILE, metavar="FILE", help="Write the paths of what was built here, JSON.")
+def cli(*, only: str, base: Path | None, artifacts: Path | None) -> None:
+    """Build the programs and images of the local cluster, and start nothing.
+
+    What is built is kept in a cache. After Ctrl-C the next run continues with what is missing.
+    """
+    started = time.monotonic()
+    if only:
+        with progress():
+            built = everything.ensure_only(only, base=base)
+        for kind, where in built:
+            click.echo(f"{kind}: {where}")
+    else:
+        preflight.check()
+        with progress():
+            made = everything.ensure_all(base=base)
+        if artifacts:
+            made.write(artifacts)
+    note(f"took {clock_text(time.monotonic() - started)}")

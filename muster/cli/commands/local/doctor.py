@@ -1,0 +1,25 @@
+"""`muster local doctor`."""
+
+from __future__ import annotations
+
+import click
+
+from muster.cli.command import command
+from muster.errors import ExitCode
+from muster.local import preflight
+
+_CODES = {
+    ExitCode.DONE: "The local cluster can run here.",
+    ExitCode.OUTSIDE: "It cannot; the message names the first obstacle and its fix.",
+}
+
+
+@command(examples="muster local doctor", codes=_CODES)
+def cli() -> None:
+    """Check whether this machine can run the local cluster.
+
+    Looks at the operating system, permissions, disk, memory, system packages and overlay mounts, as
+    `muster local up` does before it starts. Missing system packages are installed.
+    """
+    preflight.check()
+    click.echo("this machine can run the local cluster: muster local up")

@@ -1,0 +1,48 @@
+"""`muster local status`."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+import click
+
+from muster.cli.command import command
+from muster.cli.commands.local.living import kubectl
+from muster.cli.options import json_option, name_option
+from muster.cli.output import put_json
+from muster.errors import ExitCode
+from muster.local.cluster import health
+from muster.local.cluster.local_cluster import existing
+
+_CODES = {
+    ExitCode.DONE: "The local cluster is healthy.",
+    ExitCode.FOUND: "It is degraded or its processes are gone.",
+    ExitCode.OUTSIDE: "There is no local cluster of this name.",
+}
+
+
+@command(examples="muster local status\nmuster local status --json", codes=_CODES)
+@name_option
+@json_option
+def cli(name: str, *, as_json: bool) -> ExitCode:
+    """Show whether the local cluster is healthy: its processes, its nodes, and each fault with its fix."""
+    found = existing(name)
+    report = health.examine(name, kubectl(found[0]) if found else None)
+    if as_json:
+        put_json(asdict(report))
+    else:
+        _print(report)
+    codes = {health.State.HEALTHY: ExitCode.DONE, health.State.ABSENT: ExitCode.OUTSIDE}
+    return codes.get(report.state, ExitCode.FOUND)
+
+
+def _print(report: health.Report) -> None:
+    click.echo(f"local cluster {report.name}: {report.state}" + (f"  {report.api}" if report.api else ""))
+    for name, unit in sorted(report.units.items()):
+        running = f"{unit['seconds']:.0f} s" if unit["pid"] else "down"
+        restarts = f"  restarted {unit['restarts']} times" if unit["restarts"] else ""
+        click.echo(f"  {name:28} {running:>8}{restarts}")
+    for node, state in sorted(report.nodes.items()):
+        click.echo(f"  node {node:23} {state:>8}")
+    for fault in report.faults:
+        click.echo(f"  ! {fault}")

@@ -1,0 +1,126 @@
+"""`muster local story`."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from pathlib import Path
+
+import click
+import httpx2
+
+from muster.cli.command import command
+from muster.cli.options import json_option, kubeconfig_option
+from muster.errors import ExitCode, MusterError
+from muster.local.demo.cluster import Cluster, UnreachableError
+from muster.local.demo.follower import Follower, StoryError
+from muster.local.demo.scenarios import STORIES, VICTIMS, Images
+from muster.local.demo.screen import Screen
+
+_EXAMPLES = """
+muster local story gang
+muster local story priority --victim raycluster
+muster local story batch --json
+"""
+_CODES = {
+    ExitCode.DONE: "The job did what the example shows.",
+    ExitCode.FOUND: "It did not; the last line names the cause.",
+}
+
+
+@command(examples=_EXAMPLES, codes=_CODES)
+@click.argument("story", type=click.Choice(list(STORIES)), metavar="|".join(STORIES))
+@click.option(
+    "--victim",
+    type=click.Choice(list(VICTIMS)),
+    default="rayjob",
+    show_default=True,
+    help="What is preempted in `priority`.",
+)
+@click.option(
+    "--timeout", type=float, default=600, show_default=True, metavar="SECONDS", help="For the whole example."
+)
+@json_option
+@click.option("--delete", is_flag=True, help="Delete the finished objects too.")
+@click.option("--keep", is_flag=True, help="Keep the objects of a failed run for inspection.")
+@kubeconfig_option
+@click.option(
+    "--ray-image", default="", metavar="IMAGE", help="Default: the local cluster's, from MUSTER_ARTIFACTS."
+)
+@click.option("--python-image", default="", metavar="IMAGE", help="The image for `batch`.")
+def cli(
+    story: str,
+    *,
+    victim: str,
+    timeout: float,
+    as_json: bool,
+    delete: bool,
+    keep: bool,
+    kubeconfig: Path | None,
+    ray_image: str,
+    python_image: str,
+) -> ExitCode:
+    """Run an example job on a cluster and follow what happens to it.
+
+    The cluster is that of the kubeconfig: `eval "$(muster local env)"` selects the local one. With --json
+    every event is one JSON object on its own line.
+    """
+    images = _images(story, Images(ray_image, python_image))
+    chosen = STORIES[story]
+    screen = Screen(as_json=as_json)
+    signal.signal(signal.SIGTERM, _interrupted)
+    try:
+        cluster = Cluster(str(kubeconfig) if kubeconfig else None)
+        follower = Follower(cluster, screen, namespace=chosen.namespace, timeout=timeout)
+    except UnreachableError as error:
+        screen.end(reason=str(error))
+        return ExitCode.OUTSIDE
+    try:
+        chosen.play(follower, images, victim)
+    except KeyboardInterrupt:
+        _clean_up(follower, screen)
+        screen.end(reason="interrupted")
+        raise
+    except (StoryError, UnreachableError, httpx2.HTTPError) as error:
+        if not keep:
+            _clean_up(follower, screen)
+        screen.end(reason=str(error))
+        return ExitCode.FOUND
+    if delete:
+        _clean_up(follower, screen)
+    screen.end(reason=None)
+    return ExitCode.DONE
+
+
+def _interrupted(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
+def _clean_up(follower: Follower, screen: Screen) -> None:
+    screen.say("deleting what this example made")
+    try:
+        follower.clean_up()
+    except (UnreachableError, httpx2.HTTPError) as error:
+        screen.say(f"left behind in namespace {follower.namespace}: {error}")
+
+
+def _images(story: str, given: Images) -> Images:
+    """Those of the options, else those of the local cluster's artifacts file."""
+    path = os.environ.get("MUSTER_ARTIFACTS")
+    built: dict[str, str] = {}
+    if path:
+        try:
+            built = json.loads(Path(path).read_text())["images"]
+        except (OSError, ValueError, KeyError) as error:
+            fix = "unset it and give --ray-image and --python-image."
+            raise MusterError(f"MUSTER_ARTIFACTS={path}: {error!r}", fix=fix) from None
+    images = Images(given.ray or built.get("ray", ""), given.python or built.get("python", ""))
+    name, image = ("python", images.python) if story == "batch" else ("ray", images.ray)
+    if not image:
+        fix = f'give --{name}-image, or select the local cluster: eval "$(muster local env)".'
+        raise MusterError(f"no {name} image is known.", fix=fix)
+    return images
+
+
+cli.add_section("Examples to run", [f"{name:9} {story.summary}" for name, story in STORIES.items()])

@@ -1,0 +1,96 @@
+"""The arguments and options that several commands share. They mean the same wherever they are declared."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Final
+
+import click
+from click.shell_completion import CompletionItem
+
+from muster import paths
+from muster.errors import MusterError
+
+
+class StackType(click.ParamType[str]):
+    """A stack by its name or by its file; the shell completes the names of the project's stacks."""
+
+    name = "stack"
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        names = [CompletionItem(name) for name in stack_names() if name.startswith(incomplete)]
+        return [*names, CompletionItem(incomplete, type="file")]
+
+
+STACK: Final = StackType()
+FILE: Final = click.Path(path_type=Path, dir_okay=False)
+DIRECTORY: Final = click.Path(path_type=Path, file_okay=False)
+
+stack_argument = click.argument("stack", type=STACK, metavar="STACK")
+"""STACK: the name of a stack of the project, or a stack file."""
+
+json_option = click.option(
+    "--json", "as_json", is_flag=True, help="Print one JSON document to standard output instead of text."
+)
+kubeconfig_option = click.option(
+    "--kubeconfig",
+    type=FILE,
+    metavar="FILE",
+    help="Kubeconfig of the cluster. Default: KUBECONFIG, or ~/.kube/config.",
+)
+context_option = click.option(
+    "--context",
+    default="",
+    metavar="NAME",
+    help="Context in the kubeconfig. Default: its current context.",
+)
+name_option = click.option(
+    "--name",
+    default="default",
+    metavar="NAME",
+    show_default=True,
+    help="Which local cluster. Several can run side by side.",
+)
+
+
+def stack_names() -> list[str]:
+    """The names of the project's stacks, sorted."""
+    files = (paths.project() / paths.STACKS).glob("Pulumi.*.yaml")
+    return sorted(stack_name(file) for file in files)
+
+
+def stack_name(file: Path) -> str:
+    """`stacks/Pulumi.dev.yaml` is stack `dev`."""
+    return file.name.removeprefix("Pulumi.").removesuffix(".yaml").removesuffix(".yml")
+
+
+def stack_path(stack: str) -> Path:
+    """The file that STACK names, whether it exists or not: itself, or the file of the project's stack."""
+    if stack.endswith((".yaml", ".yml")) or "/" in stack:
+        return Path(stack)
+    return _from_here(paths.stack_file(stack))
+
+
+def existing_stack(stack: str) -> Path:
+    """The file that STACK names; MusterError when there is none."""
+    file = stack_path(stack)
+    if file.is_file():
+        return file
+    names = stack_names()
+    known = f"name one of {', '.join(names)}, or a file" if names else "name a file"
+    raise MusterError(f"{file}: there is no such stack file.", fix=f"{known}; `muster new` writes one.")
+
+
+def _from_here(file: Path) -> Path:
+    """As a user would write it: relative to the working directory where the file lies below it."""
+    here = Path.cwd()
+    return file.relative_to(here) if file.is_relative_to(here) else file
+
+
+def kubeconfig_path(given: Path | None) -> Path:
+    """The kubeconfig to read. Of several files in KUBECONFIG the first, which is what kubectl writes to."""
+    first = os.environ.get("KUBECONFIG", "").split(os.pathsep)[0]
+    return given or (Path(first) if first else Path.home() / ".kube" / "config")

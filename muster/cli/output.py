@@ -1,0 +1,58 @@
+"""Where the text of a command goes: results to standard output or a file, progress to standard error."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import click
+
+from muster.cli.command import QUIET
+
+STDOUT: Final = "-"
+
+
+def put(where: str, text: str) -> None:
+    """Write into a file, or to standard output where it is `-`."""
+    if where == STDOUT:
+        sys.stdout.buffer.write(text.encode())
+        sys.stdout.flush()
+    else:
+        Path(where).write_bytes(text.encode())
+
+
+def put_json(document: object) -> None:
+    """Write one JSON document to standard output."""
+    put(STDOUT, json.dumps(document, indent=2) + "\n")
+
+
+def is_quiet() -> bool:
+    """Whether the running command was given `--quiet`."""
+    context = click.get_current_context(silent=True)
+    return context is not None and bool(context.meta.get(QUIET))
+
+
+def note(text: str) -> None:
+    """Write a line of progress, unless `--quiet` was given."""
+    if not is_quiet():
+        print(text, file=sys.stderr, flush=True)
+
+
+@contextlib.contextmanager
+def progress() -> Iterator[None]:
+    """Show what the block writes to standard error, unless `--quiet` was given."""
+    if not is_quiet():
+        yield
+        return
+    with Path(os.devnull).open("w") as nowhere, contextlib.redirect_stderr(nowhere):
+        yield
+
+
+def note_list(plural: str, count: int) -> None:
+    """Progress of reading a cluster: `count` objects of this kind have been read."""
+    note(f"{count} {plural}")

@@ -1,0 +1,106 @@
+"""Runs the command that the arguments name and turns every error into a message and an exit code."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from typing import Any, Final
+
+import click
+
+from muster.cli.formatter import Formatter
+from muster.cli.group import Group
+from muster.cli.table import TABLE
+from muster.errors import ExitCode, MusterError
+from muster.live.sanitize import sanitize_line
+
+PROGRAM: Final = "muster"
+_ABOUT: Final = "GPU clusters whose nodes appear only when a whole gang can start."
+
+
+class Root(Group):
+    """`muster` itself: its help lists the commands and the exit codes that all of them share."""
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        assert isinstance(formatter, Formatter)
+        with formatter.section("Exit codes"):
+            formatter.write_dl([(str(int(code)), code.meaning) for code in ExitCode])
+        formatter.write_lines("Shell completion", ['eval "$(muster completion bash)"'])
+
+    def invoke(self, ctx: click.Context) -> Any:
+        # Click would print an empty line of its own before it reports Ctrl-C.
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            raise MusterError("interrupted.", exit_code=ExitCode.INTERRUPTED) from None
+
+
+def root() -> Root:
+    """The root command."""
+    group = Root((), TABLE, _ABOUT)
+    group.params.append(
+        click.Option(
+            ["--version"],
+            is_flag=True,
+            is_eager=True,
+            expose_value=False,
+            callback=_print_version,
+            help="Print the version and exit.",
+        )
+    )
+    return group
+
+
+def run(arguments: Sequence[str] | None) -> int:
+    """Run one command; its exit code."""
+    try:
+        code = root().main(
+            args=None if arguments is None else list(arguments),
+            prog_name=PROGRAM,
+            standalone_mode=False,
+            color=False if os.environ.get("NO_COLOR") else None,
+        )
+    except MusterError as error:
+        _report(error.message, error.fix)
+        return int(error.exit_code)
+    except click.UsageError as error:
+        named = error.ctx.command_path if error.ctx else PROGRAM
+        _report(error.format_message(), f"see `{named} --help`.")
+        return int(ExitCode.UNUSABLE)
+    except click.ClickException as error:
+        _report(error.format_message(), "")
+        return int(ExitCode.UNUSABLE)
+    except (click.Abort, KeyboardInterrupt):
+        _report("interrupted.", "")
+        return int(ExitCode.INTERRUPTED)
+    except BrokenPipeError:
+        # The reader of the output has gone, such as `head`. Nothing else can be written to it.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 128 + signal.SIGPIPE
+    except OSError as error:
+        _report(f"{error.filename}: {error.strerror}." if error.filename else f"{error}.", "")
+        return int(ExitCode.UNUSABLE)
+    return int(code or ExitCode.DONE)
+
+
+def _report(message: str, fix: str) -> None:
+    """To standard error. A message may quote a server or a file: what a terminal would obey is taken out."""
+    is_plain = not sys.stderr.isatty() or bool(os.environ.get("NO_COLOR"))
+    for label, text, colour in (("Error: ", message, "red"), ("Fix: ", fix, "green")):
+        if text:
+            lines = "\n".join(
+                sanitize_line(line, longest=2000) if line.strip() else "" for line in text.splitlines()
+            )
+            print(
+                f"{label if is_plain else click.style(label, fg=colour, bold=True)}{lines}", file=sys.stderr
+            )
+
+
+def _print_version(context: click.Context, _: click.Parameter, value: bool) -> None:
+    if value and not context.resilient_parsing:
+        from muster.cli.version import version
+
+        click.echo(f"{PROGRAM} {version()}")
+        context.exit()

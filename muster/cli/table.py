@@ -1,0 +1,85 @@
+"""Every command with its one-line summary, in the order in which `--help` lists them.
+
+The table is all that `muster --help` reads: the module of a command is imported when the command is named.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+_COMMANDS: Final = "muster.cli.commands"
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A command, or a group of commands."""
+
+    summary: str
+    commands: Mapping[str, Entry] = field(default_factory=dict)
+
+
+TABLE: Final[Mapping[str, Entry]] = {
+    "new": Entry("Write one more stack file."),
+    "validate": Entry("Check stack files, offline."),
+    "diff": Entry("Show what a change of a stack means: quota, preemption, pools, cost."),
+    "what-if": Entry("Replay running and waiting work against a changed stack in a real Kueue."),
+    "why": Entry("Explain what a job is waiting for."),
+    "snapshot": Entry("Record the queues of a cluster and their Workloads as JSON."),
+    "doctor": Entry("Check everything that a first `pulumi up` needs, and change nothing."),
+    "image": Entry(
+        "Build, publish and pin the images and charts of a stack.",
+        {
+            "build": Entry("Build the controller's image for amd64 and arm64."),
+            "push": Entry("Push the controller's image and write its digest into the stack file."),
+            "pin": Entry("Write the digests of all other images and of the charts into the stack file."),
+            "charts": Entry("Download the charts into a directory, for clusters without a registry."),
+        },
+    ),
+    "backend": Entry(
+        "Where a stack's state and secrets are kept.",
+        {"create": Entry("Create the bucket and the key for a stack's state and secrets.")},
+    ),
+    "local": Entry(
+        "A real Kubernetes cluster on this machine, with a simulated GPU cloud.",
+        {
+            "up": Entry("Build what is missing and start the local cluster."),
+            "down": Entry("Stop the local cluster and delete everything in it."),
+            "status": Entry("Show whether the local cluster is healthy."),
+            "logs": Entry("Show the log of one process; without a name, list the processes."),
+            "env": Entry("Print shell lines that point pulumi and kubectl at the local cluster."),
+            "kubeconfig": Entry("Print the kubeconfig of the local cluster."),
+            "fault": Entry("Break a pool of the simulated cloud."),
+            "faults": Entry("List or clear the faults of the simulated cloud."),
+            "capacity": Entry("Set how many nodes of a pool the simulated cloud has in stock."),
+            "story": Entry("Run an example job on a cluster and follow what happens to it."),
+            "demo": Entry("Start the local cluster, deploy stack `local`, run the gang example."),
+            "build": Entry("Build the programs and images of the local cluster, and start nothing."),
+            "doctor": Entry("Check whether this machine can run the local cluster."),
+        },
+    ),
+    "ci": Entry(
+        "Helpers for CI pipelines.",
+        {
+            "comment": Entry("Put a report on the pull request or merge request of this job."),
+            "pins": Entry("Find what CI files take from others without a digest."),
+        },
+    ),
+    "bench": Entry("Measure gang admission beside Kueue's own check; needs a checkout."),
+    "completion": Entry("Print the completion script of a shell."),
+}
+
+
+def module_of(path: tuple[str, ...]) -> str:
+    """`("local", "up")` is implemented in `muster.cli.commands.local.up`."""
+    return ".".join((_COMMANDS, *(name.replace("-", "") for name in path)))
+
+
+def walk(
+    table: Mapping[str, Entry] = TABLE, above: tuple[str, ...] = ()
+) -> Iterator[tuple[tuple[str, ...], Entry]]:
+    """Every command and every group, with the words that name it."""
+    for name, entry in table.items():
+        yield (*above, name), entry
+        yield from walk(entry.commands, (*above, name))

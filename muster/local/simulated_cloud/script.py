@@ -1,0 +1,140 @@
+"""Breaks the simulated cloud on purpose: adds and clears faults, sets the stock of a pool.
+
+Writes the ConfigMap `muster-plane/faults` with the caller's own credentials; the simulated cloud reads it
+within a moment.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Final, TypeVar
+
+import aiohttp
+import yaml
+
+from muster.errors import ExitCode, MusterError
+from muster.local.quantities import rfc3339_micro
+from muster.local.simulated_cloud import names
+from muster.local.simulated_cloud.api import MERGE, Access, Api, ApiError
+from muster.local.simulated_cloud.faults import ANY_POOL, FaultKind
+
+_SPACE: Final = f"/api/v1/namespaces/{names.NAMESPACE}/configmaps"
+_KEPT: Final = ("seed", "capacity")
+MEANING: Final[Mapping[FaultKind, str]] = MappingProxyType(
+    {
+        FaultKind.STOCK_OUT: "No capacity: requests fail. With --wait they wait for ever.",
+        FaultKind.PARTIAL: "Of the promised nodes --missing (1) never come, and no condition says so.",
+        FaultKind.DELAY: "Nodes come --by (60s) later.",
+        FaultKind.STAGGER: "Nodes come --by (60s) after the booking of a sibling has ended.",
+        FaultKind.REVOKE: "Provisioned nodes are taken back.",
+        FaultKind.EXPIRE: "Bookings end at once.",
+        FaultKind.SILENCE: "Requests get no answer of any kind.",
+    }
+)
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fault:
+    """One entry of the script. Durations are written as `60s` and count in the cloud's time."""
+
+    pool: str
+    kind: FaultKind
+    count: int | None = None
+    duration: str | None = None
+    after: str | None = None
+    by: str | None = None
+    missing: int | None = None
+    waits: bool = False
+
+    def entry(self, *, now: float) -> dict[str, object]:
+        """As the simulated cloud reads it."""
+        entry = {
+            "pool": self.pool,
+            "kind": str(self.kind),
+            "at": rfc3339_micro(now),
+            "count": self.count,
+            "for": self.duration,
+            "after": self.after,
+            "by": self.by,
+            "missing": self.missing,
+            "mode": "wait" if self.waits else None,
+        }
+        return {key: value for key, value in entry.items() if value is not None}
+
+
+def add_fault(kubeconfig: Path, fault: Fault) -> tuple[str, str]:
+    """Break a pool; the name and the text of the entry."""
+
+    async def add(api: Api) -> tuple[str, str]:
+        if fault.pool != ANY_POOL:
+            await _check_pool(api, fault.pool)
+        now = time.time()
+        name, text = f"{int(now * 1000)}-{fault.kind}", json.dumps(fault.entry(now=now))
+        await _patch(api, {name: text})
+        return name, text
+
+    return _with_api(kubeconfig, add)
+
+
+def read_faults(kubeconfig: Path) -> dict[str, str]:
+    """Every entry of the script by its name."""
+    return _with_api(kubeconfig, _data)
+
+
+def clear_faults(kubeconfig: Path) -> None:
+    """Remove every fault; seed and stock stay."""
+
+    async def clear(api: Api) -> None:
+        await _patch(api, dict.fromkeys([name for name in await _data(api) if name not in _KEPT]))
+
+    _with_api(kubeconfig, clear)
+
+
+def set_stock(kubeconfig: Path, pool: str, nodes: int) -> None:
+    """Set how many nodes of a pool the cloud has."""
+
+    async def change(api: Api) -> None:
+        await _check_pool(api, pool)
+        stock = yaml.safe_load((await _data(api)).get("capacity", "{}")) or {}
+        await _patch(api, {"capacity": json.dumps({**stock, pool: nodes})})
+
+    _with_api(kubeconfig, change)
+
+
+def _with_api(kubeconfig: Path, work: Callable[[Api], Awaitable[Result]]) -> Result:
+    async def run() -> Result:
+        async with Api(Access.read(kubeconfig)) as api:
+            return await work(api)
+
+    try:
+        return asyncio.run(run())
+    except ApiError as error:
+        is_missing = error.status == 404
+        fix = "check that `muster local status` is healthy." if is_missing else "check the kubeconfig."
+        raise MusterError(f"{kubeconfig}: {error}.", fix=fix, exit_code=ExitCode.OUTSIDE) from None
+    except (OSError, aiohttp.ClientError, TimeoutError, ValueError, KeyError) as error:
+        fix = "check that `muster local status` is healthy and that this is its kubeconfig."
+        raise MusterError(f"{kubeconfig}: {error!r}.", fix=fix, exit_code=ExitCode.OUTSIDE) from None
+
+
+async def _check_pool(api: Api, pool: str) -> None:
+    config = await api.call("GET", f"{_SPACE}/{names.POOLS_CONFIG}")
+    entries = yaml.safe_load((config.get("data") or {}).get(names.POOLS_KEY, "{}")).get("pools") or []
+    known = [str(entry["name"]) for entry in entries if entry.get("enabled", True)]
+    if pool not in known:
+        raise MusterError(f"pool {pool!r} is not offered.", fix=f"name one of {', '.join(known)}.")
+
+
+async def _data(api: Api) -> dict[str, str]:
+    return (await api.call("GET", f"{_SPACE}/{names.FAULTS_CONFIG}")).get("data") or {}
+
+
+async def _patch(api: Api, data: dict[str, Any]) -> None:
+    await api.call("PATCH", f"{_SPACE}/{names.FAULTS_CONFIG}", {"data": data}, content_type=MERGE)
