@@ -1,4 +1,4 @@
-"""How long `preview what-if` takes, by number of ClusterQueues and by how much of the tree changed.
+"""How long `muster what-if` takes, by number of ClusterQueues and by how much of the tree changed.
 
     python -m bench.whatif --queues 1000 --running 8000 --waiting 2000 --changed one all > table.md
 
@@ -21,7 +21,7 @@ from muster.local import envtest
 from muster.model.stack import Stack
 from muster.preview.whatif.both import simulate_both
 from muster.preview.whatif.outcome import Outcome
-from muster.preview.whatif.simulate import SimulationInput
+from muster.preview.whatif.simulate import Scenario
 from muster.preview.whatif.synthetic import synthetic_snapshot
 
 _DEPARTMENTS = 20
@@ -47,20 +47,23 @@ def main() -> None:
         row = (arguments.queues, every, arguments.waiting, count, f"{taken.wall:.0f}", f"{taken.cpu:.0f}")
         print("|", " | ".join(map(str, row)), f"| {load:.1f} |", flush=True)
         for side, outcome in zip(("base", "head"), taken.sides, strict=True):
-            fates = dict(Counter(each.fate.value for each in outcome.decisions.values()))
-            print(f"{side}: settled {outcome.is_settled}, unseen {outcome.unseen}, {fates}", file=sys.stderr)
+            states = dict(Counter(each.state.value for each in outcome.decisions.values()))
+            print(
+                f"{side}: settled {outcome.is_settled}, unseen {outcome.unexplained}, {states}",
+                file=sys.stderr,
+            )
 
 
 def measure(arguments: argparse.Namespace, changed: int) -> Taken:
     base, head = stack(arguments.queues, changed=0), stack(arguments.queues, changed=changed)
     snapshot = synthetic_snapshot(base, running=arguments.running, pending=arguments.waiting)
-    question, programs = SimulationInput(snapshot=snapshot, most=arguments.most), envtest.ensure()
+    scenario, programs = Scenario(snapshot=snapshot, max_seconds=arguments.most), envtest.ensure()
     used, began = _cpu(), time.monotonic()
 
     def say(side: str, what: str) -> None:
         print(f"{time.monotonic() - began:5.0f} s  {side}: {what}", file=sys.stderr, flush=True)
 
-    sides = simulate_both(base, head, question, programs, say)
+    sides = simulate_both(base, head, scenario, programs, say)
     return Taken(time.monotonic() - began, _cpu() - used, sides)
 
 

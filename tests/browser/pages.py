@@ -73,7 +73,7 @@ def answered() -> str:
     lost = Decision(
         namespace="team-0",
         name=LONG,
-        fate=WorkloadState.PENDING,
+        state=WorkloadState.PENDING,
         why=HOSTILE,
         preemptor=HOSTILE,
         how="InCohortReclamation",
@@ -82,16 +82,16 @@ def answered() -> str:
         Decision(
             namespace=f"team-{index % 3}",
             name=f"job-{index}",
-            fate=WorkloadState.PENDING,
+            state=WorkloadState.PENDING,
             why=f"{LONG} {index}",
         )
         for index in range(30)
     ]
     before = _outcome(
-        replace(lost, fate=WorkloadState.RUNNING, why="", preemptor="", how=""), *waiting, used=3
+        replace(lost, state=WorkloadState.RUNNING, why="", preemptor="", how=""), *waiting, used=3
     )
     after = _outcome(
-        lost, *waiting[1:], replace(waiting[0], fate=WorkloadState.ADMITTED, waited=60.0), used=12
+        lost, *waiting[1:], replace(waiting[0], state=WorkloadState.ADMITTED, waited=60.0), used=12
     )
     answer = whatif.Comparison(
         name="dev", base=before, head=after, base_stack=base, head_stack=head, compression=60.0

@@ -38,7 +38,7 @@ def test_it_is_rendered_whole_and_asks_nobody_for_anything(page: Page, asked: li
     assert page.title() == "Muster preview"
     assert page.locator("h2").all_inner_texts()[0] == "dev"
     titles = page.locator("h3, summary").all_inner_texts()
-    for wanted in ("Policies that are broken", "Who uses more than the new quota now", "The queue tree"):
+    for wanted in ("Policy violations", "Who uses more than the new quota now", "The queue tree"):
         assert wanted in titles
     assert page.locator("table").count() >= 8
     box = page.locator("svg").bounding_box()
@@ -100,7 +100,9 @@ def test_every_column_of_every_table_sorts_both_ways(page: Page, asked: list[str
 def test_the_answer_to_a_what_if_says_who_loses_and_why_work_waits(page: Page, asked: list[str]) -> None:
     _open_all(page)
     titles = page.locator("h3, summary").all_inner_texts()
-    assert {"Teams that fare differently", "Preempted with head", "Why work waits with head"} <= {*titles}
+    assert {"Teams with a different outcome", "Preempted with head", "Why work is pending with head"} <= {
+        *titles
+    }
     assert page.locator("img, a, iframe").count() == 0
     assert page.title() == "Muster preview"
     assert asked == []

@@ -29,7 +29,7 @@ from muster.preview.whatif import kai
 from muster.preview.whatif import report as comparison
 from muster.preview.whatif.both import simulate_both
 from muster.preview.whatif.job_simulator import Clock
-from muster.preview.whatif.simulate import SimulationInput
+from muster.preview.whatif.simulate import Scenario
 from muster.preview.whatif.synthetic import synthetic_snapshot
 
 _EXAMPLES = """
@@ -124,7 +124,7 @@ def cli(
         sides = name, before, after, work
         report, record, is_settled = kai.to_report(*sides), kai.to_json(*sides), True
     else:
-        found = _simulate(name, before, after, SimulationInput(snapshot=work, clock=clock, most=seconds))
+        found = _simulate(name, before, after, Scenario(snapshot=work, clock=clock, max_seconds=seconds))
         report, record = comparison.to_report(found), comparison.to_json(found)
         is_settled = found.base.is_settled and found.head.is_settled
     if to_markdown or not (to_html or as_json):
@@ -146,7 +146,7 @@ def _stacks(stack: str, base: str) -> tuple[Stack, Stack]:
         return config.load(before), config.load(file)
 
 
-def _simulate(name: str, base: Stack, head: Stack, question: SimulationInput) -> comparison.Comparison:
+def _simulate(name: str, base: Stack, head: Stack, scenario: Scenario) -> comparison.Comparison:
     begun = time.monotonic()
 
     def say(side: str, what: str) -> None:
@@ -154,7 +154,7 @@ def _simulate(name: str, base: Stack, head: Stack, question: SimulationInput) ->
 
     with progress():
         programs = envtest.ensure()
-    before, after = simulate_both(base, head, question, programs, say)
+    before, after = simulate_both(base, head, scenario, programs, say)
     say("both", "decided")
     return comparison.Comparison(
         name=name,
@@ -162,7 +162,7 @@ def _simulate(name: str, base: Stack, head: Stack, question: SimulationInput) ->
         head=after,
         base_stack=base,
         head_stack=head,
-        compression=question.clock.compression if question.clock else None,
+        compression=scenario.clock.compression if scenario.clock else None,
     )
 
 

@@ -115,6 +115,9 @@ def _join_place(place: str, key: str) -> str:
 def _format_value(value: object) -> str:
     if isinstance(value, tuple):
         return ", ".join(_format_value(item) for item in value)
+    if isinstance(value, frozenset):
+        # In a stable order: two runs write the same report.
+        return ", ".join(sorted(_format_value(item) for item in value))
     if is_dataclass(value):
         return " ".join(text for _, text in _fields("", value))
     return str(value) if not isinstance(value, timedelta) else f"{int(value.total_seconds())} s"

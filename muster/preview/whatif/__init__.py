@@ -1,20 +1,20 @@
-"""What would happen to the work that runs and waits: the real Kueue decides, on a control plane that is
-thrown away.
+"""Simulates what would happen to running and pending work: the real Kueue decides, on a temporary control
+plane.
 
-    stage.py      what of a stack is put there, and how Kueue is configured
-    stored.py     a snapshot's Workload as the API server stores it
-    etcd.py       puts objects straight into the store, with their real times
-    player.py     does what jobs do: gives quota back when evicted, ends when its time is over
-    counted.py    when Kueue knows what is taken
-    rights.py     what Kueue may write there
-    turn.py       whether Kueue is done, or has no processor
-    simulate.py   one side, from an empty store to its outcome
-    trees.py      what is the same in base and head
-    sides.py      base and head
-    outcome.py    what was decided about each Workload
-    synthetic.py  a snapshot for those who have no cluster yet
-    told.py       base beside head, as a report
-    kai.py        what can be told of a stack whose scheduler cannot be run here
+    fixtures.py       which objects of a stack are created there, and how Kueue is configured
+    stored.py         a snapshot's Workload as the API server stores it
+    etcd.py           writes objects straight into etcd, with their original times
+    job_simulator.py  acts for the jobs: releases quota after an eviction, and finishes after their duration
+    readiness.py      waits until Kueue knows which quota is in use
+    rights.py         what Kueue may write there
+    probe.py          detects whether Kueue is done, or only has no CPU time
+    simulate.py       one side, from an empty etcd to its outcome
+    trees.py          cohort trees that are equal in base and head
+    both.py           base and head
+    outcome.py        the decision about each Workload
+    synthetic.py      a snapshot for users who have no cluster yet
+    report.py         base and head compared, as a report
+    kai.py            what can be computed for a stack that KAI schedules
 
-Nothing of the user's cluster is written, and nothing of it is read but the snapshot.
+The user's cluster is never written to, and only the snapshot is read from it.
 """

@@ -1,6 +1,7 @@
-"""Base and head: what is the same on both is decided once, and the two are decided side by side.
+"""Simulates base and head. What is equal in both is simulated once, and the two run in parallel.
 
-Decides what each side is asked, and puts the answers together. Leaves one side to simulate.py.
+Responsible for what each side simulates and for merging the outcomes. Not responsible for one side
+(simulate.py).
 """
 
 import tempfile
@@ -17,76 +18,79 @@ from muster.local.envtest import Programs
 from muster.model.stack import Stack
 from muster.preview.whatif import fixtures, trees
 from muster.preview.whatif.outcome import Outcome
-from muster.preview.whatif.simulate import SimulationInput, Workspace, simulate
+from muster.preview.whatif.simulate import Scenario, Workspace, simulate
 
 Found = TypeVar("Found")
 OnProgress = Callable[[str, str], None]
-"""Of which side, what."""
+"""Called with the side and a message."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rerun:
-    """What head is asked after base. `workloads` and `acts`: of trees that base does not answer for."""
+    """What head has to simulate: the `workloads` and `batches` of cohort trees that differ from base.
+    `shared` is the number of trees that do not.
+    """
 
-    acts: Sequence[fixtures.ManifestBatch]
+    batches: Sequence[fixtures.ManifestBatch]
     config: Mapping[str, Any]
     workloads: Sequence[Workload]
     shared: int
 
     @property
-    def is_nothing(self) -> bool:
-        return not self.workloads and not any(_has_cluster_queue(act) for act in self.acts)
+    def is_empty(self) -> bool:
+        return not self.workloads and not any(_has_cluster_queue(batch) for batch in self.batches)
 
 
 def simulate_both(
-    base: Stack, head: Stack, question: SimulationInput, programs: Programs, say: OnProgress
+    base: Stack, head: Stack, scenario: Scenario, programs: Programs, say: OnProgress
 ) -> tuple[Outcome, Outcome]:
-    """Base's outcome and head's."""
-    acts, config = [*fixtures.manifest_batches(base)], fixtures.kueue_configuration(base)
-    again = queues_to_rerun(base, head, question.snapshot.workloads)
-    if again.shared:
-        say("head", f"{again.shared} cohort trees are as in base, and decided there")
+    """The outcomes of base and of head."""
+    batches, config = [*fixtures.manifest_batches(base)], fixtures.kueue_configuration(base)
+    rerun = queues_to_rerun(base, head, scenario.snapshot.workloads)
+    if rerun.shared:
+        say("head", f"{rerun.shared} cohort trees are equal in base and are simulated there")
     with tempfile.TemporaryDirectory(prefix="muster-what-if-", ignore_cleanup_errors=True) as folder:
-        rooms = {
+        workspaces = {
             side: Workspace(Path(folder) / side, programs, partial(say, side)) for side in ("base", "head")
         }
-        for room in rooms.values():
-            room.folder.mkdir()
-        first = partial(simulate, acts, config, question, room=rooms["base"])
-        if again.is_nothing:
+        for workspace in workspaces.values():
+            workspace.folder.mkdir()
+        first = partial(simulate, batches, config, scenario, workspace=workspaces["base"])
+        if rerun.is_empty:
             outcome = first()
             return outcome, outcome
-        smaller = replace(question, snapshot=replace(question.snapshot, workloads=tuple(again.workloads)))
-        second = partial(simulate, again.acts, again.config, smaller, room=rooms["head"])
-        if question.clock is not None:
-            # Kueue's own seconds count as the jobs' many times over: each side has the machine to itself.
+        smaller = replace(scenario, snapshot=replace(scenario.snapshot, workloads=tuple(rerun.workloads)))
+        second = partial(simulate, rerun.batches, rerun.config, smaller, workspace=workspaces["head"])
+        if scenario.clock is not None:
+            # Time is compressed, so every second that Kueue takes counts as many. One side at a time has the
+            # machine.
             outcome = first()
-            return outcome, merge_outcomes(outcome, second(), again.workloads)
-        aside = _Background(second)
+            return outcome, merge_outcomes(outcome, second(), rerun.workloads)
+        second_run = _Background(second)
         outcome = first()
-        return outcome, merge_outcomes(outcome, aside.result(), again.workloads)
+        return outcome, merge_outcomes(outcome, second_run.result(), rerun.workloads)
 
 
 def queues_to_rerun(base: Stack, head: Stack, workloads: Sequence[Workload]) -> Rerun:
-    """All of head where Kueue itself is configured differently."""
-    acts, config = [*fixtures.manifest_batches(head)], fixtures.kueue_configuration(head)
-    before, after = trees.to_trees(fixtures.manifest_batches(base)), trees.to_trees(acts)
+    """The queues and Workloads that head has to simulate: all of them where Kueue's configuration differs."""
+    batches, config = [*fixtures.manifest_batches(head)], fixtures.kueue_configuration(head)
+    before, after = trees.to_trees(fixtures.manifest_batches(base)), trees.to_trees(batches)
     if config != fixtures.kueue_configuration(base):
-        return Rerun(acts=acts, config=config, workloads=workloads, shared=0)
+        return Rerun(batches=batches, config=config, workloads=workloads, shared=0)
     touched = trees.changed_trees(before, after, workloads)
     is_kept = after.only(touched)
     return Rerun(
-        acts=[kept for act in acts if (kept := [pair for pair in act if is_kept(pair[1])])],
+        batches=[kept for batch in batches if (kept := [pair for pair in batch if is_kept(pair[1])])],
         config=config,
         workloads=[each for each in workloads if (before.of(each) | after.of(each)) & touched],
         shared=len(after.content.keys() - touched),
     )
 
 
-def merge_outcomes(base: Outcome, head: Outcome, asked: Sequence[Workload]) -> Outcome:
-    """Head's answer, and base's for whatever head was not asked about."""
-    labels = {f"{each.namespace}/{each.name}" for each in asked}
-    lines = {(each.namespace, each.queue) for each in asked}
+def merge_outcomes(base: Outcome, head: Outcome, simulated: Sequence[Workload]) -> Outcome:
+    """Head's outcome, completed by base's for the Workloads that head did not simulate."""
+    labels = {f"{each.namespace}/{each.name}" for each in simulated}
+    lines = {(each.namespace, each.queue) for each in simulated}
     decisions = {label: each for label, each in base.decisions.items() if label not in labels}
     used = {line: each for line, each in base.used.items() if line not in lines}
     return Outcome(
@@ -97,12 +101,12 @@ def merge_outcomes(base: Outcome, head: Outcome, asked: Sequence[Workload]) -> O
     )
 
 
-def _has_cluster_queue(act: fixtures.ManifestBatch) -> bool:
-    return any(manifest["kind"] == "ClusterQueue" for _, manifest in act)
+def _has_cluster_queue(batch: fixtures.ManifestBatch) -> bool:
+    return any(manifest["kind"] == "ClusterQueue" for _, manifest in batch)
 
 
 class _Background(Generic[Found]):
-    """Runs beside the caller. A caller that ends does not wait for it: what it started ends with both."""
+    """Runs in a daemon thread, so that an interrupted caller does not wait for it."""
 
     def __init__(self, run: Callable[[], Found]) -> None:
         self._future: Future[Found] = Future()

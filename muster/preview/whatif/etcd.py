@@ -1,8 +1,8 @@
-"""Objects straight into the store of an API server that nobody else uses.
+"""Writes objects straight into the etcd of a temporary API server.
 
-An API server gives every object that it is sent its own time of creation, and Kueue orders by it. In the
-store the times are what they were, and ten thousand objects take a second. The format is what the API server
-itself keeps of a custom resource (JSON, in the version that its definition stores).
+An API server sets the creation time of every object that it creates, and Kueue orders Workloads by that time.
+Written to etcd, objects keep their original times, and ten thousand of them take a second. The format is the
+one that the API server stores for a custom resource (JSON, in the storage version of its definition).
 """
 
 import base64
@@ -20,8 +20,9 @@ _SECONDS: Final = aiohttp.ClientTimeout(total=60)
 
 
 async def put(etcd: str, objects: Iterable[tuple[str, bytes]]) -> int:
-    """Key and value of each; how many there were. (Its JSON gateway:
-    etcd.io/docs/v3.6/dev-guide/api_grpc_gateway.)
+    """Write every key and value through etcd's JSON gateway; returns how many there were.
+
+    https://etcd.io/docs/v3.6/dev-guide/api_grpc_gateway
     """
     count = 0
     async with aiohttp.ClientSession(base_url=etcd, timeout=_SECONDS) as session:

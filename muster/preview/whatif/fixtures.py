@@ -1,7 +1,7 @@
-"""What of a stack is put onto the stage, and how Kueue is configured there.
+"""Which objects of a stack are created on the temporary control plane, and how Kueue is configured there.
 
-Decides that admission checks are left out: all of them would be answered Ready at once, since whether a
-cloud has capacity is nobody's to know. And that nothing times out, since nothing runs.
+Admission checks are left out and count as Ready, because whether a cloud has capacity cannot be known.
+Nothing times out, because no pod runs.
 """
 
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ from muster.model.stack import Stack
 from muster.render import kueue
 from muster.render.manifest import Manifest
 
-# The order in which they refer to each other.
+# Kind -> path, in the order in which the objects refer to each other.
 _KINDS: Final = {
     "Namespace": "/api/v1/namespaces",
     "Topology": f"/apis/{names.KUEUE_API_VERSION}/topologies",
@@ -30,31 +30,31 @@ ManifestBatch = list[tuple[str, Manifest]]
 
 
 def manifest_batches(stack: Stack) -> Iterator[ManifestBatch]:
-    """(path, object) of what has to be there, kind by kind; the objects of one act need no order."""
+    """(path, object) of everything to create, one batch a kind. The objects of a batch need no order."""
     found: dict[str, list[tuple[str, Manifest]]] = {kind: [] for kind in _KINDS}
     for manifest in _manifests(stack):
         if manifest["kind"] in _KINDS:
             found[manifest["kind"]].append(with_path(_without_checks(manifest)))
-    return (act for act in found.values() if act)
+    return (batch for batch in found.values() if batch)
 
 
 def with_path(manifest: Manifest) -> tuple[str, Manifest]:
-    """An object with the path that it is created at."""
+    """An object with the path at which it is created."""
     namespace = manifest["metadata"].get("namespace")
     return _KINDS[manifest["kind"]].format(namespace=namespace), manifest
 
 
 def kueue_configuration(stack: Stack) -> dict[str, Any]:
-    """Kueue's own configuration for this stack, without what concerns jobs and pods."""
+    """Kueue's configuration for this stack, without the settings for jobs and pods."""
     ours = kueue.manager_config(stack)
     ours["integrations"] = {"frameworks": ["batch/job"]}
     ours["manageJobsWithoutQueueName"] = False
     ours.pop("managedJobsNamespaceSelector", None)
-    # On by default since 0.19, and nothing here ever has a ready pod.
+    # On by default since 0.19, but no pod ever becomes ready here.
     ours["waitForPodsReady"] = {"timeout": _NEVER, "recoveryTimeout": _NEVER, "blockAdmission": False}
     ours["clientConnection"] = {"qps": 2000, "burst": 4000}
-    # A queue counts in its status what it finds at the start. Few workers come to it seldom, and so it writes
-    # once what twenty of them have it write six times (6,279 writes of 1,000 queues, and 778 by one).
+    # Each reconcile of a ClusterQueue writes the usage found so far into its status. Few workers reconcile it
+    # less often and write less: 1,000 queues caused 6,279 writes with twenty workers and 778 with one.
     concurrency = {**ours["controller"]["groupKindConcurrency"], "ClusterQueue.kueue.x-k8s.io": 2}
     ours["controller"] = {"groupKindConcurrency": concurrency}
     return ours
@@ -72,6 +72,6 @@ def _without_checks(manifest: Manifest) -> Manifest:
     if manifest["kind"] != "ClusterQueue":
         return manifest
     spec = {key: value for key, value in manifest["spec"].items() if key != "admissionChecksStrategy"}
-    # Kueue would put it there, with one more write for each.
+    # Kueue would add the finalizer itself, with one more write for each queue.
     metadata = {**manifest["metadata"], "finalizers": [_IN_USE]}
     return {**manifest, "metadata": metadata, "spec": spec}

@@ -1,7 +1,7 @@
-"""Plays the jobs: what a job does when Kueue evicts its Workload, and that it ends.
+"""Acts for the jobs: releases quota when Kueue evicts a Workload, and finishes it when its duration is over.
 
-Decides when Kueue is done: every Workload that waits was looked at, and nothing has moved for a while.
-Leaves what was decided to outcome.py.
+Responsible for when Kueue is done: every pending Workload has a reason, and nothing has changed for a while.
+Not responsible for reading the decisions (outcome.py).
 """
 
 import asyncio
@@ -25,15 +25,15 @@ from muster.preview.whatif.probe import Probes
 
 _WORKLOADS: Final = f"/apis/{names.KUEUE_API_VERSION}/workloads"
 _PAGE: Final = 500
-# Long beside the pause between two of Kueue's cycles, which is milliseconds, and beside the second for which
-# it collects what has become worth another look.
+# Much longer than the pause between two scheduling cycles (milliseconds) and than the second for which Kueue
+# collects Workloads to requeue.
 _SETTLE_SECONDS: Final = 3.0
-# What waits behind others in a strict queue is never looked at: then quiet alone is the sign.
+# Kueue never considers a Workload behind others in a strict queue. Then quiet alone shows that it is done.
 _QUIET_SECONDS: Final = 8.0
-# On a machine where Kueue takes long to answer, quiet has to last so many times as long.
+# On a slow machine, quiet has to last for this many of Kueue's response times.
 _SETTLE_ANSWERS, _QUIET_ANSWERS = 5, 15
 _PROBE_SECONDS: Final = 1.0
-# Between two words about how far Kueue is.
+# Between two progress messages.
 _PROGRESS_SECONDS: Final = 10.0
 _PATCH: Final = {"Content-Type": "application/merge-patch+json"}
 
@@ -42,57 +42,59 @@ Progress = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """How long jobs run: `durations` by namespace, "" for the others, in seconds; and how many of those
-    seconds pass in one of ours.
+    """How long jobs run. `durations`: seconds by namespace, "" for all others. `compression`: how many of
+    those seconds pass in one real second.
     """
 
     durations: Mapping[str, float]
     compression: float
 
-    def left(self, namespace: str, ran: float) -> float | None:
-        """Of our seconds, until a job that ran for `ran` of its own ends; None where nobody said how long."""
+    def remaining(self, namespace: str, ran: float) -> float | None:
+        """Real seconds until a job ends that has run for `ran` seconds of its own; None without a
+        duration.
+        """
         found = self.durations.get(namespace, self.durations.get(""))
         return None if found is None else max(found - ran, 0.0) / self.compression
 
 
 @dataclass(slots=True)
 class JobSimulator:
-    """Watches every Workload of a throw-away control plane until Kueue has decided.
+    """Watches every Workload of a temporary control plane until Kueue has decided.
 
-    `shapes`: uid -> what it asks for, of whom, how urgently: equal ones share their fate.
-    `ran`: uid -> for how many seconds of its time a Workload has run, of those that hold quota at the start.
-    `preempted`: uid -> (uid of who did it, reason), by the first preemption of each. `admitted`: uid ->
-    seconds since the start, of those that waited. `progress` hears every now and then how far Kueue is.
+    `equivalence`: uid -> everything that Kueue decides by; Workloads with equal values get equal decisions.
+    `ran`: uid -> seconds that a Workload has run already, of those that hold quota at the start. `preempted`:
+    uid -> (uid of the preemptor, reason) of the first preemption. `admitted`: uid -> seconds since the start,
+    of those that were pending. `progress` is called now and then with a message.
     """
 
     plane: ControlPlane
     clock: Clock | None = None
     ran: Mapping[str, float] = field(default_factory=dict)
-    shapes: Mapping[str, Hashable] = field(default_factory=dict)
+    equivalence: Mapping[str, Hashable] = field(default_factory=dict)
     progress: Progress = print
     workloads: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     preempted: dict[str, tuple[str, str]] = field(default_factory=dict)
     admitted: dict[str, float] = field(default_factory=dict)
-    _turns: Probes = field(default_factory=Probes)
-    _moved: float = 0.0
-    _begun: float = 0.0
+    _probes: Probes = field(default_factory=Probes)
+    _changed_at: float = 0.0
+    _started_at: float = 0.0
     _ends: dict[str, asyncio.TimerHandle] = field(default_factory=dict)
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
 
-    async def play(self, *, most: float) -> bool:
-        """Until Kueue is done, or `most` seconds are over: whether it is done."""
-        self._begun = self._moved = time.monotonic()
+    async def run(self, *, max_seconds: float) -> bool:
+        """Return once Kueue is done (True) or after `max_seconds` (False)."""
+        self._started_at = self._changed_at = time.monotonic()
         context = ssl.create_default_context(cafile=str(self.plane.certificate))
         headers = {"Authorization": f"Bearer {self.plane.token}"}
         connector = aiohttp.TCPConnector(ssl=context, limit=32)
-        timeout = aiohttp.ClientTimeout(total=None, sock_read=most)
+        timeout = aiohttp.ClientTimeout(total=None, sock_read=max_seconds)
         async with aiohttp.ClientSession(
             self.plane.url, headers=headers, connector=connector, timeout=timeout
         ) as session:
             version = await self._list(session)
             watch = asyncio.create_task(self._follow(session, version))
             try:
-                return await self._until_done(session, watch, end=self._begun + most)
+                return await self._until_done(session, watch, end=self._started_at + max_seconds)
             finally:
                 for handle in self._ends.values():
                     handle.cancel()
@@ -103,17 +105,17 @@ class JobSimulator:
     async def _until_done(
         self, session: aiohttp.ClientSession, watch: asyncio.Task[None], *, end: float
     ) -> bool:
-        word = self._begun + _PROGRESS_SECONDS
+        next_message = self._started_at + _PROGRESS_SECONDS
         while (now := time.monotonic()) < end:
             if watch.done():
                 watch.result()
-                raise AssertionError("following ends with the player alone")
+                raise AssertionError("the watch ended before the simulation")
             if self._is_done(now):
                 return True
-            if self._is_time_to_ask(now):
-                await self._ask(session)
-            if now > word:
-                word = now + _PROGRESS_SECONDS
+            if self._should_probe(now):
+                await self._probe(session)
+            if now > next_message:
+                next_message = now + _PROGRESS_SECONDS
                 decided = sum(map(_is_decided, self.workloads.values()))
                 self.progress(f"{decided} of {len(self.workloads)} Workloads decided")
             await asyncio.sleep(0.2)
@@ -121,9 +123,9 @@ class JobSimulator:
 
     @property
     def reasons(self) -> dict[Hashable, str]:
-        """Why Workloads of each shape wait."""
+        """Equivalence key -> why those Workloads are pending."""
         return {
-            self.shapes.get(uid): text(find_condition(each, "QuotaReserved"), "message")
+            self.equivalence.get(uid): text(find_condition(each, "QuotaReserved"), "message")
             for uid, each in self.workloads.items()
             if has_reason(each)
         }
@@ -131,43 +133,46 @@ class JobSimulator:
     def _is_done(self, now: float) -> bool:
         if self._ends or self._tasks:
             return False
-        took, quiet = self._turns.took(self._moved), now - self._moved
+        took, quiet = self._probes.response_time(self._changed_at), now - self._changed_at
         if took is None or quiet <= max(_SETTLE_SECONDS, _SETTLE_ANSWERS * took):
             return False
         return quiet > max(_QUIET_SECONDS, _QUIET_ANSWERS * took) or not self._undecided()
 
-    def _is_time_to_ask(self, now: float) -> bool:
-        is_quiet = now - self._moved > _PROBE_SECONDS and not (self._ends or self._tasks)
-        return is_quiet and not self._turns.is_open and self._turns.asked <= self._moved
+    def _should_probe(self, now: float) -> bool:
+        is_quiet = now - self._changed_at > _PROBE_SECONDS and not (self._ends or self._tasks)
+        return is_quiet and not self._probes.is_open and self._probes.sent <= self._changed_at
 
-    async def _ask(self, session: aiohttp.ClientSession) -> None:
-        async with session.post(probe.PATH, json=self._turns.ask()) as answer:
+    async def _probe(self, session: aiohttp.ClientSession) -> None:
+        async with session.post(probe.PATH, json=self._probes.next()) as answer:
             answer.raise_for_status()
 
     def _undecided(self) -> bool:
-        """Kueue looks at one of several that are alike, and says nothing of the others (its gate
-        SchedulingEquivalenceHashing).
+        """Whether a Workload has no decision yet. Of several equivalent ones Kueue only decides one (feature
+        gate SchedulingEquivalenceHashing).
         """
-        told = {self.shapes.get(uid) for uid, each in self.workloads.items() if has_reason(each)}
+        decided = {self.equivalence.get(uid) for uid, each in self.workloads.items() if has_reason(each)}
         return any(
-            not _is_decided(each) and self.shapes.get(uid) not in told for uid, each in self.workloads.items()
+            not _is_decided(each) and self.equivalence.get(uid) not in decided
+            for uid, each in self.workloads.items()
         )
 
     async def _list(self, session: aiohttp.ClientSession) -> str:
-        """All of them, page by page; the version from which a watch goes on."""
+        """Read all Workloads, page by page; returns the resource version from which to watch."""
         token = ""
         while True:
             async with session.get(_WORKLOADS, params={"limit": _PAGE, "continue": token}) as answer:
                 answer.raise_for_status()
                 page = await answer.json()
             for each in page["items"]:
-                self._see(session, each)
+                self._observe(session, each)
             token = page["metadata"].get("continue", "")
             if not token:
                 return str(page["metadata"]["resourceVersion"])
 
     async def _follow(self, session: aiohttp.ClientSession, version: str) -> None:
-        """A watch that the server ends, as it does when it is read too slowly, goes on from a new list."""
+        """Watch until cancelled. A watch that the server ends, as it does with a slow reader, starts from a
+        new list.
+        """
         while True:
             with suppress(aiohttp.ClientConnectionError, aiohttp.ClientPayloadError):
                 await self._watch(session, version)
@@ -185,12 +190,12 @@ class JobSimulator:
                     if event["type"] == "ERROR":
                         return
                     if not probe.is_probe(event["object"]):
-                        self._moved = time.monotonic()
-                    self._see(session, event["object"])
+                        self._changed_at = time.monotonic()
+                    self._observe(session, event["object"])
 
-    def _see(self, session: aiohttp.ClientSession, workload: Mapping[str, Any]) -> None:
+    def _observe(self, session: aiohttp.ClientSession, workload: Mapping[str, Any]) -> None:
         if probe.is_probe(workload):
-            self._turns.see(workload)
+            self._probes.observe(workload)
             return
         uid = workload["metadata"]["uid"]
         self.workloads[uid] = workload
@@ -199,9 +204,9 @@ class JobSimulator:
             self.preempted.setdefault(uid, (by, how))
         if is_true(workload, "QuotaReserved"):
             if is_true(workload, "Evicted"):
-                self._do(self._give_back(session, workload))
+                self._do(self._release(session, workload))
             elif uid not in self.ran or uid in self.preempted:
-                self.admitted.setdefault(uid, time.monotonic() - self._begun)
+                self.admitted.setdefault(uid, time.monotonic() - self._started_at)
             self._schedule_end(session, uid, workload)
 
     def _schedule_end(self, session: aiohttp.ClientSession, uid: str, workload: Mapping[str, Any]) -> None:
@@ -213,7 +218,7 @@ class JobSimulator:
         ):
             return
         ran = 0.0 if uid in self.preempted else self.ran.get(uid, 0.0)
-        length = self.clock.left(workload["metadata"]["namespace"], ran)
+        length = self.clock.remaining(workload["metadata"]["namespace"], ran)
         if length is None:
             return
         self._ends[uid] = asyncio.get_running_loop().call_later(length, self._finish, session, uid)
@@ -229,8 +234,8 @@ class JobSimulator:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _give_back(self, session: aiohttp.ClientSession, workload: Mapping[str, Any]) -> None:
-        """What every job integration of Kueue does once an evicted job's pods are gone."""
+    async def _release(self, session: aiohttp.ClientSession, workload: Mapping[str, Any]) -> None:
+        """Release the quota, as every job integration of Kueue does once an evicted job's pods are gone."""
         if (handle := self._ends.pop(workload["metadata"]["uid"], None)) is not None:
             handle.cancel()
         gone = {
@@ -246,7 +251,7 @@ class JobSimulator:
         )
 
     async def _end(self, session: aiohttp.ClientSession, workload: Mapping[str, Any]) -> None:
-        finished = {"status": "True", "reason": "Succeeded", "message": "Its time was over."}
+        finished = {"status": "True", "reason": "Succeeded", "message": "Its duration is over."}
         await self._patch(
             session, workload, {"conditions": _merge_conditions(workload, {"Finished": finished})}
         )
@@ -254,7 +259,9 @@ class JobSimulator:
     async def _patch(
         self, session: aiohttp.ClientSession, workload: Mapping[str, Any], status: dict[str, Any]
     ) -> None:
-        """Refused where the Workload has moved on: then its next event decides anew."""
+        """Patch the status. A conflict is ignored: the Workload has changed, and its next event is handled
+        anew.
+        """
         metadata = workload["metadata"]
         home = f"/apis/{names.KUEUE_API_VERSION}/namespaces/{metadata['namespace']}"
         path = f"{home}/workloads/{metadata['name']}/status"
@@ -266,13 +273,15 @@ class JobSimulator:
 
 
 def has_reason(workload: Mapping[str, Any]) -> bool:
-    """Whether Kueue itself has said why it waits. After an eviction the first words are the player's."""
-    told, evicted = find_condition(workload, "QuotaReserved"), find_condition(workload, "Evicted")
-    return text(told, "status") == "False" and text(told, "message") != text(evicted, "message")
+    """Whether Kueue gave a reason for keeping it pending. Right after an eviction the message is the
+    simulator's.
+    """
+    pending, evicted = find_condition(workload, "QuotaReserved"), find_condition(workload, "Evicted")
+    return text(pending, "status") == "False" and text(pending, "message") != text(evicted, "message")
 
 
 def _is_decided(workload: Mapping[str, Any]) -> bool:
-    """Whether Kueue has said something of it, or has nothing to say."""
+    """Whether Kueue has decided about it, or has nothing to decide."""
     if mapping(workload, "spec").get("active") is False or is_true(workload, "Finished"):
         return True
     if is_true(workload, "QuotaReserved"):
@@ -283,7 +292,7 @@ def _is_decided(workload: Mapping[str, Any]) -> bool:
 def _merge_conditions(
     workload: Mapping[str, Any], changes: Mapping[str, Mapping[str, str]]
 ) -> list[dict[str, Any]]:
-    """All conditions, with these in the place of what they were."""
+    """All conditions, with `changes` in place of the old ones of the same type."""
     now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     kept = [each for each in workload["status"].get("conditions", []) if each["type"] not in changes]
     fresh = [{"type": kind, "lastTransitionTime": now, **change} for kind, change in changes.items()]

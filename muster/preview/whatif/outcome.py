@@ -1,6 +1,6 @@
 """What was decided about each Workload.
 
-Decides how a stored Workload is read once nothing moves any more. Leaves comparing two sides to told.py.
+Decides how a stored Workload is read once nothing moves any more. Leaves comparing two sides to preempted.py.
 """
 
 import re
@@ -12,12 +12,12 @@ from typing import Final
 
 from muster.live.fields import items, mapping, text
 
-# Kueue writes the uid of who preempts into the victim's condition (pkg/scheduler/preemption of 0.19).
+# Kueue writes the preemptor's uid into the victim's condition (pkg/scheduler/preemption of 0.19).
 _PREEMPTOR: Final = re.compile(r"\(UID: ([0-9a-f-]{36})")
 
 
 class WorkloadState(StrEnum):
-    """running: as before. admitted: it waited and runs now. ended: its time was over."""
+    """running: as before. admitted: it was pending and runs now. ended: its duration was over."""
 
     RUNNING = "running"
     ADMITTED = "admitted"
@@ -28,14 +28,15 @@ class WorkloadState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """`why` is Kueue's own reason for waiting. `preemptor`: who took its quota on the way, "" for nobody.
+    """`why` is Kueue's reason for keeping it pending. `preemptor`: the Workload that preempted it, "" for
+    none.
 
-    `waited`: seconds of the jobs' time until it was admitted, None where durations are not played.
+    `waited`: seconds of the jobs' time until it was admitted, None where durations are not simulated.
     """
 
     namespace: str
     name: str
-    fate: WorkloadState
+    state: WorkloadState
     why: str = ""
     preemptor: str = ""
     how: str = ""
@@ -55,8 +56,8 @@ class Outcome:
     """One side. `used`: by (namespace, LocalQueue), flavor -> GPUs in use. `is_settled` is False where time
     ran out before Kueue was done.
 
-    `unseen`: Workloads that wait without a word of Kueue's: behind others in a strict queue, or moved aside
-    with one of their shape that was admitted since.
+    `unexplained`: pending Workloads without a reason from Kueue. They are behind others in a strict queue, or
+    Kueue skipped them because an equivalent Workload was decided first.
     """
 
     decisions: Mapping[str, Decision]
@@ -66,13 +67,13 @@ class Outcome:
 
     @property
     def gpus(self) -> Mapping[str, int]:
-        """Flavor -> GPUs in use, of all."""
+        """Flavor -> GPUs in use, in all queues."""
         return sum((Counter(each) for each in self.used.values()), Counter[str]())
 
     @property
-    def unseen(self) -> int:
+    def unexplained(self) -> int:
         return sum(
-            1 for each in self.decisions.values() if each.fate is WorkloadState.PENDING and not each.why
+            1 for each in self.decisions.values() if each.state is WorkloadState.PENDING and not each.why
         )
 
 
@@ -82,10 +83,12 @@ def find_condition(workload: object, kind: str) -> Mapping[str, object]:
 
 
 def is_true(workload: object, kind: str) -> bool:
+    """Whether a condition is True."""
     return text(find_condition(workload, kind), "status") == "True"
 
 
 def to_state(workload: object, *, was_running: bool, was_preempted: bool) -> WorkloadState:
+    """The state of a stored Workload at the end."""
     if is_true(workload, "Finished"):
         return WorkloadState.ENDED
     if is_true(workload, "QuotaReserved"):
@@ -96,11 +99,9 @@ def to_state(workload: object, *, was_running: bool, was_preempted: bool) -> Wor
 
 
 def parse_preemptor(workload: object) -> tuple[str, str]:
-    """(uid, reason) of a preemption that the Workload's conditions tell of; ("", "") where they tell of
-    none.
-    """
-    told = find_condition(workload, "Preempted")
-    if text(told, "status") != "True":
+    """(uid, reason) of the preemption in the Workload's conditions; ("", "") without one."""
+    preempted = find_condition(workload, "Preempted")
+    if text(preempted, "status") != "True":
         return "", ""
-    found = _PREEMPTOR.search(text(told, "message"))
-    return (found[1] if found else ""), text(told, "reason")
+    found = _PREEMPTOR.search(text(preempted, "message"))
+    return (found[1] if found else ""), text(preempted, "reason")

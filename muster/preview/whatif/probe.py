@@ -1,8 +1,8 @@
-"""Whether Kueue has come round: a Workload that it can admit at once, in a queue that nobody else uses.
+"""Measures whether Kueue responds: a probe Workload that it can admit at once, in a queue of its own.
 
-A machine that is busy leaves Kueue without a processor for seconds, and then it is as quiet as when it is
-done. Who asks for a turn and gets it knows that Kueue works, and how long it takes to answer. The queue has
-no Cohort, and asks for a resource that nothing else asks for, so nobody's quota is touched.
+On a busy machine Kueue may get no CPU time for seconds, and is then as quiet as when it is done. A probe that
+was admitted shows that Kueue runs, and how long it takes to respond. The queue has no Cohort and uses a
+resource that no other Workload requests, so no other quota is affected.
 """
 
 import time
@@ -16,13 +16,13 @@ from muster.preview.whatif.fixtures import ManifestBatch, with_path
 from muster.preview.whatif.outcome import is_true
 
 _NAME: Final = "muster-what-if"
-_RESOURCE: Final = "muster.dev/turn"
+_RESOURCE: Final = "muster.dev/probe"
 _QUEUE: Final = "default"
 PATH: Final = f"/apis/{names.KUEUE_API_VERSION}/namespaces/{_NAME}/workloads"
 
 
 def manifest_batches() -> list[ManifestBatch]:
-    """What has to be on the stage for it."""
+    """The objects that a probe needs."""
     kueue = {"apiVersion": names.KUEUE_API_VERSION}
     quota = {"name": _NAME, "resources": [{"name": _RESOURCE, "nominalQuota": "1000000"}]}
     queue = {
@@ -49,33 +49,33 @@ def is_probe(workload: Mapping[str, Any]) -> bool:
 
 @dataclass(slots=True)
 class Probes:
-    """The turns of one side, one at a time. Times are those of `time.monotonic`."""
+    """The probes of one side, one at a time. Times are those of `time.monotonic`."""
 
-    asked: float = 0.0
-    answered: float = 0.0
+    sent: float = 0.0
+    admitted: float = 0.0
     number: int = 0
 
     @property
     def is_open(self) -> bool:
-        """Whether one was asked for and not answered."""
-        return self.asked > self.answered
+        """Whether a probe was sent and not admitted yet."""
+        return self.sent > self.admitted
 
-    def took(self, since: float) -> float | None:
-        """Seconds that Kueue took to answer what was asked after `since`; None where it has not."""
-        return self.answered - self.asked if since < self.asked <= self.answered else None
+    def response_time(self, since: float) -> float | None:
+        """Seconds that Kueue took to admit a probe sent after `since`; None without such a probe."""
+        return self.admitted - self.sent if since < self.sent <= self.admitted else None
 
-    def ask(self) -> dict[str, Any]:
-        """The Workload to create."""
-        self.number, self.asked = self.number + 1, time.monotonic()
+    def next(self) -> dict[str, Any]:
+        """The next probe, as the Workload to create."""
+        self.number, self.sent = self.number + 1, time.monotonic()
         requests = {"requests": {_RESOURCE: "1"}, "limits": {_RESOURCE: "1"}}
         pods = {
-            "containers": [{"name": "turn", "image": "none", "resources": requests}],
+            "containers": [{"name": "probe", "image": "none", "resources": requests}],
             "restartPolicy": "Never",
         }
         return {
             "apiVersion": names.KUEUE_API_VERSION,
             "kind": "Workload",
-            "metadata": {"name": f"turn-{self.number}", "namespace": _NAME},
+            "metadata": {"name": f"probe-{self.number}", "namespace": _NAME},
             "spec": {
                 "queueName": _QUEUE,
                 "priority": 0,
@@ -84,7 +84,7 @@ class Probes:
             },
         }
 
-    def see(self, workload: Mapping[str, Any]) -> None:
-        is_last = text(workload, "metadata", "name") == f"turn-{self.number}"
+    def observe(self, workload: Mapping[str, Any]) -> None:
+        is_last = text(workload, "metadata", "name") == f"probe-{self.number}"
         if is_last and self.is_open and is_true(workload, "QuotaReserved"):
-            self.answered = time.monotonic()
+            self.admitted = time.monotonic()

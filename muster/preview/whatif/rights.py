@@ -1,7 +1,7 @@
-"""What Kueue may write on the stage: what its decisions rest on, and nothing that nobody reads there.
+"""What Kueue may write on the temporary control plane: only what its decisions depend on.
 
-Decides which of Kueue's writes the API server refuses. Written against Kueue 0.19.2, of which
-docs/decisions/006 says why no decision depends on a refused one.
+All other writes are refused, which saves time. Written for Kueue 0.19.2; docs/decisions/006 explains why no
+decision depends on a refused write.
 """
 
 from typing import Any, Final
@@ -17,8 +17,8 @@ _EVERY: Final = ["*"]
 
 
 def grant(plane: ControlPlane, *, usage_counts: bool) -> None:
-    """Before Kueue starts. `usage_counts`: LocalQueues keep in their status what was used over time, and
-    Kueue decides by it.
+    """Grant Kueue's rights, before it starts. `usage_counts`: Kueue decides by the usage over time that it
+    keeps in the status of LocalQueues (admission fair sharing).
     """
     kept = [f"{kind}/status" for kind in (("localqueues",) if usage_counts else ())]
     _role(
@@ -34,7 +34,9 @@ def grant(plane: ControlPlane, *, usage_counts: bool) -> None:
 
 
 def stop_counting(plane: ControlPlane) -> None:
-    """Once every ClusterQueue is known to be active: from then its status is figures alone."""
+    """Revoke writing ClusterQueue status. Called once all are active: from then on the status only holds
+    figures.
+    """
     plane.call("DELETE", f"{_AT}/clusterrolebindings/{_COUNTING}")
 
 

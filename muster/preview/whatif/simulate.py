@@ -1,4 +1,4 @@
-"""One side of the question: from an empty store to what Kueue decided."""
+"""Simulates one side: from an empty etcd to Kueue's decisions."""
 
 import asyncio
 import ssl
@@ -29,21 +29,23 @@ _SECONDS: Final = aiohttp.ClientTimeout(total=60)
 
 
 class WhatIfError(PreviewError):
-    """The question cannot be asked: why."""
+    """A side cannot be simulated."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SimulationInput:
-    """`most`: seconds after which a side is told as far as it came. `clock` None: jobs run for ever."""
+class Scenario:
+    """What to simulate. `max_seconds`: after this time a side is reported as far as it is. Without `clock`,
+    jobs never end.
+    """
 
     snapshot: Snapshot
     clock: Clock | None = None
-    most: float = 600.0
+    max_seconds: float = 600.0
 
 
 @dataclass(frozen=True, slots=True)
 class Workspace:
-    """Where one side is played: an empty folder, the programs, and who is told how far it is."""
+    """Where one side runs: an empty folder, the programs to run, and a callback for progress messages."""
 
     folder: Path
     programs: Programs
@@ -51,43 +53,43 @@ class Workspace:
 
 
 def simulate(
-    acts: Sequence[fixtures.ManifestBatch],
+    batches: Sequence[fixtures.ManifestBatch],
     config: Mapping[str, Any],
-    question: SimulationInput,
+    scenario: Scenario,
     *,
-    room: Workspace,
+    workspace: Workspace,
 ) -> Outcome:
-    """What Kueue, configured like this, decides about the snapshot's Workloads with the queues of these
-    acts.
+    """What Kueue with this configuration decides about the snapshot's Workloads, with the queues in
+    `batches`.
     """
-    begun = time.monotonic()
-    acts = [*acts, *probe.manifest_batches()]
-    holding = [each for each in question.snapshot.workloads if each.is_holding]
-    with envtest.control_plane(room.folder, room.programs) as plane:
-        define(plane, room.programs)
-        room.progress("queues")
-        asyncio.run(_load(plane, acts, holding))
-        room.progress(f"{len(question.snapshot.workloads)} Workloads")
+    started = time.monotonic()
+    batches = [*batches, *probe.manifest_batches()]
+    holding = [each for each in scenario.snapshot.workloads if each.is_holding]
+    with envtest.control_plane(workspace.folder, workspace.programs) as plane:
+        define(plane, workspace.programs)
+        workspace.progress("queues")
+        asyncio.run(_load(plane, batches, holding))
+        workspace.progress(f"{len(scenario.snapshot.workloads)} Workloads")
         rights.grant(plane, usage_counts="admissionFairSharing" in config)
-        with envtest.kueue(plane, room.programs, config=config, user=rights.USER):
-            if wait_for_usage_sync(plane, expected_usage(acts, holding)):
+        with envtest.kueue(plane, workspace.programs, config=config, user=rights.USER):
+            if wait_for_usage_sync(plane, expected_usage(batches, holding)):
                 rights.stop_counting(plane)
-            waiting = [each for each in question.snapshot.workloads if not each.is_holding]
-            # In the order in which Kueue would look at them.
+            waiting = [each for each in scenario.snapshot.workloads if not each.is_holding]
+            # In the order in which Kueue would consider them.
             asyncio.run(_put(plane, sorted(waiting, key=lambda each: (-each.priority, each.created))))
-            player = JobSimulator(
+            simulator = JobSimulator(
                 plane,
-                clock=question.clock,
-                ran=_run_seconds(question.snapshot),
-                shapes=_equivalence_keys(question.snapshot),
-                progress=room.progress,
+                clock=scenario.clock,
+                ran=_run_seconds(scenario.snapshot),
+                equivalence=_equivalence_keys(scenario.snapshot),
+                progress=workspace.progress,
             )
-            is_settled = asyncio.run(player.play(most=question.most))
-    return _outcome(question, player, is_settled=is_settled, seconds=time.monotonic() - begun)
+            is_settled = asyncio.run(simulator.run(max_seconds=scenario.max_seconds))
+    return _outcome(scenario, simulator, is_settled=is_settled, seconds=time.monotonic() - started)
 
 
 async def _load(
-    plane: ControlPlane, acts: Iterable[fixtures.ManifestBatch], workloads: Iterable[Workload]
+    plane: ControlPlane, batches: Iterable[fixtures.ManifestBatch], workloads: Iterable[Workload]
 ) -> None:
     context = ssl.create_default_context(cafile=str(plane.certificate))
     connector = aiohttp.TCPConnector(ssl=context, limit=_AT_ONCE)
@@ -95,8 +97,8 @@ async def _load(
     async with aiohttp.ClientSession(
         plane.url, connector=connector, headers=headers, timeout=_SECONDS
     ) as session:
-        for act in acts:
-            await asyncio.gather(*(_create(session, path, manifest) for path, manifest in act))
+        for batch in batches:
+            await asyncio.gather(*(_create(session, path, manifest) for path, manifest in batch))
     await _put(plane, workloads)
 
 
@@ -106,13 +108,15 @@ async def _put(plane: ControlPlane, workloads: Iterable[Workload]) -> None:
 
 async def _create(session: aiohttp.ClientSession, path: str, manifest: Manifest) -> None:
     async with session.post(path, params={"fieldValidation": "Strict"}, json=manifest) as answer:
-        if answer.status not in (201, 409):  # `default` is there already
-            said = (await answer.json()).get("message", answer.reason)
-            raise WhatIfError(f"{manifest['kind']} {manifest['metadata']['name']} is refused: {said}")
+        if answer.status not in (201, 409):  # namespace `default` exists already
+            reason = (await answer.json()).get("message", answer.reason)
+            raise WhatIfError(
+                f"The API server refused {manifest['kind']} {manifest['metadata']['name']}: {reason}"
+            )
 
 
 def _run_seconds(snapshot: Snapshot) -> dict[str, float]:
-    """Seconds that each Workload with quota has run, when the snapshot was taken."""
+    """Seconds that each Workload with quota had run when the snapshot was taken."""
     return {
         stored.uid(each.namespace, each.name): _age(snapshot, each)
         for each in snapshot.workloads
@@ -121,7 +125,9 @@ def _run_seconds(snapshot: Snapshot) -> dict[str, float]:
 
 
 def _equivalence_keys(snapshot: Snapshot) -> dict[str, Hashable]:
-    """What Kueue decides by, of each Workload: two that are alike wait for the same reason."""
+    """uid -> everything that Kueue decides by. Two Workloads with equal values are pending for the same
+    reason.
+    """
     return {
         stored.uid(each.namespace, each.name): (
             each.namespace,
@@ -139,55 +145,57 @@ def _age(snapshot: Snapshot, workload: Workload) -> float:
     return max((snapshot.taken - since).total_seconds(), 0.0)
 
 
-def _outcome(question: SimulationInput, player: JobSimulator, *, is_settled: bool, seconds: float) -> Outcome:
-    known = {stored.uid(each.namespace, each.name): each for each in question.snapshot.workloads}
-    reasons = player.reasons
+def _outcome(scenario: Scenario, simulator: JobSimulator, *, is_settled: bool, seconds: float) -> Outcome:
+    known = {stored.uid(each.namespace, each.name): each for each in scenario.snapshot.workloads}
+    reasons = simulator.reasons
     decisions = {
-        uid: _decision(player, question, uid, known, reasons) for uid in known if uid in player.workloads
+        uid: _decision(simulator, scenario, uid, known, reasons)
+        for uid in known
+        if uid in simulator.workloads
     }
     return Outcome(
         decisions={each.label: each for each in decisions.values()},
-        used=_used(player),
+        used=_used(simulator),
         is_settled=is_settled,
         seconds=seconds,
     )
 
 
 def _decision(
-    player: JobSimulator,
-    question: SimulationInput,
+    simulator: JobSimulator,
+    scenario: Scenario,
     uid: str,
     known: dict[str, Workload],
     reasons: Mapping[Hashable, str],
 ) -> Decision:
-    workload, before = player.workloads[uid], known[uid]
-    by, how = player.preempted.get(uid, ("", ""))
+    workload, before = simulator.workloads[uid], known[uid]
+    by, how = simulator.preempted.get(uid, ("", ""))
     found = to_state(workload, was_running=before.is_holding, was_preempted=bool(how))
     waited = None
-    if question.clock is not None and uid in player.admitted and before.state is State.PENDING:
-        waited = player.admitted[uid] * question.clock.compression
+    if scenario.clock is not None and uid in simulator.admitted and before.state is State.PENDING:
+        waited = simulator.admitted[uid] * scenario.clock.compression
     return Decision(
         namespace=before.namespace,
         name=before.name,
-        fate=found,
-        why=_why(player, uid, reasons) if found is WorkloadState.PENDING else "",
+        state=found,
+        why=_why(simulator, uid, reasons) if found is WorkloadState.PENDING else "",
         preemptor=f"{known[by].namespace}/{known[by].name}" if by in known else "",
         how=how,
         waited=waited,
     )
 
 
-def _why(player: JobSimulator, uid: str, reasons: Mapping[Hashable, str]) -> str:
-    """Kueue's reason, or its reason for one that is just like this."""
-    workload = player.workloads[uid]
+def _why(simulator: JobSimulator, uid: str, reasons: Mapping[Hashable, str]) -> str:
+    """Kueue's reason, or its reason for an equivalent Workload."""
+    workload = simulator.workloads[uid]
     own = text(find_condition(workload, "QuotaReserved"), "message")
-    return own if has_reason(workload) else reasons.get(player.shapes.get(uid), own)
+    return own if has_reason(workload) else reasons.get(simulator.equivalence.get(uid), own)
 
 
-def _used(player: JobSimulator) -> dict[tuple[str, str], dict[str, int]]:
-    """GPUs of all that hold quota in the end, by LocalQueue and flavor."""
+def _used(simulator: JobSimulator) -> dict[tuple[str, str], dict[str, int]]:
+    """GPUs of all Workloads that hold quota at the end, by LocalQueue and flavor."""
     used: dict[tuple[str, str], dict[str, int]] = {}
-    for workload in player.workloads.values():
+    for workload in simulator.workloads.values():
         if is_true(workload, "Finished"):
             continue
         queue = text(workload, "metadata", "namespace"), text(workload, "spec", "queueName")

@@ -1,7 +1,7 @@
-"""A snapshot's Workload as the API server stores it.
+"""Writes a snapshot's Workload in the form in which the API server stores it.
 
-Decides that a Workload keeps its name, its age and what it holds, and gets a uid that is the same on every
-run. What waited is stored as never looked at, so that every decision about it is a new one.
+A Workload keeps its name, its age and its quota, and gets the same uid in every run. A pending one is stored
+without status, so that Kueue decides about it anew.
 """
 
 import json
@@ -14,11 +14,11 @@ from muster.model import names
 
 PREFIX: Final = "/registry/kueue.x-k8s.io/workloads"
 _SPACE: Final = uuid.UUID("0c0b6f0e-3f0d-4b6e-9d5c-5a1c8f1f6e2a")
-_IMAGE: Final = "none"  # no pod is ever made of it
+_IMAGE: Final = "none"  # no pod is ever created from it
 
 
 def key(workload: Workload) -> str:
-    """Where the API server looks for it."""
+    """The etcd key under which the API server finds it."""
     return f"{PREFIX}/{workload.namespace}/{workload.name}"
 
 
@@ -73,14 +73,14 @@ def _pod_set(pods: PodSet) -> dict[str, Any]:
 
 
 def _status(workload: Workload) -> dict[str, Any]:
-    """Its quota, reserved and admitted: checks were answered, or are taken to be."""
+    """Quota reserved and admitted. All admission checks count as Ready."""
     at = workload.since("QuotaReserved") or workload.created
     conditions = [
         {
             "type": kind,
             "status": "True",
             "reason": kind,
-            "message": "As it was.",
+            "message": "As in the snapshot.",
             "lastTransitionTime": _time(at),
         }
         for kind in ("QuotaReserved", "Admitted")
@@ -103,8 +103,8 @@ def _quantities(amounts: Any) -> dict[str, str]:
 
 
 def _toleration(found: Toleration) -> dict[str, str]:
-    said = {"key": found.key, "operator": found.operator, "value": found.value, "effect": found.effect}
-    return {name: word for name, word in said.items() if word}
+    values = {"key": found.key, "operator": found.operator, "value": found.value, "effect": found.effect}
+    return {name: word for name, word in values.items() if word}
 
 
 def _term(found: Term) -> dict[str, Any]:

@@ -1,7 +1,7 @@
-"""A snapshot for those who have no cluster yet: teams that want more than there is.
+"""Generates a snapshot for users who have no cluster yet: teams that request more than there is.
 
-Deterministic: the same stack, counts and seed give the same Workloads. Running ones fill the teams' quotas,
-in the order of the teams; waiting ones come one after another.
+Deterministic: the same stack, counts and seed give the same Workloads. Running ones fill the teams' quotas in
+the order of the teams; pending ones are created one after another.
 """
 
 import random
@@ -21,8 +21,10 @@ _SHAPES = (1, 1, 1, 2, 2, 4, 8)
 
 
 def synthetic_snapshot(stack: Stack, *, running: int, pending: int, seed: int = 0) -> Snapshot:
-    """At most `running` Workloads within the quotas, and `pending` that wait, of teams that have GPUs."""
-    maker = _Maker(stack, random.Random(seed))  # noqa: S311 - a made-up workload, not a secret
+    """At most `running` Workloads within the quotas and `pending` ones without quota, of teams that have
+    GPUs.
+    """
+    maker = _Maker(stack, random.Random(seed))  # noqa: S311 - a generated workload, not a secret
     holding = [*islice(maker.running(), running)]
     waiting = [*islice(maker.waiting(), pending)]
     ordered = sorted([*holding, *waiting], key=lambda each: (each.namespace, each.name))
@@ -30,7 +32,7 @@ def synthetic_snapshot(stack: Stack, *, running: int, pending: int, seed: int = 
 
 
 class _Maker:
-    """What the teams of one stack run and wait for."""
+    """Generates the Workloads of the teams of one stack."""
 
     def __init__(self, stack: Stack, dice: random.Random) -> None:
         self._stack = stack
@@ -39,7 +41,7 @@ class _Maker:
         self._pools = {team.name: self._pools_of(team) for _, team in stack.teams()}
 
     def running(self) -> Iterator[Workload]:
-        """Team by team, until each one's quota of each pool is used."""
+        """Team by team, until the quota of every pool is used."""
         for _, team in self._stack.teams():
             for pool in self._pools[team.name]:
                 left, index = int(nominal_quota(self._nodes[_queue(team)], pool.flavor).gpus), 0
@@ -49,14 +51,14 @@ class _Maker:
                     yield self._workload(team, pool, f"run-{pool.name}-{index}", gpus=gpus, holds=True)
 
     def waiting(self) -> Iterator[Workload]:
-        """One team after another, for ever; nobody, where no team has a GPU."""
+        """One team after another, without end. Nothing where no team has a GPU."""
         teams = [team for _, team in self._stack.teams() if self._pools[team.name]]
         for index, team in enumerate(cycle(teams)):
             pool, gpus = self._dice.choice(self._pools[team.name]), self._dice.choice(_SHAPES)
             yield self._workload(team, pool, f"wait-{index}", gpus=gpus, holds=False, after=index)
 
     def _pools_of(self, team: Team) -> list[Pool]:
-        """The GPU pools of which a team has quota."""
+        """The GPU pools in which a team has quota."""
         node = self._nodes[_queue(team)]
         return [pool for pool in self._stack.pools if pool.is_gpu and nominal_quota(node, pool.flavor).gpus]
 

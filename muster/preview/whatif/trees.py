@@ -1,8 +1,8 @@
-"""What of a stage is the same in base and head, and so is decided once.
+"""Finds the cohort trees that are equal in base and head, and are therefore simulated once.
 
-Decides which cohort trees Kueue's answer cannot differ in: quota is lent, borrowed and taken back within one
-tree of Cohorts alone, so a tree whose objects are the same on both sides, holding the same Workloads, is one
-question, not two. docs/decisions/006 says why. Leaves what the objects are to stage.py.
+Kueue lends, borrows and reclaims quota within one tree of Cohorts. A tree with the same objects and the same
+Workloads on both sides gets the same decisions (docs/decisions/006). Not responsible for which objects there
+are (fixtures.py).
 """
 
 import json
@@ -17,16 +17,16 @@ from muster.preview.whatif.fixtures import ManifestBatch
 from muster.render.manifest import Manifest
 
 Tree = str
-"""The name of what its queues have in common: "cohort/..." of the root, or "queue/..." of one without."""
+"""The name of a tree: "cohort/ROOT", or "queue/NAME" of a ClusterQueue without a Cohort."""
 
 NO_TREE: Final = ""
-"""Of a Workload whose LocalQueue is not there."""
+"""The tree of a Workload whose LocalQueue does not exist."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trees:
-    """The trees of one stage. `local`: (namespace, LocalQueue) -> tree. `content`: what a tree consists of,
-    the same text for the same objects. `cohorts`, `queues`: name -> tree.
+    """The trees of one side. `local`: (namespace, LocalQueue) -> tree. `content`: the objects of a tree as
+    text, equal for equal objects. `cohorts`, `queues`: name -> tree.
     """
 
     cohorts: Mapping[str, Tree]
@@ -35,12 +35,14 @@ class Trees:
     content: Mapping[Tree, str]
 
     def of(self, workload: Workload) -> set[Tree]:
-        """Where it waits, and where it holds quota: not the same once its LocalQueue points elsewhere."""
+        """The trees where it is queued and where it holds quota. They differ if its LocalQueue was
+        repointed.
+        """
         waits = self.local.get((workload.namespace, workload.queue), NO_TREE)
         return {waits, self.queues.get(workload.cluster_queue, waits)}
 
     def only(self, kept: set[Tree]) -> Callable[[Manifest], bool]:
-        """Whether an object has to be there for these trees alone."""
+        """A predicate for the objects that these trees need."""
         homes = {namespace for (namespace, _), tree in self.local.items() if tree in kept}
 
         def is_kept(manifest: Manifest) -> bool:
@@ -59,10 +61,10 @@ class Trees:
         return is_kept
 
 
-def to_trees(acts: Iterable[ManifestBatch]) -> Trees:
+def to_trees(batches: Iterable[ManifestBatch]) -> Trees:
     by_kind: dict[str, list[Manifest]] = defaultdict(list)
-    for act in acts:
-        for _, manifest in act:
+    for batch in batches:
+        for _, manifest in batch:
             by_kind[manifest["kind"]].append(manifest)
     parents = {_name(each): text(each, "spec", "parentName") for each in by_kind["Cohort"]}
     queues = {_name(each): _tree(each, parents) for each in by_kind["ClusterQueue"]}
@@ -78,9 +80,9 @@ def to_trees(acts: Iterable[ManifestBatch]) -> Trees:
 
 
 def changed_trees(base: Trees, head: Trees, workloads: Iterable[Workload]) -> set[Tree]:
-    """Trees of either side about which one answer is not enough: what differs, and whatever a Workload that
-    is in two of them ties to what differs. NOWHERE is among them: what has no queue waits, and Kueue says
-    why.
+    """Trees that both sides have to simulate: those that differ, and those that a Workload in two trees
+    connects to one that differs. NO_TREE is always included: Kueue gives a reason for Workloads without a
+    queue, too.
     """
     every = base.content.keys() | head.content.keys()
     found = {tree for tree in every if base.content.get(tree) != head.content.get(tree)}
@@ -100,7 +102,7 @@ def _contents(
     parts: dict[Tree, list[Any]] = defaultdict(list)
     flavors = {_name(each): each for each in by_kind["ResourceFlavor"]}
     homes = {_name(each): each for each in by_kind["Namespace"]}
-    # How urgent work is everywhere: who changes that changes every tree.
+    # Priorities apply everywhere, so a change of one changes every tree.
     common = by_kind["WorkloadPriorityClass"]
     for each in by_kind["Cohort"]:
         parts[cohorts[_name(each)]].append(each)
@@ -129,7 +131,7 @@ def _tree(queue: Manifest, parents: Mapping[str, str]) -> Tree:
 
 
 def _root(cohort: str, parents: Mapping[str, str]) -> str:
-    """A Cohort that nobody declares is there all the same, as a root."""
+    """The root of a Cohort. A Cohort that no object declares exists implicitly, as a root."""
     seen = {cohort}
     while (parent := parents.get(cohort, "")) and parent not in seen:
         cohort = parent

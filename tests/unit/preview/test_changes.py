@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import HealthCheck, given, settings
 
+from muster.config import load
 from muster.model.pools import Pool
 from muster.model.priorities import Priority
 from muster.model.quantities import Bytes
@@ -16,6 +17,7 @@ from muster.preview.compare.kueue_rules import KueueRules
 from muster.preview.compare.preemption import PreemptionChange
 from muster.preview.tree import in_pool_unit, nominal_quota, to_tree
 from tests.unit.model.model_stacks import CPU, H100, L4, gpus, stack, stacks, team, two_teams
+from tests.unit.preview.preview_world import LOCAL, ROOT
 
 _FEW = settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
@@ -225,3 +227,12 @@ def test_too_many_kinds_of_teams_to_compare_are_said_and_not_guessed(monkeypatch
     found = compare(base, head)
     assert not found.preemption
     assert "too many to compare" in found.not_compared[0]
+
+
+def test_a_setting_that_is_a_set_is_written_in_the_same_order_in_every_run() -> None:
+    base, head = load(ROOT / "stacks" / "Pulumi.gke-prod.yaml"), load(LOCAL)
+    found = {each.place: each.before for each in compare(base, head).settings}
+    bought = found["cluster: system pool machine bought"]
+    assert bought is not None
+    assert bought.split(", ") == sorted(bought.split(", "))
+    assert "frozenset" not in "".join(each for each in found.values() if each)

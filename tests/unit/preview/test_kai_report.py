@@ -121,9 +121,9 @@ def _holding(**queues: int) -> Snapshot:
 def test_what_if_tells_who_is_beyond_the_new_quota_and_decides_nothing(base: Stack, tmp_path: Path) -> None:
     head = _changed(tmp_path, ("quota: {a10g: 16}", "quota: {a10g: 12}"))
     told = format_comment(whatif.to_report("kai", base, head, _holding(training=14, notebooks=4)))
-    assert "nothing below is a decision of KAI's" in told
-    assert "`training` holds 14 GPUs and has a quota of 12, with head only" in told
-    assert "What cannot be told without KAI" in told
+    assert "nothing below is a decision of KAI." in told
+    assert "`training` holds 14 GPUs and has a quota of 12, only with head" in told
+    assert "What only KAI could decide" in told
     found = whatif.to_json("kai", base, head, _holding(training=14))
     assert found["decided"] is False
     assert [each["queue"] for each in found["beyondQuota"]] == ["training"]
@@ -135,15 +135,15 @@ def test_what_if_tells_whose_new_limit_lets_nothing_more_start(base: Stack) -> N
         each.queue for each in queues_at_limit(base, _holding(training=32, notebooks=1, research=20))
     ] == ["training"]
     told = format_comment(whatif.to_report("kai", base, base, _holding(training=32)))
-    assert "`training` holds 32 GPUs and may hold 32: nothing new starts below it." in told
+    assert "`training` holds 32 GPUs and may hold 32: no more work starts in it." in told
 
 
 def test_what_if_says_nobody_of_kais_queues_by_a_snapshot_of_kueue(base: Stack) -> None:
     """What Kueue's queues hold is not what KAI's would: "nobody" would be a guess."""
     other = replace(_holding(training=14), scheduler=Scheduler.KUEUE)
     told = format_comment(whatif.to_report("kai", base, base, other))
-    assert "The snapshot is not of KAI" in told
-    assert "Nobody" not in told
+    assert "The snapshot is not from KAI" in told
+    assert "- None" not in told
     assert "beyondQuota" not in whatif.to_json("kai", base, base, other)
 
 

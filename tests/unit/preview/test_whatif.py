@@ -82,7 +82,7 @@ def test_foreign_names_and_reasons_stay_text(name: str, why: str) -> None:
     decision = Decision(
         namespace="team-a",
         name=name,
-        fate=WorkloadState.PENDING,
+        state=WorkloadState.PENDING,
         why=f"<script>{why}",
         preemptor=name,
         how="x",
@@ -112,7 +112,7 @@ def test_a_figure_that_is_none_is_refused_before_anything_starts(
 def test_why_work_waits_is_told_with_whose_it_is() -> None:
     decisions = {
         f"team-{index}/one": Decision(
-            namespace=f"team-{index}", name="one", fate=WorkloadState.PENDING, why="no GPU"
+            namespace=f"team-{index}", name="one", state=WorkloadState.PENDING, why="no GPU"
         )
         for index in range(7)
     }
@@ -143,8 +143,8 @@ def test_what_was_not_done_in_time_is_said() -> None:
 def test_teams_that_fare_differently_stand_before_those_that_do_not() -> None:
     def outcome(fate: WorkloadState) -> Outcome:
         decisions = [
-            Decision(namespace="team-a", name="one", fate=fate),
-            Decision(namespace="team-b", name="two", fate=WorkloadState.RUNNING),
+            Decision(namespace="team-a", name="one", state=fate),
+            Decision(namespace="team-b", name="two", state=WorkloadState.RUNNING),
         ]
         return Outcome(
             decisions={each.label: each for each in decisions}, used={}, is_settled=True, seconds=1.0
@@ -158,7 +158,7 @@ def test_teams_that_fare_differently_stand_before_those_that_do_not() -> None:
         head_stack=STACK,
     )
     told_of = markdown.format_comment(told.to_report(answer))
-    differently, same = told_of.split("Teams that fare the same")
+    differently, same = told_of.split("Teams with the same outcome")
     assert "| `team-a` | 0 | 0 → 1 | 0 | 1 → 0 |" in differently
     assert "| `team-b` | 1 | 0 | 0 | 0 |" in same
     assert "team-b" not in differently

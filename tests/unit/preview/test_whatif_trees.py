@@ -61,13 +61,13 @@ def _teams(again: Rerun) -> set[str]:
 
 
 def test_a_change_that_kueue_does_not_see_asks_nothing_again() -> None:
-    assert _asked(_stack()).is_nothing
+    assert _asked(_stack()).is_empty
 
 
 def test_a_changed_quota_asks_about_its_department_alone() -> None:
     again = _asked(_with_quotas(team_a=5))
     assert _teams(again) == {"team-a", "team-b"}
-    there = {manifest["metadata"]["name"] for act in again.acts for _, manifest in act}
+    there = {manifest["metadata"]["name"] for act in again.batches for _, manifest in act}
     assert {"team-a", "team-b", "research", "l4"} <= there
     assert not {"team-c", "vision"} & there
 
@@ -83,7 +83,7 @@ def test_a_team_that_goes_is_asked_about() -> None:
     del departments["speech"]
     again = _asked(_stack(departments=departments))
     assert {"team-e", "team-f"} <= _teams(again)
-    assert not again.is_nothing
+    assert not again.is_empty
 
 
 def test_other_priorities_ask_about_everyone() -> None:
@@ -146,10 +146,10 @@ def test_head_is_told_with_what_base_answered_for_it() -> None:
         seconds=1.0,
     )
     whole = merge_outcomes(base, head, asked)
-    assert {each.fate for each in whole.decisions.values() if each.namespace == "team-a"} == {
+    assert {each.state for each in whole.decisions.values() if each.namespace == "team-a"} == {
         WorkloadState.ADMITTED
     }
-    assert {each.fate for each in whole.decisions.values() if each.namespace != "team-a"} == {
+    assert {each.state for each in whole.decisions.values() if each.namespace != "team-a"} == {
         WorkloadState.PENDING
     }
     assert len(whole.decisions) == len(WORK)
@@ -165,7 +165,7 @@ def test_head_is_not_settled_where_it_rests_on_a_base_that_is_not() -> None:
 
 def _all(fate: WorkloadState, namespace: str = "") -> dict[str, Decision]:
     return {
-        f"{each.namespace}/{each.name}": Decision(namespace=each.namespace, name=each.name, fate=fate)
+        f"{each.namespace}/{each.name}": Decision(namespace=each.namespace, name=each.name, state=fate)
         for each in WORK
         if namespace in ("", each.namespace)
     }
@@ -205,22 +205,22 @@ def _drained(manifest: dict[str, Any], queue: str) -> dict[str, Any]:
     return {**manifest, "spec": {**manifest["spec"], "stopPolicy": "HoldAndDrain"}}
 
 
-def test_only_the_answer_to_what_was_asked_after_the_last_move_counts() -> None:
-    turns = Probes()
-    assert turns.took(0.0) is None
-    first = turns.ask()
-    assert (turns.is_open, turns.took(0.0)) == (True, None)
+def test_only_a_probe_sent_after_the_last_change_counts() -> None:
+    probes = Probes()
+    assert probes.response_time(0.0) is None
+    first = probes.next()
+    assert (probes.is_open, probes.response_time(0.0)) == (True, None)
     admitted = {"status": {"conditions": [{"type": "QuotaReserved", "status": "True"}]}}
-    turns.see({**first, "metadata": {**first["metadata"], "name": "turn-0"}, **admitted})
-    assert (turns.is_open, turns.took(0.0)) == (True, None)
-    turns.see({**first, **admitted})
-    assert not turns.is_open
-    assert turns.took(0.0) is not None
-    assert turns.took(turns.asked + 1) is None
+    probes.observe({**first, "metadata": {**first["metadata"], "name": "probe-0"}, **admitted})
+    assert (probes.is_open, probes.response_time(0.0)) == (True, None)
+    probes.observe({**first, **admitted})
+    assert not probes.is_open
+    assert probes.response_time(0.0) is not None
+    assert probes.response_time(probes.sent + 1) is None
 
 
-def test_a_turn_touches_nobodys_quota() -> None:
-    pods = Probes().ask()["spec"]["podSets"][0]["template"]["spec"]
+def test_a_probe_uses_no_quota_of_a_team() -> None:
+    pods = Probes().next()["spec"]["podSets"][0]["template"]["spec"]
     asked = set(pods["containers"][0]["resources"]["requests"])
     covered = {
         resource
