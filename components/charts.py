@@ -1,7 +1,7 @@
 """A chart as one Helm release.
 
-Decides how a release is asked for, wherever its chart lies. One release, not a resource for each of a chart's
-objects: docs/decisions/001-resource-grain.md says why.
+Responsible for the options of a release, wherever its chart comes from. One release, not a resource for each
+of a chart's objects: docs/decisions/001-resource-grain.md says why.
 """
 
 from collections.abc import Mapping
@@ -21,20 +21,22 @@ def release(
     name: str,
     chart: Chart,
     *,
+    release_name: str,
     namespace: str,
     values: pulumi.Input[Mapping[str, Any]],
     opts: pulumi.ResourceOptions,
     timeout: int = _TIMEOUT,
     skip_crds: bool = False,
 ) -> kubernetes.helm.v3.Release:
-    """The release `name`; there when its pods are ready. ArtifactError where its archive is not what its
-    digest says.
+    """The resource `name`, which is Helm's release `release_name` and is done when its pods are ready.
+
+    ArtifactError where the chart's archive does not have its digest.
     """
     chart = cached_chart(chart)
     home = chart.repository
     return kubernetes.helm.v3.Release(
         name,
-        name=name,
+        name=release_name,
         chart=chart.reference,
         version=chart.version,
         repository_opts=kubernetes.helm.v3.RepositoryOptsArgs(repo=home) if home else None,

@@ -1,20 +1,21 @@
-"""cluster-autoscaler on EKS, where nobody else answers ProvisioningRequests.
+"""cluster-autoscaler on EKS, where nothing else answers ProvisioningRequests.
 
-Decides its flags, rights and pods. Its own manifests rather than its chart: they are fewer than the values
-that would bend the chart, and every one of them is in the preview. What it may do in AWS is
+Responsible for its flags, rights and pods. Its own manifests rather than its chart: they are fewer than the
+values that would bend the chart, and every one of them is in the preview. What it may do in AWS is
 clusters/eks/autoscaler.py.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 import pulumi
 
 from muster.components import autoscaler_authority as authority
-from muster.components.context import Ground
+from muster.components.component import Component
+from muster.components.context import PlatformContext
 from muster.components.objects import KubernetesObject, child
 from muster.model import names
-from muster.model.clusters import EksCluster
 from muster.render.manifest import Manifest, manifest
 
 _RBAC: Final = "rbac.authorization.k8s.io"
@@ -22,58 +23,67 @@ _LABELS: Final = {"app.kubernetes.io/name": names.AUTOSCALER}
 _PORT: Final = 8085
 
 
-class ClusterAutoscaler(pulumi.ComponentResource):
-    """`serving`: depend on it and requests for nodes are answered."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterAutoscalerArgs:
+    """`context`: the cluster to install into.
+
+    `cluster_name`, `region`: the EKS cluster whose node groups it resizes. It finds them by the tags that EKS
+    puts on managed node groups; with another name it resizes nothing, and every gang waits until it times
+    out.
+
+    `image`: None takes the image of the context's artifacts. Its minor version should be the cluster's.
+
+    Its ServiceAccount needs the rights of `clusters.eks.autoscaler` in AWS, by Pod Identity.
+    """
+
+    context: PlatformContext
+    cluster_name: pulumi.Input[str]
+    region: pulumi.Input[str]
+    image: pulumi.Input[str] | None = None
+
+
+class ClusterAutoscaler(Component):
+    """`serving`: depend on it and ProvisioningRequests are answered."""
 
     def __init__(
-        self,
-        name: str,
-        *,
-        cluster: EksCluster,
-        ground: Ground,
-        depends_on: list[pulumi.Resource],
-        opts: pulumi.ResourceOptions | None = None,
+        self, name: str, args: ClusterAutoscalerArgs, opts: pulumi.ResourceOptions | None = None
     ) -> None:
-        super().__init__("muster:index:ClusterAutoscaler", name, None, opts)
-        self._ground = ground
-        account = self._object(_ours("v1", "ServiceAccount"), after=depends_on)
-        grants = [
-            self._object(binding, after=[self._object(role, after=depends_on), account])
-            for role, binding in _rights()
-        ]
+        super().__init__("muster:index:ClusterAutoscaler", name, opts, short_name="autoscaler")
+        self._context = args.context
+        account = self._object(_ours("v1", "ServiceAccount"))
+        grants = [self._object(binding, after=[self._object(role), account]) for role, binding in _rights()]
         self._object(
             _ours(
                 "policy/v1",
                 "PodDisruptionBudget",
                 spec={
                     "maxUnavailable": 1,
-                    "unhealthyPodEvictionPolicy": "AlwaysAllow",  # One that is not ready keeps no node.
+                    "unhealthyPodEvictionPolicy": "AlwaysAllow",  # A pod that is not ready keeps no node.
                     "selector": {"matchLabels": _LABELS},
                 },
-            ),
-            after=depends_on,
+            )
         )
         spec = deployment(
-            cluster,
-            image=ground.artifacts.image(names.AUTOSCALER),
-            node_selector=ground.footprint.node_selector(),
+            args.cluster_name,
+            region=args.region,
+            image=args.context.artifacts.image(names.AUTOSCALER) if args.image is None else args.image,
+            node_selector=args.context.sizing.node_selector(),
         )
         self.serving = self._object(_ours("apps/v1", "Deployment", spec=spec), after=[account, *grants])
         self.register_outputs({})
 
-    def _object(self, body: Manifest, *, after: Sequence[pulumi.Resource]) -> KubernetesObject:
-        return child(self, body, provider=self._ground.provider, after=after)
+    def _object(self, body: Manifest, *, after: Sequence[pulumi.Resource] | None = None) -> KubernetesObject:
+        return child(self, body, provider=self._context.provider, after=after)
 
 
-def flags(cluster: EksCluster) -> list[str]:
+def flags(cluster_name: pulumi.Input[str]) -> list[pulumi.Input[str]]:
     """Sources: the FAQ of cluster-autoscaler and cloudprovider/aws/README.md beside it. That each exists was
     read in config/flags/flags.go at 01ea19e5 (2026-11-21); those of the lease and the log are its libraries'.
     """
-    tags = "k8s.io/cluster-autoscaler/enabled,k8s.io/cluster-autoscaler"
     return [
         "--cloud-provider=aws",
         # EKS tags every managed node group so.
-        f"--node-group-auto-discovery=asg:tag={tags}/{cluster.name}",
+        _discovery(cluster_name),
         "--enable-provisioning-requests=true",
         # The two classes that Muster asks with; a node group is one pool, so a gang's nodes are of one kind.
         "--provisioning-request-initial-backoff-time=1m",
@@ -92,13 +102,26 @@ def flags(cluster: EksCluster) -> list[str]:
     ]
 
 
-def deployment(cluster: EksCluster, *, image: str, node_selector: dict[str, str]) -> dict[str, Any]:
+def _discovery(cluster_name: pulumi.Input[str]) -> pulumi.Input[str]:
+    flag = "--node-group-auto-discovery=asg:tag=k8s.io/cluster-autoscaler/enabled,k8s.io/cluster-autoscaler/"
+    if isinstance(cluster_name, str):
+        return f"{flag}{cluster_name}"
+    return pulumi.Output.concat(flag, cluster_name)
+
+
+def deployment(
+    cluster_name: pulumi.Input[str],
+    *,
+    region: pulumi.Input[str],
+    image: pulumi.Input[str],
+    node_selector: dict[str, str],
+) -> dict[str, Any]:
     container = {
         "name": names.AUTOSCALER,
         "image": image,
         "imagePullPolicy": "IfNotPresent",
-        "command": ["./cluster-autoscaler", *flags(cluster)],
-        "env": [{"name": "AWS_REGION", "value": cluster.region}],
+        "command": ["./cluster-autoscaler", *flags(cluster_name)],
+        "env": [{"name": "AWS_REGION", "value": region}],
         "ports": [{"name": "metrics", "containerPort": _PORT}],
         # It holds every pod and node of the cluster in memory.
         "resources": {

@@ -1,4 +1,4 @@
-"""What makes `pulumi destroy` of a protected stack refuse before it has touched anything.
+"""Makes `pulumi destroy` of a protected stack refuse before it has deleted anything.
 
 The engine refuses resource by resource: with a protected cluster alone, it deletes the queues, the schedulers
 and every pool that is not protected, and stops at the cluster. What depends on everything is deleted first,
@@ -6,6 +6,7 @@ so one protected resource there stops it at the first step.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final
 
 import pulumi
@@ -13,20 +14,37 @@ import pulumi
 from muster.model.clusters import Cluster, ExistingCluster
 
 # The engine's message holds the resource's name and its own advice, which is about the program.
-_STEP: Final = "set muster:cluster.protect to false and run pulumi up"
+STEP: Final = "set muster:cluster.protect to false and run pulumi up"
 
 
-class Guard(pulumi.ComponentResource):
-    """Depends on all of `over` and is protected while `protect` holds. The engine prints its name."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeletionGuardArgs:
+    """`protected`: what `pulumi destroy` must not touch. A component stands for all of its children.
 
-    def __init__(self, *, over: Sequence[pulumi.Resource], protect: bool) -> None:
-        opts = pulumi.ResourceOptions(protect=protect, depends_on=list(over))
-        super().__init__("muster:index:Guard", _STEP, None, opts)
+    `protect`: while True, `pulumi destroy` of the stack is refused as a whole. With False it deletes
+    everything.
+    """
+
+    protected: Sequence[pulumi.Resource]
+    protect: bool
+
+
+class DeletionGuard(pulumi.ComponentResource):
+    """`name` is what the engine prints when it refuses: name the step that allows the deletion."""
+
+    def __init__(
+        self, name: str, args: DeletionGuardArgs, opts: pulumi.ResourceOptions | None = None
+    ) -> None:
+        own = pulumi.ResourceOptions(protect=args.protect, depends_on=list(args.protected))
+        super().__init__("muster:index:Guard", name, None, pulumi.ResourceOptions.merge(opts, own))
         self.register_outputs({})
 
 
-def guard(cluster: Cluster, *over: pulumi.Resource | None) -> Guard | None:
-    """None for a cluster that somebody else made: nothing in it is protected."""
+def deletion_guard(cluster: Cluster, *protected: pulumi.Resource | None) -> DeletionGuard | None:
+    """None for a cluster that Muster did not make: nothing in it is protected."""
     if isinstance(cluster, ExistingCluster):
         return None
-    return Guard(over=[each for each in over if each is not None], protect=cluster.protect)
+    args = DeletionGuardArgs(
+        protected=[each for each in protected if each is not None], protect=cluster.protect
+    )
+    return DeletionGuard(STEP, args)

@@ -7,6 +7,7 @@ AdmissionCheck is a queue object (`queues.py`); the GangPolicy that it refers to
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import pulumi
@@ -15,7 +16,8 @@ from muster.components import gang_authority as authority
 from muster.components import gang_pods as pods
 from muster.components import gang_webhooks
 from muster.components.bundle import Bundle, text
-from muster.components.context import Ground
+from muster.components.component import Component
+from muster.components.context import PlatformContext
 from muster.components.objects import KubernetesObject, child
 from muster.model import names
 from muster.render import gang, observability, queuetree
@@ -34,38 +36,45 @@ _RESTRICTED = {
 }
 
 
-class GangAdmission(pulumi.ComponentResource):
-    """`serving`: depend on these and gangs are admitted. Its policy is there before its manager looks for
-    it.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GangAdmissionArgs:
+    """`context`: the cluster, and the stack whose `gangAdmission` section becomes the GangPolicy.
+
+    `image`: of the controller, by digest, when it comes from another resource (a build in the same program,
+    for example). None takes the image of the context's artifacts. Another image rolls both programs, one pod
+    after the other; no gang loses its capacity meanwhile.
+
+    The scheduler's CRDs have to be served before its manager starts: name the scheduler in `opts.depends_on`.
     """
 
+    context: PlatformContext
+    image: pulumi.Input[str] | None = None
+
+
+class GangAdmission(Component):
+    """`serving`: depend on these and gangs are admitted. The policy exists before the manager starts."""
+
     def __init__(
-        self,
-        name: str,
-        *,
-        ground: Ground,
-        depends_on: list[pulumi.Resource],
-        opts: pulumi.ResourceOptions | None = None,
+        self, name: str, args: GangAdmissionArgs, opts: pulumi.ResourceOptions | None = None
     ) -> None:
-        super().__init__("muster:index:GangAdmission", name, None, opts)
-        self._ground, stack, footprint = ground, ground.stack, ground.footprint
-        image = ground.artifacts.image("gang-admission")
-        pause = ground.artifacts.image("pause") if gang.holds(stack) else ""
+        super().__init__("muster:index:GangAdmission", name, opts, short_name="gang-admission")
+        context = args.context
+        self._context, stack, sizing = context, context.stack, context.sizing
+        image = context.artifacts.image("gang-admission") if args.image is None else args.image
+        pause = context.artifacts.image("pause") if gang.holds(stack) else ""
         self.policy = Bundle(
             f"{name}-policy",
             manifests={
                 names.GANG_POLICY: text([gang.policy(stack, placeholder_image=pause)]),
                 "queues": text([queuetree.tree(stack)]),
             },
-            opts=pulumi.ResourceOptions(parent=self, provider=ground.bundles, depends_on=depends_on),
+            opts=self.child_options(provider=context.bundles),
         )
-        self.namespace = self._object(
-            manifest("v1", "Namespace", names.SYSTEM_NAMESPACE, labels=_RESTRICTED), after=depends_on
-        )
-        self.priority = self._object(pods.priority(), after=depends_on)
+        self.namespace = self._object(manifest("v1", "Namespace", names.SYSTEM_NAMESPACE, labels=_RESTRICTED))
+        self.priority = self._object(pods.priority())
         self.manager = self._program(
             authority.MANAGER,
-            pods.manager(image, footprint, stack.observability),
+            pods.manager(image, sizing, stack.observability),
             cluster_rules=authority.manager_cluster_rules(stack.scheduler, holds=gang.holds(stack)),
             rules=authority.manager_rules(),
             after=[self.policy, self.priority],
@@ -82,10 +91,10 @@ class GangAdmission(pulumi.ComponentResource):
         self.configurations = self._webhook_configurations()
         self.webhooks = self._program(
             authority.WEBHOOKS,
-            pods.webhooks(image, footprint, stack.observability),
+            pods.webhooks(image, sizing, stack.observability),
             cluster_rules=authority.webhook_cluster_rules(),
             rules=authority.webhook_rules(),
-            # Ready means that its authority stands in the configuration: reviews work from then on.
+            # Ready means that its CA is in the configuration: reviews work from then on.
             after=[self.policy, self.priority, *self.configurations],
         )
         self.serving: list[pulumi.Resource] = [self.manager, self.webhooks]
@@ -119,6 +128,7 @@ class GangAdmission(pulumi.ComponentResource):
         rights = [
             self._object(bind, after=[self._object(grant, after=before), account])
             for grant, bind, before in (
+                # A role grants nothing before it is bound: no edge for it, which the engine would walk.
                 (cluster_role, cluster_binding, []),
                 (role, binding, [self.namespace]),
             )
@@ -152,9 +162,9 @@ class GangAdmission(pulumi.ComponentResource):
         ]
 
     def _object(
-        self, body: Manifest, *, after: Sequence[pulumi.Resource], replaced_with: str = ""
+        self, body: Manifest, *, after: Sequence[pulumi.Resource] | None = None, replaced_with: str = ""
     ) -> KubernetesObject:
-        return child(self, body, provider=self._ground.provider, after=after, replaced_with=replaced_with)
+        return child(self, body, provider=self._context.provider, after=after, replaced_with=replaced_with)
 
 
 def _ours(api_version: str, kind: str, name: str, **body: object) -> Manifest:

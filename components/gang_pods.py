@@ -3,8 +3,10 @@
 from collections.abc import Sequence
 from typing import Any
 
+import pulumi
+
 from muster.components.gang_authority import CERTIFICATES, MANAGER, PROGRAM, WEBHOOKS
-from muster.components.sizing import Footprint, Size
+from muster.components.sizing import Size, Sizing
 from muster.model import names
 from muster.model.observability import Observability
 from muster.model.priorities import HIGHEST
@@ -42,7 +44,7 @@ def priority() -> Manifest:
     )
 
 
-def manager(image: str, footprint: Footprint, watched: Observability) -> dict[str, Any]:
+def manager(image: pulumi.Input[str], sizing: Sizing, watched: Observability) -> dict[str, Any]:
     """The Deployment's spec. Every replica keeps its caches warm; the one with the lease acts."""
     return _deployment(
         MANAGER,
@@ -53,15 +55,15 @@ def manager(image: str, footprint: Footprint, watched: Observability) -> dict[st
             f"--deployment={MANAGER}",
         ],
         image=image,
-        size=footprint.manager,
-        replicas=footprint.manager_replicas,
+        size=sizing.manager,
+        replicas=sizing.manager_replicas,
         seconds_to_end=60,
-        footprint=footprint,
+        sizing=sizing,
         watched=watched,
     )
 
 
-def webhooks(image: str, footprint: Footprint, watched: Observability) -> dict[str, Any]:
+def webhooks(image: pulumi.Input[str], sizing: Sizing, watched: Observability) -> dict[str, Any]:
     return _deployment(
         WEBHOOKS,
         [
@@ -74,10 +76,10 @@ def webhooks(image: str, footprint: Footprint, watched: Observability) -> dict[s
             f"--mutating={PROGRAM}",
         ],
         image=image,
-        size=footprint.webhooks,
-        replicas=footprint.webhook_replicas,
+        size=sizing.webhooks,
+        replicas=sizing.webhook_replicas,
         seconds_to_end=30,
-        footprint=footprint,
+        sizing=sizing,
         watched=watched,
         ports=[{"name": WEBHOOK_PORT_NAME, "containerPort": WEBHOOK_PORT}],
     )
@@ -87,11 +89,11 @@ def _deployment(
     name: str,
     args: Sequence[str],
     *,
-    image: str,
+    image: pulumi.Input[str],
     size: Size,
     replicas: int,
     seconds_to_end: int,
-    footprint: Footprint,
+    sizing: Sizing,
     watched: Observability,
     ports: Sequence[dict[str, Any]] = (),
 ) -> dict[str, Any]:
@@ -120,7 +122,7 @@ def _deployment(
     pod = {
         "serviceAccountName": name,
         "priorityClassName": names.OWN_PRIORITY_CLASS,
-        "nodeSelector": footprint.node_selector(),
+        "nodeSelector": sizing.node_selector(),
         "securityContext": {
             "runAsNonRoot": True,
             "runAsUser": 65532,

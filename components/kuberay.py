@@ -1,14 +1,15 @@
 """KubeRay: from its published chart, or from its own kustomize tree where that was built here.
 
-Decides how its CRDs and operator are installed, and installs what guards Ray's kinds. The tree's CRDs are
-four megabytes: as resources of the Kubernetes provider they made a preview twenty times slower, so they go as
-one Bundle, which applies them by server-side apply and waits until they are served.
+Responsible for how its CRDs and operator are installed, and for the policies that guard Ray's kinds. The
+tree's CRDs are four megabytes: as resources of the Kubernetes provider they made a preview twenty times
+slower, so they go as one Bundle, which applies them by server-side apply and waits until they are served.
 """
 
 import json
 import os
 import shutil
 import tempfile
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,8 @@ import yaml
 from muster.components import interrupts
 from muster.components.bundle import Bundle, text
 from muster.components.charts import release
-from muster.components.context import Ground
+from muster.components.component import Component
+from muster.components.context import PlatformContext
 from muster.components.objects import KubernetesObject
 from muster.model import kuberay, names
 from muster.model.stack import retains_crds
@@ -31,75 +33,69 @@ from muster.render.manifest import manifest
 _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
-class KubeRay(pulumi.ComponentResource):
-    """`serving`: depend on it and the Ray kinds exist, are guarded, and are reconciled."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KubeRayArgs:
+    """`context`: the cluster, and the chart (or kustomize tree) and image to install. Its stack names the
+    scheduler that KubeRay's pods are made for: with another one than the cluster runs, Ray clusters never
+    start.
+    """
 
-    def __init__(
-        self,
-        name: str,
-        *,
-        ground: Ground,
-        depends_on: list[pulumi.Resource],
-        opts: pulumi.ResourceOptions | None = None,
-    ) -> None:
-        super().__init__("muster:index:KubeRay", name, None, opts)
-        self._ground = ground
+    context: PlatformContext
+
+
+class KubeRay(Component):
+    """`serving`: depend on it and the Ray kinds are served, guarded by admission policies, and reconciled."""
+
+    def __init__(self, name: str, args: KubeRayArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("muster:index:KubeRay", name, opts)
+        self._context = context = args.context
         operator = kuberay.Operator(
-            image=ground.artifacts.image("kuberay"),
-            scheduler=ground.stack.scheduler,
-            resources=ground.footprint.kuberay.resources(),
-            node_selector=ground.footprint.node_selector(),
+            image=context.artifacts.image("kuberay"),
+            scheduler=context.stack.scheduler,
+            resources=context.sizing.kuberay.resources(),
+            node_selector=context.sizing.node_selector(),
         )
         self.namespace = KubernetesObject(
             f"{name}-namespace",
             manifest("v1", "Namespace", names.RAY_NAMESPACE),
-            opts=pulumi.ResourceOptions(parent=self, provider=ground.provider, depends_on=depends_on),
+            opts=self.child_options(provider=context.provider),
         )
         # In force before the first Ray object can be made.
         self.admission = Bundle(
             f"{name}-admission",
-            manifests={"policies": text(ray.admission(ground.stack.ray))},
-            opts=pulumi.ResourceOptions(parent=self, provider=ground.bundles, depends_on=depends_on),
+            manifests={"policies": text(ray.admission(context.stack.ray))},
+            opts=self.child_options(provider=context.bundles),
         )
-        if ground.artifacts.has_kustomization("kuberay"):
-            self.serving = self._from_tree(name, operator, depends_on)
+        if context.artifacts.has_kustomization("kuberay"):
+            self.serving = self._from_tree(name, operator)
         else:
             self.serving = self._from_chart(name, operator)
         self.register_outputs({})
 
     def _from_chart(self, name: str, operator: kuberay.Operator) -> pulumi.Resource:
-        """Its CRDs stand in the chart's own folder for them: Helm makes them once, and never deletes them."""
+        """Its CRDs are in the chart's `crds` folder: Helm makes them once and never changes them."""
         return release(
             name,
-            self._ground.artifacts.chart("kuberay"),
+            self._context.artifacts.chart("kuberay"),
+            release_name="kuberay",
             namespace=names.RAY_NAMESPACE,
             values=operator.chart_values(),
-            opts=pulumi.ResourceOptions(
-                parent=self, provider=self._ground.provider, depends_on=[self.namespace, self.admission]
-            ),
+            opts=self.child_options(provider=self._context.provider, after=[self.namespace, self.admission]),
         )
 
-    def _from_tree(
-        self, name: str, operator: kuberay.Operator, depends_on: list[pulumi.Resource]
-    ) -> pulumi.Resource:
-        ground = self._ground
-        tree = ground.artifacts.kustomization("kuberay").resolve().parent
+    def _from_tree(self, name: str, operator: kuberay.Operator) -> pulumi.Resource:
+        context = self._context
+        tree = context.artifacts.kustomization("kuberay").resolve().parent
+        kept = pulumi.ResourceOptions(retain_on_delete=retains_crds(context.stack.artifacts))
         crds = Bundle(
             f"{name}-crds",
             manifests={file.stem: _compact(file) for file in sorted((tree / "crd" / "bases").glob("*.yaml"))},
-            opts=pulumi.ResourceOptions(
-                parent=self,
-                provider=ground.bundles,
-                depends_on=depends_on,
-                retain_on_delete=retains_crds(ground.stack.artifacts),
-            ),
+            opts=pulumi.ResourceOptions.merge(self.child_options(provider=context.bundles), kept),
         )
         return kubernetes.kustomize.v2.Directory(
             name,
             directory=_written(overlay(operator), bases=[tree / "rbac", tree / "manager"]),
-            opts=pulumi.ResourceOptions(
-                parent=self, provider=ground.provider, depends_on=[self.namespace, self.admission, crds]
-            ),
+            opts=self.child_options(provider=context.provider, after=[self.namespace, self.admission, crds]),
         )
 
 

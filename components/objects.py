@@ -11,6 +11,7 @@ from typing import Any
 import pulumi
 import pulumi_kubernetes as kubernetes
 
+from muster.components.component import Component
 from muster.render.manifest import Manifest
 
 
@@ -22,18 +23,18 @@ class KubernetesObject(pulumi.CustomResource):
 
 
 def child(
-    parent: pulumi.Resource,
+    parent: Component,
     body: Manifest,
     *,
     provider: kubernetes.Provider,
-    after: Sequence[pulumi.Resource],
+    after: Sequence[pulumi.Resource] | None = None,
     replaced_with: str = "",
 ) -> KubernetesObject:
-    """Named after its object; kinds keep two of one name apart. `replaced_with`: an annotation; when that
-    changes, the object is deleted and made anew.
+    """The object `body` as a child of `parent`, named after the object and its kind. `replaced_with`: an
+    annotation; when it changes, the object is deleted and created again.
     """
-    name = f"{body['metadata']['name']}-{body['kind'].lower()}"
-    opts = pulumi.ResourceOptions(parent=parent, provider=provider, depends_on=after)
+    name = parent.child_name(f"{body['metadata']['name']}-{body['kind'].lower()}")
+    opts = parent.child_options(provider=provider, after=after)
     if replaced_with:
         opts.replace_on_changes = [f'metadata.annotations["{replaced_with}"]']
         opts.delete_before_replace = True

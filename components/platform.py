@@ -1,129 +1,167 @@
 """The platform: everything that a stack puts into its cluster. The only place that knows the order.
 
-CRDs stand before the programs that look for them; programs serve before the objects that they judge; teams
-come last and go first, while Kueue, KubeRay and our controller are there to let go of their finalizers.
+CRDs are served before the programs that look for them; programs answer before the objects that they judge
+exist; teams are created last and deleted first, while Kueue, KubeRay and the controller can release their
+finalizers.
 """
+
+from dataclasses import dataclass, field
 
 import pulumi
 
 from muster.artifacts.resolved import Artifacts
 from muster.components.bundle import Bundle, text
-from muster.components.cluster_autoscaler import ClusterAutoscaler
-from muster.components.clusters.cluster import cluster_of
-from muster.components.context import Ground
-from muster.components.gang_admission import GangAdmission
-from muster.components.gpu_operator import GpuOperator
-from muster.components.identities import Identities
-from muster.components.kuberay import KubeRay
-from muster.components.observability import Observability
-from muster.components.priorities import Priorities
-from muster.components.queues import Queues
-from muster.components.schedulers.kai import Kai
-from muster.components.schedulers.kueue import Kueue
-from muster.components.sizing import footprint
-from muster.components.tenancy import Tenancy
+from muster.components.cluster_autoscaler import ClusterAutoscaler, ClusterAutoscalerArgs
+from muster.components.clusters.cluster import ClusterInputs, cluster_of
+from muster.components.component import Component
+from muster.components.context import PlatformContext
+from muster.components.gang_admission import GangAdmission, GangAdmissionArgs
+from muster.components.gpu_operator import GpuOperator, GpuOperatorArgs
+from muster.components.identities import Identities, IdentitiesArgs
+from muster.components.kuberay import KubeRay, KubeRayArgs
+from muster.components.observability import Observability, ObservabilityArgs
+from muster.components.priorities import Priorities, PrioritiesArgs
+from muster.components.queues import Queues, QueuesArgs
+from muster.components.schedulers.kai import Kai, KaiArgs
+from muster.components.schedulers.kueue import Kueue, KueueArgs
+from muster.components.sizing import Sizing
+from muster.components.tenancy import Tenancy, TenancyArgs
 from muster.model import queuetree
 from muster.model.clusters import EksCluster, Provider
 from muster.model.gangpolicy import crd
 from muster.model.gpu_operator import cloud_of, installation
 from muster.model.stack import GangMode, Scheduler, Stack, retains_crds
-from muster.render import queues
 
 
-class Platform(pulumi.ComponentResource):
-    """`queue_names`: team -> the queues that its work may use, by pool where each pool has its own."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlatformArgs:
+    """`stack`: the whole description, read by `muster.config.load` or built in code. Code that builds one
+    should check it with `muster.validation`: the component makes what it describes and refuses only what
+    cannot be made.
 
-    def __init__(
-        self, name: str, *, stack: Stack, artifacts: Artifacts, opts: pulumi.ResourceOptions | None = None
-    ) -> None:
-        super().__init__("muster:index:Platform", name, None, opts)
-        child = pulumi.ResourceOptions(parent=self)
-        self.cluster = cluster_of(stack, opts=child)
-        bundles = self.cluster.bundles
-        ground = Ground(
-            stack=stack,
-            artifacts=artifacts,
-            footprint=footprint(stack),
-            provider=self.cluster.kubernetes,
-            bundles=bundles,
+    `artifacts`: charts, CRDs and images. None takes what the stack's `artifacts`, `charts` and `images` name.
+
+    `cluster`: values of the cluster that come from other resources: an existing VPC, a key, a kubeconfig.
+
+    `image`: the controller's image, when it comes from another resource. None takes the stack's `image`.
+
+    `sizing`: requests, replicas and node pool of the control plane. None takes those that fit the stack.
+    """
+
+    stack: Stack
+    artifacts: Artifacts | None = None
+    cluster: ClusterInputs = field(default_factory=ClusterInputs)
+    image: pulumi.Input[str] | None = None
+    sizing: Sizing | None = None
+
+
+class Platform(Component):
+    """A cluster with scheduler, KubeRay, GPU Operator, gang admission, tenancy, and the queues of every team.
+
+    The instance named `muster` gives its children the names that Muster's own program gives them, so a stack
+    can move from that program to one of your own without a change. Any other instance puts its name in front.
+
+    Output: `queueNames` maps each team to the queue that its work names, known when all queues exist. Your
+    own objects that need the queues name `platform.queues` in `depends_on`.
+    """
+
+    def __init__(self, name: str, args: PlatformArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("muster:index:Platform", name, opts, short_name="muster")
+        stack = args.stack
+        self.cluster = cluster_of(
+            stack,
+            name=self.child_name(stack.cluster.name),
+            inputs=args.cluster,
+            opts=self.child_options(),
         )
-        self.crds = _crds(self, ground)
-        self.scheduler = self._scheduler(ground)
-        self.autoscaler = self._autoscaler(ground)
-        self.kuberay = KubeRay("kuberay", ground=ground, depends_on=[], opts=child)
-        self.gpu_operator = self._gpu_operator(ground)
+        bundles = self.cluster.bundles
+        context = PlatformContext.of(stack, self.cluster, artifacts=args.artifacts, sizing=args.sizing)
+        self.crds = self._crds(context)
+        self.scheduler = self._scheduler(context)
+        self.autoscaler = self._autoscaler(context)
+        self.kuberay = KubeRay(
+            self.child_name("kuberay"), KubeRayArgs(context=context), opts=self.child_options()
+        )
+        self.gpu_operator = self._gpu_operator(context)
         serving = [self.scheduler.serving, self.kuberay.serving]
-        self.gang_admission = self._gang_admission(ground)
+        self.gang_admission = self._gang_admission(context, args.image)
         if self.gang_admission is not None:
             serving += self.gang_admission.serving
             self.watching = Observability(
-                "observability",
-                stack=stack,
-                provider=bundles,
-                depends_on=[self.gang_admission.namespace],
-                opts=child,
+                self.child_name("observability"),
+                ObservabilityArgs(stack=stack, provider=bundles),
+                opts=self.child_options(after=[self.gang_admission.namespace]),
             )
         self.priorities = Priorities(
-            "priorities", stack=stack, provider=bundles, depends_on=[self.scheduler.serving], opts=child
+            self.child_name("priorities"),
+            PrioritiesArgs(stack=stack, provider=bundles),
+            opts=self.child_options(after=[self.scheduler.serving]),
         )
-        self.tenancy = Tenancy("tenancy", stack=stack, provider=bundles, depends_on=serving, opts=child)
-        self.identities = Identities("identities", stack=stack, cloud=self.cluster.cloud, opts=child)
+        self.tenancy = Tenancy(
+            self.child_name("tenancy"),
+            TenancyArgs(stack=stack, provider=bundles),
+            opts=self.child_options(after=serving),
+        )
+        self.identities = Identities(
+            self.child_name("identities"),
+            IdentitiesArgs(stack=stack, cloud=self.cluster.cloud),
+            opts=self.child_options(),
+        )
         self.queues = Queues(
-            "queues",
-            stack=stack,
-            provider=bundles,
-            depends_on=[*self.priorities.classes, self.tenancy.in_force],
-            identities=self.identities.of_teams,
-            opts=child,
+            self.child_name("queues"),
+            QueuesArgs(stack=stack, provider=bundles, identities=self.identities.of_teams),
+            opts=self.child_options(after=[*self.priorities.classes, self.tenancy.in_force]),
         )
-        self.queue_names = queues.names_by_team(stack)
+        self.queue_names = self.queues.queue_names
         self.register_outputs({"queueNames": self.queue_names})
 
-    def _scheduler(self, ground: Ground) -> Kueue | Kai:
-        kind, name = (Kai, "kai") if ground.stack.scheduler is Scheduler.KAI else (Kueue, "kueue")
-        return kind(name, ground=ground, depends_on=[self.crds], opts=pulumi.ResourceOptions(parent=self))
+    def _crds(self, context: PlatformContext) -> Bundle:
+        """What programs look for once, when they start: Kueue for ProvisioningRequests, the controller for
+        its GangPolicy.
 
-    def _gpu_operator(self, ground: Ground) -> GpuOperator | None:
-        wanted = installation(ground.stack)
-        if wanted is None:
+        GKE serves ProvisioningRequests itself. CRDs outlive their stack: deleting one deletes all of its
+        objects.
+        """
+        manifests = {"gangpolicies": text([crd()]), "queuetrees": text([queuetree.crd()])}
+        if cloud_of(context.stack.cluster) is not Provider.GKE:
+            manifests["provisioningrequests"] = context.artifacts.crd("provisioningrequests").read_text()
+        kept = pulumi.ResourceOptions(retain_on_delete=retains_crds(context.stack.artifacts))
+        opts = pulumi.ResourceOptions.merge(self.child_options(provider=context.bundles), kept)
+        return Bundle(self.child_name("crds"), manifests=manifests, opts=opts)
+
+    def _scheduler(self, context: PlatformContext) -> Kueue | Kai:
+        opts = self.child_options(after=[self.crds])
+        if context.stack.scheduler is Scheduler.KAI:
+            return Kai(self.child_name("kai"), KaiArgs(context=context), opts=opts)
+        return Kueue(self.child_name("kueue"), KueueArgs(context=context), opts=opts)
+
+    def _gpu_operator(self, context: PlatformContext) -> GpuOperator | None:
+        if installation(context.stack) is None:
             return None
         return GpuOperator(
-            "gpu-operator", wanted=wanted, ground=ground, opts=pulumi.ResourceOptions(parent=self)
+            self.child_name("gpu-operator"), GpuOperatorArgs(context=context), opts=self.child_options()
         )
 
-    def _autoscaler(self, ground: Ground) -> ClusterAutoscaler | None:
-        """GKE has its own; in an existing cluster it is somebody else's."""
-        if not isinstance(ground.stack.cluster, EksCluster):
+    def _autoscaler(self, context: PlatformContext) -> ClusterAutoscaler | None:
+        """GKE has its own; in an existing cluster it is not Muster's to install."""
+        cluster = context.stack.cluster
+        if not isinstance(cluster, EksCluster):
             return None
         return ClusterAutoscaler(
-            "autoscaler",
-            cluster=ground.stack.cluster,
-            ground=ground,
+            self.child_name("autoscaler"),
+            ClusterAutoscalerArgs(context=context, cluster_name=cluster.name, region=cluster.region),
             # It looks for ProvisioningRequests when it starts.
-            depends_on=[self.crds],
-            opts=pulumi.ResourceOptions(parent=self),
+            opts=self.child_options(after=[self.crds]),
         )
 
-    def _gang_admission(self, ground: Ground) -> GangAdmission | None:
-        if ground.stack.gang_admission.mode is not GangMode.MUSTER:
+    def _gang_admission(
+        self, context: PlatformContext, image: pulumi.Input[str] | None
+    ) -> GangAdmission | None:
+        if context.stack.gang_admission.mode is not GangMode.MUSTER:
             return None
         return GangAdmission(
-            "gang-admission",
-            ground=ground,
-            # Its caches are of the scheduler's kinds: it comes up in one go when they are there.
-            depends_on=[self.scheduler.serving],
-            opts=pulumi.ResourceOptions(parent=self),
+            self.child_name("gang-admission"),
+            GangAdmissionArgs(context=context, image=image),
+            # Its caches hold the scheduler's kinds: it becomes ready at once when they are served.
+            opts=self.child_options(after=[self.scheduler.serving]),
         )
-
-
-def _crds(parent: pulumi.Resource, ground: Ground) -> Bundle:
-    """What others look for once, when they start: Kueue for ProvisioningRequests, ours for its GangPolicy.
-
-    GKE serves ProvisioningRequests itself. Kinds outlive their stack: with one, every object of it would go.
-    """
-    manifests = {"gangpolicies": text([crd()]), "queuetrees": text([queuetree.crd()])}
-    if cloud_of(ground.stack.cluster) is not Provider.GKE:
-        manifests["provisioningrequests"] = ground.artifacts.crd("provisioningrequests").read_text()
-    kept = retains_crds(ground.stack.artifacts)
-    opts = pulumi.ResourceOptions(parent=parent, provider=ground.bundles, retain_on_delete=kept)
-    return Bundle("crds", manifests=manifests, opts=opts)

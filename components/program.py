@@ -10,10 +10,10 @@ from pathlib import Path
 import pulumi
 
 from muster.artifacts.resolved import Artifacts
-from muster.components.deletion_guard import guard
+from muster.components.deletion_guard import deletion_guard
 from muster.components.image_repository import image_repository
-from muster.components.platform import Platform
-from muster.components.source_hints import tell_origins
+from muster.components.platform import Platform, PlatformArgs
+from muster.components.source_hints import log_source_lines
 from muster.model.promises import gang_promise
 from muster.model.stack import Stack
 
@@ -27,9 +27,9 @@ def make(stack: Stack, *, artifacts: Artifacts | None, source: Path) -> Mapping[
         outputs["imageRepository"] = repository.url
     if artifacts is None:
         return outputs
-    tell_origins(stack, source)
-    platform = Platform("muster", stack=stack, artifacts=artifacts)
-    guard(stack.cluster, platform, repository)
+    log_source_lines(stack, source)
+    platform = Platform("muster", PlatformArgs(stack=stack, artifacts=artifacts))
+    deletion_guard(stack.cluster, platform, repository)
     return {
         **outputs,
         "cluster": platform.cluster.outputs,

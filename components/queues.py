@@ -7,65 +7,92 @@ the old scheduler kept for all goes after the last of its queues.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from types import MappingProxyType
+from typing import Final
 
 import pulumi
 
 from muster.components.bundle import Bundle, BundleProvider, text
+from muster.components.component import Component
 from muster.model.stack import Scheduler, Stack
 from muster.render import kueue, queues
 from muster.render.manifest import Manifest
 
+_TYPE: Final = "muster:index:Queues"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueuesArgs:
+    """`stack`: departments, teams, pools and scheduler. A team that is taken out of it loses its queues and
+    its namespace, with everything in it.
+
+    `provider`: the cluster that gets the queues. Its scheduler (Kueue or KAI), the namespace policies and the
+    priority classes have to be there first: name what installs them in `opts.depends_on`.
+
+    `identities`: team -> what has to exist before the team's pods run, such as its cloud identity. A team's
+    objects are made after its own entries and deleted before them.
+    """
+
+    stack: Stack
+    provider: BundleProvider
+    identities: Mapping[str, Sequence[pulumi.Resource]] = field(default_factory=lambda: MappingProxyType({}))
+
 
 class Department(pulumi.ComponentResource):
-    """A heading in the tree of resources; its teams are its children, whatever department it stands in."""
+    """A heading in the tree of resources. Its teams are its children, whatever department they move to."""
 
     def __init__(self, name: str, *, opts: pulumi.ResourceOptions) -> None:
         super().__init__("muster:index:Department", name, None, opts)
 
 
-class Queues(pulumi.ComponentResource):
-    """`teams`: team -> its Bundle, after its own of `identities`. All of it is gone before what `depends_on`
-    names goes.
+class Queues(Component):
+    """All queues of a stack.
+
+    `teams` maps each team to its Bundle. Name this component, or one team's Bundle, in `depends_on` of your
+    own objects: they are made when the queues accept work, and deleted before the queues.
+
+    Output: `queueNames` maps each team to the queue that its work names, or to one queue a pool. It is known
+    when all queues exist.
     """
 
-    def __init__(
-        self,
-        name: str,
-        *,
-        stack: Stack,
-        provider: BundleProvider,
-        depends_on: list[pulumi.Resource],
-        identities: Mapping[str, Sequence[pulumi.Resource]] = MappingProxyType({}),
-        opts: pulumi.ResourceOptions | None = None,
-    ) -> None:
-        super().__init__("muster:index:Queues", name, None, opts)
-        self._provider = provider
+    queue_names: pulumi.Output[Mapping[str, str | Mapping[str, str]]]
+
+    def __init__(self, name: str, args: QueuesArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__(_TYPE, name, opts, short_name="queues")
+        self._provider, stack = args.provider, args.stack
         tree = queues.by_department(stack)
         own = {department: teams[""] for department, teams in tree.items() if teams[""]}
         if stack.scheduler is Scheduler.KAI:
-            self.departments = self._bundle(f"{name}-departments", own, after=depends_on)
+            self.departments = self._bundle(f"{name}-departments", own)
         else:
-            self.flavors = self._bundle(f"{name}-flavors", _flavors(stack), after=depends_on)
+            self.flavors = self._bundle(f"{name}-flavors", _flavors(stack))
             self.departments = self._bundle(f"{name}-cohorts", own, after=[self.flavors])
         self.teams: dict[str, Bundle] = {}
         for department, teams in tree.items():
-            heading = Department(department, opts=pulumi.ResourceOptions(parent=self))
+            heading = Department(self.child_name(department), opts=pulumi.ResourceOptions(parent=self))
             for team, objects in teams.items():
                 if team:
-                    after = [self.departments, *identities.get(team, ())]
-                    self.teams[team] = self._bundle(team, {team: objects}, after=after, parent=heading)
-        self.register_outputs({})
+                    after = [self.departments, *args.identities.get(team, ())]
+                    self.teams[team] = self._bundle(
+                        self.child_name(team), {team: objects}, after=after, parent=heading
+                    )
+        made = pulumi.Output.all(*(bundle.urn for bundle in self.teams.values()))
+        names = queues.names_by_team(stack)
+        self.queue_names = made.apply(lambda _: names)
+        self.register_outputs({"queueNames": self.queue_names})
 
     def _bundle(
         self,
         name: str,
         objects: Mapping[str, list[Manifest]],
         *,
-        after: list[pulumi.Resource],
+        after: Sequence[pulumi.Resource] | None = None,
         parent: pulumi.Resource | None = None,
     ) -> Bundle:
-        opts = pulumi.ResourceOptions(parent=parent or self, provider=self._provider, depends_on=after)
+        opts = self.child_options(provider=self._provider, after=after)
+        if parent is not None:
+            opts.parent = parent
         return Bundle(name, manifests={key: text(each) for key, each in objects.items()}, opts=opts)
 
 

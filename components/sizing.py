@@ -30,8 +30,14 @@ class Size:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Footprint:
-    """`pool`: where control pods go, None for anywhere. `manager_replicas`: one acts, the others stand by."""
+class Sizing:
+    """Sizes of the control plane's containers.
+
+    `manager_replicas`: one acts, the others take over; with one, gangs wait while its pod is moved.
+    `webhook_replicas`: with one, submitting a RayJob fails while its pod is moved.
+    `pool`: the node pool that control pods run on, by Muster's pool label; None lets them run anywhere,
+    beside the teams' work.
+    """
 
     kueue: Size
     kuberay: Size
@@ -45,17 +51,17 @@ class Footprint:
         return {names.POOL_LABEL: self.pool} if self.pool else {}
 
 
-def footprint(stack: Stack) -> Footprint:
+def sizing_of(stack: Stack) -> Sizing:
     """The sizes that fit the stack's nodes, on the system pool where there is one."""
     if stack.artifacts is ArtifactSource.LOCAL:
-        return Footprint(
+        return Sizing(
             kueue=Size(cpu="100m", memory="256Mi", cpu_limit="2", memory_limit="512Mi"),
             kuberay=Size(cpu="50m", memory="128Mi", cpu_limit="1", memory_limit="512Mi"),
             manager=Size(cpu="50m", memory="128Mi", cpu_limit="1", memory_limit="512Mi"),
             webhooks=Size(cpu="50m", memory="128Mi", cpu_limit="1", memory_limit="256Mi"),
             pool=names.SYSTEM_POOL,
         )
-    return Footprint(
+    return Sizing(
         kueue=Size(cpu="500m", memory="512Mi", cpu_limit="4", memory_limit="4Gi"),
         kuberay=Size(cpu="200m", memory="512Mi", cpu_limit="2", memory_limit="2Gi"),
         manager=Size(cpu="200m", memory="256Mi", cpu_limit="2", memory_limit="1Gi"),

@@ -25,7 +25,7 @@ _POOLS: Final = (
 )
 
 
-def tell_origins(stack: Stack, source: Path) -> None:
+def log_source_lines(stack: Stack, source: Path) -> None:
     """Has every cluster and pool that the program makes from now on say where it comes from."""
     lines = read(source).lines if source.is_file() else {}
 

@@ -1,4 +1,4 @@
-"""The cloud under a cluster of our own making, for what else a stack makes there."""
+"""The cloud of a cluster that Muster made, for what else a stack makes there."""
 
 from dataclasses import dataclass
 
@@ -7,12 +7,9 @@ import pulumi
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cloud:
-    """`provider` reaches the cluster's own project or account; `control_plane` is there before what is made
-    with it.
+    """`provider` reaches the cluster's own project or account. `control_plane` exists before anything that is
+    made with it.
     """
 
     provider: pulumi.ProviderResource
     control_plane: pulumi.Resource
-
-    def options(self, parent: pulumi.Resource) -> pulumi.ResourceOptions:
-        return pulumi.ResourceOptions(parent=parent, provider=self.provider, depends_on=[self.control_plane])

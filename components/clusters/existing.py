@@ -1,13 +1,14 @@
-"""A cluster that somebody else made: found by a context of the user's kubeconfig, never changed as a cluster.
+"""A cluster that Muster did not make: reached by a kubeconfig, never changed as a cluster.
 
-Decides which context is used and refuses when it is not there. Reads the kubeconfig and nothing of the
-cluster.
+Responsible for choosing the context and for refusing one that does not exist. Reads the kubeconfig and
+nothing of the cluster.
 """
 
 import base64
 import json
 import os
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,37 +18,87 @@ import yaml
 
 from muster.components.bundle import BundleProvider
 from muster.components.clusters.cloud import Cloud
-from muster.model import clusters
+from muster.components.component import Component
+from muster.errors import MusterError
 
 _FILES = ("certificate-authority", "client-certificate", "client-key")
 
 
-class MissingContext(Exception):
-    """The stack names a context that the kubeconfig does not have; the message says which there are."""
+class MissingContextError(Exception):
+    """The kubeconfig does not have the context that is named; the message lists those that it has."""
 
 
-class ExistingCluster(pulumi.ComponentResource):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExistingClusterArgs:
+    """How the cluster is reached. Give the text of a `kubeconfig`, or let it be read from this machine.
+
+    `cluster_name`: what outputs call the cluster. Nothing is looked up by it.
+
+    `kubeconfig`: text of a kubeconfig, such as the output of another program. It is kept as a secret. A new
+    endpoint or credential of the same cluster changes nothing in it; another cluster replaces everything that
+    is installed.
+
+    `context`: a context of the kubeconfig. None takes its current context; where no `kubeconfig` and no
+    `kubeconfig_file` is given, a context is required, so that a change of kubectl's current context never
+    moves the platform to another cluster.
+
+    `kubeconfig_file`: path of a file on this machine. None takes the files that kubectl would take.
+    """
+
+    cluster_name: pulumi.Input[str]
+    kubeconfig: pulumi.Input[str] | None = None
+    context: pulumi.Input[str] | None = None
+    kubeconfig_file: str | None = None
+
+
+class ExistingCluster(Component):
     """`kubernetes` and `bundles` are the providers of everything that is installed into the cluster.
 
     Outputs: `name`, `context`.
     """
 
     def __init__(
-        self, name: str, *, cluster: clusters.ExistingCluster, opts: pulumi.ResourceOptions | None = None
+        self, name: str, args: ExistingClusterArgs, opts: pulumi.ResourceOptions | None = None
     ) -> None:
-        super().__init__("muster:clusters:Existing", name, None, opts)
+        super().__init__("muster:clusters:Existing", name, opts)
         self.cloud: Cloud | None = None
-        config, context = kubeconfig_of(
-            cluster.context, file=cluster.kubeconfig, stack_path="muster:cluster.context"
-        )
-        kubeconfig = pulumi.Output.secret(config)
-        child = pulumi.ResourceOptions(parent=self)
+        kubeconfig, context = _reached(args)
+        child = self.child_options()
         self.kubernetes = kubernetes.Provider(
             f"{name}-kubernetes", kubeconfig=kubeconfig, context=context, opts=child
         )
         self.bundles = BundleProvider(f"{name}-bundles", kubeconfig=kubeconfig, context=context, opts=child)
-        self.outputs: dict[str, pulumi.Input[object]] = {"name": cluster.name, "context": context}
+        self.outputs: dict[str, pulumi.Input[object]] = {"name": args.cluster_name, "context": context}
         self.register_outputs(self.outputs)
+
+
+def _reached(args: ExistingClusterArgs) -> tuple[pulumi.Output[str], pulumi.Input[str]]:
+    """The kubeconfig, as a secret, and the context in it."""
+    if args.kubeconfig is not None:
+        kubeconfig = pulumi.Output.secret(args.kubeconfig)
+        if args.context is not None:
+            return kubeconfig, args.context
+        return kubeconfig, pulumi.Output.unsecret(kubeconfig.apply(_current_context))
+    if args.context is not None and not isinstance(args.context, str):
+        raise MusterError(
+            "ExistingClusterArgs.context comes from another resource, but there is no kubeconfig: a context "
+            "is looked up in a file on this machine before any resource exists.",
+            fix="give the text of a kubeconfig, or a context that is a plain string.",
+        )
+    config, context = kubeconfig_of(
+        args.context, file=args.kubeconfig_file, stack_path="muster:cluster.context"
+    )
+    return pulumi.Output.secret(config), context
+
+
+def _current_context(kubeconfig: str) -> str:
+    config = yaml.safe_load(kubeconfig)
+    context = config.get("current-context") if isinstance(config, dict) else None
+    if not context:
+        raise MusterError(
+            "ExistingClusterArgs.kubeconfig names no current context.", fix="name one with `context`."
+        )
+    return str(context)
 
 
 def kubeconfig_of(context: str | None, *, file: str | None = None, stack_path: str) -> tuple[str, str]:
@@ -65,7 +116,7 @@ def kubeconfig_of(context: str | None, *, file: str | None = None, stack_path: s
                 # As kubectl merges: the first file to name a thing wins.
                 folders.setdefault(id(known.setdefault(entry["name"], entry)), path.parent)
     if context is None or context not in found["contexts"]:
-        raise MissingContext(_missing(context or "", found["contexts"], files, stack_path))
+        raise MissingContextError(_missing(context or "", found["contexts"], files, stack_path))
     chosen = found["contexts"][context]
     parts = {
         "contexts": chosen,

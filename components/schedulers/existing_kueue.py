@@ -19,24 +19,26 @@ _OLDEST = (0, 19)
 _VERSION = re.compile(r"v?(\d+)\.(\d+)(?:\.\d+)?")
 
 
-class OtherKueue(pulumi.RunError):
+class IncompatibleKueueError(pulumi.RunError):
     """The cluster's Kueue is in the way; the message says which, why, and what to do."""
 
 
 def refuse(deployments: Iterable[Mapping[str, Any]]) -> None:
-    """Raises OtherKueue unless what is found is the one that Muster installs, not too old to be upgraded."""
+    """Raises IncompatibleKueueError unless what is found is the one that Muster installs, not too old to be
+    upgraded.
+    """
     for deployment in deployments:
         namespace = deployment["metadata"]["namespace"]
         version = version_of(deployment)
         told = ".".join(map(str, version)) if version else "of unknown version"
         if namespace != names.KUEUE_NAMESPACE:
-            raise OtherKueue(
+            raise IncompatibleKueueError(
                 f"the cluster has another Kueue ({told}) in namespace {namespace}: two would answer the "
                 f"same webhooks. Remove it with what installed it, then run this again; queues and jobs stay."
             )
         if version is None or version < _OLDEST:
             wanted = ".".join(map(str, _OLDEST))
-            raise OtherKueue(
+            raise IncompatibleKueueError(
                 f"the cluster has Kueue {told} in namespace {namespace}; Muster needs {wanted} or newer: it "
                 "writes that release's API, and older ones drop what they do not know. Upgrade it "
                 "(docs/upgrades.md), or remove it and let Muster install its own."

@@ -1,61 +1,71 @@
 """The KAI Scheduler, from its own chart as one Helm release, and its shards.
 
-Decides the order: the chart brings the definitions and the operator, which makes a scheduler of every shard.
-What the chart is told is the model's `chart_values`.
+Responsible for the order: the chart brings the CRDs and the operator, which makes a scheduler of every shard.
+The chart's values are the model's `chart_values`.
 """
+
+from dataclasses import dataclass
 
 import pulumi
 
 from muster.components.bundle import Bundle, immutable, text
 from muster.components.charts import release
-from muster.components.context import Ground
+from muster.components.component import Component
+from muster.components.context import PlatformContext
 from muster.components.objects import KubernetesObject
 from muster.model import names
 from muster.render import kai
 from muster.render.manifest import manifest
 
 
-class Kai(pulumi.ComponentResource):
-    """`serving`: depend on it and Queues are accepted and a scheduler looks at them."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KaiArgs:
+    """`context`: the cluster, and the chart to install. Its stack's `kai` section sets shards, GPU sharing
+    and topologies; a topology whose levels change is replaced, and work that names it waits meanwhile.
 
-    def __init__(
-        self,
-        name: str,
-        *,
-        ground: Ground,
-        depends_on: list[pulumi.Resource],
-        opts: pulumi.ResourceOptions | None = None,
-    ) -> None:
-        super().__init__("muster:schedulers:Kai", name, None, opts)
+    KAI replaces the scheduler of the pods that name it. The chart's namespace and names are fixed: a cluster
+    holds one KAI.
+    """
+
+    context: PlatformContext
+
+
+class Kai(Component):
+    """`serving`: depend on it and Queues are accepted and a scheduler acts on them."""
+
+    def __init__(self, name: str, args: KaiArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("muster:schedulers:Kai", name, opts)
+        context = args.context
         self.namespace = KubernetesObject(
             f"{name}-namespace",
             manifest("v1", "Namespace", names.KAI_NAMESPACE),
-            opts=pulumi.ResourceOptions(parent=self, provider=ground.provider, depends_on=depends_on),
+            opts=self.child_options(provider=context.provider),
         )
         values = kai.chart_values(
-            ground.stack,
-            node_selector=ground.footprint.node_selector(),
-            replicas=ground.footprint.manager_replicas,
+            context.stack,
+            node_selector=context.sizing.node_selector(),
+            replicas=context.sizing.manager_replicas,
         )
         self.release = release(
             name,
-            ground.artifacts.chart("kai"),
+            context.artifacts.chart("kai"),
+            release_name="kai",
             namespace=names.KAI_NAMESPACE,
             values=values,
-            opts=pulumi.ResourceOptions(parent=self, provider=ground.provider, depends_on=[self.namespace]),
+            opts=self.child_options(provider=context.provider, after=[self.namespace]),
         )
-        opts = pulumi.ResourceOptions(parent=self, provider=ground.bundles, depends_on=[self.release])
-        # The labels of a topology's levels can never change.
+        child = self.child_options(provider=context.bundles, after=[self.release])
+        # The labels of a topology's levels are immutable.
         self.topologies = [
             Bundle(
                 f"{name}-topology-{each['metadata']['name']}",
                 manifests={each["metadata"]["name"]: text([each])},
-                opts=immutable(opts),
+                opts=immutable(child),
             )
-            for each in kai.topologies(ground.stack)
+            for each in kai.topologies(context.stack)
         ]
         self.shards = Bundle(
-            f"{name}-shards", manifests={"shards": text(kai.shards(ground.stack))}, opts=opts
+            f"{name}-shards", manifests={"shards": text(kai.shards(context.stack))}, opts=child
         )
         self.serving: pulumi.Resource = self.shards
         self.register_outputs({})

@@ -1,22 +1,24 @@
 """Kueue, from its own chart as one Helm release.
 
-Decides the chart's values: image, sizes, nodes, configuration. One release, not a resource for each of the
-chart's eighty objects: docs/decisions/001-resource-grain.md says why. What Kueue is told is the model's
-`manager_config`.
+Responsible for the chart's values: image, sizes, nodes, configuration. One release, not a resource for each
+of the chart's eighty objects: docs/decisions/001-resource-grain.md says why. Kueue's configuration is the
+model's `manager_config`.
 """
 
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import pulumi
 
 from muster.components.bundle import Bundle, find, text
 from muster.components.charts import release
-from muster.components.context import Ground
+from muster.components.component import Component
+from muster.components.context import PlatformContext
 from muster.components.objects import KubernetesObject
 from muster.components.schedulers.existing_kueue import SELECTOR, refuse
-from muster.components.sizing import Footprint
+from muster.components.sizing import Sizing
 from muster.model import names
 from muster.model.stack import Stack
 from muster.render import kueue
@@ -28,38 +30,52 @@ _RBAC = "rbac.authorization.k8s.io"
 _GATHERED = ("kueue-batch-admin-role", "kueue-batch-user-role")
 
 
-class Kueue(pulumi.ComponentResource):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KueueArgs:
+    """`context`: the cluster, and the chart to install. Its stack decides Kueue's configuration: which kinds
+    it queues, and how long admitted work may miss its pods.
+
+    `image`: of Kueue's manager, by digest or tag, when it comes from another resource (a registry's cache,
+    for example). None takes the image of the context's artifacts. Another release than the chart's is not
+    tested.
+
+    The chart's namespace and names are fixed: a cluster holds one Kueue. One that is found in another
+    namespace or is too old is refused before anything is installed.
+    """
+
+    context: PlatformContext
+    image: pulumi.Input[str] | None = None
+
+
+class Kueue(Component):
     """`serving`: depend on it and Kueue's webhooks answer."""
 
-    def __init__(
-        self,
-        name: str,
-        *,
-        ground: Ground,
-        depends_on: list[pulumi.Resource],
-        opts: pulumi.ResourceOptions | None = None,
-    ) -> None:
-        super().__init__("muster:schedulers:Kueue", name, None, opts)
+    def __init__(self, name: str, args: KueueArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("muster:schedulers:Kueue", name, opts)
+        context = args.context
         self.namespace = KubernetesObject(
             f"{name}-namespace",
             manifest("v1", "Namespace", names.KUEUE_NAMESPACE),
-            opts=pulumi.ResourceOptions(parent=self, provider=ground.provider, depends_on=depends_on),
+            opts=self.child_options(provider=context.provider),
         )
-        found = find("apps/v1", "Deployment", SELECTOR, provider=ground.bundles)
-        chart_values = values(ground.stack, image=ground.artifacts.image("kueue"), footprint=ground.footprint)
+        image = context.artifacts.image("kueue") if args.image is None else args.image
+        found = pulumi.Output.all(
+            others=find("apps/v1", "Deployment", SELECTOR, provider=context.bundles), image=image
+        )
         self.release = release(
             name,
-            ground.artifacts.chart("kueue"),
+            context.artifacts.chart("kueue"),
+            release_name="kueue",
             namespace=names.KUEUE_NAMESPACE,
-            # The values come out of the look at the cluster: without it nothing is installed.
-            values=found.apply(lambda others: _unless_refused(others, chart_values)),
+            # The values are an output of the query: where it finds another Kueue nothing is installed.
+            values=found.apply(lambda known: _unless_refused(known, context)),
             timeout=_TIMEOUT,
-            opts=pulumi.ResourceOptions(parent=self, provider=ground.provider, depends_on=[self.namespace]),
+            opts=self.child_options(provider=context.provider, after=[self.namespace]),
         )
         self.roles = Bundle(
             f"{name}-roles",
             manifests={"gathered": text(gathered_roles())},
-            opts=pulumi.ResourceOptions(parent=self, provider=ground.bundles, depends_on=[self.release]),
+            opts=self.child_options(provider=context.bundles, after=[self.release]),
         )
         self.serving: pulumi.Resource = self.release
         self.register_outputs({})
@@ -75,21 +91,21 @@ def gathered_roles() -> list[Manifest]:
     return [manifest(f"{_RBAC}/v1", "ClusterRole", role, labels=helms) for role in _GATHERED]
 
 
-def _unless_refused(others: list[Manifest], chart_values: Mapping[str, Any]) -> Mapping[str, Any]:
-    refuse(others)
-    return chart_values
+def _unless_refused(known: Mapping[str, Any], context: PlatformContext) -> Mapping[str, Any]:
+    refuse(known["others"])
+    return values(context.stack, image=known["image"], sizing=context.sizing)
 
 
-def values(stack: Stack, *, image: str, footprint: Footprint) -> Mapping[str, Any]:
+def values(stack: Stack, *, image: str, sizing: Sizing) -> Mapping[str, Any]:
     """The chart's values. Its image is `repository:tag`, so a digest is split at its last colon."""
     repository, _, tag = image.rpartition(":")
     return {
         "controllerManager": {
             "manager": {
                 "image": {"repository": repository, "tag": tag, "pullPolicy": "IfNotPresent"},
-                "resources": footprint.kueue.resources(),
+                "resources": sizing.kueue.resources(),
             },
-            "nodeSelector": footprint.node_selector(),
+            "nodeSelector": sizing.node_selector(),
             # A queue waits on Kueue's webhooks, so its start is in the way of everybody: look often.
             "readinessProbe": {"initialDelaySeconds": 2, "periodSeconds": 2},
         },

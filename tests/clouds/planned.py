@@ -14,8 +14,8 @@ import pulumi
 
 from muster import config
 from muster.components.clusters.cluster import cluster_of
-from muster.components.deletion_guard import guard
-from muster.components.identities import Identities
+from muster.components.deletion_guard import deletion_guard
+from muster.components.identities import Identities, IdentitiesArgs
 from muster.components.image_repository import image_repository
 from tests.clouds.standin.changes import changes, covers
 from tests.clouds.standin.tables import TABLES
@@ -42,7 +42,11 @@ def registered(stack: Path) -> Mapping[Place, Registered]:
         image_repository(described.cluster)
         cluster = cluster_of(described, opts=pulumi.ResourceOptions())
         assert isinstance(cluster, pulumi.Resource)
-        guard(described.cluster, cluster, Identities("identities", stack=described, cloud=cluster.cloud))
+        deletion_guard(
+            described.cluster,
+            cluster,
+            Identities("identities", IdentitiesArgs(stack=described, cloud=cluster.cloud)),
+        )
 
     return {(each.type, each.name): each for each in run(program).resources if each.type in TABLES}
 

@@ -12,9 +12,9 @@ import yaml
 
 from muster.artifacts.resolved import Artifacts
 from muster.components.bundle import BundleProvider
-from muster.components.context import Ground
-from muster.components.gang_admission import GangAdmission
-from muster.components.sizing import footprint
+from muster.components.context import PlatformContext
+from muster.components.gang_admission import GangAdmission, GangAdmissionArgs
+from muster.components.sizing import sizing_of
 from muster.local.envtest import ControlPlane
 from muster.model.names import SYSTEM_NAMESPACE
 from muster.model.stack import ArtifactSource, Stack
@@ -48,14 +48,15 @@ def registered(stack: Stack) -> list[dict[str, Any]]:
     def program() -> None:
         GangAdmission(
             "gang-admission",
-            ground=Ground(
-                stack=stack,
-                artifacts=artifacts,
-                footprint=footprint(replace(stack, artifacts=ArtifactSource.UPSTREAM)),
-                provider=kubernetes.Provider("cluster", kubeconfig="{}"),
-                bundles=BundleProvider("bundles", kubeconfig="{}", context="c"),
+            GangAdmissionArgs(
+                context=PlatformContext(
+                    stack=stack,
+                    artifacts=artifacts,
+                    sizing=sizing_of(replace(stack, artifacts=ArtifactSource.UPSTREAM)),
+                    provider=kubernetes.Provider("cluster", kubeconfig="{}"),
+                    bundles=BundleProvider("bundles", kubeconfig="{}", context="c"),
+                )
             ),
-            depends_on=[],
         )
 
     found: list[dict[str, Any]] = []

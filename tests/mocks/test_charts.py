@@ -18,7 +18,7 @@ from muster.artifacts.oci.registry import digest_of
 from muster.components import gang_pods
 from muster.components.charts import release
 from muster.components.schedulers import kueue
-from muster.components.sizing import footprint
+from muster.components.sizing import sizing_of
 from muster.config.scaffold import template
 from muster.model import gpu_operator, kuberay, names
 from muster.model.charts import Chart
@@ -45,7 +45,7 @@ STACKS: dict[str, Stack] = {path.stem: config.load(path) for path in _STACKS} | 
 
 def chart_values(stack: Stack) -> dict[str, Mapping[str, Any]]:
     """Chart -> what this stack tells it."""
-    size = footprint(stack)
+    size = sizing_of(stack)
     operator = kuberay.Operator(
         image=IMAGE,
         scheduler=stack.scheduler,
@@ -54,7 +54,7 @@ def chart_values(stack: Stack) -> dict[str, Mapping[str, Any]]:
     )
     found: dict[str, Mapping[str, Any]] = {"kuberay": operator.chart_values()}
     if stack.scheduler is Scheduler.KUEUE:
-        found["kueue"] = kueue.values(stack, image=IMAGE, footprint=size)
+        found["kueue"] = kueue.values(stack, image=IMAGE, sizing=size)
     wanted = gpu_operator.installation(stack)
     if wanted is not None:
         found["gpu-operator"] = gpu_operator.values(wanted, control_nodes=size.node_selector())
@@ -63,7 +63,7 @@ def chart_values(stack: Stack) -> dict[str, Mapping[str, Any]]:
 
 def pod_specs(stack: Stack) -> dict[str, Mapping[str, Any]]:
     """Our own pods."""
-    size, watched = footprint(stack), stack.observability
+    size, watched = sizing_of(stack), stack.observability
     made = {
         "manager": gang_pods.manager(IMAGE, size, watched),
         "webhooks": gang_pods.webhooks(IMAGE, size, watched),
@@ -131,7 +131,7 @@ def test_no_chart_tolerates_gpu_pools_by_itself() -> None:
 
 @pytest.mark.parametrize("stack", STACKS.values(), ids=STACKS)
 def test_control_pods_stay_on_the_system_pool_where_there_is_one(stack: Stack) -> None:
-    wanted = footprint(stack).node_selector()
+    wanted = sizing_of(stack).node_selector()
     assert wanted or stack.cluster.provider is Provider.EXISTING
     for name, values in {**chart_values(stack), **pod_specs(stack)}.items():
         selectors = [selector for _, selector in said(values, "nodeSelector")]
@@ -151,7 +151,9 @@ def test_helm_is_handed_the_file_of_a_chart_whose_digest_is_known(
         name="thing", reference="thing", version="1.2.3", repository=home, digest=digest_of(b"a chart")
     )
     options = pulumi.ResourceOptions()
-    made = run(lambda: release("thing", chart, namespace="here", values={}, opts=options))
+    made = run(
+        lambda: release("thing", chart, release_name="thing", namespace="here", values={}, opts=options)
+    )
     (inputs,) = (each.inputs for each in made.of("kubernetes:helm.sh/v3:Release"))
     assert inputs["chart"] == f"{FOLDER}/thing-1.2.3.tgz"
     assert not inputs.keys() & {"repositoryOpts", "version"}

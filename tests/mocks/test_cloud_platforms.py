@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from muster.artifacts import upstream
-from muster.components.platform import Platform
+from muster.components.platform import Platform, PlatformArgs
 from muster.config import load
 from muster.model.charts import ImageSource
 from muster.model.clusters import EksCluster
@@ -24,7 +24,7 @@ BUNDLE = "muster:k8s:Bundle"
 def platform(name: str) -> Program:
     stack = replace(load(ROOT / "stacks" / f"Pulumi.{name}.yaml"), images=IMAGE)
     artifacts = upstream.resolve_artifacts(stack, name=name)
-    return run(lambda: Platform("muster", stack=stack, artifacts=artifacts))
+    return run(lambda: Platform("muster", PlatformArgs(stack=stack, artifacts=artifacts)))
 
 
 @pytest.fixture(scope="module")
@@ -117,7 +117,9 @@ def with_members(name: str, members: tuple[str, ...]) -> Program:
     departments = tuple(joined(each, members) for each in stack.departments)
     stack = replace(stack, images=IMAGE, departments=departments)
     return run(
-        lambda: Platform("muster", stack=stack, artifacts=upstream.resolve_artifacts(stack, name=name))
+        lambda: Platform(
+            "muster", PlatformArgs(stack=stack, artifacts=upstream.resolve_artifacts(stack, name=name))
+        )
     )
 
 

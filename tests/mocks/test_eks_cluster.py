@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from muster.components.clusters.eks import EksGpuCluster
+from muster.components.clusters.eks import EksGpuCluster, EksGpuClusterArgs
 from muster.components.clusters.eks.autoscaler import policy
 from muster.components.clusters.eks.network import subnet_cidrs
 from muster.model.capacity import Capacity, Reservation
@@ -63,7 +63,7 @@ POOLS = (
 
 
 def made(cluster: EksCluster = CLUSTER, pools: tuple[Pool, ...] = POOLS) -> Program:
-    return run(lambda: EksGpuCluster(cluster.name, cluster=cluster, stack_pools=pools))
+    return run(lambda: EksGpuCluster(cluster.name, EksGpuClusterArgs(cluster=cluster, pools=pools)))
 
 
 @pytest.fixture(scope="module")

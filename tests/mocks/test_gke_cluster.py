@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from muster.components.clusters.gke import GkeGpuCluster
+from muster.components.clusters.gke import GkeGpuCluster, GkeGpuClusterArgs
 from muster.model.capacity import Capacity, Reservation
 from muster.model.clusters import ExistingNetwork, GkeCluster, GkeNetwork, GpuDriver, ReleaseChannel
 from muster.model.machines import MACHINES
@@ -58,7 +58,7 @@ POOLS = (
 
 
 def made(cluster: GkeCluster = CLUSTER, pools: tuple[Pool, ...] = POOLS) -> Program:
-    return run(lambda: GkeGpuCluster(cluster.name, cluster=cluster, stack_pools=pools))
+    return run(lambda: GkeGpuCluster(cluster.name, GkeGpuClusterArgs(cluster=cluster, pools=pools)))
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pulumi
 import pytest
 
-from muster.components.deletion_guard import guard
+from muster.components.deletion_guard import deletion_guard
 from muster.config import load
 from muster.model.clusters import Cluster, ExistingCluster
 from tests.mocks.recorder import Program, run
@@ -26,7 +26,7 @@ class Thing(pulumi.ComponentResource):
 
 
 def guarded(cluster: Cluster) -> Program:
-    return run(lambda: guard(cluster, Thing("platform"), None, Thing("repository")))
+    return run(lambda: deletion_guard(cluster, Thing("platform"), None, Thing("repository")))
 
 
 @pytest.mark.parametrize("name", ["gke-prod", "eks-prod"])

@@ -12,8 +12,8 @@ import pytest
 
 from muster.artifacts import upstream
 from muster.components.clusters.cluster import cluster_of
-from muster.components.identities import Identities
-from muster.components.platform import Platform
+from muster.components.identities import Identities, IdentitiesArgs
+from muster.components.platform import Platform, PlatformArgs
 from muster.config import load
 from muster.model.charts import ImageSource
 from muster.model.queues import Department
@@ -50,7 +50,7 @@ def _given(department: Department, given: Mapping[str, Access]) -> Department:
 
 def platform(described: Stack, name: str) -> Program:
     artifacts = upstream.resolve_artifacts(described, name=name)
-    return run(lambda: Platform("muster", stack=described, artifacts=artifacts))
+    return run(lambda: Platform("muster", PlatformArgs(stack=described, artifacts=artifacts)))
 
 
 @pytest.fixture(scope="module")
@@ -165,7 +165,9 @@ def test_nothing_is_made_that_nobody_asks_for(name: str) -> None:
     described = load(ROOT / "stacks" / f"Pulumi.{name}.yaml")
     opts = pulumi.ResourceOptions()
     program = run(
-        lambda: Identities("identities", stack=described, cloud=cluster_of(described, opts=opts).cloud)
+        lambda: Identities(
+            "identities", IdentitiesArgs(stack=described, cloud=cluster_of(described, opts=opts).cloud)
+        )
     )
     assert program.one("muster:index:Identities", "identities").name == "identities"
     assert not [each.name for each in program.resources if "-team-" in each.name]
@@ -173,5 +175,5 @@ def test_nothing_is_made_that_nobody_asks_for(name: str) -> None:
 
 def test_nothing_is_made_in_an_existing_cluster_whatever_is_asked_for() -> None:
     described = stack("local", {"team-a": Access(buckets=BUCKETS)})
-    program = run(lambda: Identities("identities", stack=described, cloud=None))
+    program = run(lambda: Identities("identities", IdentitiesArgs(stack=described, cloud=None)))
     assert [each.name for each in program.resources] == ["identities"]

@@ -10,8 +10,8 @@ import yaml
 
 from muster.artifacts.catalogue import catalogue
 from muster.artifacts.resolved import Artifacts
-from muster.components.platform import Platform
-from muster.components.sizing import footprint
+from muster.components.platform import Platform, PlatformArgs
+from muster.components.sizing import sizing_of
 from muster.config import load
 from muster.model.charts import Chart, ImageSource
 from muster.model.clusters import ExistingCluster
@@ -58,7 +58,7 @@ def program(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> Program:
     )
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("KUBECONFIG", str(folder / "kubeconfig"))
-        return run(lambda: Platform("muster", stack=stack, artifacts=artifacts))
+        return run(lambda: Platform("muster", PlatformArgs(stack=stack, artifacts=artifacts)))
 
 
 def _objects(program: Program, name: str) -> dict[str, Any]:
@@ -128,7 +128,7 @@ def test_nothing_of_the_chart_needs_a_hook_or_makes_what_the_tree_makes(stack: S
 
 
 def test_values_follow_the_stack(stack: Stack) -> None:
-    values = chart_values(stack, node_selector=footprint(stack).node_selector(), replicas=2)["global"]
+    values = chart_values(stack, node_selector=sizing_of(stack).node_selector(), replicas=2)["global"]
     assert values["gpuSharing"] is values["clusterAutoscaling"] is True
     assert values["nodePoolLabelKey"] == ""
     assert values["leaderElection"] is True

@@ -10,10 +10,10 @@ import pytest
 import yaml
 
 from muster.artifacts.resolved import Artifacts
-from muster.components.clusters.existing import MissingContext, kubeconfig_of
-from muster.components.platform import Platform
-from muster.components.schedulers.existing_kueue import OtherKueue
-from muster.components.sizing import footprint
+from muster.components.clusters.existing import MissingContextError, kubeconfig_of
+from muster.components.platform import Platform, PlatformArgs
+from muster.components.schedulers.existing_kueue import IncompatibleKueueError
+from muster.components.sizing import sizing_of
 from muster.config import load
 from muster.model import kuberay
 from muster.model.charts import Chart
@@ -80,7 +80,7 @@ def _kubeconfig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def program(stack: Stack, artifacts: Artifacts, _kubeconfig: None) -> Program:
-    return run(lambda: Platform("muster", stack=stack, artifacts=artifacts))
+    return run(lambda: Platform("muster", PlatformArgs(stack=stack, artifacts=artifacts)))
 
 
 def test_everything_has_a_parent_and_the_root_is_the_platform(program: Program) -> None:
@@ -177,7 +177,7 @@ def test_every_image_is_given_by_digest_and_never_pulled_again(program: Program)
 
 
 def operator(stack: Stack) -> kuberay.Operator:
-    size = footprint(stack)
+    size = sizing_of(stack)
     return kuberay.Operator(
         image="i",
         scheduler=stack.scheduler,
@@ -259,7 +259,7 @@ def test_kueue_s_configuration_is_the_model_s_and_nobody_else_s(program: Program
 
 
 def test_all_requests_of_the_local_control_plane_fit_its_nodes(stack: Stack) -> None:
-    size = footprint(stack)
+    size = sizing_of(stack)
     cpu = [int(each.cpu.removesuffix("m")) for each in (size.kueue, size.kuberay)]
     cpu += [int(size.manager.cpu.removesuffix("m"))] * size.manager_replicas
     cpu += [int(size.webhooks.cpu.removesuffix("m"))] * size.webhook_replicas
@@ -282,19 +282,21 @@ def deployment(namespace: str, image: str) -> dict[str, Any]:
 def test_a_kueue_that_is_in_the_way_is_refused_and_none_is_installed(
     stack: Stack, artifacts: Artifacts, found: dict[str, Any], told: str
 ) -> None:
-    with pytest.raises(OtherKueue, match=told):
-        run(lambda: Platform("muster", stack=stack, artifacts=artifacts), existing=[found])
+    with pytest.raises(IncompatibleKueueError, match=told):
+        run(lambda: Platform("muster", PlatformArgs(stack=stack, artifacts=artifacts)), existing=[found])
 
 
 def test_our_own_kueue_is_upgraded(stack: Stack, artifacts: Artifacts) -> None:
     ours = deployment("kueue-system", "x/kueue:release-0.19")
     ours["metadata"]["labels"] = {"app.kubernetes.io/version": "v0.19.2"}
-    assert run(lambda: Platform("muster", stack=stack, artifacts=artifacts), existing=[ours]).of(RELEASE)
+    assert run(
+        lambda: Platform("muster", PlatformArgs(stack=stack, artifacts=artifacts)), existing=[ours]
+    ).of(RELEASE)
 
 
 def test_a_context_that_is_not_there_is_refused_with_those_that_are() -> None:
     with pytest.raises(
-        MissingContext, match=r"muster:cluster.context: there is no context 'prod' .* has muster, other"
+        MissingContextError, match=r"muster:cluster.context: there is no context 'prod' .* has muster, other"
     ):
         kubeconfig_of("prod", stack_path="muster:cluster.context")
 

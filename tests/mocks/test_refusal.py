@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from muster.artifacts import upstream
-from muster.components.deletion_guard import guard
-from muster.components.platform import Platform
+from muster.components.deletion_guard import deletion_guard
+from muster.components.platform import Platform, PlatformArgs
 from muster.config import load
 from tests.mocks.recorder import Program, run
 from tests.mocks.test_cloud_platforms import IMAGE
@@ -24,7 +24,11 @@ MOST = 2_000_000
 def guarded(file: Path) -> Program:
     stack = replace(load(file), images=IMAGE)
     artifacts = upstream.resolve_artifacts(stack, name=file.stem)
-    return run(lambda: guard(stack.cluster, Platform("muster", stack=stack, artifacts=artifacts)))
+    return run(
+        lambda: deletion_guard(
+            stack.cluster, Platform("muster", PlatformArgs(stack=stack, artifacts=artifacts))
+        )
+    )
 
 
 @pytest.mark.parametrize("file", STACKS, ids=lambda file: file.stem)

@@ -10,8 +10,8 @@ import pytest
 
 from muster.components.gang_authority import MANAGER, WEBHOOKS
 from muster.components.gang_pods import manager, webhooks
-from muster.components.platform import Platform
-from muster.components.sizing import footprint
+from muster.components.platform import Platform, PlatformArgs
+from muster.components.sizing import sizing_of
 from muster.config import load
 from muster.model.observability import Observability, Scraping
 from muster.model.stack import ArtifactSource, Stack
@@ -27,7 +27,7 @@ NETWORK_POLICY = "kubernetes:networking.k8s.io/v1:NetworkPolicy"
 
 def programs(stack: Stack) -> Iterator[tuple[str, dict[str, Any]]]:
     for name, made in ((MANAGER, manager), (WEBHOOKS, webhooks)):
-        yield name, made(IMAGE, footprint(stack), stack.observability)
+        yield name, made(IMAGE, sizing_of(stack), stack.observability)
 
 
 @pytest.mark.parametrize("path", STACKS, ids=lambda path: path.stem)
@@ -53,12 +53,12 @@ def watched(artifacts: Any, _kubeconfig: None) -> Program:
             metrics=Scraping.OPERATOR, alerts=True, traces="http://collector:4318", sample=0.25
         ),
     )
-    return run(lambda: Platform("muster", stack=stack, artifacts=artifacts))
+    return run(lambda: Platform("muster", PlatformArgs(stack=stack, artifacts=artifacts)))
 
 
 @pytest.fixture(scope="module")
 def plain(artifacts: Any, _kubeconfig: None) -> Program:
-    return run(lambda: Platform("muster", stack=load(LOCAL), artifacts=artifacts))
+    return run(lambda: Platform("muster", PlatformArgs(stack=load(LOCAL), artifacts=artifacts)))
 
 
 def environment(program: Program, name: str) -> dict[str, str]:

@@ -2,6 +2,7 @@
 group a pool of the stack.
 """
 
-from muster.components.clusters.eks.component import EksGpuCluster
+from muster.components.clusters.eks.component import EksGpuCluster, EksGpuClusterArgs
+from muster.components.clusters.eks.network import ExistingVpcArgs
 
-__all__ = ["EksGpuCluster"]
+__all__ = ["EksGpuCluster", "EksGpuClusterArgs", "ExistingVpcArgs"]

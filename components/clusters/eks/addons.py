@@ -28,18 +28,23 @@ AFTER_NODES: Final = ("coredns", "aws-ebs-csi-driver")
 def addons(
     names: tuple[str, ...],
     *,
+    prefix: str,
     cluster: aws.eks.Cluster,
     described: EksCluster,
     opts: pulumi.ResourceOptions,
     after: Sequence[pulumi.Resource] = (),
 ) -> list[pulumi.Resource]:
-    """`after`: what the add-ons themselves wait for, their roles do not."""
-    return [_addon(name, cluster=cluster, described=described, after=after, opts=opts) for name in names]
+    """`after`: what the add-ons themselves wait for, their roles do not. `prefix`: of all resource names."""
+    return [
+        _addon(name, prefix=prefix, cluster=cluster, described=described, after=after, opts=opts)
+        for name in names
+    ]
 
 
 def _addon(
     name: str,
     *,
+    prefix: str,
     cluster: aws.eks.Cluster,
     described: EksCluster,
     after: Sequence[pulumi.Resource],
@@ -48,11 +53,11 @@ def _addon(
     identities, before = None, list(after)
     if name in _RIGHTS:
         account, policy = _RIGHTS[name]
-        role, grants = _pod_role(f"{described.name}-{name}", policy, described, opts)
+        role, grants = _pod_role(f"{prefix}-{name}", policy, described, opts)
         identities = [aws.eks.AddonPodIdentityAssociationArgs(role_arn=role.arn, service_account=account)]
         before += grants
     return aws.eks.Addon(
-        f"{described.name}-{name}",
+        f"{prefix}-{name}",
         cluster_name=cluster.name,
         addon_name=name,
         pod_identity_associations=identities,

@@ -42,10 +42,10 @@ def policy(cluster: str) -> dict[str, Any]:
 
 
 def identity(
-    described: EksCluster, *, cluster: aws.eks.Cluster, opts: pulumi.ResourceOptions
+    described: EksCluster, *, prefix: str, cluster: aws.eks.Cluster, opts: pulumi.ResourceOptions
 ) -> pulumi.Resource:
     """The role, and the ServiceAccount that gets it by Pod Identity."""
-    name = f"{described.name}-autoscaler"
+    name = f"{prefix}-autoscaler"
     role = roles.pod_role(name, tags=described.tags, opts=opts)
     grant = aws.iam.RolePolicy(name, role=role.name, policy=json.dumps(policy(described.name)), opts=opts)
     association: pulumi.Resource = aws.eks.PodIdentityAssociation(

@@ -24,12 +24,10 @@ _KEPT: Final = ["encryptionConfig", f'tags["{VPC_TAG}"]']
 _TIMEOUTS: Final = pulumi.CustomTimeouts(create="45m", update="90m", delete="45m")
 
 
-def key(cluster: EksCluster, *, opts: pulumi.ResourceOptions) -> pulumi.Input[str]:
-    """ARN of the key that encrypts Secrets. One of ours outlives a mistaken destroy by 30 days."""
-    if cluster.kms_key is not None:
-        return cluster.kms_key
+def key(cluster: EksCluster, *, name: str, opts: pulumi.ResourceOptions) -> pulumi.Input[str]:
+    """ARN of the key that encrypts Secrets, which outlives a mistaken destroy by 30 days."""
     made = aws.kms.Key(
-        cluster.name,
+        name,
         description=f"Secrets of the EKS cluster {cluster.name}",
         enable_key_rotation=True,
         deletion_window_in_days=30,
@@ -41,10 +39,17 @@ def key(cluster: EksCluster, *, opts: pulumi.ResourceOptions) -> pulumi.Input[st
 
 
 def control_plane(
-    cluster: EksCluster, *, network: Network, key_arn: pulumi.Input[str], opts: pulumi.ResourceOptions
+    cluster: EksCluster,
+    *,
+    name: str,
+    network: Network,
+    vpc: pulumi.Input[str] | None,
+    key_arn: pulumi.Input[str],
+    opts: pulumi.ResourceOptions,
 ) -> aws.eks.Cluster:
+    """`name`: of the resources. `vpc`: the id of an existing VPC, None for one that is made here."""
     role, grants = roles.service_role(
-        f"{cluster.name}-cluster",
+        f"{name}-cluster",
         "eks.amazonaws.com",
         roles.CLUSTER_POLICIES,
         tags=cluster.tags,
@@ -52,16 +57,14 @@ def control_plane(
     )
     # EKS makes the group itself, without an end to what it keeps, unless it is there before.
     logs = aws.cloudwatch.LogGroup(
-        f"{cluster.name}-logs",
+        f"{name}-logs",
         name=f"/aws/eks/{cluster.name}/cluster",
         retention_in_days=cluster.log_days,
         tags=dict(cluster.tags) or None,
         opts=opts,
     )
-    there = cluster.network.existing
-    vpc = cluster.network.cidr if there is None else there.vpc
     return aws.eks.Cluster(
-        cluster.name,
+        name,
         name=cluster.name,
         version=cluster.version,
         role_arn=role.arn,
@@ -83,7 +86,7 @@ def control_plane(
         enabled_cluster_log_types=list(cluster.logs),
         upgrade_policy=aws.eks.ClusterUpgradePolicyArgs(support_type="STANDARD"),
         deletion_protection=cluster.protect,
-        tags={**cluster.tags, VPC_TAG: f"{cluster.region}:{vpc}"},
+        tags={**cluster.tags, VPC_TAG: _vpc_identity(cluster, vpc)},
         opts=pulumi.ResourceOptions.merge(
             opts,
             pulumi.ResourceOptions(
@@ -96,6 +99,13 @@ def control_plane(
     )
 
 
+def _vpc_identity(cluster: EksCluster, vpc: pulumi.Input[str] | None) -> pulumi.Input[str]:
+    """Another one is another cluster. A VPC of ours is known by its range, before it has an id."""
+    if vpc is None or isinstance(vpc, str):
+        return f"{cluster.region}:{vpc or cluster.network.cidr}"
+    return pulumi.Output.concat(cluster.region, ":", vpc)
+
+
 def grant(
     name: str,
     access: Access,
@@ -104,9 +114,11 @@ def grant(
     described: EksCluster,
     opts: pulumi.ResourceOptions,
 ) -> aws.eks.AccessEntry:
-    """One access entry, with one of EKS's policies for the whole cluster, groups of our RBAC, or both."""
+    """One access entry, with one of EKS's policies for the whole cluster, groups of our RBAC, or both.
+    `name`: of the resources.
+    """
     entry = aws.eks.AccessEntry(
-        f"{described.name}-access-{name}",
+        name,
         cluster_name=cluster.name,
         principal_arn=access.principal,
         # An empty list, not nothing: the provider takes groups that are no longer spoken of for ones that
@@ -118,7 +130,7 @@ def grant(
     )
     if access.policy is not None:
         aws.eks.AccessPolicyAssociation(
-            f"{described.name}-access-{name}",
+            name,
             cluster_name=cluster.name,
             principal_arn=access.principal,
             policy_arn=f"arn:aws:eks::aws:cluster-access-policy/{_POLICIES[access.policy]}",

@@ -37,13 +37,14 @@ class NodeGroups:
         self,
         cluster: EksCluster,
         *,
+        prefix: str,
         control_plane: aws.eks.Cluster,
         role_arn: pulumi.Input[str],
         network: Network,
         after: Sequence[pulumi.Resource],
         opts: pulumi.ResourceOptions,
     ) -> None:
-        self._cluster, self._control_plane = cluster, control_plane
+        self._cluster, self._prefix, self._control_plane = cluster, prefix, control_plane
         self._role_arn, self._network, self._after, self._opts = role_arn, network, after, opts
         self._shared = control_plane.vpc_config.apply(lambda config: config.cluster_security_group_id or "")
         self._fabric: aws.ec2.SecurityGroup | None = None
@@ -53,8 +54,11 @@ class NodeGroups:
         template = launch.launch_template(
             pool,
             described,
+            name=f"{self._prefix}-{pool.name}",
             groups=self._groups(pool),
-            placement=launch.placement_group(pool, described, opts=self._opts),
+            placement=launch.placement_group(
+                pool, described, name=f"{self._prefix}-{pool.name}", opts=self._opts
+            ),
             opts=self._opts,
         )
         is_block = pool.capacity is Capacity.CAPACITY_BLOCK
@@ -79,7 +83,7 @@ class NodeGroups:
     def system(self) -> aws.eks.NodeGroup:
         """Kueue, KubeRay, cluster-autoscaler and ours run here, apart from all work."""
         described, size = self._cluster, self._cluster.system_pool
-        name = f"{described.name}-{names.SYSTEM_POOL}"
+        name = f"{self._prefix}-{names.SYSTEM_POOL}"
         template = aws.ec2.LaunchTemplate(
             name,
             description=f"Nodes of the system pool of the EKS cluster {described.name}",
@@ -122,7 +126,7 @@ class NodeGroups:
     ) -> aws.eks.NodeGroup:
         least, most = size
         return aws.eks.NodeGroup(
-            f"{self._cluster.name}-{name}",
+            f"{self._prefix}-{name}",
             node_group_name=name,
             cluster_name=self._control_plane.name,
             version=self._control_plane.version,
@@ -163,7 +167,7 @@ class NodeGroups:
         """
         if self._fabric is not None:
             return self._fabric
-        name = f"{self._cluster.name}-efa"
+        name = f"{self._prefix}-efa"
         self._fabric = aws.ec2.SecurityGroup(
             name,
             description="EFA traffic between nodes",
@@ -182,7 +186,7 @@ class NodeGroups:
 
     def _tag(self, pool: Pool, group: aws.eks.NodeGroup, key: str, value: str) -> None:
         aws.autoscaling.Tag(
-            f"{self._cluster.name}-{pool.name}-{key.removeprefix(_TEMPLATE)}",
+            f"{self._prefix}-{pool.name}-{key.removeprefix(_TEMPLATE)}",
             autoscaling_group_name=group.resources.apply(_scaling_group),
             tag=aws.autoscaling.TagTagArgs(key=key, value=value, propagate_at_launch=False),
             opts=self._opts,

@@ -33,13 +33,14 @@ def launch_template(
     pool: Pool,
     cluster: EksCluster,
     *,
+    name: str,
     groups: list[pulumi.Input[str]],
     placement: aws.ec2.PlacementGroup | None,
     opts: pulumi.ResourceOptions,
 ) -> aws.ec2.LaunchTemplate:
     """`groups`: the security groups of its nodes. The image is the node group's business."""
     return aws.ec2.LaunchTemplate(
-        f"{cluster.name}-{pool.name}",
+        name,
         description=f"Nodes of pool {pool.name} of the EKS cluster {cluster.name}",
         update_default_version=True,
         instance_type=pool.machine.name if pool.capacity is Capacity.CAPACITY_BLOCK else None,
@@ -53,20 +54,18 @@ def launch_template(
         vpc_security_group_ids=None if pool.efa else groups,
         network_interfaces=_interfaces(pool.machine.efa, groups) if pool.efa else None,
         user_data=user_data(pool.image) if pool.local_disks is LocalDisks.EPHEMERAL else None,
-        tag_specifications=tags(cluster, f"{cluster.name}-{pool.name}"),
+        tag_specifications=tags(cluster, name),
         tags=dict(cluster.tags) or None,
         opts=opts,
     )
 
 
 def placement_group(
-    pool: Pool, cluster: EksCluster, *, opts: pulumi.ResourceOptions
+    pool: Pool, cluster: EksCluster, *, name: str, opts: pulumi.ResourceOptions
 ) -> aws.ec2.PlacementGroup | None:
     if pool.placement is not Placement.COMPACT:
         return None
-    return aws.ec2.PlacementGroup(
-        f"{cluster.name}-{pool.name}", strategy="cluster", tags=dict(cluster.tags) or None, opts=opts
-    )
+    return aws.ec2.PlacementGroup(name, strategy="cluster", tags=dict(cluster.tags) or None, opts=opts)
 
 
 def disk(device: str, gib: int) -> aws.ec2.LaunchTemplateBlockDeviceMappingArgs:

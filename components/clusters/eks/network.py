@@ -1,5 +1,5 @@
 """The VPC of an EKS cluster: a private subnet a zone for nodes and pods, a small public one for the way out
-(NAT), endpoints for S3 and the registry. Or the VPC that is there.
+(NAT), endpoints for S3 and the registry. Or an existing VPC.
 """
 
 import ipaddress
@@ -10,6 +10,7 @@ from typing import Final
 import pulumi
 import pulumi_aws as aws
 
+from muster.errors import MusterError
 from muster.model.clusters import EksCluster, NatGateways
 
 # No region has more.
@@ -24,11 +25,34 @@ class Network:
     way_out: list[pulumi.Resource]
 
 
-def network(cluster: EksCluster, *, opts: pulumi.ResourceOptions) -> Network:
-    there = cluster.network.existing
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExistingVpcArgs:
+    """A VPC that Muster uses and never changes, from any resource of your program.
+
+    `vpc`: its id. Another VPC replaces the cluster.
+    `private_subnets`: zone -> subnet id, one for each zone of the cluster. Every pod takes an address there.
+
+    Nodes have no public address: the subnets need their own way out (a NAT gateway or endpoints), or nodes
+    cannot pull images and never join.
+    """
+
+    vpc: pulumi.Input[str]
+    private_subnets: Mapping[str, pulumi.Input[str]]
+
+
+def network(
+    cluster: EksCluster, *, prefix: str, given: ExistingVpcArgs | None, opts: pulumi.ResourceOptions
+) -> Network:
+    there = given or cluster.network.existing
+    if given is not None and given.private_subnets.keys() != set(cluster.zones):
+        raise MusterError(
+            f"ExistingVpcArgs.private_subnets has the zones {sorted(given.private_subnets)}; the cluster has "
+            f"{sorted(cluster.zones)}.",
+            fix="give one private subnet for each zone of the cluster.",
+        )
     if there is not None:
         return Network(subnets=dict(there.private_subnets), way_out=[])
-    return _Vpc(cluster, opts).network
+    return _Vpc(cluster, prefix, opts).network
 
 
 def subnet_cidrs(cidr: str, zones: tuple[str, ...]) -> tuple[dict[str, str], dict[str, str]]:
@@ -50,14 +74,14 @@ def _bits(number: int) -> int:
 class _Vpc:
     """Makes the VPC; `network` is what comes of it."""
 
-    def __init__(self, cluster: EksCluster, opts: pulumi.ResourceOptions) -> None:
-        self._cluster, self._opts = cluster, opts
+    def __init__(self, cluster: EksCluster, prefix: str, opts: pulumi.ResourceOptions) -> None:
+        self._cluster, self._prefix, self._opts = cluster, prefix, opts
         self._vpc = aws.ec2.Vpc(
-            cluster.name,
+            prefix,
             cidr_block=cluster.network.cidr,
             enable_dns_hostnames=True,
             enable_dns_support=True,
-            tags=self._tags(cluster.name),
+            tags=self._tags(prefix),
             opts=opts,
         )
         private, public = subnet_cidrs(cluster.network.cidr, cluster.zones)
@@ -66,7 +90,7 @@ class _Vpc:
         tables: list[aws.ec2.RouteTable] = []
         routes: list[pulumi.Resource] = []
         for zone, cidr in private.items():
-            name = f"{cluster.name}-private-{zone}"
+            name = f"{prefix}-private-{zone}"
             subnet = self._subnet(name, zone, cidr, role="internal-elb")
             table = self._table(name)
             gateway = gateways.get(zone) or next(iter(gateways.values()))
@@ -75,28 +99,28 @@ class _Vpc:
             subnets[zone] = subnet.id
             tables.append(table)
         endpoint = aws.ec2.VpcEndpoint(
-            f"{cluster.name}-s3",
+            f"{prefix}-s3",
             vpc_id=self._vpc.id,
             # Layers of images in ECR come from S3: this way they cost nothing and pass no NAT gateway.
             service_name=f"com.amazonaws.{cluster.region}.s3",
             vpc_endpoint_type="Gateway",
             route_table_ids=[table.id for table in tables],
-            tags=self._tags(f"{cluster.name}-s3"),
+            tags=self._tags(f"{prefix}-s3"),
             opts=opts,
         )
         self.network = Network(subnets=subnets, way_out=[*routes, endpoint])
 
     def _gateways(self, public: Mapping[str, str]) -> dict[str, aws.ec2.NatGateway]:
         """One NAT gateway a zone, or one for all, each in a public subnet with an address of its own."""
-        cluster = self._cluster
+        cluster, prefix = self._cluster, self._prefix
         internet = aws.ec2.InternetGateway(
-            cluster.name, vpc_id=self._vpc.id, tags=self._tags(cluster.name), opts=self._opts
+            prefix, vpc_id=self._vpc.id, tags=self._tags(prefix), opts=self._opts
         )
-        table = self._table(f"{cluster.name}-public")
-        out = self._route(f"{cluster.name}-public", table, gateway_id=internet.id)
+        table = self._table(f"{prefix}-public")
+        out = self._route(f"{prefix}-public", table, gateway_id=internet.id)
         found: dict[str, aws.ec2.NatGateway] = {}
         for zone, cidr in public.items():
-            name = f"{cluster.name}-public-{zone}"
+            name = f"{prefix}-public-{zone}"
             subnet = self._subnet(name, zone, cidr, role="elb")
             self._associate(name, table, subnet)
             if found and cluster.network.nat_gateways is NatGateways.ONE:

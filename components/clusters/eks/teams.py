@@ -41,17 +41,21 @@ def policy(buckets: Mapping[str, BucketRight]) -> dict[str, Any]:
     return {"Version": "2012-10-17", "Statement": statements}
 
 
-def team_identity(team: Team, *, cluster: EksCluster, opts: pulumi.ResourceOptions) -> list[pulumi.Resource]:
-    """What has to be there before the team's pods; nothing for a team without an identity."""
+def team_identity(
+    team: Team, *, prefix: str, cluster: EksCluster, opts: pulumi.ResourceOptions
+) -> list[pulumi.Resource]:
+    """Make what has to exist before the team's pods; nothing for a team without an identity. `prefix`:
+    of the names of the resources.
+    """
     role_arn: pulumi.Input[str] | None = team.access.identity
     found: list[pulumi.Resource] = []
     if is_made(cluster, team):
-        role, grant = _made(team, cluster, opts)
+        role, grant = _made(team, prefix, cluster, opts)
         role_arn, found = role.arn, [role, grant]
     if role_arn is None:
         return []
     association = aws.eks.PodIdentityAssociation(
-        f"{cluster.name}-team-{team.name}",
+        f"{prefix}-team-{team.name}",
         cluster_name=cluster.name,
         namespace=team.namespace,
         service_account=POD_ACCOUNT,
@@ -63,9 +67,9 @@ def team_identity(team: Team, *, cluster: EksCluster, opts: pulumi.ResourceOptio
 
 
 def _made(
-    team: Team, cluster: EksCluster, opts: pulumi.ResourceOptions
+    team: Team, prefix: str, cluster: EksCluster, opts: pulumi.ResourceOptions
 ) -> tuple[aws.iam.Role, aws.iam.RolePolicy]:
-    name = amazon_role(cluster.name, team.name)
+    name = amazon_role(prefix, team.name)
     role = roles.pod_role(name, tags=cluster.tags, opts=opts)
     document = json.dumps(policy(team.access.buckets))
     return role, aws.iam.RolePolicy(name, role=role.name, policy=document, opts=opts)

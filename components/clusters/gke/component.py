@@ -1,5 +1,7 @@
 """The GKE cluster as one component: identity and network, control plane, pools, and the way in."""
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final
 
 import pulumi
@@ -10,7 +12,8 @@ from muster.components.clusters.cloud import Cloud
 from muster.components.clusters.gke import pools
 from muster.components.clusters.gke.control_plane import control_plane
 from muster.components.clusters.gke.identity import NodeIdentity
-from muster.components.clusters.gke.network import network
+from muster.components.clusters.gke.network import ExistingNetworkArgs, network
+from muster.components.component import Component
 from muster.model.clusters import GkeCluster
 from muster.model.pools import Pool
 
@@ -20,67 +23,108 @@ _PLUGIN: Final = access.Plugin(
 )
 
 
-class GkeGpuCluster(pulumi.ComponentResource):
-    """`kubernetes` and `bundles` are the providers of everything that is installed into the cluster.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GkeGpuClusterArgs:
+    """`cluster`: name, project, region and settings. Another project, region or name replaces the cluster,
+    with everything in it; `cluster.protect` refuses that.
 
-    `security_group` is the Google Group whose groups RBAC may name, None for none.
+    `pools`: one node pool each. A pool that is taken out is deleted with its nodes, whatever runs there.
+
+    `security_group`: the Google Group whose groups RBAC may name. Without it, RBAC rules for groups match no
+    one.
+
+    Each of the following comes from another resource and takes the place of the setting of `cluster`:
+
+    `network`: an existing VPC. None makes one with the address ranges of `cluster.network`.
+    `kms_key`: full name of the key that encrypts Secrets in etcd and the nodes' disks. None: Google's own
+    keys.
+    `node_service_account`: email of an existing account. Muster then grants it nothing: without
+    `roles/container.defaultNodeServiceAccount` nodes stay NotReady, and without a reader's role on the
+    registry they pull no images. None makes an account with both.
+    """
+
+    cluster: GkeCluster
+    pools: Sequence[Pool]
+    security_group: pulumi.Input[str] | None = None
+    network: ExistingNetworkArgs | None = None
+    kms_key: pulumi.Input[str] | None = None
+    node_service_account: pulumi.Input[str] | None = None
+
+
+class GkeGpuCluster(Component):
+    """`kubernetes` and `bundles` are the providers of everything that is installed into the cluster.
 
     Outputs: `name`, `endpoint`, `location`, `pools` (name -> node pool), `nodeServiceAccount`, and
     `kubeconfig`, which is secret.
     """
 
     def __init__(
-        self,
-        name: str,
-        *,
-        cluster: GkeCluster,
-        stack_pools: tuple[Pool, ...],
-        security_group: str | None = None,
-        opts: pulumi.ResourceOptions | None = None,
+        self, name: str, args: GkeGpuClusterArgs, opts: pulumi.ResourceOptions | None = None
     ) -> None:
-        super().__init__("muster:clusters:GkeGpuCluster", name, None, opts)
+        super().__init__("muster:clusters:GkeGpuCluster", name, opts)
+        cluster = args.cluster
+        kms_key = cluster.kms_key if args.kms_key is None else args.kms_key
+        account = args.node_service_account
         google = gcp.Provider(
             f"{name}-gcp",
             project=cluster.project,
             region=cluster.region,
             opts=pulumi.ResourceOptions(parent=self),
         )
-        child = pulumi.ResourceOptions(parent=self, provider=google)
-        identity = NodeIdentity(cluster, opts=child)
-        ours = control_plane(
+        child = self.child_options(provider=google)
+        identity = NodeIdentity(
             cluster,
-            network=network(cluster, opts=child),
-            service_account=identity.email,
-            multi_networking=any(pool.networks for pool in stack_pools),
-            security_group=security_group,
+            prefix=name,
+            given=cluster.node_service_account if account is None else account,
             opts=child,
         )
-        self.cloud: Cloud | None = Cloud(provider=google, control_plane=ours)
+        made = control_plane(
+            cluster,
+            name=name,
+            network=network(cluster, prefix=name, given=args.network, opts=child),
+            service_account=identity.email,
+            multi_networking=any(pool.networks for pool in args.pools),
+            security_group=args.security_group,
+            kms_key=kms_key,
+            opts=child,
+        )
+        self.cloud: Cloud | None = Cloud(provider=google, control_plane=made)
         nodes = pulumi.ResourceOptions.merge(child, pulumi.ResourceOptions(depends_on=identity.granted))
         self.system = pools.system_pool(
-            cluster, control_plane=ours, service_account=identity.email, opts=nodes
+            cluster,
+            prefix=name,
+            control_plane=made,
+            service_account=identity.email,
+            kms_key=kms_key,
+            opts=nodes,
         )
         self.pools = {
             pool.name: pools.pool(
-                pool, cluster, control_plane=ours, service_account=identity.email, opts=nodes
+                pool,
+                cluster,
+                prefix=name,
+                control_plane=made,
+                service_account=identity.email,
+                kms_key=kms_key,
+                opts=nodes,
             )
-            for pool in stack_pools
+            for pool in args.pools
         }
         self.kubeconfig = access.kubeconfig(
-            name,
-            endpoint=ours.endpoint,
-            authority=ours.master_auth.apply(lambda auth: auth.cluster_ca_certificate or ""),
+            cluster.name,
+            endpoint=made.endpoint,
+            authority=made.master_auth.apply(lambda auth: auth.cluster_ca_certificate or ""),
             plugin=_PLUGIN,
         )
         self.kubernetes, self.bundles = access.providers(
-            name, kubeconfig=self.kubeconfig, context=name, after=[self.system], parent=self
+            name, kubeconfig=self.kubeconfig, context=cluster.name, after=[self.system], parent=self
         )
         self.outputs: dict[str, pulumi.Input[object]] = {
-            "name": ours.name,
-            "location": ours.location,
-            "endpoint": ours.endpoint,
+            "name": made.name,
+            "location": made.location,
+            "endpoint": made.endpoint,
             "kubeconfig": self.kubeconfig,
             "nodeServiceAccount": identity.email,
-            "pools": {pool: made.name for pool, made in self.pools.items()},
+            "pools": {pool: each.name for pool, each in self.pools.items()},
         }
         self.register_outputs(self.outputs)

@@ -19,15 +19,17 @@ _TIMEOUTS: Final = pulumi.CustomTimeouts(create="60m", update="90m", delete="60m
 def control_plane(
     cluster: GkeCluster,
     *,
+    name: str,
     network: Network,
     service_account: pulumi.Input[str],
     multi_networking: bool,
-    security_group: str | None,
+    security_group: pulumi.Input[str] | None,
+    kms_key: pulumi.Input[str] | None,
     opts: pulumi.ResourceOptions,
 ) -> gcp.container.Cluster:
-    """`multi_networking`: some pool has further networks."""
+    """`name`: of the resource. `multi_networking`: some pool has further networks."""
     return gcp.container.Cluster(
-        cluster.name,
+        name,
         name=cluster.name,
         # Said here too, or a stack that moves to another project would be told of an update.
         project=cluster.project,
@@ -60,14 +62,14 @@ def control_plane(
         authenticator_groups_config=_groups(security_group),
         enable_shielded_nodes=True,
         enable_legacy_abac=False,
-        database_encryption=_encryption(cluster.kms_key),
+        database_encryption=_encryption(kms_key),
         remove_default_node_pool=True,
         initial_node_count=1,
         node_config=gcp.container.ClusterNodeConfigArgs(
             machine_type=cluster.system_pool.machine.name,
             service_account=service_account,
             oauth_scopes=["https://www.googleapis.com/auth/cloud-platform"],
-            boot_disk_kms_key=cluster.kms_key,
+            boot_disk_kms_key=kms_key,
         ),
         deletion_protection=cluster.protect,
         resource_labels=dict(cluster.labels) or None,
@@ -96,13 +98,15 @@ def _authorized(cluster: GkeCluster) -> gcp.container.ClusterMasterAuthorizedNet
     )
 
 
-def _groups(security_group: str | None) -> gcp.container.ClusterAuthenticatorGroupsConfigArgs | None:
+def _groups(
+    security_group: pulumi.Input[str] | None,
+) -> gcp.container.ClusterAuthenticatorGroupsConfigArgs | None:
     if security_group is None:
         return None
     return gcp.container.ClusterAuthenticatorGroupsConfigArgs(security_group=security_group)
 
 
-def _encryption(key: str | None) -> gcp.container.ClusterDatabaseEncryptionArgs:
+def _encryption(key: pulumi.Input[str] | None) -> gcp.container.ClusterDatabaseEncryptionArgs:
     """Said either way: the provider takes an encryption that is no longer spoken of for one that stays."""
     if key is None:
         return gcp.container.ClusterDatabaseEncryptionArgs(state="DECRYPTED")

@@ -17,18 +17,27 @@ ROLES: Final = ("roles/container.defaultNodeServiceAccount", "roles/artifactregi
 
 
 class NodeIdentity:
-    """`email` of the account; `granted`: its roles, to wait for before nodes start."""
+    """`email` of the account; `granted`: its roles, to wait for before nodes start. `given`: an account that
+    exists already, which gets no roles here.
+    """
 
     email: pulumi.Input[str]
     granted: list[pulumi.Resource]
 
-    def __init__(self, cluster: GkeCluster, *, opts: pulumi.ResourceOptions) -> None:
+    def __init__(
+        self,
+        cluster: GkeCluster,
+        *,
+        prefix: str,
+        given: pulumi.Input[str] | None,
+        opts: pulumi.ResourceOptions,
+    ) -> None:
         self.granted = []
-        if cluster.node_service_account is not None:
-            self.email = cluster.node_service_account
+        if given is not None:
+            self.email = given
             return
         account = gcp.serviceaccount.Account(
-            f"{cluster.name}-nodes",
+            f"{prefix}-nodes",
             account_id=node_account(cluster),
             project=cluster.project,
             display_name=f"Nodes of the GKE cluster {cluster.name}",
@@ -37,7 +46,7 @@ class NodeIdentity:
         self.email = account.email
         for role in ROLES:
             grant = gcp.projects.IAMMember(
-                f"{cluster.name}-nodes-{role.rpartition('.')[2].rpartition('/')[2]}",
+                f"{prefix}-nodes-{role.rpartition('.')[2].rpartition('/')[2]}",
                 project=cluster.project,
                 role=role,
                 member=account.email.apply(lambda email: f"serviceAccount:{email}"),

@@ -1,5 +1,5 @@
 """The VPC of a GKE cluster: one subnetwork with ranges for pods and services, and a way out without public
-addresses (Cloud NAT). Or the one that is there.
+addresses (Cloud NAT). Or an existing one.
 """
 
 from dataclasses import dataclass
@@ -20,17 +20,37 @@ class Network:
 
     network: pulumi.Input[str]
     subnetwork: pulumi.Input[str]
-    pods: str
-    services: str
+    pods: pulumi.Input[str]
+    services: pulumi.Input[str]
     way_out: list[pulumi.Resource]
 
 
-def network(cluster: GkeCluster, *, opts: pulumi.ResourceOptions) -> Network:
-    there = cluster.network.existing
-    return _made(cluster, opts) if there is None else _existing(there)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExistingNetworkArgs:
+    """A VPC that Muster uses and never changes, from any resource of your program.
+
+    `network`, `subnetwork`: id or self link. A shared VPC of another project is written
+    `projects/PROJECT/global/networks/NAME`. Another network or subnetwork replaces the cluster.
+    `pods`, `services`: names of secondary ranges of the subnetwork. Each node takes a /24 of `pods`, so its
+    size limits how many nodes the cluster can have.
+
+    Nodes have no public address: the network needs its own way out (Cloud NAT), or nodes cannot pull images.
+    """
+
+    network: pulumi.Input[str]
+    subnetwork: pulumi.Input[str]
+    pods: pulumi.Input[str]
+    services: pulumi.Input[str]
 
 
-def _existing(there: ExistingNetwork) -> Network:
+def network(
+    cluster: GkeCluster, *, prefix: str, given: ExistingNetworkArgs | None, opts: pulumi.ResourceOptions
+) -> Network:
+    there = given or cluster.network.existing
+    return _made(cluster, prefix, opts) if there is None else _existing(there)
+
+
+def _existing(there: ExistingNetworkArgs | ExistingNetwork) -> Network:
     return Network(
         network=there.network,
         subnetwork=there.subnetwork,
@@ -40,10 +60,10 @@ def _existing(there: ExistingNetwork) -> Network:
     )
 
 
-def _made(cluster: GkeCluster, opts: pulumi.ResourceOptions) -> Network:
+def _made(cluster: GkeCluster, prefix: str, opts: pulumi.ResourceOptions) -> Network:
     name, ranges = cluster.name, cluster.network
     vpc = gcp.compute.Network(
-        name,
+        prefix,
         name=google_names.network(cluster),
         project=cluster.project,
         auto_create_subnetworks=False,
@@ -51,7 +71,7 @@ def _made(cluster: GkeCluster, opts: pulumi.ResourceOptions) -> Network:
         opts=opts,
     )
     subnetwork = gcp.compute.Subnetwork(
-        f"{name}-nodes",
+        f"{prefix}-nodes",
         name=f"{name}-nodes",
         network=vpc.id,
         project=cluster.project,
@@ -69,7 +89,7 @@ def _made(cluster: GkeCluster, opts: pulumi.ResourceOptions) -> Network:
         ),
     )
     router = gcp.compute.Router(
-        f"{name}-out",
+        f"{prefix}-out",
         name=f"{name}-out",
         network=vpc.id,
         project=cluster.project,
@@ -77,7 +97,7 @@ def _made(cluster: GkeCluster, opts: pulumi.ResourceOptions) -> Network:
         opts=opts,
     )
     nat = gcp.compute.RouterNat(
-        f"{name}-out",
+        f"{prefix}-out",
         name=f"{name}-out",
         router=router.name,
         project=cluster.project,

@@ -27,14 +27,17 @@ _RESERVATION_KEY: Final = "compute.googleapis.com/reservation-name"
 
 
 def node_config(
-    pool: Pool, cluster: GkeCluster, service_account: pulumi.Input[str]
+    pool: Pool,
+    cluster: GkeCluster,
+    service_account: pulumi.Input[str],
+    kms_key: pulumi.Input[str] | None,
 ) -> gcp.container.NodePoolNodeConfigArgs:
     return gcp.container.NodePoolNodeConfigArgs(
         machine_type=pool.machine.name,
         image_type="COS_CONTAINERD",
         disk_type=pool.machine.disk,
         disk_size_gb=pool.boot_disk_gib,
-        boot_disk_kms_key=cluster.kms_key,
+        boot_disk_kms_key=kms_key,
         service_account=service_account,
         oauth_scopes=list(_SCOPES),
         metadata=dict(_METADATA),

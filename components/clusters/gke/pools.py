@@ -25,12 +25,14 @@ def pool(
     one: Pool,
     cluster: GkeCluster,
     *,
+    prefix: str,
     control_plane: gcp.container.Cluster,
     service_account: pulumi.Input[str],
+    kms_key: pulumi.Input[str] | None,
     opts: pulumi.ResourceOptions,
 ) -> gcp.container.NodePool:
     return gcp.container.NodePool(
-        f"{cluster.name}-{one.name}",
+        f"{prefix}-{one.name}",
         name=one.name,
         cluster=control_plane.name,
         project=cluster.project,
@@ -58,7 +60,7 @@ def pool(
             else None
         ),
         network_config=_networks(one.networks),
-        node_config=nodes.node_config(one, cluster, service_account),
+        node_config=nodes.node_config(one, cluster, service_account, kms_key),
         opts=_options(opts, protect=cluster.protect and one.capacity.is_reserved),
     )
 
@@ -66,14 +68,16 @@ def pool(
 def system_pool(
     cluster: GkeCluster,
     *,
+    prefix: str,
     control_plane: gcp.container.Cluster,
     service_account: pulumi.Input[str],
+    kms_key: pulumi.Input[str] | None,
     opts: pulumi.ResourceOptions,
 ) -> gcp.container.NodePool:
     """Kueue, KubeRay and ours run here, apart from all work. It has no GPU and is never queued."""
     size = cluster.system_pool
     return gcp.container.NodePool(
-        f"{cluster.name}-{names.SYSTEM_POOL}",
+        f"{prefix}-{names.SYSTEM_POOL}",
         name=names.SYSTEM_POOL,
         cluster=control_plane.name,
         project=cluster.project,
@@ -95,7 +99,7 @@ def system_pool(
             image_type="COS_CONTAINERD",
             disk_type=size.machine.disk,
             disk_size_gb=100,
-            boot_disk_kms_key=cluster.kms_key,
+            boot_disk_kms_key=kms_key,
             service_account=service_account,
             oauth_scopes=["https://www.googleapis.com/auth/cloud-platform"],
             metadata={"disable-legacy-endpoints": "true"},

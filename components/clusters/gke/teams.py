@@ -26,17 +26,22 @@ ROLES: Final = {
 }
 
 
-def team_identity(team: Team, *, cluster: GkeCluster, opts: pulumi.ResourceOptions) -> list[pulumi.Resource]:
-    """What has to be there before the team's pods; nothing for a team without an identity."""
+def team_identity(
+    team: Team, *, prefix: str, cluster: GkeCluster, opts: pulumi.ResourceOptions
+) -> list[pulumi.Resource]:
+    """Make what has to exist before the team's pods; nothing for a team without an identity. `prefix`:
+    of the names of the resources.
+    """
     address = google_address(cluster, team)
     if address is None:
         return []
+    name = f"{prefix}-team-{team.name}"
     found: list[pulumi.Resource] = []
     if is_made(cluster, team):
-        found = _made(team, address, cluster, opts)
+        found = _made(team, name, address, cluster, opts)
         opts = pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(depends_on=found[:1]))
     binding = gcp.serviceaccount.IAMMember(
-        f"{cluster.name}-team-{team.name}",
+        name,
         service_account_id=f"projects/{google_project(cluster, team)}/serviceAccounts/{address}",
         role=ACT_AS,
         member=f"serviceAccount:{cluster.project}.svc.id.goog[{team.namespace}/{POD_ACCOUNT}]",
@@ -46,10 +51,9 @@ def team_identity(team: Team, *, cluster: GkeCluster, opts: pulumi.ResourceOptio
 
 
 def _made(
-    team: Team, address: str, cluster: GkeCluster, opts: pulumi.ResourceOptions
+    team: Team, name: str, address: str, cluster: GkeCluster, opts: pulumi.ResourceOptions
 ) -> list[pulumi.Resource]:
     """The account first, then what it may do."""
-    name = f"{cluster.name}-team-{team.name}"
     account = gcp.serviceaccount.Account(
         name,
         account_id=team_account(cluster, team.name),

@@ -10,14 +10,16 @@ import pulumi
 from muster import config
 from muster.components import interrupts
 from muster.components.clusters.cluster import cluster_of
-from muster.components.deletion_guard import guard
-from muster.components.identities import Identities
-from muster.components.source_hints import tell_origins
+from muster.components.deletion_guard import deletion_guard
+from muster.components.identities import Identities, IdentitiesArgs
+from muster.components.source_hints import log_source_lines
 
 interrupts.go_quietly()
 source = Path(os.environ["CLUSTER_STACK"])
 stack = config.load(source)
-tell_origins(stack, source)
+log_source_lines(stack, source)
 cluster = cluster_of(stack, opts=pulumi.ResourceOptions())
 assert isinstance(cluster, pulumi.Resource)
-guard(stack.cluster, cluster, Identities("identities", stack=stack, cloud=cluster.cloud))
+deletion_guard(
+    stack.cluster, cluster, Identities("identities", IdentitiesArgs(stack=stack, cloud=cluster.cloud))
+)

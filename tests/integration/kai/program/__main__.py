@@ -6,12 +6,16 @@ from pathlib import Path
 import pulumi
 
 from muster.components.bundle import BundleProvider
-from muster.components.priorities import Priorities
-from muster.components.queues import Queues
+from muster.components.priorities import Priorities, PrioritiesArgs
+from muster.components.queues import Queues, QueuesArgs
 from muster.config import load
 
 stack = load(os.environ["SWITCH_STACK"])
 kubeconfig = pulumi.Output.secret(Path(os.environ["SWITCH_KUBECONFIG"]).read_text())
 provider = BundleProvider("bundles", kubeconfig=kubeconfig, context="bare")
-priorities = Priorities("priorities", stack=stack, provider=provider, depends_on=[])
-queues = Queues("queues", stack=stack, provider=provider, depends_on=[*priorities.classes])
+priorities = Priorities("priorities", PrioritiesArgs(stack=stack, provider=provider))
+queues = Queues(
+    "queues",
+    QueuesArgs(stack=stack, provider=provider),
+    opts=pulumi.ResourceOptions(depends_on=[*priorities.classes]),
+)

@@ -1,0 +1,30 @@
+"""URNs of the shipped stacks: a resource that changes its URN is deleted and created again in every cluster.
+
+urns.json holds those of the last build in which components were no library yet (commit 182c199): types of the
+parents and names. A resource that is new since then is listed in `NEW`.
+"""
+
+import json
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tests.mocks import shipped
+from tests.mocks.recorder import run
+
+RECORDED: Final[dict[str, list[str]]] = json.loads((Path(__file__).parent / "urns.json").read_text())
+NEW: Final[frozenset[str]] = frozenset()
+
+
+@pytest.mark.parametrize("name", shipped.STACKS)
+def test_every_resource_keeps_its_urn(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KUBECONFIG", str(shipped.kubeconfig(tmp_path)))
+    resources = run(shipped.program(name, tmp_path)).resources
+    urns = [each.urn.split("::", 2)[2] for each in resources]
+    assert len(urns) == len(set(urns))
+    assert set(urns) - NEW == set(RECORDED[name])
+
+
+def test_every_shipped_stack_is_recorded() -> None:
+    assert RECORDED.keys() == set(shipped.STACKS)
