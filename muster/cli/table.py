@@ -21,6 +21,7 @@ class Entry:
 
 
 TABLE: Final[Mapping[str, Entry]] = {
+    "init": Entry("Write a project of your own, or show what newer templates would change in it."),
     "new": Entry("Write one more stack file."),
     "validate": Entry("Check stack files, offline."),
     "diff": Entry("Show what a change of a stack means: quota, preemption, pools, cost."),

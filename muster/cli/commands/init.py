@@ -1,0 +1,90 @@
+"""`muster init`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from muster.cli.command import command
+from muster.cli.options import DIRECTORY
+from muster.cli.output import note
+from muster.cli.version import version
+from muster.errors import ExitCode, MusterError
+from muster.scaffold.project import Project, Target
+from muster.scaffold.update import BESIDE, compare
+from muster.scaffold.write import write_project
+
+_EXAMPLES = """
+muster init clusters --provider gke --name dev --name prod
+muster init lab --provider local
+muster init --update .
+muster init --update --write .
+"""
+
+
+@command(examples=_EXAMPLES, codes={ExitCode.FOUND: "--update found a difference (without --write)."})
+@click.argument("folder", type=DIRECTORY, metavar="DIR")
+@click.option(
+    "--provider",
+    type=click.Choice([target.value for target in Target]),
+    show_default="local, the cluster of this machine",
+    help="Where the clusters are.",
+)
+@click.option(
+    "--name",
+    "names",
+    multiple=True,
+    metavar="STACK",
+    show_default="dev, or local for the local cluster",
+    help="A stack to write. May be repeated; CI deploys the stacks in this order.",
+)
+@click.option("--force", is_flag=True, help="Replace files that exist.")
+@click.option(
+    "--update", is_flag=True, help="Show as a diff what the templates of this version would change."
+)
+@click.option("--write", is_flag=True, help="With --update: write the changes.")
+def cli(
+    folder: Path, *, provider: str | None, names: tuple[str, ...], force: bool, update: bool, write: bool
+) -> ExitCode | None:
+    """Write a project of your own into DIR: program, stack, policies, requirements, CI files.
+
+    A file that exists is left alone. With --update, DIR is such a project. A file that you edited is never
+    replaced: its new text goes into FILE.new beside it. Stack files and own rules belong to you.
+    """
+    if update:
+        if provider or names or force:
+            fix = "leave out --provider, --name and --force: the project has recorded its choices."
+            raise MusterError("--update takes the choices of the project.", fix=fix)
+        return _update(folder, write=write)
+    if write:
+        raise MusterError("--write needs --update.", fix="run `muster init --update --write DIR`.")
+    _init(folder, Target(provider or Target.LOCAL), names, force=force)
+    return None
+
+
+def _init(folder: Path, target: Target, names: tuple[str, ...], *, force: bool) -> None:
+    stacks = names or ("local" if target is Target.LOCAL else "dev",)
+    outcome = write_project(Project(target=target, stacks=stacks, version=version()), folder, force=force)
+    for name in outcome.written:
+        click.echo(f"wrote {folder / name}")
+    for name in outcome.kept:
+        click.echo(f"kept  {folder / name} (it exists; --force replaces it)")
+    note(f"Next: the three commands of {folder / 'README.md'}.")
+
+
+def _update(folder: Path, *, write: bool) -> ExitCode | None:
+    found = compare(folder, version=version())
+    for change in found.changes:
+        sys.stdout.writelines(change.diff())
+        if change.is_edited:
+            note(f"{change.path}: you edited it; --write puts the new text into {change.path}{BESIDE}.")
+    if not found.changes:
+        note("The templates of this version change nothing.")
+    if write:
+        found.apply()
+        for change in found.changes:
+            click.echo(f"wrote {folder / change.target}")
+        return None
+    return ExitCode.FOUND if found.changes else None
