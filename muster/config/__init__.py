@@ -1,11 +1,11 @@
-"""Reads a stack file into the model, and says every mistake with its path, its line and its fix.
+"""Reads a stack file into the model. Every mistake is reported with its path, its line and its fix.
 
-    load(path)                    -> Stack; raises ConfigError parse(values, source=path)    -> Stack, from
-    the values that the Pulumi engine hands over; the file is for line marks artifacts.load()
-    -> Artifacts, what the local plane built (env MUSTER_ARTIFACTS)
+    load(path)                  -> Stack, from a stack file
+    parse(values, source=path)  -> Stack, from the values that the Pulumi engine passes; the file is read
+    only for
+                                   line numbers
 
-`muster validate FILES... [--json]` and `muster new NAME --provider
-gke|eks|existing`.
+Both raise ConfigError.
 """
 
 from muster.config.errors import ConfigError

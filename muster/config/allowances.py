@@ -1,8 +1,8 @@
-"""Reads what a team or a department has, takes and gives: quota, borrow, lend, weight.
+"""Reads the allowance of a team or a department: quota, borrow, lend, weight.
 
-Decides how an amount is written: a number of GPUs on a GPU pool, CPUs on a CPU pool, or a mapping with
-`gpus`, `cpu`, `memory` and `resources` of any other name. Leaves to the rules whether the pool exists and the
-amount fits.
+Responsible for how an amount is written: a number of GPUs on a GPU pool, CPUs on a CPU pool, or a mapping
+with `gpus`, `cpu`, `memory` and `resources` of any other name. Not responsible for whether the pool exists
+and the amount fits (muster/validation).
 """
 
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ Pools = Mapping[str, Pool]
 
 
 def read_allowance(section: Section, pools: Pools) -> Allowance:
-    """The four words that teams and departments share; the caller reads the rest and closes the section."""
+    """The four keys that teams and departments share. The caller reads the others and closes the section."""
     amounts = section.section("quota")
     quota = {name: read_amount(amounts, name, value, pools) for name, value in amounts.items()}
     weight = section.integer("weight", -1, least=1, most=1_000_000)
@@ -55,9 +55,7 @@ def _bound(value: object) -> Bound | None:
 
 
 def read_amount(section: Section, pool: str, value: object, pools: Pools) -> Amount | None:
-    """The amount of `pool` that `value` says. A pool that is not known is read as a GPU pool: a rule names
-    it.
-    """
+    """Read `value` as an amount of `pool`. An unknown pool is read as a GPU pool; a rule reports it."""
     if isinstance(value, Mapping):
         return _detailed(Section(value, at(section.path, pool), section.found))
     known = pools.get(pool)

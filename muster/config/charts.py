@@ -1,6 +1,6 @@
 """Reads `muster:charts`, `muster:image` and `muster:images`.
 
-Decides which words name a source. Leaves whether a source can be used to the model's rules.
+Responsible for how a source is written. Not responsible for whether it can be used (muster/validation).
 """
 
 from collections.abc import Iterable
@@ -16,12 +16,12 @@ _ONE: Final = "write one of `mirror:` and `path:`, or neither for each project's
 
 
 def read_charts(section: Section) -> ChartSource:
-    """Where charts come from: without a word, each project's own repository."""
+    """Where charts come from. An empty section means each project's own repository."""
     mirror, path = section.text("mirror"), section.text("path")
     digests = _known(section.section("digests"), catalogue().charts, noun="chart")
     section.close()
     if mirror and path:
-        section.note("path", "stands beside `mirror`.", _ONE)
+        section.note("path", "is written together with `mirror`.", _ONE)
     if mirror:
         return ChartSource(origin=ChartOrigin.MIRROR, location=mirror, digests=digests)
     if path:
@@ -30,7 +30,9 @@ def read_charts(section: Section) -> ChartSource:
 
 
 def read_images(root: Section) -> ImageSource:
-    """Our image and everybody else's. An empty `muster:image` is the project file's way to say none."""
+    """The controller's image and those of other projects. The project file sets `muster:image` to "" for
+    none.
+    """
     ours = None if root.get("image") == "" else root.text("image")
     section = root.section("images")
     mirror = section.text("mirror")
@@ -41,13 +43,13 @@ def read_images(root: Section) -> ImageSource:
 def _known(
     section: Section, names: Iterable[str], *, noun: str, besides: tuple[str, ...] = ()
 ) -> MappingProxyType[str, str]:
-    """Texts by the names of the catalogue."""
+    """The section's texts, for names that the catalogue has."""
     known = tuple(names)
     found: dict[str, str] = {}
     said = [key for key, _ in section.items() if key not in besides]
     for key in said:
         if key not in known:
-            section.note(key, f"is no {noun} that Muster installs.", suggestion(key, known, noun=noun))
+            section.note(key, f"is not a {noun} that Muster installs.", suggestion(key, known, noun=noun))
         elif (value := section.text(key)) is not None:
             found[key] = value
     return MappingProxyType(found)

@@ -10,7 +10,9 @@ from muster.model.queues import Department, Preemption, Queueing, Reclaim, Team,
 
 
 def read_department(section: Section, name: str, pools: Pools) -> Department:
-    """A department and everything below it. Children come sorted by name: the engine keeps no order."""
+    """A department and everything below it. Children are sorted by name, because the engine keeps no
+    order.
+    """
     allowance = read_allowance(section, pools)
     departments = section.each("departments", lambda child, key: read_department(child, key, pools))
     teams = section.each("teams", lambda child, key: read_team(child, key, pools))
@@ -28,7 +30,7 @@ def read_department(section: Section, name: str, pools: Pools) -> Department:
 
 
 def read_team(section: Section, name: str, pools: Pools) -> Team:
-    """A team; everything but its quota has a default, so three lines make one."""
+    """A team. Everything but its quota has a default."""
     team = Team(
         name=name,
         namespace=section.text("namespace") or name,

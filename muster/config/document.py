@@ -1,7 +1,7 @@
-"""A stack file as values and line marks.
+"""A stack file as values and line numbers.
 
-Decides what of the file is ours (`config:` keys of the namespace `muster`) and where each value stands.
-Leaves what the values mean to the readers.
+Responsible for which keys belong to Muster (`config:` keys of the namespace `muster`) and for the line of
+each value. Not responsible for what the values mean.
 """
 
 import json
@@ -16,16 +16,14 @@ import yaml
 from muster.model.violations import Violation, at
 
 NAMESPACE: Final = "muster:"
-# A stack file holds a few hundred teams at most; anything larger is not one, and need not be read into
-# memory.
+# A stack file holds a few hundred teams at most. A larger file is something else and is not read into memory.
 _MOST_BYTES: Final = 8 * 1024 * 1024
-# Aliases can make a short file say exponentially much: 1,000 teams with everything written out are about
-# 20,000 values.
+# Aliases can make a short file expand exponentially. 1,000 teams with every key are about 20,000 values.
 _MOST_VALUES: Final = 500_000
 
 
 class _Loader(yaml.SafeLoader):
-    """YAML as the Pulumi engine reads it: only true and false are booleans, so `off` and `no` stay words."""
+    """YAML as the Pulumi engine reads it: only true and false are booleans, so `off` and `no` are strings."""
 
 
 _Loader.yaml_implicit_resolvers = {
@@ -39,7 +37,7 @@ _Loader.add_implicit_resolver(
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """`values` by `muster:key`, `lines` (from 1) by config path, `violations` of the file as such."""
+    """`values` by `muster:key`, `lines` (from 1) by config path, `violations` of the file itself."""
 
     source: str
     values: Mapping[str, object] = field(default_factory=dict)
@@ -48,7 +46,7 @@ class Document:
 
 
 def read(path: Path) -> Document:
-    """The document of a stack file; a file that cannot be read is a document with one violation."""
+    """Read a stack file. A file that cannot be read becomes a document with one violation."""
     try:
         if path.stat().st_size > _MOST_BYTES:
             return _unreadable(path, f"is larger than {_MOST_BYTES // 2**20} MiB", "name a stack file")
@@ -75,7 +73,7 @@ def parse_text(text: str, *, source: str) -> Document:
         problem = Violation(source, message, "correct the line; two spaces indent a level.")
         return Document(source, lines={source: mark.line + 1} if mark else {}, violations=(problem,))
     except RecursionError:
-        problem = Violation(source, "is not YAML that ends: it holds itself.", "remove the alias of itself.")
+        problem = Violation(source, "is not YAML with an end: an alias contains itself.", "remove the alias.")
         return Document(source, violations=(problem,))
     except (yaml.YAMLError, ValueError) as error:
         return Document(
@@ -88,9 +86,7 @@ def _unreadable(path: Path, message: str, fix: str) -> Document:
 
 
 class _Marks:
-    """Walks the nodes once for the values' lines and for keys that stand twice, of which YAML would keep
-    the last.
-    """
+    """Walks the nodes once, for the line of each value and for duplicate keys. YAML would keep the last."""
 
     def __init__(self, loader: _Loader) -> None:
         self._loader = loader
@@ -130,12 +126,13 @@ class _Marks:
         self._lines[path] = line
         self._nodes += 1
         if self._nodes > _MOST_VALUES:
-            raise ValueError(f"it says more than {_MOST_VALUES} values, aliases included")
+            raise ValueError(f"it has more than {_MOST_VALUES} values, aliases included")
         if isinstance(node, yaml.MappingNode):
             seen: set[Hashable] = set()
             for key_node, value_node in node.value:
                 if key_node.tag == "tag:yaml.org,2002:merge":
-                    continue  # what is merged in stands elsewhere: its mistakes are told at this mapping
+                    # Merged values are defined elsewhere. Their mistakes are reported at this mapping.
+                    continue
                 below = at(path, str(key_node.value))
                 if key_node.value in seen:
                     self._twice(below, key_node)
@@ -149,13 +146,15 @@ class _Marks:
         line = node.start_mark.line + 1
         self._found.append(
             Violation(
-                path, f"stands twice, in lines {self._lines.get(path)} and {line}.", "keep one of the two."
+                path,
+                f"is written twice, in lines {self._lines.get(path)} and {line}.",
+                "keep one of the two.",
             )
         )
 
 
 def decoded(value: object) -> object:
-    """A value as the engine hands it over: an object may come as its JSON text."""
+    """A value as the engine passes it: an object may be its JSON text."""
     if isinstance(value, str) and value[:1] in ("{", "["):
         try:
             return json.loads(value)

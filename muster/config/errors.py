@@ -1,6 +1,6 @@
-"""What a stack file that cannot be used says.
+"""The error for a stack file that cannot be used, and the format of a violation.
 
-Decides how mistakes are told: file, line, path, message, fix, every one of them at once.
+A violation is reported with file, line, path, message and fix. All violations are reported at once.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,9 +10,7 @@ from muster.model.violations import Violation
 
 
 class ConfigError(MusterError):
-    """A stack that is not one. `violations` are all its mistakes; `line` finds one in the file, where there
-    is a file.
-    """
+    """A stack with violations. `line` finds a violation's line, if there is a file."""
 
     def __init__(self, violations: Sequence[Violation], *, source: str, lines: Mapping[str, int]) -> None:
         self.violations = list(violations)
@@ -21,7 +19,7 @@ class ConfigError(MusterError):
         super().__init__("\n".join(self.describe(violation) for violation in self.violations))
 
     def line(self, violation: Violation) -> int | None:
-        """The line, from 1, of the place the violation is about, or of the nearest thing around it."""
+        """The line, from 1, of the violation's path or of its nearest parent in the file."""
         return nearest_line(self._lines, violation.path)
 
     def describe(self, violation: Violation) -> str:
@@ -35,7 +33,7 @@ def describe(violation: Violation, *, source: str, line: int | None) -> str:
 
 
 def nearest_line(lines: Mapping[str, int], path: str) -> int | None:
-    """The line of `path` or of its nearest parent that stands in the file."""
+    """The line of `path` or of its nearest parent in the file."""
     while path:
         if path in lines:
             return lines[path]

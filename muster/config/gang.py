@@ -1,6 +1,4 @@
-"""Reads `muster:gangAdmission`: one word for who provides capacity, or a mapping with Muster's own
-settings.
-"""
+"""Reads `muster:gangAdmission`: the mode alone, or a mapping with the settings of Muster's controller."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -13,9 +11,9 @@ _KEY: Final = "gangAdmission"
 
 
 def read_gang(root: Section) -> GangAdmission:
-    """`muster`, `builtin` or `off`; or GangPolicy's fields, and `mode` beside them.
+    """`muster`, `builtin` or `off`; or a mapping with the fields of GangPolicy and `mode`.
 
-    Flavors are not written here: they come from the pools.
+    Flavors are not written here, because they come from the pools.
     """
     if isinstance(root.get(_KEY), str):
         return GangAdmission(mode=root.choice(_KEY, GangMode, GangMode.MUSTER) or GangMode.MUSTER)
@@ -39,7 +37,7 @@ def read_gang(root: Section) -> GangAdmission:
 
 
 def _known(section: Section, keys: Mapping[str, object]) -> dict[str, object]:
-    """The values of known keys; an unknown one is told with the nearest of them."""
+    """The values of known keys. An unknown key is reported together with the most similar known one."""
     values = {key: section.get(key) for key in keys}
     section.close()
     return {key: value for key, value in values.items() if value is not None}

@@ -1,7 +1,7 @@
-"""Reads `muster:kai`: what a stack says to KAI as a whole.
+"""Reads `muster:kai`: the settings of KAI for the whole stack.
 
-Decides that a shard's knobs have the names that KAI's documentation gives them. Leaves what is legal to the
-model's rules and the teams' own words to kai_queues.py.
+The settings of a shard have the names of KAI's documentation. Not responsible for which values are legal
+(muster/validation), nor for the settings of a team (kai_queues.py).
 """
 
 from collections.abc import Callable, Mapping
@@ -29,7 +29,7 @@ Item = TypeVar("Item")
 
 
 def read_kai(section: Section) -> KaiSettings:
-    """The settings; those of an absent section are KAI's defaults."""
+    """The settings. Those of an absent section are KAI's defaults."""
     sharding = section.choice("sharding", Sharding, Sharding.ONE) if section.has("sharding") else None
     section.get("sharding")
     shard = section.section("shard")
@@ -175,7 +175,7 @@ def _by_name(section: Section, read: Callable[[Section], Item]) -> Mapping[str, 
 
 
 def _texts(section: Section) -> Mapping[str, str]:
-    """Arguments are texts to KAI; what YAML reads as a number or a word of its own is written back."""
+    """KAI's arguments are strings: numbers and booleans of YAML are converted back."""
     found: dict[str, str] = {}
     for key, value in section.items():
         if isinstance(value, bool):

@@ -1,7 +1,7 @@
-"""Reads `kai:` of a team or department: its own words to its Queue.
+"""Reads `kai:` of a team or department: the settings of its KAI Queue.
 
-Decides how a figure is written: an amount in the units that quotas have, or `unlimited`. KAI's own -1 is told
-what to write in its place. Leaves what is legal to the model's rules.
+Responsible for how a figure is written: an amount in the units of quotas, or `unlimited`. KAI's own -1 is
+refused with the word to write instead. Not responsible for which values are legal (muster/validation).
 """
 
 from collections.abc import Callable
@@ -19,7 +19,7 @@ _WORD: Final = UNLIMITED.value
 
 
 def read_queue(section: Section) -> QueueSettings:
-    """The settings; those of an absent section say nothing."""
+    """The settings. Those of an absent section are all unset."""
     pools = section.section("pools")
     priority = section.integer("priority", -1, least=0)
     settings = QueueSettings(

@@ -1,6 +1,6 @@
-"""Reads what a pool says of its nodes beyond machine and count: where, how long, on which image and disks.
+"""Reads the keys of a pool's nodes beyond machine and count: zones, lifetime, image, disks, networks.
 
-Decides what is filled in from the provider and the machine table where nothing is written.
+Responsible for the defaults, which come from the provider and the machine table.
 """
 
 from collections.abc import Mapping
@@ -49,7 +49,7 @@ def read_nodes(section: Section, machine: Machine | None, cluster: Cluster | Non
 
 
 def read_reservation(section: Section) -> Reservation | None:
-    """A name or id alone, or a mapping with the project that shares it."""
+    """A name or id, or a mapping with `name` and the `project` that shares it."""
     value = section.get("reservation")
     if not isinstance(value, Mapping):
         name = section.text("reservation")
@@ -62,7 +62,7 @@ def read_reservation(section: Section) -> Reservation | None:
 
 
 def _networks(section: Section) -> tuple[NodeNetwork, ...]:
-    """A list of mappings: their order is that of the node's network cards."""
+    """A list of mappings, in the order of the node's network cards."""
     value = section.get("networks")
     if value is None:
         return ()

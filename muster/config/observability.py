@@ -1,6 +1,6 @@
 """Reads `muster:observability`.
 
-Decides how it is written. Leaves to the rules whether a cluster has what it needs.
+Not responsible for whether a cluster has what the settings need (muster/validation).
 """
 
 from muster.config.section import Section

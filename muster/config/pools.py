@@ -1,8 +1,7 @@
 """Reads `muster:pools`.
 
-Decides what a pool's words mean and what is filled in: the accelerator, GPU count, disks and EFA from the
-machine table, image and provisioning class from the provider. Leaves what is legal where to the model's
-rules.
+Responsible for the defaults: accelerator, GPU count, disks and EFA come from the machine table, image and
+provisioning class from the provider. Not responsible for which values are legal (muster/validation).
 """
 
 from types import MappingProxyType
@@ -19,7 +18,7 @@ from muster.validation.machines import Choice, gpus_of, made_of
 
 
 def read_pool(section: Section, name: str, cluster: Cluster | None) -> Pool | None:
-    """One pool, or None after noting why there is none."""
+    """One pool, or None if it is malformed and was reported."""
     choice = _choice(section, cluster)
     machine = _machine(choice)
     capacity = section.choice("capacity", Capacity, Capacity.ON_DEMAND)
@@ -63,7 +62,7 @@ def read_pool(section: Section, name: str, cluster: Cluster | None) -> Pool | No
 
 
 def _choice(section: Section, cluster: Cluster | None) -> Choice:
-    """What the pool is to be made of, in its own words; "" for a machine that is not said."""
+    """The machine, accelerator and GPU count that the pool names. `machine` is "" when it is missing."""
     gpus = section.integer("gpusPerNode", -1, least=0, most=16)
     return Choice(
         provider=cluster.provider if cluster else Provider.EXISTING,
@@ -91,7 +90,7 @@ def _machine(choice: Choice) -> Machine | None:
 
 
 def _parameters(section: Section) -> dict[str, str]:
-    """Parameters of a ProvisioningRequest are texts to the API, numbers included."""
+    """The API's parameters of a ProvisioningRequest are strings; numbers are converted."""
     found: dict[str, str] = {}
     for key, value in section.items():
         if isinstance(value, str | int) and not isinstance(value, bool) and len(str(value)) <= 255:

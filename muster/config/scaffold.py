@@ -1,7 +1,6 @@
 """Writes a new stack file.
 
-Decides what a first stack of each provider looks like: small, valid, commented, and true to what the cloud
-can do. Leaves an existing file alone.
+Responsible for the first stack of each provider: small, valid and commented. Never overwrites a file.
 """
 
 from pathlib import Path
@@ -13,13 +12,11 @@ from muster.validation.identity import is_dns_label
 
 
 class ScaffoldError(MusterError):
-    """A stack file that was not written: why, and what to do."""
+    """A stack file could not be written."""
 
 
 def write_stack(name: str, provider: Provider, *, folder: Path) -> Path:
-    """Writes `folder/Pulumi.<name>.yaml`; ScaffoldError when the name is no name or the file is there
-    already.
-    """
+    """Write `folder/Pulumi.<name>.yaml`. Raises ScaffoldError for an invalid name or an existing file."""
     if not is_dns_label(name):
         raise ScaffoldError(f"{name!r} cannot be a stack's name: use at most 63 of a-z, 0-9 and -.")
     path = folder / f"Pulumi.{name}.yaml"
@@ -48,13 +45,13 @@ _GKE: Final = """\
     name: {name}
     region: us-central1
     project: my-project # yours
-    # From where the control plane answers; without it not even `pulumi up` reaches it.
+    # Addresses that can reach the control plane. Without this, `pulumi up` cannot reach it either.
     authorizedNetworks: {{office: 198.51.100.0/24}} # yours
 
-  # A pool is nodes of one machine type, bought in one way (capacity):
-  #   queued       a whole gang's nodes at once, when the cloud has them all
-  #   on-demand    nodes as pods ask for them (the default)
-  #   spot         the same, cheaper, and they may be taken away
+  # A pool has nodes of one machine type and one capacity type:
+  #   queued       all nodes of a gang at once, when the cloud has them
+  #   on-demand    nodes as pods request them (the default)
+  #   spot         like on-demand, but cheaper, and the cloud may reclaim them
   #   reservation  from a reservation of yours; needs `reservation: its-name`
   muster:pools:
     # Heads of gangs and CPU jobs run on the CPU pool.
@@ -69,10 +66,10 @@ _EKS: Final = """\
     region: us-east-1
     zones: [us-east-1a, us-east-1b]
 
-  # A pool is nodes of one machine type, bought in one way (capacity):
-  #   queued          a gang waits until all its nodes stand
-  #   on-demand       nodes as pods ask for them (the default)
-  #   spot            the same, cheaper, and they may be taken away
+  # A pool has nodes of one machine type and one capacity type:
+  #   queued          a gang waits until all its nodes are ready
+  #   on-demand       nodes as pods request them (the default)
+  #   spot            like on-demand, but cheaper, and the cloud may reclaim them
   #   reservation     from an on-demand capacity reservation; needs `reservation: cr-...`
   #   capacity-block  from a capacity block; needs `reservation: cr-...`
   muster:pools:
@@ -82,14 +79,14 @@ _EKS: Final = """\
 """
 
 _EXISTING: Final = """\
-  # Somebody else makes this cluster and its nodes; Muster installs into it. `context` is one of your
-  # kubeconfig's.
+  # Muster installs into this cluster and makes neither the cluster nor its nodes. `context` is a context of
+  # your kubeconfig.
   muster:cluster: {{provider: existing, name: {name}, context: {name}}}
 
-  # A pool is nodes of one machine type. Its nodes carry the label `muster.dev/pool: <pool>`, and GPU nodes
-  # the taint `nvidia.com/gpu=present:NoSchedule`. Capacity is one of
-  #   queued     an autoscaler answers ProvisioningRequests: a whole gang's nodes at once
-  #   on-demand  nodes stand there, or come as pods ask for them (the default)
+  # A pool has nodes of one machine type. Its nodes have the label `muster.dev/pool: <pool>`, and GPU nodes
+  # have the taint `nvidia.com/gpu=present:NoSchedule`. Capacity is one of
+  #   queued     an autoscaler answers ProvisioningRequests: all nodes of a gang at once
+  #   on-demand  nodes exist already, or are made as pods request them (the default)
   muster:pools:
     # Heads of gangs and CPU jobs run on the CPU pool.
     cpu: {{machine: e2-standard-8, maxNodes: 10}}
@@ -102,16 +99,16 @@ _TEAMS: Final = """\
 
   muster:scheduler: kueue
 
-  # A higher priority goes first and, within its team, preempts lower ones.
+  # Work of a higher priority starts first and, within its team, preempts lower priorities.
   muster:priorities: {prod: 1000, dev: 100}
 
-  # Teams of one department share with each other; departments share nothing unless one holds the others
-  # (`departments:` below a department, to any depth). What a team says:
-  #   quota       guaranteed to it: GPUs of a GPU pool, CPUs of a CPU pool (unsaid: its share by weight)
-  #   borrow      the most it may take of what others leave unused: {pool: amount}, `all` or `none`
-  #   lend        the most that others may take of its quota: {pool: amount}, `none` or `all` (the default)
-  #   weight      its part when what is free is divided; 1 if nothing is said
-  #   priorities  those it may use; all if nothing is said
+  # Teams of one department share with each other. Departments share only below a common department
+  # (`departments:` below a department, to any depth). The keys of a team:
+  #   quota       guaranteed: GPUs of a GPU pool, CPUs of a CPU pool (default: its share by weight)
+  #   borrow      the most it may borrow of unused quota: {pool: amount}, `all` or `none`
+  #   lend        the most it lends of its own quota: {pool: amount}, `none` or `all` (the default)
+  #   weight      its share of free capacity (default: 1)
+  #   priorities  those it may use (default: all)
   muster:departments:
     research:
       teams:
@@ -121,7 +118,7 @@ _TEAMS: Final = """\
           quota: {l4: 4}
           lend: {l4: 2}
 
-  # How long a gang may wait for its capacity once the cloud has accepted it, before all of it is given
-  # back. On GKE that is the wait in Google's queue: give it hours where stock is scarce.
+  # How long a gang may wait for capacity after the cloud has accepted its request. Then all of it is
+  # released. On GKE this is the wait in Google's queue: allow hours where stock is scarce.
   muster:gangAdmission: {provisionTimeout: 30m}
 """

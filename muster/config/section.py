@@ -1,7 +1,8 @@
 """A mapping of the stack file while it is read.
 
-Decides how a key is read: its type, the allowed words, the nearest match of an unknown key. Every mistake
-is noted and reading goes on, so that one look shows them all. Leaves what the keys mean to the readers.
+Responsible for how a key is read: its type, the allowed values, the most similar known key for an unknown
+one. Reading continues after a mistake, so that all mistakes are reported at once. Not responsible for what
+the keys mean.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,7 +19,7 @@ Item = TypeVar("Item")
 
 
 class Section:
-    """The mapping at `path`. Keys that nobody asks for are mistakes: `close` tells them."""
+    """The mapping at `path`. `close` reports every key that no reader asked for."""
 
     def __init__(self, value: object, path: str, found: list[Violation]) -> None:
         self.path = path
@@ -33,7 +34,7 @@ class Section:
             )
 
     def note(self, key: str, message: str, fix: str) -> None:
-        """A mistake at `key` of this section, at the section itself for ""."""
+        """Report a mistake at `key` of this section, or at the section itself for ""."""
         self.found.append(Violation(at(self.path, key) if key else self.path, message, fix))
 
     def has(self, key: str) -> bool:
@@ -45,7 +46,7 @@ class Section:
         return self._values.get(key)
 
     def items(self) -> Iterator[tuple[str, object]]:
-        """Every key and value, for a section whose keys are the user's names."""
+        """Every key and value, for a section whose keys are names chosen by the user."""
         for key, value in self._values.items():
             self._asked[key] = None
             yield key, value
@@ -65,7 +66,7 @@ class Section:
         return None
 
     def choice(self, key: str, words: type[Word], default: Word | None = None) -> Word | None:
-        """One of the enumeration's words; when absent the default, and a mistake if there is none."""
+        """A member of the enumeration, or the default when absent. Absent without a default is a mistake."""
         value = self.get(key)
         allowed = [word.value for word in words]
         if value is None:
@@ -85,8 +86,8 @@ class Section:
     def integer(
         self, key: str, default: int | None = None, *, least: int = 0, most: int = 2**31 - 1
     ) -> int | None:
-        """A whole number from `least` to `most`; the default when absent, a mistake when absent without a
-        default.
+        """A whole number from `least` to `most`, or the default when absent. Absent without a default is a
+        mistake.
         """
         value = self.get(key)
         if value is None:
@@ -124,7 +125,7 @@ class Section:
         return MappingProxyType(found)
 
     def number(self, key: str, *, least: float = 0, most: float = 1e9) -> float | None:
-        """A number from `least` to `most`, parts of one included; None when absent."""
+        """A number from `least` to `most`, not necessarily whole. None when absent."""
         value = self.get(key)
         if value is None:
             return None
@@ -170,7 +171,7 @@ class Section:
         return ()
 
     def each(self, key: str, read: Callable[["Section", str], Item | None]) -> tuple[Item, ...]:
-        """`read` on every entry of a mapping from names to sections; entries that could not be read are
+        """Apply `read` to every entry of a mapping from names to sections. Entries that could not be read are
         left out.
         """
         entries = self.section(key)
@@ -180,7 +181,7 @@ class Section:
         return tuple(item for item in found if item is not None)
 
     def list(self, key: str, read: Callable[["Section"], Item | None]) -> tuple[Item, ...]:
-        """`read` on every entry of a list of sections; entries that could not be read are left out."""
+        """Apply `read` to every entry of a list of sections. Entries that could not be read are left out."""
         value = self.get(key)
         if value is None:
             return ()
@@ -194,7 +195,7 @@ class Section:
         return tuple(item for item in found if item is not None)
 
     def close(self) -> None:
-        """Tells every key that was not asked for, with the nearest that would be."""
+        """Report every key that no reader asked for, with the most similar known key."""
         for key in self._values:
             if key not in self._asked:
                 self.note(
@@ -203,7 +204,7 @@ class Section:
 
 
 def describe_value(value: object) -> str:
-    """A value as an error message shows it: short, and its type where the value alone would mislead."""
+    """A value as an error message shows it: shortened, or its type where the value itself would mislead."""
     if isinstance(value, bool) or value is None:
         return {True: "true", False: "false", None: "empty"}[value]
     if isinstance(value, Mapping):

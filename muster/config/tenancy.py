@@ -1,7 +1,7 @@
-"""Reads `muster:tenancy` and what a team says of its members and what its pods are given.
+"""Reads `muster:tenancy`, and a team's members and the access of its pods.
 
-Decides how each is written; every key has a default, so a stack without any of them is a safe one. Leaves to
-the rules whether a provider has it.
+Every key has a default, and a stack without any of them is safe. Not responsible for whether a provider
+supports a setting (muster/validation).
 """
 
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ from muster.model.tenancy import (
 
 
 def read_tenancy(root: Section) -> Tenancy:
-    """The stack's settings: one word for its mode, or a mapping."""
+    """The stack's settings: the mode alone, or a mapping."""
     known = Tenancy()
     if isinstance(root.get("tenancy"), str):
         return Tenancy(mode=root.choice("tenancy", TenancyMode, known.mode) or known.mode)

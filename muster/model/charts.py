@@ -55,7 +55,7 @@ class ImageSource:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chart:
-    """A chart as Helm is told it: `reference` is a name in `repository`, an `oci://` address, or a path.
+    """A chart as Helm takes it: `reference` is a name in `repository`, an `oci://` address, or a path.
     `version` is None where the path is the version. `digest` is the sha256 of its archive, where one is
     known.
     """
@@ -91,5 +91,5 @@ def is_digest(text: str) -> bool:
 
 
 def has_digest(reference: str) -> bool:
-    """Whether an image's reference says exactly one image: `name@sha256:...`."""
+    """Whether an image's reference names exactly one image: `name@sha256:...`."""
     return is_digest(reference.partition("@")[2])

@@ -28,13 +28,13 @@ def node_account(cluster: GkeCluster) -> str:
 
 
 def team_account(cluster: GkeCluster, team: str) -> str:
-    """The service account that is made for a team's pods. The hash also says whether `a-b-c` is team c of a-b
-    or team b-c of a.
+    """The service account of a team's pods. The hash distinguishes team c of stack a-b from team b-c of
+    stack a.
     """
     of = f"{cluster.region}/{cluster.name}/{team}"
     return _marked(f"muster-{cluster.name}-{team}", _LONGEST_ACCOUNT, of=of)
 
 
 def _marked(name: str, longest: int, *, of: str) -> str:
-    """What fits of the name, and a part of the hash of what it stands for."""
+    """The name, shortened, and a part of the hash of what it identifies."""
     return f"{name[: longest - 9].rstrip('-')}-{sha256(of.encode()).hexdigest()[:8]}"

@@ -1,7 +1,8 @@
-"""The GPU Operator: the values that are right for each cloud and image, and nothing else.
+"""The values of the GPU Operator's chart for each cloud and image.
 
-Decides who installs the driver, who advertises the GPUs, and how sharing is told to the device plugin. Leaves
-the chart's own defaults alone wherever they are right, and safe versions to minimum_versions.py.
+Responsible for which component installs the driver and advertises the GPUs, and for the device plugin's
+configuration of GPU sharing. A default of the chart that is right is not repeated. Safe versions are in
+minimum_versions.py.
 """
 
 from collections.abc import Iterable, Mapping
@@ -23,7 +24,7 @@ NAMESPACE: Final = "gpu-operator"
 _COS_DRIVER: Final = "/home/kubernetes/bin/nvidia"
 PLUGIN_LABEL: Final = "nvidia.com/device-plugin.config"
 MIG_LABEL: Final = "nvidia.com/mig.config"
-# The operator leaves an operand off a node that says so.
+# With this label on a node the operator does not deploy the operand there.
 NO_PLUGIN_LABEL: Final = "nvidia.com/gpu.deploy.device-plugin"
 _CONFIG: Final = "muster-device-plugin"
 
@@ -42,12 +43,12 @@ class GpuStack(StrEnum):
 
 
 def cloud_of(cluster: Cluster) -> Provider | None:
-    """Whose nodes they are; None where nobody said."""
+    """The cloud of the nodes; None where the stack does not name it."""
     return cluster.cloud if isinstance(cluster, ExistingCluster) else cluster.provider
 
 
 def gpu_stack(cluster: Cluster) -> GpuStack | None:
-    """None: nobody said whose nodes they are, so nothing is installed on them."""
+    """None where the cloud of the nodes is unknown; then nothing is installed on them."""
     if isinstance(cluster, GkeCluster) and not cluster.gpu_driver.is_managed:
         return GpuStack.GKE_INSTALLER
     clouds = {Provider.GKE: GpuStack.GKE_MANAGED, Provider.EKS: GpuStack.AMI}
@@ -79,7 +80,7 @@ class Installation:
 
     @property
     def shared(self) -> tuple[GpuSharing, ...]:
-        """Every way of sharing that the operator's plugin is told about, once."""
+        """Every kind of sharing in the configuration of the operator's plugin, once."""
         ways = {
             pool.sharing.name: pool.sharing for pool in self.pools if pool.sharing.kind is not Sharing.NONE
         }
@@ -91,8 +92,8 @@ class Installation:
 
 
 def installation(stack: Stack) -> Installation | None:
-    """The stack's GPU Operator; None where it has no GPUs, or nodes of nobody that Muster knows. What was
-    built on this machine has no GPU Operator: its GPUs are simulated.
+    """The stack's GPU Operator. None for a stack without GPUs or with nodes of an unknown cloud, and for
+    locally built artifacts, where GPUs are simulated.
     """
     kind = gpu_stack(stack.cluster)
     pools = tuple(pool for pool in stack.pools if pool.is_gpu)
@@ -112,7 +113,7 @@ def values(wanted: Installation, *, control_nodes: Mapping[str, str]) -> dict[st
         },
         "daemonsets": {"tolerations": _tolerations(wanted)},
         "dcgmExporter": {"enabled": True},
-        # Nobody's driver is the operator's to install here.
+        # The operator installs no driver here.
         "driver": {"enabled": False},
         "devicePlugin": {"enabled": wanted.has_plugin},
         "migManager": {"enabled": wanted.has_mig},
@@ -182,8 +183,8 @@ def node_labels(pool: Pool, cluster: Cluster) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GkeSharing:
-    """How a GKE node pool is told, where GKE's own plugin advertises: the API's `gpuSharingConfig` and
-    `gpuPartitionSize`.
+    """The API's `gpuSharingConfig` and `gpuPartitionSize` of a GKE node pool whose GPUs GKE's own plugin
+    advertises.
     """
 
     strategy: str | None = None
@@ -192,7 +193,7 @@ class GkeSharing:
 
 
 def gke_sharing(pool: Pool, cluster: Cluster) -> GkeSharing | None:
-    """None where the pool shares nothing or the operator's plugin is told instead."""
+    """None where the pool shares nothing, or the operator's plugin is configured instead."""
     if gpu_stack(cluster) is not GpuStack.GKE_MANAGED or pool.sharing.kind is Sharing.NONE:
         return None
     if pool.sharing.kind is Sharing.MIG:

@@ -14,8 +14,8 @@ from muster.model.clusters import Cluster, EksCluster, GkeCluster
 from muster.model.google_names import team_account
 from muster.model.queues import Team
 
-# docs.aws.amazon.com, "IAM and AWS STS quotas": a role's name has 64 characters. Eight are the random end by
-# which one that replaces another can stand beside it.
+# docs.aws.amazon.com, "IAM and AWS STS quotas": a role's name has 64 characters. Eight are a random suffix,
+# so that a replacement can exist together with the role that it replaces.
 _LONGEST_ROLE: Final = 64 - 8
 
 _GOOGLE: Final = re.compile(r"[a-z0-9][-a-z0-9]*@(?P<home>[-.a-z0-9]+)\.gserviceaccount\.com\Z")
@@ -44,7 +44,7 @@ def google_address(cluster: GkeCluster, team: Team) -> str | None:
 
 
 def google_project(cluster: GkeCluster, team: Team) -> str:
-    """The project of that service account: the one in a given address, the cluster's where it says none."""
+    """The project of that service account: the one in its address, or else the cluster's."""
     found = _GOOGLE.match(team.access.identity or "")
     if found is None or not found["home"].endswith(_IN_PROJECT):
         return cluster.project

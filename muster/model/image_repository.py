@@ -16,8 +16,8 @@ def repository_id(cluster: Cluster) -> str:
 
 
 def address(cluster: Cluster, *, account: str = "") -> str | None:
-    """`host/path` of the image. `account` is the AWS account, which no stack file says. None for a cluster
-    that somebody else made: its registry is theirs to name.
+    """`host/path` of the image. `account` is the AWS account, which no stack file contains. None for an
+    existing cluster: its owner names a registry.
     """
     if isinstance(cluster, GkeCluster):
         return f"{cluster.region}-docker.pkg.dev/{cluster.project}/{repository_id(cluster)}/{IMAGE}"

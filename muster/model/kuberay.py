@@ -11,7 +11,7 @@ from typing import Any, Final
 from muster.model.stack import Scheduler
 
 # One reconcile at a time, the operator's default, makes a hundred clusters wait for each other
-# (kuberay issue 3909: a scale-up of 500 workers held everybody up for ten minutes; with 10 at a time 10,000
+# (kuberay issue 3909: a scale-up of 500 workers delayed all others by ten minutes; with 10 at a time 10,000
 # pods took 3 min 20 s).
 CONCURRENCY: Final = 10
 

@@ -1,7 +1,7 @@
-"""Members: whom a team's rights are given to.
+"""Members: the users and groups that have a team's rights.
 
-Decides how a member of the stack file becomes a subject of the cluster's RBAC, and what a cloud has to be
-told so that its identities are known there. Leaves the rights to render/tenancy.
+Responsible for turning a member of the stack file into a subject of the cluster's RBAC, and for what a cloud
+needs so that the cluster knows its identities. Not responsible for the rights (render/tenancy).
 """
 
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from typing import Final
 
 from muster.model.stack import Stack
 
-# Prefixes of a member: an IAM principal of AWS, and one person; a word without either is a group.
+# Prefixes of a member: an IAM principal of AWS, and one person. A member without a prefix is a group.
 AWS_PRINCIPAL: Final = "arn:"
 USER: Final = "user:"
 

@@ -42,8 +42,8 @@ DEPARTMENT_LABEL: Final = "muster.dev/department"
 MONITORING_LABEL: Final = "muster.dev/monitoring"
 SYSTEM_POOL: Final = "system"
 
-# What admission asks a namespace about: words separated by commas, written by the program, and out of reach
-# of whoever works in the namespace.
+# Annotations of a namespace that admission reads: names separated by commas, written by the program. Users
+# of the namespace cannot change them.
 QUEUES_ANNOTATION: Final = "muster.dev/queues"
 PRIORITIES_ANNOTATION: Final = "muster.dev/priorities"
 # The account of a team's pipelines; people are members by group. (Pods run as `default`.)
@@ -75,7 +75,7 @@ REFUSED_FOR_ANNOTATION: Final = f"{GROUP}/refused-for"
 GROWS_ANNOTATION: Final = f"{GROUP}/grows"
 # On a Workload: flavors that were out of stock, which it keeps away from until it has tried the others.
 AVOID_ANNOTATION: Final = f"{GROUP}/avoided-flavors"
-# On a gang that gathers several pieces: the attempt in which each is asked for when the one before stands.
+# On a gang of several pieces: the attempt in which each is requested after the one before it is ready.
 IN_TURN_ANNOTATION: Final = f"{GROUP}/one-by-one"
 # On the pods of a gang and, when the notice is given, on its Workload: when its capacity is taken back.
 LEASE_ENDS_ANNOTATION: Final = f"{GROUP}/lease-ends"
@@ -99,8 +99,8 @@ CHECK_CAPACITY_CLASS: Final = "check-capacity.autoscaling.x-k8s.io"
 GKE_LEASE_LABEL: Final = "autoscaling.gke.io/provisioning-request"
 GKE_LEASE_DETAIL: Final = "ResizeRequestName"
 
-# KAI's words (pkg/common/constants of KAI 0.17.0). Its gangs are of the queue and the pool that the labels of
-# the topmost owner say; the label of the priority class has no prefix.
+# KAI's names (pkg/common/constants of KAI 0.17.0). A gang has the queue and the pool that the labels of its
+# topmost owner name; the label of the priority class has no prefix.
 KAI_QUEUE_API_VERSION: Final = "scheduling.run.ai/v2"
 KAI_SHARD_API_VERSION: Final = "kai.scheduler/v1"
 KAI_TOPOLOGY_API_VERSION: Final = "kai.scheduler/v1alpha1"

@@ -1,7 +1,7 @@
-"""What a pool says of its nodes beyond their machine: image, placement, local disks, networks.
+"""The settings of a pool's nodes beyond their machine: image, placement, local disks, networks.
 
-Words of both clouds where both have the thing. Which of them a machine or a way of buying it allows is in
-rules/pools.py.
+One setting covers both clouds where both have the feature. What a machine and a capacity type allow is in
+validation/nodes.py and validation/pools.py.
 """
 
 from collections.abc import Mapping
@@ -49,7 +49,7 @@ class NodeNetwork:
     subnetwork: str
 
 
-# The first image of a provider is its default. What runs in an existing cluster is not ours to say.
+# The first image of a provider is its default. Muster does not choose the image in an existing cluster.
 IMAGES: Final[Mapping[Provider, tuple[Image, ...]]] = MappingProxyType(
     {
         Provider.GKE: (Image.COS,),

@@ -1,8 +1,8 @@
-"""How an environment is watched: who reads metrics, whether alerts are installed, where traces go.
+"""Observability of an environment: how metrics are scraped, whether alerts are installed, where traces go.
 
-Decides the words of `muster:observability` and what holds when it says nothing: metrics are served and
-announced by annotations, which cost nothing and need nobody; whatever needs a kind that may not be installed,
-or another host, is off.
+Responsible for the settings of `muster:observability` and their defaults: metrics are served and announced by
+annotations, which need no other component. A feature that needs a CRD that may be missing, or another host,
+is off.
 """
 
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ from types import MappingProxyType
 
 
 class Scraping(StrEnum):
-    """How whoever collects metrics finds ours."""
+    """How a metrics collector finds the controller's metrics."""
 
     OFF = "off"
     ANNOTATIONS = "annotations"

@@ -1,7 +1,7 @@
 """What the scheduler counts for one pod.
 
-Decides how the demands of containers, sidecars and init steps become one amount a resource. Leaves reading
-a pod's fields to whoever holds it, and where it may run to them as well.
+Responsible for combining the requests of containers, sidecars and init containers into one amount for each
+resource. Not responsible for reading a pod's fields nor for where it may run; the callers do that.
 """
 
 from collections.abc import Iterable, Mapping
@@ -22,9 +22,9 @@ class Initial:
 
 
 def read(limits: Mapping[str, object], requests: Mapping[str, object]) -> Amounts:
-    """What a container demands; ValueError for a bad quantity.
+    """The requests of a container. Raises ValueError for a malformed quantity.
 
-    A limit stands in for a missing request, as the API server fills it in.
+    A limit replaces a missing request, as the API server defaults it.
     """
     return {name: parse_quantity(str(quantity)) for name, quantity in {**limits, **requests}.items()}
 

@@ -1,7 +1,7 @@
-"""Pools: nodes of one machine type, bought in one way.
+"""Pools: nodes of one machine type and one capacity type.
 
-Decides what can be said about a pool and what its nodes can hold. Leaves how a cloud makes the nodes to the
-components, and what is legal together to rules/pools.py.
+Responsible for the settings of a pool and what its nodes can hold. Not responsible for how a cloud makes the
+nodes (muster.components) nor for which settings are legal together (validation/pools.py).
 """
 
 from collections.abc import Mapping
@@ -30,12 +30,12 @@ class Pool:
     """One pool. `gpus_per_node` is 0 for a CPU pool; `provisioning_class` is set exactly for queued pools.
 
     `min_nodes` are always there: a pool of fixed size has as many as `max_nodes`. Both count the whole pool,
-    whatever its zones. `zones`: where its nodes may stand; empty: wherever the cluster's do.
+    over all its zones. `zones`: the zones of its nodes; empty: those of the cluster.
 
     `parameters` go into every ProvisioningRequest of the pool (for GKE `maxRunDurationSeconds`).
 
-    `max_run`: seconds after which a node is taken away, work or not; None: never, except on a queued GKE
-    pool, where it is seven days.
+    `max_run`: seconds after which a node is deleted, even if it runs work; None: never, except in a queued
+    GKE pool, where it is seven days.
 
     `image` None is the provider's default. `boot_disk_gib` holds images where no local disk does.
     `efa`: the machine's EFA interfaces are attached (EKS). `networks`: further networks of GKE nodes.
@@ -90,9 +90,10 @@ class Pool:
 
     @property
     def request_parameters(self) -> dict[str, str]:
-        """What every ProvisioningRequest of the pool says, sorted. A check of capacity that may be repeated
-        fails after seven days at the earliest, and holds its quota until then: ours answers at once, and
-        whoever asked comes back later (cluster-autoscaler, provisioningrequest/checkcapacity).
+        """The parameters of every ProvisioningRequest of the pool, sorted. By default a capacity check is
+        repeated and fails after seven days at the earliest, and its gang holds quota until then. Muster's is
+        answered once, and the controller retries later (cluster-autoscaler,
+        provisioningrequest/checkcapacity).
         """
         at_once = {"noRetry": "true"} if self.provisioning_class == names.CHECK_CAPACITY_CLASS else {}
         return dict(sorted({**at_once, **self.parameters}.items()))

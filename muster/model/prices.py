@@ -1,8 +1,8 @@
-"""What a node costs an hour, as far as a source for it was read.
+"""The price of a node for an hour, for machines whose price has a source.
 
-Decides which price goes with a pool. Every price has a date and a source; what has none is not priced, since
-a number without a source would be believed. A user's table goes before ours, price by price. Leaves reading
-files to whoever is given one.
+Responsible for which price applies to a pool. Every price has a date and a source, because a reader would
+trust a number without one. A price of the user's table overrides the built-in one. Not responsible for
+reading files.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,7 +24,7 @@ HOURS_A_MONTH: Final = 730
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Price:
-    """The price of one node for an hour. `read`: the day on which the source said so."""
+    """The price of one node for an hour. `read`: the day on which the source was read."""
 
     machine: str
     region: str
@@ -61,7 +61,7 @@ def bought_as(pool: Pool, cluster: Cluster) -> Capacity:
     return pool.capacity
 
 
-# A list price that nobody has read is left out. g5.xlarge: $1.006 for Linux in us-east-1.
+# A list price without a source is left out. g5.xlarge: $1.006 for Linux in us-east-1.
 BUILT_IN: Final = PriceTable(
     (
         Price(
@@ -130,9 +130,7 @@ def _judge(found: object, path: str) -> Iterator[Violation]:
         yield Violation(at(path, "read"), f"{found['read']!r} is no day.", "write it like 2026-11-01.")
     for name in ("region", "source"):
         if not isinstance(found[name], str) or not found[name]:
-            yield Violation(
-                at(path, name), "is empty.", f"say the {name}: a price without one is not believed."
-            )
+            yield Violation(at(path, name), "is empty.", f"write the {name}; a price needs one.")
 
 
 def _price(found: Mapping[str, object], currency: str) -> Price:

@@ -1,4 +1,4 @@
-"""What a stack promises about gangs, in words for people: outputs, warnings and reports say the same."""
+"""What a stack guarantees about gangs, as one sentence for outputs, warnings and reports."""
 
 from typing import Final
 
@@ -6,7 +6,7 @@ from muster.model.capacity import Capacity
 from muster.model.clusters import Autoscaler, ExistingCluster
 from muster.model.stack import GangMode, Stack
 
-ALL_OR_NOTHING: Final = "A gang starts when all its nodes stand, or not at all."
+ALL_OR_NOTHING: Final = "A gang starts when all of its nodes are ready, or not at all."
 NOT_PROMISED: Final = (
     "All-or-nothing is not promised: Karpenter makes nodes as pods ask, so part of a gang may get its nodes, "
     "and hold them, while the rest waits."

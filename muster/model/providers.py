@@ -4,7 +4,7 @@ from enum import StrEnum
 
 
 class Provider(StrEnum):
-    """`existing`: somebody else makes the cluster; Muster installs into it."""
+    """`existing`: Muster installs into a cluster that it does not make."""
 
     GKE = "gke"
     EKS = "eks"

@@ -29,9 +29,9 @@ _BINARY: Final = ("Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
 
 @lru_cache(maxsize=4096)
 def parse_quantity(text: str) -> Fraction:
-    """The exact value of a non-negative Kubernetes quantity; ValueError when `text` is none.
+    """The exact value of a non-negative Kubernetes quantity. Raises ValueError for any other text.
 
-    Remembered: fifteen thousand nodes say the same few dozen amounts, and a Fraction is slow to make.
+    Cached, because fifteen thousand nodes have the same few dozen amounts and a Fraction is slow to make.
     """
     match = _QUANTITY.match(text)
     if match is None:
@@ -45,7 +45,7 @@ def parse_quantity(text: str) -> Fraction:
 
 @dataclass(frozen=True, slots=True)
 class Quantity:
-    """An amount of any resource. `is_binary`: it was said in Ki, Mi, Gi, and is written so again."""
+    """An amount of any resource. `is_binary`: it was written in Ki, Mi, Gi, and is formatted so again."""
 
     value: Fraction
     is_binary: bool = False

@@ -70,7 +70,7 @@ class Reclaim(StrEnum):
 
 
 class Queueing(StrEnum):
-    """best-effort: a job that fits may pass one that does not. strict: nobody passes anybody."""
+    """best-effort: a job that fits may start before an older one that does not. strict: never."""
 
     BEST_EFFORT = "best-effort"
     STRICT = "strict"
@@ -88,8 +88,8 @@ class Preemption:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Allowance:
-    """What a team or a department has, takes and gives. A department's quota is a pot for everybody below
-    it.
+    """The quota, borrowing and lending of a team or a department. A department's quota is shared by all teams
+    below it.
     """
 
     quota: Mapping[str, Amount] = field(default_factory=lambda: MappingProxyType({}))
@@ -120,11 +120,9 @@ class Team:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Department:
-    """A node of the tree. Top-level departments are trees of their own: nothing is shared between two of
-    them.
+    """A node of the tree. Two top-level departments share nothing.
 
-    To share between departments, nest them in one: the tree says who shares with whom, and nothing is
-    implied.
+    To share between departments, nest them in a common department.
     """
 
     name: str

@@ -51,7 +51,7 @@ NOTHING = Resources(Millicores(0), Bytes(0), Gpus(0))
 
 
 def whole(pool: Pool) -> Resources:
-    """Everything that the pool's nodes can hold when all of them stand."""
+    """The capacity of the pool with maxNodes nodes."""
     return Resources(pool.max_cpu, _mebibytes(pool.max_memory), pool.max_gpus)
 
 
@@ -59,7 +59,7 @@ def resources(pool: Pool, amount: Amount) -> Resources:
     """What `amount` of the pool is worth, rounded down, so that shares never sum to more than the pool.
 
     On a GPU pool each GPU brings its part of its node's allocatable CPU and memory; on a CPU pool each core
-    brings its part of the memory. What `amount` says itself goes before what derives.
+    brings its part of the memory. Explicit figures of `amount` override derived ones.
     """
     gpus = amount.gpus or Gpus(0)
     if pool.is_gpu:
@@ -112,8 +112,8 @@ def quota(rest: Unnamed, allowance: Allowance, pool: Pool, *, weight: int | None
 
 
 def cpu_share(rest: Unnamed, pool: Pool, *, weight: int) -> Resources:
-    """A team's default part of a CPU pool: what nobody names, divided by weight among the teams that name
-    none.
+    """A team's default share of a CPU pool: capacity without an explicit quota, divided by weight among the
+    teams without one.
     """
     left, total = rest.left[pool.name], rest.weights[pool.name]
     if total == 0:

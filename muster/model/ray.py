@@ -15,8 +15,8 @@ FLOOR: Final = Version(2, 54)
 
 
 class RayAuth(StrEnum):
-    """token: Ray's API answers to a cluster's own secret alone. off: to everybody who reaches it, which is
-    how its Jobs API runs code of strangers (CVE-2023-48022).
+    """token: Ray's API accepts only the cluster's own secret. off: it accepts every caller that reaches it,
+    so that its Jobs API runs anyone's code (CVE-2023-48022).
     """
 
     TOKEN = "token"  # noqa: S105 - the name of the way, not a token
@@ -61,7 +61,7 @@ PORTS: Final = (
     Port("metrics", 8080, (Peer.TEAM, Peer.METRICS)),
 )
 # Object transfer and workers take ports of their own choice between a cluster's nodes: every port, but only
-# between pods of one namespace. A NetworkPolicy cannot say "of the same Ray cluster": labels are compared
+# between pods of one namespace. A NetworkPolicy cannot express "of the same Ray cluster": labels are compared
 # with constants alone.
 NODE_LABEL: Final = "ray.io/is-ray-node"
 

@@ -1,7 +1,7 @@
-"""How many workers a group of a Ray cluster runs: as many as its queue counted.
+"""How many workers a group of a Ray cluster may run: as many as its queue counted.
 
-Decides the bounds and what is meant where one is not said, once for the policy, which asks in CEL, and for
-the webhook, which tells why.
+One rule for the policy, in CEL, and for the webhook, which explains it. Includes the meaning of an unset
+bound.
 """
 
 from typing import Final
@@ -19,6 +19,6 @@ IN_CEL: Final = (
 
 
 def is_counted(*, least: int | None, replicas: int | None, most: int | None) -> bool:
-    """Whether the group runs what its replicas say; None is what is not said."""
+    """Whether the group runs the number of its replicas. None means unset."""
     found = _REPLICAS if replicas is None else replicas
     return (_LEAST if least is None else least) <= found <= (_MOST if most is None else most)

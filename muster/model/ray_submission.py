@@ -1,10 +1,10 @@
-"""How a RayJob may be submitted: so that its queue can stop it again.
+"""How a queued RayJob may be submitted, so that its queue can stop it.
 
-Decides which `submissionMode` queued work may have, once for the policy, which asks in CEL at creation and at
-every change, and for the webhook, which asks at creation also where no policy is in force. While an
-interactive job waits for its jobId, KubeRay 1.6.2 does not look at `suspend`
-(ray-operator/controllers/ray/rayjob_controller.go, JobDeploymentStatusWaiting): a preemption would never end.
-Kueue 0.19.2 does not look at the mode. A job in a cluster that stands is not queued; that cluster is.
+One rule on `submissionMode` for the policy, in CEL, at creation and at every change, and for the webhook, at
+creation, also where no policy is in force. While an interactive job waits for its jobId, KubeRay 1.6.2
+ignores `suspend` (ray-operator/controllers/ray/rayjob_controller.go, JobDeploymentStatusWaiting), so a
+preemption would never end. Kueue 0.19.2 ignores the mode. A job in an existing cluster is not queued; that
+cluster is.
 """
 
 from typing import Final

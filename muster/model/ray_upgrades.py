@@ -1,12 +1,11 @@
-"""How what runs of Ray may be brought up to date: never by pods that no queue has counted.
+"""How running Ray work may be upgraded: never by pods that no queue has counted.
 
-Decides which `upgradeStrategy` queued work may have, once for the policy, which asks in CEL, and for the
-webhooks, which say it where nothing is said. Read in KubeRay 1.6.2 (ray-operator/controllers/ray:
-rayservice_controller.go, raycluster_controller.go, utils/validation.go) and run in
-tests/integration/kueue_api/test_ray_service.py. With KAI every pod of a second cluster waits behind its own
-gate, and KubeRay may do as it likes.
+One rule on `upgradeStrategy` for the policy, in CEL, and for the webhooks, which set it where it is unset.
+Read in KubeRay 1.6.2 (ray-operator/controllers/ray: rayservice_controller.go, raycluster_controller.go,
+utils/validation.go) and run in tests/integration/kueue_api/test_ray_service.py. With KAI every pod of a
+second cluster has a scheduling gate of its own, so any strategy is allowed.
 
-The preview does not ask: it reads stack files, and Ray's own objects stand in none.
+The preview does not check this, because stack files contain no Ray objects.
 """
 
 from collections.abc import Iterator
@@ -18,8 +17,8 @@ from muster.model.violations import Violation
 
 
 class Upgrade(StrEnum):
-    """What KubeRay does when the description of a cluster changes. NEW_CLUSTER, which RayServices have where
-    nothing is said, starts a second cluster beside the first; RECREATE deletes every pod of a RayCluster.
+    """What KubeRay does when the spec of a cluster changes. NEW_CLUSTER, the default of RayServices, starts
+    a second cluster while the first runs. RECREATE deletes every pod of a RayCluster.
     """
 
     NONE = "None"
@@ -55,7 +54,7 @@ CLUSTER_MESSAGE: Final = (
 
 def violations(kind: str, *, said: str, within: str = "", is_elastic: bool = False) -> Iterator[Violation]:
     """Of a RayService, RayCluster or RayJob that Kueue queues. `said` is the type of its own strategy,
-    `within` that of the cluster which it describes; empty where none is said.
+    `within` that of the cluster in its spec; empty where unset.
     """
     path = "spec.upgradeStrategy.type"
     if kind == "RayService" and said != Upgrade.NONE:

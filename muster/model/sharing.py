@@ -25,7 +25,7 @@ class Sharing(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuSharing:
-    """`shares`: how many pods one GPU serves; `profile`: the MIG profile that says so."""
+    """`shares`: how many pods one GPU serves; `profile`: the MIG profile that defines it."""
 
     kind: Sharing = Sharing.NONE
     shares: int = 1

@@ -1,7 +1,7 @@
-"""The stack: everything that one environment's description says, typed.
+"""The stack: the typed description of one environment.
 
-Decides what belongs together and in which order it is read. Leaves reading files to muster.config, judging to
-rules/, and what it means to a scheduler to render/.
+Not responsible for reading files (muster.config), for checking them (muster.validation), nor for manifests
+(muster.render).
 """
 
 from collections.abc import Iterator
@@ -43,7 +43,7 @@ def retains_crds(artifacts: ArtifactSource) -> bool:
 
 
 class GangMode(StrEnum):
-    """Who gets a gang its capacity: Muster's controller, Kueue's own provisioning check, or nobody."""
+    """What provides a gang's capacity: Muster's controller, Kueue's own provisioning check, or nothing."""
 
     MUSTER = "muster"
     BUILTIN = "builtin"
@@ -62,11 +62,11 @@ class GangAdmission:
 class PodsReady:
     """What Kueue does with admitted work whose pods do not come up. Durations in seconds.
 
-    `timeout` has to cover pulling an image of many gigabytes onto a fresh node. Past it the work is evicted
-    and tried again, at most `retries` times, and then deactivated: without a bound a gang that can never
-    start would take and give back its quota for ever. `recovery` bounds how long running work may miss a
-    pod (a lost node): by then a replacement on a standing node is up, and a gang can never buy another node
-    through its used-up request.
+    `timeout` has to cover pulling an image of many gigabytes onto a new node. After it the work is evicted
+    and retried, at most `retries` times, and then deactivated. Without a bound, a gang that can never start
+    would take and release its quota for ever. `recovery` bounds how long running work may miss a pod (a lost
+    node). It covers a replacement pod on an existing node; a gang cannot get another node from a request
+    that is used up.
     """
 
     timeout: int = 900

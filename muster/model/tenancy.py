@@ -12,8 +12,8 @@ from typing import Final
 
 
 class TenancyMode(StrEnum):
-    """What happens to what a tenant may not do. `warn` lets it pass and says so, for a cluster that is being
-    taken over; `off` has no policies at all, and RBAC, quotas and networks all the same.
+    """What happens when a tenant does what the policies forbid. `warn` allows it with a warning, for a
+    cluster that is being migrated. `off` installs no policies; RBAC, quotas and network policies stay.
     """
 
     ENFORCE = "enforce"
@@ -38,9 +38,9 @@ class Egress(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tenancy:
-    """The stack's settings. `reach` are address ranges that every team may reach besides what `egress` says;
-    `objects` the most objects of a kind a namespace holds, by the words of `MOST_OBJECTS`; `parameters` the
-    ProvisioningRequest parameters that a job may set by annotation.
+    """The stack's settings. `reach` are address ranges that every team may reach in addition to those of
+    `egress`; `objects` limits the number of objects of a kind in a namespace, by the keys of `MOST_OBJECTS`;
+    `parameters` are the ProvisioningRequest parameters that a job may set by annotation.
     """
 
     mode: TenancyMode = TenancyMode.ENFORCE

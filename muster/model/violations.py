@@ -1,7 +1,7 @@
-"""What a broken rule says: where, what, and how to fix it.
+"""A violation of a rule: where, what, and how to fix it.
 
-Decides the one shape in which rules answer and how a config path is written. Leaves line numbers and
-printing to the reader of the file (muster.config).
+Responsible for the common type of all rules' results and for the format of a config path. Not responsible
+for line numbers and printing (muster.config).
 """
 
 import difflib

@@ -1,7 +1,7 @@
-"""How waiting is told: words that the controller writes and the preview repeats.
+"""Sentences about a waiting gang, which the controller writes and the preview repeats.
 
-Decides the sentences about a gang that waits outside the quota or has been refused, and how a time and a
-duration are written in them. Leaves what a gang is waiting for to the controller.
+Responsible for the text about a gang that waits without quota or was refused, and for the format of a time
+and a duration in it. Not responsible for what a gang is waiting for (muster.controller).
 """
 
 from datetime import datetime, timedelta

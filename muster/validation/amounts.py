@@ -134,7 +134,7 @@ def _lending(context: _RuleContext, holder: _Holder) -> Iterator[Violation]:
 
 
 def _cohort(holder: _Holder) -> Iterator[Violation]:
-    """A limit of a top-level department would bound an exchange with nobody; Kueue refuses it."""
+    """A top-level department has no cohort to borrow from or lend to, and Kueue refuses a limit there."""
     if holder.has_parent:
         return
     for key, limit in (("borrow", holder.allowance.borrow), ("lend", holder.allowance.lend)):
@@ -145,19 +145,19 @@ def _cohort(holder: _Holder) -> Iterator[Violation]:
 
 
 def _borrowing(context: _RuleContext, holder: _Holder) -> Iterator[Violation]:
-    """Borrowing needs somebody of the same tree who has quota of the pool and lends."""
+    """Borrowing needs another team or department of the same tree that has quota of the pool and lends it."""
     for name, share in holder.allowance.borrow.pools.items():
         nothing = share is Bound.NONE or (isinstance(share, Amount) and not (share.gpus or share.cpu))
         if name not in context.pools or nothing or not holder.has_parent:
             continue
         if not context.lenders.get((holder.root, name), frozenset()) - {holder.name}:
-            message = f"there is nobody to borrow {name} from: no other under {holder.root} has any to lend."
+            message = f"no other team or department under {holder.root} has {name} to lend."
             fix = f"give another team or department under {holder.root} a quota of {name}, or remove it."
             yield Violation(at(holder.path, "borrow", name), message, fix)
 
 
 def _sums(stack: Stack, context: _RuleContext) -> Iterator[Violation]:
-    """A quota is a guarantee: all of a pool's together have to fit its nodes when all of them stand."""
+    """A quota is a guarantee: the quotas of a pool have to fit its nodes at maxNodes."""
     for name, pool in context.pools.items():
         total, most = named_quota(stack, pool), whole(pool)
         if total.within(most):

@@ -59,7 +59,7 @@ def _gke(cluster: GkeCluster, stack: Stack) -> Iterator[Violation]:
         )
         yield Violation(f"{_PATH}.releaseChannel", message, "write `none`, or leave it out.")
     if not cluster.private_endpoint and not cluster.authorized_networks:
-        message = "names nobody, so nobody outside reaches the control plane, `pulumi up` included."
+        message = "is empty, so the control plane cannot be reached from outside, `pulumi up` included."
         fix = "name the addresses from which you deploy: {office: 198.51.100.0/24}."
         yield Violation(f"{_PATH}.authorizedNetworks", message, fix, level="warning")
 
@@ -73,7 +73,7 @@ def _eks(cluster: EksCluster) -> Iterator[Violation]:
     yield from _region(cluster.region, cluster.zones)
     if len(set(cluster.zones)) < 2:
         place = "network.existing.privateSubnets" if cluster.network.existing else "zones"
-        message = f"has {len(set(cluster.zones))}; the control plane of EKS stands in two zones at least."
+        message = f"has {len(set(cluster.zones))}; the control plane of EKS needs at least two zones."
         yield Violation(f"{_PATH}.{place}", message, "write two or three zones of the region.")
     yield from _system(cluster.system_pool)
     if cluster.network.existing is None:

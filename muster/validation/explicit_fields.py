@@ -1,7 +1,7 @@
-"""Which keys of a section say something.
+"""The keys of a section that differ from their default.
 
-Decides how a field of the model is called in a stack file: as its metadata's `key` says, else in camel case.
-An empty key stands for a field whose own fields stand in the section itself.
+Responsible for the key of a model's field in a stack file: its metadata's `key`, or its name in camel case.
+An empty key means that the fields of the field are in the section itself.
 """
 
 from collections.abc import Iterator, Mapping

@@ -1,4 +1,4 @@
-"""Cloud identities of teams: that what a stack says of identities and buckets comes true in its cloud."""
+"""Cloud identities of teams: identities and buckets that the stack's cloud can provide."""
 
 from collections.abc import Iterator
 
@@ -24,7 +24,7 @@ def cloud_identity_rules(stack: Stack) -> list[Violation]:
 
 
 def _nothing_made(path: str, team: Team) -> Iterator[Violation]:
-    """The same file may stand for a made cluster tomorrow, so this stops nothing."""
+    """A warning only: the same file may later describe a cluster that Muster makes."""
     for key, said in (("identity", team.access.identity), ("buckets", team.access.buckets)):
         if said:
             message = "nothing is made of it in an existing cluster, whose cloud identities are its owner's."

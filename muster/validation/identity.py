@@ -12,8 +12,8 @@ from muster.validation.paths import department_path, team_path
 _DNS_1123: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?\Z")
 _LONGEST: Final = 63
 
-# Namespaces that a cluster, or this program, already uses for something else. `default` is nobody's: a team
-# may have it, and its jobs there are queued like any other team's.
+# Namespaces that a cluster or this program uses for something else. `default` is not one of them: a team may
+# have it, and its jobs there are queued like any other team's.
 RESERVED_NAMESPACES: Final = frozenset(
     {
         "kube-node-lease",

@@ -66,7 +66,7 @@ def _shards(stack: Stack) -> Iterator[Violation]:
     if stack.kai.sharding is Sharding.ONE and len(gpu_pools) > 1:
         message = (
             "a KAI Queue has one GPU figure for all pools: quotas of "
-            f"{', '.join(gpu_pools)} could not be told apart."
+            f"{', '.join(gpu_pools)} could not be distinguished."
         )
         yield Violation("muster:kai.sharding", message, "remove it, or write per-pool.")
     yield from _known(stack, "muster:kai.pools", stack.kai.pools, instead="muster:kai.shard")
@@ -130,7 +130,7 @@ def _section(stack: Stack, path: str, settings: QueueSettings) -> Iterator[Viola
     if settings.shares != Shares() and sharding(stack) is Sharding.PER_POOL:
         for key in RESOURCES:
             if getattr(settings.shares, key) != Share():
-                message = "there is a Queue for every pool; this does not say which is meant."
+                message = "there is a Queue for every pool, and this names none of them."
                 yield Violation(at(here, key), message, f"write `pools: {{POOL: {{{key}: ...}}}}`.")
 
 
@@ -179,7 +179,7 @@ def _parents(queues: list[Node]) -> Iterator[Violation]:
 
 
 def _sums(stack: Stack, queues: list[Node]) -> Iterator[Violation]:
-    """Quotas that a `kai:` section says fit the pools, too; no bound at all is a choice of its own."""
+    """Quotas in `kai:` sections have to fit the pools, too. `unlimited` is allowed."""
     for part in partitions(stack):
         tops = [node for node in queues if node.part == part and node.parent is None]
         said = any(
@@ -207,7 +207,7 @@ def _topology(topology: Topology) -> Iterator[Violation]:
     words = [word for level in topology.levels for word in (level.node_label, level.alias) if word]
     if len(labels) > _MOST_LEVELS:
         message = f"has {len(labels)} levels; KAI takes {_MOST_LEVELS}."
-        yield Violation(at(path, "levels"), message, "leave out levels that nobody asks for.")
+        yield Violation(at(path, "levels"), message, "leave out levels that no work requests.")
     for index, level in enumerate(topology.levels):
         here = at(path, "levels", index)
         if level.node_label == HOSTNAME_LABEL and index < len(labels) - 1:
@@ -219,7 +219,7 @@ def _topology(topology: Topology) -> Iterator[Violation]:
                 yield Violation(here, f"{word!r} cannot be a node label or an alias.", fix)
             if word is not None and words.count(word) > 1:
                 fix = "write each label and alias once."
-                yield Violation(here, f"{word!r} stands twice in the topology.", fix)
+                yield Violation(here, f"{word!r} is listed twice in the topology.", fix)
 
 
 def _path(node: Node) -> str:

@@ -2,7 +2,7 @@
 
     choice_rules(choice, path)  every illegal combination of provider, machine, accelerator, GPUs and capacity
 
-Decides it from the machine tables and from what each provider has. Leaves what else a pool says to pools.py.
+Based on the machine tables and on what each provider has. The other keys of a pool are in pools.py.
 """
 
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ from muster.model.violations import Violation, suggestion
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """What a pool says: `accelerator` and `gpus` are None where it leaves them to the machine."""
+    """A pool's choice. `accelerator` and `gpus` are None where the machine decides."""
 
     provider: Provider
     machine: str
@@ -50,7 +50,7 @@ def bought(choice: Choice, path: str) -> list[Violation]:
         return [Violation(f"{path}.capacity", message, fix)]
     machine = MACHINES.get(choice.machine)
     if machine is None or choice.provider is Provider.EXISTING:
-        # Whoever makes the nodes of an existing cluster buys them.
+        # Muster does not buy the nodes of an existing cluster.
         return []
     return list(_sold(choice.capacity, machine, path))
 
@@ -103,13 +103,13 @@ def _gpus(choice: Choice, machine: Machine, path: str) -> Iterator[Violation]:
 def _sold(capacity: Capacity, machine: Machine, path: str) -> Iterator[Violation]:
     if capacity not in machine.bought:
         if capacity is Capacity.QUEUED and machine.accelerator is None:
-            # The rule about CPU pools says it better, for every machine.
+            # The rule about CPU pools has the better message, for every machine.
             return
         ways = ", ".join(each for each in LEGAL_CAPACITY[machine.provider] if each in machine.bought)
         message = f"{machine.name} is not sold as {capacity}; it is as {ways}."
         yield Violation(f"{path}.capacity", message, _other(capacity, machine))
     elif capacity in machine.unsourced:
-        message = f"no page of the provider was found that says whether {machine.name} is sold as {capacity}."
+        message = f"no page of the provider confirms that {machine.name} is sold as {capacity}."
         fix = "try it in a project of its own first; the cloud's refusal would come in the middle of `up`."
         yield Violation(f"{path}.capacity", message, fix, level="warning")
 

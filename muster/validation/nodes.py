@@ -36,7 +36,7 @@ def node_rules(pool: Pool, cluster: Cluster, path: str) -> Iterator[Violation]:
 
 
 def _made_by_us(pool: Pool, provider: Provider, path: str) -> Iterator[Violation]:
-    """In an existing cluster somebody else makes the nodes: what is said of them would change nothing."""
+    """Muster does not make the nodes of an existing cluster, so settings of nodes would have no effect."""
     if provider is not Provider.EXISTING:
         return
     said = {
@@ -50,8 +50,8 @@ def _made_by_us(pool: Pool, provider: Provider, path: str) -> Iterator[Violation
     }
     for key, is_said in said.items():
         if is_said:
-            message = "the nodes of an existing cluster are made by somebody else."
-            yield Violation(f"{path}.{key}", message, "remove it, and say it to whoever makes them.")
+            message = "Muster does not make the nodes of an existing cluster."
+            yield Violation(f"{path}.{key}", message, "remove it, and set it where the nodes are made.")
 
 
 def _zones(pool: Pool, path: str, *, region: str, zones: tuple[str, ...]) -> Iterator[Violation]:
@@ -90,7 +90,7 @@ def _placement(pool: Pool, path: str) -> Iterator[Violation]:
         message = f"machine {pool.machine.name} takes no compact placement."
         yield Violation(f"{path}.placement", message, "remove it, or choose another machine.")
     if len(pool.zones) != 1:
-        message = "nodes close together stand in one zone."
+        message = "compact placement is within one zone."
         yield Violation(f"{path}.zones", message, "write the one zone: zones: [...].")
 
 

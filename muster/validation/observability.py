@@ -24,7 +24,7 @@ def observability_rules(stack: Stack) -> Iterator[Violation]:
     if wanted.alerts and not wanted.metrics.has_rules:
         yield Violation(
             f"{_PATH}.alerts",
-            f"needs somebody who evaluates alerts, and metrics is {wanted.metrics}.",
+            f"needs the Prometheus operator to evaluate alerts, but metrics is {wanted.metrics}.",
             "write `metrics: prometheus-operator` (or google on GKE), or leave alerts out.",
         )
     if stack.gang_admission.mode is not GangMode.MUSTER:
@@ -38,7 +38,7 @@ def observability_rules(stack: Stack) -> Iterator[Violation]:
 
 
 def _unwatched(stack: Stack) -> Iterator[Violation]:
-    """Metrics may be said: by default they are."""
+    """Metrics may be set explicitly to their default."""
     wanted, mode = stack.observability, stack.gang_admission.mode
     said = {"alerts": wanted.alerts, "dashboard": wanted.dashboard, "traces": wanted.traces is not None}
     for name, is_said in said.items():

@@ -1,4 +1,4 @@
-"""Where in the config a thing of the tree stands."""
+"""Config paths of departments and teams."""
 
 from muster.model.queues import Department, Team
 from muster.model.violations import at

@@ -1,7 +1,7 @@
-"""Pools: what a pool must say for its way of buying nodes, and what goes with its provider and machine.
+"""Pools: the keys that a capacity type requires, and what a provider and machine support.
 
-Where each rule comes from: reference pages are named beside it. Which machine is sold in which way is
-machines.py; words of a node (image, disks, placement, networks) are nodes.py.
+The reference page of a rule is named at the rule. Which machine is sold with which capacity type is in
+machines.py; image, disks, placement and networks are in nodes.py.
 """
 
 from collections.abc import Iterator
@@ -75,11 +75,14 @@ def _standing(pool: Pool, path: str) -> Iterator[Violation]:
         message = "a CPU pool cannot be queued: only GPUs are asked for, a CPU head needs a node at once."
         yield Violation(f"{path}.capacity", message, "use on-demand, or spot where the provider has it.")
     if pool.capacity is Capacity.QUEUED and pool.min_nodes:
-        message = "a queued pool has no standing nodes: they come with a gang and go with it."
+        message = "a queued pool has no permanent nodes: they are made for a gang and deleted after it."
         yield Violation(f"{path}.minNodes", message, "remove minNodes, or use on-demand.")
     if pool.capacity is Capacity.CAPACITY_BLOCK and pool.min_nodes:
         # https://docs.aws.amazon.com/eks/latest/userguide/capacity-blocks-mng.html
-        message = "a capacity block has no nodes before it begins and after it ends, so none can stand."
+        message = (
+            "a capacity block has no nodes before it begins and after it ends, so there are no "
+            "permanent ones."
+        )
         yield Violation(f"{path}.minNodes", message, "remove minNodes: nodes come with the work.")
 
 
@@ -149,12 +152,12 @@ def _reservation(pool: Pool, provider: Provider, path: str) -> Iterator[Violatio
             message = "a reservation of EC2 that another account shares has the same id here."
             yield Violation(f"{path}.reservation.project", message, "remove `project`.")
     if len(pool.zones) != 1 and not given.is_group:
-        message = f"{given.name} lies in one zone, and the pool stands in {len(pool.zones) or 'all'}."
+        message = f"{given.name} is in one zone, but the pool has {len(pool.zones) or 'all'}."
         yield Violation(f"{path}.zones", message, "write the zone of the reservation: zones: [...].")
 
 
 def _unanswered(pool: Pool, cluster: Cluster, path: str) -> Iterator[Violation]:
-    """A queued pool where nobody answers ProvisioningRequests would wait for ever."""
+    """A queued pool without an autoscaler for ProvisioningRequests would wait for ever."""
     if pool.capacity is not Capacity.QUEUED or not isinstance(cluster, ExistingCluster):
         return
     if not cluster.answers_requests:

@@ -1,4 +1,4 @@
-"""GPU sharing: what a GPU can be divided into, and where the division can be told to the node."""
+"""GPU sharing: what a GPU can be divided into, and where the node can be configured for it."""
 
 from collections.abc import Iterator
 
@@ -22,7 +22,9 @@ def _pool(pool: Pool, cluster: Cluster) -> Iterator[Violation]:
     kind = pool.sharing.kind
     if kind is Sharing.NONE:
         if pool.sharing.shares != 1 or pool.sharing.profile:
-            yield Violation(f"{path}.sharing", "is missing, but what it would divide is said.", "write it.")
+            yield Violation(
+                f"{path}.sharing", "is missing, but the number or profile of shares is written.", "write it."
+            )
         return
     if not pool.is_gpu:
         yield Violation(f"{path}.sharing", "the pool has no GPU to share.", _OFF)
@@ -55,7 +57,7 @@ def _mig(pool: Pool, path: str) -> Iterator[Violation]:
 
 
 def _reachable(pool: Pool, cluster: Cluster, path: str) -> Iterator[Violation]:
-    """Whoever advertises the GPUs has to be one that can be told."""
+    """The component that advertises the GPUs has to be one that Muster configures."""
     if pool.image is Image.BOTTLEROCKET:
         message = (
             "Bottlerocket's own device plugin advertises its GPUs, and is set up in the node's user data."

@@ -1,4 +1,4 @@
-"""Reads `muster:cluster`: one reader a provider. Leaves what fits together to the model's rules."""
+"""Reads `muster:cluster`, with one reader for each provider."""
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
@@ -16,7 +16,7 @@ _READERS: Final[Mapping[Provider, Callable[[Section], Cluster | None]]] = Mappin
 
 
 def read_cluster(section: Section) -> Cluster | None:
-    """The cluster, or None after noting why there is none."""
+    """The cluster, or None if it is malformed and was reported."""
     provider = section.choice("provider", Provider)
     if provider is None:
         return None

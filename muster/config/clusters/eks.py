@@ -41,7 +41,7 @@ def read_eks(section: Section) -> EksCluster | None:
 
 
 def _zones(section: Section, network: EksNetwork) -> tuple[str, ...]:
-    """Written for a VPC of ours; those of a VPC that is there are its subnets'."""
+    """Zones are written for a VPC that Muster makes. An existing VPC has the zones of its subnets."""
     if network.existing is None:
         if not section.has("zones"):
             section.note("zones", "is missing.", "write at least two: [us-east-1a, us-east-1b].")
@@ -73,7 +73,9 @@ def _existing(section: Section) -> ExistingVpc | None:
 
 
 def _access(section: Section) -> MappingProxyType[str, Access]:
-    """A name -> the principal's ARN alone (an administrator of the cluster), or what it may do."""
+    """A name -> the ARN of an administrator of the cluster, or a mapping with the principal and its
+    rights.
+    """
     found: dict[str, Access] = {}
     for name, value in section.items():
         if isinstance(value, str):

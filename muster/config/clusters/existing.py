@@ -1,4 +1,4 @@
-"""Reads a cluster that somebody else made."""
+"""Reads an existing cluster."""
 
 from muster.config.section import Section
 from muster.model.clusters import Autoscaler, ExistingCluster, Provider
@@ -8,7 +8,7 @@ def read_existing(section: Section) -> ExistingCluster | None:
     name = section.text("name", required=True)
     kubeconfig = section.text("kubeconfig")
     context = section.text("context", required=kubeconfig is None)
-    # Every provider is a word here, `existing` included: it is the one that says nothing.
+    # Every provider is allowed here. `existing` means the same as leaving the key out.
     cloud = section.choice("cloud", Provider, Provider.EXISTING)
     autoscaler = section.choice("autoscaler", Autoscaler, Autoscaler.PROVISIONING_REQUESTS)
     if name is None or autoscaler is None:

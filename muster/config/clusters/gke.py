@@ -45,7 +45,7 @@ def _network(section: Section) -> GkeNetwork:
 
 
 def _existing(section: Section) -> ExistingNetwork | None:
-    """A network that is there: its parts are all needed, there is nothing to guess them from."""
+    """An existing network. All of its parts are required."""
     network = section.text("network", required=True)
     subnetwork = section.text("subnetwork", required=True)
     pods = section.text("pods", required=True)

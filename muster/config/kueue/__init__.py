@@ -5,8 +5,8 @@
     read_queue(section)              -> QueueOptions
     read_kueue(section)              -> KueueOptions
 
-Decides how Kueue's fields are written in a stack file: as in its own API, but for maps by name where the API
-has lists. Leaves what fits together to muster/validation/kueue.
+Kueue's fields are written as in its own API, with maps by name where the API has lists. Not responsible for
+which fields fit together (muster/validation/kueue).
 """
 
 from muster.config.kueue.cohorts import read_cohort

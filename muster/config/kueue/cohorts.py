@@ -10,7 +10,7 @@ _NONE: Final = "none"
 
 
 def read_cohort(section: Section) -> CohortOptions:
-    """`cohort` is a name, or `none` for teams that share nothing with anybody."""
+    """`cohort` is a name, or `none` for teams that do not share."""
     name = section.text("cohort")
     options = CohortOptions(
         name=None if name == _NONE else name, exists=name != _NONE, resource_groups=read_groups(section)

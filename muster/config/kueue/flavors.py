@@ -17,7 +17,7 @@ from muster.model.kueue.checks import RETRIES
 
 
 def read_pool_kueue(section: Section) -> PoolOptions:
-    """What a pool says to Kueue."""
+    """The `kueue:` section of a pool."""
     options = PoolOptions(
         flavor=section.text("flavor"),
         node_labels=MappingProxyType(section.texts("nodeLabels")),
@@ -31,7 +31,7 @@ def read_pool_kueue(section: Section) -> PoolOptions:
 
 
 def read_flavor(section: Section, name: str) -> Flavor:
-    """A flavor that is no pool's."""
+    """A flavor without a pool."""
     flavor = Flavor(
         name=name,
         node_labels=MappingProxyType(section.texts("nodeLabels")),

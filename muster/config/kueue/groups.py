@@ -10,7 +10,7 @@ def read_groups(section: Section) -> tuple[Group, ...]:
 
 
 def read_quantity(section: Section, key: str) -> Quantity | None:
-    """An amount such as 8, 1.5 or 100Gi; None when it is absent, or after noting why it is none."""
+    """An amount such as 8, 1.5 or 100Gi. None when it is absent, or malformed and reported."""
     value = section.get(key)
     if value is None:
         return None
@@ -41,7 +41,7 @@ def _quota(section: Section) -> Quota | None:
     name, nominal = section.text("name", required=True), read_quantity(section, "nominalQuota")
     borrowing, lending = read_quantity(section, "borrowingLimit"), read_quantity(section, "lendingLimit")
     if not section.has("nominalQuota"):
-        section.note("nominalQuota", "is missing.", "write `nominalQuota:` and its value; 0 is one.")
+        section.note("nominalQuota", "is missing.", "write `nominalQuota:` and its value; 0 is allowed.")
     section.close()
     if name is None or nominal is None:
         return None

@@ -10,7 +10,7 @@ _MULTI_KUEUE = "multiKueue"
 
 
 def read_kueue(section: Section) -> KueueOptions:
-    """What a stack says to Kueue as a whole."""
+    """The `muster:kueue` section."""
     topologies = section.section("topologies")
     found = [Topology(name=name, levels=topologies.words(name)) for name, _ in topologies.items()]
     options = KueueOptions(
@@ -24,7 +24,7 @@ def read_kueue(section: Section) -> KueueOptions:
     if section.has(_MULTI_KUEUE):
         section.get(_MULTI_KUEUE)
         fix = "remove it; a stack is one cluster, and its queues are for work that runs there."
-        section.note(_MULTI_KUEUE, "is not offered: Muster does not send work to other clusters.", fix)
+        section.note(_MULTI_KUEUE, "is not supported: Muster does not send work to other clusters.", fix)
     section.close()
     return options
 
@@ -49,7 +49,7 @@ def _parameters(section: Section) -> Parameters | None:
 
 
 def _strategies(section: Section) -> tuple[Strategy, ...]:
-    """Kueue takes one of the two, or both in this order."""
+    """Kueue accepts one of the two, or both in this order."""
     words = section.words("preemptionStrategies")
     section.close()
     known = tuple(Strategy)

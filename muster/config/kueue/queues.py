@@ -29,7 +29,7 @@ _UNSAID: Final = -(2**63)
 
 
 def read_queue(section: Section) -> QueueOptions:
-    """What a team says to Kueue."""
+    """The `kueue:` section of a team."""
     known = QueueOptions()
     options = QueueOptions(
         cluster_queue=section.text("clusterQueue"),
@@ -124,7 +124,9 @@ def _checks(above: Section) -> tuple[CheckUse, ...]:
             found.append(CheckUse(name=name, pools=section.words(name)))
         else:
             section.note(
-                name, f"is {describe_value(value)}.", "write `all`, or the pools that it judges: [l4, h100]."
+                name,
+                f"is {describe_value(value)}.",
+                "write `all`, or the pools that it applies to: [l4, h100].",
             )
     return tuple(found)
 

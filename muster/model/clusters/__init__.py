@@ -1,9 +1,9 @@
-"""The cluster that a stack describes: one typed description a provider.
+"""The cluster that a stack describes, with one type for each provider.
 
     Cluster  = GkeCluster | EksCluster | ExistingCluster
 
-Decides what can be said about a cluster and what holds where nothing is said. Leaves making it to the
-components of each cloud, and judging it to rules/clusters.py.
+Responsible for the settings of a cluster and their defaults. Not responsible for making it
+(muster.components) nor for checking it (validation/clusters.py).
 """
 
 from muster.model.clusters.eks import Access, AccessPolicy, EksCluster, EksNetwork, ExistingVpc, NatGateways

@@ -1,4 +1,4 @@
-"""An EKS cluster: what can be said about it, and what holds where nothing is said.
+"""An EKS cluster: its settings and their defaults.
 
 Not a choice, because only one way is safe: nodes in private subnets, IMDSv2 with a hop limit of 1, Secrets
 encrypted under a KMS key, access by access entries alone, Pod Identity instead of node rights.
@@ -24,8 +24,8 @@ class NatGateways(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExistingVpc:
-    """A VPC that somebody else made. `private_subnets`: zone -> subnet id; its keys are the cluster's zones.
-    Their way out (NAT gateway or endpoints) has to be there.
+    """An existing VPC. `private_subnets`: zone -> subnet id; its keys are the cluster's zones. The subnets
+    need a route out (NAT gateway or endpoints).
     """
 
     vpc: str
@@ -79,10 +79,10 @@ LOG_DAYS: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EksCluster:
-    """`zones`: at least two of the region, where the control plane and the nodes stand.
+    """`zones`: at least two of the region, for the control plane and the nodes.
 
-    `public_cidrs`: addresses from which the control plane answers over the internet; none: only from within
-    the VPC. `access`: a name for it -> who may reach the API besides the one who made the cluster.
+    `public_cidrs`: addresses that may reach the control plane over the internet; empty: only the VPC.
+    `access`: name -> a principal that may use the API, in addition to the one that created the cluster.
 
     `kms_key`: ARN of a key that encrypts Secrets; empty: Muster makes one.
 

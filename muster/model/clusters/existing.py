@@ -1,4 +1,4 @@
-"""A cluster that somebody else made: how it is found, and who makes its nodes."""
+"""An existing cluster: how it is found, and who makes its nodes."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -10,8 +10,8 @@ class Autoscaler(StrEnum):
     """Who makes nodes there.
 
     `provisioning-requests`: one that answers ProvisioningRequests (GKE's, or cluster-autoscaler with
-    --enable-provisioning-requests). `karpenter`: makes nodes as pods ask and knows no ProvisioningRequest, so
-    nobody can promise a gang all its nodes. `none`: nodes stand there.
+    --enable-provisioning-requests). `karpenter`: makes nodes for pending pods and does not support
+    ProvisioningRequests, so a gang has no guarantee of all its nodes. `none`: the nodes exist already.
     """
 
     PROVISIONING_REQUESTS = "provisioning-requests"
@@ -21,11 +21,10 @@ class Autoscaler(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExistingCluster:
-    """`kubeconfig` is a file (empty: what kubectl would take), `context` one of its contexts (empty: its
-    current one, which only a named file has).
+    """`kubeconfig` is a file (empty: kubectl's default), `context` one of its contexts (empty: the current
+    one, which needs a named file).
 
-    `cloud` says whose nodes they are, where that matters to what is installed (drivers, images); empty:
-    nothing is assumed.
+    `cloud` is the cloud of the nodes, which decides over drivers and images; empty: nothing is assumed.
     """
 
     name: str

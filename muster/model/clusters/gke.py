@@ -1,4 +1,4 @@
-"""A GKE cluster: what can be said about it, and what holds where nothing is said.
+"""A GKE cluster: its settings and their defaults.
 
 Not a choice, because only one way is safe: nodes without public addresses, VPC-native, Dataplane V2, Workload
 Identity, shielded nodes, a node service account of its own with the least roles.
@@ -52,7 +52,7 @@ class GpuDriver(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExistingNetwork:
-    """A VPC that somebody else made. `pods` and `services` name secondary ranges of the subnetwork; a network
+    """An existing VPC. `pods` and `services` name secondary ranges of the subnetwork; a network
     of another project (shared VPC) is written `projects/PROJECT/global/networks/NAME`.
     """
 
@@ -81,18 +81,17 @@ _SYSTEM: Final = SystemPool(machine=MACHINES["e2-standard-4"])
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GkeCluster:
-    """`zones`: where nodes stand; empty: where GKE puts them in the region.
+    """`zones`: the zones of the nodes; empty: GKE chooses them in the region.
 
-    `authorized_networks`: a name for it -> addresses from which the control plane answers; with
-    `private_endpoint` it has no public address at all and these are private ones. Nobody is authorised
-    unless it is said.
+    `authorized_networks`: name -> addresses that may reach the control plane. With `private_endpoint` it has
+    no public address, and these are private ones. By default no address is authorised.
 
     `kms_key`: full name of a key; it encrypts Secrets in etcd and the nodes' disks. Empty: Google's own keys.
 
     `protect`: neither the cluster nor a pool that takes from a reservation can be destroyed by `pulumi
     destroy` or by a change that replaces it, until this is `false` and `pulumi up` has run.
 
-    `node_service_account`: an account that is there, by email; empty: Muster makes one.
+    `node_service_account`: email of an existing account; empty: Muster makes one.
     """
 
     name: str

@@ -10,9 +10,9 @@ from muster.model.machines import Machine
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SystemPool:
-    """`min_nodes` to `max_nodes` over the whole cluster, whatever its zones.
+    """`min_nodes` to `max_nodes` for the whole cluster, over all its zones.
 
-    Two nodes unless a stack says one: the second replica of what must not stop stands on the other one.
+    Two nodes by default, so that the replicas of a component can be on different nodes.
     """
 
     machine: Machine

@@ -90,7 +90,7 @@ def _spec() -> Schema:
             "queueTimeout": _duration(default.queue_timeout, "Longest wait from request to Accepted."),
             "provisionTimeout": _duration(
                 default.provision_timeout,
-                "Longest wait from Accepted until every node stands and is verified.",
+                "Longest wait from Accepted until every node is ready and verified.",
             ),
             "bookingWindow": _duration(
                 default.booking_window,
@@ -123,7 +123,8 @@ def _spec() -> Schema:
                 "How long a running gang may lack nodes before it queues again as a whole; 0s: for ever.",
             ),
             "leaseNotice": _duration(
-                default.lease_notice, "How long before its lease ends a running gang is told; 0s: not at all."
+                default.lease_notice,
+                "How long before its lease ends a running gang is notified; 0s: not at all.",
             ),
             "flavors": {
                 "type": "array",

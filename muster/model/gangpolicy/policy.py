@@ -35,8 +35,8 @@ class OverQuota(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KaiPolicy:
-    """How gangs of KAI's queues are let through. Over quota there is no promise: with `allow`, preemptible
-    gangs pass up to their queue's limit and may lose their nodes again to whoever has quota.
+    """How gangs in KAI's queues are admitted. Over quota there is no guarantee: with `allow`, preemptible
+    gangs are admitted up to their queue's limit and may lose their nodes to work within its quota.
     """
 
     over_quota: OverQuota = OverQuota.DENY
@@ -95,7 +95,7 @@ class GangPolicy:
     queue_timeout: timedelta = timedelta(hours=24)
     provision_timeout: timedelta = timedelta(minutes=30)
     booking_window: timedelta = timedelta(minutes=10)
-    """Ten minutes is fixed in the cluster autoscaler: a longer window here promises what nobody keeps."""
+    """Ten minutes is fixed in the cluster autoscaler, so a longer window here could not be kept."""
     booking_margin: timedelta = timedelta(minutes=1)
     on_staggered: OnStaggered = OnStaggered.RELEASE
     on_stock_out: OnStockOut = OnStockOut.RETRY
@@ -107,7 +107,7 @@ class GangPolicy:
     consumed buys no other node. 0 = for ever.
     """
     lease_notice: timedelta = timedelta(minutes=30)
-    """How long before the end of its lease a running gang is told. 0 = not at all."""
+    """How long before the end of its lease a running gang is notified. 0 = not at all."""
     flavors: tuple[FlavorPolicy, ...] = ()
     kai: KaiPolicy | None = None
     """Set where KAI schedules: the controller then releases gated Ray clusters instead of Workloads."""

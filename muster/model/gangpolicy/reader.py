@@ -26,11 +26,10 @@ Word = TypeVar("Word", bound=StrEnum)
 
 
 def from_spec(spec: object, *, path: str = "spec", is_stored: bool = False) -> GangPolicy | list[Violation]:
-    """The policy that a `spec` mapping says, or every reason why it says none.
+    """Read a policy from its `spec`, or return every violation.
 
-    A field that is none of GangPolicy's is a mistake where a person writes it. The API server keeps such a
-    field only when a newer definition has it: `is_stored` leaves it out, so that an older replica goes on
-    obeying what it knows while a newer one is rolled out.
+    An unknown field is a mistake in a file that a person writes. The API server stores such a field only if a
+    newer definition has it. `is_stored` ignores it, so that an older replica keeps working during a rollout.
     """
     reader = _Reader()
     policy = reader.policy(spec, path)

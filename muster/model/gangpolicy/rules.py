@@ -52,7 +52,7 @@ def _clock_violations(policy: GangPolicy, path: str) -> Iterator[Violation]:
     if policy.on_staggered is OnStaggered.HOLD and policy.kai is not None:
         yield Violation(
             f"{path}.onStaggered",
-            "`hold` is not served with KAI: the pods that keep the nodes would stand in no queue.",
+            "`hold` is not supported with KAI: the pods that keep the nodes would be in no queue.",
             "write `release`: what comes too early is given back and asked for again.",
         )
 

@@ -1,18 +1,18 @@
-"""KAI's own API as types: everything of it that a stack may say and the words of queues.py cannot.
+"""KAI's API as types: the settings of a stack that queues.py does not cover.
 
     Figure, UNLIMITED    an amount, or no bound at all
     Share, Shares        quota, limit and weight of one resource; of GPUs, CPU and memory
-    QueueSettings        a team's or department's own words to its Queue
+    QueueSettings        settings of a team's or department's Queue
     ShardSettings        a SchedulingShard: placement, plugins, actions, budgets
-    Topology             which node labels say how near two nodes are
-    KaiSettings          what a stack says to KAI as a whole (`muster:kai`)
-    EXCLUDED             fields of KAI's that the model leaves out, each with its reason
+    Topology             node labels that describe how close two nodes are
+    KaiSettings          settings for the whole stack (`muster:kai`)
+    EXCLUDED             fields of KAI that the model leaves out, each with its reason
 
-Two modules are about whole stacks and are asked for by name: partition.py (which pools share a shard, what
-their queues are called) and tree.py (every Queue with its figures).
+Two modules are about whole stacks and are imported by name: partition.py (which pools share a shard, the
+names of their queues) and tree.py (every Queue with its figures).
 
-Decides units, and that nobody has to know how KAI spells "without bound" or "nothing". Leaves the manifests
-to render/kai and what is legal to rules/kai.
+Responsible for units, and for hiding how KAI spells "without bound" and "nothing". Not responsible for
+manifests (render/kai) nor for legal values (validation/kai.py).
 """
 
 from muster.model.kai.excluded import EXCLUDED

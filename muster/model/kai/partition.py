@@ -1,9 +1,9 @@
-"""Partitions: which pools one KAI scheduler serves, and what the queues there are called.
+"""Partitions: which pools one KAI scheduler serves, and the names of the queues there.
 
-A KAI Queue has one GPU figure, whatever kind of GPU. With one GPU pool that says everything; with two, a
-team's quota of the one would be good for the other as well. So then every pool has a scheduler of its own (a
-SchedulingShard for the nodes, queues and gangs that carry the pool's label), and a team a Queue in each.
-docs/decisions/008-kai-queues.md weighs the alternatives.
+A KAI Queue has one GPU figure for all kinds of GPU. That is enough for one GPU pool. With two, a team's
+quota of one pool would be usable in the other. Then every pool gets a scheduler of its own (a
+SchedulingShard for the nodes, queues and gangs with the pool's label), and a team has a Queue in each.
+docs/decisions/008-kai-queues.md compares the alternatives.
 """
 
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ class Partition:
 
 
 def sharding(stack: Stack) -> Sharding:
-    """What the stack says, or what keeps the quotas of its pools apart."""
+    """The stack's setting, or by default the sharding that keeps the quotas of its pools separate."""
     if stack.kai.sharding is not None:
         return stack.kai.sharding
     gpu_pools = [pool for pool in stack.pools if pool.is_gpu]

@@ -1,7 +1,6 @@
-"""A team's or department's own words to its KAI Queue (`kai:` in the tree).
+"""The settings of a team's or department's KAI Queue (`kai:` in the tree), beyond quota, borrow and weight.
 
-Decides what can be said beyond quota, borrow and weight. What is None derives: quota and limit from the
-allowance, the weight from `weight`.
+A field that is None is derived: quota and limit from the allowance, the weight from `weight`.
 """
 
 from collections.abc import Mapping
@@ -12,7 +11,7 @@ from typing import Final, Generic
 from muster.model.kai.figures import Amount, Figure, MilliGpus
 from muster.model.quantities import Bytes, Millicores
 
-# What KAI takes for a queue that says nothing; written out, so that a preview shows it.
+# KAI's default, written explicitly so that a preview shows it.
 DEFAULT_QUEUE_PRIORITY: Final = 100
 
 
@@ -40,8 +39,8 @@ class Shares:
 class QueueSettings:
     """Runtimes in seconds: how long work runs before its own queue may preempt it, or others reclaim it.
 
-    `priority` says which queue gets first what is free beyond all quotas, and is reclaimed from last; it says
-    nothing about jobs. `shares` are of the one Queue of a stack with one shard, `pools` of each pool's Queue.
+    A queue with a higher `priority` gets capacity over all quotas first and is reclaimed from last; it does
+    not affect jobs. `shares` are for the one Queue of a stack with one shard, `pools` for each pool's Queue.
     """
 
     display_name: str | None = None

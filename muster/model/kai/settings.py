@@ -1,4 +1,4 @@
-"""What a stack says to KAI as a whole (`muster:kai`)."""
+"""The settings of KAI for the whole stack (`muster:kai`)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

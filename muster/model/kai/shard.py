@@ -83,7 +83,7 @@ class Usage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShardSettings:
-    """What one scheduler is told. Runtimes are for queues that name none, in seconds."""
+    """The settings of one scheduler. Runtimes, in seconds, are for queues without their own."""
 
     placement: Placement = field(default=Placement(), metadata={"key": "placementStrategy"})
     preempt_min_runtime: int | None = field(default=None, metadata={"key": "minRuntime.preemptMinRuntime"})

@@ -1,4 +1,4 @@
-"""A KAI Topology: which node labels say how near two nodes are."""
+"""A KAI Topology: node labels that describe how close two nodes are."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -8,7 +8,7 @@ HOSTNAME_LABEL: Final = "kubernetes.io/hostname"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Level:
-    """`alias` is a word that work may use in place of the label."""
+    """`alias` is a name that work may use in place of the label."""
 
     node_label: str
     alias: str | None = None

@@ -1,9 +1,9 @@
-"""Every Queue of a stack with its figures, nothing left to derive.
+"""Every Queue of a stack with all of its figures.
 
-Decides what quota, borrowing and weight come to where there are only quota, limit and over-quota weight: a
-parent's quota holds its children's, a limit is quota and borrowing together, and a department at the top is
-limited to its own quota (departments share nothing, as with Kueue) unless its `kai:` section says otherwise.
-Leaves the spelling to render/kai and judging to rules/kai.
+Responsible for translating quota, borrowing and weight into quota, limit and over-quota weight: a parent's
+quota includes its children's, a limit is quota plus borrowing, and a top-level department is limited to its
+own quota (departments share nothing, as with Kueue) unless its `kai:` section has another limit. Not
+responsible for manifests (render/kai) nor for checks (validation/kai.py).
 """
 
 from collections.abc import Iterator, Mapping
@@ -98,7 +98,7 @@ def _team(rest: Unnamed, part: Partition, team: Team) -> Mapping[str, Figures]:
 def _department(
     rest: Unnamed, part: Partition, department: Department, *, is_top: bool
 ) -> Mapping[str, Figures]:
-    """What a department has itself, and on top what everybody below it has."""
+    """A department's own figures plus those of all teams and departments below it."""
     allowance = department.allowance
     own = [quota(rest, allowance, pool, weight=None) or NOTHING for pool in part.pools]
     below = [_department(rest, part, child, is_top=False) for child in department.departments]
@@ -131,7 +131,7 @@ def _figures(
     explicit: Mapping[str, Share[int]],
     weight: int,
 ) -> Mapping[str, Figures]:
-    """The stack's figures, and over them what a `kai:` section says."""
+    """The derived figures, overridden by those of a `kai:` section."""
     found = {}
     for key, share in explicit.items():
         owned = quotas[key] if share.quota is None else share.quota

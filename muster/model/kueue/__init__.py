@@ -1,9 +1,9 @@
-"""What a stack may say to Kueue in Kueue's own words: the `kueue:` sections.
+"""The `kueue:` sections: fields of Kueue's queue API (0.19.2, v1beta2) that a stack's short form does not
+cover.
 
-Decides the typed fields of Kueue's queue API (0.19.2, v1beta2) that have no word of their own in the short
-form of a stack. Names of fields and their values are Kueue's, so that its documentation is theirs. Every
-field has a default: a stack that says nothing of this is complete. Leaves quota, borrowing, lending, weight,
-priorities and the order of a queue to the short form (queues.py), and spelling it all to render/kueue.
+Names and values of fields are Kueue's, so that its documentation applies. Every field has a default. Not
+responsible for quota, borrowing, lending, weight, priorities and the order of a queue (queues.py), nor for
+manifests (render/kueue).
 """
 
 from muster.model.kueue.checks import AdmissionCheck, Parameters, PodSetMerge, Provisioning

@@ -1,7 +1,7 @@
-"""AdmissionCheck and ProvisioningRequestConfig: what stands between quota and admission.
+"""AdmissionCheck and ProvisioningRequestConfig: the checks between quota reservation and admission.
 
-Decides what may be said of checks of others, and of Kueue's own provisioning check where a stack uses it
-(`gangAdmission: builtin`). Muster's own check has its settings in GangPolicy.
+Covers checks of other controllers, and Kueue's own provisioning check where a stack uses it
+(`gangAdmission: builtin`). The settings of Muster's own check are in GangPolicy.
 """
 
 from collections.abc import Mapping
@@ -24,7 +24,7 @@ class PodSetMerge(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Provisioning:
-    """Kueue's own check for a queued pool: the names of its two objects, and what they say.
+    """Kueue's own check for a queued pool: the names of its two objects, and their settings.
 
     Names are those of the provisioning class when None. `node_selector` maps node labels to the details of a
     finished request; None is what the class needs (GKE's pins pods to their lease).

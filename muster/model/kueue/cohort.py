@@ -1,4 +1,4 @@
-"""Cohort: what a department may say to Kueue."""
+"""Cohort: the `kueue:` section of a department."""
 
 from dataclasses import dataclass, field
 
@@ -9,8 +9,8 @@ from muster.model.kueue.groups import Group
 class CohortOptions:
     """A department's `kueue:` section. `name` is the Cohort's, the department's when None.
 
-    With `exists=False` (`cohort: none`) there is no Cohort: the teams share nothing with anybody, as
-    ClusterQueues that stand alone.
+    With `exists=False` (`cohort: none`) there is no Cohort, and the teams share nothing: their ClusterQueues
+    have no cohort.
     """
 
     name: str | None = field(default=None, metadata={"key": "cohort"})

@@ -1,8 +1,7 @@
-"""What Kueue's API says of itself where a manifest of ours says nothing.
+"""The defaults that the CRDs of Kueue 0.19.2 fill into rendered manifests.
 
-Decides that nothing is defaulted unnoticed: these are all the values that the CRDs of Kueue 0.19.2 fill into
-what is rendered. A test compares them with what a real API server gives back. All of them are what the model
-means by saying nothing.
+A test compares this list with the answer of a real API server, so that a new default is noticed. Each of
+them is what the model means by an unset field.
 """
 
 from collections.abc import Mapping

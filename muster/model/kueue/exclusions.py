@@ -1,7 +1,7 @@
-"""Fields and kinds of Kueue's API that a stack cannot say, each with its reason.
+"""Fields and kinds of Kueue's API that a stack cannot set, each with its reason.
 
-Decides what is left out on purpose: a test walks the pinned CRDs and fails on any field of a spec that is
-neither rendered by some stack nor listed here.
+A test walks the pinned CRDs and fails on any field of a spec that is neither rendered by some stack nor
+listed here.
 """
 
 from collections.abc import Mapping

@@ -1,6 +1,6 @@
-"""ResourceFlavor and Topology: which nodes a flavor means, and how they hang together.
+"""ResourceFlavor and Topology: which nodes a flavor selects, and how close they are to each other.
 
-Decides what may be said of a pool's flavor beyond the pool itself, and of flavors that belong to no pool.
+Covers the settings of a pool's flavor that do not follow from the pool, and flavors without a pool.
 """
 
 from collections.abc import Mapping
@@ -50,7 +50,7 @@ class Toleration:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Flavor:
-    """A ResourceFlavor that is no pool's: licences, or nodes that somebody else makes."""
+    """A ResourceFlavor without a pool: licences, or nodes that Muster does not make."""
 
     name: str
     node_labels: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))

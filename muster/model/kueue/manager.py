@@ -1,4 +1,4 @@
-"""`muster:kueue`: what a stack may say to Kueue as a whole."""
+"""`muster:kueue`: the settings of Kueue for the whole stack."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""ClusterQueue and LocalQueue: what a team may say to Kueue beyond quota, borrowing, lending and weight.
+"""ClusterQueue and LocalQueue: a team's settings beyond quota, borrowing, lending and weight.
 
 Meanings and defaults are those of apis/kueue/v1beta2/clusterqueue_types.go of Kueue 0.19.2.
 """
@@ -19,7 +19,7 @@ class StopPolicy(StrEnum):
 
 
 class Search(StrEnum):
-    """Whether a flavor that needs borrowing or preemption is taken, or the next one is looked at first."""
+    """Whether a flavor that needs borrowing or preemption is used, or the next flavor is tried first."""
 
     MAY_STOP = "MayStopSearch"
     TRY_NEXT = "TryNextFlavor"
@@ -72,8 +72,9 @@ class BorrowWithinCohort:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConcurrentAdmission:
-    """Alpha in 0.19: admission is tried on every flavor at once. A standing ClusterQueue cannot gain, change
-    or lose it (its webhook), nor can a standing LocalQueue lead to another one: only a new team can have it.
+    """Alpha in 0.19: admission is tried on every flavor at once. Kueue's webhook refuses to add, change or
+    remove it on an existing ClusterQueue or to repoint an existing LocalQueue, so only a new team can have
+    it.
     """
 
     mode: Migration
@@ -101,8 +102,8 @@ class LocalQueue:
 class QueueOptions:
     """A team's `kueue:` section. `cluster_queue` is the ClusterQueue's name, the team's when None.
 
-    `local_queues` come beside the team's own; one of its name says more of it. `namespace_selector` is the
-    team's own namespace when None.
+    `local_queues` are in addition to the team's own; an entry of the same name changes it.
+    `namespace_selector` is the team's own namespace when None.
     """
 
     cluster_queue: str | None = None

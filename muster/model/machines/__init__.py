@@ -24,7 +24,7 @@ MACHINES: Final = MappingProxyType(
 
 
 def machines_of(provider: Provider) -> dict[str, Machine]:
-    """An existing cluster may stand on any cloud's machines."""
+    """An existing cluster may use the machines of any cloud."""
     if provider is Provider.EXISTING:
         return dict(MACHINES)
     return {name: machine for name, machine in MACHINES.items() if machine.provider is provider}

@@ -3,7 +3,7 @@
 Sizes and local disks: https://aws.amazon.com/ec2/instance-types/ (m6i, g4, g5, g6, p4, p5, p6) and
 https://docs.aws.amazon.com/ec2/latest/instancetypes/ac.html. EFA interfaces:
 https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa.html and .../efa-acc-inst-types.html. All of them can
-stand in a cluster placement group: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/placement-strategies.html
+be in a cluster placement group: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/placement-strategies.html
 """
 
 from collections.abc import Iterator
@@ -90,7 +90,7 @@ _P4D: Final = _Family(
 _P4DE: Final = _Family(
     accelerator="nvidia-a100-80gb",
     bought=_BLOCKS,
-    # The pages on capacity blocks name P4d; of P4de they say nothing.
+    # The pages on capacity blocks name P4d and do not mention P4de.
     unsourced=frozenset({Capacity.CAPACITY_BLOCK}),
     rows={"p4de.24xlarge": (96, 1152, 8, 8, 4)},
 )

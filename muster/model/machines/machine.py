@@ -12,11 +12,11 @@ from muster.model.quantities import Bytes, Millicores
 class Machine:
     """`gpu_counts` holds the GPU counts it can carry: several where GPUs are attached (GKE's n1).
 
-    `bought`: the ways in which the cloud sells it; `unsourced`: those of them for which no page of the cloud
-    was found that says so, and none that denies it.
+    `bought`: the capacity types in which the cloud sells it; `unsourced`: those that no page of the cloud
+    confirms or denies.
 
-    `local_disks`: NVMe disks of its own. `efa`: EFA interfaces that it can have (EC2). `compact`: it can
-    stand close together with others of its kind. `disk`: the kind of boot disk it takes (GKE).
+    `local_disks`: NVMe disks of its own. `efa`: EFA interfaces that it can have (EC2). `compact`: it supports
+    compact placement. `disk`: the kind of boot disk it takes (GKE).
 
     `allocatable_cpu` and `allocatable_memory` are what pods can request on one such node.
     """

@@ -1,7 +1,7 @@
-"""QueueTree: what the program tells the webhooks of queues, one versioned object of the cluster.
+"""QueueTree: the queues as the webhooks need them, in one versioned object of the cluster.
 
-A webhook may ask nobody while it answers, and a scheduler's own objects do not say which namespace may use
-what. The program writes this; the webhook program keeps the one object in its cache.
+A webhook cannot query the cluster while it answers, and a scheduler's own objects do not contain which
+namespace may use what. The Pulumi program writes this object, and the webhook server caches it.
 
     tree.py      the object as data        crd.py       its definition
     manifest.py  data -> object            reader.py    object -> data

@@ -1,7 +1,7 @@
-"""The queue tree out of an object's spec.
+"""Reads the queue tree from an object's spec.
 
-The API server has judged it by its definition; what somebody wrote past that is left out, not raised: a
-webhook that knows less lets more pass, and the policies still hold.
+The API server has validated it against its definition. Anything else in it is ignored, not an error: a
+webhook with less information admits more, and the policies still apply.
 """
 
 from collections.abc import Iterator, Mapping

@@ -1,7 +1,7 @@
-"""What Kueue asks of a stack beyond the short form: the rules of its API, its webhooks and its scheduler.
+"""Rules of Kueue's API, webhooks and scheduler for the `kueue:` sections of a stack.
 
-Kueue itself would refuse some of these when the objects are applied, would leave a queue inactive for others,
-and would say nothing of the rest; here all of them are told at once, before anything is applied. Read from
+Kueue itself would refuse some of these mistakes when the objects are applied, leave a queue inactive for
+others, and not report the rest. Here all of them are reported at once, before anything is applied. Read from
 Kueue 0.19.2: config/components/crd/bases, pkg/webhooks, pkg/cache/scheduler/clusterqueue.go.
 """
 

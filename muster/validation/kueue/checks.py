@@ -1,4 +1,4 @@
-"""AdmissionChecks: that they exist, go together, and that provisioning is said where it is used."""
+"""AdmissionChecks: they exist, fit together, and provisioning is configured where it is used."""
 
 from collections.abc import Iterator
 from typing import Final

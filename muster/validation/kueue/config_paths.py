@@ -1,4 +1,4 @@
-"""Where in the config a `kueue:` section stands."""
+"""Config paths of `kueue:` sections."""
 
 from muster.model.kueue import AdmissionCheck
 from muster.model.pools import Pool

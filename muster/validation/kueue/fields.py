@@ -1,9 +1,9 @@
-"""Which fields that only Kueue knows a stack uses, and where they stand in its config.
+"""The fields of a stack that only Kueue supports, with their config paths.
 
-    fields_of(stack)  -> config path -> what it is, in the order of the file's sections
+    fields_of(stack)  -> config path -> field name, in the order of the file's sections
 
-Decides what "uses" means: a field that has another value than its default. The other scheduler's renderer and
-the switch between the two name these, so that nothing is dropped without a word.
+A stack uses a field when it has another value than its default. Under another scheduler each of them is a
+violation, so that none is ignored silently.
 """
 
 from muster.model.kueue import CohortOptions, KueueOptions, PoolOptions, QueueOptions

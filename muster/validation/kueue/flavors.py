@@ -45,8 +45,8 @@ def flavor_rules(stack: Stack) -> list[Violation]:
 
 
 def _topology_with_provisioning(stack: Stack, path: str) -> Iterator[Violation]:
-    """Kueue assigns a topology before nodes exist, unless its own provisioning check stands on the flavor:
-    only for that one is there a second pass (pkg/scheduler/flavorassigner/tas_flavorassigner.go).
+    """Kueue assigns a topology before nodes exist, unless the flavor has Kueue's own provisioning check.
+    Only for that check is there a second pass (pkg/scheduler/flavorassigner/tas_flavorassigner.go).
     """
     if stack.gang_admission.mode is GangMode.MUSTER:
         message = (
@@ -66,7 +66,7 @@ def _topology_of(
         fix = suggestion(topology, known, noun="topology under `muster:kueue`")
         yield Violation(at(path, "topology"), f"topology {topology!r} is unknown.", fix)
     if not labels:
-        message = "a flavor with a topology needs a node label that tells its nodes."
+        message = "a flavor with a topology needs a node label that selects its nodes."
         yield Violation(at(path, "topology"), message, "write `nodeLabels`.")
 
 
@@ -93,13 +93,13 @@ def _labels(path: str, labels: Mapping[str, str], *, taken: Mapping[str, str]) -
                 at(place, key), f"{key}={value} cannot be a label.", "write it like example.com/a: b."
             )
         if key in taken:
-            message = "is how Muster tells its pools apart."
+            message = "is the label by which Muster distinguishes its pools."
             yield Violation(at(place, key), message, "remove it; the flavor has the pool's name already.")
     if len({**taken, **labels}) > MOST_LABELS:
         message = (
             f"has {len({**taken, **labels})} labels, the pool's own included; Kueue takes {MOST_LABELS}."
         )
-        yield Violation(place, message, "keep those that tell the nodes from others.")
+        yield Violation(place, message, "keep those that distinguish the nodes from others.")
 
 
 def _taints(path: str, taints: tuple[Taint, ...], *, is_gpu: bool) -> Iterator[Violation]:
@@ -131,7 +131,9 @@ def _tolerations(
                 where, "a toleration without a key tolerates all taints.", "write `operator: Exists`."
             )
         if each.operator is Operator.EXISTS and each.value:
-            yield Violation(where, "Exists looks at no value.", "remove `value`, or write `operator: Equal`.")
+            yield Violation(
+                where, "Exists does not compare the value.", "remove `value`, or write `operator: Equal`."
+            )
         if each.seconds is not None and each.effect is not Effect.NO_EXECUTE:
             yield Violation(
                 where, "seconds belong to NoExecute.", "write `effect: NoExecute`, or remove them."
@@ -140,7 +142,7 @@ def _tolerations(
             message = (
                 "a flavor that tolerates its GPU taint takes in CPU pods as soon as the CPU pools are full."
             )
-            yield Violation(where, message, "remove it; GPU pods say in their template what they tolerate.")
+            yield Violation(where, message, "remove it; GPU pods have the toleration in their template.")
 
 
 def _tolerates_gpus(toleration: Toleration) -> bool:

@@ -83,8 +83,8 @@ def _flavor(
 ) -> Iterator[Violation]:
     said = [each.name for each in flavor.resources]
     if sorted(said) != sorted(group.covered_resources):
-        message = f"says {_listed(said)}, and the group covers {_listed(group.covered_resources)}."
-        fix = "say every covered resource once; 0 is a quota."
+        message = f"has {_listed(said)}, but the group covers {_listed(group.covered_resources)}."
+        fix = "write every covered resource once; a quota may be 0."
         yield Violation(at(path, "resources"), message, fix)
     for index, each in enumerate(flavor.resources):
         place = at(path, "resources", index)

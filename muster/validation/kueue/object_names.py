@@ -9,7 +9,7 @@ from muster.validation.identity import bad_name
 from muster.validation.kueue.config_paths import check_path, cohort_path, pool_path, queue_path
 
 _Title = tuple[str, str]
-"""A name and the config path that says it."""
+"""A name and the config path where it is written."""
 
 
 def title_rules(stack: Stack) -> list[Violation]:

@@ -20,7 +20,7 @@ from muster.render.kueue.queues import Tree, cluster_queue
 from muster.validation.kueue.config_paths import queue_path
 
 MOST_CONCURRENT: Final = 16
-# A namespace's own name, which the API server writes and nobody can change.
+# A namespace's own name, which only the API server writes.
 _OWN_NAME: Final = "kubernetes.io/metadata.name"
 _Chain = tuple[Department, ...]
 
@@ -55,12 +55,12 @@ def _borrowing(stack: Stack, path: str, team: Team) -> Iterator[Violation]:
         message = "cannot go with fair sharing, which a `weight` somewhere in the stack switches on."
         yield Violation(at(place, "policy"), message, "remove it, or remove every `weight`.")
     if team.preemption.reclaim is Reclaim.NEVER:
-        message = "whoever preempts in order to borrow also reclaims, and `reclaim` is never."
+        message = "a team that preempts in order to borrow also reclaims, but `reclaim` is never."
         yield Violation(at(place, "policy"), message, "write `preemption: {reclaim: any}`, or remove it.")
     lowest = min((priority.value for priority in stack.priorities), default=0)
     if said.max_priority_threshold is not None and said.max_priority_threshold < lowest:
         message = (
-            f"{said.max_priority_threshold} is below every priority of the stack, so nobody is preempted."
+            f"{said.max_priority_threshold} is below every priority of the stack, so no work is preempted."
         )
         yield Violation(
             at(place, "maxPriorityThreshold"), message, f"write {lowest} or more.", level="warning"
@@ -123,5 +123,5 @@ def _selector(path: str, selector: Selector) -> Iterator[Violation]:
             yield Violation(at(path, "matchExpressions", index), message, "correct `values`.")
     keys = {*selector.match_labels, *(each.key for each in selector.match_expressions)}
     if keys - {_OWN_NAME} or not keys:
-        message = "whoever may label a namespace can put it into this queue."
-        yield Violation(path, message, f"select by {_OWN_NAME}, which nobody can change.", level="warning")
+        message = "any user who may label a namespace can put it into this queue."
+        yield Violation(path, message, f"select by {_OWN_NAME}, which users cannot change.", level="warning")

@@ -6,7 +6,7 @@ from muster.validation.kueue.fields import fields_of
 
 
 def scheduler_rules(stack: Stack) -> list[Violation]:
-    """One violation a field: nothing is dropped without a word."""
+    """One violation for each field, so that none is ignored silently."""
     if stack.scheduler is Scheduler.KUEUE:
         return []
     message = f"is a field of Kueue, which {stack.scheduler} cannot express."

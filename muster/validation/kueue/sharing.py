@@ -1,4 +1,4 @@
-"""Sharing: children against their parents, and teams that stand without a Cohort."""
+"""Sharing: limits of children compared with their parents, and teams without a Cohort."""
 
 from collections.abc import Iterator, Mapping
 
@@ -20,23 +20,23 @@ def sharing_rules(stack: Stack) -> list[Violation]:
 
 
 def _alone(stack: Stack) -> Iterator[Violation]:
-    """Kueue refuses a borrowing limit on a ClusterQueue without a cohort, and there is nobody to lend to."""
+    """Kueue refuses a borrowing or lending limit on a ClusterQueue without a cohort."""
     for above, department in stack.walk():
         if department.kueue.exists:
             continue
         chain = (*above, department)
         path = cohort_path(chain, "cohort")
         if above or department.departments:
-            message = "only a top-level department without departments can stand without a Cohort."
+            message = "only a top-level department without departments can be without a Cohort."
             yield Violation(path, message, "remove it, or move the department.")
         if department.allowance != Allowance():
-            message = "a quota or limit of the department needs a Cohort to stand in."
+            message = "a quota or limit of the department needs a Cohort."
             yield Violation(path, message, "remove it, or give the quota to the teams.")
         for team in department.teams:
             said = team.allowance
             for key, limit in (("borrow", said.borrow), ("lend", said.lend)):
                 if limit.pools or limit.otherwise is not None:
-                    message = f"{team.name} stands without a cohort to {key} in."
+                    message = f"{team.name} has no cohort to {key} in."
                     fix = "remove it, or remove `cohort: none` of the department."
                     yield Violation(at(team_path(chain, team), key), message, fix)
 
@@ -94,9 +94,8 @@ def _child(
 
 
 def _passing(brought: _Brought, above: _Chain, pool: Pool, held: int) -> int:
-    """The most that can come down to somebody who brings `held`, whatever is free: at each department what
-    others below it bring, and what it may borrow itself. Lending limits are not looked at: they bound it
-    further.
+    """The most that a child with a quota of `held` can get: at each department the quota of the others below
+    it, plus what the department itself may borrow. Lending limits are ignored; they only lower the bound.
     """
     bounds = []
     for depth, department in enumerate(above):
