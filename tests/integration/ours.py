@@ -32,7 +32,7 @@ class Ours:
         config = self.folder / "manager.json"
         config.write_text(json.dumps(yaml.safe_load(kubeconfig.read_text())))
         flags = ("--no-leader-elect", "--health-port=0", f"--kubeconfig={config}")
-        self._start("manager", "controller", "manager", *flags)
+        self._start("manager", "muster.controller", "manager", *flags)
 
     def start_autoscaler(self, kubeconfig: Path) -> None:
         """Ten times as fast as a cloud, and without a machine that it could start."""

@@ -62,7 +62,7 @@ def test_the_other_processors_image_holds_its_python_and_our_code(images: tuple[
     foreign = next(image for image in images if len(json.loads(image.manifest)["layers"]) == 2)
     base, code = names(foreign, 0), names(foreign, 1)
     assert "usr/bin/python3" in base
-    assert "opt/muster/controller/app.py" in code
+    assert "opt/muster/muster/controller/app.py" in code
     machine = MACHINES[foreign.architecture]
     compiled = [name for name in (*base, *code) if name.endswith(".so")]
     assert compiled
