@@ -6,6 +6,7 @@ is the room `muster/provider/`, a process of its own; nothing is imported from t
 
 import json
 from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 
 import pulumi
 
@@ -27,8 +28,10 @@ class BundleProvider(pulumi.ProviderResource):
 
 
 class Bundle(pulumi.CustomResource):
-    """Objects that are applied in order and removed in reverse. `manifests`: a key of our choice -> objects
-    as text.
+    """Objects that are applied in order and removed in reverse.
+
+    `manifests`: a key of our choice -> objects as text. `dry_runs`: a key of `manifests` -> objects that the
+    API server has to accept in a dry run before the Bundle is done. A change of them alone is no update.
     """
 
     def __init__(
@@ -36,9 +39,11 @@ class Bundle(pulumi.CustomResource):
         name: str,
         *,
         manifests: Mapping[str, pulumi.Input[str]],
+        dry_runs: Mapping[str, pulumi.Input[str]] = MappingProxyType({}),
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
-        super().__init__("muster:k8s:Bundle", name, {"manifests": dict(manifests)}, opts)
+        inputs = {"manifests": dict(manifests)} | ({"dryRuns": dict(dry_runs)} if dry_runs else {})
+        super().__init__("muster:k8s:Bundle", name, inputs, opts)
 
 
 def immutable(opts: pulumi.ResourceOptions) -> pulumi.ResourceOptions:

@@ -31,6 +31,7 @@ from muster.model.clusters import EksCluster, Provider
 from muster.model.gangpolicy import crd
 from muster.model.gpu_operator import cloud_of, installation
 from muster.model.stack import GangMode, Scheduler, Stack, retains_crds
+from muster.render import submission
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,7 +110,12 @@ class Platform(Component):
         )
         self.queues = Queues(
             self.child_name("queues"),
-            QueuesArgs(stack=stack, provider=bundles, identities=self.identities.of_teams),
+            QueuesArgs(
+                stack=stack,
+                provider=bundles,
+                identities=self.identities.of_teams,
+                dry_runs=submission.dry_runs(stack),
+            ),
             opts=self.child_options(after=[*self.priorities.classes, self.tenancy.in_force]),
         )
         self.queue_names = self.queues.queue_names

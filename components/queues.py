@@ -32,11 +32,16 @@ class QueuesArgs:
 
     `identities`: team -> what has to exist before the team's pods run, such as its cloud identity. A team's
     objects are made after its own entries and deleted before them.
+
+    `dry_runs`: team -> an object that the API server has to accept in a dry run before the team's Bundle is
+    done. It is never created; a change of it alone updates nothing. The platform gives each team a RayJob, so
+    that `pulumi up` ends when the team can submit.
     """
 
     stack: Stack
     provider: BundleProvider
     identities: Mapping[str, Sequence[pulumi.Resource]] = field(default_factory=lambda: MappingProxyType({}))
+    dry_runs: Mapping[str, Manifest] = field(default_factory=lambda: MappingProxyType({}))
 
 
 class Department(pulumi.ComponentResource):
@@ -74,8 +79,9 @@ class Queues(Component):
             for team, objects in teams.items():
                 if team:
                     after = [self.departments, *args.identities.get(team, ())]
+                    checked = {team: [args.dry_runs[team]]} if team in args.dry_runs else {}
                     self.teams[team] = self._bundle(
-                        self.child_name(team), {team: objects}, after=after, parent=heading
+                        self.child_name(team), {team: objects}, dry_runs=checked, after=after, parent=heading
                     )
         made = pulumi.Output.all(*(bundle.urn for bundle in self.teams.values()))
         names = queues.names_by_team(stack)
@@ -87,13 +93,19 @@ class Queues(Component):
         name: str,
         objects: Mapping[str, list[Manifest]],
         *,
+        dry_runs: Mapping[str, list[Manifest]] = MappingProxyType({}),
         after: Sequence[pulumi.Resource] | None = None,
         parent: pulumi.Resource | None = None,
     ) -> Bundle:
         opts = self.child_options(provider=self._provider, after=after)
         if parent is not None:
             opts.parent = parent
-        return Bundle(name, manifests={key: text(each) for key, each in objects.items()}, opts=opts)
+        return Bundle(
+            name,
+            manifests={key: text(each) for key, each in objects.items()},
+            dry_runs={key: text(each) for key, each in dry_runs.items()},
+            opts=opts,
+        )
 
 
 def _flavors(stack: Stack) -> dict[str, list[Manifest]]:

@@ -24,7 +24,7 @@ _CONCURRENCY = 16
 _REQUEST_TIMEOUT = 30.0
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 5.0
 # A kind may be unknown because its CRD was made seconds ago; a typing error should not take longer to be
-# told.
+# reported.
 _KIND_PATIENCE = 20.0
 # Webhooks start with their Deployment, which may have to pull its image.
 _WEBHOOK_PATIENCE = 180.0
@@ -40,7 +40,7 @@ class Conflict:
 
 
 class ApiError(Exception):
-    """The API server's refusal, in its own words."""
+    """The API server's refusal; `text` is its own message."""
 
     def __init__(self, status: int, body: Mapping[str, Any]) -> None:
         self.status = status
@@ -72,6 +72,19 @@ class ApiError(Exception):
         return any(each.get("reason") == "NamespaceTerminating" for each in self.causes)
 
     @property
+    def already_exists(self) -> bool:
+        return self.status == 409 and self.reason == "AlreadyExists"
+
+    @property
+    def quota_unknown(self) -> bool:
+        """A ResourceQuota whose status does not cover the object's kind yet."""
+        return self.status == 403 and "status unknown for quota" in self.text
+
+    @property
+    def quota_exceeded(self) -> bool:
+        return self.status == 403 and "exceeded quota" in self.text
+
+    @property
     def passing(self) -> bool:
         return self.status in (429, 502, 503, 504) or "etcdserver: request timed out" in self.text
 
@@ -81,7 +94,7 @@ class UnknownKind(Exception):
 
 
 class Unreachable(Exception):
-    """Nobody answers at the cluster's address."""
+    """No server answers at the cluster's address."""
 
 
 def _manager(message: str) -> str:
@@ -124,7 +137,7 @@ class Cluster:
             self._session = None
 
     async def uid(self, deadline: Deadline) -> str:
-        """The cluster's identity: its first namespace lives as long as it does, whatever its address is."""
+        """The cluster's identity: the UID of kube-system, which lives as long as the cluster does."""
         if self._uid is None:
             self._uid = str(
                 (await self._call("GET", "/api/v1/namespaces/kube-system", deadline))["metadata"]["uid"]
@@ -159,6 +172,22 @@ class Cluster:
         listed = await self._call("GET", f"{root}/{api_version}/{plural}", deadline, query=query)
         return list(listed.get("items") or ())
 
+    async def serves(self, plural: str, group: str, deadline: Deadline) -> bool:
+        """Whether the cluster serves this resource, in any version of its group (`""` is the core group)."""
+        if not group:
+            versions = ["v1"]
+        else:
+            try:
+                found = await self._call("GET", f"/apis/{group}", deadline)
+            except ApiError as error:
+                if error.status == 404:
+                    return False
+                raise
+            versions = [str(each["groupVersion"]) for each in found.get("versions") or ()]
+        root = "/apis" if group else "/api"
+        lists = [await self._call("GET", f"{root}/{version}", deadline) for version in versions]
+        return any(each["name"] == plural for listed in lists for each in listed.get("resources") or ())
+
     async def apply(
         self, ref: Ref, body: Mapping[str, Any], deadline: Deadline, *, manager: str, force: bool
     ) -> dict[str, Any]:
@@ -167,10 +196,18 @@ class Cluster:
         query = {"fieldManager": manager, "force": "true" if force else "false", "fieldValidation": "Strict"}
         return await self._call("PATCH", path, deadline, query=query, body=body)
 
+    async def create(
+        self, ref: Ref, body: Mapping[str, Any], deadline: Deadline, *, dry_run: bool
+    ) -> dict[str, Any]:
+        """Create an object. With `dry_run` it passes admission and quota, and nothing is stored."""
+        path = await self._path(ref, deadline, patience=_KIND_PATIENCE)
+        query = {"fieldValidation": "Strict"} | ({"dryRun": "All"} if dry_run else {})
+        return await self._call("POST", path.rpartition("/")[0], deadline, query=query, body=body)
+
     async def delete(
         self, ref: Ref, deadline: Deadline, *, propagation: str = "Background"
     ) -> dict[str, Any] | None:
-        """Asks for the deletion. Returns the object as it goes, or None when it was not there."""
+        """Request the deletion. Returns the object as it goes, or None when it was not there."""
         try:
             path = await self._path(ref, deadline, patience=0)
             return await self._call("DELETE", path, deadline, body={"propagationPolicy": propagation})

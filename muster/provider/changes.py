@@ -25,7 +25,7 @@ def changes(old: Mapping[str, str], new: Mapping[str, str]) -> dict[str, Change]
     return dict(sorted(found.items()))
 
 
-def path(key: str) -> str:
+def path(key: str, name: str = "manifests") -> str:
     """The property path of a key, in the engine's notation."""
     quoted = key.replace("\\", "\\\\").replace('"', '\\"')
-    return f'manifests["{quoted}"]'
+    return f'{name}["{quoted}"]'

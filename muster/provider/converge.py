@@ -1,12 +1,12 @@
 """Bring a cluster from what a Bundle was to what it should be: apply in waves, remove what is not wanted.
 
-A failure ends its key (the team, say), not the others; `Outcome` says what stands in the cluster and what
-went wrong, so that the next run goes on from there. It decides when our field manager may force, and how
-long is waited for what.
+A failure ends its key (a team, for example), not the others. `Outcome` lists what is in the cluster and what
+went wrong, so that the next run continues from there. This module decides when our field manager may force;
+what is waited for after an apply is in `readiness.py`.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,47 +16,49 @@ from muster.provider.fields import holds
 from muster.provider.kubeconfig import KubeconfigError
 from muster.provider.manifests import Item, Ref
 from muster.provider.order import SHARED, apply_waves, delete_waves
+from muster.provider.readiness import MANAGER, LogStatus, await_accepted, await_counted, await_established
 
-MANAGER = "muster"
-
-# On an object, this hands us the fields that others hold. It is for the author to write, never for us.
+# On an object, this annotation lets us take over the fields that others hold. Only the author of the manifest
+# writes it; the program never does.
 FORCE = "muster.dev/force-conflicts"
 
 # Namespaces that a cluster cannot be without: the API server refuses to delete them.
-STANDING = frozenset({"default"})
+PERMANENT_NAMESPACES = frozenset({"default"})
 
-_FAULTS = (ApiError, UnknownKind, Unreachable, TimeUp, KubeconfigError)
+_EXPECTED_ERRORS = (ApiError, UnknownKind, Unreachable, TimeUp, KubeconfigError)
 _POLL = 0.25
 _SLOW_POLL = 2.0
 
-Say = Callable[[str], None]
 Identity = tuple[str, str, str, str]
 
 
 @dataclass(slots=True)
 class Outcome:
-    """`present`: what may stand in the cluster because of us.
+    """`present`: what may be in the cluster because of us.
 
-    `failures`: what went wrong, ready for a reader.
+    `failures`: what went wrong, as messages for the user. `warnings`: what a webhook or policy denied in a
+    dry run.
     """
 
     present: dict[Identity, Ref] = field(default_factory=dict)
     failures: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
 
 
 async def converge(
     cluster: Cluster,
     wanted: list[Item],
     *,
+    dry_runs: Iterable[Item] = (),
     before: Mapping[Identity, Mapping[str, Any]],
     inventory: Iterable[Ref],
     deadline: Deadline,
-    say: Say,
+    log_status: LogStatus,
 ) -> Outcome:
-    """Apply `wanted`, then remove what `inventory` has beyond it.
+    """Apply `wanted`, remove what `inventory` has beyond it, and wait until what was applied can be used.
 
     `before` holds the objects as this Bundle applied them last: fields in them are ours, and are taken back
-    by force.
+    by force. `dry_runs` are objects that the API server has to accept at the end; they are never created.
     """
     outcome = Outcome(present={ref.identity: ref for ref in inventory})
     broken: set[str] = set()
@@ -65,7 +67,7 @@ async def converge(
         runnable = [item for item in wave if item.key not in broken]
         results = await asyncio.gather(
             *(
-                _apply(cluster, item, before.get(item.ref.identity), outcome, deadline, say)
+                _apply(cluster, item, before.get(item.ref.identity), outcome, deadline, log_status)
                 for item in runnable
             )
         )
@@ -74,34 +76,86 @@ async def converge(
                 broken.add(item.key)
                 outcome.failures.append(f"{_place(item.key)}{item.ref}: {failure}")
         done += len(wave)
-        say(f"applied {done} of {len(wanted)}")
+        log_status(f"applied {done} of {len(wanted)}")
     gone = [
         ref
         for identity, ref in outcome.present.items()
         if identity not in {item.ref.identity for item in wanted}
     ]
     if gone:
-        removed = await remove(cluster, gone, deadline=deadline, say=say, wait_for_shared=False)
+        removed = await remove(cluster, gone, deadline=deadline, log_status=log_status, wait_for_shared=False)
         outcome.failures += removed.failures
         for ref in gone:
             if ref.identity not in removed.present:
                 del outcome.present[ref.identity]
+    usable = _Usable(cluster, outcome, deadline, log_status)
+    broken |= await usable.quotas([item for item in wanted if item.key not in broken])
+    await usable.accepted([item for item in dry_runs if item.key not in broken])
     return outcome
 
 
-async def remove(
-    cluster: Cluster, refs: Iterable[Ref], *, deadline: Deadline, say: Say, wait_for_shared: bool = True
-) -> Outcome:
-    """Delete and wait until each is gone. What hangs is named with the finalizers that hold it.
+@dataclass(frozen=True, slots=True)
+class _Usable:
+    """The waits at the end of a run: after them the objects of each key can be used."""
 
-    With `wait_for_shared` off, what other queues still use (the flavor of a pool that left the stack)
-    is only asked to go: those queues are updated after this bundle, and the last one lets it go. It stays in
-    `present`, so that it is looked after until it is gone.
+    cluster: Cluster
+    outcome: Outcome
+    deadline: Deadline
+    log_status: LogStatus
+
+    async def quotas(self, items: list[Item]) -> set[str]:
+        """Wait until every ResourceQuota is counted. Returns the keys that failed."""
+        quotas = [item for item in items if item.ref.kind == "ResourceQuota" and not item.ref.group]
+        failures = await asyncio.gather(*(self._counted(item) for item in quotas))
+        return {item.key for item, failure in zip(quotas, failures, strict=True) if failure}
+
+    async def accepted(self, items: list[Item]) -> None:
+        """Wait until every dry run is accepted."""
+        await asyncio.gather(*(self._accepted(item) for item in items))
+
+    async def _counted(self, item: Item) -> bool:
+        try:
+            await await_counted(self.cluster, item, self.deadline, self.log_status)
+        except _EXPECTED_ERRORS as error:
+            self.outcome.failures.append(f"{_place(item.key)}{item.ref}: {error}")
+            return True
+        return False
+
+    async def _accepted(self, item: Item) -> None:
+        place = f"{_place(item.key)}a {item.ref.kind} in namespace {item.ref.namespace}"
+        try:
+            denial = await await_accepted(self.cluster, item, self.deadline, self.log_status)
+        except _EXPECTED_ERRORS as error:
+            self.outcome.failures.append(
+                f"{place} is not accepted yet: {error}. Fix: see that the webhook or controller that is "
+                "named here runs, then run this again"
+            )
+            return
+        if denial is not None:
+            self.outcome.warnings.append(
+                f"{place} was denied in a dry run: {denial}. Jobs that lack what this rule asks for are "
+                "denied too. Fix: change the rule where it is not meant for them"
+            )
+
+
+async def remove(
+    cluster: Cluster,
+    refs: Iterable[Ref],
+    *,
+    deadline: Deadline,
+    log_status: LogStatus,
+    wait_for_shared: bool = True,
+) -> Outcome:
+    """Delete and wait until each object is gone. An object that stays is reported with its finalizers.
+
+    With `wait_for_shared` off, the deletion of what other queues still use (the flavor of a pool that left
+    the stack) is requested and not awaited: those queues are updated after this bundle, and the last one
+    releases it. It stays in `present` until it is gone.
     """
     outcome = Outcome(present={ref.identity: ref for ref in refs})
-    spaces = {ref.name for ref in outcome.present.values() if ref.kind == "Namespace"} - STANDING
+    spaces = {ref.name for ref in outcome.present.values() if ref.kind == "Namespace"} - PERMANENT_NAMESPACES
     for wave in delete_waves(outcome.present.values()):
-        # What lives in a namespace that goes as well goes with it: one request a team, not one an object.
+        # A namespace takes its contents with it: one request a team, not one an object.
         own = [ref for ref in wave if ref.namespace not in spaces]
         waiting = [wait_for_shared or ref.kind not in SHARED for ref in own]
         failures = await asyncio.gather(
@@ -113,11 +167,10 @@ async def remove(
             elif wait:
                 del outcome.present[ref.identity]
         if any(failures):
-            # What comes later may need what is still here (a Kueue that lets go of its finalizers, a
-            # namespace).
+            # Later waves may need what is still here (a Kueue that removes its finalizers, a namespace).
             break
-        _drop_contents(outcome, {ref.name for ref in own if ref.kind == "Namespace"} - STANDING)
-        say(f"{len(outcome.present)} still to go")
+        _drop_contents(outcome, {ref.name for ref in own if ref.kind == "Namespace"} - PERMANENT_NAMESPACES)
+        log_status(f"{len(outcome.present)} left to delete")
     return outcome
 
 
@@ -132,16 +185,16 @@ async def _apply(
     before: Mapping[str, Any] | None,
     outcome: Outcome,
     deadline: Deadline,
-    say: Say,
+    log_status: LogStatus,
 ) -> str | None:
     """Returns what went wrong, or None."""
     try:
-        live = await _apply_settled(cluster, item, before, outcome, deadline, say)
+        live = await _apply_settled(cluster, item, before, outcome, deadline, log_status)
         if item.ref.kind == "CustomResourceDefinition":
-            await _established(cluster, item.ref, live, deadline)
+            await await_established(cluster, item.ref, live, deadline)
     except ApiError as error:
         return _refusal(item, error)
-    except _FAULTS as error:
+    except _EXPECTED_ERRORS as error:
         return str(error)
     return None
 
@@ -152,7 +205,7 @@ async def _apply_settled(
     before: Mapping[str, Any] | None,
     outcome: Outcome,
     deadline: Deadline,
-    say: Say,
+    log_status: LogStatus,
 ) -> dict[str, Any]:
     """Applies, and again if the object was on its way out when we met it."""
     while True:
@@ -161,13 +214,13 @@ async def _apply_settled(
         except ApiError as error:
             if not error.terminating:
                 raise
-            say(f"waiting for namespace {item.ref.namespace}, which is still being deleted")
+            log_status(f"waiting for namespace {item.ref.namespace}, which is still being deleted")
             await deadline.sleep(_SLOW_POLL)
             continue
         outcome.present[item.ref.identity] = item.ref
         if not live["metadata"].get("deletionTimestamp"):
             return live
-        say(f"waiting for the old {item.ref}, which is still being deleted")
+        log_status(f"waiting for the old {item.ref}, which is still being deleted")
         await _gone(cluster, item.ref, live["metadata"].get("uid"), deadline)
 
 
@@ -185,44 +238,29 @@ async def _apply_once(
     return await cluster.apply(item.ref, item.body, deadline, manager=MANAGER, force=True)
 
 
-async def _established(cluster: Cluster, ref: Ref, live: Mapping[str, Any], deadline: Deadline) -> None:
-    """A CRD can be used once the API server serves it."""
-    current: Mapping[str, Any] | None = live
-    while not _condition(current, "Established"):
-        await deadline.sleep(_POLL)
-        current = await cluster.get(ref, deadline)
-        if _condition(current, "NamesAccepted", status="False"):
-            raise TimeUp("its names are taken by another CRD; see its condition NamesAccepted")
-
-
-def _condition(live: Mapping[str, Any] | None, kind: str, status: str = "True") -> bool:
-    conditions = ((live or {}).get("status") or {}).get("conditions") or ()
-    return any(each.get("type") == kind and each.get("status") == status for each in conditions)
-
-
 async def _remove(cluster: Cluster, ref: Ref, deadline: Deadline, *, wait: bool) -> str | None:
     try:
-        if ref.kind == "Namespace" and ref.name in STANDING:
-            await _let_go(cluster, ref, deadline)
+        if ref.kind == "Namespace" and ref.name in PERMANENT_NAMESPACES:
+            await _release_fields(cluster, ref, deadline)
             return None
         going = await cluster.delete(
             ref, deadline, propagation="Foreground" if _has_children(ref) else "Background"
         )
         if going is not None and wait:
             await _gone(cluster, ref, _uid(going), deadline)
-    except _FAULTS as error:
+    except _EXPECTED_ERRORS as error:
         return str(error)
     return None
 
 
-async def _let_go(cluster: Cluster, ref: Ref, deadline: Deadline) -> None:
-    """An apply that says nothing takes our labels off and leaves the object."""
+async def _release_fields(cluster: Cluster, ref: Ref, deadline: Deadline) -> None:
+    """An apply without fields removes our labels and leaves the object."""
     body = {"apiVersion": "v1", "kind": ref.kind, "metadata": {"name": ref.name}}
     await cluster.apply(ref, body, deadline, manager=MANAGER, force=False)
 
 
 def _has_children(ref: Ref) -> bool:
-    """Whose pods must be gone before their namespace, RBAC or CRDs go."""
+    """Whether its pods must be gone before their namespace, RBAC or CRDs are deleted."""
     return ref.group in ("apps", "batch", "ray.io")
 
 
@@ -248,7 +286,7 @@ async def _gone(cluster: Cluster, ref: Ref, uid: str | None, deadline: Deadline)
 
 
 def _holding(ref: Ref, live: Mapping[str, Any] | None) -> str:
-    """What keeps an object from going, and who can change that."""
+    """What keeps an object from being deleted, and how to change that."""
     if live is None:
         return "the cluster was not asked again"
     finalizers = live["metadata"].get("finalizers") or []
@@ -258,7 +296,7 @@ def _holding(ref: Ref, live: Mapping[str, Any] | None) -> str:
         if ref.kind == "Namespace" and each.get("status") == "True" and each.get("message")
     ]
     held = f"held by finalizers {', '.join(finalizers)}" if finalizers else "held by what is still in it"
-    fix = "a finalizer goes when the controller that owns it runs; see to that, then run this again"
+    fix = "Fix: see that the controller that owns the finalizer runs and removes it, then run this again"
     return "; ".join([held, *reasons, fix])
 
 
@@ -276,8 +314,8 @@ def _conflict(ref: Ref, conflicts: list[Conflict]) -> str:
     managers = ", ".join(sorted({conflict.manager for conflict in conflicts}))
     fields = ", ".join(conflict.path for conflict in conflicts)
     return (
-        f"{managers} holds {fields}. Leave the field out of the manifest, have {managers} let go of it, or "
-        f'take it over with the annotation {FORCE}: "true" on this {ref.kind}'
+        f"{managers} holds {fields}. Fix: leave the field out of the manifest, have {managers} release it, "
+        f'or take it over with the annotation {FORCE}: "true" on this {ref.kind}'
     )
 
 

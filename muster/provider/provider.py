@@ -1,6 +1,6 @@
-"""The engine's view: gRPC requests -> `resource.py`, and its answers back.
+"""The gRPC service: the engine's requests to `resource.py`, and its answers back.
 
-Nothing is decided about Kubernetes here.
+Decides nothing about Kubernetes.
 """
 
 import asyncio
@@ -21,16 +21,16 @@ from muster.provider.deadline import Deadline, TimeUp
 from muster.provider.engine import Engine
 from muster.provider.kubeconfig import KubeconfigError
 from muster.provider.manifests import ManifestError, read
-from muster.provider.resource import Written, erase, inventory, look, write
+from muster.provider.resource import Written, delete, inventory, read_live, write
 from muster.provider.schema import BUNDLE, FIND, SCHEMA
 from muster.provider.wire import from_struct, init_failure, known, to_struct
 
 # Overridden by the resource option custom_timeouts. Deleting is shorter, so that a destroy with one hanging
 # finalizer still ends, with its message, within two minutes.
 _WRITE_TIMEOUT, _READ_TIMEOUT, _DELETE_TIMEOUT = 300.0, 120.0, 100.0
-_GLANCE = 5.0
+_PROBE_TIMEOUT = 5.0
 
-_EXPECTED = (ApiError, KubeconfigError, ManifestError, TimeUp, Unreachable)
+_EXPECTED_ERRORS = (ApiError, KubeconfigError, ManifestError, TimeUp, Unreachable)
 _KINDS = {
     "add": provider_pb2.PropertyDiff.ADD,
     "update": provider_pb2.PropertyDiff.UPDATE,
@@ -42,13 +42,13 @@ Method = Callable[["MusterProvider", Any, Any], Awaitable[R]]
 
 
 def _explained(method: Method[R]) -> Method[R]:
-    """Turns the failures that we expect into one readable message instead of a stack trace."""
+    """Turn an expected error into one readable message instead of a stack trace."""
 
     @functools.wraps(method)
     async def explained(self: "MusterProvider", request: Any, context: Any) -> R:
         try:
             return await method(self, request, context)
-        except _EXPECTED as error:
+        except _EXPECTED_ERRORS as error:
             await context.abort(grpc.StatusCode.UNKNOWN, str(error))
             raise  # abort has raised already; this is for the reader and the type checker
 
@@ -66,7 +66,7 @@ class MusterProvider(provider_pb2_grpc.ResourceProviderServicer):
         self._target: asyncio.Task[str | None] | None = None
 
     async def close(self) -> None:
-        """Lets go of the cluster."""
+        """Close the connection to the cluster."""
         if self._cluster is not None:
             await self._cluster.close()
         self._cluster = self._target = None
@@ -105,7 +105,7 @@ class MusterProvider(provider_pb2_grpc.ResourceProviderServicer):
     async def DiffConfig(self, request: Any, context: Any) -> provider_pb2.DiffResponse:
         """Never a replacement: an address or a credential changes more often than the cluster behind it.
 
-        Whether it is another cluster is asked of the cluster itself, in `Diff`.
+        Whether it is another cluster is read from the cluster itself, in `Diff`.
         """
         old, new = from_struct(request.old_inputs), from_struct(request.news)
         differ = sorted(name for name in old.keys() | new.keys() if old.get(name) != new.get(name))
@@ -122,20 +122,20 @@ class MusterProvider(provider_pb2_grpc.ResourceProviderServicer):
             try:
                 self._cluster = Cluster(kubeconfig.load(source, name))
             except KubeconfigError as error:
-                # A preview has to work without a cluster; whatever needs one says this.
+                # A preview has to work without a cluster; calls that need one raise this.
                 self._why_not = str(error)
         return provider_pb2.ConfigureResponse(supportsPreview=True)
 
     @_explained
     async def Invoke(self, request: Any, context: Any) -> provider_pb2.InvokeResponse:
-        """`muster:k8s:find`: live objects by kind and labels. Without a cluster to ask, a preview finds
+        """`muster:k8s:find`: live objects by kind and labels. A preview that cannot reach the cluster finds
         none.
         """
         if request.tok != FIND:
-            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, f"the provider muster serves {FIND} alone")
+            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, f"the provider muster serves {FIND} only")
         arguments = from_struct(request.args)
         objects: list[dict[str, Any]] = []
-        if self._cluster is not None and await self._glanced() is not None:
+        if self._cluster is not None and await self._cluster_uid() is not None:
             deadline = Deadline(_READ_TIMEOUT, cancelled=self._cancelled)
             objects = await self._cluster.find(
                 str(arguments["apiVersion"]), str(arguments["kind"]), str(arguments["selector"]), deadline
@@ -151,8 +151,8 @@ class MusterProvider(provider_pb2_grpc.ResourceProviderServicer):
             await context.abort(grpc.StatusCode.INVALID_ARGUMENT, wrong)
         news = from_struct(request.news)
         failures = [
-            provider_pb2.CheckFailure(property=name, reason="a Bundle takes manifests and nothing else")
-            for name in sorted(set(news) - {"manifests"})
+            provider_pb2.CheckFailure(property=name, reason="a Bundle takes manifests and dryRuns only")
+            for name in sorted(set(news) - {"manifests", "dryRuns"})
         ]
         manifests = news.get("manifests")
         if not known(manifests):
@@ -161,13 +161,22 @@ class MusterProvider(provider_pb2_grpc.ResourceProviderServicer):
             reason = "manifests maps a key of your choice to the text of Kubernetes objects"
             failures.append(provider_pb2.CheckFailure(property="manifests", reason=reason))
         else:
-            failures += _judged(manifests)
+            failures += _invalid_texts("manifests", manifests)
+        dry_runs = news.get("dryRuns") or {}
+        if not known(dry_runs):
+            return provider_pb2.CheckResponse(inputs=request.news, failures=failures)
+        if not isinstance(dry_runs, dict):
+            reason = "dryRuns maps a key of manifests to the text of Kubernetes objects"
+            failures.append(provider_pb2.CheckFailure(property="dryRuns", reason=reason))
+        else:
+            failures += _invalid_texts("dryRuns", dry_runs)
         return provider_pb2.CheckResponse(inputs=request.news, failures=failures)
 
     @_explained
     async def Diff(self, request: Any, context: Any) -> provider_pb2.DiffResponse:
+        """`dryRuns` alone are no change: nothing of them is in the cluster."""
         old, new = from_struct(request.old_inputs), from_struct(request.news)
-        elsewhere = await self._elsewhere(from_struct(request.olds))
+        cluster_changed = await self._cluster_changed(from_struct(request.olds))
         if not known(new.get("manifests")):
             return provider_pb2.DiffResponse(changes=provider_pb2.DiffResponse.DIFF_SOME, diffs=["manifests"])
         found = changes(old.get("manifests") or {}, new.get("manifests") or {})
@@ -176,7 +185,7 @@ class MusterProvider(provider_pb2_grpc.ResourceProviderServicer):
             for key, kind in found.items()
         }
         replaces = []
-        if elsewhere:
+        if cluster_changed:
             replaces = ["cluster"]
             detailed["cluster"] = provider_pb2.PropertyDiff(kind=provider_pb2.PropertyDiff.UPDATE_REPLACE)
         kind = provider_pb2.DiffResponse.DIFF_SOME if detailed else provider_pb2.DiffResponse.DIFF_NONE
@@ -195,7 +204,7 @@ class MusterProvider(provider_pb2_grpc.ResourceProviderServicer):
             return provider_pb2.CreateResponse(properties=request.properties)
         written = await self._write(request, inputs, before={}, state={})
         id_ = _id(request.urn)
-        await self._complain(context, written, id_=id_, inputs=inputs)
+        await self._report(request.urn, context, written, id_=id_, inputs=inputs)
         return provider_pb2.CreateResponse(id=id_, properties=to_struct(written.state | inputs))
 
     @_explained
@@ -205,7 +214,7 @@ class MusterProvider(provider_pb2_grpc.ResourceProviderServicer):
             return provider_pb2.UpdateResponse(properties=to_struct(state | inputs))
         before = from_struct(request.old_inputs).get("manifests") or {}
         written = await self._write(request, inputs, before=before, state=state)
-        await self._complain(context, written, id_=request.id, inputs=inputs)
+        await self._report(request.urn, context, written, id_=request.id, inputs=inputs)
         return provider_pb2.UpdateResponse(properties=to_struct(written.state | inputs))
 
     @_explained
@@ -220,7 +229,7 @@ class MusterProvider(provider_pb2_grpc.ResourceProviderServicer):
         if state.get("cluster") and await cluster.uid(deadline) != state["cluster"]:
             await self._engine.warn(request.urn, f"context {cluster.access.context!r} is another cluster now")
             return provider_pb2.ReadResponse()
-        seen = await look(cluster, inputs["manifests"], deadline=deadline)
+        seen = await read_live(cluster, inputs["manifests"], deadline=deadline)
         if seen.total and seen.missing == seen.total:
             return provider_pb2.ReadResponse()
         current = inputs | {"manifests": seen.manifests}
@@ -238,17 +247,17 @@ class MusterProvider(provider_pb2_grpc.ResourceProviderServicer):
         if state.get("cluster") and await cluster.uid(deadline) != state["cluster"]:
             await self._engine.warn(
                 request.urn,
-                f"not deleted: these objects stand in another cluster than the one that context "
-                f"{cluster.access.context!r} leads to now. If that cluster still exists, delete them there",
+                f"not deleted: these objects are in another cluster than the one that context "
+                f"{cluster.access.context!r} points to now. Fix: if that cluster exists, delete them there",
             )
             return empty_pb2.Empty()
-        erased = await erase(cluster, state, deadline=deadline, say=self._say(request.urn))
-        if erased.failures:
-            # The state stays as it was: deleting what has gone meanwhile costs one request each.
-            await context.abort(grpc.StatusCode.UNKNOWN, "\n".join(erased.failures))
+        deleted = await delete(cluster, state, deadline=deadline, log_status=self._log_status(request.urn))
+        if deleted.failures:
+            # The state stays as it was: an object that is gone by then costs one request.
+            await context.abort(grpc.StatusCode.UNKNOWN, "\n".join(deleted.failures))
         return empty_pb2.Empty()
 
-    # What they share
+    # Shared by the methods above
 
     async def _write(
         self, request: Any, inputs: Mapping[str, Any], *, before: Mapping[str, str], state: Mapping[str, Any]
@@ -256,14 +265,19 @@ class MusterProvider(provider_pb2_grpc.ResourceProviderServicer):
         return await write(
             self._need(),
             inputs.get("manifests") or {},
+            dry_runs=inputs.get("dryRuns") or {},
             before=before,
             state=state,
             deadline=self._deadline(request, _WRITE_TIMEOUT),
-            say=self._say(request.urn),
+            log_status=self._log_status(request.urn),
         )
 
-    async def _complain(self, context: Any, written: Written, *, id_: str, inputs: Mapping[str, Any]) -> None:
-        """Ends the call with what went wrong and the state as it is: the next run goes on from there."""
+    async def _report(
+        self, urn: str, context: Any, written: Written, *, id_: str, inputs: Mapping[str, Any]
+    ) -> None:
+        """Log the warnings. Failures end the call with the state as it is: the next run continues from it."""
+        for warning in written.warnings:
+            await self._engine.warn(urn, warning)
         if not written.failures:
             return
         details = init_failure(
@@ -275,28 +289,28 @@ class MusterProvider(provider_pb2_grpc.ResourceProviderServicer):
             trailing_metadata=(("grpc-status-details-bin", details),),
         )
 
-    async def _elsewhere(self, state: Mapping[str, Any]) -> bool:
-        """Whether the cluster is known to be another one than the Bundle stands in.
+    async def _cluster_changed(self, state: Mapping[str, Any]) -> bool:
+        """Whether the configured cluster is known to be another one than the Bundle's.
 
-        Asked once for all Bundles.
+        Read once for all Bundles.
         """
         if not state.get("cluster"):
             return False
-        uid = await self._glanced()
+        uid = await self._cluster_uid()
         return uid is not None and uid != state["cluster"]
 
-    async def _glanced(self) -> str | None:
-        """The UID of the cluster that is there now, None when it cannot be asked."""
+    async def _cluster_uid(self) -> str | None:
+        """The UID of the configured cluster, None when it cannot be reached."""
         if self._cluster is None:
             return None
         if self._target is None:
-            self._target = asyncio.ensure_future(self._glance(self._cluster))
+            self._target = asyncio.ensure_future(self._probe_cluster_uid(self._cluster))
         return await self._target
 
-    async def _glance(self, cluster: Cluster) -> str | None:
+    async def _probe_cluster_uid(self, cluster: Cluster) -> str | None:
         try:
-            return await cluster.uid(Deadline(_GLANCE, cancelled=self._cancelled))
-        except _EXPECTED:
+            return await cluster.uid(Deadline(_PROBE_TIMEOUT, cancelled=self._cancelled))
+        except _EXPECTED_ERRORS:
             return None
 
     def _need(self) -> Cluster:
@@ -307,15 +321,15 @@ class MusterProvider(provider_pb2_grpc.ResourceProviderServicer):
     def _deadline(self, request: Any, default: float) -> Deadline:
         return Deadline(request.timeout or default, cancelled=self._cancelled)
 
-    def _say(self, urn: str) -> Callable[[str], None]:
+    def _log_status(self, urn: str) -> Callable[[str], None]:
         tasks: set[asyncio.Task[None]] = set()
 
-        def say(message: str) -> None:
+        def log_status(message: str) -> None:
             task = asyncio.ensure_future(self._engine.status(urn, message))
             tasks.add(task)
             task.add_done_callback(tasks.discard)
 
-        return say
+        return log_status
 
 
 def _wrong_type(urn: str) -> str | None:
@@ -323,17 +337,17 @@ def _wrong_type(urn: str) -> str | None:
     return None if kind == BUNDLE else f"the provider muster serves {BUNDLE}, not {kind}"
 
 
-def _judged(manifests: Mapping[str, Any]) -> list[provider_pb2.CheckFailure]:
-    """Problems of the texts that are known; a text from another resource is judged when it is there."""
-    wrong = [key for key, text in manifests.items() if not isinstance(text, str)]
+def _invalid_texts(name: str, texts: Mapping[str, Any]) -> list[provider_pb2.CheckFailure]:
+    """Problems of the texts that are known; a text from another resource is checked when it is known."""
+    wrong = [key for key, text in texts.items() if not isinstance(text, str)]
     problems = [(key, "expected the text of Kubernetes objects (YAML or JSON)") for key in wrong]
     try:
-        read({key: text for key, text in manifests.items() if key not in wrong and known(text)})
+        read({key: text for key, text in texts.items() if key not in wrong and known(text)})
     except ManifestError as error:
         problems += [(problem.key, problem.message) for problem in error.problems]
-    return [provider_pb2.CheckFailure(property=path(key), reason=reason) for key, reason in problems]
+    return [provider_pb2.CheckFailure(property=path(key, name), reason=reason) for key, reason in problems]
 
 
 def _id(urn: str) -> str:
-    """Stable for a URN, so that a creation that is repeated after a crash is the same resource."""
+    """Stable for a URN, so that a creation that is repeated after a crash gives the same resource."""
     return f"{urn.rsplit('::', 1)[-1]}-{hashlib.sha256(urn.encode()).hexdigest()[:8]}"

@@ -1,8 +1,7 @@
-"""The life of one Bundle: what its state holds, and create, read, update, delete against a cluster.
+"""The lifecycle of one Bundle: its state, and create, read, update, delete against a cluster.
 
-State: `objects` lists what may stand in the cluster because of this Bundle, `cluster` is the UID of the
-cluster that it stands in. The manifests themselves are inputs and are not repeated. No gRPC here;
-`provider.py` translates.
+State: `objects` lists what may be in the cluster because of this Bundle, `cluster` is the UID of that
+cluster. The manifests themselves are inputs and are not repeated. No gRPC here; `provider.py` translates.
 """
 
 import asyncio
@@ -11,28 +10,30 @@ from dataclasses import dataclass
 from typing import Any
 
 from muster.provider.api import Cluster
-from muster.provider.converge import MANAGER, Identity, Say, converge, remove
+from muster.provider.converge import Identity, converge, remove
 from muster.provider.deadline import Deadline
 from muster.provider.drift import project
 from muster.provider.manifests import Item, ManifestError, Ref, read, ref_of, rewrite
+from muster.provider.readiness import MANAGER, LogStatus
 
 
 @dataclass(frozen=True, slots=True)
 class Written:
     """What create or update left behind.
 
-    With `failures` the engine keeps the state and tries again next time.
+    With `failures` the engine keeps the state and tries again in the next run; `warnings` are only reported.
     """
 
     state: dict[str, Any]
     failures: tuple[str, ...]
+    warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
     """What read found: `manifests` equals the old ones where nothing drifted.
 
-    `missing` is how many objects are gone.
+    `missing` counts the objects that are gone.
     """
 
     manifests: dict[str, str]
@@ -44,32 +45,40 @@ async def write(
     cluster: Cluster,
     manifests: Mapping[str, str],
     *,
+    dry_runs: Mapping[str, str] | None = None,
     before: Mapping[str, str],
     state: Mapping[str, Any],
     deadline: Deadline,
-    say: Say,
+    log_status: LogStatus,
 ) -> Written:
-    """Create and update alike: bring the cluster from `before` and `state` to `manifests`."""
+    """Create and update alike: bring the cluster from `before` and `state` to `manifests`.
+
+    `dry_runs` are objects that the API server has to accept at the end, under the keys of `manifests`.
+    """
     wanted = read(manifests)
     uid = await cluster.uid(deadline)
     outcome = await converge(
         cluster,
         wanted,
+        dry_runs=read(dry_runs or {}),
         before=_bodies(before),
         inventory=inventory(state),
         deadline=deadline,
-        say=say,
+        log_status=log_status,
     )
-    return Written(state_of(uid, outcome.present.values()), tuple(outcome.failures))
+    return Written(state_of(uid, outcome.present.values()), tuple(outcome.failures), tuple(outcome.warnings))
 
 
-async def erase(cluster: Cluster, state: Mapping[str, Any], *, deadline: Deadline, say: Say) -> Written:
-    outcome = await remove(cluster, inventory(state), deadline=deadline, say=say)
+async def delete(
+    cluster: Cluster, state: Mapping[str, Any], *, deadline: Deadline, log_status: LogStatus
+) -> Written:
+    """Delete every object of the state and wait until it is gone."""
+    outcome = await remove(cluster, inventory(state), deadline=deadline, log_status=log_status)
     return Written(state_of(str(state.get("cluster", "")), outcome.present.values()), tuple(outcome.failures))
 
 
-async def look(cluster: Cluster, manifests: Mapping[str, str], *, deadline: Deadline) -> Seen:
-    """Compare with the live objects. A key without drift keeps its text to the letter."""
+async def read_live(cluster: Cluster, manifests: Mapping[str, str], *, deadline: Deadline) -> Seen:
+    """Compare with the live objects. A key without drift keeps its text unchanged."""
     items = read(manifests)
     live = await asyncio.gather(*(cluster.get(item.ref, deadline) for item in items))
     seen = {item.ref: _seen(item, body) for item, body in zip(items, live, strict=True)}
@@ -96,7 +105,7 @@ def _seen(item: Item, live: Mapping[str, Any] | None) -> dict[str, Any] | None:
 
 
 def _bodies(manifests: Mapping[str, str]) -> dict[Identity, Mapping[str, Any]]:
-    """What was applied before; a text that no longer reads only costs us the right to force."""
+    """What was applied before. For a text that can no longer be read, nothing is forced."""
     bodies: dict[Identity, Mapping[str, Any]] = {}
     for key, text in manifests.items():
         try:

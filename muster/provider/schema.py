@@ -18,12 +18,19 @@ _KUBECONFIG = {
         "description": "The context to use; the kubeconfig's current one without it.",
     },
 }
-_MANIFESTS = {
+_INPUTS = {
     "manifests": {
         "type": "object",
         "additionalProperties": {"type": "string"},
         "description": "A key of your choice (a team's name) -> its Kubernetes objects as YAML or JSON.",
-    }
+    },
+    "dryRuns": {
+        "type": "object",
+        "additionalProperties": {"type": "string"},
+        "description": "A key of `manifests` -> objects that the API server has to accept in a dry run "
+        "before the bundle is done. They are never created, and a change of them alone does not update "
+        "the bundle.",
+    },
 }
 
 SCHEMA = json.dumps(
@@ -49,14 +56,14 @@ SCHEMA = json.dumps(
         "resources": {
             BUNDLE: {
                 "description": "Kubernetes objects that are applied in order and removed in reverse.",
-                "inputProperties": _MANIFESTS,
+                "inputProperties": _INPUTS,
                 "requiredInputs": ["manifests"],
                 "properties": {
-                    "cluster": {"type": "string", "description": "UID of the cluster that they stand in."},
+                    "cluster": {"type": "string", "description": "UID of the cluster that they are in."},
                     "objects": {
                         "type": "array",
                         "items": {"type": "string"},
-                        "description": "What stands in the cluster because of this bundle.",
+                        "description": "What is in the cluster because of this bundle.",
                     },
                 },
                 "required": ["cluster", "objects"],

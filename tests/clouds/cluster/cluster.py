@@ -1,4 +1,6 @@
-"""The cluster itself: its programs, and the thread that keeps nodes and Kueue in step with what is there."""
+"""The cluster itself: its programs, and the thread that keeps nodes, Kueue and our webhooks in step with what
+is there.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +17,7 @@ from tests import built
 from tests.clouds.cluster.controllers import PROGRAMS, STAGES, controllers
 from tests.clouds.cluster.kueue import HostedKueue
 from tests.clouds.cluster.machines import nodes
+from tests.clouds.cluster.reviews import HostedReviews
 from tests.clouds.handed import Handed, handed
 from tests.clouds.standin.serve import Clouds
 
@@ -32,6 +35,7 @@ class Standing:
         self.handed: Handed = handed(plane.kubeconfig())
         self.trouble = ""
         self._kueue = HostedKueue(plane, programs)
+        self._reviews = HostedReviews(plane)
         self._clouds = clouds
         self._ended = threading.Event()
 
@@ -52,12 +56,14 @@ class Standing:
             self._ended.set()
             thread.join(30)
             self._kueue.stop()
+            self._reviews.stop()
 
     def _follow(self) -> None:
         while not self._ended.wait(_PAUSE):
             try:
                 self._register()
                 self._kueue.follow()
+                self._reviews.follow()
                 self.trouble = ""
             except (OSError, KeyError) as error:
                 # Something is half made or half gone; the next look finds it whole.

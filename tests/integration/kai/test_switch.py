@@ -19,7 +19,10 @@ from tests.clouds.engine import ROOT, Run, Workspace, workspace
 from tests.kai.definitions import ours
 
 _CHART: Final = "kueue-chart"
-_NEEDED: Final = (("etcd", "kube-apiserver", "kueue"), ("kueue-crds", "provisioningrequest-crd", _CHART))
+_NEEDED: Final = (
+    ("etcd", "kube-apiserver", "kube-controller-manager", "kueue"),
+    ("kueue-crds", "provisioningrequest-crd", _CHART),
+)
 _PROGRAM: Final = Path(__file__).with_name("program")
 _STACK: Final = """\
 config:
@@ -71,7 +74,10 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[_Cluster]:
         define(plane, programs)
         plane.define(list(ours().values()))
         config = kueue.manager_config(load(file))
-        with envtest.kueue(plane, programs, config=config, chart=programs.assets[_CHART]):
+        with (
+            envtest.controllers(plane, programs, ("resourcequota-controller",)),
+            envtest.kueue(plane, programs, config=config, chart=programs.assets[_CHART]),
+        ):
             environment = {
                 "SWITCH_STACK": str(file),
                 "SWITCH_KUBECONFIG": str(plane.kubeconfig()),

@@ -156,5 +156,5 @@ _ALL: Final = (
 async def _remove(world: World, refs: list[Ref]) -> list[str]:
     """As the provider of Bundles does it, in as much time."""
     async with Cluster(access_of(str(world.plane.kubeconfig()), None)) as cluster:
-        outcome = await remove(cluster, refs, deadline=Deadline(300), say=lambda _: None)
+        outcome = await remove(cluster, refs, deadline=Deadline(300), log_status=lambda _: None)
         return outcome.failures

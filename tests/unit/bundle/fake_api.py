@@ -15,7 +15,10 @@ KINDS = {
         ("namespaces", "Namespace", False),
         ("configmaps", "ConfigMap", True),
         ("secrets", "Secret", True),
+        ("pods", "Pod", True),
+        ("resourcequotas", "ResourceQuota", True),
     ],
+    "ray.io/v1": [("rayjobs", "RayJob", True)],
     "apiextensions.k8s.io/v1": [("customresourcedefinitions", "CustomResourceDefinition", False)],
     "kueue.x-k8s.io/v1beta2": [
         ("clusterqueues", "ClusterQueue", False),
@@ -28,7 +31,8 @@ KINDS = {
 @dataclass(slots=True)
 class FakeApi:
     """`log` is every write in order; `refusals` answers the next writes to a path unseen; `asked` is
-    which APIs were looked through for their kinds.
+    which APIs were looked through for their kinds. `counted` is which names of quotas the controller manager
+    knows, None for all: it counts a quota when its `spec.hard` changes.
     """
 
     objects: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -37,6 +41,7 @@ class FakeApi:
     holders: dict[str, tuple[str, str]] = field(default_factory=dict)
     unserved: set[str] = field(default_factory=set)
     asked: list[str] = field(default_factory=list)
+    counted: set[str] | None = None
     uids: int = 0
 
     async def start(self) -> tuple[TestServer, Access]:
@@ -51,11 +56,16 @@ class FakeApi:
         version = path.removeprefix("/apis/").removeprefix("/api/")
         if version in KINDS:
             return self._discovery(version)
+        if path.startswith("/apis/") and "/" not in version:
+            return self._group(version)
         if request.method != "GET":
             self.log.append(f"{request.method} {path.rsplit('/', 2)[-2]}/{path.rsplit('/', 1)[-1]}")
             if self.refusals.get(path):
                 status, body = self.refusals[path].pop(0)
                 return web.json_response(body, status=status)
+        if request.method == "POST":
+            assert request.query["dryRun"] == "All"
+            return web.json_response(json.loads(await request.read()), status=201)
         if request.method == "PATCH":
             return self._apply(path, json.loads(await request.read()), force=request.query["force"] == "true")
         live = self.objects.get(path)
@@ -73,6 +83,14 @@ class FakeApi:
             if kind not in self.unserved
         ]
         return web.json_response({"resources": resources})
+
+    def _group(self, group: str) -> web.Response:
+        versions = [
+            {"groupVersion": version}
+            for version, kinds in KINDS.items()
+            if version.startswith(f"{group}/") and any(kind not in self.unserved for _, kind, _ in kinds)
+        ]
+        return web.json_response({"versions": versions}, status=200 if versions else 404)
 
     def _apply(self, path: str, body: dict[str, Any], *, force: bool) -> web.Response:
         if path in self.holders and not force:
@@ -94,8 +112,18 @@ class FakeApi:
         live["metadata"].setdefault("uid", f"uid-{self.uids}")
         if body["kind"] == "CustomResourceDefinition":
             live["status"] = {"conditions": [{"type": "Established", "status": "True"}]}
+        if body["kind"] == "ResourceQuota":
+            self._count(live, self.objects.get(path, {}))
         self.objects[path] = live
         return web.json_response(live)
+
+    def _count(self, live: dict[str, Any], before: dict[str, Any]) -> None:
+        hard = live["spec"]["hard"]
+        if before.get("spec", {}).get("hard") == hard:
+            live["status"] = before["status"]
+        else:
+            used = {name: "0" for name in hard if self.counted is None or name in self.counted}
+            live["status"] = {"hard": hard, "used": used}
 
     def _delete(self, path: str, live: dict[str, Any]) -> None:
         if live["metadata"].get("finalizers"):

@@ -9,7 +9,7 @@ import pytest
 
 from muster.provider.api import Cluster
 from muster.provider.deadline import Deadline
-from muster.provider.resource import Written, erase, inventory, look, write
+from muster.provider.resource import Written, delete, inventory, read_live, write
 from tests.unit.bundle.fake_api import FakeApi
 
 SYSTEM = "/api/v1/namespaces/kube-system"
@@ -61,12 +61,12 @@ async def put(
         before=before or {},
         state=state or {},
         deadline=Deadline(seconds),
-        say=lambda _: None,
+        log_status=lambda _: None,
     )
 
 
 async def drop(cluster: Cluster, state: dict[str, Any], *, seconds: float = 20) -> Written:
-    return await erase(cluster, state, deadline=Deadline(seconds), say=lambda _: None)
+    return await delete(cluster, state, deadline=Deadline(seconds), log_status=lambda _: None)
 
 
 async def test_a_team_is_applied_in_order_and_goes_in_its_own(api: FakeApi, cluster: Cluster) -> None:
@@ -202,13 +202,13 @@ async def test_a_refused_secret_is_not_quoted(api: FakeApi, cluster: Cluster) ->
 async def test_looking_finds_drift_under_its_key_alone(api: FakeApi, cluster: Cluster) -> None:
     manifests = {"team": team(cohortName="mine"), "n": json.dumps(body("Namespace", "n"))}
     await put(cluster, manifests)
-    assert (await look(cluster, manifests, deadline=Deadline(20))).manifests == manifests
+    assert (await read_live(cluster, manifests, deadline=Deadline(20))).manifests == manifests
     api.objects[QUEUE]["spec"]["cohortName"] = "stolen"
-    seen = await look(cluster, manifests, deadline=Deadline(20))
+    seen = await read_live(cluster, manifests, deadline=Deadline(20))
     assert seen.manifests["n"] == manifests["n"]
     assert "stolen" in seen.manifests["team"]
     del api.objects[QUEUE]
-    gone = await look(cluster, manifests, deadline=Deadline(20))
+    gone = await read_live(cluster, manifests, deadline=Deadline(20))
     assert "ClusterQueue" not in gone.manifests["team"]
     assert gone.missing == 1
 
@@ -220,7 +220,9 @@ async def test_cancelling_ends_a_wait_at_once_and_keeps_what_was_done(api: FakeA
     async with Cluster(access) as cluster:
         deadline = Deadline(60, cancelled=cancelled)
         writing = asyncio.create_task(
-            write(cluster, {"team": team()}, before={}, state={}, deadline=deadline, say=lambda _: None)
+            write(
+                cluster, {"team": team()}, before={}, state={}, deadline=deadline, log_status=lambda _: None
+            )
         )
         while "PATCH namespaces/team" not in api.log:
             await asyncio.sleep(0)

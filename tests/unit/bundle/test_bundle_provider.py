@@ -109,6 +109,24 @@ async def test_another_spelling_or_nothing_new_is_no_change(plugin: Any) -> None
     assert diff.changes == provider_pb2.DiffResponse.DIFF_NONE
 
 
+async def test_another_dry_run_alone_is_no_change(plugin: Any) -> None:
+    """A stack of an older Muster has none, and its teams are not updated because of them."""
+    manifests = {"manifests": {"team-a": NAMESPACE}}
+    news = to_struct({**manifests, "dryRuns": {"team-a": NAMESPACE}})
+    checked = await plugin.Check(provider_pb2.CheckRequest(urn=URN, news=news))
+    assert not checked.failures
+    diff = await plugin.Diff(
+        provider_pb2.DiffRequest(urn=URN, old_inputs=to_struct(manifests), news=checked.inputs)
+    )
+    assert diff.changes == provider_pb2.DiffResponse.DIFF_NONE
+
+
+async def test_a_mistake_in_a_dry_run_is_reported_under_its_key(plugin: Any) -> None:
+    news = to_struct({"manifests": {"team-a": NAMESPACE}, "dryRuns": {"team-a": "kind: Job"}})
+    checked = await plugin.Check(provider_pb2.CheckRequest(urn=URN, news=news))
+    assert [each.property for each in checked.failures] == ['dryRuns["team-a"]']
+
+
 async def test_a_text_that_is_not_known_yet_is_a_change_and_no_error(plugin: Any) -> None:
     checked = await plugin.Check(provider_pb2.CheckRequest(urn=URN, news=inputs(a=UNKNOWN)))
     assert not checked.failures

@@ -1,0 +1,120 @@
+"""How each team submits work: its namespace, its queues, the labels that choose them, its priorities.
+
+    submissions(stack)  team -> what a job of the team has to carry
+    dry_runs(stack)     team -> the smallest RayJob that a member could submit
+
+Reads the same QueueTree as the webhooks, so both agree on names. What a queue holds is render/queuetree's.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from muster.model import names
+from muster.model.queuetree import Queue
+from muster.model.ray import FLOOR, RayAuth
+from muster.model.stack import Scheduler, Stack
+from muster.render.manifest import Manifest, manifest
+from muster.render.queuetree import queue_tree
+
+_RAY_API_VERSION = "ray.io/v1"
+# Never created; the name shows in the API server's audit log alone.
+_DRY_RUN = "muster-dry-run"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubmissionQueue:
+    """A queue that jobs of a team may name: a LocalQueue of Kueue's, a leaf Queue of KAI's.
+
+    `labels` choose it: set them on the job itself.
+    """
+
+    name: str
+    labels: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Submission:
+    """What a job of one team has to carry.
+
+    `priorities` has the highest first; a job names one of them in the label `priority_label`. A job without
+    one gets `default_priority`, where that is not empty.
+    """
+
+    namespace: str
+    queues: tuple[SubmissionQueue, ...]
+    priority_label: str
+    priorities: tuple[str, ...]
+    default_priority: str
+
+    def labels(self) -> dict[str, str]:
+        """Labels with which a job is accepted: those of the first queue, at the lowest priority."""
+        queue = dict(self.queues[0].labels) if self.queues else {}
+        return {**queue, self.priority_label: self.priorities[-1]} if self.priorities else queue
+
+    def output(self) -> dict[str, Any]:
+        """The same as a stack output."""
+        return {
+            "namespace": self.namespace,
+            "queues": [{"name": queue.name, "labels": dict(queue.labels)} for queue in self.queues],
+            "priorityLabel": self.priority_label,
+            "priorities": list(self.priorities),
+            "defaultPriority": self.default_priority,
+        }
+
+
+def submissions(stack: Stack) -> dict[str, Submission]:
+    is_kai = stack.scheduler is Scheduler.KAI
+    spaces = queue_tree(stack).spaces
+    found = {}
+    for _, team in stack.teams():
+        space = spaces[team.namespace]
+        # Kueue puts a job that names no queue into this one, so it is the first to offer.
+        queues = sorted(space.queues, key=lambda queue: queue.name != names.DEFAULT_LOCAL_QUEUE)
+        found[team.name] = Submission(
+            namespace=team.namespace,
+            queues=tuple(_queue(queue, is_kai=is_kai) for queue in queues),
+            priority_label=names.KAI_PRIORITY_LABEL if is_kai else names.PRIORITY_LABEL,
+            priorities=space.priorities,
+            default_priority=space.default_priority or "",
+        )
+    return found
+
+
+def dry_runs(stack: Stack) -> dict[str, Manifest]:
+    return {team: _ray_job(stack, submission) for team, submission in submissions(stack).items()}
+
+
+def _queue(queue: Queue, *, is_kai: bool) -> SubmissionQueue:
+    labels = {names.KAI_QUEUE_LABEL if is_kai else names.QUEUE_LABEL: queue.name}
+    if queue.pool:
+        labels[names.POOL_LABEL] = queue.pool
+    return SubmissionQueue(name=queue.name, labels=labels)
+
+
+def _ray_job(stack: Stack, submission: Submission) -> Manifest:
+    release = f"{FLOOR.major}.{FLOOR.minor}.0"
+    container = {
+        "name": "ray-head",
+        "image": f"rayproject/ray:{release}",
+        "resources": {"requests": {"cpu": "100m", "memory": "128Mi"}},
+    }
+    cluster: dict[str, Any] = {
+        "rayVersion": release,
+        "headGroupSpec": {"rayStartParams": {}, "template": {"spec": {"containers": [container]}}},
+    }
+    if stack.ray.auth is RayAuth.TOKEN:
+        cluster["authOptions"] = {"mode": stack.ray.auth.value}
+    return manifest(
+        _RAY_API_VERSION,
+        "RayJob",
+        _DRY_RUN,
+        namespace=submission.namespace,
+        labels=submission.labels(),
+        spec={
+            "entrypoint": "true",
+            "submissionMode": "HTTPMode",
+            "shutdownAfterJobFinishes": True,
+            "rayClusterSpec": cluster,
+        },
+    )

@@ -1,0 +1,129 @@
+"""The first job of a new team on a new cluster: whoever waits for the Bundle can submit.
+
+A real API server with KubeRay's and Kueue's kinds and our policies, and kube-controller-manager, which learns
+of new kinds late: it is stopped while the kinds and the team are made.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from muster.config import load
+from muster.local import envtest
+from muster.local.envtest import ControlPlane
+from muster.local.envtest.kueue import define
+from muster.local.envtest.process import Process
+from muster.local.envtest.programs import CRDS, PROVISIONING_CRD
+from muster.model.stack import Stack
+from muster.provider import kubeconfig
+from muster.provider.api import Cluster
+from muster.provider.deadline import Deadline
+from muster.provider.resource import Written, write
+from muster.render import queues, ray, submission, tenancy
+from tests import built
+from tests.integration.tenancy import crds
+from tests.waiting import eventually
+
+_LOCAL: Final = Path(__file__).parents[3] / "stacks" / "Pulumi.local.yaml"
+_QUOTAS: Final = "/api/v1/namespaces/default/resourcequotas"
+_JOBS: Final = "/apis/ray.io/v1/namespaces/team-a/rayjobs"
+_TEAM: Final = "team-a"
+
+
+@dataclass(slots=True)
+class _World:
+    plane: ControlPlane
+    manager: Process
+    stack: Stack
+
+    def write(self, manifests: dict[str, list[dict[str, Any]]], status: Any = lambda _: None) -> Written:
+        """Applies a Bundle as the provider does, with the dry run of the team where it is in it."""
+        return asyncio.run(self._write(manifests, status))
+
+    async def _write(self, manifests: dict[str, list[dict[str, Any]]], status: Any) -> Written:
+        job = submission.dry_runs(self.stack)[_TEAM]
+        access = kubeconfig.load(str(self.plane.kubeconfig()), None)
+        async with Cluster(access) as cluster:
+            return await write(
+                cluster,
+                {key: json.dumps(objects) for key, objects in manifests.items()},
+                dry_runs={_TEAM: json.dumps(job)} if _TEAM in manifests else {},
+                before={},
+                state={},
+                deadline=Deadline(300),
+                log_status=status,
+            )
+
+    def is_counted(self, name: str) -> bool:
+        found = self.plane.call("GET", f"{_QUOTAS}/{name}")
+        return bool((found.get("status") or {}).get("used"))
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[_World]:
+    """The kinds are defined while the controller manager, which runs already, does not look."""
+    needed = ("etcd", "kube-apiserver", "kube-controller-manager")
+    programs = built.programs(needed, (CRDS, PROVISIONING_CRD))
+    kuberay = built.kuberay()
+    with (
+        envtest.control_plane(tmp_path, programs) as plane,
+        envtest.controllers(plane, programs, ("resourcequota-controller",)) as manager,
+    ):
+        made = _World(plane, manager, load(_LOCAL))
+        spec = {"hard": {"count/configmaps": "9"}}
+        quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "probe"}, "spec": spec}
+        plane.call("POST", _QUOTAS, quota)
+        eventually("the controller manager counts", lambda: made.is_counted("probe"))
+        _send(manager, signal.SIGSTOP)
+        try:
+            define(plane, programs)
+            plane.define(crds.kuberay(kuberay))
+            yield made
+        finally:
+            _send(manager, signal.SIGCONT)
+
+
+def _send(process: Process, number: signal.Signals) -> None:
+    assert process.pid is not None
+    os.kill(process.pid, number)
+
+
+def test_a_bundle_waits_for_a_slow_controller_manager_and_then_the_first_job_is_accepted(
+    world: _World,
+) -> None:
+    policies = [each for pair in tenancy.policies(world.stack) for each in pair]
+    policies += ray.admission(world.stack.ray)
+    assert world.write({"policies": policies}).failures == ()
+    lines: list[str] = []
+    waits = threading.Event()
+
+    def status(line: str) -> None:
+        lines.append(line)
+        if line.startswith("waiting for kube-controller-manager to count"):
+            waits.set()
+
+    written: list[Written] = []
+    team = {_TEAM: queues.by_department(world.stack)["research"][_TEAM]}
+    up = threading.Thread(target=lambda: written.append(world.write(team, status)), daemon=True)
+    up.start()
+    assert waits.wait(120), lines
+    assert up.is_alive()
+
+    _send(world.manager, signal.SIGCONT)
+    up.join(280)
+    assert not up.is_alive(), lines[-1]
+    assert (written[0].failures, written[0].warnings) == ((), ())
+    assert "count/rayjobs.ray.io" in next(line for line in lines if line.startswith("waiting for"))
+
+    job = submission.dry_runs(world.stack)[_TEAM]
+    assert world.plane.call("POST", _JOBS, job)["metadata"]["uid"]
