@@ -1,1 +1,1 @@
-"""What stands between a stack file and its first `up`: looked at from outside, nothing changed."""
+"""Preflight checks before the first `up` of a stack. Nothing is changed."""

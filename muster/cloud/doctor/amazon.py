@@ -1,6 +1,6 @@
-"""AWS: who we are, and how many vCPUs of GPU instances the region grants.
+"""AWS: credentials, and the region's vCPU quotas for GPU instances.
 
-Decides which quota a pool takes from. Capacity blocks are bought outside of quotas.
+Responsible for which quota a pool uses. Capacity blocks use none.
 """
 
 import re
@@ -12,7 +12,7 @@ from muster.cloud.doctor.findings import Finding, State, failed, passed
 from muster.model.clusters import EksCluster
 from muster.model.pools import Capacity, Pool
 
-# EC2's quotas count vCPUs, by family and way of buying:
+# EC2's quotas count vCPUs, by instance family and purchase option:
 # https://docs.aws.amazon.com/ec2/latest/instancetypes/ec2-instance-quotas.html
 _ON_DEMAND: Final = {"g": "L-DB2E81BA", "p": "L-417A185B"}
 _SPOT: Final = {"g": "L-3819A6DF", "p": "L-7212CCBC", "p5": "L-C4BD4855"}
@@ -21,7 +21,7 @@ _LOGIN: Final = "run `aws sso login`, or give the job a role"
 
 
 def check_credentials(cluster: EksCluster, sts: Any) -> Iterator[Finding]:
-    """Who AWS takes us for."""
+    """The identity that AWS sees."""
     try:
         who = answered(sts.get_caller_identity)
     except AmazonError as error:
@@ -31,13 +31,13 @@ def check_credentials(cluster: EksCluster, sts: Any) -> Iterator[Finding]:
 
 
 def check_gpu_quota(cluster: EksCluster, pools: tuple[Pool, ...], quotas: Any) -> Iterator[Finding]:
-    """Each pool that could not get all of its nodes. Zero is what a new account has."""
+    """Compare each quota with what the pools can request. A new account has a quota of 0."""
     for code, wanted in wanted_vcpus(pools).items():
         yield _compare_quota(code, wanted, quotas, cluster.region)
 
 
 def wanted_vcpus(pools: tuple[Pool, ...]) -> dict[str, int]:
-    """Quota code -> vCPUs that all pools of it can have at once."""
+    """Quota code -> vCPUs that all of its pools can use at the same time."""
     found: dict[str, int] = {}
     for pool in pools:
         code = _code(pool)
@@ -63,10 +63,10 @@ def _compare_quota(code: str, wanted: int, quotas: Any, region: str) -> Finding:
         quota = answered(lambda: quotas.get_service_quota(ServiceCode="ec2", QuotaCode=code))["Quota"]
     except AmazonError as error:
         return Finding(
-            "GPU quota", State.UNKNOWN, f"{code}: {error}", "ask for servicequotas:GetServiceQuota"
+            "GPU quota", State.UNKNOWN, f"{code}: {error}", "get the permission servicequotas:GetServiceQuota"
         )
     name, limit = quota.get("QuotaName", code), int(quota["Value"])
     if limit < wanted:
-        message = f"{name} ({code}) is {limit} vCPUs in {region}; the pools can ask for {wanted}"
+        message = f"{name} ({code}) is {limit} vCPUs in {region}; the pools can request {wanted}"
         return failed("GPU quota", message, fix)
     return passed("GPU quota", f"{name} is {limit} vCPUs in {region}, enough for {wanted}")

@@ -1,4 +1,4 @@
-"""Which looks a stack is worth, in the order in which they would fail."""
+"""Which checks a stack needs, in the order in which `up` would fail."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -14,12 +14,12 @@ from muster.model.stack import Stack
 
 
 def examine(stack: Stack, *, name: str, file: Path) -> Iterator[Finding]:
-    """Every finding about a stack."""
+    """Check a stack and yield every finding."""
     return run_checks(checks(stack, name=name, file=file))
 
 
 def checks(stack: Stack, *, name: str, file: Path) -> list[tuple[str, Check]]:
-    """What is looked at, by name."""
+    """The checks by name."""
     where = state.PulumiState(stack=name, file=file, backend=state.read_backend_url())
     web = Web(timeout=10, tries=2)
     return [

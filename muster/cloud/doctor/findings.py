@@ -1,7 +1,4 @@
-"""What a look at one thing found, and the fix.
-
-Decides the shape and the order. Leaves looking to the other modules.
-"""
+"""Findings of the preflight checks, each with its fix."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
@@ -10,7 +7,7 @@ from typing import Any
 
 
 class State(StrEnum):
-    """unknown: it could not be looked at, which is no reason to believe that it is well."""
+    """unknown: the check could not be made, so the result is neither good nor bad."""
 
     OK = "ok"
     FAILED = "failed"
@@ -19,7 +16,7 @@ class State(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """`fix` is empty when all is well."""
+    """The result of one check. `fix` is empty when it passed."""
 
     check: str
     state: State
@@ -34,13 +31,13 @@ Check = Callable[[], Iterable[Finding]]
 
 
 def run_checks(checks: Iterable[tuple[str, Check]]) -> Iterator[Finding]:
-    """Every finding as it comes; a check that breaks is one that found nothing out."""
+    """Yield every finding as soon as it is known. A check that raises an error is reported as unknown."""
     for name, check in checks:
         try:
             yield from check()
         except Exception as error:
-            message = f"could not be looked at: {error}"
-            yield Finding(name, State.UNKNOWN, message, "put right what it says, and run this again")
+            message = f"the check failed: {error}"
+            yield Finding(name, State.UNKNOWN, message, "correct the error and run the command again")
 
 
 def passed(check: str, message: str) -> Finding:

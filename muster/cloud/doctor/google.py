@@ -1,6 +1,7 @@
-"""Google Cloud: who we are, which APIs are on, how many GPUs the region grants.
+"""Google Cloud: credentials, enabled APIs, and the region's GPU quotas.
 
-Decides which quota a pool takes from. Leaves raising it to a person: Google grants it, often after days.
+Responsible for which quota a pool uses. Raising a quota is up to the user: Google grants it, often after
+days.
 """
 
 from collections.abc import Iterator, Mapping
@@ -22,8 +23,8 @@ APIS: Final = (
     "iam.googleapis.com",
     "storage.googleapis.com",
 )
-# Compute Engine's regional quota of each GPU. Newer ones are granted by family instead, where these names do
-# not exist: https://cloud.google.com/compute/resource-usage#gpu_quota
+# Compute Engine's regional quota of each GPU. Newer GPUs are granted by family and have no such quota:
+# https://cloud.google.com/compute/resource-usage#gpu_quota
 QUOTAS: Final[Mapping[str, str]] = MappingProxyType(
     {
         "nvidia-tesla-t4": "NVIDIA_T4_GPUS",
@@ -33,26 +34,28 @@ QUOTAS: Final[Mapping[str, str]] = MappingProxyType(
         "nvidia-h100-80gb": "NVIDIA_H100_GPUS",
     }
 )
-# Spot and flex-start nodes take from the quota of preemptible ones.
+# Spot and flex-start nodes use the quota of preemptible GPUs.
 _PREEMPTIBLE: Final = (Capacity.SPOT, Capacity.QUEUED)
 _LOGIN: Final = "run `gcloud auth application-default login`, or give the job a service account"
 _SHOW: Final = "https://console.cloud.google.com/iam-admin/quotas"
 
 
 def check_credentials(cluster: GkeCluster, google: Google) -> Iterator[Finding]:
-    """Whether we may look at the project at all."""
+    """Whether the project can be read."""
     compute = google.service("compute", "v1")
     try:
         answered(lambda: compute.projects().get(project=cluster.project))
     except GoogleError as error:
-        fix = _LOGIN if error.status in (0, 401) else f"ask for roles/compute.viewer in {cluster.project}"
+        fix = (
+            _LOGIN if error.status in (0, 401) else f"get the role roles/compute.viewer in {cluster.project}"
+        )
         yield failed("credentials", f"project {cluster.project}: {error}", fix)
     else:
-        yield passed("credentials", f"project {cluster.project} answers")
+        yield passed("credentials", f"project {cluster.project} can be read")
 
 
 def check_apis(cluster: GkeCluster, google: Google) -> Iterator[Finding]:
-    """Each API that is off."""
+    """Whether the required APIs are enabled."""
     names = [f"projects/{cluster.project}/services/{name}" for name in APIS]
     services = google.service("serviceusage", "v1").services()
     parent = f"projects/{cluster.project}"
@@ -61,13 +64,13 @@ def check_apis(cluster: GkeCluster, google: Google) -> Iterator[Finding]:
     off = [name for name in APIS if name not in on]
     if off:
         fix = f"gcloud services enable {' '.join(off)} --project {cluster.project}"
-        yield failed("APIs", f"off: {', '.join(off)}", fix)
+        yield failed("APIs", f"not enabled: {', '.join(off)}", fix)
     else:
-        yield passed("APIs", f"all {len(APIS)} are on")
+        yield passed("APIs", f"all {len(APIS)} are enabled")
 
 
 def check_gpu_quota(cluster: GkeCluster, pools: tuple[Pool, ...], google: Google) -> Iterator[Finding]:
-    """Each pool that could not get all of its nodes. Zero is what a new project has."""
+    """Compare each quota with what the pools can request. A new project has a quota of 0."""
     regions = google.service("compute", "v1").regions()
     region = answered(lambda: regions.get(project=cluster.project, region=cluster.region))
     known = {quota["metric"]: quota for quota in region.get("quotas", [])}
@@ -75,12 +78,14 @@ def check_gpu_quota(cluster: GkeCluster, pools: tuple[Pool, ...], google: Google
         yield _compare_quota(metric, wanted, known.get(metric), cluster)
     for pool in pools:
         if pool.accelerator is not None and pool.accelerator.name not in QUOTAS:
-            message = f"{pool.name}: {pool.accelerator.name} is granted by family, which this cannot see"
-            yield Finding("GPU quota", State.UNKNOWN, message, f"look at {_SHOW}")
+            message = (
+                f"{pool.name}: {pool.accelerator.name} is granted by GPU family, whose quota cannot be read"
+            )
+            yield Finding("GPU quota", State.UNKNOWN, message, f"see {_SHOW}")
 
 
 def wanted_gpus(pools: tuple[Pool, ...]) -> dict[str, int]:
-    """Quota -> GPUs that all pools of it can have at once. Reserved ones are counted too: Google does."""
+    """Quota -> GPUs that all of its pools can use at the same time. Google counts reserved GPUs as well."""
     found: dict[str, int] = {}
     for pool in pools:
         metric = QUOTAS.get(pool.accelerator.name) if pool.accelerator else None
@@ -91,11 +96,13 @@ def wanted_gpus(pools: tuple[Pool, ...]) -> dict[str, int]:
 
 
 def _compare_quota(metric: str, wanted: int, quota: Any, cluster: GkeCluster) -> Finding:
-    fix = f"ask for {wanted} of {metric} in {cluster.region}: {_SHOW}?project={cluster.project}"
+    fix = f"request {wanted} of {metric} in {cluster.region}: {_SHOW}?project={cluster.project}"
     if quota is None:
-        return Finding("GPU quota", State.UNKNOWN, f"{metric} is not told in {cluster.region}", fix)
+        return Finding(
+            "GPU quota", State.UNKNOWN, f"the quota {metric} is not listed in {cluster.region}", fix
+        )
     limit, used = int(quota.get("limit", 0)), int(quota.get("usage", 0))
     if limit < wanted:
-        message = f"{metric} is {limit} in {cluster.region} ({used} used); the pools can ask for {wanted}"
+        message = f"{metric} is {limit} in {cluster.region} ({used} used); the pools can request {wanted}"
         return failed("GPU quota", message, fix)
     return passed("GPU quota", f"{metric} is {limit} in {cluster.region}, enough for {wanted}")

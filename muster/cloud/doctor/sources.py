@@ -1,6 +1,6 @@
-"""Whether the image and the charts are where the stack says.
+"""Whether the controller's image and the charts exist where the stack says.
 
-Decides what is asked of a registry: whether it has this digest or version. Nothing is fetched but names.
+A registry is only asked whether it has a digest or a version. Nothing is downloaded.
 """
 
 from collections.abc import Iterator
@@ -17,13 +17,13 @@ from muster.model.stack import ArtifactSource, GangMode, Stack
 
 
 def check_image(stack: Stack, *, name: str, web: Web) -> Iterator[Finding]:
-    """Our controller's image."""
+    """The image of the gang-admission controller."""
     if stack.artifacts is ArtifactSource.LOCAL or stack.gang_admission.mode is not GangMode.MUSTER:
         return
     push = f"make image push STACK={name}"
     reference = stack.images.gang_admission
     if reference is None:
-        yield failed("image", "the stack names no digest of the controller's image", push)
+        yield failed("image", "the stack has no digest of the controller's image", push)
         return
     place, _, digest = reference.partition("@")
     repository = Repository.of(place)
@@ -32,12 +32,12 @@ def check_image(stack: Stack, *, name: str, web: Web) -> Iterator[Finding]:
     except (RegistryError, Unreachable) as error:
         yield failed("image", str(error), "log in to the registry, or push again: " + push)
         return
-    yield passed("image", reference) if there else failed("image", f"{reference} is not there", push)
+    yield passed("image", reference) if there else failed("image", f"{reference} does not exist", push)
 
 
 def check_charts(stack: Stack, *, name: str, web: Web) -> Iterator[Finding]:
-    """Every chart that the stack installs from elsewhere."""
-    fix = "name a mirror (`muster:charts.mirror`) or a folder (`muster image charts --to charts`)"
+    """Every chart that the stack installs."""
+    fix = "set a mirror (`muster:charts.mirror`) or download the charts (`muster image charts --to charts`)"
     for chart in (upstream.published(stack, name=name).charts[each] for each in upstream.installed(stack)):
         try:
             problem = _find_problem(chart, web)
@@ -51,29 +51,23 @@ def check_charts(stack: Stack, *, name: str, web: Web) -> Iterator[Finding]:
 
 
 def check_digests(stack: Stack, *, name: str) -> Iterator[Finding]:
-    """Images of others that are named by tag, and charts without a digest: nobody can tell what they will be
-    tomorrow.
-    """
+    """Third-party images that are named by tag, and charts without a digest. Their content can change."""
     if stack.artifacts is ArtifactSource.LOCAL:
         return
     images, charts = sorted(upstream.by_tag(stack)), sorted(upstream.without_digest(stack))
     fix = f"muster image pin --stack {name}, and commit it"
     if images:
-        message = (
-            f"{', '.join(images)}: named by tag, which can be moved; the policy images-by-digest refuses that"
-        )
+        message = f"{', '.join(images)}: a tag, which can be moved; the policy images-by-digest refuses it"
         yield Finding("digests", State.UNKNOWN, message, fix)
     if charts:
-        message = (
-            f"{', '.join(charts)}: no digest is known of the chart, so what comes is compared with nothing"
-        )
+        message = f"{', '.join(charts)}: no digest is recorded, so the download cannot be verified"
         yield Finding("digests", State.UNKNOWN, message, fix)
     if not images and not charts:
-        yield passed("digests", "every image and chart that the stack names has its digest")
+        yield passed("digests", "every image and chart of the stack has a digest")
 
 
 def _find_problem(chart: Chart, web: Web) -> str:
-    """What is wrong with it, empty when it is there."""
+    """What is wrong with the chart; empty when it exists."""
     if chart.reference.startswith(OCI):
         repository = Repository.of(chart.reference)
         registry = Registry(repository, credentials_for(repository.host), web)

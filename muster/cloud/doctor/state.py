@@ -1,7 +1,7 @@
-"""Where Pulumi keeps state and secrets: the backend, its lock, the secrets provider.
+"""Pulumi's state and secrets: the backend, its lock, the secrets provider.
 
-Decides what is right for a cluster in a cloud. Reads files and lists the lock's folder; never takes a lock
-away.
+Responsible for what is suitable for a cluster in a cloud. Reads files and lists the locks; never removes a
+lock.
 """
 
 import json
@@ -27,7 +27,7 @@ _KMS: Final = ("gcpkms://", "awskms://")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PulumiState:
-    """`backend` is the address that Pulumi is logged in to, empty where it is not."""
+    """`backend` is the URL that Pulumi is logged in to; empty when it is not logged in."""
 
     stack: str
     file: Path
@@ -35,7 +35,7 @@ class PulumiState:
 
 
 def read_backend_url(environment: Mapping[str, str] | None = None) -> str:
-    """The backend's address: from the environment, else from what `pulumi login` wrote."""
+    """The backend's URL: from the environment, or else from the file that `pulumi login` wrote."""
     found = os.environ if environment is None else environment
     if found.get("PULUMI_BACKEND_URL"):
         return found["PULUMI_BACKEND_URL"]
@@ -48,34 +48,34 @@ def read_backend_url(environment: Mapping[str, str] | None = None) -> str:
 
 
 def check_backend(where: PulumiState, cluster: Cluster) -> Iterator[Finding]:
-    """Whether Pulumi is logged in, to something that outlives this machine."""
+    """Whether Pulumi is logged in, to a backend that outlives this machine."""
     make = f"run `make backend STACK={where.stack}` and the two commands that it prints"
     if not where.backend:
         yield failed("backend", "Pulumi is not logged in", make)
     elif where.backend.startswith("file://") and not isinstance(cluster, ExistingCluster):
         yield failed(
-            "backend", f"{where.backend}: the state of a cluster in a cloud lies on this machine", make
+            "backend", f"{where.backend}: the state of a cloud cluster would only exist on this machine", make
         )
     else:
         yield passed("backend", where.backend)
 
 
 def check_lock(where: PulumiState, *, google: Google | None = None) -> Iterator[Finding]:
-    """Whether an update runs, or has died. Backends of Pulumi's own service lock by themselves."""
+    """Whether an update holds the lock. Pulumi's own service manages its locks itself."""
     lister = _LISTERS.get(urlsplit(where.backend).scheme)
     if lister is None:
         return
     held = lister(where.backend, f".pulumi/locks/organization/{_PROJECT}/{where.stack}/", google or Google())
     if held:
         message = f"{len(held)} lock on stack {where.stack}: {held[0]}"
-        fix = f"wait for the update that holds it; if it died: pulumi cancel --stack {where.stack}"
+        fix = f"wait for the update that holds it; if it crashed: pulumi cancel --stack {where.stack}"
         yield failed("lock", message, fix)
     else:
-        yield passed("lock", "nobody holds it")
+        yield passed("lock", "no update holds it")
 
 
 def check_secrets(where: PulumiState, cluster: Cluster) -> Iterator[Finding]:
-    """Which key the stack's secrets are under."""
+    """Which key encrypts the stack's secrets."""
     written = yaml.safe_load(where.file.read_text(encoding="utf-8")) or {}
     provider = str(written.get("secretsprovider") or "")
     make = f"run `make backend STACK={where.stack}`, then `pulumi stack change-secrets-provider` with its key"
@@ -84,9 +84,9 @@ def check_secrets(where: PulumiState, cluster: Cluster) -> Iterator[Finding]:
     elif isinstance(cluster, ExistingCluster):
         yield passed("secrets", "a passphrase or Pulumi's own service")
     elif written.get("encryptionsalt"):
-        yield failed("secrets", "a passphrase, which everybody who deploys has to know", make)
+        yield failed("secrets", "a passphrase, which everyone who deploys has to know", make)
     else:
-        message = "the stack names no secrets provider (Pulumi's own service, or not made yet)"
+        message = "the stack has no secrets provider (Pulumi's own service, or not created yet)"
         yield Finding("secrets", State.UNKNOWN, message, make)
 
 

@@ -1,5 +1,5 @@
-"""A live cluster, read and never written.
+"""Reads a running cluster. Nothing is written to it.
 
-kubeconfig.connect(path)  -> web.Web, as who the kubeconfig says
+kubeconfig.connect(path)  -> web.Web, with the kubeconfig's server and credentials
 api.Api(web)              lists and single objects
 """

@@ -1,7 +1,6 @@
-"""Objects of a cluster: lists, page by page, and single ones.
+"""Reads lists, page by page, and single objects of a cluster.
 
-Decides the size of a page, and that a list whose pages have expired is begun anew: what comes back is one
-moment's truth
+A list whose continue token has expired is read again from the beginning, so that it is consistent
 (https://kubernetes.io/docs/reference/using-api/api-concepts/#retrieving-large-results-sets-in-chunks).
 """
 
@@ -16,23 +15,23 @@ from muster.live.web import Web, WebError
 Found = TypeVar("Found")
 
 _PAGE: Final = 500
-_BEGINNINGS: Final = 3
+_MAX_STARTS: Final = 3
 _EXPIRED: Final = 410
 
 
 @dataclass(frozen=True, slots=True)
 class Api:
-    """`progress` is told how many objects of a list have come so far."""
+    """`progress` is called with the plural and the number of objects of a list that were read so far."""
 
     web: Web
     progress: Callable[[str, int], None] = lambda plural, count: None
 
     def get(self, path: str) -> object:
-        """One object; WebError with status 404 when there is none."""
+        """One object. WebError with status 404 when it does not exist."""
         return self.web.call("GET", path).json(path)
 
     def find(self, path: str) -> object | None:
-        """One object, None when there is none."""
+        """One object; None when it does not exist."""
         try:
             return self.get(path)
         except WebError as error:
@@ -40,24 +39,24 @@ class Api:
                 return None
             raise
 
-    def every(self, path: str, cut: Callable[[object], Found | None]) -> list[Found]:
-        """Every object of a list, each cut down as soon as its page has come: None leaves it out."""
-        for beginning in range(1, _BEGINNINGS + 1):
+    def list_all(self, path: str, convert: Callable[[object], Found | None]) -> list[Found]:
+        """Every object of a list, each converted as soon as its page is read. None leaves the object out."""
+        for start in range(1, _MAX_STARTS + 1):
             try:
-                return self._pages(path, cut)
+                return self._pages(path, convert)
             except WebError as error:
-                if error.status != _EXPIRED or beginning == _BEGINNINGS:
+                if error.status != _EXPIRED or start == _MAX_STARTS:
                     raise
-        raise AssertionError("the last beginning returns or raises")
+        raise AssertionError("the last attempt returns or raises")
 
-    def _pages(self, path: str, cut: Callable[[object], Found | None]) -> list[Found]:
+    def _pages(self, path: str, convert: Callable[[object], Found | None]) -> list[Found]:
         found: list[Found] = []
         token, count = "", 0
         while True:
             page = self.get(f"{path}?limit={_PAGE}&continue={quote(token)}")
             listed = items(page, "items")
             count += len(listed)
-            found += [kept for each in listed if (kept := cut(each)) is not None]
+            found += [kept for each in listed if (kept := convert(each)) is not None]
             self.progress(path.rpartition("/")[2], count)
             token = text(mapping(page, "metadata"), "continue")
             if not token:

@@ -1,7 +1,7 @@
-"""Where a cluster is and who we are to it, from a kubeconfig.
+"""Reads a cluster's address and credentials from a kubeconfig.
 
-Decides which ways of authentication are known: token, token file, client certificate, and a program that
-prints a credential, as GKE and EKS use
+Supported are token, token file, basic authentication, client certificate, and a credential plugin, as GKE and
+EKS use
 (https://kubernetes.io/docs/reference/access-authn-authz/authentication/#client-go-credential-plugins).
 """
 
@@ -23,28 +23,30 @@ from muster.live.fields import items, mapping, text
 from muster.live.sanitize import sanitize_line
 from muster.live.web import Web
 
-_PROGRAM_SECONDS: Final = 60
+_PLUGIN_TIMEOUT: Final = 60
 
 
 class KubeconfigError(PreviewError):
-    """A kubeconfig that cannot be used: what is missing in it."""
+    """A kubeconfig that cannot be used."""
 
 
 def connect(path: Path, *, context: str = "") -> Web:
-    """The cluster of one context, by default the current one."""
+    """A client for the cluster of one context, by default the current one."""
     config = _read(path)
     wanted = context or text(config, "current-context")
     contexts = {text(each, "name"): each for each in items(config, "contexts")}
     if wanted not in contexts:
         known = ", ".join(sorted(contexts)) or "none"
-        raise KubeconfigError(f"{path}: has no context {wanted!r}. Contexts in it: {known}.")
+        raise KubeconfigError(f"{path}: no context {wanted!r}. Fix: use one of its contexts: {known}.")
     chosen = mapping(contexts[wanted], "context")
     cluster = _named(config, "clusters", "cluster", text(chosen, "cluster"))
     user = _named(config, "users", "user", text(chosen, "user"))
     server = text(cluster, "server").rstrip("/")
     if not server.startswith("https://"):
-        raise KubeconfigError(f"{path}: cluster {text(chosen, 'cluster')!r} names no https:// server.")
-    user = {**user, **_program(path, mapping(user, "exec"))}
+        raise KubeconfigError(
+            f"{path}: cluster {text(chosen, 'cluster')!r} has no https:// server. Fix: set its `server`."
+        )
+    user = {**user, **_run_plugin(path, mapping(user, "exec"))}
     return Web(
         base=server,
         headers={"Accept": "application/json", **_authorization(path, user)},
@@ -57,17 +59,21 @@ def _read(path: Path) -> Mapping[str, object]:
     try:
         return mapping(yaml.safe_load(path.read_text(encoding="utf-8")))
     except OSError as error:
-        raise KubeconfigError(f"{path}: cannot be read: {error.strerror}.") from None
+        raise KubeconfigError(
+            f"{path}: cannot be read: {error.strerror}. Fix: name a kubeconfig that exists."
+        ) from None
     except (yaml.YAMLError, UnicodeDecodeError):
-        raise KubeconfigError(f"{path}: is no kubeconfig: not YAML.") from None
+        raise KubeconfigError(
+            f"{path}: not a kubeconfig: the file is not YAML. Fix: name a kubeconfig."
+        ) from None
 
 
 def _named(config: object, plural: str, singular: str, name: str) -> Mapping[str, object]:
     return next((mapping(each, singular) for each in items(config, plural) if text(each, "name") == name), {})
 
 
-def _program(path: Path, wanted: Mapping[str, object]) -> dict[str, str]:
-    """The credential that a program prints, in the words of a kubeconfig."""
+def _run_plugin(path: Path, wanted: Mapping[str, object]) -> dict[str, str]:
+    """The credential that a plugin prints, as the fields that a kubeconfig user has."""
     command = text(wanted, "command")
     if not command:
         return {}
@@ -76,13 +82,13 @@ def _program(path: Path, wanted: Mapping[str, object]) -> dict[str, str]:
     if "/" in command:
         command = str(path.parent / command)
     version = text(wanted, "apiVersion")
-    asked = {"apiVersion": version, "kind": "ExecCredential", "spec": {"interactive": False}}
+    request = {"apiVersion": version, "kind": "ExecCredential", "spec": {"interactive": False}}
     environment = {
         **os.environ,
-        "KUBERNETES_EXEC_INFO": json.dumps(asked),
+        "KUBERNETES_EXEC_INFO": json.dumps(request),
         **{text(each, "name"): text(each, "value") for each in items(wanted, "env")},
     }
-    status = mapping(_printed(path, [command, *arguments], environment), "status")
+    status = mapping(_plugin_output(path, [command, *arguments], environment), "status")
     return {
         "token": text(status, "token"),
         "client-certificate-data": _encoded(text(status, "clientCertificateData")),
@@ -90,24 +96,29 @@ def _program(path: Path, wanted: Mapping[str, object]) -> dict[str, str]:
     }
 
 
-def _printed(path: Path, command: list[str], environment: Mapping[str, str]) -> object:
+def _plugin_output(path: Path, command: list[str], environment: Mapping[str, str]) -> object:
     try:
         done = subprocess.run(
-            command, env=environment, capture_output=True, timeout=_PROGRAM_SECONDS, check=False, text=True
+            command, env=environment, capture_output=True, timeout=_PLUGIN_TIMEOUT, check=False, text=True
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         why = "took too long" if isinstance(error, subprocess.TimeoutExpired) else "cannot be started"
         raise KubeconfigError(
-            f"{path}: {sanitize_line(command[0])}, which prints the credential, {why}."
+            f"{path}: credential plugin {sanitize_line(command[0])} {why}. Fix: install it, or log in."
         ) from None
     if done.returncode != 0:
-        # Its output may hold the credential; what it complains about goes to standard error.
-        said = sanitize_line(done.stderr)
-        raise KubeconfigError(f"{path}: {sanitize_line(command[0])} ended with {done.returncode}: {said}")
+        # Its standard output may hold the credential, so only standard error is shown.
+        message = sanitize_line(done.stderr)
+        raise KubeconfigError(
+            f"{path}: credential plugin {sanitize_line(command[0])} ended with {done.returncode}: {message} "
+            "Fix: log in with it."
+        )
     try:
         return json.loads(done.stdout)
     except ValueError:
-        raise KubeconfigError(f"{path}: {sanitize_line(command[0])} printed no credential.") from None
+        raise KubeconfigError(
+            f"{path}: {sanitize_line(command[0])} printed no credential. Fix: log in with it."
+        ) from None
 
 
 def _encoded(pem: str) -> str:
@@ -134,14 +145,16 @@ def _tls(path: Path, cluster: Mapping[str, object], user: Mapping[str, object]) 
             context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
         certificate, key = _material(path, user, "client-certificate"), _material(path, user, "client-key")
         if certificate:
-            _present(context, certificate, key)
+            _load_certificate(context, certificate, key)
     except (ssl.SSLError, UnicodeDecodeError):
-        raise KubeconfigError(f"{path}: a certificate or key in it cannot be read.") from None
+        raise KubeconfigError(
+            f"{path}: a certificate or key cannot be parsed. Fix: create the kubeconfig anew."
+        ) from None
     return context
 
 
-def _present(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
-    """OpenSSL reads a certificate from a file alone: one that only we can read, and not for long."""
+def _load_certificate(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
+    """OpenSSL only loads a certificate from a file: a temporary one, which only this user can read."""
     with tempfile.NamedTemporaryFile(prefix="muster-") as file:
         file.write(certificate + b"\n" + key)
         file.flush()
@@ -153,12 +166,16 @@ def _material(path: Path, found: Mapping[str, object], name: str) -> bytes:
     try:
         return base64.b64decode(data, validate=True) if data else _file(path, text(found, name))
     except binascii.Error:
-        raise KubeconfigError(f"{path}: {name}-data is not base64.") from None
+        raise KubeconfigError(
+            f"{path}: {name}-data is not base64. Fix: create the kubeconfig anew."
+        ) from None
 
 
 def _file(path: Path, name: str) -> bytes:
-    """A file that a kubeconfig names, from the folder that it lies in."""
+    """A file that the kubeconfig names, relative to its own folder."""
     try:
         return (path.parent / name).read_bytes() if name else b""
     except OSError as error:
-        raise KubeconfigError(f"{path}: {name}: {error.strerror}.") from None
+        raise KubeconfigError(
+            f"{path}: {name} cannot be read: {error.strerror}. Fix: create the kubeconfig anew."
+        ) from None

@@ -1,11 +1,12 @@
-"""What stands in a cluster's queues at one moment.
+"""A snapshot of a cluster's queues.
 
-    snapshot.Snapshot            queues, what they use, and every Workload that has not finished
-    snapshot.take(api)           reads it from a cluster: lists, page by page, and writes nothing
-    snapshot.load(path), dump()  a recorded one, as JSON
+    Snapshot                queues, their usage, and every Workload that has not finished
+    fetch_snapshot(api)     reads one from a cluster, and writes nothing
+    load_snapshot(path)     reads one from a file
+    format_snapshot(found)  the file's text
 
-It holds what deciding about queues needs and nothing else: of a pod no environment, command, volume, image
-or annotation, of a condition no message. What is not read cannot be shown.
+A snapshot only holds what decisions about queues depend on: no environment, command, volume, image or
+annotation of a pod, and no message of a condition. What is not read cannot leak.
 """
 
 from muster.live.snapshot.fetch import fetch_snapshot

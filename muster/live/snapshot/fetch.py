@@ -1,7 +1,4 @@
-"""A snapshot of a live cluster.
-
-Decides which lists are read: three of Kueue, one of KAI. Nothing is written.
-"""
+"""Reads a snapshot from a cluster: three lists with Kueue, one with KAI. Nothing is written."""
 
 from datetime import UTC, datetime
 from typing import Final
@@ -18,16 +15,16 @@ _KAI: Final = "/apis/scheduling.run.ai/v2"
 
 
 def fetch_snapshot(api: Api, *, now: datetime | None = None) -> Snapshot:
-    """The cluster's queues and what is in them; WebError when it has none or does not answer."""
+    """The queues of the cluster and their work. WebError when it has no queues or does not respond."""
     taken = (now or datetime.now(UTC)).replace(microsecond=0)
     try:
-        queues = api.every(f"{_KUEUE}/clusterqueues", kueue.to_queue)
+        queues = api.list_all(f"{_KUEUE}/clusterqueues", kueue.to_queue)
     except WebError as error:
         if error.status != 404:
             raise
         return _fetch_kai(api, taken)
-    local_queues = api.every(f"{_KUEUE}/localqueues", kueue.to_local_queue)
-    workloads = api.every(f"{_KUEUE}/workloads", kueue.to_workload)
+    local_queues = api.list_all(f"{_KUEUE}/localqueues", kueue.to_local_queue)
+    workloads = api.list_all(f"{_KUEUE}/workloads", kueue.to_workload)
     return Snapshot(
         taken=taken,
         scheduler=Scheduler.KUEUE,
@@ -39,13 +36,13 @@ def fetch_snapshot(api: Api, *, now: datetime | None = None) -> Snapshot:
 
 def _fetch_kai(api: Api, taken: datetime) -> Snapshot:
     try:
-        queues = api.every(f"{_KAI}/queues", kai.to_queue)
+        queues = api.list_all(f"{_KAI}/queues", kai.to_queue)
     except WebError as error:
         if error.status != 404:
             raise
         raise WebError(
-            f"{api.web.base}: serves neither {names.KUEUE_API_VERSION} nor KAI's queues: "
-            "there is nothing to take a snapshot of.",
+            f"{api.web.base}: the cluster serves neither {names.KUEUE_API_VERSION} nor KAI's queues. "
+            "Fix: use the context of a cluster that Muster manages.",
             status=404,
         ) from None
     return Snapshot(

@@ -1,6 +1,6 @@
-"""KAI's queues, cut to what a snapshot holds.
+"""Converts KAI's queues to what a snapshot holds.
 
-KAI counts what a queue holds without naming a pool: `status.allocated` of `queues.scheduling.run.ai` is one
+KAI counts what a queue holds without naming a pool: `status.allocated` of `queues.scheduling.run.ai` has one
 amount a resource (docs/queues of kai-scheduler/KAI-Scheduler 0.17).
 """
 

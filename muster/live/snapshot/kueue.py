@@ -1,7 +1,6 @@
-"""Kueue's objects, cut to what a snapshot holds.
+"""Converts Kueue's objects to what a snapshot holds.
 
-Decides which field is read and that nothing else of a pod template is: environments, commands, volumes and
-images are never looked at.
+Responsible for which fields of a pod template are read: never environments, commands, volumes and images.
 """
 
 import math
@@ -28,7 +27,9 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def to_queue(found: object) -> Queue:
-    """What is reserved counts: quota that a Workload waits with is as gone as quota that it runs on."""
+    """Usage is what is reserved: quota that a Workload holds before it is admitted is not available
+    either.
+    """
     usage = [
         Usage(
             text(flavor, "name"),
@@ -125,7 +126,9 @@ def _to_pod_set(found: Mapping[str, object], assignment: Mapping[str, object]) -
 
 
 def _pod_requests(spec: Mapping[str, object]) -> dict[str, int]:
-    """One pod's requests; empty where a quantity is none, as an API server would have refused it."""
+    """The requests of one pod; empty where a quantity does not parse, which an API server would have
+    refused.
+    """
     initials = [(each, text(each, "restartPolicy") == "Always") for each in items(spec, "initContainers")]
     try:
         amounts = pods.total(
@@ -147,7 +150,7 @@ def _container(found: Mapping[str, object]) -> pods.Amounts:
 
 
 def parse_amount(resource: str, value: object) -> int:
-    """A quantity in the unit of its resource, rounded up; 0 where it is none."""
+    """A quantity in the unit of its resource, rounded up; 0 where it does not parse."""
     try:
         found = parse_quantity(str(value))
     except ValueError:

@@ -1,14 +1,12 @@
-"""Queues as they stand: names, and what is used.
-
-Leaves quotas out: those come from the stack that is compared.
-"""
+"""Queues of a snapshot: names and usage. Their quotas come from the stack that is compared."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What a queue's Workloads hold of one flavor and resource: `cpu` in millicores, others whole.
+    """What the Workloads of a queue hold of one flavor and resource: `cpu` in millicores, others in whole
+    units.
 
     `flavor` is "" where the scheduler counts without flavors (KAI).
     """

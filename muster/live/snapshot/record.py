@@ -1,7 +1,7 @@
-"""A snapshot as JSON: what `muster snapshot` writes, and reads again.
+"""A snapshot as JSON, as `muster snapshot` writes it.
 
-Decides the file's shape. A field of another type than it should have is an error that names it: a file is
-the user's, other than an object that a cluster serves.
+Unlike an object of a cluster, a file is the user's input: a field of an unexpected type is an error that
+names it.
 """
 
 import json
@@ -17,37 +17,37 @@ from muster.live.sanitize import sanitize_line
 from muster.live.snapshot.snapshot import Snapshot
 
 _VERSION: Final = 1
-_HOW: Final = "Fix: write it anew with `muster snapshot --kubeconfig FILE > SNAPSHOT`."
+_HOW: Final = "Fix: record it again with `muster snapshot --kubeconfig FILE > SNAPSHOT`."
 
 
 class SnapshotError(PreviewError):
-    """A file that is no snapshot: what is wrong in it, and how to get one."""
+    """A file that is not a snapshot."""
 
 
 def format_snapshot(snapshot: Snapshot) -> str:
-    """The file's text; the same snapshot gives the same bytes."""
+    """The text of the file. Equal snapshots give equal bytes."""
     return json.dumps({"version": _VERSION, **_to_json(snapshot)}, indent=1) + "\n"
 
 
 def load_snapshot(path: Path) -> Snapshot:
-    """The snapshot in a file; SnapshotError when it holds none."""
+    """The snapshot in a file; SnapshotError when it is not one."""
     try:
         text = path.read_text(encoding="utf-8")
     except OSError as error:
-        raise SnapshotError(f"{path}: cannot be read: {error.strerror}.") from None
+        raise SnapshotError(f"{path}: cannot be read: {error.strerror}. {_HOW}") from None
     except UnicodeDecodeError:
-        raise SnapshotError(f"{path}: is not UTF-8 text. {_HOW}") from None
+        raise SnapshotError(f"{path}: not UTF-8 text. {_HOW}") from None
     return parse_snapshot(text, source=str(path))
 
 
 def parse_snapshot(text: str, *, source: str) -> Snapshot:
-    """The snapshot in a text; SnapshotError when it holds none."""
+    """The snapshot in a text; SnapshotError when it is not one."""
     try:
         found = json.loads(text)
     except (ValueError, RecursionError):
-        raise SnapshotError(f"{source}: is no JSON, or was cut off. {_HOW}") from None
+        raise SnapshotError(f"{source}: not JSON, or incomplete. {_HOW}") from None
     if not isinstance(found, dict) or found.get("version") != _VERSION:
-        raise SnapshotError(f"{source}: is no snapshot of version {_VERSION}. {_HOW}")
+        raise SnapshotError(f"{source}: not a snapshot of version {_VERSION}. {_HOW}")
     try:
         read = _parse_value(
             Snapshot, {key: value for key, value in found.items() if key != "version"}, "snapshot"
@@ -58,7 +58,7 @@ def parse_snapshot(text: str, *, source: str) -> Snapshot:
     return read
 
 
-# Both directions follow the dataclasses: a field that they gain is written and read from the day it is there.
+# Both directions follow the dataclasses, so a new field needs no change here.
 
 
 def _to_json(value: object) -> Any:
@@ -72,7 +72,7 @@ def _to_json(value: object) -> Any:
 
 
 class _MisfitError(Exception):
-    """A value at a place that does not fit its type."""
+    """A value whose type does not fit its field."""
 
 
 def _parse_value(kind: Any, value: object, place: str) -> object:
@@ -93,11 +93,11 @@ def _parse_value(kind: Any, value: object, place: str) -> object:
 def _parse_record(kind: Callable[..., object], value: object, place: str) -> object:
     hints = get_type_hints(kind)
     if not isinstance(value, dict) or not value.keys() <= hints.keys():
-        raise _MisfitError(f"{place}: is not {_type_name(kind)}.")
+        raise _MisfitError(f"{place}: expected {_type_name(kind)}.")
     try:
         return kind(**{key: _parse_value(hints[key], each, f"{place}.{key}") for key, each in value.items()})
     except TypeError:
-        raise _MisfitError(f"{place}: lacks a field of {_type_name(kind)}.") from None
+        raise _MisfitError(f"{place}: a required field of {_type_name(kind)} is missing.") from None
 
 
 def _parse_scalar(kind: Any, value: object, place: str) -> object:
@@ -108,7 +108,7 @@ def _parse_scalar(kind: Any, value: object, place: str) -> object:
             return kind(value)
     except ValueError:
         pass
-    raise _MisfitError(f"{place}: is not {_type_name(kind)}.")
+    raise _MisfitError(f"{place}: expected {_type_name(kind)}.")
 
 
 def _type_name(kind: object) -> str:

@@ -1,4 +1,4 @@
-"""Everything that stands in the queues of one cluster at one moment."""
+"""The queues of one cluster, and their work, at one point in time."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -10,7 +10,7 @@ from muster.model.stack import Scheduler
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
-    """Everything in the order of its names. KAI has neither LocalQueues nor Workloads."""
+    """Everything is sorted by name. KAI has neither LocalQueues nor Workloads."""
 
     taken: datetime
     scheduler: Scheduler
@@ -19,7 +19,7 @@ class Snapshot:
     workloads: tuple[Workload, ...] = ()
 
     def used(self, queue: str, flavor: str, resource: str) -> int:
-        """What a queue uses: 0 of what it does not use, and where there is no such queue."""
+        """The usage of a queue; 0 where the queue does not exist."""
         found = next((each for each in self.queues if each.name == queue), None)
         usage = () if found is None else found.usage
         return sum(each.amount for each in usage if (each.flavor, each.resource) == (flavor, resource))

@@ -1,7 +1,4 @@
-"""A Workload as a queue sees it.
-
-Decides which of its fields a snapshot holds: where it queues, what it asks for, what it has been given.
-"""
+"""A Workload of a snapshot: its queue, its requests, and what it was assigned."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -14,7 +11,7 @@ Amounts = Mapping[str, int]
 
 
 class State(StrEnum):
-    """How far a Workload has come. Finished ones are in no snapshot: they hold nothing."""
+    """The state of a Workload. A snapshot holds no finished ones, because they hold no quota."""
 
     INACTIVE = "inactive"
     PENDING = "pending"
@@ -41,7 +38,7 @@ class Expression:
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """Expressions that all have to hold; of several terms one has to."""
+    """Expressions that all have to match. Of several terms, one has to match."""
 
     expressions: tuple[Expression, ...]
 
@@ -58,7 +55,7 @@ class Condition:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """Who owns the Workload, such as `RayJob/train`."""
+    """The owner of the Workload, such as `RayJob/train`."""
 
     kind: str
     name: str
@@ -66,10 +63,10 @@ class Job:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodSet:
-    """Pods of one shape. `requests` are one pod's; the selectors decide which flavor can hold it.
+    """Equal pods. `requests` are those of one pod; the selectors decide which flavors fit.
 
     `flavors` (resource to flavor) and `usage` (of all pods together) are what it was assigned; empty while it
-    waits. `assigned` is the count that was admitted, which partial admission makes smaller than `count`.
+    is pending. `assigned` is the number of admitted pods, which partial admission makes smaller than `count`.
     """
 
     name: str

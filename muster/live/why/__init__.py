@@ -1,8 +1,8 @@
-"""Where a job stands, from the API objects alone.
+"""The status of one job, from API objects alone.
 
-    standing.read(api, namespace, name, ...) -> Standing
-    words.text(standing, now=...)            -> what a person reads
+    job_status.fetch_status(api, namespace, name) -> JobStatus
+    format.format_status(status, now=...)         -> text for a person
 
-The words of waiting are those that Kueue and the gang-admission controller wrote on the Workload: they are
-told as they are, so that `why`, the Events and the dashboards say the same.
+The reasons for waiting are the messages that Kueue and the gang-admission controller wrote on the Workload.
+They are shown unchanged, so that `muster why`, the Events and the dashboards agree.
 """

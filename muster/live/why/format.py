@@ -1,7 +1,7 @@
-"""A standing in words, and for programs.
+"""Formats a job status for people and for programs.
 
-Decides the order: what it waits for first, then what was written about it. Leaves the words of waiting to
-whoever wrote them on the Workload.
+Responsible for the order: first what the job waits for, then the details. The reasons for waiting are shown
+as they stand on the Workload.
 """
 
 from collections.abc import Iterator
@@ -15,47 +15,47 @@ from muster.live.why.job_status import JobStatus, StatusEntry
 from muster.model.waiting import clock, rounded
 
 
-def format_status(standing: JobStatus, *, now: datetime) -> str:
-    """What a person reads: every line ends with a line end."""
-    return "".join(f"{_sanitize(line)}\n" for line in _format_lines(standing, now))
+def format_status(status: JobStatus, *, now: datetime) -> str:
+    """The status as text. Every line ends with a newline."""
+    return "".join(f"{_sanitize(line)}\n" for line in _format_lines(status, now))
 
 
 def _sanitize(line: str) -> str:
-    """Its indent, and the rest without what a terminal would obey."""
+    """The line with its indent, and without terminal escapes."""
     words = line.lstrip(" ")
     return " " * (len(line) - len(words)) + sanitize_line(words, longest=1200)
 
 
-def to_json(standing: JobStatus) -> dict[str, Any]:
+def to_json(status: JobStatus) -> dict[str, Any]:
     """The same for programs; times in ISO 8601."""
-    return {"version": 1, "state": format_state(standing), **_jsonable(asdict(standing))}
+    return {"version": 1, "state": format_state(status), **_jsonable(asdict(status))}
 
 
-def format_state(standing: JobStatus) -> str:
+def format_state(status: JobStatus) -> str:
     """One word or two: `finished`, `not queued`, `inactive`, `pending`, `reserved` or `admitted`."""
-    if standing.is_finished:
+    if status.is_finished:
         return "finished"
-    return "not queued" if standing.workload is None else str(standing.workload.state)
+    return "not queued" if status.workload is None else str(status.workload.state)
 
 
-def _format_lines(standing: JobStatus, now: datetime) -> Iterator[str]:
-    workload = standing.workload
+def _format_lines(status: JobStatus, now: datetime) -> Iterator[str]:
+    workload = status.workload
     if workload is None:
-        yield f"{standing.namespace}/{standing.name}: {format_state(standing)}"
-        yield from _format_entry("", standing.condition("Finished"), now) if standing.is_finished else ()
-        if standing.unqueued:
-            yield f"  {standing.unqueued}"
+        yield f"{status.namespace}/{status.name}: {format_state(status)}"
+        yield from _format_entry("", status.condition("Finished"), now) if status.is_finished else ()
+        if status.unqueued:
+            yield f"  {status.unqueued}"
         return
-    yield f"{workload.namespace}/{workload.name}: {_format_headline(standing, workload)}"
-    yield f"  {_format_job(standing, workload, now)}"
-    yield from _format_waiting(standing, workload, now)
-    for check in standing.checks:
+    yield f"{workload.namespace}/{workload.name}: {_format_headline(status, workload)}"
+    yield f"  {_format_job(status, workload, now)}"
+    yield from _format_waiting(status, workload, now)
+    for check in status.checks:
         yield from _format_entry(f"check {check.name}: ", check, now)
-    for request in standing.requests:
+    for request in status.requests:
         yield from _format_entry(f"request {request.name}: ", request, now)
-    if standing.events:
+    if status.events:
         yield "  last events:"
-        for event in standing.events:
+        for event in status.events:
             yield f"    {_format_age(event.since, now)}{event.name}: {event.message}"
 
 
@@ -67,47 +67,45 @@ _HEADLINES: Final = {
 }
 
 
-def _format_headline(standing: JobStatus, workload: Workload) -> str:
-    if workload.state is State.INACTIVE and standing.retry_at is None:
-        return "refused" if standing.outside else "deactivated: nothing tries it again"
+def _format_headline(status: JobStatus, workload: Workload) -> str:
+    if workload.state is State.INACTIVE and status.retry_at is None:
+        return "refused" if status.outside else "deactivated: it is not retried"
     return _HEADLINES[workload.state]
 
 
-def _format_job(standing: JobStatus, workload: Workload, now: datetime) -> str:
+def _format_job(status: JobStatus, workload: Workload, now: datetime) -> str:
     job = f"{workload.job.kind} {workload.job.name}, " if workload.job else ""
     rank = f"priority {workload.priority}{f' ({workload.priority_class})' if workload.priority_class else ''}"
     queue = f"queue {workload.queue or 'none'}"
-    queue += (
-        f" of ClusterQueue {standing.cluster_queue}" if standing.cluster_queue else ", which is not there"
-    )
+    queue += f" of ClusterQueue {status.cluster_queue}" if status.cluster_queue else ", which does not exist"
     return f"{job}{rank}, {queue}, created {_format_age(workload.created, now).rstrip(': ')}"
 
 
-def _format_waiting(standing: JobStatus, workload: Workload, now: datetime) -> Iterator[str]:
+def _format_waiting(status: JobStatus, workload: Workload, now: datetime) -> Iterator[str]:
     if workload.is_holding:
         return
-    if standing.outside:
-        yield f"  {standing.outside}"
-    elif standing.retry_at is not None:
-        yield f"  next try at {clock(standing.retry_at, far=True)}"
-    if standing.retry_at is not None and standing.retry_at > now:
-        yield f"  which is in {rounded(standing.retry_at - now)}"
-    if standing.line is not None:
-        ahead = f", behind {', '.join(standing.line.ahead)}" if standing.line.ahead else ""
-        yield f"  position {standing.line.position} of {standing.line.of} in its queue{ahead}"
-    # Of a deactivated Workload the conditions say just that.
-    for what, name in () if standing.outside else (("quota", "QuotaReserved"), ("sent back", "Evicted")):
-        found = standing.condition(name)
+    if status.outside:
+        yield f"  {status.outside}"
+    elif status.retry_at is not None:
+        yield f"  next attempt at {clock(status.retry_at, far=True)}"
+    if status.retry_at is not None and status.retry_at > now:
+        yield f"  in {rounded(status.retry_at - now)}"
+    if status.line is not None:
+        ahead = f", behind {', '.join(status.line.ahead)}" if status.line.ahead else ""
+        yield f"  position {status.line.position} of {status.line.of} in its queue{ahead}"
+    # The conditions of a deactivated Workload only repeat that it is deactivated.
+    for what, name in () if status.outside else (("quota", "QuotaReserved"), ("evicted", "Evicted")):
+        found = status.condition(name)
         if found is not None and found.message and (name == "QuotaReserved" or found.state == "True"):
             yield from _format_entry(f"{what}: ", found, now)
 
 
-def _format_entry(what: str, said: StatusEntry | None, now: datetime) -> Iterator[str]:
-    if said is None:
+def _format_entry(what: str, entry: StatusEntry | None, now: datetime) -> Iterator[str]:
+    if entry is None:
         return
-    shown = "" if said.state in ("True", "False") else said.state
-    message = f"{': ' if shown else ''}{said.message}" if said.message else ""
-    since = _format_age(said.since, now).rstrip(": ")
+    shown = "" if entry.state in ("True", "False") else entry.state
+    message = f"{': ' if shown else ''}{entry.message}" if entry.message else ""
+    since = _format_age(entry.since, now).rstrip(": ")
     yield f"  {what}{shown}{message}{f' ({since})' if since else ''}"
 
 

@@ -1,8 +1,8 @@
-"""What the cluster knows about one job.
+"""Reads the status of one job from the cluster.
 
-Decides which objects say where a job stands: its Workload and that one's conditions and checks, the queue
-before it, the ProvisioningRequests made for it, and the last Events. A job without a Workload is told apart
-from no job.
+It consists of the Workload with its conditions and admission checks, its position in the queue, its
+ProvisioningRequests and its latest Events. A job without a Workload is distinguished from a job that does not
+exist.
 """
 
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ from muster.model import names, waiting
 _KUEUE: Final = f"/apis/{names.KUEUE_API_VERSION}"
 _VISIBILITY: Final = "/apis/visibility.kueue.x-k8s.io/v1beta2"
 _PROVISIONING: Final = f"/apis/{names.PROVISIONING_API_VERSION}"
-# What may own a Workload, where a job that has none is looked for.
+# Kinds that can own a Workload. A job without a Workload is looked up among these.
 _JOBS: Final = (
     ("RayJob", "/apis/ray.io/v1", "rayjobs"),
     ("RayCluster", "/apis/ray.io/v1", "rayclusters"),
@@ -35,7 +35,7 @@ _MAX_MESSAGE: Final = 1000
 
 @dataclass(frozen=True, slots=True)
 class StatusEntry:
-    """A condition, a check or a request: its state, and what was written beside it."""
+    """A condition, an admission check, a ProvisioningRequest or an Event: its state and its message."""
 
     name: str
     state: str
@@ -45,7 +45,7 @@ class StatusEntry:
 
 @dataclass(frozen=True, slots=True)
 class QueuePosition:
-    """The place in the queue, from 1. `ahead` are at most a few of those before."""
+    """The position in the queue, from 1. `ahead` are the last few Workloads before it."""
 
     position: int
     of: int
@@ -54,8 +54,8 @@ class QueuePosition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobStatus:
-    """`workload` is None for a job that is not queued, for the reason that `unqueued` says. `outside` is what
-    the controller says of one that waits outside the quota, or that it has refused.
+    """`workload` is None for a job that is not queued; `unqueued` is the reason. `outside` is the
+    controller's message about a job that waits outside the quota, or that it refused.
     """
 
     namespace: str
@@ -77,12 +77,12 @@ class JobStatus:
 
 
 def fetch_status(api: Api, namespace: str, name: str) -> JobStatus | None:
-    """Where the job stands; None when there is neither a job nor a Workload of this name."""
+    """The status of a job; None when neither a job nor a Workload has this name."""
     place = f"{_KUEUE}/namespaces/{quote(namespace, safe='')}/workloads"
-    found = [each for each in api.every(place, _mapping_or_none) if _is_of(each, name)]
+    found = [each for each in api.list_all(place, _mapping_or_none) if _is_of(each, name)]
     if not found:
         return _fetch_unqueued(api, namespace, name)
-    # The newest is the present one: an elastic job leaves older slices behind.
+    # The newest is the current one: an elastic job leaves older slices behind.
     newest = max(found, key=lambda each: (text(each, "metadata", "creationTimestamp"), _name(each)))
     return _fetch_job_status(api, newest)
 
@@ -128,7 +128,7 @@ def _fetch_job_status(api: Api, found: Json) -> JobStatus:
 
 
 def _outside_quota(notes: dict[str, str]) -> str:
-    """From the annotations of the Workload, in the words of its check."""
+    """The message of the admission check, from the annotations of the Workload."""
     why = notes.get(names.REFUSED_ANNOTATION)
     if why is not None:
         return sanitize_line(waiting.refused(why), longest=_MAX_MESSAGE)
@@ -165,24 +165,24 @@ def _fetch_cluster_queue(api: Api, found: Json, workload: Workload | None) -> st
 
 
 def _fetch_requests(api: Api, found: Json) -> tuple[StatusEntry, ...]:
-    """The ProvisioningRequests that were made for the Workload, each with its last true condition."""
+    """The ProvisioningRequests of the Workload, each with its last true condition."""
     uid, namespace = text(found, "metadata", "uid"), text(found, "metadata", "namespace")
     place = f"{_PROVISIONING}/namespaces/{quote(namespace, safe='')}/provisioningrequests"
     try:
-        listed = api.every(place, _mapping_or_none)
+        listed = api.list_all(place, _mapping_or_none)
     except WebError as error:
-        if error.status in (403, 404):  # not installed, or not ours to see: then nothing is said of them
+        if error.status in (403, 404):  # not installed, or not readable: they are left out
             return ()
         raise
-    mine = [each for each in listed if texts(each, "metadata", "labels").get(names.WORKLOAD_UID_LABEL) == uid]
-    return tuple(_to_request_entry(each) for each in sorted(mine, key=_name))
+    own = [each for each in listed if texts(each, "metadata", "labels").get(names.WORKLOAD_UID_LABEL) == uid]
+    return tuple(_to_request_entry(each) for each in sorted(own, key=_name))
 
 
 def _to_request_entry(found: Json) -> StatusEntry:
     true = [each for each in _conditions(found) if text(each, "status") == "True"]
     if not true:
         return StatusEntry(
-            sanitize_line(_name(found)), "asked for", "", moment(found, "metadata", "creationTimestamp")
+            sanitize_line(_name(found)), "requested", "", moment(found, "metadata", "creationTimestamp")
         )
     last = _to_entry(true[-1], "type", "status", "lastTransitionTime")
     return StatusEntry(sanitize_line(_name(found)), last.name, last.message, last.since)
@@ -195,28 +195,28 @@ def _fetch_position(api: Api, workload: Workload, queue: str) -> QueuePosition |
 
 
 def _position_from_kueue(api: Api, workload: Workload, queue: str) -> QueuePosition | None:
-    """Kueue's visibility API, where it is served and we may read it."""
+    """From Kueue's visibility API, where it is served and readable."""
     try:
         found = api.find(f"{_VISIBILITY}/clusterqueues/{quote(queue, safe='')}/pendingworkloads?limit=100000")
     except WebError:
         return None
     listed = items(found, "items")
     order = [(text(each, "metadata", "namespace"), text(each, "metadata", "name")) for each in listed]
-    mine = (workload.namespace, workload.name)
-    if mine not in order:
+    own = (workload.namespace, workload.name)
+    if own not in order:
         return None
-    place = number(listed[order.index(mine)], "positionInClusterQueue")
-    position = (place if place is not None else order.index(mine)) + 1
+    place = number(listed[order.index(own)], "positionInClusterQueue")
+    position = (place if place is not None else order.index(own)) + 1
     return QueuePosition(position, len(order), tuple("/".join(each) for each in order[: position - 1][-3:]))
 
 
 def _position_by_order(api: Api, workload: Workload, queue: str) -> QueuePosition:
-    """By the order that Kueue follows, from every Workload that waits for the same ClusterQueue."""
-    local = api.every(f"{_KUEUE}/localqueues", kueue.to_local_queue)
+    """By Kueue's order, from all pending Workloads of the same ClusterQueue."""
+    local = api.list_all(f"{_KUEUE}/localqueues", kueue.to_local_queue)
     same = {(each.namespace, each.name) for each in local if each.cluster_queue == queue}
     others = [
         each
-        for each in api.every(f"{_KUEUE}/workloads", kueue.to_workload)
+        for each in api.list_all(f"{_KUEUE}/workloads", kueue.to_workload)
         if (each.namespace, each.queue) in same and each.state == "pending"
     ]
     ahead = queued_before(workload, others)
@@ -229,16 +229,16 @@ def _fetch_events(api: Api, found: Json) -> tuple[StatusEntry, ...]:
     namespace = quote(text(found, "metadata", "namespace"), safe="")
     uid = text(found, "metadata", "uid")
     try:
-        listed = api.every(f"/api/v1/namespaces/{namespace}/events", _mapping_or_none)
+        listed = api.list_all(f"/api/v1/namespaces/{namespace}/events", _mapping_or_none)
     except WebError as error:
         if error.status == 403:
             return ()
         raise
-    mine = [each for each in listed if text(each, "involvedObject", "uid") == uid]
-    told = sorted(
-        (_to_event_entry(each) for each in mine), key=lambda each: each.since.timestamp() if each.since else 0
+    own = [each for each in listed if text(each, "involvedObject", "uid") == uid]
+    entries = sorted(
+        (_to_event_entry(each) for each in own), key=lambda each: each.since.timestamp() if each.since else 0
     )
-    return tuple(told[-_MAX_EVENTS:])
+    return tuple(entries[-_MAX_EVENTS:])
 
 
 def _to_event_entry(found: Json) -> StatusEntry:
@@ -276,10 +276,12 @@ def _unqueued_reasons(api: Api, namespace: str, name: str) -> Iterator[str]:
 def _format_unqueued(kind: str, found: Json) -> str:
     queue = texts(found, "metadata", "labels").get(names.QUEUE_LABEL, "")
     if queue:
-        return f"{kind} names queue {sanitize_line(queue)!r}, and Kueue has made no Workload for it yet."
+        return f"{kind} uses queue {sanitize_line(queue)!r}, and Kueue has not created a Workload for it yet."
     owner = next(iter(items(found, "metadata", "ownerReferences")), None)
     if owner is not None:
         made_by = f"{sanitize_line(text(owner, 'kind'))} {sanitize_line(text(owner, 'name'))}"
-        return f"{kind} belongs to {made_by}, which is queued in its place: ask why that one waits."
+        return (
+            f"{kind} belongs to {made_by}, which is queued in its place. Fix: run `muster why` for that one."
+        )
     label = f"{names.QUEUE_LABEL}: {names.DEFAULT_LOCAL_QUEUE}"
-    return f"{kind} names no queue, so nobody queues it. Fix: label it {label}."
+    return f"{kind} has no queue label, so Kueue does not queue it. Fix: add the label {label}."

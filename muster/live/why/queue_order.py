@@ -1,8 +1,8 @@
-"""How many stand before a Workload in its queue.
+"""The Workloads that are ahead of a Workload in its queue.
 
-Decides the order as Kueue 0.19.2 does: by priority, then by the time since when it waits, which begins anew
-when its check or its pods' deadline sent it back (pkg/workload, GetQueueOrderTimestamp). Kueue's own answer,
-the visibility API, goes before this one where it is served.
+The order is that of Kueue 0.19.2: by priority, then by the time since which the Workload is queued. That time
+is reset when an admission check or the pods-ready timeout requeues it (pkg/workload, GetQueueOrderTimestamp).
+Kueue's visibility API is preferred where it is served (job_status.py).
 """
 
 from collections.abc import Iterable
@@ -16,7 +16,7 @@ _RECLAIMED: Final = "InCohortReclaimWhileBorrowing"
 
 
 def queued_before(mine: Workload, others: Iterable[Workload]) -> tuple[Workload, ...]:
-    """Those of the same queue that are tried first, in their order."""
+    """The pending ones of `others` that Kueue tries first, in their order."""
     place = _order_key(mine)
     pending = (each for each in others if each.state is State.PENDING)
     return tuple(sorted((each for each in pending if _order_key(each) < place), key=_order_key))

@@ -67,10 +67,10 @@ def test_a_program_that_is_not_there_is_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("cluster", "said"),
     [
-        ({"server": "http://plain.example"}, "names no https"),
+        ({"server": "http://plain.example"}, "has no https"),
         ({"certificate-authority": "gone.crt"}, "gone.crt"),
         ({"certificate-authority-data": "%%%"}, "not base64"),
-        ({"certificate-authority-data": "bm90IGEgY2VydA=="}, "cannot be read"),
+        ({"certificate-authority-data": "bm90IGEgY2VydA=="}, "cannot be parsed"),
         ({"tls-server-name": "x"}, "not supported"),
     ],
 )
@@ -80,7 +80,7 @@ def test_what_cannot_be_used_is_said_to_be_so(tmp_path: Path, cluster: dict[str,
 
 
 def test_a_context_that_is_not_there_is_told_with_those_that_are(tmp_path: Path) -> None:
-    with pytest.raises(KubeconfigError, match="Contexts in it: here"):
+    with pytest.raises(KubeconfigError, match="one of its contexts: here"):
         connect(_write(tmp_path, {}), context="elsewhere")
 
 

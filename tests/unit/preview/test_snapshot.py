@@ -119,7 +119,7 @@ def test_without_kueue_the_queues_of_kai_are_read() -> None:
 
 
 def test_a_cluster_without_queues_says_so() -> None:
-    with serving(lambda _: Reply(404)) as server, pytest.raises(WebError, match="nothing to take a snapshot"):
+    with serving(lambda _: Reply(404)) as server, pytest.raises(WebError, match="nor KAI's queues"):
         fetch_snapshot(Api(Web(base=server.url)))
 
 
@@ -130,24 +130,24 @@ def test_a_list_whose_pages_expired_is_begun_anew() -> None:
         Reply(body={"metadata": {}, "items": [local_queue("new")]}),
     ]
     with serving(lambda _: replies.pop(0)) as server:
-        found = Api(Web(base=server.url)).every("/x", kueue.to_local_queue)
+        found = Api(Web(base=server.url)).list_all("/x", kueue.to_local_queue)
     assert [each.namespace for each in found] == ["new"]
 
 
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("", "is no JSON"),
-        ("{}", "is no snapshot of version 1"),
-        ('{"version": 1}', "lacks a field of Snapshot"),
-        ('{"version": 1, "taken": "2026-11-21", "scheduler": "kueue", "queues": []}', "is not datetime"),
+        ("", "not JSON"),
+        ("{}", "not a snapshot of version 1"),
+        ('{"version": 1}', "a required field of Snapshot is missing"),
+        ('{"version": 1, "taken": "2026-11-21", "scheduler": "kueue", "queues": []}', "expected datetime"),
         (
             '{"version": 1, "taken": "2026-11-21T00:00:00+00:00", "scheduler": "slurm", "queues": []}',
-            "snapshot.scheduler: is not Scheduler",
+            "snapshot.scheduler: expected Scheduler",
         ),
         (
             '{"version": 1, "taken": "2026-11-21T00:00:00+00:00", "scheduler": "kai", "queues": [{"a": 1}]}',
-            "is not Queue",
+            "expected Queue",
         ),
     ],
 )

@@ -50,7 +50,10 @@ def test_a_date_and_a_reset_time_are_understood() -> None:
 
 
 def test_a_server_that_stays_silent_is_given_up_with_its_name() -> None:
-    with serving(lambda _: Reply(is_cut=True)) as server, pytest.raises(WebError, match="no answer") as told:
+    with (
+        serving(lambda _: Reply(is_cut=True)) as server,
+        pytest.raises(WebError, match="no response") as told,
+    ):
         _web(server, []).call("GET", "/some/thing?token=abc")
     assert len(server.asked) == 4
     assert "/some/thing" in str(told.value)
@@ -99,5 +102,8 @@ def test_the_credential_is_sent_and_never_told() -> None:
 
 
 def test_what_is_no_json_is_said_to_be_none() -> None:
-    with serving(lambda _: Reply(body=b"<html>")) as server, pytest.raises(WebError, match="is no JSON"):
+    with (
+        serving(lambda _: Reply(body=b"<html>")) as server,
+        pytest.raises(WebError, match="the response is not JSON"),
+    ):
         _web(server, []).call("GET", "/x").json("the answer of x")
