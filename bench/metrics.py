@@ -23,7 +23,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from muster.controller.gangs.gang_state import GangObserver
 from muster.controller.gangs.metrics import GangMetrics
 from muster.controller.kube.resource import Key
-from muster.controller.kueue.gang_state import look
+from muster.controller.kueue.gang_state import observe
 from muster.controller.kueue.objects import Workload
 from muster.controller.runtime import logs
 from muster.model.names import RETRY_AT_ANNOTATION
@@ -65,9 +65,9 @@ def measure(gangs: int) -> Cost:
 
 def _timed(gangs: int) -> tuple[float, float, float, float]:
     fleet = _Fleet(gangs)
-    micros = [_seconds(fleet.look) / gangs * 1e6 for _ in range(2)]
+    micros = [_seconds(fleet.observe) / gangs * 1e6 for _ in range(2)]
     fleet.move()
-    micros.append(_seconds(fleet.look) / gangs * 1e6)
+    micros.append(_seconds(fleet.observe) / gangs * 1e6)
     return micros[0], micros[1], micros[2], _seconds(partial(generate_latest, fleet.registry)) * 1e3
 
 
@@ -76,7 +76,7 @@ def _memory(gangs: int) -> float:
     tracemalloc.start()
     try:
         before, _ = tracemalloc.get_traced_memory()
-        fleet.look()
+        fleet.observe()
         return (tracemalloc.get_traced_memory()[0] - before) / 2**20
     finally:
         tracemalloc.stop()
@@ -90,11 +90,11 @@ class _Fleet:
         self._gangs = {Key("team", f"gang-{number}"): _workload(number, number) for number in range(gangs)}
         self._observer = GangObserver(
             GangMetrics(self.registry),
-            lambda key: look(self._gangs[key], [CHECK]),
+            lambda key: observe(self._gangs[key], [CHECK]),
             clock=partial(datetime.now, UTC),
         )
 
-    def look(self) -> None:
+    def observe(self) -> None:
         for key in self._gangs:
             self._observer.observe(key)
 

@@ -21,7 +21,7 @@ from muster.controller.gangs.objects import PodTemplate
 from muster.controller.gangs.templates import pod_template, provisioning_request
 from muster.controller.kueue.decide import decide
 from muster.controller.kueue.objects import ResourceFlavor, Workload
-from muster.controller.kueue.snapshot import Situation
+from muster.controller.kueue.snapshot import WorkloadSnapshot
 from muster.controller.kueue.templates import merged, owner_of
 from muster.model import names
 from muster.render import gang, kueue
@@ -80,37 +80,43 @@ class SteadyState:
         _, raw = self.newcomer(each.namespace)
         plain_status = json.loads(raw)["status"]
         body = self._workload(each, *plain_status.pop("conditions"), **plain_status)
-        situation = Situation(
+        snapshot = WorkloadSnapshot(
             check=names.ADMISSION_CHECK,
             workload=msgspec.convert(body, Workload),
             now=datetime.now(UTC),
             policy=self._policy,
             flavors=self._flavors,
         )
-        template, request = self._asked(situation, body)
+        template, request = self._asked(snapshot, body)
         lease = f"lease-{request['metadata']['name']}"
         yield _stored("/registry/podtemplates", template)
         yield _stored(_REQUESTS, self._answered(request, lease))
         yield _stored("/registry/minions", _node(lease, self._since))
         yield _stored(_WORKLOADS, self._admitted(body, request, lease))
 
-    def _asked(self, situation: Situation, body: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-        actions = decide(situation).actions
+    def _asked(
+        self, snapshot: WorkloadSnapshot, body: dict[str, Any]
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
+        actions = decide(snapshot).actions
         (makes,) = (each for each in actions if isinstance(each, CreateTemplates))
-        (asks,) = (each for each in actions if isinstance(each, CreateRequest))
-        (demand,) = makes.ask.demands
-        owner = owner_of(situation.workload)
+        (request_specs,) = (each for each in actions if isinstance(each, CreateRequest))
+        (demand,) = makes.spec.demands
+        owner = owner_of(snapshot.workload)
         template = pod_template(
             owner,
             name=template_name(makes.request, 0),
             template=merged(body["spec"]["podSets"][0]["template"], demand, self._flavors),
-            pool=makes.ask.pool,
+            pool=makes.spec.pool,
             labels=makes.labels,
         )
         template = self._born({"apiVersion": "v1", "kind": "PodTemplate", **template})
         made = [msgspec.convert(template, PodTemplate, strict=False)]
         request = provisioning_request(
-            owner, name=asks.name, ask=asks.ask, templates=made, labels=asks.labels
+            owner,
+            name=request_specs.name,
+            spec=request_specs.spec,
+            templates=made,
+            labels=request_specs.labels,
         )
         kind = {"apiVersion": names.PROVISIONING_API_VERSION, "kind": "ProvisioningRequest"}
         return template, self._born({**kind, **request})

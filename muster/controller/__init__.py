@@ -2,6 +2,6 @@
 autoscaler and pods.
 
 Rooms: `kube` speaks to the Kubernetes API, `runtime` turns it into caches, queues and a leader, `gangs` is
-what a gang is to any scheduler; `admission` decides with Kueue and holds the webhooks, `kai` decides with
+what a gang is to any scheduler; `kueue` decides with Kueue and holds the webhooks, `kai` decides with
 KAI. Imports point from these two to gangs to runtime to kube and from all to `model`, never back.
 """

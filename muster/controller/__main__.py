@@ -1,5 +1,5 @@
 """`python -m muster.controller manager|webhooks`: the runtime of `app` with the reconcilers of the stack's
-scheduler and the reviews of `admission`.
+scheduler and the reviews of `kueue`.
 """
 
 import sys

@@ -16,7 +16,7 @@ import structlog
 from muster.controller.flags import parser
 from muster.controller.kube.client import Client
 from muster.controller.kube.connection import Connection, ConnectionSettingsError, in_cluster, kubeconfig
-from muster.controller.kube.transport import Everybody
+from muster.controller.kube.transport import CompositeObserver
 from muster.controller.process import Process, Webhooks
 from muster.controller.runtime import logs
 from muster.controller.runtime.manager import Manager, stop_on_signals
@@ -76,7 +76,7 @@ async def _run(
         connection,
         field_manager=names.FIELD_MANAGER,
         user_agent=f"muster-{settings.command}",
-        observer=Everybody((metrics, traces)),
+        observer=CompositeObserver((metrics, traces)),
     ) as client:
         process = Process(settings, client, metrics, traces)
         if settings.command == "manager":

@@ -64,11 +64,11 @@ def schedules_with_kai(policy: GangPolicyObject) -> bool:
 async def _until_changed(policies: Informer[GangPolicyObject], is_kai: bool) -> None:
     changed = asyncio.Event()
 
-    def told(_: GangPolicyObject | None, after: GangPolicyObject | None) -> None:
+    def on_change(_: GangPolicyObject | None, after: GangPolicyObject | None) -> None:
         if after is not None and after.key == _POLICY and schedules_with_kai(after) != is_kai:
             changed.set()
 
-    policies.store.listen(told)
+    policies.store.listen(on_change)
     await changed.wait()
     before, now = ("KAI", "Kueue") if is_kai else ("Kueue", "KAI")
     raise SchedulerChanged(f"GangPolicy {_POLICY.name} speaks of {now} now and not of {before}")

@@ -142,7 +142,7 @@ def _hasten() -> None:
     _default(reflector.Reflector.__init__, "idle_timeout", 4.0)
     queue.EAGER_PAUSE = 0.3
     _default(queue.WorkQueue.__init__, "cap", 0.5)
-    informer.GONE_AFTER, kinds.NOW_AND_THEN = 6.0, RequeueAfter(1.0)
+    informer.GONE_AFTER, kinds.RECHECK_INTERVAL = 6.0, RequeueAfter(1.0)
 
 
 def _default(function: object, name: str, value: object) -> None:

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Literal
 
-from muster.controller.gangs.capacity_claims import Promise
+from muster.controller.gangs.capacity_claims import CapacityClaim
 from muster.controller.gangs.objects import Belonging, Placeholder, PodTemplate, ProvisioningRequest
-from muster.controller.gangs.split import Ask
+from muster.controller.gangs.split import RequestSpec
 
-WaitsFor = Literal["", "nodes", "turn", "room"]
+WaitReason = Literal["", "nodes", "turn", "room"]
 """Whose news should bring a gang back: the nodes', the gang's that goes before it, or its queue's."""
 
 
@@ -25,28 +25,28 @@ class CreateTemplates:
     """
 
     request: str
-    ask: Ask
+    spec: RequestSpec
     labels: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreateRequest:
     name: str
-    ask: Ask
+    spec: RequestSpec
     labels: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Hold:
+class CreatePlaceholders:
     """Write the placeholders of a finished request, one for each pod that will come; some may be there."""
 
     request: str
-    ask: Ask
-    promised: tuple[Promise, ...]
+    spec: RequestSpec
+    capacity_claims: tuple[CapacityClaim, ...]
     """One for each PodSet of the request, in its order."""
     labels: Mapping[str, str]
     image: str
-    longest: timedelta
+    max_lifetime: timedelta
     """After so long nobody can still wait for the rest: they end by themselves."""
 
 
@@ -61,7 +61,7 @@ class Delete:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tell:
+class EmitEvent:
     """An Event on the gang's object and on the job that owns it."""
 
     kind: Literal["Normal", "Warning"]

@@ -1,7 +1,7 @@
 """One step of a gang towards standing whole.
 
 Decides, for a gang that may have its capacity, what comes next: the scarcest pool is asked first, the next
-when that is Accepted (line.py: whose turn); when all are Provisioned the nodes are verified (verify.py); a
+when that is Accepted (turn_order.py); when all are Provisioned the nodes are verified (verify.py); a
 failure or a passed deadline ends the attempt. Leaves whether it may have capacity at all, and what a step
 means for the gang's own object, to each scheduler's machine.
 """
@@ -12,38 +12,38 @@ from datetime import datetime
 
 from muster.controller.gangs import placeholders
 from muster.controller.gangs.actions import (
+    CreatePlaceholders,
     CreateRequest,
     CreateTemplates,
     Delete,
-    Hold,
-    Tell,
-    WaitsFor,
+    EmitEvent,
+    WaitReason,
     deletions,
 )
 from muster.controller.gangs.attempt import Attempt
-from muster.controller.gangs.capacity_claims import Promise, missing_detail, promises
-from muster.controller.gangs.deadlines import Deadline, booking_over, deadline
+from muster.controller.gangs.capacity_claims import CapacityClaim, capacity_claims_of, missing_detail
+from muster.controller.gangs.deadlines import Deadline, booking_end, deadline
 from muster.controller.gangs.identity import ATTEMPT, request_of_placeholder, template_name
-from muster.controller.gangs.limits import never_fits
+from muster.controller.gangs.limits import unsatisfiable_reason
 from muster.controller.gangs.objects import ProvisioningRequest
-from muster.controller.gangs.progress import needed, nodes, room
+from muster.controller.gangs.progress import format_capacity, format_nodes, format_request
 from muster.controller.gangs.reasons import Loss, Outcome, loss
-from muster.controller.gangs.retry import History
-from muster.controller.gangs.split import Ask
-from muster.controller.gangs.turn_order import Place, ahead, crossed
+from muster.controller.gangs.retry import RetryHistory
+from muster.controller.gangs.split import RequestSpec
+from muster.controller.gangs.turn_order import TurnPosition, blocking_gang, conflicting_gang
 from muster.controller.gangs.verify import verify
 from muster.model.gangpolicy import GangPolicy, format_duration
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Never:
+class Unsatisfiable:
     """No try can help."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Lost:
+class AttemptFailed:
     """This attempt is over: release everything, try again later."""
 
     failure: str
@@ -52,103 +52,107 @@ class Lost:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Waiting:
-    """Nothing to do but to wait for `what`, once `releases` are given back."""
+class Wait:
+    """Nothing to do but to wait for `status`, once `releases` are given back."""
 
-    what: str
+    status: str
     limit: Deadline
-    waits_for: WaitsFor = ""
+    waiting_on: WaitReason = ""
     releases: tuple[Delete, ...] = ()
-    wake: datetime | None = None
+    requeue_at: datetime | None = None
     """When to look again before the limit."""
-    lacks: str = ""
+    short_pool: str = ""
     """The pool that its time is lost in."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Holding:
+class HoldNodes:
     """Keep what came early until the rest is there."""
 
-    holds: tuple[Hold, ...]
-    told: Tell
+    holds: tuple[CreatePlaceholders, ...]
+    event: EmitEvent
     limit: Deadline
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asking:
-    actions: tuple[CreateTemplates | CreateRequest | Tell, ...]
+class CreateNext:
+    actions: tuple[CreateTemplates | CreateRequest | EmitEvent, ...]
     limit: Deadline
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
+class Ready:
     """Every request is Provisioned and every node stands."""
 
-    promised: tuple[Promise, ...]
+    capacity_claims: tuple[CapacityClaim, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Parting:
+class ReleaseEarly:
     """Pieces that came too early are given back and asked for again when the one that is late stands."""
 
     releases: tuple[Delete, ...]
-    told: Tell
-    history: History
+    event: EmitEvent
+    history: RetryHistory
     limit: Deadline
 
 
-Step = Never | Lost | Waiting | Asking | Standing | Parting | Holding
+Step = Unsatisfiable | AttemptFailed | Wait | CreateNext | Ready | ReleaseEarly | HoldNodes
 
 
 def next_step(attempt: Attempt, policy: GangPolicy, *, since: datetime) -> Step:
     """The next step of a gang with at least one ask. `since`: when it was first allowed to ask. Raises
     ValueError for a quantity that cannot be read.
     """
-    if (reason := never_fits(attempt.gang)) is not None:
-        return Never(reason=reason)
-    lost = [
+    if (reason := unsatisfiable_reason(attempt.gang)) is not None:
+        return Unsatisfiable(reason=reason)
+    failed = [
         found for request in attempt.attempted if (found := loss(request, admitted=False, held=policy.holds))
     ]
-    if lost:
-        worst = next((found for found in lost if found.outcome is Outcome.REFUSE), lost[0])
-        what = f"{worst.summary}: {worst.detail}"
+    if failed:
+        worst = next((found for found in failed if found.outcome is Outcome.REFUSE), failed[0])
+        status = f"{worst.summary}: {worst.detail}"
         if worst.outcome is Outcome.REFUSE:
-            return Never(reason=what)
-        return Lost(failure=what, exhausted=_exhausted(attempt, worst))
+            return Unsatisfiable(reason=status)
+        return AttemptFailed(failure=status, exhausted=_exhausted_pool(attempt, worst))
     limit = deadline(attempt.gang, attempt.current, quota_since=since, policy=policy, now=attempt.now)
-    if not policy.holds and (early := _early(attempt, policy)):
-        return _part(attempt, early, limit)
-    step = _gather(attempt, limit)
-    if limit.at <= attempt.now and not isinstance(step, Standing):
-        why = step.what if isinstance(step, Waiting) else ""
-        return replace(passed(limit, why), exhausted=_lacking(attempt, step))
-    if isinstance(step, Waiting):
+    if not policy.holds and (early := _expiring_early(attempt, policy)):
+        return _release_early(attempt, early, limit)
+    step = _provision(attempt, limit)
+    if limit.at <= attempt.now and not isinstance(step, Ready):
+        why = step.status if isinstance(step, Wait) else ""
+        return replace(deadline_exceeded(limit, why), exhausted=_short_pool(attempt, step))
+    if isinstance(step, Wait):
         kept = placeholders.due(attempt, policy)
-        return _keep(kept, limit) if kept else replace(step, wake=placeholders.next_due(attempt, policy))
+        return (
+            _hold_nodes(kept, limit)
+            if kept
+            else replace(step, requeue_at=placeholders.next_due(attempt, policy))
+        )
     return step
 
 
-def _exhausted(attempt: Attempt, lost: Loss) -> str:
-    if lost.outcome is not Outcome.NEXT_FLAVOR:
+def _exhausted_pool(attempt: Attempt, failed: Loss) -> str:
+    if failed.outcome is not Outcome.NEXT_FLAVOR:
         return ""
-    name = lost.request.metadata.name
-    return next((ask.pool for ask in attempt.gang.asks if attempt.request_name(ask) == name), "")
+    name = failed.request.metadata.name
+    return next((spec.pool for spec in attempt.gang.request_specs if attempt.request_name(spec) == name), "")
 
 
-def _lacking(attempt: Attempt, step: Step) -> str:
+def _short_pool(attempt: Attempt, step: Step) -> str:
     """The pool whose nodes did not come in time: promised or not."""
     if attempt.late is not None:
         return attempt.late.pool
-    return step.lacks if isinstance(step, Waiting) else ""
+    return step.short_pool if isinstance(step, Wait) else ""
 
 
-def passed(limit: Deadline, why: str) -> Lost:
+def deadline_exceeded(limit: Deadline, why: str) -> AttemptFailed:
     """The end of an attempt whose time is over. `why`: what it waited for, which its check says no more."""
-    what = f"{limit.clock} of {format_duration(limit.limit)} has passed"
-    return Lost(failure=f"{what}: {why}" if why else what)
+    status = f"{limit.clock} of {format_duration(limit.limit)} has passed"
+    return AttemptFailed(failure=f"{status}: {why}" if why else status)
 
 
-def surplus(attempt: Attempt) -> tuple[Delete, ...]:
+def delete_outdated(attempt: Attempt) -> tuple[Delete, ...]:
     """Deletes requests of earlier attempts, and of this one that the policy no longer makes."""
     kept = {request.metadata.name for request in attempt.current.values()}
     requests = [request for request in attempt.requests if request.metadata.name not in kept]
@@ -157,115 +161,117 @@ def surplus(attempt: Attempt) -> tuple[Delete, ...]:
     return deletions(requests, outdated, stray)
 
 
-def everything(attempt: Attempt) -> tuple[Delete, ...]:
+def delete_all(attempt: Attempt) -> tuple[Delete, ...]:
     return deletions(attempt.requests, attempt.templates, attempt.placeholders)
 
 
-def pod_sets(ask: Ask) -> str:
-    return ", ".join(demand.pod_set for demand in ask.demands)
+def pod_sets(spec: RequestSpec) -> str:
+    return ", ".join(demand.pod_set for demand in spec.demands)
 
 
-def _gather(attempt: Attempt, limit: Deadline) -> Step:
-    place = attempt.place()
-    if place and not attempt.is_provisioned and (older := crossed(place, attempt.others)):
-        return _give_way(attempt, older, limit)
-    for ask in attempt.gang.asks:
-        request = attempt.current.get(ask.shape)
+def _provision(attempt: Attempt, limit: Deadline) -> Step:
+    position = attempt.turn_position()
+    if position and not attempt.is_provisioned and (older := conflicting_gang(position, attempt.others)):
+        return _yield_turn(attempt, older, limit)
+    for spec in attempt.gang.request_specs:
+        request = attempt.current.get(spec.shape)
         if request is None:
-            return _ask(attempt, ask, limit)
+            return _create_next(attempt, spec, limit)
         if not (request.status.holds("Accepted") or request.status.holds("Provisioned")):
-            return Waiting(what=f"asked for {needed(ask)}", limit=limit)
+            return Wait(status=f"asked for {format_request(spec)}", limit=limit)
         if attempt.is_in_turn and not request.status.holds("Provisioned"):
             break
-    for ask in attempt.gang.asks:
-        request = attempt.current[ask.shape]
+    for spec in attempt.gang.request_specs:
+        request = attempt.current[spec.shape]
         if not request.status.holds("Provisioned"):
-            return Waiting(what=_accepted(ask, request), limit=limit)
-        if detail := missing_detail(ask, request):
-            what = f"{ask.pool} is provisioned and does not say its {detail} yet"
-            return Waiting(what=what, limit=limit, lacks=ask.pool)
+            return Wait(status=_accepted_status(spec, request), limit=limit)
+        if detail := missing_detail(spec, request):
+            status = f"{spec.pool} is provisioned and does not say its {detail} yet"
+            return Wait(status=status, limit=limit, short_pool=spec.pool)
     return _verify(attempt, limit)
 
 
-def _ask(attempt: Attempt, ask: Ask, limit: Deadline) -> Step:
-    place = attempt.place()
-    first = ahead(place, attempt.others) if place else None
+def _create_next(attempt: Attempt, spec: RequestSpec, limit: Deadline) -> Step:
+    position = attempt.turn_position()
+    first = blocking_gang(position, attempt.others) if position else None
     if first is not None:
-        return Waiting(what=f"{first.name} asks for {ask.pool} first", limit=limit, waits_for="turn")
-    name = attempt.request_name(ask)
-    wanted = {template_name(name, number) for number in range(len(ask.demands))}
+        return Wait(status=f"{first.name} asks for {spec.pool} first", limit=limit, waiting_on="turn")
+    name = attempt.request_name(spec)
+    names = {template_name(name, number) for number in range(len(spec.demands))}
     taken = {item.metadata.name for item in (*attempt.requests, *attempt.templates)} - attempt.written.keys()
-    if taken & {name, *wanted}:
-        return Waiting(what=f"an outdated request for {ask.pool} is being deleted", limit=limit)
-    labels = attempt.request_labels(ask)
-    is_written = wanted <= attempt.written.keys()
-    templates = () if is_written else (CreateTemplates(request=name, ask=ask, labels=labels),)
-    note = f"Asked for {needed(ask)} for {pod_sets(ask)}"
-    return Asking(
+    if taken & {name, *names}:
+        return Wait(status=f"an outdated request for {spec.pool} is being deleted", limit=limit)
+    labels = attempt.request_labels(spec)
+    is_written = names <= attempt.written.keys()
+    templates = () if is_written else (CreateTemplates(request=name, spec=spec, labels=labels),)
+    note = f"Asked for {format_request(spec)} for {pod_sets(spec)}"
+    return CreateNext(
         actions=(
             *templates,
-            CreateRequest(name=name, ask=ask, labels=labels),
-            Tell(kind="Normal", reason="ProvisioningRequestCreated", message=f"{note} with {name}"),
+            CreateRequest(name=name, spec=spec, labels=labels),
+            EmitEvent(kind="Normal", reason="ProvisioningRequestCreated", message=f"{note} with {name}"),
         ),
         limit=limit,
     )
 
 
-def _keep(holds: tuple[Hold, ...], limit: Deadline) -> Holding:
-    what = " and ".join(needed(hold.ask) for hold in holds)
-    message = f"{what} are kept by placeholder pods until the whole gang has its nodes"
-    return Holding(holds=holds, told=Tell(kind="Normal", reason="GangHeld", message=message), limit=limit)
+def _hold_nodes(holds: tuple[CreatePlaceholders, ...], limit: Deadline) -> HoldNodes:
+    status = " and ".join(format_request(hold.spec) for hold in holds)
+    message = f"{status} are kept by placeholder pods until the whole gang has its nodes"
+    return HoldNodes(
+        holds=holds, event=EmitEvent(kind="Normal", reason="GangHeld", message=message), limit=limit
+    )
 
 
-def _early(attempt: Attempt, policy: GangPolicy) -> list[ProvisioningRequest]:
+def _expiring_early(attempt: Attempt, policy: GangPolicy) -> list[ProvisioningRequest]:
     """What came so early that its booking ends before the gang is whole."""
-    ends = ((request, booking_over(request, policy, now=attempt.now)) for request in attempt.early)
+    ends = ((request, booking_end(request, policy, now=attempt.now)) for request in attempt.early)
     return [request for request, end in ends if end and end <= attempt.now]
 
 
-def _part(attempt: Attempt, early: Sequence[ProvisioningRequest], limit: Deadline) -> Parting:
+def _release_early(attempt: Attempt, early: Sequence[ProvisioningRequest], limit: Deadline) -> ReleaseEarly:
     """The late piece keeps its place in the cloud's queue; nobody pays for the others meanwhile."""
     assert attempt.late is not None
     names = {request.metadata.name for request in early}
-    pools = ", ".join(ask.pool for ask in attempt.gang.asks if attempt.request_name(ask) in names)
+    pools = ", ".join(spec.pool for spec in attempt.gang.request_specs if attempt.request_name(spec) in names)
     message = (
         f"{pools} came long before {attempt.late.pool} and is given back; it is asked for again when "
         f"{attempt.late.pool} stands"
     )
-    return Parting(
+    return ReleaseEarly(
         releases=deletions(early, ()),
-        told=Tell(kind="Normal", reason="GangStaggered", message=message),
-        history=replace(attempt.past, in_turn=attempt.labels[ATTEMPT]),
+        event=EmitEvent(kind="Normal", reason="GangStaggered", message=message),
+        history=replace(attempt.history, in_turn=attempt.labels[ATTEMPT]),
         limit=limit,
     )
 
 
-def _give_way(attempt: Attempt, older: Place, limit: Deadline) -> Step:
+def _yield_turn(attempt: Attempt, older: TurnPosition, limit: Deadline) -> Step:
     """Take back what was asked, keep the quota, and stand in line: no failure, so no note and no backoff."""
-    outdated = surplus(attempt)
-    asked = tuple(action for action in everything(attempt) if action not in outdated)
-    return Waiting(what=f"{older.name} asked first", limit=limit, waits_for="turn", releases=asked)
+    outdated = delete_outdated(attempt)
+    asked = tuple(action for action in delete_all(attempt) if action not in outdated)
+    return Wait(status=f"{older.name} asked first", limit=limit, waiting_on="turn", releases=asked)
 
 
 def _verify(attempt: Attempt, limit: Deadline) -> Step:
     """Every request is Provisioned. Believe it when the nodes stand."""
-    promised = promises(attempt.gang, attempt.current)
+    capacity_claims = capacity_claims_of(attempt.gang, attempt.current)
     own = {item.metadata.name for item in attempt.placeholders}
-    rooms = verify(
-        [promise.wanted for promise in promised if promise.is_verified],
+    placements = verify(
+        [promise.demand for promise in capacity_claims if promise.is_verified],
         nodes=attempt.nodes,
         pods=[pod for pod in attempt.pods if pod.metadata.name not in own],  # They make room for its pods.
         claims=attempt.claims,
     )
-    short = next((room.wanted.pool for room in rooms if not room.is_enough), None)
+    short = next((placement.demand.pool for placement in placements if not placement.is_complete), None)
     if short is not None:
-        return Waiting(what=nodes(rooms), limit=limit, waits_for="nodes", lacks=short)
-    return Standing(promised=promised)
+        return Wait(status=format_nodes(placements), limit=limit, waiting_on="nodes", short_pool=short)
+    return Ready(capacity_claims=capacity_claims)
 
 
-def _accepted(ask: Ask, request: ProvisioningRequest) -> str:
+def _accepted_status(spec: RequestSpec, request: ProvisioningRequest) -> str:
     """The autoscaler's own estimate, where it gives one."""
-    promised = request.status.condition("Provisioned")
-    estimate = f" ({promised.message[:200]})" if promised and promised.message else ""
-    there = room(f"0 of {ask.count}", ask.pool, shares_nodes=ask.shares_nodes)
-    return f"{there} for {pod_sets(ask)}{estimate}"
+    capacity_claims = request.status.condition("Provisioned")
+    estimate = f" ({capacity_claims.message[:200]})" if capacity_claims and capacity_claims.message else ""
+    there = format_capacity(f"0 of {spec.count}", spec.pool, shares_nodes=spec.shares_nodes)
+    return f"{there} for {pod_sets(spec)}{estimate}"

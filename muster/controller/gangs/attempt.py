@@ -13,10 +13,10 @@ from functools import cached_property
 
 from muster.controller.gangs.identity import ATTEMPT, NEEDS, template_name
 from muster.controller.gangs.objects import Node, Placeholder, Pod, PodTemplate, ProvisioningRequest
-from muster.controller.gangs.retry import History, corrected
-from muster.controller.gangs.split import Ask, Gang
-from muster.controller.gangs.turn_order import Place
-from muster.controller.gangs.verify import Wanted
+from muster.controller.gangs.retry import RetryHistory, clamp_to_clock
+from muster.controller.gangs.split import Gang, RequestSpec
+from muster.controller.gangs.turn_order import TurnPosition
+from muster.controller.gangs.verify import PodDemand
 from muster.model.gangpolicy import GangPolicy
 
 
@@ -33,9 +33,9 @@ class Attempt(ABC):
     nodes: tuple[Node, ...] = ()
     pods: tuple[Pod, ...] = ()
     """What runs on those nodes."""
-    claims: tuple[Wanted, ...] = ()
+    claims: tuple[PodDemand, ...] = ()
     """Room promised to other gangs whose pods are not there yet."""
-    others: tuple[Place, ...] = ()
+    others: tuple[TurnPosition, ...] = ()
     """Other split gangs that are not whole yet."""
 
     @cached_property
@@ -49,34 +49,34 @@ class Attempt(ABC):
         """What everything of this attempt carries, `ATTEMPT` among it."""
 
     @abstractmethod
-    def request_name(self, ask: Ask) -> str:
+    def request_name(self, spec: RequestSpec) -> str:
         """The name of the ask's request in this attempt."""
 
     @property
     @abstractmethod
-    def past(self) -> History:
+    def history(self) -> RetryHistory:
         """What the gang's object says of this and earlier attempts."""
 
     @property
-    def corrected(self) -> History:
+    def clamped_history(self) -> RetryHistory:
         """The same, where a clock that was wrong has put off the next try."""
-        return corrected(self.past, now=self.now, policy=(self.policy or GangPolicy()).retry)
+        return clamp_to_clock(self.history, now=self.now, policy=(self.policy or GangPolicy()).retry)
 
-    def request_labels(self, ask: Ask) -> Mapping[str, str]:
+    def request_labels(self, spec: RequestSpec) -> Mapping[str, str]:
         """What the ask's request and templates carry."""
         return self.labels
 
     @property
     def is_in_turn(self) -> bool:
         """Each piece is asked for when the one before stands, not already when it is accepted."""
-        return self.past.in_turn == self.labels[ATTEMPT]
+        return self.history.in_turn == self.labels[ATTEMPT]
 
     @property
-    def late(self) -> Ask | None:
+    def late(self) -> RequestSpec | None:
         """The first piece, in the order of asking, that is asked for and not provisioned."""
-        asked = ((ask, self.current.get(ask.shape)) for ask in self.gang.asks)
+        asked = ((spec, self.current.get(spec.shape)) for spec in self.gang.request_specs)
         return next(
-            (ask for ask, request in asked if request and not request.status.holds("Provisioned")), None
+            (spec for spec, request in asked if request and not request.status.holds("Provisioned")), None
         )
 
     @property
@@ -84,12 +84,12 @@ class Attempt(ABC):
         """Provisioned pieces that come after a late one: their booking runs out while it is waited for."""
         if self.late is None:
             return ()
-        after = self.gang.asks[self.gang.asks.index(self.late) + 1 :]
-        asked = (self.current.get(ask.shape) for ask in after)
+        after = self.gang.request_specs[self.gang.request_specs.index(self.late) + 1 :]
+        asked = (self.current.get(spec.shape) for spec in after)
         return tuple(request for request in asked if request and request.status.holds("Provisioned"))
 
     @abstractmethod
-    def place(self) -> Place | None:
+    def turn_position(self) -> TurnPosition | None:
         """Where a split gang stands in line; None when it is not one, or has nothing left to wait for."""
 
     @cached_property
@@ -102,46 +102,52 @@ class Attempt(ABC):
     def current(self) -> Mapping[str, ProvisioningRequest]:
         """The live requests of this attempt that are what the policy asks for, by shape."""
         named = {request.metadata.name: request for request in self.attempted if not _is_going(request)}
-        found = {ask.shape: (ask, named.get(self.request_name(ask))) for ask in self.gang.asks}
+        found = {spec.shape: (spec, named.get(self.request_name(spec))) for spec in self.gang.request_specs}
         return {
             shape: request
-            for shape, (ask, request) in found.items()
-            if request and _is_for(ask, request) and self._is_up_to_date(ask, request)
+            for shape, (spec, request) in found.items()
+            if request and _is_for(spec, request) and self._is_up_to_date(spec, request)
         }
 
     @cached_property
     def written(self) -> Mapping[str, PodTemplate]:
         """Templates of this attempt that say where its pods may go now, by name."""
-        asks = {
-            template_name(self.request_name(ask), number): ask
-            for ask in self.gang.asks
-            for number in range(len(ask.demands))
+        request_specs = {
+            template_name(self.request_name(spec), number): spec
+            for spec in self.gang.request_specs
+            for number in range(len(spec.demands))
         }
         named = ((each.metadata.name, each) for each in self.templates)
-        return {name: each for name, each in named if name in asks and self._is_up_to_date(asks[name], each)}
+        return {
+            name: each
+            for name, each in named
+            if name in request_specs and self._is_up_to_date(request_specs[name], each)
+        }
 
-    def _is_up_to_date(self, ask: Ask, item: ProvisioningRequest | PodTemplate) -> bool:
-        wanted = self.request_labels(ask).get(NEEDS)
-        return wanted is None or item.metadata.labels.get(NEEDS, wanted) == wanted
+    def _is_up_to_date(self, spec: RequestSpec, item: ProvisioningRequest | PodTemplate) -> bool:
+        expected = self.request_labels(spec).get(NEEDS)
+        return expected is None or item.metadata.labels.get(NEEDS, expected) == expected
 
     @property
     def is_provisioned(self) -> bool:
         """Every request says Provisioned; whether the nodes stand is another question."""
-        asked = [self.current.get(ask.shape) for ask in self.gang.asks]
+        asked = [self.current.get(spec.shape) for spec in self.gang.request_specs]
         return all(request is not None and request.status.holds("Provisioned") for request in asked)
 
-    def _place(self, *, uid: str, name: str, since: datetime | None, priority: int = 0) -> Place | None:
+    def _turn_position(
+        self, *, uid: str, name: str, since: datetime | None, priority: int = 0
+    ) -> TurnPosition | None:
         if since is None or not self.gang.is_split:
             return None
-        unasked = [ask for ask in self.gang.asks if ask.shape not in self.current]
+        unasked = [spec for spec in self.gang.request_specs if spec.shape not in self.current]
         if self.is_in_turn and self.late is not None:
             unasked = []  # It asks for nothing before that stands, so it is in nobody's way.
-        return Place(
+        return TurnPosition(
             uid=uid,
             name=name,
             since=since,
             priority=priority,
-            asked=frozenset(ask.pool for ask in self.gang.asks if ask.shape in self.current),
+            asked=frozenset(spec.pool for spec in self.gang.request_specs if spec.shape in self.current),
             next_pool=unasked[0].pool if unasked else "",
         )
 
@@ -150,12 +156,12 @@ def _is_going(request: ProvisioningRequest) -> bool:
     return request.metadata.deletion_timestamp is not None
 
 
-def _is_for(ask: Ask, request: ProvisioningRequest) -> bool:
+def _is_for(spec: RequestSpec, request: ProvisioningRequest) -> bool:
     """A request cannot be changed: when the policy has changed meanwhile, it is another one's."""
-    wanted = (ask.flavor.provisioning_class_name, dict(ask.parameters), ask.count)
-    spec = request.spec
-    return wanted == (
-        spec.provisioning_class_name,
-        spec.parameters,
-        sum(pod_set.count for pod_set in spec.pod_sets),
+    expected = (spec.flavor.provisioning_class_name, dict(spec.parameters), spec.count)
+    actual = request.spec
+    return expected == (
+        actual.provisioning_class_name,
+        actual.parameters,
+        sum(pod_set.count for pod_set in actual.pod_sets),
     )

@@ -10,15 +10,15 @@ from dataclasses import dataclass, replace
 
 from muster.controller.gangs.consumers import Consumers
 from muster.controller.gangs.demand import Demand
-from muster.controller.gangs.lease import lease_end, written
+from muster.controller.gangs.lease import format_time, lease_end
 from muster.controller.gangs.objects import Pod, ProvisioningRequest
-from muster.controller.gangs.split import Ask, Gang
-from muster.controller.gangs.verify import Wanted
+from muster.controller.gangs.split import Gang, RequestSpec
+from muster.controller.gangs.verify import PodDemand
 from muster.model.names import CLASS_ANNOTATION, CONSUME_ANNOTATION, LEASE_ENDS_ANNOTATION
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Claim:
+class PodClaim:
     """What the pods of one PodSet must carry to use what was promised to them."""
 
     pod_set: str
@@ -32,51 +32,53 @@ class Claim:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Promise:
-    """One PodSet and where its pods will go. `claim` is None where nothing was asked for."""
+class CapacityClaim:
+    """One PodSet and where its pods will go. `pod_claim` is None where nothing was asked for."""
 
-    wanted: Wanted
-    claim: Claim | None
+    demand: PodDemand
+    pod_claim: PodClaim | None
     is_verified: bool
 
 
-def promises(gang: Gang, requests: Mapping[str, ProvisioningRequest]) -> tuple[Promise, ...]:
+def capacity_claims_of(gang: Gang, requests: Mapping[str, ProvisioningRequest]) -> tuple[CapacityClaim, ...]:
     """One for each PodSet of the gang. Every request must be there."""
-    asked = [promise for ask in gang.asks for promise in promises_of(ask, requests[ask.shape])]
-    present = [Promise(wanted=_wanted(demand), claim=None, is_verified=True) for demand in gang.present]
+    asked = [claim for spec in gang.request_specs for claim in claims_of_request(spec, requests[spec.shape])]
+    present = [
+        CapacityClaim(demand=_pod_demand(demand), pod_claim=None, is_verified=True) for demand in gang.present
+    ]
     return (*asked, *present)
 
 
-def promises_of(ask: Ask, request: ProvisioningRequest) -> tuple[Promise, ...]:
+def claims_of_request(spec: RequestSpec, request: ProvisioningRequest) -> tuple[CapacityClaim, ...]:
     """One for each PodSet of the request."""
-    return tuple(_promise(demand, ask, request) for demand in ask.demands)
+    return tuple(_capacity_claim(demand, spec, request) for demand in spec.demands)
 
 
-def _promise(demand: Demand, ask: Ask, request: ProvisioningRequest) -> Promise:
-    pins = pins_of(ask, request)
+def _capacity_claim(demand: Demand, spec: RequestSpec, request: ProvisioningRequest) -> CapacityClaim:
+    pins = pins_of(spec, request)
     annotations = {
         CONSUME_ANNOTATION: request.metadata.name,
-        CLASS_ANNOTATION: ask.flavor.provisioning_class_name,
+        CLASS_ANNOTATION: spec.flavor.provisioning_class_name,
     }
     if ends := lease_end(request):
         # Where a program can read it (the downward API), so that it saves its work in time.
-        annotations[LEASE_ENDS_ANNOTATION] = written(ends)
-    return Promise(
-        wanted=wanted_with(demand, pins),
-        claim=Claim(pod_set=demand.pod_set, annotations=annotations, node_selector=pins),
-        is_verified=ask.flavor.verify_nodes,
+        annotations[LEASE_ENDS_ANNOTATION] = format_time(ends)
+    return CapacityClaim(
+        demand=pinned_demand(demand, pins),
+        pod_claim=PodClaim(pod_set=demand.pod_set, annotations=annotations, node_selector=pins),
+        is_verified=spec.flavor.verify_nodes,
     )
 
 
-def wanted_with(demand: Demand, pins: Mapping[str, str]) -> Wanted:
+def pinned_demand(demand: Demand, pins: Mapping[str, str]) -> PodDemand:
     """The room that the pods of a PodSet look for, pinned to their lease."""
-    wanted = _wanted(demand)
-    needs = replace(wanted.needs, node_selector={**wanted.needs.node_selector, **pins})
-    return replace(wanted, needs=needs)
+    unpinned = _pod_demand(demand)
+    needs = replace(unpinned.needs, node_selector={**unpinned.needs.node_selector, **pins})
+    return replace(unpinned, needs=needs)
 
 
-def _wanted(demand: Demand) -> Wanted:
-    return Wanted(
+def _pod_demand(demand: Demand) -> PodDemand:
+    return PodDemand(
         name=demand.pod_set,
         pool=demand.flavor.name,
         count=demand.count,
@@ -85,51 +87,51 @@ def _wanted(demand: Demand) -> Wanted:
     )
 
 
-def pins_of(ask: Ask, request: ProvisioningRequest) -> dict[str, str]:
+def pins_of(spec: RequestSpec, request: ProvisioningRequest) -> dict[str, str]:
     """Node labels that only the nodes of this lease carry."""
     details = request.status.provisioning_class_details
     return {
         selector.key: details[selector.detail]
-        for selector in ask.flavor.node_selector_from_details
+        for selector in spec.flavor.node_selector_from_details
         if selector.detail in details
     }
 
 
-def missing_detail(ask: Ask, request: ProvisioningRequest) -> str:
+def missing_detail(spec: RequestSpec, request: ProvisioningRequest) -> str:
     """The name of a detail that the pins need and the request does not give yet; empty when it gives all."""
     details = request.status.provisioning_class_details
-    wanted = (selector.detail for selector in ask.flavor.node_selector_from_details)
-    return next((detail for detail in wanted if not details.get(detail)), "")
+    demand = (selector.detail for selector in spec.flavor.node_selector_from_details)
+    return next((detail for detail in demand if not details.get(detail)), "")
 
 
-def outstanding(
+def unused_claims(
     gang: Gang,
     requests: Mapping[str, ProvisioningRequest],
     pods: Iterable[Pod],
     *,
     ended: Mapping[str, int],
-) -> tuple[Wanted, ...]:
+) -> tuple[PodDemand, ...]:
     """What another gang's provisioned requests promise and its pods do not occupy yet. `ended`: pods of a
     PodSet that are done and come back no more.
 
     A lease with nodes of its own needs no protection: nobody else's pods select its label. What nothing was
     asked for (a head on nodes that stand) has no mark of its own: it is counted until the rest has its nodes.
     """
-    there = Consumers(gang, (pod for pod in pods if pod.spec.node_name), ended=ended)
-    promised = [
-        (ask, request)
-        for ask in gang.asks
-        if (request := requests.get(ask.shape)) and request.status.holds("Provisioned")
+    consumers = Consumers(gang, (pod for pod in pods if pod.spec.node_name), ended=ended)
+    provisioned = [
+        (spec, request)
+        for spec in gang.request_specs
+        if (request := requests.get(spec.shape)) and request.status.holds("Provisioned")
     ]
-    waiting = [(ask, tuple(_unused(ask, request, there))) for ask, request in promised]
-    is_coming = len(promised) == len(gang.asks) and any(left for _, left in waiting)
-    present = [_wanted(demand) for demand in gang.present] if is_coming else []
-    shared = [each for ask, left in waiting if not ask.flavor.node_selector_from_details for each in left]
+    waiting = [(spec, tuple(_unbound(spec, request, consumers))) for spec, request in provisioned]
+    is_coming = len(provisioned) == len(gang.request_specs) and any(left for _, left in waiting)
+    present = [_pod_demand(demand) for demand in gang.present] if is_coming else []
+    shared = [each for spec, left in waiting if not spec.flavor.node_selector_from_details for each in left]
     return (*present, *shared)
 
 
-def _unused(ask: Ask, request: ProvisioningRequest, there: Consumers) -> Iterator[Wanted]:
+def _unbound(spec: RequestSpec, request: ProvisioningRequest, consumers: Consumers) -> Iterator[PodDemand]:
     """The room in this request that no pod has taken yet."""
-    for demand in ask.demands:
-        if count := there.lacking(demand, (request.metadata.name,)):
-            yield replace(_wanted(demand), count=count)
+    for demand in spec.demands:
+        if count := consumers.lacking(demand, (request.metadata.name,)):
+            yield replace(_pod_demand(demand), count=count)

@@ -22,7 +22,7 @@ class Consumers:
 
     def __init__(self, gang: Gang, pods: Iterable[Pod], *, ended: Mapping[str, int]) -> None:
         self._ended = ended
-        known = {demand.pod_set for ask in gang.asks for demand in ask.demands}
+        known = {demand.pod_set for spec in gang.request_specs for demand in spec.demands}
         self._left: Counter[tuple[str, str]] = Counter()
         for pod in pods:
             if request := pod.metadata.annotations.get(CONSUME_ANNOTATION):

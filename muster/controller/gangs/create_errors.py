@@ -9,8 +9,8 @@ backoff of whoever asked.
 import re
 from typing import Final
 
-from muster.controller.gangs.assembly import Lost, Never
-from muster.controller.gangs.reasons import Outcome, denial
+from muster.controller.gangs.assembly import AttemptFailed, Unsatisfiable
+from muster.controller.gangs.reasons import Outcome, classify_rejection
 from muster.controller.kube.errors import ApiError, BadRequest, Forbidden, Invalid
 
 _WEBHOOK: Final = re.compile(r'admission webhook ".*" denied|failed calling webhook')
@@ -19,13 +19,13 @@ webhook has chosen, and 500 where it cannot be reached and may not be left out.
 """
 
 
-def is_judgement(error: ApiError) -> bool:
+def is_rejection(error: ApiError) -> bool:
     """Whether somebody has judged the object, or has to and cannot."""
     judged = isinstance(error, BadRequest | Forbidden | Invalid)
     return judged or _WEBHOOK.search(error.status.message) is not None
 
 
-class Denied(Exception):
+class CreateRejected(Exception):
     """The object was judged and not created. `attempt`: for which one; `message`: the judge's own words."""
 
     def __init__(self, kind: str, *, attempt: str, reason: str, message: str) -> None:
@@ -33,15 +33,15 @@ class Denied(Exception):
         self.kind, self.attempt, self.reason, self.message = kind, attempt, reason, message
 
 
-class NameTaken(Denied):
+class NameTaken(CreateRejected):
     """An object with the name of ours belongs to somebody else; a person has to look."""
 
     def __init__(self, kind: str, *, attempt: str, message: str) -> None:
         super().__init__(kind, attempt=attempt, reason="NameTaken", message=message)
 
 
-def end(denied: Denied) -> Never | Lost:
+def failure_of(rejected: CreateRejected) -> Unsatisfiable | AttemptFailed:
     """How the attempt ends."""
-    outcome, summary = denial(denied.reason, denied.message)
-    what = f"{summary}: {str(denied)[:600]}"
-    return Never(reason=what) if outcome is Outcome.REFUSE else Lost(failure=what)
+    outcome, summary = classify_rejection(rejected.reason, rejected.message)
+    what = f"{summary}: {str(rejected)[:600]}"
+    return Unsatisfiable(reason=what) if outcome is Outcome.REFUSE else AttemptFailed(failure=what)

@@ -45,7 +45,7 @@ def _running(
     policy: GangPolicy,
     now: datetime,
 ) -> Iterator[Deadline]:
-    asked = [requests[ask.shape] for ask in gang.asks if ask.shape in requests]
+    asked = [requests[spec.shape] for spec in gang.request_specs if spec.shape in requests]
     if not asked:
         yield _at(quota_since, policy.queue_timeout, "queueTimeout")
     accepted: list[datetime] = []
@@ -66,13 +66,13 @@ def _running(
             yield _at(min(booked), _usable(policy), "bookingWindow")
 
 
-def booking_over(request: ProvisioningRequest, policy: GangPolicy, *, now: datetime) -> datetime | None:
+def booking_end(request: ProvisioningRequest, policy: GangPolicy, *, now: datetime) -> datetime | None:
     """When what is booked for it has to be used, kept or given up; None while nothing is."""
     booked = _past(request.status.since("Provisioned"), now)
     return booked + _usable(policy) if booked else None
 
 
-def after_ready(
+def ready_deadline(
     requests: Iterable[ProvisioningRequest], *, since: datetime, policy: GangPolicy, now: datetime
 ) -> Deadline:
     """Until when other checks may keep a gang waiting that is Ready `since` then: the booking's end, and

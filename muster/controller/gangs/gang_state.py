@@ -23,7 +23,7 @@ from muster.model.gangpolicy import FlavorPolicy
 _CONDITIONS: Final = {"Accepted": "accept", "Provisioned": "provision"}
 
 
-class Sight(NamedTuple):
+class GangObservation(NamedTuple):
     """A gang at one look. `since` is None where no object says it: then it is since now. `failure` is what
     its last attempt ended with, or why it was given up.
     """
@@ -35,17 +35,17 @@ class Sight(NamedTuple):
 
 
 class GangObserver:
-    """Looks at a gang whenever it is reconciled. `look`: None where there is no gang of ours."""
+    """Looks at a gang whenever it is reconciled. `observe_gang`: None where there is no gang of ours."""
 
     def __init__(
         self,
         metrics: GangMetrics,
-        look: Callable[[Key], Sight | None],
+        observe_gang: Callable[[Key], GangObservation | None],
         *,
         clock: Callable[[], datetime],
     ) -> None:
-        self._metrics, self._look, self._clock = metrics, look, clock
-        self._seen: dict[Key, Sight] = {}
+        self._metrics, self._observe_gang, self._clock = metrics, observe_gang, clock
+        self._seen: dict[Key, GangObservation] = {}
         self._log = structlog.get_logger("gangs")
 
     def around(self, reconcile: Callable[[Key], Awaitable[Result]]) -> Callable[[Key], Awaitable[Result]]:
@@ -61,7 +61,7 @@ class GangObserver:
         return observed
 
     def observe(self, key: Key) -> None:
-        now, before = self._look(key), self._seen.get(key)
+        now, before = self._observe_gang(key), self._seen.get(key)
         if (now and (now.uid, now.state)) == (before and (before.uid, before.state)):
             return
         if now is None:
@@ -75,10 +75,10 @@ class GangObserver:
             self._passed(before, now, since)
 
     @staticmethod
-    def _state(sight: Sight | None) -> GangState | None:
-        return sight.state if sight else None
+    def _state(observation: GangObservation | None) -> GangState | None:
+        return observation.state if observation else None
 
-    def _passed(self, before: Sight, now: Sight, since: datetime) -> None:
+    def _passed(self, before: GangObservation, now: GangObservation, since: datetime) -> None:
         seconds = max(0.0, (since - (before.since or since)).total_seconds())
         self._metrics.phase_seconds.labels(before.state).observe(seconds)
         self._log.info(
@@ -120,9 +120,9 @@ class RequestObserver:
             if after.status.holds(condition) and not (before and before.status.holds(condition)):
                 self._count(after, condition.lower())
                 self._time(after, phase)
-        lost = loss(after, admitted=False)
-        if lost is not None and not (before and loss(before, admitted=False)):
-            self._count(after, slug(lost.summary))
+        failed = loss(after, admitted=False)
+        if failed is not None and not (before and loss(before, admitted=False)):
+            self._count(after, slug(failed.summary))
 
     def _count(self, request: ProvisioningRequest, outcome: str) -> None:
         pool = request.metadata.annotations.get(POOL, "")

@@ -15,11 +15,11 @@ from muster.controller.runtime.controller import RequeueAfter
 from muster.controller.runtime.informer import unserved
 
 REASON: Final = "KindsMissing"
-SOON: Final = RequeueAfter(0.2)
+SHORT_RECHECK: Final = RequeueAfter(0.2)
 """While caches are being read for the first time; no news of ours tells when they are."""
-AGAIN: Final = RequeueAfter(5.0)
+MISSING_RECHECK: Final = RequeueAfter(5.0)
 """While a kind is missing."""
-NOW_AND_THEN = RequeueAfter(30.0)
+RECHECK_INTERVAL = RequeueAfter(30.0)
 """While none is; no news of ours tells when one goes."""
 
 
@@ -31,10 +31,10 @@ class Kinds:
     are_known: Callable[[], bool]
 
     @property
-    def words(self) -> str:
+    def message(self) -> str:
         """What is missing, and the fix; empty where nothing is."""
         return "; ".join(unserved(kind) for kind in self.missing())
 
-    def look_again(self) -> RequeueAfter:
+    def recheck_interval(self) -> RequeueAfter:
         """To be asked with the verdict, not after it is told: the kind may be there by then."""
-        return AGAIN if self.missing() else NOW_AND_THEN
+        return MISSING_RECHECK if self.missing() else RECHECK_INTERVAL

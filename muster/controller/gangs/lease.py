@@ -32,12 +32,12 @@ def first_end(annotations: Iterable[Mapping[str, str]]) -> datetime | None:
     """When the first of a gang's leases ends, by what its pods carry: a gang that loses one stands no
     more.
     """
-    said = (moment(each.get(LEASE_ENDS_ANNOTATION, "")) for each in annotations)
-    return min((end for end in said if end), default=None)
+    ends = (parse_time(each.get(LEASE_ENDS_ANNOTATION, "")) for each in annotations)
+    return min((end for end in ends if end), default=None)
 
 
-def moment(text: str) -> datetime | None:
-    """What `written` wrote; None for what cannot be read."""
+def parse_time(text: str) -> datetime | None:
+    """What `format_time` wrote; None for what cannot be read."""
     try:
         found = datetime.fromisoformat(text)
     except ValueError:
@@ -45,6 +45,6 @@ def moment(text: str) -> datetime | None:
     return found if found.tzinfo else None
 
 
-def written(at: datetime) -> str:
+def format_time(at: datetime) -> str:
     """As an annotation says it."""
     return at.isoformat().replace("+00:00", "Z")

@@ -16,16 +16,16 @@ from muster.model.names import GPU_RESOURCE
 from muster.model.pods import Amounts
 
 
-def never_fits(gang: Gang) -> str | None:
+def unsatisfiable_reason(gang: Gang) -> str | None:
     """Why no amount of waiting helps, or None. PodSets of one pool count together, and what runs of them."""
-    asked = [demand for ask in gang.asks for demand in ask.demands]
+    asked = [demand for spec in gang.request_specs for demand in spec.demands]
     for demand in asked:
         if too_many_gpus(demand.needs.amounts, demand.flavor):
             return per_node(demand.pod_set, demand.needs.amounts, [demand.flavor])
     needed = _needed((*asked, *gang.running))
-    for ask in gang.asks:
-        if too_many_nodes(needed[ask.pool], ask.flavor):
-            return per_pool("the gang", needed[ask.pool], [ask.flavor])
+    for spec in gang.request_specs:
+        if too_many_nodes(needed[spec.pool], spec.flavor):
+            return per_pool("the gang", needed[spec.pool], [spec.flavor])
     return None
 
 

@@ -1,7 +1,7 @@
 """The metrics of gangs and of their requests.
 
 Decides their names, units and labels, and keeps every label within a bound: states, phases and outcomes are
-ours, classes and pools the policy's. Leaves what is observed to `observed` and to each scheduler's room.
+ours, classes and pools the policy's. Leaves what is observed to gang_state.py and to each scheduler's room.
 docs/metrics.md says what each means and what to do about it.
 """
 

@@ -10,27 +10,27 @@ missing to the policy.
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from muster.controller.gangs.capacity_claims import Claim, wanted_with
+from muster.controller.gangs.capacity_claims import PodClaim, pinned_demand
 from muster.controller.gangs.consumers import Consumers
 from muster.controller.gangs.objects import Node, Pod
 from muster.controller.gangs.split import Gang
-from muster.controller.gangs.verify import Room, Wanted, is_usable, verify
+from muster.controller.gangs.verify import Placement, PodDemand, is_usable, verify
 
-Claims = Mapping[str, Sequence[Claim]]
+Claims = Mapping[str, Sequence[PodClaim]]
 """What the pods of each PodSet carry, the newest first."""
 
 
 def missing(
     gang: Gang, claims: Claims, *, nodes: Sequence[Node], pods: Iterable[Pod], ended: Mapping[str, int]
-) -> tuple[Room, ...]:
+) -> tuple[Placement, ...]:
     """One Room for each PodSet that is short. `pods`: what runs on `nodes`; `ended`: pods of a PodSet that
     are done and come back no more.
     """
     listed = tuple(pods)
     ready = {node.metadata.name for node in nodes if _is_ready(node)}
-    wanted = tuple(_unbound(gang, claims, _on(ready, listed), ended))
-    rooms = verify(wanted, nodes=nodes, pods=listed) if wanted else ()
-    return tuple(room for room in rooms if not room.is_enough)
+    demands = tuple(_unbound(gang, claims, _on(ready, listed), ended))
+    placements = verify(demands, nodes=nodes, pods=listed) if demands else ()
+    return tuple(placement for placement in placements if not placement.is_complete)
 
 
 def is_settled(
@@ -50,13 +50,15 @@ def _is_ready(node: Node) -> bool:
     return node.status.holds("Ready") and not node.metadata.deletion_timestamp
 
 
-def _unbound(gang: Gang, claims: Claims, bound: Iterable[Pod], ended: Mapping[str, int]) -> Iterator[Wanted]:
+def _unbound(
+    gang: Gang, claims: Claims, bound: Iterable[Pod], ended: Mapping[str, int]
+) -> Iterator[PodDemand]:
     """The pods that still look for a node. `bound`: those that have one."""
-    there = Consumers(gang, bound, ended=ended)
-    for ask in gang.asks:
-        for demand in ask.demands if ask.flavor.verify_nodes else ():
+    consumers = Consumers(gang, bound, ended=ended)
+    for spec in gang.request_specs:
+        for demand in spec.demands if spec.flavor.verify_nodes else ():
             carried = claims.get(demand.pod_set, ())
             if carried and (
-                count := there.lacking(demand, dict.fromkeys(claim.request for claim in carried))
+                count := consumers.lacking(demand, dict.fromkeys(claim.request for claim in carried))
             ):
-                yield replace(wanted_with(demand, carried[0].node_selector), count=count)
+                yield replace(pinned_demand(demand, carried[0].node_selector), count=count)

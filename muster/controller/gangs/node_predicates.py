@@ -7,11 +7,11 @@ second, at each of which every gang that waits would look again.
 from muster.controller.gangs.objects import Node
 
 
-def is_news(before: Node | None, after: Node | None) -> bool:
+def node_changed(before: Node | None, after: Node | None) -> bool:
     """A node that only says that it lives is none."""
-    return before is None or after is None or _said(before) != _said(after)
+    return before is None or after is None or _relevant(before) != _relevant(after)
 
 
-def _said(node: Node) -> object:
+def _relevant(node: Node) -> object:
     """All of it but its version: a heartbeat changes nothing else that we keep."""
     return node.metadata.labels, node.metadata.deletion_timestamp, node.spec, node.status

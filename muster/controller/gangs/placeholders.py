@@ -14,74 +14,76 @@ from typing import Any, Final
 
 import msgspec
 
-from muster.controller.gangs.actions import Hold
+from muster.controller.gangs.actions import CreatePlaceholders
 from muster.controller.gangs.attempt import Attempt
-from muster.controller.gangs.capacity_claims import missing_detail, promises_of
-from muster.controller.gangs.deadlines import booking_over
+from muster.controller.gangs.capacity_claims import claims_of_request, missing_detail
+from muster.controller.gangs.deadlines import booking_end
 from muster.controller.gangs.identity import placeholder_name
 from muster.controller.gangs.owner import Owner
-from muster.controller.gangs.split import Ask
-from muster.controller.gangs.verify import Wanted
+from muster.controller.gangs.split import RequestSpec
+from muster.controller.gangs.verify import PodDemand
 from muster.model.gangpolicy import GangPolicy
 
-_NOBODY: Final = 65535
+_NOBODY_UID: Final = 65535
 
 
-def due(attempt: Attempt, policy: GangPolicy) -> tuple[Hold, ...]:
+def due(attempt: Attempt, policy: GangPolicy) -> tuple[CreatePlaceholders, ...]:
     """What is to be kept from now on."""
     if not policy.holds:
         return ()
     moments = (
-        (ask, booking_over(attempt.current[ask.shape], policy, now=attempt.now)) for ask in _open(attempt)
+        (spec, booking_end(attempt.current[spec.shape], policy, now=attempt.now)) for spec in _open(attempt)
     )
-    return tuple(_hold(attempt, ask, policy) for ask, at in moments if at and at <= attempt.now)
+    return tuple(
+        _create_placeholders(attempt, spec, policy) for spec, at in moments if at and at <= attempt.now
+    )
 
 
 def next_due(attempt: Attempt, policy: GangPolicy) -> datetime | None:
     """When the first of the finished requests has to be kept."""
     if not policy.holds:
         return None
-    moments = (booking_over(attempt.current[ask.shape], policy, now=attempt.now) for ask in _open(attempt))
+    moments = (booking_end(attempt.current[spec.shape], policy, now=attempt.now) for spec in _open(attempt))
     return min((at for at in moments if at and at > attempt.now), default=None)
 
 
-def _open(attempt: Attempt) -> Iterator[Ask]:
+def _open(attempt: Attempt) -> Iterator[RequestSpec]:
     """Pieces that are provisioned and have fewer placeholders than pods."""
     held = {item.metadata.name for item in attempt.placeholders}
-    for ask in attempt.gang.asks:
-        request = attempt.current.get(ask.shape)
-        if request is None or not request.status.holds("Provisioned") or missing_detail(ask, request):
+    for spec in attempt.gang.request_specs:
+        request = attempt.current.get(spec.shape)
+        if request is None or not request.status.holds("Provisioned") or missing_detail(spec, request):
             continue
-        if not {name for name, _ in named(request.metadata.name, ask)} <= held:
-            yield ask
+        if not {name for name, _ in named(request.metadata.name, spec)} <= held:
+            yield spec
 
 
-def _hold(attempt: Attempt, ask: Ask, policy: GangPolicy) -> Hold:
-    request = attempt.current[ask.shape]
-    return Hold(
+def _create_placeholders(attempt: Attempt, spec: RequestSpec, policy: GangPolicy) -> CreatePlaceholders:
+    request = attempt.current[spec.shape]
+    return CreatePlaceholders(
         request=request.metadata.name,
-        ask=ask,
-        promised=promises_of(ask, request),
-        labels=attempt.request_labels(ask),
+        spec=spec,
+        capacity_claims=claims_of_request(spec, request),
+        labels=attempt.request_labels(spec),
         image=policy.placeholder_image,
         # Each piece that is accepted later begins it anew.
-        longest=policy.provision_timeout * len(attempt.gang.asks),
+        max_lifetime=policy.provision_timeout * len(attempt.gang.request_specs),
     )
 
 
-def named(request: str, ask: Ask) -> Iterator[tuple[str, int]]:
+def named(request: str, spec: RequestSpec) -> Iterator[tuple[str, int]]:
     """The name of each placeholder of a request, and which PodSet of it it stands for."""
-    for index, demand in enumerate(ask.demands):
+    for index, demand in enumerate(spec.demands):
         for number in range(demand.count):
             yield placeholder_name(request, index, number), index
 
 
-def pod(owner: Owner, action: Hold, *, name: str, index: int) -> dict[str, Any]:
+def pod(owner: Owner, action: CreatePlaceholders, *, name: str, index: int) -> dict[str, Any]:
     """Restricted, without a token, gone at once when it is deleted, and not there for ever when no controller
     is left to do that.
     """
-    promise = action.promised[index]
-    annotations = dict(promise.claim.annotations) if promise.claim else {}
+    claim = action.capacity_claims[index]
+    annotations = dict(claim.pod_claim.annotations) if claim.pod_claim else {}
     return {
         "metadata": {
             "namespace": owner.key.namespace,
@@ -91,25 +93,25 @@ def pod(owner: Owner, action: Hold, *, name: str, index: int) -> dict[str, Any]:
             "ownerReferences": [owner.reference()],
         },
         "spec": {
-            **_where(promise.wanted),
+            **_where(claim.demand),
             "terminationGracePeriodSeconds": 0,
-            "activeDeadlineSeconds": ceil(action.longest.total_seconds()),
+            "activeDeadlineSeconds": ceil(action.max_lifetime.total_seconds()),
             "restartPolicy": "Always",
             "automountServiceAccountToken": False,
             "enableServiceLinks": False,
             "securityContext": {
                 "runAsNonRoot": True,
-                "runAsUser": _NOBODY,
+                "runAsUser": _NOBODY_UID,
                 "seccompProfile": {"type": "RuntimeDefault"},
             },
-            "containers": [_container(promise.wanted, action.image)],
+            "containers": [_container(claim.demand, action.image)],
         },
     }
 
 
-def _where(wanted: Wanted) -> dict[str, Any]:
+def _where(demand: PodDemand) -> dict[str, Any]:
     """Where the gang's own pods would go."""
-    needs = wanted.needs
+    needs = demand.needs
     found: dict[str, Any] = {
         "nodeSelector": dict(needs.node_selector),
         "tolerations": [_lean(toleration) for toleration in needs.tolerations],
@@ -120,8 +122,8 @@ def _where(wanted: Wanted) -> dict[str, Any]:
     return found
 
 
-def _container(wanted: Wanted, image: str) -> dict[str, Any]:
-    amounts = {name: quantity(name, amount) for name, amount in wanted.needs.amounts.items() if amount}
+def _container(demand: PodDemand, image: str) -> dict[str, Any]:
+    amounts = {name: quantity(name, amount) for name, amount in demand.needs.amounts.items() if amount}
     # What cannot be overcommitted has to have a limit, or the API server refuses the pod.
     whole = {name: each for name, each in amounts.items() if "/" in name or name.startswith("hugepages-")}
     return {

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any, Final
 
-from muster.controller.gangs.kinds import REASON, SOON, Kinds
+from muster.controller.gangs.kinds import REASON, SHORT_RECHECK, Kinds
 from muster.controller.gangs.objects import GANG_POLICY, Condition, Conditioned, GangPolicyObject
 from muster.controller.kube.client import Client
 from muster.controller.kube.resource import Key, Object, Resource, T
@@ -73,20 +73,20 @@ class PolicyReconciler:
         if policy is None or found is None or policy.metadata.deletion_timestamp:
             return None
         if not self._kinds.are_known():
-            return SOON
-        again = self._kinds.look_again()
+            return SHORT_RECHECK
+        result = self._kinds.recheck_interval()
         status, reason, message = self._verdict(found)
         if unknown := unknown_fields(policy.spec):
             message += f"; left out, because a newer controller knows them: {', '.join(unknown)}"
         condition = Condition(type=ACCEPTED, status=status, reason=reason, message=message)
-        await tell(self._client, GANG_POLICY, policy, policy.status, condition, now=self._clock())
-        return again
+        await apply_condition(self._client, GANG_POLICY, policy, policy.status, condition, now=self._clock())
+        return result
 
     def _verdict(self, found: GangPolicy | list[Violation]) -> tuple[str, str, str]:
         if isinstance(found, list):
             return "False", "Invalid", " ".join(str(violation) for violation in found)
-        if words := self._kinds.words:
-            return "True", REASON, f"No gang can start: {words}"
+        if message := self._kinds.message:
+            return "True", REASON, f"No gang can start: {message}"
         if found.on_staggered is OnStaggered.HOLD and not found.holds:
             what = "Obeyed as onStaggered: release; hold needs placeholderImage, an image that only waits"
             return "True", "NoPlaceholderImage", what
@@ -100,7 +100,7 @@ class PolicyReconciler:
         return "True", "Accepted", f"Obeyed for {len(found.flavors)} flavors"
 
 
-async def tell(
+async def apply_condition(
     client: Client,
     resource: Resource[T],
     obj: Object,
@@ -112,7 +112,7 @@ async def tell(
     """Apply one condition of ours, if it says something new."""
     before = status.condition(condition.type)
     generation = obj.metadata.generation
-    if before is not None and _said(before) == (*_said(condition)[:3], generation):
+    if before is not None and _content(before) == (*_content(condition)[:3], generation):
         return
     same = before is not None and before.status == condition.status and before.last_transition_time
     since = before.last_transition_time if before is not None and same else now
@@ -131,5 +131,5 @@ async def tell(
     await client.apply(resource, obj.key, body, subresource="status", force=True)
 
 
-def _said(condition: Condition) -> tuple[str, str, str, int]:
+def _content(condition: Condition) -> tuple[str, str, str, int]:
     return condition.status, condition.reason, condition.message, condition.observed_generation

@@ -15,11 +15,11 @@ from muster.controller.kube.resource import Key
 
 BURST: Final = timedelta(seconds=6)
 """The bucket holds the tokens of so much time: a tenth of `retry.perMinute`."""
-FORGOTTEN: Final = 600.0
+TOKEN_EXPIRY: Final = 600.0
 """Seconds after which a token that nobody has taken is gone."""
 
 
-class Pace:
+class RetryLimiter:
     """Hands out the moments at which gangs may try again. `clock` is monotonic, in seconds."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -40,12 +40,12 @@ class Pace:
             self._next = at + 60 / per_minute
         return timedelta(seconds=max(0.0, self._given[key] - now))
 
-    def taken(self, key: Key) -> None:
+    def consume(self, key: Key) -> None:
         """The gang has begun its retry; the next one needs another token."""
         if key in self._given:
             self._drop(key)
 
-    def give_back(self, key: Key) -> Key | None:
+    def release(self, key: Key) -> Key | None:
         """The gang will not try again, or not now. The last in the row gets its token, which costs the others
         no look: that gang is to be told. None where nobody waits for a later one.
         """
@@ -72,5 +72,5 @@ class Pace:
         return at
 
     def _forget(self, now: float) -> None:
-        while self._row and self._row[0][0] <= now - FORGOTTEN:
+        while self._row and self._row[0][0] <= now - TOKEN_EXPIRY:
             self._drop(self._row[0][1])

@@ -32,7 +32,7 @@ class Rule:
     """The first rule whose condition and words fit decides."""
 
     condition: str
-    words: re.Pattern[str]
+    pattern: re.Pattern[str]
     outcome: Outcome
     summary: str
 
@@ -47,8 +47,8 @@ class Loss:
     detail: str
 
 
-def _rule(condition: str, words: str, outcome: Outcome, summary: str) -> Rule:
-    return Rule(condition, re.compile(words, re.IGNORECASE), outcome, summary)
+def _rule(condition: str, pattern: str, outcome: Outcome, summary: str) -> Rule:
+    return Rule(condition, re.compile(pattern, re.IGNORECASE), outcome, summary)
 
 
 ON_CREATE: Final = ""
@@ -104,23 +104,23 @@ def loss(request: ProvisioningRequest, *, admitted: bool, held: bool = False) ->
             harmless.add(rule.condition)  # What else the request says still counts.
             continue
         outcome = Outcome.REQUEUE if admitted else rule.outcome
-        return Loss(request, outcome, rule.summary, _words(condition))
+        return Loss(request, outcome, rule.summary, _text(condition))
     return None
 
 
-def denial(reason: str, message: str) -> tuple[Outcome, str]:
+def classify_rejection(reason: str, message: str) -> tuple[Outcome, str]:
     """What follows when the creation of a request, or of what it needs, is denied with these words; and the
     summary of them.
     """
-    said = Condition(type=ON_CREATE, status="True", reason=reason, message=message)
-    rule = next(rule for rule in RULES if rule.condition == ON_CREATE and _fits(rule, said))
+    answer = Condition(type=ON_CREATE, status="True", reason=reason, message=message)
+    rule = next(rule for rule in RULES if rule.condition == ON_CREATE and _fits(rule, answer))
     return rule.outcome, rule.summary
 
 
 def _fits(rule: Rule, condition: Condition) -> bool:
-    return any(rule.words.search(text) for text in (condition.reason, condition.message))
+    return any(rule.pattern.search(text) for text in (condition.reason, condition.message))
 
 
-def _words(condition: Condition) -> str:
+def _text(condition: Condition) -> str:
     """The autoscaler's own words, cut to what fits into a condition beside ours."""
     return ": ".join(text for text in (condition.reason, condition.message) if text)[:600]

@@ -3,7 +3,7 @@
 Decides how a stale or repeated decision is kept from doing harm: every deletion carries the uid, and a
 create that finds its name taken believes it only when the owner's uid fits. What is written goes into the
 caches at once: the next decision must not be made from before this write. Leaves the gang's own object to
-its scheduler, whether a denial may pass to startup.py, and what follows one to denials.py.
+its scheduler, whether a denial may pass to startup.py, and what follows one to create_errors.py.
 """
 
 import time
@@ -12,8 +12,8 @@ from typing import Any
 
 import structlog
 
-from muster.controller.gangs.actions import CreateRequest, CreateTemplates, Delete, Hold, delete
-from muster.controller.gangs.create_errors import Denied, NameTaken, is_judgement
+from muster.controller.gangs.actions import CreatePlaceholders, CreateRequest, CreateTemplates, Delete, delete
+from muster.controller.gangs.create_errors import CreateRejected, NameTaken, is_rejection
 from muster.controller.gangs.identity import ATTEMPT, template_name
 from muster.controller.gangs.objects import (
     PLACEHOLDER,
@@ -56,7 +56,7 @@ class Requests:
         self, owner: Owner, action: CreateTemplates, templates: Mapping[str, Json]
     ) -> None:
         """`templates`: the pod of each of the ask's PodSets, as nodes are to be asked for it."""
-        for number, demand in enumerate(action.ask.demands):
+        for number, demand in enumerate(action.spec.demands):
             body = pod_template(
                 owner,
                 name=template_name(action.request, number),
@@ -67,15 +67,15 @@ class Requests:
             await self._create(POD_TEMPLATE, body, owner)
 
     async def create_request(self, owner: Owner, action: CreateRequest) -> None:
-        names = [template_name(action.name, number) for number in range(len(action.ask.demands))]
+        names = [template_name(action.name, number) for number in range(len(action.spec.demands))]
         templates = [await self._template(Key(owner.key.namespace, name)) for name in names]
         body = provisioning_request(
-            owner, name=action.name, ask=action.ask, templates=templates, labels=action.labels
+            owner, name=action.name, spec=action.spec, templates=templates, labels=action.labels
         )
         await self._create(PROVISIONING_REQUEST, body, owner)
 
-    async def hold(self, owner: Owner, action: Hold) -> None:
-        for name, index in named(action.request, action.ask):
+    async def hold(self, owner: Owner, action: CreatePlaceholders) -> None:
+        for name, index in named(action.request, action.spec):
             await self._create(PLACEHOLDER, pod(owner, action, name=name, index=index), owner)
 
     async def delete(self, action: Delete) -> None:
@@ -111,9 +111,13 @@ class Requests:
     async def _create(self, resource: Resource[T], body: Json, owner: Owner) -> None:
         try:
             made = await self._made(resource, body, owner)
-        except Denied as denied:
+        except CreateRejected as rejected:
             self._log.warning(
-                "denied", kind=resource.kind, name=body["metadata"]["name"], uid=owner.uid, error=str(denied)
+                "denied",
+                kind=resource.kind,
+                name=body["metadata"]["name"],
+                uid=owner.uid,
+                error=str(rejected),
             )
             raise
         self.remember(resource, made)
@@ -129,11 +133,11 @@ class Requests:
             _check_owner(resource, found, body, owner)
             return found
         except ApiError as error:
-            said = error.status.message or "no reason given"
-            if not is_judgement(error) or self._startup.may_explain(key.name, said):
+            message = error.status.message or "no reason given"
+            if not is_rejection(error) or self._startup.may_explain(key.name, message):
                 raise
-            raise Denied(
-                resource.kind, attempt=_attempt(body), reason=type(error).__name__, message=said
+            raise CreateRejected(
+                resource.kind, attempt=_attempt(body), reason=type(error).__name__, message=message
             ) from error
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final
 
-from muster.controller.gangs.lease import moment, written
+from muster.controller.gangs.lease import format_time, parse_time
 from muster.controller.kube.resource import Object
 from muster.model.gangpolicy import RetryPolicy
 from muster.model.names import (
@@ -41,7 +41,7 @@ REFUSED: Final = REFUSED_ANNOTATION
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class History:
+class RetryHistory:
     """What earlier attempts of the gang left on its object."""
 
     tries: int = 0
@@ -67,77 +67,82 @@ class History:
     """
 
 
-_NOTHING: Final = History()
+_EMPTY: Final = RetryHistory()
 _WRITTEN: Final = timedelta(seconds=1)
 """Moments are written in whole seconds."""
 
 
-def history(held: Object) -> History:
+def parse_history(held: Object) -> RetryHistory:
     """Read from annotations. Anybody may edit those, so what cannot be read counts as not there."""
     notes = held.metadata.annotations
     if not notes:
-        return _NOTHING
-    return History(
+        return _EMPTY
+    return RetryHistory(
         tries=_count(notes.get(TRIES, "")),
-        first_try=moment(notes.get(FIRST_TRY, "")),
-        retry_at=moment(notes.get(RETRY_AT, "")),
+        first_try=parse_time(notes.get(FIRST_TRY, "")),
+        retry_at=parse_time(notes.get(RETRY_AT, "")),
         last_failure=notes.get(LAST_FAILURE, ""),
         refused=notes.get(REFUSED, ""),
         refused_for=notes.get(REFUSED_FOR_ANNOTATION, ""),
         grows=GROWS_ANNOTATION in notes,
         avoid=tuple(name for name in notes.get(AVOID_ANNOTATION, "").split(",") if name),
         in_turn=notes.get(IN_TURN_ANNOTATION, ""),
-        nodes_missing=moment(notes.get(NODES_MISSING_ANNOTATION, "")),
-        lease_ends=moment(notes.get(LEASE_ENDS_ANNOTATION, "")),
+        nodes_missing=parse_time(notes.get(NODES_MISSING_ANNOTATION, "")),
+        lease_ends=parse_time(notes.get(LEASE_ENDS_ANNOTATION, "")),
         unclaimed=notes.get(UNCLAIMED_ANNOTATION, ""),
     )
 
 
-def annotations(past: History) -> Mapping[str, str | None]:
+def to_annotations(history: RetryHistory) -> Mapping[str, str | None]:
     """The history as annotations; None removes one."""
     return {
-        TRIES: str(past.tries) if past.tries else None,
-        FIRST_TRY: _write(past.first_try),
-        RETRY_AT: _write(past.retry_at),
-        LAST_FAILURE: past.last_failure or None,
-        REFUSED: past.refused or None,
-        REFUSED_FOR_ANNOTATION: past.refused_for or None,
-        GROWS_ANNOTATION: "true" if past.grows else None,
-        AVOID_ANNOTATION: ",".join(past.avoid) or None,
-        IN_TURN_ANNOTATION: past.in_turn or None,
-        NODES_MISSING_ANNOTATION: _write(past.nodes_missing),
-        LEASE_ENDS_ANNOTATION: _write(past.lease_ends),
-        UNCLAIMED_ANNOTATION: past.unclaimed or None,
+        TRIES: str(history.tries) if history.tries else None,
+        FIRST_TRY: _format(history.first_try),
+        RETRY_AT: _format(history.retry_at),
+        LAST_FAILURE: history.last_failure or None,
+        REFUSED: history.refused or None,
+        REFUSED_FOR_ANNOTATION: history.refused_for or None,
+        GROWS_ANNOTATION: "true" if history.grows else None,
+        AVOID_ANNOTATION: ",".join(history.avoid) or None,
+        IN_TURN_ANNOTATION: history.in_turn or None,
+        NODES_MISSING_ANNOTATION: _format(history.nodes_missing),
+        LEASE_ENDS_ANNOTATION: _format(history.lease_ends),
+        UNCLAIMED_ANNOTATION: history.unclaimed or None,
     }
 
 
-def next_try(
-    past: History, *, uid: str, began: datetime, failure: str, now: datetime, policy: RetryPolicy
-) -> History | None:
+def next_attempt(
+    history: RetryHistory, *, uid: str, began: datetime, failure: str, now: datetime, policy: RetryPolicy
+) -> RetryHistory | None:
     """The history with one more failed try in it and the time of the next one; None when that is past the
     deadline.
     """
-    first = min(past.first_try or began, now)  # An annotation may say anything, the year 9999 too.
-    retry_at = now + pause(uid, past.tries, policy)
+    first = min(history.first_try or began, now)  # An annotation may say anything, the year 9999 too.
+    retry_at = now + backoff(uid, history.tries, policy)
     if retry_at > first + policy.deadline:
         return None
-    return History(
-        tries=past.tries + 1, first_try=first, retry_at=whole(retry_at), last_failure=failure[:1000]
-    )
-
-
-def moved(past: History, *, began: datetime, failure: str, exhausted: str, now: datetime) -> History:
-    """The history of a gang that tries the next flavor at once."""
-    return History(
-        tries=past.tries,
-        first_try=min(past.first_try or began, now),
-        retry_at=whole(now),
+    return RetryHistory(
+        tries=history.tries + 1,
+        first_try=first,
+        retry_at=truncate_seconds(retry_at),
         last_failure=failure[:1000],
-        avoid=(*past.avoid, exhausted),
     )
 
 
-def pause(uid: str, tries: int, policy: RetryPolicy) -> timedelta:
+def switch_flavor(
+    history: RetryHistory, *, began: datetime, failure: str, exhausted: str, now: datetime
+) -> RetryHistory:
+    """The history of a gang that tries the next flavor at once."""
+    return RetryHistory(
+        tries=history.tries,
+        first_try=min(history.first_try or began, now),
+        retry_at=truncate_seconds(now),
+        last_failure=failure[:1000],
+        avoid=(*history.avoid, exhausted),
+    )
+
+
+def backoff(uid: str, tries: int, policy: RetryPolicy) -> timedelta:
     """base * 2^tries up to max, moved by up to +-jitter percent."""
     grown = min(policy.max, policy.base * 2 ** min(tries, 32))
     draw = int.from_bytes(hashlib.sha256(f"{uid}/{tries}".encode()).digest()[:4], "big") / 0xFFFFFFFF
@@ -145,22 +150,22 @@ def pause(uid: str, tries: int, policy: RetryPolicy) -> timedelta:
     return timedelta(seconds=grown.total_seconds() * moved)
 
 
-def corrected(past: History, *, now: datetime, policy: RetryPolicy) -> History:
+def clamp_to_clock(history: RetryHistory, *, now: datetime, policy: RetryPolicy) -> RetryHistory:
     """The history as it is, or with a next try now where it is further ahead than any pause reaches: a clock
     that was ahead of ours has written that (or the policy's pauses were longer), and nobody waits for it.
     """
     longest = policy.max * (1 + policy.jitter_percent / 100) + _WRITTEN
-    is_ahead = past.retry_at is not None and past.retry_at > now + longest
-    return replace(past, retry_at=whole(now)) if is_ahead else past
+    is_ahead = history.retry_at is not None and history.retry_at > now + longest
+    return replace(history, retry_at=truncate_seconds(now)) if is_ahead else history
 
 
-def whole(at: datetime) -> datetime:
+def truncate_seconds(at: datetime) -> datetime:
     """Without fractions of a second, as it is written and read back."""
     return at.replace(microsecond=0)
 
 
-def _write(at: datetime | None) -> str | None:
-    return written(at) if at else None
+def _format(at: datetime | None) -> str | None:
+    return format_time(at) if at else None
 
 
 def _count(text: str) -> int:

@@ -23,36 +23,36 @@ _PAUSE: Final = 0.2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Farewell:
-    """`close` says it where all see it; `part` leaves one of those that `waiting` names, from the newest that
-    is known of it.
+class ShutdownHandler:
+    """Releases every gang once. `announce` sets the conditions that all users see; `release_gang` releases
+    one of `gangs`, from its latest state.
     """
 
-    close: Callable[[], Awaitable[None]]
-    waiting: Callable[[], Iterable[Key]]
-    part: Callable[[Key], Awaitable[None]]
+    announce: Callable[[], Awaitable[None]]
+    gangs: Callable[[], Iterable[Key]]
+    release_gang: Callable[[Key], Awaitable[None]]
 
     async def __call__(self) -> None:
         """To everybody that there is time for. Nobody's trouble keeps it from the others."""
         log = structlog.get_logger("farewell")
         try:
-            await self.close()
+            await self.announce()
         except Exception:
             log.exception("not said where all see it")
-        slots, waiting, left = asyncio.Semaphore(AT_A_TIME), list(self.waiting()), set[Key]()
+        slots, gangs, done = asyncio.Semaphore(AT_A_TIME), list(self.gangs()), set[Key]()
         try:
-            await asyncio.gather(*(self._leave(key, slots, left) for key in waiting))
+            await asyncio.gather(*(self._release(key, slots, done) for key in gangs))
         finally:
-            missed = [str(key) for key in waiting if key not in left]
-            log.warning("left", gangs=len(left), missed=len(missed), some=missed[:20])
+            missed = [str(key) for key in gangs if key not in done]
+            log.warning("left", gangs=len(done), missed=len(missed), some=missed[:20])
 
-    async def _leave(self, key: Key, slots: asyncio.Semaphore, left: set[Key]) -> None:
+    async def _release(self, key: Key, slots: asyncio.Semaphore, done: set[Key]) -> None:
         log = structlog.get_logger("farewell")
         async with slots:
             for _ in range(TRIES):
                 try:
-                    await self.part(key)
-                    left.add(key)
+                    await self.release_gang(key)
+                    done.add(key)
                     return
                 except (StaleDecision, KubeError) as error:
                     log.warning("not left in order", key=str(key), error=str(error))

@@ -1,7 +1,7 @@
 """A gang as ProvisioningRequests: one for each distinct shape, in the order in which they are asked for.
 
 Decides how PodSets are grouped into requests and which comes first. One global order of pools, the same for
-every gang, is one half of what keeps two gangs from holding half each for ever; line.py is the other.
+every gang, is one half of what keeps two gangs from holding half each for ever; turn_order.py is the other.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -17,7 +17,7 @@ from muster.model.names import JOB_PARAMETER_PREFIX
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ask:
+class RequestSpec:
     """One ProvisioningRequest of a gang. `shape` names it within the gang."""
 
     shape: str
@@ -48,7 +48,7 @@ class Ask:
 class Gang:
     """What has to stand before any pod of it may start."""
 
-    asks: tuple[Ask, ...]
+    request_specs: tuple[RequestSpec, ...]
     """Scarcest first."""
     present: tuple[Demand, ...]
     """PodSets that nothing is asked for and that must fit on nodes which exist."""
@@ -57,25 +57,27 @@ class Gang:
 
     @property
     def is_split(self) -> bool:
-        return len(self.asks) > 1
+        return len(self.request_specs) > 1
 
     @property
     def shares_nodes(self) -> bool:
-        return any(ask.shares_nodes for ask in self.asks)
+        return any(spec.shares_nodes for spec in self.request_specs)
 
 
-def split(found: Iterable[Demand], *, wishes: Mapping[str, str], running: Iterable[Demand] = ()) -> Gang:
-    """The gang that these demands make. `wishes`: annotations of the job, some of which name parameters."""
+def split(found: Iterable[Demand], *, annotations: Mapping[str, str], running: Iterable[Demand] = ()) -> Gang:
+    """Build the gang of these demands. `annotations`: the job's, some of which set request parameters."""
     listed = tuple(found)
-    asked = sorted((demand for demand in listed if _asks(demand)), key=_order)
+    requested = sorted((demand for demand in listed if _is_requested(demand)), key=_order)
     return Gang(
-        asks=tuple(_asked(asked, wishes)),
-        present=tuple(demand for demand in listed if not _asks(demand) and demand.flavor.verify_nodes),
+        request_specs=tuple(_request_specs(requested, annotations)),
+        present=tuple(
+            demand for demand in listed if not _is_requested(demand) and demand.flavor.verify_nodes
+        ),
         running=tuple(running),
     )
 
 
-def _asks(demand: Demand) -> bool:
+def _is_requested(demand: Demand) -> bool:
     return demand.managed and bool(demand.flavor.provisioning_class_name)
 
 
@@ -83,7 +85,7 @@ def _order(demand: Demand) -> tuple[int, str, str]:
     return -demand.flavor.scarcity, demand.flavor.name, demand.pod_set
 
 
-def _asked(ordered: list[Demand], wishes: Mapping[str, str]) -> Iterator[Ask]:
+def _request_specs(ordered: list[Demand], annotations: Mapping[str, str]) -> Iterator[RequestSpec]:
     """One request a PodSet where the class takes no more, else one a pool.
 
     Identical PodSets are not merged into one larger set: each needs its own consume annotation, and some
@@ -92,17 +94,19 @@ def _asked(ordered: list[Demand], wishes: Mapping[str, str]) -> Iterator[Ask]:
     for pool, together in groupby(ordered, key=lambda demand: demand.flavor.name):
         group = tuple(together)
         flavor = group[0].flavor
-        parameters = _parameters(wishes, flavor)
+        parameters = _parameters(annotations, flavor)
         if flavor.one_pod_set_per_request:
             for demand in group:
-                yield Ask(shape=demand.pod_set, demands=(demand,), flavor=flavor, parameters=parameters)
+                yield RequestSpec(
+                    shape=demand.pod_set, demands=(demand,), flavor=flavor, parameters=parameters
+                )
         else:
-            yield Ask(shape=f"pool/{pool}", demands=group, flavor=flavor, parameters=parameters)
+            yield RequestSpec(shape=f"pool/{pool}", demands=group, flavor=flavor, parameters=parameters)
 
 
-def _parameters(wishes: Mapping[str, str], flavor: FlavorPolicy) -> Mapping[str, str]:
+def _parameters(annotations: Mapping[str, str], flavor: FlavorPolicy) -> Mapping[str, str]:
     """The policy's parameters; a job may change the value of those that the policy names, and add none."""
     return {
-        name: wishes.get(JOB_PARAMETER_PREFIX + name, value)[:255]
+        name: annotations.get(JOB_PARAMETER_PREFIX + name, value)[:255]
         for name, value in flavor.parameters.items()
     }

@@ -1,11 +1,10 @@
-"""What an API server says while it or a webhook starts, and no more a moment later.
+"""Create errors of an API server or webhook that is still starting.
 
-Decides that such an answer is asked again for a while before it counts as a judgement of the object: a server
-that answers before it has read its roles forbids everything to everybody, one before its admission plugins or
-its quotas are read denies every create, and so does one whose webhooks have no pod for a moment. Most load
-balancers keep callers away from it until it is ready; a Service that has one server behind it, or a
-connection that was made at once, does not. Leaves what follows a judgement to denials.py, and when to ask
-again to the backoff of whoever asked.
+A server that answers before it has read its roles forbids every request; one that has not read its admission
+plugins or quotas denies every create; so does one whose webhooks have no ready pod. Most load balancers keep
+clients away until the server is ready, but a Service with a single server behind it, or an early connection,
+does not. Such an answer is retried for a while before it counts as a rejection of the object. Not responsible
+for what follows a rejection (create_errors.py) or for the retry delay (the work queue's backoff).
 """
 
 import re

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from muster.controller.gangs.objects import POD_TEMPLATE, PodTemplate
 from muster.controller.gangs.owner import Owner, owner_reference
-from muster.controller.gangs.split import Ask
+from muster.controller.gangs.split import RequestSpec
 from muster.model.names import GROUP
 
 POOL: Final = f"{GROUP}/requested-pool"
@@ -29,19 +29,19 @@ def pod_template(
 
 
 def provisioning_request(
-    owner: Owner, *, name: str, ask: Ask, templates: Sequence[PodTemplate], labels: Mapping[str, str]
+    owner: Owner, *, name: str, spec: RequestSpec, templates: Sequence[PodTemplate], labels: Mapping[str, str]
 ) -> Json:
     """The request; `templates` are those of the ask's demands, in their order, as they are in the API."""
     owners = [owner_reference(POD_TEMPLATE, template) for template in templates]
     pod_sets = [
         {"podTemplateRef": {"name": template.metadata.name}, "count": demand.count}
-        for template, demand in zip(templates, ask.demands, strict=True)
+        for template, demand in zip(templates, spec.demands, strict=True)
     ]
     return {
-        "metadata": _metadata(owner, name, labels, pool=ask.pool, owners=owners),
+        "metadata": _metadata(owner, name, labels, pool=spec.pool, owners=owners),
         "spec": {
-            "provisioningClassName": ask.flavor.provisioning_class_name,
-            "parameters": dict(ask.parameters),
+            "provisioningClassName": spec.flavor.provisioning_class_name,
+            "parameters": dict(spec.parameters),
             "podSets": pod_sets,
         },
     }

@@ -14,7 +14,7 @@ from datetime import datetime
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class TurnPosition:
     """A split gang that is not whole yet."""
 
     uid: str
@@ -28,27 +28,27 @@ class Place:
     """The pool that it asks next; empty when it has asked everywhere."""
 
 
-def ahead(me: Place, others: Iterable[Place]) -> Place | None:
-    """Who goes before `me` in the pool that it would ask next, or None when it is its turn."""
-    if me.next_pool in me.asked:
+def blocking_gang(waiter: TurnPosition, others: Iterable[TurnPosition]) -> TurnPosition | None:
+    """Return the gang that precedes `waiter` in its next pool; None when it is the turn of `waiter`."""
+    if waiter.next_pool in waiter.asked:
         return None
-    in_line = [other for other in others if other.uid != me.uid and _goes_before(other, me)]
-    return min(in_line, key=lambda other: (me.next_pool not in other.asked, *_order(other)), default=None)
+    preceding = [other for other in others if other.uid != waiter.uid and _precedes(other, waiter)]
+    return min(
+        preceding, key=lambda other: (waiter.next_pool not in other.asked, *_order(other)), default=None
+    )
 
 
-def crossed(me: Place, others: Iterable[Place]) -> Place | None:
-    """A gang that goes first and has asked in a pool where `me` has asked as well: neither saw the other in
-    time.
-    """
-    met = [other for other in others if other.uid != me.uid and other.asked & me.asked]
-    return min((other for other in met if _order(other) < _order(me)), key=_order, default=None)
+def conflicting_gang(waiter: TurnPosition, others: Iterable[TurnPosition]) -> TurnPosition | None:
+    """Return a preceding gang with requests in a pool of `waiter`: neither saw the other in time."""
+    competing = [other for other in others if other.uid != waiter.uid and other.asked & waiter.asked]
+    return min((other for other in competing if _order(other) < _order(waiter)), key=_order, default=None)
 
 
-def _goes_before(other: Place, me: Place) -> bool:
-    if me.next_pool in other.asked:
+def _precedes(other: TurnPosition, waiter: TurnPosition) -> bool:
+    if waiter.next_pool in other.asked:
         return True
-    return other.next_pool == me.next_pool and _order(other) < _order(me)
+    return other.next_pool == waiter.next_pool and _order(other) < _order(waiter)
 
 
-def _order(place: Place) -> tuple[int, datetime, str]:
-    return -place.priority, place.since, place.uid
+def _order(position: TurnPosition) -> tuple[int, datetime, str]:
+    return -position.priority, position.since, position.uid

@@ -9,13 +9,13 @@ from muster.controller.gangs.split import Gang
 from muster.model.gangpolicy import GangPolicy
 
 
-def about(gang: Gang, policy: GangPolicy) -> str:
+def subject_of(gang: Gang, policy: GangPolicy) -> str:
     """How many pods go where, with what their pools can have, and how long is tried."""
     found: list[object] = [policy.retry.deadline.total_seconds()]
     found += [(each.pod_set, each.flavor.name, each.count) for each in gang.running]
-    for ask in gang.asks:
-        counts = [(demand.pod_set, demand.count) for demand in ask.demands]
-        flavor = ask.flavor
+    for spec in gang.request_specs:
+        counts = [(demand.pod_set, demand.count) for demand in spec.demands]
+        flavor = spec.flavor
         limits = (flavor.max_nodes, flavor.gpus_per_node, flavor.provisioning_class_name)
-        found.append((ask.pool, counts, limits, sorted(ask.parameters.items()), ask.needs_digest))
+        found.append((spec.pool, counts, limits, sorted(spec.parameters.items()), spec.needs_digest))
     return digest(repr(found))

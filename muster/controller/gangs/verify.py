@@ -18,7 +18,7 @@ from muster.model.quantities import parse_quantity
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class PodDemand:
     """Pods that need room: a PodSet of this gang, or what is outstanding of another's."""
 
     name: str
@@ -29,28 +29,34 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
+class Placement:
     """How many of the wanted pods found a node."""
 
-    wanted: Wanted
+    demand: PodDemand
     placed: int
 
     @property
-    def is_enough(self) -> bool:
-        return self.placed >= self.wanted.count
+    def is_complete(self) -> bool:
+        return self.placed >= self.demand.count
 
 
 def verify(
-    wanted: Sequence[Wanted], *, nodes: Iterable[Node], pods: Iterable[Pod], claims: Sequence[Wanted] = ()
-) -> tuple[Room, ...]:
+    demands: Sequence[PodDemand],
+    *,
+    nodes: Iterable[Node],
+    pods: Iterable[Pod],
+    claims: Sequence[PodDemand] = (),
+) -> tuple[Placement, ...]:
     """Place the claims of others first, then ours; one Room for each of ours, in the given order."""
-    everybody = (*claims, *wanted)
-    usable = [node for node in nodes if is_usable(node) and any(fits(each.needs, node) for each in everybody)]
+    all_demands = (*claims, *demands)
+    usable = [
+        node for node in nodes if is_usable(node) and any(fits(each.needs, node) for each in all_demands)
+    ]
     free = _free(usable, pods)
-    for claim in _largest_first(_alike(claims)):
+    for claim in _largest_first(_merge_equal(claims)):
         _place(claim, usable, free)
-    placed = {id(want): _place(want, usable, free) for want in _largest_first(wanted)}
-    return tuple(Room(want, placed[id(want)]) for want in wanted)
+    placed = {id(demand): _place(demand, usable, free) for demand in _largest_first(demands)}
+    return tuple(Placement(demand, placed[id(demand)]) for demand in demands)
 
 
 def is_usable(node: Node) -> bool:
@@ -82,30 +88,30 @@ def _amounts_of(node: Node) -> dict[str, Fraction]:
     return {name: parse_quantity(str(amount)) for name, amount in node.status.allocatable.items()}
 
 
-def _place(want: Wanted, nodes: Iterable[Node], free: Mapping[str, dict[str, Fraction]]) -> int:
+def _place(demand: PodDemand, nodes: Iterable[Node], free: Mapping[str, dict[str, Fraction]]) -> int:
     """Fill nodes with as many of the wanted pods as fit, and say how many did."""
     each: Amounts = {
         "pods": Fraction(1),
-        **{name: amount for name, amount in want.needs.amounts.items() if amount},
+        **{name: amount for name, amount in demand.needs.amounts.items() if amount},
     }
-    left = want.count
+    left = demand.count
     for node in nodes:
         if left == 0:
             break
-        room = free[node.metadata.name]
-        here = min(left, *(int(room.get(name, Fraction(0)) // amount) for name, amount in each.items()))
-        if here <= 0 or not fits(want.needs, node):
+        free_here = free[node.metadata.name]
+        here = min(left, *(int(free_here.get(name, Fraction(0)) // amount) for name, amount in each.items()))
+        if here <= 0 or not fits(demand.needs, node):
             continue
         for name, amount in each.items():
-            room[name] -= here * amount
+            free_here[name] -= here * amount
         left -= here
-    return want.count - left
+    return demand.count - left
 
 
-def _alike(claims: Iterable[Wanted]) -> Iterator[Wanted]:
+def _merge_equal(claims: Iterable[PodDemand]) -> Iterator[PodDemand]:
     """Claims of equal pods as one: nodes are gone through once for each kind and not for each gang."""
     counts: dict[Hashable, int] = defaultdict(int)
-    kinds: dict[Hashable, Wanted] = {}
+    kinds: dict[Hashable, PodDemand] = {}
     for claim in claims:
         needs = claim.needs
         places = frozenset(needs.amounts.items()), frozenset(needs.node_selector.items())
@@ -115,15 +121,15 @@ def _alike(claims: Iterable[Wanted]) -> Iterator[Wanted]:
     return (replace(claim, count=counts[kind]) for kind, claim in kinds.items())
 
 
-def _largest_first(wanted: Iterable[Wanted]) -> Iterator[Wanted]:
+def _largest_first(demands: Iterable[PodDemand]) -> Iterator[PodDemand]:
     """Extended resources before cpu and memory: whoever needs GPUs has the fewest nodes to choose from."""
     sizes: dict[int, tuple[Fraction, ...]] = defaultdict(tuple)
-    listed = list(wanted)
-    for want in listed:
-        amounts = want.needs.amounts
+    listed = list(demands)
+    for demand in listed:
+        amounts = demand.needs.amounts
         extended = sum((amount for name, amount in amounts.items() if "/" in name), Fraction(0))
-        sizes[id(want)] = (extended, amounts.get("cpu", Fraction(0)), amounts.get("memory", Fraction(0)))
-    return iter(sorted(listed, key=lambda want: sizes[id(want)], reverse=True))
+        sizes[id(demand)] = (extended, amounts.get("cpu", Fraction(0)), amounts.get("memory", Fraction(0)))
+    return iter(sorted(listed, key=lambda demand: sizes[id(demand)], reverse=True))
 
 
 def _is_tolerated(taint: Taint, tolerations: Sequence[Toleration]) -> bool:

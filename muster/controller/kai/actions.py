@@ -7,15 +7,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from muster.controller.gangs.actions import CreateRequest, CreateTemplates, Delete, Tell, WaitsFor
+from muster.controller.gangs.actions import CreateRequest, CreateTemplates, Delete, EmitEvent, WaitReason
 from muster.controller.gangs.objects import Toleration
-from muster.controller.gangs.retry import History
+from muster.controller.gangs.retry import RetryHistory
 from muster.controller.kai.objects import GatedPod
-from muster.controller.kai.pod_groups import Piece
+from muster.controller.kai.pod_groups import PodGroupDemand
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Lift:
+class Ungate:
     """Stamp what the pod needs to claim its capacity and remove our gate, in one write."""
 
     pod: GatedPod
@@ -26,7 +26,7 @@ class Lift:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Recall:
+class DeleteUnbound:
     """Delete a released pod that no node has: its gate cannot come back, but KubeRay makes it anew, gated.
 
     `request` is what it was to consume; empty for a pod that nothing was asked for.
@@ -37,15 +37,15 @@ class Recall:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Note:
+class PatchAnnotations:
     """Set the history and the words that a user reads on a batch's leader."""
 
     pod: GatedPod
-    history: History
+    history: RetryHistory
     status: str
 
 
-Action = CreateTemplates | CreateRequest | Delete | Lift | Recall | Note | Tell
+Action = CreateTemplates | CreateRequest | Delete | Ungate | DeleteUnbound | PatchAnnotations | EmitEvent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +55,7 @@ class Decision:
     """
 
     actions: tuple[Action, ...] = ()
-    wake: datetime | None = None
-    waits_for: tuple[WaitsFor, ...] = ()
-    pieces: tuple[Piece, ...] = ()
+    requeue_at: datetime | None = None
+    waiting_on: tuple[WaitReason, ...] = ()
+    pod_group_demands: tuple[PodGroupDemand, ...] = ()
     """What the templates that are to be created are made of."""

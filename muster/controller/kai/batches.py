@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from muster.controller.gangs.identity import ATTEMPT, digest
-from muster.controller.gangs.retry import history
+from muster.controller.gangs.retry import parse_history
 from muster.controller.kai.groups import hosts, needed, suspended
 from muster.controller.kai.labels import HEAD_GROUP, group_of, is_gated
 from muster.controller.kai.objects import GatedPod, RayCluster
@@ -24,12 +24,12 @@ _FIRST = datetime.min.replace(tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
-    """`gated` starts with the leader; `lifted` are those whose gate this very attempt has removed."""
+    """`gated` starts with the leader; `ungated` are those whose gate this very attempt has removed."""
 
     attempt: str
     gated: tuple[GatedPod, ...]
-    lifted: tuple[GatedPod, ...] = ()
-    lacks: str = ""
+    ungated: tuple[GatedPod, ...] = ()
+    missing_reason: str = ""
     """What keeps it from being whole; empty when every pod of it exists."""
     unit: int = 0
     """0: all or none. Else it may pass in part, so many pods at a time fewer."""
@@ -40,7 +40,7 @@ class Batch:
 
     @property
     def pods(self) -> tuple[GatedPod, ...]:
-        return (*self.gated, *self.lifted)
+        return (*self.gated, *self.ungated)
 
     @property
     def parts(self) -> range:
@@ -49,12 +49,12 @@ class Batch:
 
     def first(self, count: int) -> "Batch":
         """The batch cut to so many pods, those that have passed among them."""
-        kept = max(1, count - len(self.lifted))
+        kept = max(1, count - len(self.ungated))
         return Batch(
             attempt=self.attempt,
             gated=self.gated[:kept],
-            lifted=self.lifted,
-            lacks=self.lacks,
+            ungated=self.ungated,
+            missing_reason=self.missing_reason,
             unit=self.unit,
         )
 
@@ -93,37 +93,39 @@ def _core(
         return None
     leader = min(waiting, key=lambda pod: _order(pod, leaders))
     attempt = attempt_of(cluster, leader)
-    gated, lifted, lacks = [], [], []
+    gated, ungated, missing_reason = [], [], []
     for group, count in least.items():
         members = by_group.get(group, [])
         passed = [pod for pod in members if not is_gated(pod) and _attempt(pod) == attempt]
         others = sum(not is_gated(pod) for pod in members) - len(passed)
         chosen = [pod for pod in members if is_gated(pod)][: max(0, count - others - len(passed))]
         gated += chosen
-        lifted += passed
+        ungated += passed
         if (there := others + len(passed) + len(chosen)) < count:
             why = ", which is suspended" if suspended(cluster, group) else ""
-            lacks.append(f"{there} of {count} pods of {group}{why}")
+            missing_reason.append(f"{there} of {count} pods of {group}{why}")
     gated.sort(key=lambda pod: _order(pod, leaders))
-    return Batch(attempt=attempt, gated=tuple(gated), lifted=tuple(lifted), lacks=", ".join(lacks))
+    return Batch(
+        attempt=attempt, gated=tuple(gated), ungated=tuple(ungated), missing_reason=", ".join(missing_reason)
+    )
 
 
 def _growth(cluster: RayCluster, group: str, members: Sequence[GatedPod]) -> Batch:
     gated = tuple(pod for pod in members if is_gated(pod))
     attempt = attempt_of(cluster, gated[0])
-    lifted = tuple(pod for pod in members if not is_gated(pod) and _attempt(pod) == attempt)
+    ungated = tuple(pod for pod in members if not is_gated(pod) and _attempt(pod) == attempt)
     unit = hosts(cluster, group)
     # A replica may stand but for one pod that was lost: KubeRay makes that one again, and no other with it.
-    others = len(members) - len(gated) - len(lifted)
+    others = len(members) - len(gated) - len(ungated)
     whole = len(members) // unit * unit - others
-    lacks = "" if whole > 0 else f"{len(members) % unit} of {unit} pods of a replica of {group}"
-    batch = Batch(attempt=attempt, gated=gated, lifted=lifted, lacks=lacks, unit=unit)
-    return batch if lacks else batch.first(whole)
+    missing_reason = "" if whole > 0 else f"{len(members) % unit} of {unit} pods of a replica of {group}"
+    batch = Batch(attempt=attempt, gated=gated, ungated=ungated, missing_reason=missing_reason, unit=unit)
+    return batch if missing_reason else batch.first(whole)
 
 
 def attempt_of(cluster: RayCluster, leader: GatedPod) -> str:
     """The identity of the leader's present attempt, fit for a label."""
-    return digest(cluster.metadata.uid, leader.metadata.uid, str(history(leader).tries))
+    return digest(cluster.metadata.uid, leader.metadata.uid, str(parse_history(leader).tries))
 
 
 def _attempt(pod: GatedPod) -> str:

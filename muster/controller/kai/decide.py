@@ -5,7 +5,7 @@ whole or to holding nothing. No I/O, no clock, no memory: after a crash the same
 decision.
 
     every pod of the batch exists                    (batches.py)
-      -> the leaf queue and all above it have room   (room.py)
+      -> the leaf queue and all above it have room   (queue_capacity.py)
       -> its requests are Provisioned and verified   (muster.controller.gangs.assembly)
       -> every pod is stamped and loses its gate, the leader last
     A failure, a passed deadline or lost room on the way releases every request; a batch that has begun to
@@ -22,102 +22,117 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime
 
-from muster.controller.gangs.actions import Tell, WaitsFor, deletions
+from muster.controller.gangs.actions import EmitEvent, WaitReason, deletions
 from muster.controller.gangs.assembly import (
-    Asking,
-    Holding,
-    Lost,
-    Never,
-    Parting,
-    Standing,
-    Waiting,
-    everything,
+    AttemptFailed,
+    CreateNext,
+    HoldNodes,
+    Ready,
+    ReleaseEarly,
+    Unsatisfiable,
+    Wait,
+    delete_all,
+    delete_outdated,
     next_step,
-    surplus,
 )
-from muster.controller.gangs.capacity_claims import Claim, promises
-from muster.controller.gangs.create_errors import Denied, end
+from muster.controller.gangs.capacity_claims import PodClaim, capacity_claims_of
+from muster.controller.gangs.create_errors import CreateRejected, failure_of
 from muster.controller.gangs.demand import Demand
 from muster.controller.gangs.identity import ATTEMPT
-from muster.controller.gangs.progress import released, waiting
+from muster.controller.gangs.progress import format_release, format_wait
 from muster.controller.gangs.reasons import Loss, loss
-from muster.controller.gangs.retry import History, history, next_try
-from muster.controller.kai.actions import Action, Decision, Lift, Note, Recall
+from muster.controller.gangs.retry import RetryHistory, next_attempt, parse_history
+from muster.controller.kai.actions import Action, Decision, DeleteUnbound, PatchAnnotations, Ungate
 from muster.controller.kai.labels import SIZE, STATUS, is_gated
 from muster.controller.kai.objects import GatedPod
-from muster.controller.kai.pod_groups import lacking
+from muster.controller.kai.pod_groups import missing_tolerations
 from muster.controller.kai.progress import (
-    ANEW,
-    MINIMUM,
-    incomplete,
-    outside,
-    passes,
-    refused,
-    unreadable,
-    waits_for_room,
+    BELOW_MINIMUM,
+    RESTARTED,
+    format_backoff,
+    format_incomplete,
+    format_queue_wait,
+    format_refusal,
+    format_ungated,
+    format_unreadable,
 )
-from muster.controller.kai.queue_capacity import shortage
-from muster.controller.kai.snapshot import Scene, Situation
+from muster.controller.kai.queue_capacity import insufficient_quota
+from muster.controller.kai.snapshot import BatchSnapshot, ClusterSnapshot
 from muster.model.gangpolicy import GangPolicy, KaiPolicy, format_duration
 from muster.model.names import CONSUME_ANNOTATION
 
 
-def decide(scene: Scene) -> Decision:
+def decide(cluster_snapshot: ClusterSnapshot) -> Decision:
     """The decision for this scene. Deterministic, and quiet where everything is as it should be."""
-    if scene.is_over:
-        return Decision(actions=deletions(scene.requests, scene.templates))
+    if cluster_snapshot.is_over:
+        return Decision(actions=deletions(cluster_snapshot.requests, cluster_snapshot.templates))
     try:
-        situations = scene.situations
+        batch_snapshots = cluster_snapshot.batch_snapshots
     except ValueError as error:
-        return Decision(actions=(*_clear(scene, kept=set()), *_hold_all(scene, str(error))))
-    decisions = [_batch(situation) for situation in situations]
-    kept = {situation.batch.attempt for situation in situations}
+        return Decision(
+            actions=(
+                *_delete_unneeded(cluster_snapshot, kept=set()),
+                *_keep_gated(cluster_snapshot, str(error)),
+            )
+        )
+    decisions = [_batch(snapshot) for snapshot in batch_snapshots]
+    kept = {snapshot.batch.attempt for snapshot in batch_snapshots}
     return Decision(
         actions=(
-            *_recalls(scene, kept),
-            *_clear(scene, kept=kept),
+            *_delete_unbound(cluster_snapshot, kept),
+            *_delete_unneeded(cluster_snapshot, kept=kept),
             *(action for decision in decisions for action in decision.actions),
         ),
-        wake=min((decision.wake for decision in decisions if decision.wake), default=None),
-        waits_for=tuple(dict.fromkeys(each for decision in decisions for each in decision.waits_for)),
-        pieces=tuple(piece for decision in decisions for piece in decision.pieces),
+        requeue_at=min((decision.requeue_at for decision in decisions if decision.requeue_at), default=None),
+        waiting_on=tuple(dict.fromkeys(each for decision in decisions for each in decision.waiting_on)),
+        pod_group_demands=tuple(
+            group_demand for decision in decisions for group_demand in decision.pod_group_demands
+        ),
     )
 
 
-def after_denial(scene: Scene, denied: Denied) -> Decision:
-    """The end of a batch's attempt that was denied what it asked for. `scene`: with all that it has made."""
-    mine = next((each for each in scene.situations if each.batch.attempt == denied.attempt), None)
-    if mine is None or mine.policy is None or mine.batch.lifted:
-        return Decision(wake=scene.now)  # It has changed meanwhile.
-    match end(denied):
-        case Never(reason=reason):
-            return _refuse(mine, reason)
-        case Lost(failure=failure):
-            return _retreat(mine, mine.policy, failure)
+def after_rejection(cluster_snapshot: ClusterSnapshot, rejected: CreateRejected) -> Decision:
+    """End the attempt of a batch whose create was rejected; `cluster_snapshot` was read after that."""
+    snapshot = next(
+        (each for each in cluster_snapshot.batch_snapshots if each.batch.attempt == rejected.attempt), None
+    )
+    if snapshot is None or snapshot.policy is None or snapshot.batch.ungated:
+        return Decision(requeue_at=cluster_snapshot.now)  # It has changed meanwhile.
+    match failure_of(rejected):
+        case Unsatisfiable(reason=reason):
+            return _refuse(snapshot, reason)
+        case AttemptFailed(failure=failure):
+            return _release_and_retry(snapshot, snapshot.policy, failure)
 
 
 # What has passed
 
 
-def _clear(scene: Scene, *, kept: set[str]) -> tuple[Action, ...]:
+def _delete_unneeded(cluster_snapshot: ClusterSnapshot, *, kept: set[str]) -> tuple[Action, ...]:
     """Requests of attempts that are over and that no pod consumes."""
-    return deletions(*scene.unneeded(kept=kept))
+    return deletions(*cluster_snapshot.unneeded(kept=kept))
 
 
-def _recalls(scene: Scene, kept: set[str]) -> Iterator[Action]:
+def _delete_unbound(cluster_snapshot: ClusterSnapshot, kept: set[str]) -> Iterator[Action]:
     """Pods that have passed in a whole batch, have no node, and whose capacity is lost: they would wait for
     ever, because what they are to consume is gone.
     """
-    present = {item.metadata.name: item for item in scene.requests if not item.metadata.deletion_timestamp}
-    for name in scene.released:
-        stranded = [pod for pod in scene.stranded(name) if pod.metadata.annotations.get(ATTEMPT) not in kept]
+    present = {
+        item.metadata.name: item for item in cluster_snapshot.requests if not item.metadata.deletion_timestamp
+    }
+    for name in cluster_snapshot.released:
+        stranded = [
+            pod
+            for pod in cluster_snapshot.stranded(name)
+            if pod.metadata.annotations.get(ATTEMPT) not in kept
+        ]
         request = present.get(name)
         found = loss(request, admitted=False) if request else None
         if not stranded or (request is not None and found is None):
             continue
         what = f"{found.summary}: {found.detail}" if found else "its ProvisioningRequest is gone"
-        yield from (Recall(pod=pod, request=name) for pod in stranded)
-        yield Tell(
+        yield from (DeleteUnbound(pod=pod, request=name) for pod in stranded)
+        yield EmitEvent(
             kind="Warning",
             reason="GangRecalled",
             message=f"{what}. {len(stranded)} pods that no node has yet go back behind the gate.",
@@ -127,208 +142,260 @@ def _recalls(scene: Scene, kept: set[str]) -> Iterator[Action]:
 # What waits
 
 
-def _batch(mine: Situation) -> Decision:
+def _batch(snapshot: BatchSnapshot) -> Decision:
     """One step of one batch."""
     try:
-        return _step(mine)
+        return _step(snapshot)
     except ValueError as error:
-        return Decision(actions=(*everything(mine), *say(mine, unreadable(str(error)))))
+        return Decision(actions=(*delete_all(snapshot), *set_status(snapshot, format_unreadable(str(error)))))
 
 
-def _step(mine: Situation) -> Decision:
-    past = mine.past
-    if mine.policy is None:
-        return Decision(actions=say(mine, "waits for an accepted GangPolicy; see its conditions"))
-    if mine.batch.lifted:
-        return finish(mine, mine.policy)
-    if past.refused and not _is_about_another(mine):
-        return Decision(actions=(*everything(mine), *say(mine, refused(past))))
-    if past.refused:
-        return Decision(actions=(Note(pod=mine.batch.leader, history=History(), status=ANEW),))
-    if mine.batch.lacks:
-        return Decision(actions=(*everything(mine), *say(mine, incomplete(mine.batch.lacks))))
-    if past.grows and not mine.batch.unit:
+def _step(snapshot: BatchSnapshot) -> Decision:
+    history = snapshot.history
+    if snapshot.policy is None:
+        return Decision(actions=set_status(snapshot, "waits for an accepted GangPolicy; see its conditions"))
+    if snapshot.batch.ungated:
+        return finish(snapshot, snapshot.policy)
+    if history.refused and not _refusal_is_outdated(snapshot):
+        return Decision(actions=(*delete_all(snapshot), *set_status(snapshot, format_refusal(history))))
+    if history.refused:
+        return Decision(
+            actions=(PatchAnnotations(pod=snapshot.batch.leader, history=RetryHistory(), status=RESTARTED),)
+        )
+    if snapshot.batch.missing_reason:
+        return Decision(
+            actions=(
+                *delete_all(snapshot),
+                *set_status(snapshot, format_incomplete(snapshot.batch.missing_reason)),
+            )
+        )
+    if history.grows and not snapshot.batch.unit:
         # What KAI's minimum has lost stands behind nothing that a growth waits for: KAI would evict the rest.
         return Decision(
-            actions=(Note(pod=mine.batch.leader, history=History(tries=past.tries), status=MINIMUM),)
+            actions=(
+                PatchAnnotations(
+                    pod=snapshot.batch.leader, history=RetryHistory(tries=history.tries), status=BELOW_MINIMUM
+                ),
+            )
         )
-    if (right := mine.corrected) != past:
-        return Decision(actions=(Note(pod=mine.batch.leader, history=right, status=outside(right)),))
-    if past.retry_at and mine.now < past.retry_at:
-        return Decision(actions=(*everything(mine), *say(mine, outside(past))), wake=past.retry_at)
-    if mine.wants_back and mine.scene.pace:
+    if (clamped := snapshot.clamped_history) != history:
         return Decision(
-            actions=(*everything(mine), *say(mine, outside(past))), wake=mine.now + mine.scene.pace
+            actions=(
+                PatchAnnotations(pod=snapshot.batch.leader, history=clamped, status=format_backoff(clamped)),
+            )
         )
-    sized, lack = _within_room(mine, mine.policy)
-    if lack:
+    if history.retry_at and snapshot.now < history.retry_at:
+        return Decision(
+            actions=(*delete_all(snapshot), *set_status(snapshot, format_backoff(history))),
+            requeue_at=history.retry_at,
+        )
+    if snapshot.wants_retry and snapshot.cluster_snapshot.retry_delay:
+        return Decision(
+            actions=(*delete_all(snapshot), *set_status(snapshot, format_backoff(history))),
+            requeue_at=snapshot.now + snapshot.cluster_snapshot.retry_delay,
+        )
+    sized, shortfall = _fit_to_quota(snapshot, snapshot.policy)
+    if shortfall:
         # No capacity is held for work that its queue cannot let through.
-        actions = (*everything(mine), *say(mine, waits_for_room(lack)))
-        return Decision(actions=actions, waits_for=("room",))
-    if not sized.gang.asks:
-        return Decision(actions=(*everything(mine), *_pass(sized, ())))
-    return _gather(sized, mine.policy)
+        actions = (*delete_all(snapshot), *set_status(snapshot, format_queue_wait(shortfall)))
+        return Decision(actions=actions, waiting_on=("room",))
+    if not sized.gang.request_specs:
+        return Decision(actions=(*delete_all(snapshot), *_ungate_all(sized, ())))
+    return _provision(sized, snapshot.policy)
 
 
-def _is_about_another(mine: Situation) -> bool:
+def _refusal_is_outdated(snapshot: BatchSnapshot) -> bool:
     """The refusal is not of what waits now: its pods or what the policy says of them have changed. While pods
     are missing nobody knows; what an earlier release has refused says nothing of it.
     """
-    return not mine.batch.lacks and mine.past.refused_for not in ("", mine.about)
+    return not snapshot.batch.missing_reason and snapshot.history.refused_for not in (
+        "",
+        snapshot.refusal_subject,
+    )
 
 
-def _within_room(mine: Situation, policy: GangPolicy) -> tuple[Situation, str]:
+def _fit_to_quota(snapshot: BatchSnapshot, policy: GangPolicy) -> tuple[BatchSnapshot, str]:
     """The batch, or of one that may pass in part as many pods as there is room for; and what is short when
     there is none.
     """
-    lack = _shortage(mine, policy)
-    if not lack or not mine.batch.unit or mine.requests:
-        return mine, lack
-    parts = mine.batch.parts
+    shortfall = _insufficient_quota(snapshot, policy)
+    if not shortfall or not snapshot.batch.unit or snapshot.requests:
+        return snapshot, shortfall
+    parts = snapshot.batch.parts
 
-    def part(count: int) -> Situation:
-        return replace(mine, batch=mine.batch.first(count))
+    def part(count: int) -> BatchSnapshot:
+        return replace(snapshot, batch=snapshot.batch.first(count))
 
     # What fits in part fits in every smaller part: of hundreds a few are looked at.
-    largest = bisect_left(parts, True, key=lambda count: not _shortage(part(count), policy))
-    return (part(parts[largest]), "") if largest < len(parts) else (mine, lack)
+    largest = bisect_left(parts, True, key=lambda count: not _insufficient_quota(part(count), policy))
+    return (part(parts[largest]), "") if largest < len(parts) else (snapshot, shortfall)
 
 
-def _shortage(mine: Situation, policy: GangPolicy) -> str:
+def _insufficient_quota(snapshot: BatchSnapshot, policy: GangPolicy) -> str:
     over_quota = (policy.kai or KaiPolicy()).over_quota
-    return shortage(
-        mine.needs, queues=mine.scene.queues, held=mine.held, turn=mine.turn, over_quota=over_quota
+    return insufficient_quota(
+        snapshot.queue_demands,
+        queues=snapshot.cluster_snapshot.queues,
+        usage=snapshot.usage,
+        turn=snapshot.turn,
+        over_quota=over_quota,
     )
 
 
-def _gather(mine: Situation, policy: GangPolicy) -> Decision:
-    turn = mine.turn
-    match next_step(mine, policy, since=turn[0] if turn else mine.now):
-        case Never(reason=reason):
-            return _refuse(mine, reason)
-        case Lost(failure=failure):
-            return _retreat(mine, policy, failure)
-        case Asking(actions=asked, limit=limit):
-            return Decision(actions=(*surplus(mine), *asked), wake=limit.at, pieces=mine.pieces)
-        case Parting(releases=releases, told=told, history=parted, limit=limit):
-            note = Note(pod=mine.batch.leader, history=parted, status=told.message)
-            return Decision(actions=(note, *surplus(mine), *releases, told), wake=limit.at)
-        case Holding(limit=limit):  # The policy's rules refuse it for KAI.
-            return Decision(wake=limit.at)
-        case Waiting() as step:
-            return _wait(mine, step)
-        case Standing(promised=promised):
-            claims = tuple(promise.claim for promise in promised if promise.claim is not None)
-            return Decision(actions=(*surplus(mine), *_pass(mine, claims)))
+def _provision(snapshot: BatchSnapshot, policy: GangPolicy) -> Decision:
+    turn = snapshot.turn
+    match next_step(snapshot, policy, since=turn[0] if turn else snapshot.now):
+        case Unsatisfiable(reason=reason):
+            return _refuse(snapshot, reason)
+        case AttemptFailed(failure=failure):
+            return _release_and_retry(snapshot, policy, failure)
+        case CreateNext(actions=creates, limit=limit):
+            return Decision(
+                actions=(*delete_outdated(snapshot), *creates),
+                requeue_at=limit.at,
+                pod_group_demands=snapshot.pod_group_demands,
+            )
+        case ReleaseEarly(releases=releases, event=event, history=next_history, limit=limit):
+            note = PatchAnnotations(pod=snapshot.batch.leader, history=next_history, status=event.message)
+            return Decision(actions=(note, *delete_outdated(snapshot), *releases, event), requeue_at=limit.at)
+        case HoldNodes(limit=limit):  # The policy's rules refuse it for KAI.
+            return Decision(requeue_at=limit.at)
+        case Wait() as step:
+            return _wait(snapshot, step)
+        case Ready(capacity_claims=capacity_claims):
+            claims = tuple(claim.pod_claim for claim in capacity_claims if claim.pod_claim is not None)
+            return Decision(actions=(*delete_outdated(snapshot), *_ungate_all(snapshot, claims)))
 
 
-def finish(mine: Situation, policy: GangPolicy) -> Decision:
+def finish(snapshot: BatchSnapshot, policy: GangPolicy) -> Decision:
     """It has begun to pass: room and nodes were looked at. The rest follows, unless its capacity is lost."""
-    asks = mine.gang.asks
-    lost = [found for request in mine.attempted if (found := loss(request, admitted=False))]
-    if not asks:
-        return Decision(actions=tuple(_pass(mine, ())))
-    if lost or not mine.is_provisioned:
-        return _break_off(mine, policy, lost)
-    claims = tuple(p.claim for p in promises(mine.gang, mine.current) if p.claim is not None)
-    return Decision(actions=tuple(_pass(mine, claims)))
+    request_specs = snapshot.gang.request_specs
+    failed = [found for request in snapshot.attempted if (found := loss(request, admitted=False))]
+    if not request_specs:
+        return Decision(actions=tuple(_ungate_all(snapshot, ())))
+    if failed or not snapshot.is_provisioned:
+        return _abort_ungating(snapshot, policy, failed)
+    claims = tuple(
+        p.pod_claim for p in capacity_claims_of(snapshot.gang, snapshot.current) if p.pod_claim is not None
+    )
+    return Decision(actions=tuple(_ungate_all(snapshot, claims)))
 
 
-def _break_off(mine: Situation, policy: GangPolicy, lost: list[Loss]) -> Decision:
-    what = f"{lost[0].summary}: {lost[0].detail}" if lost else "a ProvisioningRequest of it is gone"
-    recalls = tuple(
-        Recall(pod=pod, request=pod.metadata.annotations.get(CONSUME_ANNOTATION, ""))
-        for pod in mine.batch.lifted
+def _abort_ungating(snapshot: BatchSnapshot, policy: GangPolicy, failed: list[Loss]) -> Decision:
+    what = f"{failed[0].summary}: {failed[0].detail}" if failed else "a ProvisioningRequest of it is gone"
+    deletions_unbound = tuple(
+        DeleteUnbound(pod=pod, request=pod.metadata.annotations.get(CONSUME_ANNOTATION, ""))
+        for pod in snapshot.batch.ungated
         if not pod.spec.node_name
     )
-    back = _retreat(mine, policy, what)
-    return replace(back, actions=(*recalls, *back.actions))
+    back = _release_and_retry(snapshot, policy, what)
+    return replace(back, actions=(*deletions_unbound, *back.actions))
 
 
-def _pass(mine: Situation, claims: Iterable[Claim]) -> Iterator[Action]:
+def _ungate_all(snapshot: BatchSnapshot, claims: Iterable[PodClaim]) -> Iterator[Action]:
     """Every pod stamped and ungated; the leader last, because the batch is known by its gate."""
     by_pod_set = {claim.pod_set: claim for claim in claims}
-    demands = {pod.metadata.uid: piece.demand for piece in mine.pieces for pod in piece.pods}
-    *others, leader = (*mine.batch.gated[1:], mine.batch.gated[0])
+    demands = {
+        pod.metadata.uid: group_demand.demand
+        for group_demand in snapshot.pod_group_demands
+        for pod in group_demand.pods
+    }
+    *others, leader = (*snapshot.batch.gated[1:], snapshot.batch.gated[0])
     for pod in (*others, leader):
         demand = demands.get(pod.metadata.uid)
         # A pod that led before another came first still says what it waited for.
         is_told = pod is leader or STATUS in pod.metadata.annotations
-        notes = {ATTEMPT: mine.batch.attempt, SIZE: str(len(mine.batch.pods))}
-        notes |= {STATUS: passes(mine.gang)} if is_told else {}
-        yield _lift(pod, demand, by_pod_set.get(demand.pod_set) if demand else None, notes)
-    yield Tell(kind="Normal", reason="GangReady", message=f"{len(mine.batch.pods)} pods {passes(mine.gang)}")
+        annotations = {ATTEMPT: snapshot.batch.attempt, SIZE: str(len(snapshot.batch.pods))}
+        annotations |= {STATUS: format_ungated(snapshot.gang)} if is_told else {}
+        yield _ungate(pod, demand, by_pod_set.get(demand.pod_set) if demand else None, annotations)
+    yield EmitEvent(
+        kind="Normal",
+        reason="GangReady",
+        message=f"{len(snapshot.batch.pods)} pods {format_ungated(snapshot.gang)}",
+    )
 
 
-def _lift(pod: GatedPod, demand: Demand | None, claim: Claim | None, notes: Mapping[str, str]) -> Lift:
+def _ungate(
+    pod: GatedPod, demand: Demand | None, claim: PodClaim | None, annotations: Mapping[str, str]
+) -> Ungate:
     """`demand` is None for a pod that may go anywhere."""
     if demand is None:
-        return Lift(pod=pod, annotations=notes, node_selector={})
+        return Ungate(pod=pod, annotations=annotations, node_selector={})
     wanted = {**demand.needs.node_selector, **(claim.node_selector if claim else {})}
-    return Lift(
+    return Ungate(
         pod=pod,
-        annotations={**notes, **(claim.annotations if claim else {})},
+        annotations={**annotations, **(claim.annotations if claim else {})},
         node_selector={key: value for key, value in wanted.items() if key not in pod.spec.node_selector},
-        tolerations=lacking(demand.flavor, pod.spec.tolerations),
+        tolerations=missing_tolerations(demand.flavor, pod.spec.tolerations),
     )
 
 
 # The way back
 
 
-def _retreat(mine: Situation, policy: GangPolicy, failure: str) -> Decision:
+def _release_and_retry(snapshot: BatchSnapshot, policy: GangPolicy, failure: str) -> Decision:
     """Release every request and wait until the next try; after the last one, say so and stop."""
-    uid = mine.batch.leader.metadata.uid
-    turn = mine.turn
-    began = min(turn[0], mine.now) if turn else mine.now
-    future = next_try(mine.past, uid=uid, began=began, failure=failure, now=mine.now, policy=policy.retry)
-    if future is None:
-        tries = mine.past.tries + 1
+    uid = snapshot.batch.leader.metadata.uid
+    turn = snapshot.turn
+    began = min(turn[0], snapshot.now) if turn else snapshot.now
+    next_history = next_attempt(
+        snapshot.history, uid=uid, began=began, failure=failure, now=snapshot.now, policy=policy.retry
+    )
+    if next_history is None:
+        tries = snapshot.history.tries + 1
         limit = format_duration(policy.retry.deadline)
         given = f"gave up after {tries} tries, retry.deadline of {limit} is over"
-        return _refuse(mine, f"{given}; last: {failure}")
-    future = replace(future, grows=mine.batch.unit > 0)
+        return _refuse(snapshot, f"{given}; last: {failure}")
+    next_history = replace(next_history, grows=snapshot.batch.unit > 0)
     # The note first: with it another attempt begins, and whoever comes next releases what is left of this.
-    note = Note(pod=mine.batch.leader, history=future, status=outside(future))
-    told = Tell(kind="Warning", reason="GangReleased", message=released(future))
-    return Decision(actions=(note, *everything(mine), told), wake=future.retry_at)
+    note = PatchAnnotations(
+        pod=snapshot.batch.leader, history=next_history, status=format_backoff(next_history)
+    )
+    event = EmitEvent(kind="Warning", reason="GangReleased", message=format_release(next_history))
+    return Decision(actions=(note, *delete_all(snapshot), event), requeue_at=next_history.retry_at)
 
 
-def _refuse(mine: Situation, reason: str) -> Decision:
-    past = History(refused=reason[:1000], refused_for=mine.about)
-    note = Note(pod=mine.batch.leader, history=past, status=refused(past))
-    told = Tell(kind="Warning", reason="GangRefused", message=refused(past))
-    return Decision(actions=(note, *everything(mine), told))
+def _refuse(snapshot: BatchSnapshot, reason: str) -> Decision:
+    history = RetryHistory(refused=reason[:1000], refused_for=snapshot.refusal_subject)
+    note = PatchAnnotations(pod=snapshot.batch.leader, history=history, status=format_refusal(history))
+    event = EmitEvent(kind="Warning", reason="GangRefused", message=format_refusal(history))
+    return Decision(actions=(note, *delete_all(snapshot), event))
 
 
 # Words
 
 
-def _wait(mine: Situation, step: Waiting) -> Decision:
-    told = mine.batch.leader.metadata.annotations.get(STATUS, "")
+def _wait(snapshot: BatchSnapshot, step: Wait) -> Decision:
+    event = snapshot.batch.leader.metadata.annotations.get(STATUS, "")
     # Before the first request no clock runs: it waits for its turn and holds nothing.
-    runs = mine.turn is not None
-    message = waiting(step.what, step.limit, mine.now, told=told) if runs else f"waits: {step.what}"
-    waits_for: tuple[WaitsFor, ...] = (step.waits_for,) if step.waits_for else ()
-    wake: datetime | None = step.limit.at if runs else None
-    actions = (*surplus(mine), *step.releases, *say(mine, message))
-    return Decision(actions=actions, wake=wake, waits_for=waits_for)
+    runs = snapshot.turn is not None
+    message = (
+        format_wait(step.status, step.limit, snapshot.now, previous=event)
+        if runs
+        else f"waits: {step.status}"
+    )
+    waiting_on: tuple[WaitReason, ...] = (step.waiting_on,) if step.waiting_on else ()
+    requeue_at: datetime | None = step.limit.at if runs else None
+    actions = (*delete_outdated(snapshot), *step.releases, *set_status(snapshot, message))
+    return Decision(actions=actions, requeue_at=requeue_at, waiting_on=waiting_on)
 
 
-def say(mine: Situation, message: str) -> tuple[Action, ...]:
-    leader = mine.batch.leader
+def set_status(snapshot: BatchSnapshot, message: str) -> tuple[Action, ...]:
+    leader = snapshot.batch.leader
     if leader.metadata.annotations.get(STATUS) == message:
         return ()
-    return (Note(pod=leader, history=mine.past, status=message),)
+    return (PatchAnnotations(pod=leader, history=snapshot.history, status=message),)
 
 
-def _hold_all(scene: Scene, reason: str) -> tuple[Action, ...]:
+def _keep_gated(cluster_snapshot: ClusterSnapshot, reason: str) -> tuple[Action, ...]:
     """A cluster that makes no batches: its oldest gated pod says why."""
-    gated = [pod for pod in scene.pods if is_gated(pod)]
+    gated = [pod for pod in cluster_snapshot.pods if is_gated(pod)]
     if not gated:
         return ()
-    oldest = min(gated, key=lambda pod: (pod.metadata.creation_timestamp or scene.now, pod.metadata.name))
-    message = unreadable(reason)
+    oldest = min(
+        gated, key=lambda pod: (pod.metadata.creation_timestamp or cluster_snapshot.now, pod.metadata.name)
+    )
+    message = format_unreadable(reason)
     if oldest.metadata.annotations.get(STATUS) == message:
         return ()
-    return (Note(pod=oldest, history=history(oldest), status=message),)
+    return (PatchAnnotations(pod=oldest, history=parse_history(oldest), status=message),)

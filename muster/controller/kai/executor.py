@@ -2,7 +2,7 @@
 
 Decides how a stale decision is kept from doing harm: every write to a pod carries its uid, and lifting a gate
 twice is the same as lifting it once. Leaves requests to muster.controller.gangs, and what to do to
-machine.py.
+decide.py.
 """
 
 import asyncio
@@ -12,15 +12,15 @@ from typing import Any, Final
 
 import msgspec
 
-from muster.controller.gangs.actions import CreateRequest, CreateTemplates, Delete, Tell
+from muster.controller.gangs.actions import CreateRequest, CreateTemplates, Delete, EmitEvent
 from muster.controller.gangs.objects import PROVISIONING_REQUEST
 from muster.controller.gangs.reasons import loss
 from muster.controller.gangs.requests import Requests
-from muster.controller.gangs.retry import annotations
-from muster.controller.kai.actions import Action, Lift, Note, Recall
+from muster.controller.gangs.retry import to_annotations
+from muster.controller.kai.actions import Action, DeleteUnbound, PatchAnnotations, Ungate
 from muster.controller.kai.labels import STATUS
 from muster.controller.kai.objects import GATED_POD, RAY_CLUSTER, WHOLE_POD, GatedPod, RayCluster
-from muster.controller.kai.pod_groups import Piece
+from muster.controller.kai.pod_groups import PodGroupDemand
 from muster.controller.kai.templates import owner_of, template_of
 from muster.controller.kube.client import Client
 from muster.controller.kube.errors import NotFound
@@ -29,7 +29,7 @@ from muster.controller.runtime.events import EventRecorder, Reference
 from muster.model.names import GANG_GATE
 
 ACTION: Final = "GangAdmission"
-_SIDE_BY_SIDE: Final = 16
+_PARALLEL: Final = 16
 """Pods of one batch that are lifted at a time."""
 
 
@@ -39,39 +39,43 @@ class Executor:
     def __init__(self, client: Client, *, events: EventRecorder, requests: Requests) -> None:
         self._client, self._events, self._requests = client, events, requests
 
-    async def run(self, actions: Sequence[Action], *, cluster: RayCluster, pieces: Sequence[Piece]) -> None:
-        """`pieces`: what the templates that are to be created are made of."""
+    async def run(
+        self, actions: Sequence[Action], *, cluster: RayCluster, pod_group_demands: Sequence[PodGroupDemand]
+    ) -> None:
+        """`pod_group_demands`: what the templates that are to be created are made of."""
         for kind, group in groupby(actions, key=type):
             listed = tuple(group)
-            if kind is Lift:
-                await self._lift_all([each for each in listed if isinstance(each, Lift)])
+            if kind is Ungate:
+                await self._ungate_all([each for each in listed if isinstance(each, Ungate)])
                 continue
             for action in listed:
-                await self._one(action, cluster, pieces)
+                await self._one(action, cluster, pod_group_demands)
 
-    async def _one(self, action: Action, cluster: RayCluster, pieces: Sequence[Piece]) -> None:
+    async def _one(
+        self, action: Action, cluster: RayCluster, pod_group_demands: Sequence[PodGroupDemand]
+    ) -> None:
         match action:
             case CreateTemplates():
-                await self._create_templates(cluster, action, pieces)
+                await self._create_templates(cluster, action, pod_group_demands)
             case CreateRequest():
                 await self._requests.create_request(owner_of(cluster), action)
             case Delete():
                 await self._requests.delete(action)
-            case Note():
-                await self._note(action)
-            case Recall():
-                await self._recall(action)
-            case Tell():
-                self._tell(cluster, action)
+            case PatchAnnotations():
+                await self._patch_annotations(action)
+            case DeleteUnbound():
+                await self._delete_unbound(action)
+            case EmitEvent():
+                self._emit_event(cluster, action)
 
-    async def _lift_all(self, lifts: Sequence[Lift]) -> None:
+    async def _ungate_all(self, ungates: Sequence[Ungate]) -> None:
         """The last one alone and at the end: the batch is known by it."""
-        *others, leader = lifts
-        for start in range(0, len(others), _SIDE_BY_SIDE):
-            await _all(self._lift(each) for each in others[start : start + _SIDE_BY_SIDE])
-        await self._lift(leader)
+        *others, leader = ungates
+        for start in range(0, len(others), _PARALLEL):
+            await _all(self._ungate(each) for each in others[start : start + _PARALLEL])
+        await self._ungate(leader)
 
-    async def _lift(self, action: Lift) -> None:
+    async def _ungate(self, action: Ungate) -> None:
         """Gates can only be removed, and with them gone the selector is fixed: so all of it is one patch."""
         pod = action.pod
         kept = [{"name": gate.name} for gate in pod.spec.scheduling_gates if gate.name != GANG_GATE]
@@ -85,7 +89,7 @@ class Executor:
             body["spec"]["tolerations"] = await self._tolerations(action)
         await self._patch(pod, body)
 
-    async def _tolerations(self, action: Lift) -> list[dict[str, Any]]:
+    async def _tolerations(self, action: Ungate) -> list[dict[str, Any]]:
         """The whole list, which a patch replaces: the pod's own as they are (the cache keeps not all of a
         toleration), and what is to be added.
         """
@@ -97,9 +101,11 @@ class Executor:
         added = [msgspec.to_builtins(each) for each in action.tolerations]
         return [*own, *(each for each in added if each not in own)]
 
-    async def _note(self, action: Note) -> None:
-        notes = {**annotations(action.history), STATUS: action.status}
-        await self._patch(action.pod, {"metadata": {"uid": action.pod.metadata.uid, "annotations": notes}})
+    async def _patch_annotations(self, action: PatchAnnotations) -> None:
+        annotations = {**to_annotations(action.history), STATUS: action.status}
+        await self._patch(
+            action.pod, {"metadata": {"uid": action.pod.metadata.uid, "annotations": annotations}}
+        )
 
     async def _patch(self, pod: GatedPod, body: dict[str, Any]) -> None:
         try:
@@ -108,20 +114,20 @@ class Executor:
             return  # The pod is gone: its deletion brings the cluster back.
         self._requests.remember(GATED_POD, patched)
 
-    async def _recall(self, action: Recall) -> None:
+    async def _delete_unbound(self, action: DeleteUnbound) -> None:
         """A live look first: a cache of requests that lags must not cost a pod."""
         pod = action.pod
         try:
             live = await self._client.get(GATED_POD, pod.key)
             if live.spec.node_name or live.metadata.uid != pod.metadata.uid:
                 return
-            if action.request and await self._stands(Key(pod.metadata.namespace, action.request)):
+            if action.request and await self._is_usable(Key(pod.metadata.namespace, action.request)):
                 return
             await self._client.delete(GATED_POD, pod.key, uid=pod.metadata.uid)
         except NotFound:
             return
 
-    async def _stands(self, request: Key) -> bool:
+    async def _is_usable(self, request: Key) -> bool:
         try:
             found = await self._client.get(PROVISIONING_REQUEST, request)
         except NotFound:
@@ -129,17 +135,17 @@ class Executor:
         return loss(found, admitted=False) is None
 
     async def _create_templates(
-        self, cluster: RayCluster, action: CreateTemplates, pieces: Sequence[Piece]
+        self, cluster: RayCluster, action: CreateTemplates, pod_group_demands: Sequence[PodGroupDemand]
     ) -> None:
-        wanted = {demand.pod_set: demand for demand in action.ask.demands}
+        wanted = {demand.pod_set: demand for demand in action.spec.demands}
         templates = {}
-        for piece in pieces:
-            if wanted.get(piece.demand.pod_set) == piece.demand:
-                whole = await self._client.get(WHOLE_POD, piece.pods[0].key)
-                templates[piece.demand.pod_set] = template_of(whole, piece)
+        for group_demand in pod_group_demands:
+            if wanted.get(group_demand.demand.pod_set) == group_demand.demand:
+                whole = await self._client.get(WHOLE_POD, group_demand.pods[0].key)
+                templates[group_demand.demand.pod_set] = template_of(whole, group_demand)
         await self._requests.create_templates(owner_of(cluster), action, templates)
 
-    def _tell(self, cluster: RayCluster, action: Tell) -> None:
+    def _emit_event(self, cluster: RayCluster, action: EmitEvent) -> None:
         for about in (Reference.to(RAY_CLUSTER, cluster), *_owners(cluster)):
             self._events.event(about, action.kind, reason=action.reason, action=ACTION, note=action.message)
 

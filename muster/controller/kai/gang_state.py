@@ -1,24 +1,24 @@
 """Where the gang of a Ray cluster stands, as an onlooker says it.
 
 Decides the one state that metrics and logs give a cluster, which may have several batches: while any pod is
-behind the gate, what those wait for counts. Decides nothing about the gang: that is machine.py's.
+behind the gate, what those wait for counts. Decides nothing about the gang: that is decide.py's.
 """
 
 from collections.abc import Iterable
 from datetime import datetime
 
-from muster.controller.gangs.gang_state import Sight
+from muster.controller.gangs.gang_state import GangObservation
 from muster.controller.gangs.metrics import GangState
 from muster.controller.gangs.objects import ProvisioningRequest
-from muster.controller.gangs.retry import history
+from muster.controller.gangs.retry import parse_history
 from muster.controller.kai.labels import CLUSTER_UID, is_bound, is_gated, is_over
 from muster.controller.kai.ledger import is_released
 from muster.controller.kai.objects import GatedPod, RayCluster
 
 
-def look(
+def observe(
     cluster: RayCluster, pods: Iterable[GatedPod], requests: Iterable[ProvisioningRequest], *, now: datetime
-) -> Sight | None:
+) -> GangObservation | None:
     """The gang of this cluster, or None: it is over, or none of its pods is there."""
     if cluster.metadata.deletion_timestamp:
         return None
@@ -27,19 +27,21 @@ def look(
     gated = [pod for pod in pods if is_gated(pod)]
     if not gated:
         if any(map(is_released, pods)):
-            return Sight(uid, GangState.READY)
-        return Sight(uid, GangState.RUNNING) if any(map(is_bound, pods)) else None
-    past = [history(pod) for pod in gated]
-    if refused := next((each.refused for each in past if each.refused), ""):
-        return Sight(uid, GangState.REFUSED, failure=refused)
+            return GangObservation(uid, GangState.READY)
+        return GangObservation(uid, GangState.RUNNING) if any(map(is_bound, pods)) else None
+    histories = [parse_history(pod) for pod in gated]
+    if refused := next((each.refused for each in histories if each.refused), ""):
+        return GangObservation(uid, GangState.REFUSED, failure=refused)
     asked = [
         request.metadata.creation_timestamp or now
         for request in requests
         if request.metadata.labels.get(CLUSTER_UID) == uid and not request.metadata.deletion_timestamp
     ]
-    failed = next((each for each in past if each.retry_at and each.retry_at > now), None)
+    failed = next((each for each in histories if each.retry_at and each.retry_at > now), None)
     if failed is not None:
-        return Sight(uid, GangState.BACKING_OFF, failure=failed.last_failure)
+        return GangObservation(uid, GangState.BACKING_OFF, failure=failed.last_failure)
     if asked:
-        return Sight(uid, GangState.PROVISIONING, min(asked))
-    return Sight(uid, GangState.QUEUED, min(pod.metadata.creation_timestamp or now for pod in gated))
+        return GangObservation(uid, GangState.PROVISIONING, min(asked))
+    return GangObservation(
+        uid, GangState.QUEUED, min(pod.metadata.creation_timestamp or now for pod in gated)
+    )

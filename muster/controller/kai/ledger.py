@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator
 from muster.controller.gangs.identity import ATTEMPT
 from muster.controller.kai.labels import is_bound, is_gated, is_over
 from muster.controller.kai.objects import GatedPod
-from muster.controller.kai.queue_capacity import Held, Need
-from muster.controller.kai.snapshot import Situation
+from muster.controller.kai.queue_capacity import QueueDemand, QueueUsage
+from muster.controller.kai.snapshot import BatchSnapshot
 
 
 def is_released(pod: GatedPod) -> bool:
@@ -19,21 +19,21 @@ def is_released(pod: GatedPod) -> bool:
     return ATTEMPT in pod.metadata.annotations and not (is_gated(pod) or is_bound(pod) or is_over(pod))
 
 
-def of_pods(pods: Iterable[tuple[GatedPod, Need]]) -> Iterator[Held]:
+def of_pods(pods: Iterable[tuple[GatedPod, QueueDemand]]) -> Iterator[QueueUsage]:
     """Pods that wait without a gate of ours and without our release count for nothing: KAI may never start
     them.
     """
-    for pod, need in pods:
+    for pod, queue_demand in pods:
         if is_over(pod) or is_gated(pod):
             continue
         if is_bound(pod) or is_released(pod):
-            yield Held(need=need, is_bound=is_bound(pod))
+            yield QueueUsage(demand=queue_demand, is_bound=is_bound(pod))
 
 
-def of_gangs(gathering: Iterable[Situation]) -> Iterator[Held]:
+def of_gangs(gathering: Iterable[BatchSnapshot]) -> Iterator[QueueUsage]:
     """A gang that cannot be read holds nothing: it gets nothing either."""
-    for situation in gathering:
+    for snapshot in gathering:
         try:
-            yield from situation.holdings
+            yield from snapshot.reserved_usage
         except ValueError:
             continue

@@ -44,7 +44,7 @@ class Share:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Piece:
+class PodGroupDemand:
     """Equal pods and the nodes they need: as many as pods, or fewer where they share GPUs."""
 
     demand: Demand
@@ -62,7 +62,9 @@ class _Placed:
     share: Share | None
 
 
-def pieces(pods: Iterable[GatedPod], cluster: RayCluster, policy: GangPolicy) -> tuple[Piece, ...]:
+def pod_group_demands(
+    pods: Iterable[GatedPod], cluster: RayCluster, policy: GangPolicy
+) -> tuple[PodGroupDemand, ...]:
     """The pods whose pool the policy speaks of. Raises ValueError for a GPU pod without a pool, and for what
     cannot be read.
     """
@@ -117,13 +119,13 @@ def _place(pod: GatedPod, cluster: RayCluster, policy: GangPolicy) -> _Placed | 
     pinned = {POOL_LABEL: pool}
     own = {key: value for key, value in pod.spec.node_selector.items() if key not in _pins(flavor)}
     needs = pod_needs(
-        pod.spec, amounts, node_selector=pinned, tolerations=lacking(flavor, pod.spec.tolerations)
+        pod.spec, amounts, node_selector=pinned, tolerations=missing_tolerations(flavor, pod.spec.tolerations)
     )
     needs = replace(needs, node_selector={**own, **pinned})
     return _Placed(pod=pod, flavor=flavor, needs=needs, share=share(pod, flavor.gpu_memory))
 
 
-def lacking(flavor: FlavorPolicy, own: Sequence[Toleration]) -> tuple[Toleration, ...]:
+def missing_tolerations(flavor: FlavorPolicy, own: Sequence[Toleration]) -> tuple[Toleration, ...]:
     """What the nodes of the pool are tainted with and the pod does not tolerate by itself. Kueue adds such
     tolerations from its ResourceFlavors; KAI has no such place.
     """
@@ -171,16 +173,16 @@ def _likeness(placed: _Placed) -> Hashable:
     return placed.flavor.name, group_of(placed.pod), frozenset(needs.amounts.items()), where
 
 
-def _whole(group: Sequence[_Placed], policy: GangPolicy) -> Piece:
+def _whole(group: Sequence[_Placed], policy: GangPolicy) -> PodGroupDemand:
     first = group[0]
     managed = any(first.needs.amounts.get(name) for name in policy.managed_resources)
     demand = Demand(
         pod_set=group_of(first.pod), count=len(group), needs=first.needs, flavor=first.flavor, managed=managed
     )
-    return Piece(demand=demand, pods=tuple(each.pod for each in group), is_packed=False)
+    return PodGroupDemand(demand=demand, pods=tuple(each.pod for each in group), is_packed=False)
 
 
-def _packed(group: Sequence[_Placed]) -> Piece:
+def _packed(group: Sequence[_Placed]) -> PodGroupDemand:
     """Whole GPUs, each with room for the largest pods that may meet on it."""
     first = group[0]
     assert first.share is not None
@@ -194,7 +196,7 @@ def _packed(group: Sequence[_Placed]) -> Piece:
         flavor=first.flavor,
         managed=True,
     )
-    return Piece(demand=demand, pods=tuple(placed.pod for placed in group), is_packed=True)
+    return PodGroupDemand(demand=demand, pods=tuple(placed.pod for placed in group), is_packed=True)
 
 
 def _largest(group: Sequence[_Placed], count: int) -> dict[str, Fraction]:
@@ -209,17 +211,17 @@ def _largest(group: Sequence[_Placed], count: int) -> dict[str, Fraction]:
     }
 
 
-def _named(found: Sequence[Piece]) -> tuple[Piece, ...]:
+def _named(found: Sequence[PodGroupDemand]) -> tuple[PodGroupDemand, ...]:
     """Every demand of a gang has a name of its own: the group's, numbered where a group has pods of several
     kinds.
     """
     seen: dict[str, int] = {}
     named = []
-    for piece in found:
-        name = piece.demand.pod_set
+    for group_demand in found:
+        name = group_demand.demand.pod_set
         seen[name] = seen.get(name, 0) + 1
         own = name if seen[name] == 1 else f"{name}#{seen[name]}"
-        named.append(replace(piece, demand=replace(piece.demand, pod_set=own)))
+        named.append(replace(group_demand, demand=replace(group_demand.demand, pod_set=own)))
     return tuple(named)
 
 

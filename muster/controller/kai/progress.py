@@ -3,40 +3,40 @@
 Decides the words, and that they change only when something has: a gang that waits costs no writes.
 """
 
-from muster.controller.gangs.progress import stands
-from muster.controller.gangs.retry import REFUSED, History
+from muster.controller.gangs.progress import format_provisioned
+from muster.controller.gangs.retry import REFUSED, RetryHistory
 from muster.controller.gangs.split import Gang
 from muster.model.waiting import clock
 
 RELEASED = "released"
-ANEW = "begins anew: what was refused has changed"
-MINIMUM = "begins anew: what KAI starts with has lost pods"
+RESTARTED = "begins anew: what was refused has changed"
+BELOW_MINIMUM = "begins anew: what KAI starts with has lost pods"
 
 
-def waits_for_room(shortage: str) -> str:
-    return f"waits for its queue: {shortage}"
+def format_queue_wait(shortfall: str) -> str:
+    return f"waits for its queue: {shortfall}"
 
 
-def incomplete(lacks: str) -> str:
-    return f"waits for its pods: {lacks} exist"
+def format_incomplete(missing: str) -> str:
+    return f"waits for its pods: {missing} exist"
 
 
-def unreadable(reason: str) -> str:
+def format_unreadable(reason: str) -> str:
     return f"held back: {reason}"
 
 
-def outside(past: History) -> str:
+def format_backoff(history: RetryHistory) -> str:
     """Of a gang that waits for its next try."""
-    when = f" at {clock(past.retry_at)}" if past.retry_at else ""
-    why = f" ({past.last_failure})" if past.last_failure else ""
-    return f"released everything{why}; holds no capacity; try {past.tries + 1}{when}"
+    when = f" at {clock(history.retry_at)}" if history.retry_at else ""
+    why = f" ({history.last_failure})" if history.last_failure else ""
+    return f"released everything{why}; holds no capacity; try {history.tries + 1}{when}"
 
 
-def refused(past: History) -> str:
+def format_refusal(history: RetryHistory) -> str:
     """Of a gang that no further try can help."""
     fix = f"change the Ray object, or remove the annotation {REFUSED} from its pod to try again"
-    return f"refused: {past.refused}. Fix: {fix}"
+    return f"refused: {history.refused}. Fix: {fix}"
 
 
-def passes(gang: Gang) -> str:
-    return f"{RELEASED}: {stands(gang) if gang.asks else 'nothing to provision'}"
+def format_ungated(gang: Gang) -> str:
+    return f"{RELEASED}: {format_provisioned(gang) if gang.request_specs else 'nothing to provision'}"

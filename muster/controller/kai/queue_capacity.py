@@ -25,11 +25,11 @@ Turn = tuple[datetime, str]
 _SCALE: Mapping[str, Fraction] = {"gpu": Fraction(1), "cpu": Fraction(1, 1000), "memory": Fraction(10**6)}
 """One of KAI's units in ours."""
 _KUBERNETES: Mapping[str, str] = {"gpu": GPU_RESOURCE, "cpu": "cpu", "memory": "memory"}
-_WORDS: Mapping[str, str] = {"gpu": "GPUs", "cpu": "CPUs", "memory": "bytes of memory"}
+_UNITS: Mapping[str, str] = {"gpu": "GPUs", "cpu": "CPUs", "memory": "bytes of memory"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Need:
+class QueueDemand:
     """What pods of one queue take of it."""
 
     queue: str
@@ -38,13 +38,13 @@ class Need:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Held:
+class QueueUsage:
     """What is, or will be, taken: by pods that are bound or released, or by a gang that gathers its capacity.
 
     `turn` is set for a gang that gathers: only one that asked earlier goes before another that has asked.
     """
 
-    need: Need
+    demand: QueueDemand
     is_bound: bool = False
     turn: Turn | None = None
 
@@ -52,41 +52,44 @@ class Held:
         return self.turn is None or turn is None or self.turn < turn
 
 
-def shortage(
-    needs: Sequence[Need],
+def insufficient_quota(
+    demands: Sequence[QueueDemand],
     *,
     queues: Mapping[str, Queue],
-    held: Iterable[Held],
+    usage: Iterable[QueueUsage],
     turn: Turn | None,
     over_quota: OverQuota,
 ) -> str:
     """Why there is no room for all of these together; empty when there is."""
-    against = [each for each in held if each.counts_against(turn)]
+    against = [each for each in usage if each.counts_against(turn)]
     wanted: dict[tuple[str, bool], dict[str, Fraction]] = {}
-    for need in needs:
-        path = _path(need.queue, queues)
+    for demand in demands:
+        path = _path(demand.queue, queues)
         if isinstance(path, str):
             return path
         for name in path:
-            _add(wanted.setdefault((name, need.is_preemptible), {}), need.amounts)
+            _add(wanted.setdefault((name, demand.is_preemptible), {}), demand.amounts)
     for (name, is_preemptible), amounts in wanted.items():
         taken = _taken(queues[name], _below(name, queues), against, preemptible_too=is_preemptible)
-        if lack := _lack(queues[name], amounts, taken, is_preemptible, over_quota):
-            return lack
+        if missing := _missing(queues[name], amounts, taken, is_preemptible, over_quota):
+            return missing
     return ""
 
 
-def _lack(queue: Queue, amounts: Amounts, taken: Amounts, is_preemptible: bool, over_quota: OverQuota) -> str:
+def _missing(
+    queue: Queue, amounts: Amounts, taken: Amounts, is_preemptible: bool, over_quota: OverQuota
+) -> str:
     for resource, amount in amounts.items():
-        bound, word = _bound(queue, resource, is_preemptible, over_quota)
+        bound, bound_name = _bound(queue, resource, is_preemptible, over_quota)
         if bound is None or not amount:
             continue
         used = taken.get(resource, Fraction(0))
         if used + amount > bound:
             kind = "" if is_preemptible else " by non-preemptible work"
+            free = _amount(max(Fraction(0), bound - used))
             return (
-                f"queue {queue.metadata.name} has room for {_plain(max(Fraction(0), bound - used))} of "
-                f"{_plain(amount)} {_WORDS[resource]} ({word} {_plain(bound)}, {_plain(used)} taken{kind})"
+                f"queue {queue.metadata.name} has room for {free} of {_amount(amount)} {_UNITS[resource]} "
+                f"({bound_name} {_amount(bound)}, {_amount(used)} taken{kind})"
             )
     return ""
 
@@ -109,18 +112,20 @@ def _bound(
     return quota, "quota"
 
 
-def _taken(queue: Queue, below: set[str], held: Iterable[Held], *, preemptible_too: bool) -> Amounts:
+def _taken(queue: Queue, below: set[str], usage: Iterable[QueueUsage], *, preemptible_too: bool) -> Amounts:
     """KAI's own figure or what the bound pods show, whichever is more (KAI's lags behind its bindings), and
     what is released or gathering.
     """
     status = queue.status
-    told = status.allocated if preemptible_too else status.allocated_non_preemptible
-    allocated = {resource: parse_quantity(str(told.get(name, 0))) for resource, name in _KUBERNETES.items()}
+    reported = status.allocated if preemptible_too else status.allocated_non_preemptible
+    allocated = {
+        resource: parse_quantity(str(reported.get(name, 0))) for resource, name in _KUBERNETES.items()
+    }
     bound: dict[str, Fraction] = {}
     coming: dict[str, Fraction] = {}
-    for each in held:
-        if each.need.queue in below and (preemptible_too or not each.need.is_preemptible):
-            _add(bound if each.is_bound else coming, each.need.amounts)
+    for each in usage:
+        if each.demand.queue in below and (preemptible_too or not each.demand.is_preemptible):
+            _add(bound if each.is_bound else coming, each.demand.amounts)
     zero = Fraction(0)
     return {
         name: max(amount, bound.get(name, zero)) + coming.get(name, zero)
@@ -166,15 +171,15 @@ def _add(total: dict[str, Fraction], more: Amounts) -> None:
         total[name] = total.get(name, Fraction(0)) + amount
 
 
-def _plain(amount: Fraction) -> str:
+def _amount(amount: Fraction) -> str:
     """`3`, `0.5`, `40000000000`: never more than three decimals, and never more room than there is."""
     return f"{floor(amount * 1000) / 1000:.3f}".rstrip("0").rstrip(".")
 
 
-def needs_by_queue(found: Iterable[Need]) -> Iterator[Need]:
+def demands_by_queue(found: Iterable[QueueDemand]) -> Iterator[QueueDemand]:
     """Needs of one queue and kind added together."""
     total: dict[tuple[str, bool], dict[str, Fraction]] = {}
-    for need in found:
-        _add(total.setdefault((need.queue, need.is_preemptible), {}), need.amounts)
+    for demand in found:
+        _add(total.setdefault((demand.queue, demand.is_preemptible), {}), demand.amounts)
     for (queue, is_preemptible), amounts in total.items():
-        yield Need(queue=queue, amounts=amounts, is_preemptible=is_preemptible)
+        yield QueueDemand(queue=queue, amounts=amounts, is_preemptible=is_preemptible)

@@ -6,7 +6,7 @@ manager.
 
 from typing import Final
 
-from muster.controller.gangs.gang_state import GangObserver, RequestObserver, Sight
+from muster.controller.gangs.gang_state import GangObservation, GangObserver, RequestObserver
 from muster.controller.gangs.indexes import BY_NODE, BY_POOL, BY_REQUEST, node_of, pool_of, request_of
 from muster.controller.gangs.kinds import Kinds
 from muster.controller.gangs.metrics import GangMetrics
@@ -14,7 +14,7 @@ from muster.controller.gangs.objects import NODE, POD_TEMPLATE, PROVISIONING_REQ
 from muster.controller.gangs.policies import Policies, PolicyReconciler
 from muster.controller.gangs.requests import Requests
 from muster.controller.kai.executor import Executor
-from muster.controller.kai.gang_state import look
+from muster.controller.kai.gang_state import observe
 from muster.controller.kai.indexes import (
     BY_CLUSTER,
     BY_QUEUE,
@@ -27,7 +27,7 @@ from muster.controller.kai.indexes import (
 from muster.controller.kai.labels import CLUSTER_UID, is_gated
 from muster.controller.kai.objects import GATED_POD, PRIORITY_CLASS, QUEUE, RAY_CLUSTER
 from muster.controller.kai.reconciler import GangReconciler
-from muster.controller.kai.shutdown import farewell
+from muster.controller.kai.shutdown import on_shutdown
 from muster.controller.kai.view import View
 from muster.controller.kube.client import Selection
 from muster.controller.kube.resource import Key
@@ -63,28 +63,28 @@ def _gangs(manager: Manager, known: Policies, policies: Informer[GangPolicyObjec
         },
     )
     executor = Executor(manager.client, events=manager.events, requests=requests)
-    manager.when_removed(farewell(manager.client, policies, view, executor, clock=utc_now))
-    gangs = GangReconciler(view, executor, requests, wake=lambda key: queue.add(key))
+    manager.on_uninstall(on_shutdown(manager.client, policies, view, executor, clock=utc_now))
+    gangs = GangReconciler(view, executor, requests, enqueue=lambda key: queue.add(key))
     metrics = GangMetrics(manager.metrics.registry)
     watcher = RequestObserver(
         metrics=metrics, counts=lambda: manager.leads() and view.requests.has_synced, flavor=known.flavor
     )
     view.requests.store.listen(watcher.changed)
 
-    def sight(key: Key) -> Sight | None:
+    def observe_key(key: Key) -> GangObservation | None:
         cluster = view.clusters.get(key)
         if cluster is None:
             return None
         pods = view.pods.store.by_index(BY_CLUSTER, key)
-        return look(cluster, pods, view.requests.store.by_index(BY_CLUSTER, key), now=utc_now())
+        return observe(cluster, pods, view.requests.store.by_index(BY_CLUSTER, key), now=utc_now())
 
-    observer = GangObserver(metrics, sight, clock=utc_now)
+    observer = GangObserver(metrics, observe_key, clock=utc_now)
     controller = manager.controller(
         "kai-gangs", observer.around(gangs.reconcile), workers=WORKERS, about=view.clusters
     )
     queue = controller.queue
 
-    def everybody(_: object) -> list[Key]:
+    def all_waiting(_: object) -> list[Key]:
         """A policy or a priority decides for all that wait; they change when a person changes them."""
         return list({key for pod in view.pods.store if is_gated(pod) for key in ray_cluster_of(pod)})
 
@@ -92,10 +92,10 @@ def _gangs(manager: Manager, known: Policies, policies: Informer[GangPolicyObjec
     controller.watches(view.pods, ray_cluster_of)
     controller.watches(view.requests, lambda item: [cluster_of(item)])
     controller.watches(view.templates, lambda item: [cluster_of(item)])
-    controller.notices(view.nodes, gangs.waiting_for_nodes)
+    controller.watches_transitions(view.nodes, gangs.waiting_for_nodes)
     controller.watches(view.queues, lambda _: gangs.waiting_for("room"))
-    controller.watches(view.priorities, everybody)
-    controller.watches(policies, everybody)
+    controller.watches(view.priorities, all_waiting)
+    controller.watches(policies, all_waiting)
 
 
 def _view(manager: Manager, known: Policies) -> View:

@@ -12,17 +12,17 @@ from collections.abc import Callable, Iterable
 from datetime import datetime
 from typing import Final
 
-from muster.controller.gangs.actions import Tell
-from muster.controller.gangs.assembly import everything
+from muster.controller.gangs.actions import EmitEvent
+from muster.controller.gangs.assembly import delete_all
 from muster.controller.gangs.objects import GANG_POLICY, Condition, GangPolicyObject
-from muster.controller.gangs.policies import ACCEPTED, tell
-from muster.controller.gangs.shutdown import REASON, Farewell
+from muster.controller.gangs.policies import ACCEPTED, apply_condition
+from muster.controller.gangs.shutdown import REASON, ShutdownHandler
 from muster.controller.kai.actions import Action
-from muster.controller.kai.decide import finish, say
+from muster.controller.kai.decide import finish, set_status
 from muster.controller.kai.executor import Executor
 from muster.controller.kai.indexes import ray_cluster_of
 from muster.controller.kai.labels import is_gated
-from muster.controller.kai.snapshot import Scene, Situation
+from muster.controller.kai.snapshot import BatchSnapshot, ClusterSnapshot
 from muster.controller.kai.view import View
 from muster.controller.kube.client import Client
 from muster.controller.kube.resource import Key
@@ -36,46 +36,49 @@ _FIX: Final = (
 )
 
 
-def parting(scene: Scene) -> tuple[Action, ...]:
+def shutdown_actions(snapshot: ClusterSnapshot) -> tuple[Action, ...]:
     """The last that we do for this cluster."""
-    if scene.is_over:
+    if snapshot.is_over:
         return ()
     try:
-        return tuple(action for mine in scene.situations for action in _leave(mine))
+        return tuple(action for snapshot in snapshot.batch_snapshots for action in _release(snapshot))
     except ValueError:
         return ()  # It makes no batches: it holds nothing, and says why.
 
 
-def _leave(mine: Situation) -> tuple[Action, ...]:
-    if mine.batch.lifted and mine.policy is not None:
-        return finish(mine, mine.policy).actions
+def _release(snapshot: BatchSnapshot) -> tuple[Action, ...]:
+    if snapshot.batch.ungated and snapshot.policy is not None:
+        return finish(snapshot, snapshot.policy).actions
     message = f"{_GONE}: nobody asks for nodes any more. Fix: {_FIX}"
-    told = Tell(kind="Warning", reason=REASON, message=message)
-    return (*everything(mine), *say(mine, message), told)
+    event = EmitEvent(kind="Warning", reason=REASON, message=message)
+    return (*delete_all(snapshot), *set_status(snapshot, message), event)
 
 
-def farewell(
+def on_shutdown(
     client: Client,
     policies: Informer[GangPolicyObject],
     view: View,
     executor: Executor,
     *,
     clock: Callable[[], datetime],
-) -> Farewell:
+) -> ShutdownHandler:
     """Says it: first on the policies, then to every cluster with pods behind the gate."""
 
-    async def close() -> None:
+    async def announce() -> None:
         gone = Condition(type=ACCEPTED, status="False", reason=REASON, message=f"{_GONE}; {_FIX}")
-        told = (tell(client, GANG_POLICY, each, each.status, gone, now=clock()) for each in policies.store)
-        await asyncio.gather(*told)
+        event = (
+            apply_condition(client, GANG_POLICY, each, each.status, gone, now=clock())
+            for each in policies.store
+        )
+        await asyncio.gather(*event)
 
-    def waiting() -> Iterable[Key]:
+    def gangs() -> Iterable[Key]:
         return {key for pod in view.pods.store if is_gated(pod) for key in ray_cluster_of(pod)}
 
-    async def part(key: Key) -> None:
+    async def release_gang(key: Key) -> None:
         cluster = view.clusters.get(key)
         if cluster is not None:
-            scene = view.scene(cluster, now=clock())
-            await executor.run(parting(scene), cluster=cluster, pieces=())
+            snapshot = view.snapshot(cluster, now=clock())
+            await executor.run(shutdown_actions(snapshot), cluster=cluster, pod_group_demands=())
 
-    return Farewell(close=close, waiting=waiting, part=part)
+    return ShutdownHandler(announce=announce, gangs=gangs, release_gang=release_gang)

@@ -13,11 +13,11 @@ from functools import cached_property
 from muster.controller.gangs.attempt import Attempt
 from muster.controller.gangs.identity import ATTEMPT, digest, request_name, request_of_template
 from muster.controller.gangs.objects import Node, Pod, PodTemplate, ProvisioningRequest
-from muster.controller.gangs.retry import History, history
-from muster.controller.gangs.split import Ask, Gang, split
-from muster.controller.gangs.turn_order import Place
-from muster.controller.gangs.unsatisfiable import about
-from muster.controller.gangs.verify import Wanted
+from muster.controller.gangs.retry import RetryHistory, parse_history
+from muster.controller.gangs.split import Gang, RequestSpec, split
+from muster.controller.gangs.turn_order import TurnPosition
+from muster.controller.gangs.unsatisfiable import subject_of
+from muster.controller.gangs.verify import PodDemand
 from muster.controller.kai.batches import Batch, batches
 from muster.controller.kai.labels import (
     CLUSTER_UID,
@@ -29,14 +29,14 @@ from muster.controller.kai.labels import (
     queue_of,
 )
 from muster.controller.kai.objects import GatedPod, PriorityClass, Queue, RayCluster
-from muster.controller.kai.pod_groups import Piece, amounts_of, gpu_size, pieces
-from muster.controller.kai.queue_capacity import Held, Need, Turn, needs_by_queue
+from muster.controller.kai.pod_groups import PodGroupDemand, amounts_of, gpu_size, pod_group_demands
+from muster.controller.kai.queue_capacity import QueueDemand, QueueUsage, Turn, demands_by_queue
 from muster.model.gangpolicy import GangPolicy
 from muster.model.names import CONSUME_ANNOTATION
 
 
 @dataclass(frozen=True, kw_only=True)
-class Scene:
+class ClusterSnapshot:
     """One Ray cluster. `pods` are its live ones; `requests` and `templates` all that carry its uid."""
 
     cluster: RayCluster
@@ -47,13 +47,13 @@ class Scene:
     templates: tuple[PodTemplate, ...] = ()
     queues: Mapping[str, Queue] = field(default_factory=dict)
     priorities: Mapping[str, PriorityClass] = field(default_factory=dict)
-    held: tuple[Held, ...] = ()
+    usage: tuple[QueueUsage, ...] = ()
     """What others hold of the queues; what other batches of this cluster gather is not among it."""
     nodes: tuple[Node, ...] = ()
     running: tuple[Pod, ...] = ()
-    claims: tuple[Wanted, ...] = ()
-    others: tuple[Place, ...] = ()
-    pace: timedelta = timedelta(0)
+    claims: tuple[PodDemand, ...] = ()
+    others: tuple[TurnPosition, ...] = ()
+    retry_delay: timedelta = timedelta(0)
     """How long a next try has to wait for the tries of others."""
 
     @property
@@ -61,16 +61,18 @@ class Scene:
         return self.cluster.metadata.deletion_timestamp is not None
 
     @cached_property
-    def situations(self) -> tuple["Situation", ...]:
+    def batch_snapshots(self) -> tuple["BatchSnapshot", ...]:
         """One for each batch that waits. Raises ValueError for a cluster that KAI refuses to group."""
         leaders = {item.metadata.labels.get(LEADER, "") for item in self.requests}
-        return tuple(self._situation(batch) for batch in batches(self.cluster, self.pods, leaders=leaders))
+        return tuple(
+            self._batch_snapshot(batch) for batch in batches(self.cluster, self.pods, leaders=leaders)
+        )
 
-    def _situation(self, batch: Batch) -> "Situation":
-        mine = Situation(
-            scene=self,
+    def _batch_snapshot(self, batch: Batch) -> "BatchSnapshot":
+        snapshot = BatchSnapshot(
+            cluster_snapshot=self,
             batch=batch,
-            uncut=batch,
+            full_batch=batch,
             now=self.now,
             policy=self.policy,
             requests=tuple(item for item in self.requests if _attempt(item) == batch.attempt),
@@ -80,12 +82,12 @@ class Scene:
             claims=self.claims,
             others=self.others,
         )
-        said = [item.metadata.labels.get(SIZE, "") for item in mine.requests]
-        said += [pod.metadata.annotations.get(SIZE, "") for pod in batch.lifted]
-        size = next(iter(said), "")
+        sizes = [item.metadata.labels.get(SIZE, "") for item in snapshot.requests]
+        sizes += [pod.metadata.annotations.get(SIZE, "") for pod in batch.ungated]
+        size = next(iter(sizes), "")
         # A growing batch that has asked, or begun to pass, stays as large as it was then.
         is_fixed = batch.unit and size.isdecimal() and int(size) < len(batch.pods)
-        return replace(mine, batch=batch.first(int(size))) if is_fixed else mine
+        return replace(snapshot, batch=batch.first(int(size))) if is_fixed else snapshot
 
     @cached_property
     def released(self) -> Mapping[str, tuple[GatedPod, ...]]:
@@ -119,38 +121,43 @@ class Scene:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Situation(Attempt):
+class BatchSnapshot(Attempt):
     """One batch of a Ray cluster and its present attempt."""
 
-    scene: Scene
+    cluster_snapshot: ClusterSnapshot
     batch: Batch
-    uncut: Batch
+    full_batch: Batch
     """The batch before it was cut to what it has asked for, or to what has room."""
 
     @property
     def cluster(self) -> RayCluster:
-        return self.scene.cluster
+        return self.cluster_snapshot.cluster
 
     @cached_property
-    def past(self) -> History:
-        return history(self.batch.leader)
+    def history(self) -> RetryHistory:
+        return parse_history(self.batch.leader)
 
     @cached_property
-    def pieces(self) -> tuple[Piece, ...]:
-        return pieces(self.batch.pods, self.cluster, self.policy or GangPolicy())
+    def pod_group_demands(self) -> tuple[PodGroupDemand, ...]:
+        return pod_group_demands(self.batch.pods, self.cluster, self.policy or GangPolicy())
 
     @cached_property
     def gang(self) -> Gang:
-        found = (piece.demand for piece in self.pieces)
-        return split(found, wishes=self.cluster.metadata.annotations)
+        found = (group_demand.demand for group_demand in self.pod_group_demands)
+        return split(found, annotations=self.cluster.metadata.annotations)
 
     @property
-    def about(self) -> str:
+    def refusal_subject(self) -> str:
         """What a refusal of it is about. Raises ValueError."""
         policy = self.policy or GangPolicy()
-        demands = [piece.demand for piece in pieces(self.uncut.pods, self.cluster, policy)]
+        demands = [
+            group_demand.demand
+            for group_demand in pod_group_demands(self.full_batch.pods, self.cluster, policy)
+        ]
         sizes = [sorted(demand.needs.amounts.items()) for demand in demands]
-        return digest(about(split(demands, wishes=self.cluster.metadata.annotations), policy), repr(sizes))
+        return digest(
+            subject_of(split(demands, annotations=self.cluster.metadata.annotations), policy), repr(sizes)
+        )
 
     @cached_property
     def labels(self) -> Mapping[str, str]:
@@ -161,18 +168,18 @@ class Situation(Attempt):
             SIZE: str(len(self.batch.pods)),
         }
 
-    def request_name(self, ask: Ask) -> str:
-        return request_name(self.cluster.metadata.uid, self.batch.attempt, ask.shape)
+    def request_name(self, spec: RequestSpec) -> str:
+        return request_name(self.cluster.metadata.uid, self.batch.attempt, spec.shape)
 
-    def place(self) -> Place | None:
+    def turn_position(self) -> TurnPosition | None:
         since = self.batch.leader.metadata.creation_timestamp
-        return self._place(uid=self.batch.attempt, name=str(self.cluster.key), since=since)
+        return self._turn_position(uid=self.batch.attempt, name=str(self.cluster.key), since=since)
 
     @property
-    def wants_back(self) -> bool:
+    def wants_retry(self) -> bool:
         """Its pause is over, and it has not asked again yet."""
-        retry_at = self.past.retry_at
-        return retry_at is not None and retry_at <= self.now and not self.requests and not self.batch.lifted
+        retry_at = self.history.retry_at
+        return retry_at is not None and retry_at <= self.now and not self.requests and not self.batch.ungated
 
     @property
     def turn(self) -> Turn | None:
@@ -181,47 +188,53 @@ class Situation(Attempt):
         return (min(asked), self.batch.attempt) if asked else None
 
     @property
-    def stands_in_line(self) -> bool:
+    def is_in_turn_order(self) -> bool:
         """Whether gangs that share a pool wait for it: it gathers. One that waits for room in its queue, or
         for its next try, holds nobody up: what still runs of the gang behind it may hold that very room.
         """
-        return self.turn is not None and not self.batch.lifted and not self.batch.lacks
+        return self.turn is not None and not self.batch.ungated and not self.batch.missing_reason
 
     @property
-    def needs(self) -> tuple[Need, ...]:
+    def queue_demands(self) -> tuple[QueueDemand, ...]:
         """What its pods take of their queues. Raises ValueError."""
-        return tuple(needs_by_queue(need_of(pod, self.scene) for pod in self.batch.pods))
+        return tuple(demands_by_queue(queue_demand_of(pod, self.cluster_snapshot) for pod in self.batch.pods))
 
     @property
-    def holdings(self) -> tuple[Held, ...]:
+    def reserved_usage(self) -> tuple[QueueUsage, ...]:
         """What it holds of its queues before its pods are released: nothing until it asks. Once it has begun
         to pass, the rest of it goes before everybody. Raises ValueError.
         """
-        pods, turn = (self.batch.gated, None) if self.batch.lifted else (self.batch.pods, self.turn)
-        if turn is None and not self.batch.lifted:
+        pods, turn = (self.batch.gated, None) if self.batch.ungated else (self.batch.pods, self.turn)
+        if turn is None and not self.batch.ungated:
             return ()
-        needs = needs_by_queue(need_of(pod, self.scene) for pod in pods)
-        return tuple(Held(need=need, turn=turn) for need in needs)
+        queue_demands = demands_by_queue(queue_demand_of(pod, self.cluster_snapshot) for pod in pods)
+        return tuple(QueueUsage(demand=queue_demand, turn=turn) for queue_demand in queue_demands)
 
     @cached_property
-    def held(self) -> tuple[Held, ...]:
+    def usage(self) -> tuple[QueueUsage, ...]:
         """What everybody else holds, other batches of this cluster among them."""
-        siblings = [other for other in self.scene.situations if other.batch.attempt != self.batch.attempt]
-        return (*self.scene.held, *(each for other in siblings for each in other.holdings))
+        siblings = [
+            other
+            for other in self.cluster_snapshot.batch_snapshots
+            if other.batch.attempt != self.batch.attempt
+        ]
+        return (*self.cluster_snapshot.usage, *(each for other in siblings for each in other.reserved_usage))
 
 
-def need_of(pod: GatedPod, scene: Scene) -> Need:
+def queue_demand_of(pod: GatedPod, cluster_snapshot: ClusterSnapshot) -> QueueDemand:
     """What one pod of the cluster takes of its queue. Raises ValueError."""
-    return need(pod, scene.cluster, scene.policy or GangPolicy(), scene.priorities)
+    return queue_demand(
+        pod, cluster_snapshot.cluster, cluster_snapshot.policy or GangPolicy(), cluster_snapshot.priorities
+    )
 
 
-def need(
+def queue_demand(
     pod: GatedPod,
     cluster: RayCluster | None,
     policy: GangPolicy,
     priorities: Mapping[str, PriorityClass],
-) -> Need:
-    return Need(
+) -> QueueDemand:
+    return QueueDemand(
         queue=queue_of(pod, cluster),
         amounts=amounts_of(pod, gpu_size(pod, cluster, policy)),
         is_preemptible=is_preemptible(pod, cluster, priorities),

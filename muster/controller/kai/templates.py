@@ -15,7 +15,7 @@ from muster.controller.gangs.owner import Owner
 from muster.controller.gangs.templates import Json, fill_requests
 from muster.controller.kai.labels import CLUSTER_NAME, CLUSTER_UID
 from muster.controller.kai.objects import RAY_CLUSTER, RayCluster, WholePod
-from muster.controller.kai.pod_groups import Piece, lacking
+from muster.controller.kai.pod_groups import PodGroupDemand, missing_tolerations
 from muster.model.pods import Amounts
 
 # What belongs to one pod of many, or that a template may not carry beside its class.
@@ -26,15 +26,15 @@ def owner_of(cluster: RayCluster) -> Owner:
     return Owner(resource=RAY_CLUSTER, object=cluster, uid_label=CLUSTER_UID, name_annotation=CLUSTER_NAME)
 
 
-def template_of(pod: WholePod, piece: Piece) -> Json:
+def template_of(pod: WholePod, group_demand: PodGroupDemand) -> Json:
     """The template of a piece, made from one of its pods."""
     spec: Json = {key: deepcopy(value) for key, value in pod.spec.items() if key not in _OWN}
-    spec["nodeSelector"] = {**spec.get("nodeSelector", {}), **piece.demand.needs.node_selector}
-    added = lacking(piece.demand.flavor, piece.pods[0].spec.tolerations)
+    spec["nodeSelector"] = {**spec.get("nodeSelector", {}), **group_demand.demand.needs.node_selector}
+    added = missing_tolerations(group_demand.demand.flavor, group_demand.pods[0].spec.tolerations)
     spec["tolerations"] = [*spec.get("tolerations", []), *map(msgspec.to_builtins, added)]
-    if piece.is_packed:
+    if group_demand.is_packed:
         spec.pop("initContainers", None)
-        spec["containers"] = [_packed(spec["containers"][0], piece.demand.needs.amounts)]
+        spec["containers"] = [_packed(spec["containers"][0], group_demand.demand.needs.amounts)]
     fill_requests(spec)
     return {"metadata": {"labels": dict(pod.metadata.labels)}, "spec": spec}
 

@@ -8,20 +8,20 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from muster.controller.gangs.capacity_claims import outstanding
+from muster.controller.gangs.capacity_claims import unused_claims
 from muster.controller.gangs.indexes import BY_NODE, BY_POOL, BY_REQUEST, request_of
 from muster.controller.gangs.objects import Belonging, Node, Pod, PodTemplate, ProvisioningRequest
-from muster.controller.gangs.split import Ask
+from muster.controller.gangs.split import RequestSpec
 from muster.controller.gangs.templates import POOL
-from muster.controller.gangs.turn_order import Place
-from muster.controller.gangs.verify import Wanted
+from muster.controller.gangs.turn_order import TurnPosition
+from muster.controller.gangs.verify import PodDemand
 from muster.controller.kai.indexes import BY_CLUSTER, BY_QUEUE, RELEASED, ray_cluster_of
 from muster.controller.kai.labels import CLUSTER_UID, is_gated, is_over
 from muster.controller.kai.ledger import of_gangs, of_pods
 from muster.controller.kai.objects import GatedPod, PriorityClass, Queue, RayCluster
-from muster.controller.kai.pod_groups import pieces
-from muster.controller.kai.queue_capacity import Held, Need
-from muster.controller.kai.snapshot import Scene, Situation, need
+from muster.controller.kai.pod_groups import pod_group_demands
+from muster.controller.kai.queue_capacity import QueueDemand, QueueUsage
+from muster.controller.kai.snapshot import BatchSnapshot, ClusterSnapshot, queue_demand
 from muster.controller.kube.resource import Key
 from muster.controller.runtime.informer import Informer
 from muster.model.gangpolicy import GangPolicy
@@ -39,22 +39,22 @@ class View:
     queues: Informer[Queue]
     priorities: Informer[PriorityClass]
     policy: Callable[[], GangPolicy | None]
-    _needs: dict[str, tuple[str, GangPolicy | None, Need]] = field(default_factory=dict)
+    _queue_demands: dict[str, tuple[str, GangPolicy | None, QueueDemand]] = field(default_factory=dict)
     """By a pod's uid: its version, the policy that it was read with, and what it takes of its queue. Reading
     quantities is what a look costs.
     """
 
-    def scene(self, cluster: RayCluster, *, now: datetime) -> Scene:
+    def snapshot(self, cluster: RayCluster, *, now: datetime) -> ClusterSnapshot:
         """Everything that a decision about this cluster depends on."""
-        plain = self._plain(cluster, now)
-        if plain.is_over or not any(is_gated(pod) for pod in plain.pods):
-            return plain
-        others = list(self._gathering(cluster, now))
-        scene = replace(plain, held=(*self._held(plain), *of_gangs(others)))
+        base_snapshot = self._base_snapshot(cluster, now)
+        if base_snapshot.is_over or not any(is_gated(pod) for pod in base_snapshot.pods):
+            return base_snapshot
+        others = list(self._provisioning(cluster, now))
+        cluster_snapshot = replace(base_snapshot, usage=(*self._usage(base_snapshot), *of_gangs(others)))
         try:
-            return self._with_nodes(scene, others)
+            return self._with_nodes(cluster_snapshot, others)
         except ValueError:
-            return scene  # What cannot be read: the machine meets it too, and says so.
+            return cluster_snapshot  # What cannot be read: the machine meets it too, and says so.
 
     def orphans(self, key: Key, cluster: RayCluster | None) -> list[Belonging]:
         """What an earlier cluster of this name left, where garbage collection did not reach."""
@@ -66,9 +66,9 @@ class View:
         foreign = (item for item in items if _made_for(item) != uid)
         return [item for item in foreign if not item.metadata.deletion_timestamp]
 
-    def _plain(self, cluster: RayCluster, now: datetime) -> Scene:
+    def _base_snapshot(self, cluster: RayCluster, now: datetime) -> ClusterSnapshot:
         uid, key = cluster.metadata.uid, cluster.key
-        return Scene(
+        return ClusterSnapshot(
             cluster=cluster,
             now=now,
             policy=self.policy(),
@@ -92,36 +92,40 @@ class View:
 
     # The queues
 
-    def _held(self, scene: Scene) -> Iterator[Held]:
+    def _usage(self, cluster_snapshot: ClusterSnapshot) -> Iterator[QueueUsage]:
         """What the pods of all queues hold: a queue above counts what is in queues that we never name."""
         pods = (pod for name in self.pods.store.index_values(BY_QUEUE) for pod in self._in_queue(str(name)))
-        yield from of_pods(self._with_needs(pods, scene))
+        yield from of_pods(self._with_needs(pods, cluster_snapshot))
 
     def _in_queue(self, name: str) -> list[GatedPod]:
         return self.pods.store.by_index(BY_QUEUE, name)
 
-    def _with_needs(self, pods: Iterable[GatedPod], scene: Scene) -> Iterator[tuple[GatedPod, Need]]:
-        if len(self._needs) > 2 * len(self.pods.store) + 1000:
-            self._needs.clear()
+    def _with_needs(
+        self, pods: Iterable[GatedPod], cluster_snapshot: ClusterSnapshot
+    ) -> Iterator[tuple[GatedPod, QueueDemand]]:
+        if len(self._queue_demands) > 2 * len(self.pods.store) + 1000:
+            self._queue_demands.clear()
         for pod in pods:
             meta = pod.metadata
-            version, policy, known = self._needs.get(meta.uid, ("", None, None))
-            if known is None or version != meta.resource_version or policy is not scene.policy:
+            version, policy, known = self._queue_demands.get(meta.uid, ("", None, None))
+            if known is None or version != meta.resource_version or policy is not cluster_snapshot.policy:
                 try:
-                    known = self._need(pod, scene)
+                    known = self._queue_demand(pod, cluster_snapshot)
                 except ValueError:
                     continue  # Not ours to judge: KAI counts it when it starts it.
-                self._needs[meta.uid] = (meta.resource_version, scene.policy, known)
+                self._queue_demands[meta.uid] = (meta.resource_version, cluster_snapshot.policy, known)
             yield pod, known
 
-    def _need(self, pod: GatedPod, scene: Scene) -> Need:
+    def _queue_demand(self, pod: GatedPod, cluster_snapshot: ClusterSnapshot) -> QueueDemand:
         (key,) = ray_cluster_of(pod) or (None,)
         cluster = self.clusters.get(key) if key else None
-        return need(pod, cluster, scene.policy or GangPolicy(), scene.priorities)
+        return queue_demand(
+            pod, cluster, cluster_snapshot.policy or GangPolicy(), cluster_snapshot.priorities
+        )
 
     # Other gangs
 
-    def _gathering(self, mine: RayCluster, now: datetime) -> Iterator[Situation]:
+    def _provisioning(self, mine: RayCluster, now: datetime) -> Iterator[BatchSnapshot]:
         """The batches of other clusters that have asked for capacity or have begun to pass."""
         keys = {
             *self.requests.store.index_values(BY_CLUSTER),
@@ -133,62 +137,75 @@ class View:
             if other is None or other.metadata.uid == mine.metadata.uid or other.metadata.deletion_timestamp:
                 continue
             try:
-                yield from self._plain(other, now).situations
+                yield from self._base_snapshot(other, now).batch_snapshots
             except ValueError:
                 continue
 
-    def _with_nodes(self, scene: Scene, others: list[Situation]) -> Scene:
+    def _with_nodes(self, cluster_snapshot: ClusterSnapshot, others: list[BatchSnapshot]) -> ClusterSnapshot:
         """Who else stands in line, and nodes once everything asked for is said to be there."""
-        mine = [each for each in scene.situations if _is_readable(each)]
-        places = tuple(place for other in others if (place := _place(other)) is not None)
-        scene = replace(scene, others=places) if any(each.gang.is_split for each in mine) else scene
-        provisioned = [each for each in mine if each.gang.asks and each.is_provisioned]
+        mine = [each for each in cluster_snapshot.batch_snapshots if _is_readable(each)]
+        places = tuple(position for other in others if (position := _turn_position(other)) is not None)
+        cluster_snapshot = (
+            replace(cluster_snapshot, others=places)
+            if any(each.gang.is_split for each in mine)
+            else cluster_snapshot
+        )
+        provisioned = [each for each in mine if each.gang.request_specs and each.is_provisioned]
         if not provisioned:
-            return scene
-        pools = {piece.demand.flavor.name for each in provisioned for piece in each.pieces}
+            return cluster_snapshot
+        pools = {
+            group_demand.demand.flavor.name for each in provisioned for group_demand in each.pod_group_demands
+        }
         nodes = tuple(node for pool in sorted(pools) for node in self.nodes.store.by_index(BY_POOL, pool))
         return replace(
-            scene,
+            cluster_snapshot,
             nodes=nodes,
             running=tuple(self._running(nodes)),
-            claims=tuple(self._claims(scene, provisioned, others)),
+            claims=tuple(self._claims(cluster_snapshot, provisioned, others)),
         )
 
     def _running(self, nodes: Iterable[Node]) -> Iterator[Pod]:
         for node in nodes:
             yield from self.pods.store.by_index(BY_NODE, node.metadata.name)
 
-    def _claims(self, scene: Scene, mine: list[Situation], others: list[Situation]) -> Iterator[Wanted]:
+    def _claims(
+        self, cluster_snapshot: ClusterSnapshot, mine: list[BatchSnapshot], others: list[BatchSnapshot]
+    ) -> Iterator[PodDemand]:
         """Room on nodes that others were promised first and have not taken yet. A lease with nodes of its own
         needs no protection.
         """
         shared = {
-            ask.pool for each in mine for ask in each.gang.asks if not ask.flavor.node_selector_from_details
+            spec.pool
+            for each in mine
+            for spec in each.gang.request_specs
+            if not spec.flavor.node_selector_from_details
         }
         rank = max(_rank(each) for each in mine)
         for other in others:
-            if _rank(other) < rank and any(ask.pool in shared for ask in _asks(other)):
-                yield from outstanding(other.gang, other.current, self._consumers(other), ended={})
+            if _rank(other) < rank and any(spec.pool in shared for spec in _asks(other)):
+                yield from unused_claims(other.gang, other.current, self._consumers(other), ended={})
         for key in self.pods.store.index_values(RELEASED):
             for pod in self.pods.store.by_index(RELEASED, key):
-                yield from self._released(pod, scene, shared)
+                yield from self._released(pod, cluster_snapshot, shared)
 
-    def _consumers(self, other: Situation) -> Iterator[Pod]:
+    def _consumers(self, other: BatchSnapshot) -> Iterator[Pod]:
         for request in other.current.values():
             yield from self.pods.store.by_index(BY_REQUEST, request.metadata.name)
 
-    def _released(self, pod: GatedPod, scene: Scene, shared: set[str]) -> Iterator[Wanted]:
+    def _released(
+        self, pod: GatedPod, cluster_snapshot: ClusterSnapshot, shared: set[str]
+    ) -> Iterator[PodDemand]:
         """A pod that has passed and has no node yet: what it was promised is still its own."""
         if not shared & set(self._pools_of(pod)):
             return
         (key,) = ray_cluster_of(pod)
         cluster = self.clusters.get(key)
-        if cluster is None or scene.policy is None:
+        if cluster is None or cluster_snapshot.policy is None:
             return
         try:
-            for piece in pieces([pod], cluster, scene.policy):
-                demand = piece.demand
-                yield Wanted(name=pod.metadata.name, pool=demand.flavor.name, count=1, needs=demand.needs)
+            for group_demand in pod_group_demands([pod], cluster, cluster_snapshot.policy):
+                demand = group_demand.demand
+                yield PodDemand(name=pod.metadata.name, pool=demand.flavor.name, count=1, needs=demand.needs)
         except ValueError:
             return
 
@@ -203,14 +220,14 @@ def _made_for(item: Belonging) -> str:
     return item.metadata.labels.get(CLUSTER_UID, "")
 
 
-def _place(other: Situation) -> Place | None:
+def _turn_position(other: BatchSnapshot) -> TurnPosition | None:
     try:
-        return other.place() if other.stands_in_line else None
+        return other.turn_position() if other.is_in_turn_order else None
     except ValueError:
         return None
 
 
-def _is_readable(mine: Situation) -> bool:
+def _is_readable(mine: BatchSnapshot) -> bool:
     """A batch that is not says so itself; the cluster's others are none the worse for it."""
     try:
         return mine.gang is not None
@@ -218,18 +235,18 @@ def _is_readable(mine: Situation) -> bool:
         return False
 
 
-def _asks(other: Situation) -> tuple[Ask, ...]:
+def _asks(other: BatchSnapshot) -> tuple[RequestSpec, ...]:
     try:
-        return other.gang.asks
+        return other.gang.request_specs
     except ValueError:
         return ()
 
 
-def _rank(situation: Situation) -> tuple[bool, datetime, str]:
+def _rank(snapshot: BatchSnapshot) -> tuple[bool, datetime, str]:
     """Who is promised nodes first: what passes already, then the one whose last piece came first."""
     try:
-        moments = [request.status.since("Provisioned") for request in situation.current.values()]
+        moments = [request.status.since("Provisioned") for request in snapshot.current.values()]
     except ValueError:
         moments = []
-    last = max((moment for moment in moments if moment), default=situation.now)
-    return not situation.batch.lifted, last, situation.batch.attempt
+    last = max((moment for moment in moments if moment), default=snapshot.now)
+    return not snapshot.batch.ungated, last, snapshot.batch.attempt

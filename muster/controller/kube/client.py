@@ -22,7 +22,7 @@ from muster.controller.kube import decoding
 from muster.controller.kube.connection import Connection
 from muster.controller.kube.errors import KubeError, TransportError
 from muster.controller.kube.resource import Key, Resource, T
-from muster.controller.kube.transport import NOBODY, Call, Guard, Observer, Transport
+from muster.controller.kube.transport import NULL_OBSERVER, Call, Guard, Observer, Transport
 
 Body = bytes | Mapping[str, Any] | msgspec.Struct
 Propagation = Literal["Background", "Foreground", "Orphan"]
@@ -79,7 +79,7 @@ class Client:
         *,
         field_manager: str,
         user_agent: str = "muster",
-        observer: Observer = NOBODY,
+        observer: Observer = NULL_OBSERVER,
     ) -> None:
         self.field_manager = field_manager
         self.transport = Transport(connection, user_agent=user_agent, observer=observer)

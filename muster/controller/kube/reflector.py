@@ -98,7 +98,7 @@ class Watcher(Protocol):
     def failed(self, error: Exception) -> None: ...
 
 
-Told = Callable[[T, msgspec.Raw], None]
+OnEvent = Callable[[T, msgspec.Raw], None]
 """Told of each object that a watch brings, with its bytes; these are valid during the call only."""
 
 
@@ -145,7 +145,7 @@ class Reflector(Generic[T]):
         *,
         watcher: Watcher,
         selection: Selection | None = None,
-        told: Told[T] | None = None,
+        on_event: OnEvent[T] | None = None,
         page: int = PAGE,
         idle_timeout: float = IDLE_TIMEOUT,
         jitter: Callable[[], float] = random.random,
@@ -154,7 +154,7 @@ class Reflector(Generic[T]):
         self._client = client
         self._sink = sink
         self._watcher = watcher
-        self._told = told
+        self._on_event = on_event
         self._selection = selection or Selection()
         self._page = page
         self._idle_timeout = idle_timeout
@@ -301,8 +301,8 @@ class Reflector(Generic[T]):
         except msgspec.MsgspecError as error:
             self._unreadable(event, error)
             return
-        if self._told is not None:
-            self._told(obj, event.object)
+        if self._on_event is not None:
+            self._on_event(obj, event.object)
         if event.type == "DELETED":
             self._sink.remove(obj)
         else:

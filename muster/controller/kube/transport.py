@@ -79,7 +79,7 @@ class Call:
         return f"{self.verb} {self.path}"
 
 
-class Nobody:
+class NullObserver:
     """The observer of a transport that nobody observes."""
 
     def called(self, call: Call, code: int, seconds: float) -> None: ...
@@ -87,11 +87,11 @@ class Nobody:
     def retrying(self, call: Call, code: int) -> None: ...
 
 
-NOBODY = Nobody()
+NULL_OBSERVER = NullObserver()
 
 
 @dataclass(frozen=True, slots=True)
-class Everybody:
+class CompositeObserver:
     """Several observers as one."""
 
     observers: tuple[Observer, ...]
@@ -113,7 +113,7 @@ class Transport:
         connection: Connection,
         *,
         user_agent: str,
-        observer: Observer = NOBODY,
+        observer: Observer = NULL_OBSERVER,
         attempts: int = ATTEMPTS,
         jitter: Callable[[], float] = random.random,
     ) -> None:

@@ -1,6 +1,6 @@
 """What the state machine can ask its executor to do with a Workload, beside what all gangs share.
 
-Decides the vocabulary between machine.py and reconciler.py: each action is one write, is safe to do twice,
+Decides the vocabulary between decide.py and reconciler.py: each action is one write, is safe to do twice,
 and names its object so exactly that a stale decision hits nothing else.
 """
 
@@ -8,8 +8,15 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
-from muster.controller.gangs.actions import CreateRequest, CreateTemplates, Delete, Hold, Tell, WaitsFor
-from muster.controller.gangs.retry import History
+from muster.controller.gangs.actions import (
+    CreatePlaceholders,
+    CreateRequest,
+    CreateTemplates,
+    Delete,
+    EmitEvent,
+    WaitReason,
+)
+from muster.controller.gangs.retry import RetryHistory
 from muster.controller.kueue.objects import PodSetUpdate
 from muster.model.gangpolicy import GangPolicy
 
@@ -24,7 +31,7 @@ class State(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SetEntry:
+class SetCheckState:
     """Apply our whole entry on the Workload."""
 
     state: State
@@ -33,21 +40,21 @@ class SetEntry:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StepOut:
+class Deactivate:
     """Deactivate the Workload and note on it, in the same write, that it was us and until when."""
 
-    history: History
+    history: RetryHistory
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StepIn:
+class Reactivate:
     """Activate the Workload that we deactivated, and take the note off in the same write."""
 
-    history: History
+    history: RetryHistory
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Steer:
+class SetFlavorAffinity:
     """Keep the PodSets of a Workload without quota away from these pools; from none takes our word off."""
 
     pools: tuple[str, ...]
@@ -55,25 +62,25 @@ class Steer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Note:
+class PatchAnnotations:
     """Set the history on the Workload; what it does not hold is removed."""
 
-    history: History
+    history: RetryHistory
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Unclaim:
+class RemoveClaims:
     """Take the claims off the pod templates of the gang's RayCluster, and recycle pods that were born with
     them and can never be scheduled; then set `history`, once Kueue has started the cluster and every pod of
     the slice may be scheduled.
     """
 
     selectors: tuple[str, ...]
-    history: History | None = None
+    history: RetryHistory | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Count:
+class RecordRunningPods:
     """Look how many pods of the gang's RayCluster may be scheduled, and note it: no slice before this one can
     let more of them go.
     """
@@ -82,16 +89,16 @@ class Count:
 Action = (
     CreateTemplates
     | CreateRequest
-    | Hold
+    | CreatePlaceholders
     | Delete
-    | SetEntry
-    | StepOut
-    | StepIn
-    | Steer
-    | Note
-    | Unclaim
-    | Count
-    | Tell
+    | SetCheckState
+    | Deactivate
+    | Reactivate
+    | SetFlavorAffinity
+    | PatchAnnotations
+    | RemoveClaims
+    | RecordRunningPods
+    | EmitEvent
 )
 
 
@@ -100,9 +107,9 @@ class Decision:
     """The actions, in order, and when to look again even if nothing happens."""
 
     actions: tuple[Action, ...] = ()
-    wake: datetime | None = None
-    waits_for: WaitsFor = ""
+    requeue_at: datetime | None = None
+    waiting_on: WaitReason = ""
 
     @property
-    def is_quiet(self) -> bool:
+    def is_noop(self) -> bool:
         return not self.actions

@@ -1,19 +1,19 @@
 """Our entry on a Workload, written when it says something new."""
 
-from muster.controller.kueue.actions import SetEntry, State
+from muster.controller.kueue.actions import SetCheckState, State
 from muster.controller.kueue.objects import PodSetUpdate
-from muster.controller.kueue.snapshot import Situation
+from muster.controller.kueue.snapshot import WorkloadSnapshot
 
 
-def say(now_is: Situation, message: str) -> tuple[SetEntry, ...]:
+def set_pending(snapshot: WorkloadSnapshot, message: str) -> tuple[SetCheckState, ...]:
     """Pending, with these words, where Kueue has put our entry."""
-    return set_entry(now_is, State.PENDING, message) if now_is.entry else ()
+    return set_check_state(snapshot, State.PENDING, message) if snapshot.check_state else ()
 
 
-def set_entry(
-    now_is: Situation, state: State, message: str, *, updates: tuple[PodSetUpdate, ...] = ()
-) -> tuple[SetEntry, ...]:
-    entry = now_is.entry
-    if entry and (entry.state, entry.message, entry.pod_set_updates) == (state, message, updates):
+def set_check_state(
+    snapshot: WorkloadSnapshot, state: State, message: str, *, updates: tuple[PodSetUpdate, ...] = ()
+) -> tuple[SetCheckState, ...]:
+    current = snapshot.check_state
+    if current and (current.state, current.message, current.pod_set_updates) == (state, message, updates):
         return ()
-    return (SetEntry(state=state, message=message, updates=updates),)
+    return (SetCheckState(state=state, message=message, updates=updates),)

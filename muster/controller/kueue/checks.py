@@ -8,9 +8,9 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Final
 
-from muster.controller.gangs.kinds import REASON, SOON, Kinds
+from muster.controller.gangs.kinds import REASON, SHORT_RECHECK, Kinds
 from muster.controller.gangs.objects import Condition
-from muster.controller.gangs.policies import Policies, tell
+from muster.controller.gangs.policies import Policies, apply_condition
 from muster.controller.kube.client import Client
 from muster.controller.kube.resource import Key
 from muster.controller.kueue.objects import ADMISSION_CHECK, AdmissionCheck
@@ -32,7 +32,7 @@ class Checks:
         check = self._checks.get(Key("", name))
         return check is not None and is_ours(check)
 
-    def is_leaving(self) -> bool:
+    def is_being_removed(self) -> bool:
         """Whether none of ours is there to stay: another takes over, or nobody."""
         return not any(
             is_ours(check) and not check.metadata.deletion_timestamp for check in self._checks.store
@@ -77,16 +77,18 @@ class CheckReconciler:
         if check is None or not is_ours(check) or check.metadata.deletion_timestamp:
             return None
         if not self._kinds.are_known():
-            return SOON
-        again = self._kinds.look_again()
+            return SHORT_RECHECK
+        result = self._kinds.recheck_interval()
         status, reason, message = self._verdict(check)
         condition = Condition(type=ACTIVE, status=status, reason=reason, message=message)
-        await tell(self._client, ADMISSION_CHECK, check, check.status, condition, now=self._clock())
-        return again
+        await apply_condition(
+            self._client, ADMISSION_CHECK, check, check.status, condition, now=self._clock()
+        )
+        return result
 
     def _verdict(self, check: AdmissionCheck) -> tuple[str, str, str]:
-        if words := self._kinds.words:
-            return "False", REASON, words
+        if message := self._kinds.message:
+            return "False", REASON, message
         name = policy_name(check)
         if not name:
             wanted = f"apiGroup: {GROUP}, kind: {GANG_POLICY_KIND}, name: <policy>"

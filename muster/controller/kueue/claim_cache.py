@@ -11,50 +11,55 @@ from datetime import datetime
 from typing import Final
 
 from muster.controller.kueue.actions import State
-from muster.controller.kueue.snapshot import Situation
+from muster.controller.kueue.snapshot import WorkloadSnapshot
 
 Version = tuple[object, ...]
 Rank = tuple[bool, datetime, str]
 
-_MOST: Final = 4096
+_MAX_ENTRIES: Final = 4096
 """Gangs that are remembered: more than wait for their pods at a time, and a few megabytes."""
 
 
 @dataclass(frozen=True, slots=True)
-class Promised:
+class CachedSnapshot:
     """A gang as it was at one version. `rank` is None when it holds no promises."""
 
-    situation: Situation
+    snapshot: WorkloadSnapshot
     rank: Rank | None
 
 
-class Memory:
+class ClaimCache:
     """The latest of each gang."""
 
     def __init__(self) -> None:
-        self._known: OrderedDict[tuple[str, str], tuple[Version, Promised]] = OrderedDict()
+        self._cache: OrderedDict[tuple[str, str], tuple[Version, CachedSnapshot]] = OrderedDict()
 
-    def recall(self, uid: str, check: str, version: Version, make: Callable[[], Situation]) -> Promised:
+    def get(
+        self, uid: str, check: str, version: Version, make: Callable[[], WorkloadSnapshot]
+    ) -> CachedSnapshot:
         """What is known of this version; made when that is nothing. Raises what `make` raises, and ValueError
         for a quantity that is none.
         """
-        known = self._known.get((uid, check))
-        if known is None or known[0] != version:
-            situation = make()
-            known = version, Promised(situation, rank(situation) if situation.holds_promises else None)
-            self._known[uid, check] = known
-            if len(self._known) > _MOST:
-                self._known.popitem(last=False)
-        self._known.move_to_end((uid, check))
-        return known[1]
+        cached = self._cache.get((uid, check))
+        if cached is None or cached[0] != version:
+            snapshot = make()
+            cached = (
+                version,
+                CachedSnapshot(snapshot, rank(snapshot) if snapshot.holds_capacity_claims else None),
+            )
+            self._cache[uid, check] = cached
+            if len(self._cache) > _MAX_ENTRIES:
+                self._cache.popitem(last=False)
+        self._cache.move_to_end((uid, check))
+        return cached[1]
 
 
-def rank(situation: Situation) -> Rank:
+def rank(snapshot: WorkloadSnapshot) -> Rank:
     """Who is promised room first: gangs that are Ready, then the one whose last piece came first."""
-    moments = [request.status.since("Provisioned") for request in situation.current.values()]
-    last = max((moment for moment in moments if moment), default=situation.now)
-    return not is_whole(situation), last, situation.workload.metadata.uid
+    moments = [request.status.since("Provisioned") for request in snapshot.current.values()]
+    last = max((moment for moment in moments if moment), default=snapshot.now)
+    return not is_whole(snapshot), last, snapshot.workload.metadata.uid
 
 
-def is_whole(situation: Situation) -> bool:
-    return situation.entry is not None and situation.entry.state == State.READY
+def is_whole(snapshot: WorkloadSnapshot) -> bool:
+    return snapshot.check_state is not None and snapshot.check_state.state == State.READY

@@ -59,7 +59,7 @@ class ElasticPod(Object, frozen=True):
         return any(gate.name == ELASTIC_JOB for gate in self.spec.scheduling_gates)
 
     @property
-    def is_over(self) -> bool:
+    def is_finished(self) -> bool:
         meta = self.metadata
         return self.status.phase in ("Succeeded", "Failed") or meta.deletion_timestamp is not None
 
@@ -68,7 +68,7 @@ ELASTIC_POD: Final = Resource("", "v1", "pods", "Pod", True, ElasticPod)
 WHOLE_RAY_CLUSTER: Final = Resource("ray.io", "v1", "rayclusters", "RayCluster", True, WholeRayCluster)
 
 
-def unclaimed(spec: Mapping[str, Any], selectors: Iterable[str]) -> Json | None:
+def without_claims(spec: Mapping[str, Any], selectors: Iterable[str]) -> Json | None:
     """The merge patch of a spec whose templates carry claims; None where none does. `selectors`: the node
     labels that pin pods to a lease.
     """
@@ -85,13 +85,13 @@ def unclaimed(spec: Mapping[str, Any], selectors: Iterable[str]) -> Json | None:
     return patch or None
 
 
-def may_run(pods: Iterable[ElasticPod]) -> Mapping[str, int]:
+def running_pods(pods: Iterable[ElasticPod]) -> Mapping[str, int]:
     """How many pods of each PodSet may be scheduled or have been."""
-    free = (pod for pod in pods if not pod.is_gated and not pod.is_over)
+    free = (pod for pod in pods if not pod.is_gated and not pod.is_finished)
     return Counter(pod.metadata.labels.get(POD_SET_LABEL, "") for pod in free)
 
 
-def born_claimed(pods: Iterable[ElasticPod], claims: Mapping[str, str]) -> list[ElasticPod]:
+def pods_with_old_claim(pods: Iterable[ElasticPod], claims: Mapping[str, str]) -> list[ElasticPod]:
     """Pods behind the gate with a claim that is not the one which their PodSet has now (`claims`: requests by
     PodSet): Kueue leaves them there for ever.
     """
@@ -99,7 +99,7 @@ def born_claimed(pods: Iterable[ElasticPod], claims: Mapping[str, str]) -> list[
         pod
         for pod in pods
         if pod.is_gated
-        and not pod.is_over
+        and not pod.is_finished
         and (claim := pod.metadata.annotations.get(CONSUME_ANNOTATION))
         and claim != claims.get(pod.metadata.labels.get(POD_SET_LABEL, ""))
     ]

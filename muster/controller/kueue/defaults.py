@@ -19,7 +19,7 @@ from muster.model.queuetree import QueueTree, Space
 from muster.model.ray_upgrades import Upgrade
 
 Json = dict[str, Any]
-Trees = Callable[[], QueueTree]
+QueueTreeCache = Callable[[], QueueTree]
 
 # Where each kind holds its Ray cluster.
 _CLUSTERS: Final = {"rayjob": ("rayClusterSpec",), "raycluster": (), "rayservice": ("rayClusterConfig",)}
@@ -30,7 +30,7 @@ _KINDS: Final = ("rayjob", "raycluster", "rayservice", "job")
 class Defaults:
     """The mutating reviews, bound to the tree that is in force when each is made."""
 
-    def __init__(self, tree: Trees) -> None:
+    def __init__(self, tree: QueueTreeCache) -> None:
         self._tree = tree
 
     def listed(self) -> tuple[Webhook[Object], ...]:

@@ -10,16 +10,16 @@ from collections.abc import Mapping
 from muster.controller.kube.client import Client, Selection
 from muster.controller.kube.errors import Conflict, NotFound
 from muster.controller.kube.resource import Key
-from muster.controller.kueue.actions import Unclaim
+from muster.controller.kueue.actions import RemoveClaims
 from muster.controller.kueue.clusters import (
     ELASTIC_POD,
     WHOLE_RAY_CLUSTER,
     ElasticPod,
     Json,
     WholeRayCluster,
-    born_claimed,
-    may_run,
-    unclaimed,
+    pods_with_old_claim,
+    running_pods,
+    without_claims,
 )
 from muster.controller.kueue.objects import Workload
 from muster.controller.kueue.snapshot import claims_of
@@ -32,7 +32,7 @@ class Clusters:
     def __init__(self, client: Client) -> None:
         self._client = client
 
-    async def unclaim(self, workload: Workload, action: Unclaim, *, check: str) -> bool:
+    async def remove_claims(self, workload: Workload, action: RemoveClaims, *, check: str) -> bool:
         """Whether the cluster is started, clean, and every pod of the slice may be scheduled."""
         key = _cluster_of(workload)
         if key is None:
@@ -40,28 +40,28 @@ class Clusters:
         cluster = await self._client.get(WHOLE_RAY_CLUSTER, key)
         if not cluster.is_started:
             return False
-        if (spec := unclaimed(cluster.spec, action.selectors)) is not None:
+        if (spec := without_claims(cluster.spec, action.selectors)) is not None:
             await self._write(cluster, spec)
         pods = await self._pods(key)
-        claims = {name: claim.request for name, claim in claims_of(workload.entry(check)).items()}
-        stale = born_claimed(pods, claims)
+        claims = {name: claim.request for name, claim in claims_of(workload.check_state(check)).items()}
+        stale = pods_with_old_claim(pods, claims)
         for pod in stale:
             await self._recycle(pod)
-        free = may_run(pods)
+        free = running_pods(pods)
         return not stale and all(free.get(each.name, 0) >= each.count for each in workload.spec.pod_sets)
 
-    async def count(self, workload: Workload) -> Mapping[str, int]:
+    async def running_pods(self, workload: Workload) -> Mapping[str, int]:
         """Pods that may be scheduled, by PodSet."""
         key = _cluster_of(workload)
-        return may_run(await self._pods(key)) if key else {}
+        return running_pods(await self._pods(key)) if key else {}
 
     async def _write(self, cluster: WholeRayCluster, spec: Json) -> None:
         version = {"resourceVersion": cluster.metadata.resource_version}
         await self._client.merge_patch(WHOLE_RAY_CLUSTER, cluster.key, {"metadata": version, "spec": spec})
 
     async def _pods(self, key: Key) -> tuple[ElasticPod, ...]:
-        mine = Selection(namespace=key.namespace, labels=f"{RAY_CLUSTER_LABEL}={key.name}")
-        return (await self._client.list(ELASTIC_POD, mine)).items
+        selection = Selection(namespace=key.namespace, labels=f"{RAY_CLUSTER_LABEL}={key.name}")
+        return (await self._client.list(ELASTIC_POD, selection)).items
 
     async def _recycle(self, pod: ElasticPod) -> None:
         """KubeRay makes it anew, without a claim."""

@@ -3,7 +3,7 @@
 Decides how a stale decision is kept from doing harm. Every write to the Workload carries the resourceVersion
 that the decision was made from, every deletion the uid; before anything is deleted the Workload is read live.
 A create that finds its name taken believes it only when the owner's uid fits. Leaves what to do to
-machine.py.
+decide.py.
 """
 
 from collections.abc import Callable, Mapping
@@ -12,20 +12,35 @@ from typing import Any
 
 import msgspec
 
-from muster.controller.gangs.actions import CreateRequest, CreateTemplates, Delete, Hold, Tell
+from muster.controller.gangs.actions import (
+    CreatePlaceholders,
+    CreateRequest,
+    CreateTemplates,
+    Delete,
+    EmitEvent,
+)
 from muster.controller.gangs.objects import Belonging
 from muster.controller.gangs.requests import Requests, StaleDecision
-from muster.controller.gangs.retry import History, annotations
+from muster.controller.gangs.retry import RetryHistory, to_annotations
 from muster.controller.kube.client import Client
 from muster.controller.kube.errors import NotFound
 from muster.controller.kube.resource import Key, Object
-from muster.controller.kueue.actions import Action, Count, Note, SetEntry, Steer, StepIn, StepOut, Unclaim
+from muster.controller.kueue.actions import (
+    Action,
+    Deactivate,
+    PatchAnnotations,
+    Reactivate,
+    RecordRunningPods,
+    RemoveClaims,
+    SetCheckState,
+    SetFlavorAffinity,
+)
 from muster.controller.kueue.elastic import Clusters
 from muster.controller.kueue.flavor_fallback import pod_sets
 from muster.controller.kueue.identity import WORKLOAD_UID
 from muster.controller.kueue.objects import WHOLE_WORKLOAD, WORKLOAD, Flavors, Workload
-from muster.controller.kueue.pending_workloads import Recent
-from muster.controller.kueue.slices import written
+from muster.controller.kueue.pending_workloads import PendingWorkloads
+from muster.controller.kueue.slices import format_counts
 from muster.controller.kueue.templates import merged, owner_of
 from muster.controller.runtime.events import EventRecorder, Reference
 from muster.model.names import RUNS_ANNOTATION
@@ -42,11 +57,11 @@ class Executor:
         *,
         events: EventRecorder,
         requests: Requests,
-        recent: Recent,
+        pending: PendingWorkloads,
         clock: Callable[[], datetime],
     ) -> None:
         self._client, self._events, self._requests, self._clock = client, events, requests, clock
-        self._recent = recent
+        self._pending = pending
         self._clusters = Clusters(client)
 
     async def run(
@@ -56,33 +71,35 @@ class Executor:
             await self._confirm(workload)
         for action in actions:
             match action:
-                case SetEntry():
-                    workload = await self._set_entry(workload, check, action)
-                case StepOut(history=history):
+                case SetCheckState():
+                    workload = await self._set_check_state(workload, check, action)
+                case Deactivate(history=history):
                     workload = await self._patch(workload, history, active=False)
-                case StepIn(history=history):
+                case Reactivate(history=history):
                     workload = await self._patch(workload, history, active=True)
-                case Steer():
-                    workload = await self._steer(workload, action)
-                case Note(history=history):
+                case SetFlavorAffinity():
+                    workload = await self._set_flavor_affinity(workload, action)
+                case PatchAnnotations(history=history):
                     workload = await self._patch(workload, history, active=None)
                 case CreateTemplates():
                     await self._create_templates(workload, action, flavors)
                 case CreateRequest():
                     await self._requests.create_request(owner_of(workload), action)
-                case Hold():
+                case CreatePlaceholders():
                     await self._requests.hold(owner_of(workload), action)
                 case Delete():
                     await self._requests.delete(action)
-                case Unclaim(history=history):
-                    stands = await self._clusters.unclaim(workload, action, check=check)
-                    if history is not None and stands:
+                case RemoveClaims(history=history):
+                    is_clean = await self._clusters.remove_claims(workload, action, check=check)
+                    if history is not None and is_clean:
                         workload = await self._patch(workload, history, active=None)
-                case Count():
-                    runs = await self._clusters.count(workload)
-                    workload = await self._annotate(workload, {RUNS_ANNOTATION: written(runs)}, active=None)
-                case Tell():
-                    self._tell(workload, action)
+                case RecordRunningPods():
+                    runs = await self._clusters.running_pods(workload)
+                    workload = await self._annotate(
+                        workload, {RUNS_ANNOTATION: format_counts(runs)}, active=None
+                    )
+                case EmitEvent():
+                    self._emit_event(workload, action)
 
     async def release_orphan(self, item: Belonging, *, of: Key) -> None:
         """Delete what was made for a Workload that is gone; looks live whether it is."""
@@ -98,11 +115,11 @@ class Executor:
             self._requests.remember(WORKLOAD, live)
             raise StaleDecision(f"Workload {workload.key} has changed")
 
-    async def _set_entry(self, workload: Workload, check: str, action: SetEntry) -> Workload:
+    async def _set_check_state(self, workload: Workload, check: str, action: SetCheckState) -> Workload:
         """Our whole entry, so that nothing of an earlier one stays; force, because Kueue applies it too."""
-        before = workload.entry(check)
+        before = workload.check_state(check)
         kept = before.last_transition_time if before and before.state == action.state else None
-        entry = {
+        check_state = {
             "name": check,
             "state": action.state.value,
             "message": action.message[:32_000],
@@ -111,14 +128,14 @@ class Executor:
         }
         body = {
             "metadata": {"uid": workload.metadata.uid, "resourceVersion": workload.metadata.resource_version},
-            "status": {"admissionChecks": [entry]},
+            "status": {"admissionChecks": [check_state]},
         }
         applied = await self._client.apply(
             WORKLOAD, workload.key, _named(workload, body), subresource="status", force=True
         )
         return self._requests.remember(WORKLOAD, applied)
 
-    async def _steer(self, workload: Workload, action: Steer) -> Workload:
+    async def _set_flavor_affinity(self, workload: Workload, action: SetFlavorAffinity) -> Workload:
         wanted = list(pod_sets(workload, action.pools, action.policy)) if action.pools else []
         body = {
             "metadata": {"uid": workload.metadata.uid, "resourceVersion": workload.metadata.resource_version},
@@ -127,17 +144,17 @@ class Executor:
         applied = await self._client.apply(WORKLOAD, workload.key, _named(workload, body), force=True)
         return self._requests.remember(WORKLOAD, applied)
 
-    async def _patch(self, workload: Workload, history: History, *, active: bool | None) -> Workload:
-        return await self._annotate(workload, annotations(history), active=active)
+    async def _patch(self, workload: Workload, history: RetryHistory, *, active: bool | None) -> Workload:
+        return await self._annotate(workload, to_annotations(history), active=active)
 
     async def _annotate(
-        self, workload: Workload, notes: Mapping[str, str | None], *, active: bool | None
+        self, workload: Workload, annotations: Mapping[str, str | None], *, active: bool | None
     ) -> Workload:
         body: dict[str, Any] = {
             "metadata": {
                 "uid": workload.metadata.uid,
                 "resourceVersion": workload.metadata.resource_version,
-                "annotations": dict(notes),
+                "annotations": dict(annotations),
             }
         }
         if active is not None:
@@ -145,19 +162,19 @@ class Executor:
         return self._requests.remember(WORKLOAD, await self._client.merge_patch(WORKLOAD, workload.key, body))
 
     async def _create_templates(self, workload: Workload, action: CreateTemplates, flavors: Flavors) -> None:
-        whole = self._recent.whole(workload) or await self._client.get(WHOLE_WORKLOAD, workload.key)
+        whole = self._pending.whole(workload) or await self._client.get(WHOLE_WORKLOAD, workload.key)
         if whole.metadata.uid != workload.metadata.uid:
             raise StaleDecision(f"Workload {workload.key} is another one of that name")
         templates = {pod_set.name: pod_set.template for pod_set in whole.spec.pod_sets}
         pods = {
             demand.pod_set: merged(templates[demand.pod_set], demand, flavors)
-            for demand in action.ask.demands
+            for demand in action.spec.demands
         }
         await self._requests.create_templates(owner_of(workload), action, pods)
 
-    def _tell(self, workload: Workload, action: Tell) -> None:
-        abouts = [Reference.to(WORKLOAD, workload), *_owners(workload)]
-        for about in abouts:
+    def _emit_event(self, workload: Workload, action: EmitEvent) -> None:
+        regarding = [Reference.to(WORKLOAD, workload), *_owners(workload)]
+        for about in regarding:
             self._events.event(about, action.kind, reason=action.reason, action=ACTION, note=action.message)
 
 

@@ -12,37 +12,39 @@ from muster.controller.gangs.demand import Demand
 from muster.controller.gangs.limits import nodes_needed, too_many_gpus, too_many_nodes
 from muster.controller.gangs.objects import NodeSelectorTerm, PodSpec
 from muster.controller.kueue.objects import PodSet, ResourceFlavor, Workload
-from muster.controller.kueue.snapshot import Situation
+from muster.controller.kueue.snapshot import WorkloadSnapshot
 from muster.model.gangpolicy import GangPolicy
 from muster.model.names import POOL_LABEL
 
-_AWAY: Final = "NotIn"
+_NOT_IN: Final = "NotIn"
 
 
-def elsewhere(now_is: Situation, policy: GangPolicy, *, exhausted: str) -> str:
+def next_flavor(snapshot: WorkloadSnapshot, policy: GangPolicy, *, exhausted: str) -> str:
     """The next flavor of the queue for what was to come from the exhausted one; empty when there is none."""
-    group = next((group for group in now_is.queue_flavors if exhausted in group), ())
-    tried = {*now_is.past.avoid, exhausted}
-    moving = [demand for ask in now_is.gang.asks if ask.pool == exhausted for demand in ask.demands]
+    group = next((group for group in snapshot.queue_flavors if exhausted in group), ())
+    tried = {*snapshot.history.avoid, exhausted}
+    moving = [
+        demand for spec in snapshot.gang.request_specs if spec.pool == exhausted for demand in spec.demands
+    ]
     if not moving:
         return ""  # Nothing was asked for there: who lacks its nodes (a head) would stay in that flavor.
-    specs = {pod_set.name: pod_set.template.spec for pod_set in now_is.workload.spec.pod_sets}
+    specs = {pod_set.name: pod_set.template.spec for pod_set in snapshot.workload.spec.pod_sets}
     return next(
         (
             name
             for name in group
             if name not in tried
-            and all(_fits(demand, specs[demand.pod_set], name, now_is, policy) for demand in moving)
+            and all(_fits(demand, specs[demand.pod_set], name, snapshot, policy) for demand in moving)
         ),
         "",
     )
 
 
-def _fits(demand: Demand, own: PodSpec, name: str, now_is: Situation, policy: GangPolicy) -> bool:
-    flavor, known = now_is.flavors.get(name), policy.flavor(name)
+def _fits(demand: Demand, own: PodSpec, name: str, snapshot: WorkloadSnapshot, policy: GangPolicy) -> bool:
+    flavor, known = snapshot.flavors.get(name), policy.flavor(name)
     if flavor is None or known is None or not _pool(flavor):
         return False
-    if _is_bound(own, pools_to_avoid(now_is)):
+    if _is_bound(own, pools_to_avoid(snapshot)):
         return False
     if any(own.node_selector.get(key, value) != value for key, value in flavor.spec.node_labels.items()):
         return False
@@ -51,21 +53,21 @@ def _fits(demand: Demand, own: PodSpec, name: str, now_is: Situation, policy: Ga
     return not too_many_gpus(amounts, known) and not too_many_nodes(nodes, known)
 
 
-def pools_to_avoid(now_is: Situation) -> tuple[str, ...]:
+def pools_to_avoid(snapshot: WorkloadSnapshot) -> tuple[str, ...]:
     """The values of our pool label that the gang's PodSets are to keep away from."""
-    found = (now_is.flavors.get(name) for name in now_is.past.avoid)
+    found = (snapshot.flavors.get(name) for name in snapshot.history.avoid)
     return tuple(sorted({_pool(flavor) for flavor in found if flavor and _pool(flavor)}))
 
 
-def avoided(workload: Workload) -> tuple[str, ...]:
+def avoided_pools(workload: Workload) -> tuple[str, ...]:
     """What the Workload's PodSets keep away from now, by our word."""
     return tuple(sorted({value for each in workload.spec.pod_sets for value in _ours(each.template.spec)}))
 
 
 def pod_sets(workload: Workload, pools: Collection[str], policy: GangPolicy) -> Iterator[Mapping[str, Any]]:
     """What to apply: the affinity of each PodSet that may be moved, and nothing else of it."""
-    away = {"matchExpressions": [{"key": POOL_LABEL, "operator": _AWAY, "values": sorted(pools)}]}
-    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [away]}}
+    term = {"matchExpressions": [{"key": POOL_LABEL, "operator": _NOT_IN, "values": sorted(pools)}]}
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}
     for each in workload.spec.pod_sets:
         if not _is_bound(each.template.spec, pools) and _is_managed(each, policy):
             yield {"name": each.name, "template": {"spec": {"affinity": {"nodeAffinity": required}}}}
@@ -91,12 +93,12 @@ def _is_bound(spec: PodSpec, pools: Collection[str]) -> bool:
     """It has an affinity of its own, which ours would replace. `pools`: what we keep it away from; a person
     may have written the same kind of rule about others.
     """
-    away = _ours(spec)
-    return bool(_terms(spec)) and not (away and set(away) <= set(pools))
+    term = _ours(spec)
+    return bool(_terms(spec)) and not (term and set(term) <= set(pools))
 
 
 def _ours(spec: PodSpec) -> tuple[str, ...]:
     match _terms(spec):
         case (NodeSelectorTerm(match_expressions=(rule,), match_fields=()),):
-            return rule.values if (rule.key, rule.operator) == (POOL_LABEL, _AWAY) else ()
+            return rule.values if (rule.key, rule.operator) == (POOL_LABEL, _NOT_IN) else ()
     return ()

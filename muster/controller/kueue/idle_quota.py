@@ -16,17 +16,17 @@ import structlog
 from muster.controller.gangs.metrics import GangMetrics, GangState
 from muster.controller.kube.resource import Key
 from muster.controller.kueue.objects import Workload
-from muster.controller.kueue.slices import beneath
+from muster.controller.kueue.slices import earlier_slices
 from muster.controller.kueue.snapshot import claims_of
 
 PERIOD: Final = 60.0
 """Seconds between two looks: no news of pods comes to gangs that run."""
-TOLD_AFTER: Final = timedelta(minutes=30)
-_AT_A_TIME: Final = 200
+REPORT_AFTER: Final = timedelta(minutes=30)
+_BATCH: Final = 200
 """Gangs that are looked at before other tasks get their turn."""
 
 
-class Unused:
+class IdleQuotaMonitor:
     """`find`: the Workload of a key; `has_pod`: whether a pod that consumes this request is on a node."""
 
     def __init__(
@@ -39,47 +39,49 @@ class Unused:
     ) -> None:
         self._metrics, self._find, self._has_pod, self._clock = metrics, find, has_pod, clock
         self._since: dict[str, datetime] = {}
-        self._told: set[str] = set()
+        self._reported: set[str] = set()
         self._log = structlog.get_logger("gangs")
 
     async def run(self) -> None:
         """Look again and again, for ever: a number is not worth the process."""
         while True:
             try:
-                await self.look()
+                await self.check_all()
             except Exception:
                 self._log.exception("not looked for unused quota")
             await asyncio.sleep(PERIOD)
 
-    async def look(self) -> None:
+    async def check_all(self) -> None:
         """One look at every gang that runs; where this process does not lead it knows of none."""
-        now, since, told = self._clock(), dict[str, datetime](), set[str]()
+        now, since, reported = self._clock(), dict[str, datetime](), set[str]()
         for number, key in enumerate(self._metrics.of(GangState.RUNNING), start=1):
             workload = self._find(key)
-            if workload is not None and self._is_unused(workload):
+            if workload is not None and self._is_idle(workload):
                 uid = workload.metadata.uid
                 since[uid] = self._since.get(uid, now)
-                if now - since[uid] >= TOLD_AFTER:
-                    told.add(uid)
-                    self._tell(key, uid, since[uid])
-            if number % _AT_A_TIME == 0:
+                if now - since[uid] >= REPORT_AFTER:
+                    reported.add(uid)
+                    self._report(key, uid, since[uid])
+            if number % _BATCH == 0:
                 await asyncio.sleep(0)
-        self._since, self._told = since, told
+        self._since, self._reported = since, reported
         oldest = min(since.values(), default=None)
         self._metrics.unused_since.set(oldest.timestamp() if oldest else 0)
 
-    def _tell(self, key: Key, uid: str, since: datetime) -> None:
-        if uid not in self._told:
+    def _report(self, key: Key, uid: str, since: datetime) -> None:
+        if uid not in self._reported:
             self._log.warning("quota without a pod", key=str(key), uid=uid, since=since.isoformat())
 
-    def _is_unused(self, workload: Workload) -> bool:
-        promised = {
-            name for each in (workload, *beneath(workload, self._find)) for name in _promised(each, workload)
+    def _is_idle(self, workload: Workload) -> bool:
+        requests = {
+            name
+            for each in (workload, *earlier_slices(workload, self._find))
+            for name in _claimed_requests(each, workload)
         }
-        return bool(promised) and not any(self._has_pod(request) for request in promised)
+        return bool(requests) and not any(self._has_pod(request) for request in requests)
 
 
-def _promised(held: Workload, now: Workload) -> set[str]:
+def _claimed_requests(held: Workload, now: Workload) -> set[str]:
     """The requests of one slice whose PodSets still want pods. `now`: the slice that counts."""
     done = {entry.name: entry.count for entry in now.status.reclaimable_pods}
     wanted = {each.name for each in now.spec.pod_sets if each.count > done.get(each.name, 0)}

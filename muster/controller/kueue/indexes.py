@@ -23,7 +23,7 @@ def workload_key(item: Belonging) -> Key:
     return Key(item.metadata.namespace, item.metadata.annotations.get(OWNING_WORKLOAD, ""))
 
 
-def pools_gathering(workload: Workload) -> list[str]:
+def pools_provisioning(workload: Workload) -> list[str]:
     """The flavors in which it gathers capacity."""
     status = workload.status
     if not status.holds("QuotaReserved") or status.holds("Admitted") or status.admission is None:

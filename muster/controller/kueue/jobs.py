@@ -76,7 +76,7 @@ class Job(Object, frozen=True):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Piece:
+class JobPodSet:
     """One PodSet of a job that has no flavor yet. `pool` is the one that its own node selector names, if
     any.
     """
@@ -87,31 +87,31 @@ class Piece:
     pool: str
 
 
-def ray_pieces(spec: RayClusterSpec | None) -> Iterator[Piece]:
+def ray_pod_sets(spec: RayClusterSpec | None) -> Iterator[JobPodSet]:
     """The head and every worker group, counted as Kueue counts them. Raises ValueError for a bad quantity."""
     if spec is None:
         return
-    yield _piece("head", 1, spec.head_group_spec.template)
+    yield _job_pod_set("head", 1, spec.head_group_spec.template)
     for group in spec.worker_group_specs:
         replicas = 1 if group.replicas is None else group.replicas
-        yield _piece(group.group_name.lower(), replicas * max(1, group.num_of_hosts), group.template)
+        yield _job_pod_set(group.group_name.lower(), replicas * max(1, group.num_of_hosts), group.template)
 
 
-def submitter_pieces(spec: RayJobSpec) -> Iterator[Piece]:
+def submitter_pod_sets(spec: RayJobSpec) -> Iterator[JobPodSet]:
     """The pod that submits is a PodSet of its own in one mode, which is KubeRay's default."""
     if spec.submission_mode in ("", "K8sJobMode"):
-        yield _piece("submitter", 1, spec.submitter_pod_template)
+        yield _job_pod_set("submitter", 1, spec.submitter_pod_template)
 
 
-def job_pieces(job: Job) -> Iterator[Piece]:
+def job_pod_sets_of(job: Job) -> Iterator[JobPodSet]:
     """A Job is one PodSet, as large as it runs at a time, or as the least with which Kueue may start it."""
     spec, least = job.spec, job.metadata.annotations.get(LEAST_AT_ONCE, "")
     at_once = spec.parallelism if spec.completions is None else min(spec.parallelism, spec.completions)
-    yield _piece("main", min(at_once, int(least)) if least.isdecimal() else at_once, spec.template)
+    yield _job_pod_set("main", min(at_once, int(least)) if least.isdecimal() else at_once, spec.template)
 
 
-def _piece(name: str, count: int, template: PodTemplateSpec) -> Piece:
-    return Piece(
+def _job_pod_set(name: str, count: int, template: PodTemplateSpec) -> JobPodSet:
+    return JobPodSet(
         name=name,
         count=count,
         amounts=amounts_once(template.spec),

@@ -1,8 +1,8 @@
-"""The kinds of Kueue that the gang-admission check reads, each cut to the fields that it uses.
+"""Kueue's kinds, each cut to the fields that the gang-admission check reads.
 
-Decides which fields of foreign objects reach our memory: 50,000 Workloads are cached, so nothing is kept
-for later. The whole pod template (`WHOLE_WORKLOAD`), which a request needs once, is recent.py's or read live.
-Leaves metadata to muster.controller.kube, pods, nodes and requests to muster.controller.gangs.
+50,000 Workloads are cached, so a field that is not used does not reach memory. The whole pod template
+(`WHOLE_WORKLOAD`) is needed once, for a request: pending_workloads.py keeps it or it is read live. Metadata
+is muster.controller.kube's; pods, nodes and requests are muster.controller.gangs'.
 """
 
 from collections.abc import Mapping
@@ -49,7 +49,7 @@ class PodSetUpdate(Partial, frozen=True):
     tolerations: tuple[Toleration, ...] = ()
 
 
-class CheckEntry(Partial, frozen=True):
+class CheckState(Partial, frozen=True):
     """One check's answer on a Workload."""
 
     name: str
@@ -76,7 +76,7 @@ class ReclaimablePod(Partial, frozen=True):
 
 class WorkloadStatus(Conditioned, frozen=True):
     admission: Admission | None = None
-    admission_checks: tuple[CheckEntry, ...] = ()
+    admission_checks: tuple[CheckState, ...] = ()
     scheduling_stats: SchedulingStats | None = None
     reclaimable_pods: tuple[ReclaimablePod, ...] = ()
 
@@ -85,7 +85,7 @@ class Workload(Object, frozen=True):
     spec: WorkloadSpec = WorkloadSpec()
     status: WorkloadStatus = WorkloadStatus()
 
-    def entry(self, check: str) -> CheckEntry | None:
+    def check_state(self, check: str) -> CheckState | None:
         return next((entry for entry in self.status.admission_checks if entry.name == check), None)
 
 

@@ -18,24 +18,24 @@ import msgspec
 from muster.controller.kube import decoding
 from muster.controller.kueue.objects import WholeWorkload, Workload
 
-_ROOM: Final = 8 * 2**20
+_MAX_BYTES: Final = 8 * 2**20
 """Bytes that are kept at most: a thousand usual Workloads, or five of the largest that etcd takes."""
 
 _WHOLE: Final = msgspec.json.Decoder(WholeWorkload)
 
 
-class Recent:
-    """`told` listens to a watch of Workloads."""
+class PendingWorkloads:
+    """`on_event` listens to a watch of Workloads."""
 
-    def __init__(self, *, room: int = _ROOM) -> None:
+    def __init__(self, *, max_bytes: int = _MAX_BYTES) -> None:
         self._held: OrderedDict[str, tuple[int, bytes]] = OrderedDict()
-        self._left = room
+        self._left = max_bytes
 
-    def told(self, workload: Workload, body: msgspec.Raw) -> None:
+    def on_event(self, workload: Workload, body: msgspec.Raw) -> None:
         """`body`: the same Workload as it came."""
         uid, generation = workload.metadata.uid, workload.metadata.generation
         held = self._held.get(uid)
-        if not _may_ask(workload):
+        if not _is_pending(workload):
             self._drop(uid)
         elif held is None or held[0] != generation:
             self._drop(uid)
@@ -59,7 +59,7 @@ class Recent:
             self._left += len(held[1])
 
 
-def _may_ask(workload: Workload) -> bool:
+def _is_pending(workload: Workload) -> bool:
     if workload.metadata.deletion_timestamp is not None:
         return False
     status = workload.status

@@ -28,7 +28,7 @@ def gang(
     """
     return split(
         demands(workload, policy, flavors, granted=granted),
-        wishes=workload.metadata.annotations,
+        annotations=workload.metadata.annotations,
         running=demands(part(workload, granted), policy, flavors) if granted else (),
     )
 

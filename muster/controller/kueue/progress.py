@@ -4,15 +4,15 @@ The words are the model's, so that the preview says the same; what a gathering g
 muster.controller.gangs.progress.
 """
 
-from muster.controller.gangs.retry import History
+from muster.controller.gangs.retry import RetryHistory
 from muster.model import waiting
 
 
-def refused(past: History) -> str:
+def format_refusal(history: RetryHistory) -> str:
     """Of a gang that no further try can help."""
-    return waiting.refused(past.refused)
+    return waiting.refused(history.refused)
 
 
-def outside(past: History) -> str:
+def format_backoff(history: RetryHistory) -> str:
     """Of a gang that waits outside the quota."""
-    return waiting.outside(last_failure=past.last_failure, tries=past.tries, retry_at=past.retry_at)
+    return waiting.outside(last_failure=history.last_failure, tries=history.tries, retry_at=history.retry_at)

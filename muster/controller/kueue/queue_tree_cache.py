@@ -11,7 +11,7 @@ from muster.model.queuetree import QueueTree, from_spec
 _KEY: Final = Key("", QUEUE_TREE)
 
 
-class Trees:
+class QueueTreeCache:
     """The one QueueTree; an empty one while there is none, which judges nothing."""
 
     def __init__(self, trees: Informer[QueueTreeObject]) -> None:

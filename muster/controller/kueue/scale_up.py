@@ -8,7 +8,7 @@ help stays refused until what it asks for or a limit of it is another.
 
     the slice before is finished, and what of it may be scheduled is known
       -> the pause after its last try is over, and it is its turn among all that try again
-      -> as every gang (machine.py)
+      -> as every gang (decide.py)
 """
 
 from collections.abc import Mapping
@@ -16,128 +16,146 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Final
 
-from muster.controller.gangs.actions import Tell
-from muster.controller.gangs.assembly import everything
-from muster.controller.gangs.capacity_claims import Claim
+from muster.controller.gangs.actions import EmitEvent
+from muster.controller.gangs.assembly import delete_all
+from muster.controller.gangs.capacity_claims import PodClaim
 from muster.controller.gangs.identity import ATTEMPT
-from muster.controller.gangs.retry import History, next_try, whole
-from muster.controller.gangs.unsatisfiable import about
-from muster.controller.kueue.actions import Action, Count, Decision, Note, Unclaim
-from muster.controller.kueue.check_state import say
-from muster.controller.kueue.snapshot import Situation
+from muster.controller.gangs.retry import RetryHistory, next_attempt, truncate_seconds
+from muster.controller.gangs.unsatisfiable import subject_of
+from muster.controller.kueue.actions import (
+    Action,
+    Decision,
+    PatchAnnotations,
+    RecordRunningPods,
+    RemoveClaims,
+)
+from muster.controller.kueue.check_state import set_pending
+from muster.controller.kueue.snapshot import WorkloadSnapshot
 from muster.model.gangpolicy import GangPolicy, format_duration
 from muster.model.waiting import clock
 
-LOOK_AGAIN: Final = timedelta(seconds=5)
+RECHECK_INTERVAL: Final = timedelta(seconds=5)
 """Until the cluster of an elastic gang is started: no news of ours tells it."""
-SOON: Final = timedelta(seconds=1)
+SHORT_RECHECK: Final = timedelta(seconds=1)
 
 
-def unclaim(now_is: Situation, *, history: History | None = None) -> tuple[Unclaim, ...]:
+def remove_claims(
+    snapshot: WorkloadSnapshot, *, history: RetryHistory | None = None
+) -> tuple[RemoveClaims, ...]:
     """An elastic gang's pods get their claims one growth at a time: its templates must hold none."""
-    if not now_is.is_elastic:
+    if not snapshot.is_elastic:
         return ()
-    flavors = now_is.policy.flavors if now_is.policy else ()
+    flavors = snapshot.policy.flavors if snapshot.policy else ()
     pins = {pin.key for flavor in flavors for pin in flavor.node_selector_from_details}
     # Also where no policy is accepted at the moment: nobody looks at these templates a second time.
-    pins |= {key for claims in now_is.carried.values() for claim in claims for key in claim.node_selector}
-    return (Unclaim(selectors=tuple(sorted(pins)), history=history),)
+    pins |= {key for claims in snapshot.carried.values() for claim in claims for key in claim.node_selector}
+    return (RemoveClaims(selectors=tuple(sorted(pins)), history=history),)
 
 
-def is_claimed(now_is: Situation) -> bool:
+def is_claimed(snapshot: WorkloadSnapshot) -> bool:
     """It runs, and its templates have not been looked at since it was started."""
-    return now_is.is_elastic and now_is.past.unclaimed != now_is.labels[ATTEMPT]
+    return snapshot.is_elastic and snapshot.history.unclaimed != snapshot.labels[ATTEMPT]
 
 
-def inherited(now_is: Situation) -> Mapping[str, Claim]:
+def inherited_claims(snapshot: WorkloadSnapshot) -> Mapping[str, PodClaim]:
     """The claims of PodSets that grow no further: a pod of theirs that is made anew goes where they are."""
-    found: dict[str, Claim] = {}
-    for before in now_is.beneath:
+    found: dict[str, PodClaim] = {}
+    for before in snapshot.earlier_slices:
         for name, claim in before.claims.items():
             found.setdefault(name, claim)
     return found
 
 
-def before_asking(now_is: Situation) -> Decision | None:
+def before_requesting(snapshot: WorkloadSnapshot) -> Decision | None:
     """What keeps a slice that replaces another from asking now; None where nothing does."""
-    if now_is.base.is_open:
+    if snapshot.base.is_open:
         # Until Kueue has finished it, the slice before may still be admitted and let pods go.
         message = "the smaller slice before it is being replaced"
-        return Decision(actions=say(now_is, message), wake=now_is.now + SOON)
-    if now_is.base.is_uncounted:
-        return Decision(actions=(Count(),))
-    return _between_tries(now_is) if now_is.is_growth and now_is.gang.asks else None
+        return Decision(actions=set_pending(snapshot, message), requeue_at=snapshot.now + SHORT_RECHECK)
+    if snapshot.base.is_uncounted:
+        return Decision(actions=(RecordRunningPods(),))
+    return _between_attempts(snapshot) if snapshot.is_scale_up and snapshot.gang.request_specs else None
 
 
-def _between_tries(now_is: Situation) -> Decision | None:
+def _between_attempts(snapshot: WorkloadSnapshot) -> Decision | None:
     """A growth that has failed and waits; None where there is nothing to wait for."""
-    past = now_is.past
-    if past.refused and past.refused_for != _about(now_is):
-        return Decision(actions=(Note(history=_afresh(now_is)),))
-    if past.refused:
-        return Decision(actions=(*say(now_is, _refused(past)), *everything(now_is)))
-    if (right := now_is.corrected) != past:
-        return Decision(actions=(Note(history=right),))
-    if past.retry_at is None or (now_is.now >= past.retry_at and not now_is.pace):
+    history = snapshot.history
+    if history.refused and history.refused_for != _subject(snapshot):
+        return Decision(actions=(PatchAnnotations(history=_fresh_history(snapshot)),))
+    if history.refused:
+        return Decision(actions=(*set_pending(snapshot, _format_refusal(history)), *delete_all(snapshot)))
+    if (clamped := snapshot.clamped_history) != history:
+        return Decision(actions=(PatchAnnotations(history=clamped),))
+    if history.retry_at is None or (snapshot.now >= history.retry_at and not snapshot.retry_delay):
         return None
-    wake = max(past.retry_at, now_is.now + now_is.pace)
-    return Decision(actions=(*say(now_is, _waits(past)), *everything(now_is)), wake=wake)
+    requeue_at = max(history.retry_at, snapshot.now + snapshot.retry_delay)
+    return Decision(
+        actions=(*set_pending(snapshot, _format_backoff(history)), *delete_all(snapshot)),
+        requeue_at=requeue_at,
+    )
 
 
-def _about(now_is: Situation) -> str:
+def _subject(snapshot: WorkloadSnapshot) -> str:
     """What a refusal of this growth is about."""
     try:
-        return about(now_is.gang, now_is.policy or GangPolicy())
+        return subject_of(snapshot.gang, snapshot.policy or GangPolicy())
     except ValueError:
         return ""  # There is nothing to compare until it can be read.
 
 
-def _afresh(now_is: Situation) -> History:
+def _fresh_history(snapshot: WorkloadSnapshot) -> RetryHistory:
     """Without the refusal. The tries go on being counted: requests are named after them."""
-    now = whole(now_is.now)
-    tries = now_is.past.tries + 1
-    begun = replace(now_is.past, tries=tries, first_try=now, retry_at=now, grows=True)
+    now = truncate_seconds(snapshot.now)
+    tries = snapshot.history.tries + 1
+    begun = replace(snapshot.history, tries=tries, first_try=now, retry_at=now, grows=True)
     return replace(begun, refused="", refused_for="", last_failure="")
 
 
-def since(now_is: Situation) -> datetime:
+def attempt_started(snapshot: WorkloadSnapshot) -> datetime:
     """When the present try began: the deadlines of a growth run anew with each, its quota stays."""
-    began = (now_is.past.retry_at if now_is.is_growth else None) or now_is.quota_since
-    return began or now_is.now
+    began = (snapshot.history.retry_at if snapshot.is_scale_up else None) or snapshot.quota_since
+    return began or snapshot.now
 
 
-def retreat(now_is: Situation, policy: GangPolicy, failure: str) -> Decision:
+def release_and_retry(snapshot: WorkloadSnapshot, policy: GangPolicy, failure: str) -> Decision:
     """Give the growth's requests back, and try again later."""
-    past = now_is.past
-    uid = now_is.workload.metadata.uid
-    future = next_try(past, uid=uid, began=now_is.began, failure=failure, now=now_is.now, policy=policy.retry)
-    if future is None:
-        given = f"gave up after {past.tries + 1} tries in {format_duration(policy.retry.deadline)}"
-        return refuse(now_is, f"{given}; last: {failure}")
-    future = replace(future, grows=True, lease_ends=past.lease_ends)
-    return _end(now_is, future, "GrowthReleased", _waits(future))
+    history = snapshot.history
+    uid = snapshot.workload.metadata.uid
+    next_history = next_attempt(
+        history, uid=uid, began=snapshot.began, failure=failure, now=snapshot.now, policy=policy.retry
+    )
+    if next_history is None:
+        given = f"gave up after {history.tries + 1} tries in {format_duration(policy.retry.deadline)}"
+        return refuse(snapshot, f"{given}; last: {failure}")
+    next_history = replace(next_history, grows=True, lease_ends=history.lease_ends)
+    return _end(snapshot, next_history, "GrowthReleased", _format_backoff(next_history))
 
 
-def refuse(now_is: Situation, reason: str) -> Decision:
+def refuse(snapshot: WorkloadSnapshot, reason: str) -> Decision:
     """No try can help this growth as it is."""
-    history = replace(now_is.past, refused=reason[:1000], refused_for=_about(now_is), retry_at=None)
-    if history == now_is.past:
-        return Decision(actions=(*everything(now_is), *say(now_is, _refused(history))))
-    return _end(now_is, history, "GrowthRefused", _refused(history))
+    history = replace(snapshot.history, refused=reason[:1000], refused_for=_subject(snapshot), retry_at=None)
+    if history == snapshot.history:
+        return Decision(actions=(*delete_all(snapshot), *set_pending(snapshot, _format_refusal(history))))
+    return _end(snapshot, history, "GrowthRefused", _format_refusal(history))
 
 
-def _end(now_is: Situation, history: History, reason: str, message: str) -> Decision:
-    told = Tell(kind="Warning", reason=reason, message=message)
+def _end(snapshot: WorkloadSnapshot, history: RetryHistory, reason: str, message: str) -> Decision:
+    event = EmitEvent(kind="Warning", reason=reason, message=message)
     # The word before the deletions: who was Ready must not be while something is taken from it.
-    actions: tuple[Action, ...] = (Note(history=history), *say(now_is, message), *everything(now_is), told)
-    return Decision(actions=actions, wake=history.retry_at)
+    actions: tuple[Action, ...] = (
+        PatchAnnotations(history=history),
+        *set_pending(snapshot, message),
+        *delete_all(snapshot),
+        event,
+    )
+    return Decision(actions=actions, requeue_at=history.retry_at)
 
 
-def _waits(past: History) -> str:
-    when = f" at {clock(past.retry_at)}" if past.retry_at else ""
-    why = f" ({past.last_failure})" if past.last_failure else ""
-    return f"cannot grow yet{why}; what runs goes on; try {past.tries + 1}{when}"
+def _format_backoff(history: RetryHistory) -> str:
+    when = f" at {clock(history.retry_at)}" if history.retry_at else ""
+    why = f" ({history.last_failure})" if history.last_failure else ""
+    return f"cannot grow yet{why}; what runs goes on; try {history.tries + 1}{when}"
 
 
-def _refused(past: History) -> str:
-    return f"cannot grow: {past.refused}. What runs goes on. Fix: ask for fewer replicas"
+def _format_refusal(history: RetryHistory) -> str:
+    return f"cannot grow: {history.refused}. What runs goes on. Fix: ask for fewer replicas"

@@ -7,7 +7,7 @@ manager.
 from collections.abc import Sequence
 from typing import Any, Final
 
-from muster.controller.gangs.gang_state import GangObserver, RequestObserver, Sight
+from muster.controller.gangs.gang_state import GangObservation, GangObserver, RequestObserver
 from muster.controller.gangs.indexes import (
     BY_LEASE,
     BY_NODE,
@@ -38,17 +38,17 @@ from muster.controller.kube.resource import Key
 from muster.controller.kueue.checks import CheckReconciler, Checks, policy_name
 from muster.controller.kueue.defaults import Defaults
 from muster.controller.kueue.executor import Executor
-from muster.controller.kueue.gang_state import look
+from muster.controller.kueue.gang_state import observe
 from muster.controller.kueue.identity import WORKLOAD_UID
-from muster.controller.kueue.idle_quota import Unused
+from muster.controller.kueue.idle_quota import IdleQuotaMonitor
 from muster.controller.kueue.indexes import (
     BY_MINUTE,
     BY_REPLACED,
     BY_WORKLOAD,
     lease_given,
     minute_provisioned,
-    pools_gathering,
     pools_promised,
+    pools_provisioning,
     workload_key,
 )
 from muster.controller.kueue.objects import (
@@ -59,10 +59,10 @@ from muster.controller.kueue.objects import (
     AdmissionCheck,
     ResourceFlavor,
 )
-from muster.controller.kueue.pending_workloads import Recent
-from muster.controller.kueue.queue_tree_cache import Trees
+from muster.controller.kueue.pending_workloads import PendingWorkloads
+from muster.controller.kueue.queue_tree_cache import QueueTreeCache
 from muster.controller.kueue.reconciler import GangReconciler
-from muster.controller.kueue.shutdown import farewell
+from muster.controller.kueue.shutdown import on_shutdown
 from muster.controller.kueue.slices import replaced
 from muster.controller.kueue.view import View
 from muster.controller.kueue.webhooks import Reviews
@@ -79,21 +79,21 @@ OURS: Final = Selection(labels=WORKLOAD_UID)
 RUNNING: Final = Selection(fields="spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed")
 
 
-def setup(manager: Manager, policies: Informer[GangPolicyObject]) -> None:
+def setup(manager: Manager, policy_objects: Informer[GangPolicyObject]) -> None:
     """Register the reconcilers of Workloads, AdmissionChecks and GangPolicies with a manager."""
     checks = manager.informer(ADMISSION_CHECK)
     flavors = manager.informer(RESOURCE_FLAVOR)
-    judged = Policies(policies)
-    _gangs(manager, Checks(checks, judged), flavors, checks, policies, judged)
-    _pair(manager, judged, flavors, checks, policies)
+    policies = Policies(policy_objects)
+    _gangs(manager, Checks(checks, policies), flavors, checks, policy_objects, policies)
+    _checks_and_policies(manager, policies, flavors, checks, policy_objects)
 
 
 def webhooks(manager: Manager) -> Sequence[Webhook[Any]]:
     """The reviews of the webhook server, by the policy and the queue tree named `default`."""
-    policies = Policies(manager.informer(GANG_POLICY))
-    trees = Trees(manager.informer(QUEUE_TREE))
-    reviews = Reviews(lambda: policies.accepted(names.GANG_POLICY), trees.current)
-    return (*reviews.listed(), *Defaults(trees.current).listed())
+    policy_objects = Policies(manager.informer(GANG_POLICY))
+    queue_trees = QueueTreeCache(manager.informer(QUEUE_TREE))
+    reviews = Reviews(lambda: policy_objects.accepted(names.GANG_POLICY), queue_trees.current)
+    return (*reviews.listed(), *Defaults(queue_trees.current).listed())
 
 
 def _gangs(
@@ -101,40 +101,40 @@ def _gangs(
     known: Checks,
     flavors: Informer[ResourceFlavor],
     checks: Informer[AdmissionCheck],
-    policies: Informer[GangPolicyObject],
-    judged: Policies,
+    policy_objects: Informer[GangPolicyObject],
+    policies: Policies,
 ) -> None:
-    recent = Recent()
-    view = _view(manager, known, flavors, recent)
-    executor = _executor(manager, view, recent)
-    manager.when_removed(farewell(manager.client, checks, view, executor, clock=utc_now))
-    gangs = GangReconciler(view, executor, wake=lambda key: queue.add(key))
+    pending = PendingWorkloads()
+    view = _view(manager, known, flavors, pending)
+    executor = _executor(manager, view, pending)
+    manager.on_uninstall(on_shutdown(manager.client, checks, view, executor, clock=utc_now))
+    gangs = GangReconciler(view, executor, enqueue=lambda key: queue.add(key))
     metrics = GangMetrics(manager.metrics.registry)
     watcher = RequestObserver(
         metrics=metrics,
         counts=lambda: manager.leads() and view.requests.has_synced,
-        flavor=judged.flavor,
+        flavor=policies.flavor,
     )
     view.requests.store.listen(watcher.changed)
 
-    def sight(key: Key) -> Sight | None:
+    def observe_key(key: Key) -> GangObservation | None:
         workload = view.workloads.get(key)
-        return look(workload, view.checks_of(workload)) if workload else None
+        return observe(workload, view.checks_of(workload)) if workload else None
 
-    observer = GangObserver(metrics, sight, clock=utc_now)
-    unused = Unused(
+    observer = GangObserver(metrics, observe_key, clock=utc_now)
+    idle_quota = IdleQuotaMonitor(
         metrics,
         find=view.workloads.get,
         has_pod=lambda request: bool(view.pods.store.by_index(BY_REQUEST, request)),
         clock=utc_now,
     )
-    manager.service("unused quota", unused.run)
+    manager.service("unused quota", idle_quota.run)
     controller = manager.controller(
         "gangs", observer.around(gangs.reconcile), workers=WORKERS, about=view.workloads
     )
     queue = controller.queue
 
-    def everybody(_: object) -> list[Key]:
+    def all_waiting(_: object) -> list[Key]:
         """A policy decides for all that wait, outside the quota too; it changes when a person changes it."""
         return [
             workload.key
@@ -142,24 +142,26 @@ def _gangs(
             if workload.status.admission_checks or RETRY_AT in workload.metadata.annotations
         ]
 
-    controller.watches(view.workloads, lambda workload: [workload.key, *view.slices_before(workload)])
-    controller.watches(view.requests, view.standing_on)
+    controller.watches(view.workloads, lambda workload: [workload.key, *view.earlier_slice_keys(workload)])
+    controller.watches(view.requests, view.workloads_using)
     controller.watches(view.templates, lambda item: [workload_key(item)])
     controller.watches(view.placeholders, lambda item: [workload_key(item)])
-    controller.notices(view.nodes, gangs.waiting_for_nodes)
-    controller.notices(view.nodes, view.leaning_on)
+    controller.watches_transitions(view.nodes, gangs.waiting_for_nodes)
+    controller.watches_transitions(view.nodes, view.workloads_affected_by)
     controller.watches(
         flavors,
         lambda flavor: [held.key for held in view.workloads.store.by_index(BY_POOL, flavor.metadata.name)],
     )
-    controller.watches(policies, everybody)
-    controller.watches(checks, everybody)
+    controller.watches(policy_objects, all_waiting)
+    controller.watches(checks, all_waiting)
 
 
-def _view(manager: Manager, known: Checks, flavors: Informer[ResourceFlavor], recent: Recent) -> View:
+def _view(
+    manager: Manager, known: Checks, flavors: Informer[ResourceFlavor], pending: PendingWorkloads
+) -> View:
     return View(
         workloads=manager.informer(
-            WORKLOAD, indexes={BY_POOL: pools_gathering, BY_REPLACED: replaced}, told=recent.told
+            WORKLOAD, indexes={BY_POOL: pools_provisioning, BY_REPLACED: replaced}, on_event=pending.on_event
         ),
         requests=manager.informer(
             PROVISIONING_REQUEST,
@@ -185,7 +187,7 @@ def _view(manager: Manager, known: Checks, flavors: Informer[ResourceFlavor], re
     )
 
 
-def _executor(manager: Manager, view: View, recent: Recent) -> Executor:
+def _executor(manager: Manager, view: View, pending: PendingWorkloads) -> Executor:
     requests = Requests(
         manager.client,
         caches={
@@ -195,25 +197,25 @@ def _executor(manager: Manager, view: View, recent: Recent) -> Executor:
             PLACEHOLDER: view.placeholders,
         },
     )
-    return Executor(manager.client, events=manager.events, requests=requests, recent=recent, clock=utc_now)
+    return Executor(manager.client, events=manager.events, requests=requests, pending=pending, clock=utc_now)
 
 
-def _pair(
+def _checks_and_policies(
     manager: Manager,
     known: Policies,
     flavors: Informer[ResourceFlavor],
     checks: Informer[AdmissionCheck],
-    policies: Informer[GangPolicyObject],
+    policy_objects: Informer[GangPolicyObject],
 ) -> None:
     kinds = Kinds(manager.unserved, manager.has_looked)
     check = CheckReconciler(manager.client, checks, known, kinds, clock=utc_now)
     manager.controller("admissionchecks", check.reconcile).watches(checks, lambda item: [item.key]).watches(
-        policies,
+        policy_objects,
         lambda policy: [item.key for item in checks.store if policy_name(item) == policy.metadata.name],
     )
     policy = PolicyReconciler(
         manager.client,
-        policies,
+        policy_objects,
         known,
         kinds,
         missing=lambda found: [
@@ -221,6 +223,6 @@ def _pair(
         ],
         clock=utc_now,
     )
-    manager.controller("gangpolicies", policy.reconcile).watches(policies, lambda item: [item.key]).watches(
-        flavors, lambda _: [item.key for item in policies.store]
-    )
+    manager.controller("gangpolicies", policy.reconcile).watches(
+        policy_objects, lambda item: [item.key]
+    ).watches(flavors, lambda _: [item.key for item in policy_objects.store])

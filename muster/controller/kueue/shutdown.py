@@ -13,71 +13,78 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Final
 
-from muster.controller.gangs.actions import Tell
-from muster.controller.gangs.assembly import everything
+from muster.controller.gangs.actions import EmitEvent
+from muster.controller.gangs.assembly import delete_all
 from muster.controller.gangs.objects import Condition
-from muster.controller.gangs.policies import tell
-from muster.controller.gangs.shutdown import REASON, Farewell
+from muster.controller.gangs.policies import apply_condition
+from muster.controller.gangs.shutdown import REASON, ShutdownHandler
 from muster.controller.kube.client import Client
 from muster.controller.kube.resource import Key
-from muster.controller.kueue.actions import Action, State, StepIn
-from muster.controller.kueue.check_state import say
+from muster.controller.kueue.actions import Action, Reactivate, State
+from muster.controller.kueue.check_state import set_pending
 from muster.controller.kueue.checks import ACTIVE, is_ours
 from muster.controller.kueue.executor import Executor
 from muster.controller.kueue.objects import ADMISSION_CHECK, AdmissionCheck
-from muster.controller.kueue.snapshot import Situation
+from muster.controller.kueue.snapshot import WorkloadSnapshot
 from muster.controller.kueue.view import View
 from muster.controller.runtime.informer import Informer
 
 _FIX: Final = "install it again, or take the check off the ClusterQueue"
 
 
-def parting(now_is: Situation) -> tuple[Action, ...]:
+def shutdown_actions(snapshot: WorkloadSnapshot) -> tuple[Action, ...]:
     """The last that we do for this gang."""
-    past = now_is.past
-    if now_is.is_over or now_is.runs:
+    history = snapshot.history
+    if snapshot.is_finished or snapshot.runs:
         return ()
-    released = everything(now_is)
-    if not now_is.workload.spec.active:
-        is_ours_to_wake = past.retry_at is not None and not (past.refused or past.grows)
-        woken = (StepIn(history=replace(past, retry_at=None)),) if is_ours_to_wake else ()
-        return (*released, *woken)
-    if now_is.entry is None or now_is.entry.state in (State.RETRY, State.REJECTED) or not now_is.may_act:
+    released = delete_all(snapshot)
+    if not snapshot.workload.spec.active:
+        deactivated_by_us = history.retry_at is not None and not (history.refused or history.grows)
+        reactivate = (Reactivate(history=replace(history, retry_at=None)),) if deactivated_by_us else ()
+        return (*released, *reactivate)
+    if (
+        snapshot.check_state is None
+        or snapshot.check_state.state in (State.RETRY, State.REJECTED)
+        or not snapshot.may_act
+    ):
         return released
     message = f"the gang-admission controller has been removed: nobody asks for nodes any more. Fix: {_FIX}"
-    told = Tell(kind="Warning", reason=REASON, message=message)
-    return (*released, *say(now_is, message), told)
+    event = EmitEvent(kind="Warning", reason=REASON, message=message)
+    return (*released, *set_pending(snapshot, message), event)
 
 
-def farewell(
+def on_shutdown(
     client: Client,
     checks: Informer[AdmissionCheck],
     view: View,
     executor: Executor,
     *,
     clock: Callable[[], datetime],
-) -> Farewell:
+) -> ShutdownHandler:
     """Says it: first on the checks, then to every gang that waits."""
 
-    async def close() -> None:
+    async def announce() -> None:
         message = f"the gang-admission controller has been removed; {_FIX}"
-        closed = Condition(type=ACTIVE, status="False", reason=REASON, message=message)
+        inactive = Condition(type=ACTIVE, status="False", reason=REASON, message=message)
         ours = [check for check in checks.store if is_ours(check)]
-        told = (tell(client, ADMISSION_CHECK, each, each.status, closed, now=clock()) for each in ours)
-        await asyncio.gather(*told)
+        event = (
+            apply_condition(client, ADMISSION_CHECK, each, each.status, inactive, now=clock())
+            for each in ours
+        )
+        await asyncio.gather(*event)
 
-    def waiting() -> Iterable[Key]:
+    def gangs() -> Iterable[Key]:
         """Who waits outside the quota first: nobody else would ever wake them, and the rest loses less."""
         ours = (workload for workload in view.workloads.store if view.checks_of(workload))
         return [workload.key for workload in sorted(ours, key=lambda workload: workload.spec.active)]
 
-    async def part(key: Key) -> None:
+    async def release_gang(key: Key) -> None:
         workload = view.workloads.get(key)
         if workload is None:
             return
         for check in view.checks_of(workload):
-            now_is = view.situation(workload, check, now=clock())
-            actions = parting(now_is)
-            await executor.run(actions, workload=workload, check=check, flavors=now_is.flavors)
+            snapshot = view.snapshot(workload, check, now=clock())
+            actions = shutdown_actions(snapshot)
+            await executor.run(actions, workload=workload, check=check, flavors=snapshot.flavors)
 
-    return Farewell(close=close, waiting=waiting, part=part)
+    return ShutdownHandler(announce=announce, gangs=gangs, release_gang=release_gang)

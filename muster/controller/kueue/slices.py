@@ -3,7 +3,7 @@
 Kueue makes a new Workload for each growth of a job with the annotation `kueue.x-k8s.io/elastic-job`, larger
 than the one before, which it finishes (reason WorkloadSliceReplaced) as soon as the new one has quota. The
 pods of the old one run on. Decides what of a slice runs already, what it stands on and who stands on whom;
-leaves what follows to growth.py and running.py. Read in pkg/workloadslicing and pkg/scheduler of Kueue
+leaves what follows to scale_up.py and running.py. Read in pkg/workloadslicing and pkg/scheduler of Kueue
 0.19.2.
 """
 
@@ -11,22 +11,22 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from muster.controller.gangs.retry import history
+from muster.controller.gangs.retry import parse_history
 from muster.controller.kube.resource import Key
 from muster.controller.kueue.identity import attempt
 from muster.controller.kueue.objects import Workload
 from muster.model.names import ELASTIC_JOB, RUNS_ANNOTATION
 
 REPLACES: Final = "kueue.x-k8s.io/workload-slice-replacement-for"
-LONGEST: Final = 1000
+MAX_CHAIN: Final = 1000
 """Slices that are followed back: a bound for a chain that somebody has tied into a ring."""
 
 Find = Callable[[Key], Workload | None]
-Successors = Callable[[Key], Iterable[Workload]]
+FindSuccessors = Callable[[Key], Iterable[Workload]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Base:
+class RunningBase:
     """What a slice that grows comes upon. `runs`: pods that run already, by PodSet; empty when it asks for
     everything.
     """
@@ -38,7 +38,7 @@ class Base:
     """The slice before it is not finished yet: what runs of it can still change."""
 
 
-GROUND: Final = Base(runs={})
+NO_BASE: Final = RunningBase(runs={})
 
 
 def is_elastic(workload: Workload) -> bool:
@@ -57,7 +57,7 @@ def replaced(workload: Workload) -> list[Key]:
     return [key] if key else []
 
 
-def base(workload: Workload, find: Find) -> Base:
+def base(workload: Workload, find: Find) -> RunningBase:
     """What this slice comes upon when it asks for capacity.
 
     That is what the last slice before it which was admitted has. Once this slice is evicted its cluster is
@@ -65,38 +65,38 @@ def base(workload: Workload, find: Find) -> Base:
     is asked for, which costs money and starts nothing too early.
     """
     if was_evicted(workload):
-        return GROUND
-    above = list(before_it(workload, find))
-    if not above:
-        return GROUND
-    is_open = not above[0].status.holds("Finished")
-    if (seen := counted(workload)) is not None:
-        return Base(runs=seen)
-    for before in above:
+        return NO_BASE
+    earlier = list(slices_before_it(workload, find))
+    if not earlier:
+        return NO_BASE
+    is_open = not earlier[0].status.holds("Finished")
+    if (seen := recorded_counts(workload)) is not None:
+        return RunningBase(runs=seen)
+    for before in earlier:
         if before.status.holds("Admitted"):
-            return Base(runs=_counts(before), is_uncounted=not _has_stood(before), is_open=is_open)
-        if (seen := counted(before)) is not None:
-            return Base(runs=seen, is_open=is_open)
-    return Base(runs={}, is_open=is_open)
+            return RunningBase(runs=_counts(before), is_uncounted=not _has_run_whole(before), is_open=is_open)
+        if (seen := recorded_counts(before)) is not None:
+            return RunningBase(runs=seen, is_open=is_open)
+    return RunningBase(runs={}, is_open=is_open)
 
 
-def _has_stood(before: Workload) -> bool:
+def _has_run_whole(before: Workload) -> bool:
     """All its pods have been seen free to be scheduled, in its present reservation."""
-    said = history(before)
-    return said.unclaimed in (attempt(before), attempt(before, tries=said.tries))
+    recorded = parse_history(before)
+    return recorded.unclaimed in (attempt(before), attempt(before, tries=recorded.tries))
 
 
-def counted(workload: Workload) -> Mapping[str, int] | None:
+def recorded_counts(workload: Workload) -> Mapping[str, int] | None:
     """The pods that ran already when somebody looked; None where nobody has."""
-    said = workload.metadata.annotations.get(RUNS_ANNOTATION)
-    if said is None:
+    recorded = workload.metadata.annotations.get(RUNS_ANNOTATION)
+    if recorded is None:
         return None
-    pairs = (each.partition("=") for each in said.split(","))
+    pairs = (each.partition("=") for each in recorded.split(","))
     return {name: int(count) for name, _, count in pairs if count.isdecimal() and len(count) < 7}
 
 
-def written(runs: Mapping[str, int]) -> str:
-    """As an annotation says it; `counted` reads it."""
+def format_counts(runs: Mapping[str, int]) -> str:
+    """As an annotation says it; `recorded_counts` reads it."""
     return ",".join(f"{name}={count}" for name, count in sorted(runs.items()) if count)
 
 
@@ -104,9 +104,9 @@ def _counts(workload: Workload) -> Mapping[str, int]:
     return {pod_set.name: pod_set.count for pod_set in workload.spec.pod_sets}
 
 
-def before_it(workload: Workload, find: Find) -> Iterator[Workload]:
+def slices_before_it(workload: Workload, find: Find) -> Iterator[Workload]:
     """The slices that this one grew out of, the last first."""
-    for _ in range(LONGEST):
+    for _ in range(MAX_CHAIN):
         key = replaces(workload)
         found = find(key) if key else None
         if found is None:
@@ -115,14 +115,14 @@ def before_it(workload: Workload, find: Find) -> Iterator[Workload]:
         workload = found
 
 
-def beneath(workload: Workload, find: Find) -> Iterator[Workload]:
+def earlier_slices(workload: Workload, find: Find) -> Iterator[Workload]:
     """The admitted slices before it whose pods run on, the last first."""
-    if was_evicted(workload) or counted(workload) == {}:
+    if was_evicted(workload) or recorded_counts(workload) == {}:
         return
-    for before in before_it(workload, find):
+    for before in slices_before_it(workload, find):
         if before.status.holds("Admitted"):
             yield before
-        if was_evicted(before) or counted(before) == {}:
+        if was_evicted(before) or recorded_counts(before) == {}:
             return
 
 
@@ -132,24 +132,24 @@ def was_evicted(workload: Workload) -> bool:
     return bool(stats and stats.evictions) or workload.status.condition("Evicted") is not None
 
 
-def heirs(workload: Workload, successors: Successors) -> Iterator[Workload]:
+def successors(workload: Workload, find_successors: FindSuccessors) -> Iterator[Workload]:
     """The slices that live and stand on this one."""
-    seen, over = {workload.key}, [workload]
-    while over:
-        for later in successors(over.pop().key):
-            if later.key in seen or later.metadata.deletion_timestamp or counted(later) == {}:
+    seen, todo = {workload.key}, [workload]
+    while todo:
+        for later in find_successors(todo.pop().key):
+            if later.key in seen or later.metadata.deletion_timestamp or recorded_counts(later) == {}:
                 continue
             seen.add(later.key)
             if later.status.holds("Finished"):
-                over.append(later)
+                todo.append(later)
             else:
                 yield later
 
 
-def is_stood_on(workload: Workload, successors: Successors) -> bool:
+def has_running_successor(workload: Workload, find_successors: FindSuccessors) -> bool:
     """Whether pods of this finished slice run under a later one, so that its capacity is not to be given
     back.
     """
     if not workload.status.holds("Admitted") or workload.metadata.deletion_timestamp:
         return False
-    return any(not was_evicted(heir) for heir in heirs(workload, successors))
+    return any(not was_evicted(successor) for successor in successors(workload, find_successors))

@@ -11,37 +11,47 @@ from functools import cached_property
 from typing import Final
 
 from muster.controller.gangs.attempt import Attempt
-from muster.controller.gangs.capacity_claims import Claim
+from muster.controller.gangs.capacity_claims import PodClaim
 from muster.controller.gangs.identity import ATTEMPT, NEEDS, request_name
 from muster.controller.gangs.objects import Node, Pod, ProvisioningRequest
-from muster.controller.gangs.retry import History, history
-from muster.controller.gangs.split import Ask, Gang
-from muster.controller.gangs.turn_order import Place
-from muster.controller.gangs.verify import Wanted
+from muster.controller.gangs.retry import RetryHistory, parse_history
+from muster.controller.gangs.split import Gang, RequestSpec
+from muster.controller.gangs.turn_order import TurnPosition
+from muster.controller.gangs.verify import PodDemand
 from muster.controller.kueue import identity
 from muster.controller.kueue.actions import State
-from muster.controller.kueue.objects import CheckEntry, Flavors, PodSet, PodSetAssignment, Workload
+from muster.controller.kueue.objects import CheckState, Flavors, PodSet, PodSetAssignment, Workload
 from muster.controller.kueue.podsets import done_before, gang, part, unlisted
-from muster.controller.kueue.slices import GROUND, Base, is_elastic
+from muster.controller.kueue.slices import NO_BASE, RunningBase, is_elastic
 from muster.model.gangpolicy import GangPolicy
 
-_ITS_OWN: Final = ("entry", "past", "gang", "labels", "may_act", "untold", "carried", "attempted", "current")
+_ITS_OWN: Final = (
+    "check_state",
+    "history",
+    "gang",
+    "labels",
+    "may_act",
+    "unresolved_flavor",
+    "carried",
+    "attempted",
+    "current",
+)
 """What is worked out of its own objects alone, whatever lies around it."""
-_AT_ONCE: Final = timedelta(minutes=1)
+_CLOCK_SKEW: Final = timedelta(minutes=1)
 """Between moments of one reservation of quota, as several programs write them."""
-LATEST: Final = timedelta(minutes=30)
+START_WATCH_LIMIT: Final = timedelta(minutes=30)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
+class EarlierSlice:
     """What a slice was promised. `claims`: what its pods carry, by PodSet."""
 
-    claims: Mapping[str, Claim]
+    claims: Mapping[str, PodClaim]
     requests: tuple[ProvisioningRequest, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
-class Situation(Attempt):
+class WorkloadSnapshot(Attempt):
     """One Workload under one check."""
 
     check: str
@@ -51,59 +61,59 @@ class Situation(Attempt):
     """It runs and some pods of it are on no node that will keep them: `nodes` and `pods` show why."""
     queue_flavors: tuple[tuple[str, ...], ...] = ()
     """The flavors of its ClusterQueue, by resource group, in the queue's order."""
-    pace: timedelta = timedelta(0)
+    retry_delay: timedelta = timedelta(0)
     """How long its next try has to wait for the tries of others."""
-    base: Base = GROUND
+    base: RunningBase = NO_BASE
     """What an elastic gang has already while this slice of it asks for more."""
-    beneath: tuple[Part, ...] = ()
+    earlier_slices: tuple[EarlierSlice, ...] = ()
     """What the slices before it were promised and pods run on, the last first."""
     is_unseen: bool = False
     """It runs on shared nodes, and no pod of it has been seen on one yet."""
-    is_stood_on: bool = False
+    has_running_successor: bool = False
     """It is a slice that was replaced, and its pods run under a later one."""
-    is_leaving: bool = False
+    check_is_being_removed: bool = False
     """No check of ours stays: whoever waits outside the quota is let back in while we are there to do it."""
 
     @cached_property
-    def entry(self) -> CheckEntry | None:
-        return self.workload.entry(self.check)
+    def check_state(self) -> CheckState | None:
+        return self.workload.check_state(self.check)
 
     @cached_property
-    def past(self) -> History:
-        return history(self.workload)
+    def history(self) -> RetryHistory:
+        return parse_history(self.workload)
 
     @cached_property
     def gang(self) -> Gang:
         return gang(self.workload, self.policy or GangPolicy(), self.flavors, granted=self.base.runs)
 
     @cached_property
-    def standing(self) -> Gang:
+    def expected_gang(self) -> Gang:
         """The pods that should run now: all, or while it grows those that ran before."""
-        if not self.is_growth:
+        if not self.is_scale_up:
             return self.gang
         held = self.workload if self.is_admitted else part(self.workload, self.base.runs)
         return gang(held, self.policy or GangPolicy(), self.flavors)
 
-    def request_name(self, ask: Ask) -> str:
+    def request_name(self, spec: RequestSpec) -> str:
         uid = self.workload.metadata.uid
-        return request_name(uid, self.check, self.labels[ATTEMPT], ask.shape)
+        return request_name(uid, self.check, self.labels[ATTEMPT], spec.shape)
 
     @cached_property
     def labels(self) -> Mapping[str, str]:
         # Only a growth tries again within one reservation.
-        tries = self.past.tries if self.is_growth else 0
+        tries = self.history.tries if self.is_scale_up else 0
         return identity.labels(self.workload, check=self.check, tries=tries)
 
-    def request_labels(self, ask: Ask) -> Mapping[str, str]:
+    def request_labels(self, spec: RequestSpec) -> Mapping[str, str]:
         """With what its flavors say: they can change while it waits."""
-        return {**self.labels, NEEDS: ask.needs_digest}
+        return {**self.labels, NEEDS: spec.needs_digest}
 
     @property
     def is_elastic(self) -> bool:
         return is_elastic(self.workload)
 
     @property
-    def is_growth(self) -> bool:
+    def is_scale_up(self) -> bool:
         """A part of its pods runs already: to evict it would stop them."""
         return bool(self.base.runs)
 
@@ -117,19 +127,19 @@ class Situation(Attempt):
         return min(self.quota_since or self.now, self.now)
 
     @property
-    def tried(self) -> History:
+    def counted_history(self) -> RetryHistory:
         """Its history, whose first try moves on by the time that it has queued for its quota since it came
         back: retry.deadline is for capacity that does not come, not for a queue that is long. Kueue counts
         from the same condition how long one has queued (pkg/workload/workload.go of 0.19.2, QueuedWaitTime).
         """
-        past, back = self.past, self.workload.status.since("Requeued")
-        if past.first_try and (ended := self.ran_until) and ended > past.first_try + _AT_ONCE:
+        history, back = self.history, self.workload.status.since("Requeued")
+        if history.first_try and (ended := self.ran_until) and ended > history.first_try + _CLOCK_SKEW:
             # It has run since, in flavors without this check: what ends a history of ours has not seen it.
-            return replace(past, tries=0, first_try=None)
-        if past.first_try is None or back is None:
-            return past
-        queued = max(timedelta(0), self.began - max(back, past.first_try))
-        return replace(past, first_try=past.first_try + queued)
+            return replace(history, tries=0, first_try=None)
+        if history.first_try is None or back is None:
+            return history
+        queued = max(timedelta(0), self.began - max(back, history.first_try))
+        return replace(history, first_try=history.first_try + queued)
 
     @property
     def ran_until(self) -> datetime | None:
@@ -149,7 +159,7 @@ class Situation(Attempt):
     @cached_property
     def may_act(self) -> bool:
         """It has quota, and what it is for is clear."""
-        return self.has_quota and not self.untold
+        return self.has_quota and not self.unresolved_flavor
 
     @property
     def has_quota(self) -> bool:
@@ -162,18 +172,18 @@ class Situation(Attempt):
         )
 
     @cached_property
-    def untold(self) -> str:
+    def unresolved_flavor(self) -> str:
         """What its admission does not tell of where its PodSets may run; empty when it tells all. Not to be
         named is not to ask for nothing, nor is a flavor that nobody has made.
         """
         admission, policy = self.workload.status.admission, self.policy or GangPolicy()
         if admission is None:
             return "its quota is reserved and nothing says in which flavors"
-        told = {each.name: each for each in admission.pod_set_assignments}
+        assignments = {each.name: each for each in admission.pod_set_assignments}
         for each in self.workload.spec.pod_sets:
-            if each.name not in told:
+            if each.name not in assignments:
                 return f"its admission says nothing of PodSet {each.name}"
-            where = told[each.name]
+            where = assignments[each.name]
             to = f"to which PodSet {each.name} is admitted"
             for name in where.flavors.values():
                 if name not in self.flavors and not policy.flavor(name):
@@ -191,33 +201,33 @@ class Situation(Attempt):
             return ""  # The machine meets it too, and says so.
 
     @property
-    def wants_back(self) -> bool:
+    def wants_retry(self) -> bool:
         """Its pause is over, and it has not begun again: we took it out of the quota, or it is a growth that
         has not asked yet.
         """
-        retry_at = self.past.retry_at
-        if retry_at is None or self.past.refused or retry_at > self.now or self.is_over:
+        retry_at = self.history.retry_at
+        if retry_at is None or self.history.refused or retry_at > self.now or self.is_finished:
             return False
         if self.workload.spec.active:
-            return self.is_growth and self.is_gathering and not self.attempted
-        return not self.past.grows and not self.workload.status.holds("QuotaReserved")
+            return self.is_scale_up and self.is_provisioning and not self.attempted
+        return not self.history.grows and not self.workload.status.holds("QuotaReserved")
 
     @property
     def is_resting(self) -> bool:
         """A growth between two tries, or one that is refused: it asks for nothing."""
-        retry_at = self.past.retry_at
+        retry_at = self.history.retry_at
         waits = retry_at is not None and retry_at > self.now
-        return self.is_growth and (waits or bool(self.past.refused))
+        return self.is_scale_up and (waits or bool(self.history.refused))
 
     @property
-    def is_gathering(self) -> bool:
+    def is_provisioning(self) -> bool:
         """Quota is held and the gang does not run: what it still lacks is the question."""
         return (
             self.policy is not None
-            and self.entry is not None
+            and self.check_state is not None
             and self.workload.spec.active
             and self.may_act
-            and not self.is_over
+            and not self.is_finished
             and not self.is_admitted
         )
 
@@ -228,15 +238,15 @@ class Situation(Attempt):
         """
         since = self.workload.status.since("Admitted")
         grace = (self.policy or GangPolicy()).node_loss_grace
-        return since is not None and grace <= self.now - since < grace + LATEST
+        return since is not None and grace <= self.now - since < grace + START_WATCH_LIMIT
 
     @property
-    def holds_promises(self) -> bool:
+    def holds_capacity_claims(self) -> bool:
         """What its requests were promised is still meant for its pods."""
-        return self.may_act and not self.is_over and self.policy is not None
+        return self.may_act and not self.is_finished and self.policy is not None
 
     @property
-    def is_over(self) -> bool:
+    def is_finished(self) -> bool:
         return self.workload.status.holds("Finished") or self.workload.metadata.deletion_timestamp is not None
 
     @property
@@ -244,11 +254,11 @@ class Situation(Attempt):
         return self.workload.status.holds("Admitted")
 
     @cached_property
-    def carried(self) -> Mapping[str, tuple[Claim, ...]]:
+    def carried(self) -> Mapping[str, tuple[PodClaim, ...]]:
         """What the pods of a running gang carry, by PodSet, the newest first."""
-        found: dict[str, tuple[Claim, ...]] = {}
-        for promised in (claims_of(self.entry), *(each.claims for each in self.beneath)):
-            for name, claim in promised.items():
+        found: dict[str, tuple[PodClaim, ...]] = {}
+        for claims in (claims_of(self.check_state), *(each.claims for each in self.earlier_slices)):
+            for name, claim in claims.items():
                 found[name] = (*found.get(name, ()), claim)
         return found
 
@@ -257,25 +267,25 @@ class Situation(Attempt):
         """Pods that are done, of those that were admitted."""
         before = done_before(self.workload)
         return {
-            entry.name: max(0, entry.count - before.get(entry.name, 0))
-            for entry in self.workload.status.reclaimable_pods
+            check_state.name: max(0, check_state.count - before.get(check_state.name, 0))
+            for check_state in self.workload.status.reclaimable_pods
         }
 
     @property
     def runs(self) -> bool:
         """Admitted by our word and not being evicted."""
-        is_ready = self.entry is not None and self.entry.state == State.READY
-        return is_ready and self.is_admitted and self.has_quota and not self.is_over
+        is_ready = self.check_state is not None and self.check_state.state == State.READY
+        return is_ready and self.is_admitted and self.has_quota and not self.is_finished
 
-    def among(
+    def with_surroundings(
         self,
         *,
         nodes: Iterable[Node] = (),
         pods: Iterable[Pod] = (),
-        claims: Iterable[Wanted] = (),
-        others: Iterable[Place] = (),
+        claims: Iterable[PodDemand] = (),
+        others: Iterable[TurnPosition] = (),
         lacks_pods: bool = False,
-    ) -> "Situation":
+    ) -> "WorkloadSnapshot":
         """The same with what lies around it. What is known of itself need not be worked out again."""
         found = replace(
             self,
@@ -288,11 +298,11 @@ class Situation(Attempt):
         vars(found).update((name, known) for name, known in vars(self).items() if name in _ITS_OWN)
         return found
 
-    def place(self) -> Place | None:
+    def turn_position(self) -> TurnPosition | None:
         if self.is_resting:
             return None  # Nobody waits for it.
         key = self.workload.key
-        return self._place(
+        return self._turn_position(
             uid=self.workload.metadata.uid,
             name=str(key),
             since=self.quota_since,
@@ -300,9 +310,9 @@ class Situation(Attempt):
         )
 
 
-def claims_of(entry: CheckEntry | None) -> Mapping[str, Claim]:
+def claims_of(check_state: CheckState | None) -> Mapping[str, PodClaim]:
     """What our answer gave to the pods, by PodSet."""
     return {
-        each.name: Claim(pod_set=each.name, annotations=each.annotations, node_selector=each.node_selector)
-        for each in (entry.pod_set_updates if entry else ())
+        each.name: PodClaim(pod_set=each.name, annotations=each.annotations, node_selector=each.node_selector)
+        for each in (check_state.pod_set_updates if check_state else ())
     }

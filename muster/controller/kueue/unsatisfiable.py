@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from muster.controller.kube.resource import Object
-from muster.controller.kueue.jobs import Piece, RayCluster, RayClusterSpec, RayService
+from muster.controller.kueue.jobs import JobPodSet, RayCluster, RayClusterSpec, RayService
 from muster.model import names, ray_groups, ray_upgrades
 from muster.model.names import GPU_RESOURCE
 from muster.model.queuetree import ANY_POOL, Queue, QueueTree, Space
@@ -30,14 +30,14 @@ def priority(labels: Mapping[str, str], tree: QueueTree, space: Space) -> Iterat
 
 
 def queue_limit(
-    labels: Mapping[str, str], pieces: Sequence[Piece], tree: QueueTree, space: Space
+    labels: Mapping[str, str], job_pod_sets: Sequence[JobPodSet], tree: QueueTree, space: Space
 ) -> Iterator[str]:
     """More GPUs than the queue can ever hold, with everything that it may borrow."""
     name = labels.get(names.KAI_QUEUE_LABEL if tree.kai else names.QUEUE_LABEL, "")
     queue = space.queue(name)
     if queue is None or not queue.most:
         return
-    for pool, asked in sorted(_asked(pieces).items()):
+    for pool, asked in sorted(_asked(job_pod_sets).items()):
         most = _most(queue, pool)
         if asked > most:
             where = f" of pool {pool}" if pool else ""
@@ -47,11 +47,11 @@ def queue_limit(
             )
 
 
-def pod_sets(pieces: Sequence[Piece], tree: QueueTree) -> Iterator[str]:
+def pod_sets(job_pod_sets: Sequence[JobPodSet], tree: QueueTree) -> Iterator[str]:
     """Groups that Kueue can make no PodSets of: it tries for ever, and the job waits in no queue."""
     if tree.kai:
         return
-    for name, count in Counter(piece.name for piece in pieces).items():
+    for name, count in Counter(pod_set.name for pod_set in job_pod_sets).items():
         if len(name) > _LONGEST_POD_SET or not _POD_SET.match(name):
             yield (
                 f"group {name} cannot be queued by this name; write a groupName of at most "
@@ -64,12 +64,12 @@ def pod_sets(pieces: Sequence[Piece], tree: QueueTree) -> Iterator[str]:
             )
 
 
-def _asked(pieces: Iterable[Piece]) -> dict[str, float]:
+def _asked(job_pod_sets: Iterable[JobPodSet]) -> dict[str, float]:
     """Pool -> GPUs of the pieces that name it; "" -> of all of them together."""
     asked: dict[str, float] = {}
-    for piece in pieces:
-        gpus = float(piece.amounts.get(GPU_RESOURCE, 0)) * piece.count
-        for pool in {piece.pool, ""} if gpus else ():
+    for pod_set in job_pod_sets:
+        gpus = float(pod_set.amounts.get(GPU_RESOURCE, 0)) * pod_set.count
+        for pool in {pod_set.pool, ""} if gpus else ():
             asked[pool] = asked.get(pool, 0.0) + gpus
     return asked
 
@@ -80,7 +80,7 @@ def _most(queue: Queue, pool: str) -> int:
     return queue.most.get(pool, 0) if pool else sum(queue.most.values())
 
 
-def growth(
+def scale_up(
     annotations: Mapping[str, str], spec: RayClusterSpec | None, tree: QueueTree, *, is_alone: bool
 ) -> Iterator[str]:
     """A cluster that becomes larger than what was counted when it was admitted. `is_alone`: no RayJob or

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from muster.controller.gangs.capacity_claims import Claim, pins_of
+from muster.controller.gangs.capacity_claims import PodClaim, pins_of
 from muster.controller.gangs.demand import Demand
 from muster.controller.gangs.identity import template_name
 from muster.controller.gangs.indexes import BY_LEASE, BY_NODE, BY_POOL, BY_REQUEST, lease_of, request_of
@@ -23,17 +23,23 @@ from muster.controller.gangs.objects import (
     ProvisioningRequest,
 )
 from muster.controller.gangs.retry import RETRY_AT
-from muster.controller.gangs.split import Ask
+from muster.controller.gangs.split import RequestSpec
 from muster.controller.gangs.verify import is_usable
 from muster.controller.kube.resource import Key
 from muster.controller.kueue import identity
 from muster.controller.kueue.checks import Checks
-from muster.controller.kueue.claim_cache import Memory
-from muster.controller.kueue.contention import Neighbours, may_be_split, place_of
+from muster.controller.kueue.claim_cache import ClaimCache
+from muster.controller.kueue.contention import CompetingGangs, may_be_split, turn_position_of
 from muster.controller.kueue.indexes import BY_REPLACED, BY_WORKLOAD, workload_key
 from muster.controller.kueue.objects import ClusterQueue, ResourceFlavor, Workload
-from muster.controller.kueue.slices import base, before_it, beneath, heirs, is_stood_on
-from muster.controller.kueue.snapshot import Part, Situation, claims_of
+from muster.controller.kueue.slices import (
+    base,
+    earlier_slices,
+    has_running_successor,
+    slices_before_it,
+    successors,
+)
+from muster.controller.kueue.snapshot import EarlierSlice, WorkloadSnapshot, claims_of
 from muster.controller.runtime.informer import Informer
 from muster.model.names import AVOID_ANNOTATION, GKE_LEASE_LABEL, POOL_LABEL
 
@@ -51,87 +57,97 @@ class View:
     flavors: Informer[ResourceFlavor]
     queues: Informer[ClusterQueue]
     checks: Checks
-    memory: Memory = field(default_factory=Memory)
+    claim_cache: ClaimCache = field(default_factory=ClaimCache)
 
-    def situation(self, workload: Workload, check: str, *, now: datetime) -> Situation:
+    def snapshot(self, workload: Workload, check: str, *, now: datetime) -> WorkloadSnapshot:
         """Everything that a decision about this Workload and this check depends on."""
-        plain = self._plain(workload, check, now)
+        base_snapshot = self._base_snapshot(workload, check, now)
         try:
-            if plain.runs:
-                return self._running(plain)
-            if not plain.is_gathering:
-                return plain
-            plain = self._running(plain) if plain.is_growth else plain
-            others = tuple(self._neighbours().in_line(plain)) if plain.gang.is_split else ()
-            if not plain.is_provisioned:
-                lacks = plain.lacks_pods
-                near = plain.among(others=others, nodes=plain.nodes, pods=plain.pods, lacks_pods=lacks)
-                return near if others else plain
-            found = {node.metadata.name: node for node in (*plain.nodes, *self._nodes(plain))}
+            if base_snapshot.runs:
+                return self._running(base_snapshot)
+            if not base_snapshot.is_provisioning:
+                return base_snapshot
+            base_snapshot = self._running(base_snapshot) if base_snapshot.is_scale_up else base_snapshot
+            others = (
+                tuple(self._competing_gangs().waiting_turns(base_snapshot))
+                if base_snapshot.gang.is_split
+                else ()
+            )
+            if not base_snapshot.is_provisioned:
+                lacks = base_snapshot.lacks_pods
+                near = base_snapshot.with_surroundings(
+                    others=others, nodes=base_snapshot.nodes, pods=base_snapshot.pods, lacks_pods=lacks
+                )
+                return near if others else base_snapshot
+            found = {node.metadata.name: node for node in (*base_snapshot.nodes, *self._nodes(base_snapshot))}
             nodes = tuple(found.values())
-            return plain.among(
+            return base_snapshot.with_surroundings(
                 others=others,
                 nodes=nodes,
                 pods=self._pods(nodes),
-                claims=self._neighbours().claims(plain),
-                lacks_pods=plain.lacks_pods,
+                claims=self._competing_gangs().prior_claims(base_snapshot),
+                lacks_pods=base_snapshot.lacks_pods,
             )
         except ValueError:
-            return plain  # A quantity that is none: the machine meets it too, and says so.
+            return base_snapshot  # A quantity that is none: the machine meets it too, and says so.
 
-    def _running(self, plain: Situation) -> Situation:
+    def _running(self, base_snapshot: WorkloadSnapshot) -> WorkloadSnapshot:
         """A gang whose pods all have a node needs no further look, and most have.
 
         Neither has one of which nothing runs yet, for a while, unless it has nodes of its own: to look for
         room in shared pools for every gang that starts would cost what the cluster costs.
         """
-        carried = plain.carried
+        carried = base_snapshot.carried
         claims = [claim for each in carried.values() for claim in each]
         consumed = dict.fromkeys(claim.request for claim in claims)
-        own = [pod for name in consumed for pod in self.pods.store.by_index(BY_REQUEST, name)]
-        under = [node for pod in own if (node := self.nodes.get(Key("", pod.spec.node_name)))]
-        if is_settled(plain.standing, carried, nodes=under, pods=own, ended=plain.ended):
-            return plain
+        own_pods = [pod for name in consumed for pod in self.pods.store.by_index(BY_REQUEST, name)]
+        their_nodes = [node for pod in own_pods if (node := self.nodes.get(Key("", pod.spec.node_name)))]
+        if is_settled(
+            base_snapshot.expected_gang, carried, nodes=their_nodes, pods=own_pods, ended=base_snapshot.ended
+        ):
+            return base_snapshot
         is_shared = not all(GKE_LEASE_LABEL in claim.node_selector for claim in claims)
-        if is_shared and not own and not plain.is_overdue:
-            return replace(plain, is_unseen=True)
-        standing = [demand for ask in plain.standing.asks for demand in ask.demands]
-        pooled = self._pooled(standing) if is_shared else ()
-        found = (*self._leased(claims), *pooled, *under)
+        if is_shared and not own_pods and not base_snapshot.is_overdue:
+            return replace(base_snapshot, is_unseen=True)
+        demands = [demand for spec in base_snapshot.expected_gang.request_specs for demand in spec.demands]
+        pooled = self._pooled(demands) if is_shared else ()
+        found = (*self._leased(claims), *pooled, *their_nodes)
         nodes = tuple({node.metadata.name: node for node in found}.values())
-        return plain.among(lacks_pods=True, nodes=nodes, pods=self._pods(nodes))
+        return base_snapshot.with_surroundings(lacks_pods=True, nodes=nodes, pods=self._pods(nodes))
 
-    def _leased(self, claims: Iterable[Claim]) -> Iterator[Node]:
+    def _leased(self, claims: Iterable[PodClaim]) -> Iterator[Node]:
         for claim in claims:
             for lease in claim.node_selector.values():
                 yield from self.nodes.store.by_index(BY_LEASE, lease)
 
-    def leaning_on(self, before: Node | None, after: Node | None) -> Iterable[Key]:
+    def workloads_affected_by(self, before: Node | None, after: Node | None) -> Iterable[Key]:
         """The Workloads whose gangs lose something when this node goes or is no longer usable."""
         if before is None or not is_usable(before) or (after is not None and is_usable(after)):
             return ()
         pods = self.pods.store.by_index(BY_NODE, before.metadata.name)
         consumed = {Key(pod.metadata.namespace, name) for pod in pods for name in request_of(pod)}
-        made = [item for key in consumed if (item := self._made_for(key))]
+        made = [item for key in consumed if (item := self._belonging_of(key))]
         leased = self.requests.store.by_index(BY_LEASE, lease_of(before)) if lease_of(before) else []
-        return {key for item in (*made, *leased) for key in self.standing_on(item)}
+        return {key for item in (*made, *leased) for key in self.workloads_using(item)}
 
-    def _made_for(self, request: Key) -> Belonging | None:
+    def _belonging_of(self, request: Key) -> Belonging | None:
         """The request, or its first template: clouds delete requests after a week, and the gang runs on."""
         template = Key(request.namespace, template_name(request.name, 0))
         return self.requests.get(request) or self.templates.get(template)
 
-    def standing_on(self, item: Belonging) -> list[Key]:
+    def workloads_using(self, item: Belonging) -> list[Key]:
         """The Workload that it was made for, and slices of an elastic gang that stand on that one."""
         key = workload_key(item)
         made_for = self.workloads.get(key)
         if made_for is None or not made_for.status.holds("Finished"):
             return [key]
-        return [key, *(heir.key for heir in heirs(made_for, self._later))]
+        return [key, *(successor.key for successor in successors(made_for, self._later))]
 
-    def stands_in_line(self, workload: Workload, check: str, *, now: datetime) -> bool:
+    def is_in_turn_order(self, workload: Workload, check: str, *, now: datetime) -> bool:
         """Whether this may be a split gang that asks, or waits to ask, for its next piece."""
-        return may_be_split(workload) and place_of(self._plain(workload, check, now)) is not None
+        return (
+            may_be_split(workload) and turn_position_of(self._base_snapshot(workload, check, now)) is not None
+        )
 
     def checks_of(self, workload: Workload) -> tuple[str, ...]:
         """Our checks on this Workload, and those that it has left something of."""
@@ -154,46 +170,47 @@ class View:
         foreign = (item for item in items if item.metadata.labels.get(identity.WORKLOAD_UID) != uid)
         return [item for item in foreign if not item.metadata.deletion_timestamp]
 
-    def _plain(self, workload: Workload, check: str, now: datetime) -> Situation:
+    def _base_snapshot(self, workload: Workload, check: str, now: datetime) -> WorkloadSnapshot:
         requests, templates = self._belongings(workload.key)
-        mine = {identity.WORKLOAD_UID: workload.metadata.uid, identity.CHECK: check}
-        return Situation(
+        snapshot = {identity.WORKLOAD_UID: workload.metadata.uid, identity.CHECK: check}
+        return WorkloadSnapshot(
             check=check,
             workload=workload,
             now=now,
             policy=self.checks.policy(check),
             flavors={flavor.metadata.name: flavor for flavor in self.flavors.store},
             queue_flavors=self._queue_flavors(workload),
-            is_leaving=self.checks.is_leaving(),
+            check_is_being_removed=self.checks.is_being_removed(),
             base=base(workload, self.workloads.get),
-            beneath=tuple(self._beneath(workload, check)),
-            is_stood_on=workload.status.holds("Finished") and is_stood_on(workload, self._later),
-            requests=tuple(item for item in requests if mine.items() <= item.metadata.labels.items()),
-            templates=tuple(item for item in templates if mine.items() <= item.metadata.labels.items()),
+            earlier_slices=tuple(self._earlier_slices(workload, check)),
+            has_running_successor=workload.status.holds("Finished")
+            and has_running_successor(workload, self._later),
+            requests=tuple(item for item in requests if snapshot.items() <= item.metadata.labels.items()),
+            templates=tuple(item for item in templates if snapshot.items() <= item.metadata.labels.items()),
             placeholders=tuple(
                 item
                 for item in self.placeholders.store.by_index(BY_WORKLOAD, workload.key)
-                if mine.items() <= item.metadata.labels.items()
+                if snapshot.items() <= item.metadata.labels.items()
             ),
         )
 
-    def _beneath(self, workload: Workload, check: str) -> Iterator[Part]:
-        for before in beneath(workload, self.workloads.get):
-            if claims := claims_of(before.entry(check)):
+    def _earlier_slices(self, workload: Workload, check: str) -> Iterator[EarlierSlice]:
+        for before in earlier_slices(workload, self.workloads.get):
+            if claims := claims_of(before.check_state(check)):
                 names = {claim.request for claim in claims.values()}
                 requests, _ = self._belongings(before.key)
                 used = tuple(request for request in requests if request.metadata.name in names)
-                yield Part(claims=claims, requests=used)
+                yield EarlierSlice(claims=claims, requests=used)
 
-    def _neighbours(self) -> Neighbours:
-        return Neighbours(
+    def _competing_gangs(self) -> CompetingGangs:
+        return CompetingGangs(
             workloads=self.workloads,
             requests=self.requests,
             pods=self.pods,
             flavors=self.flavors,
             checks=self.checks,
-            memory=self.memory,
-            plain=self._plain,
+            claim_cache=self.claim_cache,
+            base_snapshot=self._base_snapshot,
         )
 
     def _queue_flavors(self, workload: Workload) -> tuple[tuple[str, ...], ...]:
@@ -202,9 +219,9 @@ class View:
         groups = queue.spec.resource_groups if queue else ()
         return tuple(tuple(flavor.name for flavor in group.flavors) for group in groups)
 
-    def slices_before(self, workload: Workload) -> list[Key]:
+    def earlier_slice_keys(self, workload: Workload) -> list[Key]:
         """The Workloads whose capacity stays or goes with this one."""
-        return [before.key for before in before_it(workload, self.workloads.get)]
+        return [before.key for before in slices_before_it(workload, self.workloads.get)]
 
     def _later(self, key: Key) -> list[Workload]:
         return self.workloads.store.by_index(BY_REPLACED, key)
@@ -215,14 +232,16 @@ class View:
             self.templates.store.by_index(BY_WORKLOAD, key),
         )
 
-    def _nodes(self, mine: Situation) -> Iterable[Node]:
+    def _nodes(self, snapshot: WorkloadSnapshot) -> Iterable[Node]:
         """The nodes of the gang's leases, and of its pools where it has none of its own; all of them where
         no pool is named.
         """
         leased = (
-            node for lease in sorted(leases_of(mine)) for node in self.nodes.store.by_index(BY_LEASE, lease)
+            node
+            for lease in sorted(leases_of(snapshot))
+            for node in self.nodes.store.by_index(BY_LEASE, lease)
         )
-        return {node.metadata.name: node for node in (*leased, *self._pooled(_unpinned(mine)))}.values()
+        return {node.metadata.name: node for node in (*leased, *self._pooled(_unpinned(snapshot)))}.values()
 
     def _pooled(self, demands: Iterable[Demand]) -> Iterable[Node]:
         """The nodes of their pools; all of them where one names no pool."""
@@ -236,25 +255,25 @@ class View:
             yield from self.pods.store.by_index(BY_NODE, node.metadata.name)
 
 
-def leases_of(situation: Situation) -> frozenset[str]:
+def leases_of(snapshot: WorkloadSnapshot) -> frozenset[str]:
     """The leases whose nodes are its own."""
-    pins = (_pin(situation, ask) for ask in situation.gang.asks)
+    pins = (_pin(snapshot, spec) for spec in snapshot.gang.request_specs)
     return frozenset(pin for pin in pins if pin)
 
 
-def has_only_leases(situation: Situation) -> bool:
+def has_only_leases(snapshot: WorkloadSnapshot) -> bool:
     """Whether no node but those of its own leases can concern it."""
-    return not any(_unpinned(situation))
+    return not any(_unpinned(snapshot))
 
 
-def _unpinned(situation: Situation) -> Iterator[Demand]:
+def _unpinned(snapshot: WorkloadSnapshot) -> Iterator[Demand]:
     """What may run on nodes that others use as well."""
-    for ask in situation.gang.asks:
-        if not _pin(situation, ask):
-            yield from ask.demands
-    yield from situation.gang.present
+    for spec in snapshot.gang.request_specs:
+        if not _pin(snapshot, spec):
+            yield from spec.demands
+    yield from snapshot.gang.present
 
 
-def _pin(situation: Situation, ask: Ask) -> str:
-    request = situation.current.get(ask.shape)
-    return pins_of(ask, request).get(GKE_LEASE_LABEL, "") if request else ""
+def _pin(snapshot: WorkloadSnapshot, spec: RequestSpec) -> str:
+    request = snapshot.current.get(spec.shape)
+    return pins_of(spec, request).get(GKE_LEASE_LABEL, "") if request else ""

@@ -8,7 +8,7 @@ remembered here costs seconds.
 from collections import defaultdict
 from collections.abc import Iterable
 
-from muster.controller.gangs.node_predicates import is_news
+from muster.controller.gangs.node_predicates import node_changed
 from muster.controller.gangs.objects import Node
 from muster.controller.kube.resource import Key
 
@@ -35,8 +35,8 @@ class Waiters:
             if not self._by_lease[lease]:
                 del self._by_lease[lease]
 
-    def concerned(self, before: Node | None, after: Node | None, *, lease: str) -> Iterable[Key]:
+    def affected_by(self, before: Node | None, after: Node | None, *, lease: str) -> Iterable[Key]:
         """Who may want to look again."""
-        if not is_news(before, after):
+        if not node_changed(before, after):
             return ()
         return {*self._by_lease.get(_ANY, ()), *self._by_lease.get(lease, ())}

@@ -15,14 +15,14 @@ from muster.controller.kube.resource import Object, T
 from muster.controller.kueue import unsatisfiable
 from muster.controller.kueue.jobs import (
     Job,
-    Piece,
+    JobPodSet,
     RayCluster,
     RayClusterSpec,
     RayJob,
     RayService,
-    job_pieces,
-    ray_pieces,
-    submitter_pieces,
+    job_pod_sets_of,
+    ray_pod_sets,
+    submitter_pod_sets,
 )
 from muster.controller.kueue.limits import never_fits_anywhere
 from muster.controller.runtime.review import Allow, Deny, Review, Verdict, Webhook
@@ -65,7 +65,7 @@ class Reviews:
             return Allow()
         spec = job.spec.ray_cluster_spec
         mode = unsatisfiable.submission(job.spec.submission_mode, self._tree())
-        more = submitter_pieces(job.spec)
+        more = submitter_pod_sets(job.spec)
         found = [*_ray_job(job), *mode, *self._ray(review.namespace, job, spec, more=more)]
         return _verdict(job, "RayJob", found)
 
@@ -88,21 +88,21 @@ class Reviews:
         job = _created(review)
         if job is None or _is_made(job):
             return Allow()
-        return _verdict(job, "Job", list(self._fit(review.namespace, job, job_pieces(job))))
+        return _verdict(job, "Job", list(self._fit(review.namespace, job, job_pod_sets_of(job))))
 
     def _ray(
-        self, namespace: str, obj: Object, spec: RayClusterSpec | None, *, more: Iterable[Piece] = ()
+        self, namespace: str, obj: Object, spec: RayClusterSpec | None, *, more: Iterable[JobPodSet] = ()
     ) -> Iterator[str]:
         """`more` pods than those of the cluster."""
         is_alone = isinstance(obj, RayCluster)
-        yield from unsatisfiable.growth(obj.metadata.annotations, spec, self._tree(), is_alone=is_alone)
+        yield from unsatisfiable.scale_up(obj.metadata.annotations, spec, self._tree(), is_alone=is_alone)
         yield from unsatisfiable.upgrade(obj, spec, self._tree())
-        yield from self._fit(namespace, obj, chain(ray_pieces(spec), more))
+        yield from self._fit(namespace, obj, chain(ray_pod_sets(spec), more))
 
-    def _fit(self, namespace: str, obj: Object, pieces: Iterable[Piece]) -> Iterator[str]:
+    def _fit(self, namespace: str, obj: Object, job_pod_sets: Iterable[JobPodSet]) -> Iterator[str]:
         policy, tree = self._policy(), self._tree()
         try:
-            listed = list(pieces)
+            listed = list(job_pod_sets)
         except ValueError as error:
             yield f"a resource amount cannot be read: {error}"
             return

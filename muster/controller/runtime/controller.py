@@ -98,7 +98,7 @@ class Controller(Generic[K]):
         informer.store.listen(changed)
         return self
 
-    def notices(
+    def watches_transitions(
         self, informer: Informer[T], keys: Callable[[T | None, T | None], Iterable[K]]
     ) -> "Controller[K]":
         """Reconcile `keys(before, after)` at each change of an informer, where only the difference tells whom
@@ -171,7 +171,7 @@ class Controller(Generic[K]):
                 outcome = self._failed(key, error)
             else:
                 outcome = self._succeeded(key, result)
-            span.tell({"result": outcome})
+            span.set_attributes({"result": outcome})
         self._seconds.observe(asyncio.get_running_loop().time() - started)
         self._metrics.reconciles.labels(self.name, outcome).inc()
 

@@ -11,7 +11,7 @@ from typing import Generic
 
 from muster.controller.kube.client import Client, Selection
 from muster.controller.kube.errors import NotFound
-from muster.controller.kube.reflector import Reflector, Told
+from muster.controller.kube.reflector import OnEvent, Reflector
 from muster.controller.kube.resource import Key, Resource, T
 from muster.controller.runtime.metrics import Metrics
 from muster.controller.runtime.store import IndexFunction, Store
@@ -33,7 +33,7 @@ class Informer(Generic[T]):
         metrics: Metrics,
         selection: Selection | None = None,
         indexes: Mapping[str, IndexFunction[T]] | None = None,
-        told: Told[T] | None = None,
+        on_event: OnEvent[T] | None = None,
     ) -> None:
         self.resource = resource
         self.store: Store[T] = Store(indexes=indexes)
@@ -44,7 +44,7 @@ class Informer(Generic[T]):
         self._missing_since: float | None = None
         self._is_gone = False
         self._reflector = Reflector(
-            client, resource, self.store, watcher=self, selection=selection, told=told
+            client, resource, self.store, watcher=self, selection=selection, on_event=on_event
         )
         # Told of every event of every watch: a counter is looked up once for each of the few kinds of event.
         self._event_counter = lru_cache(partial(metrics.watch_events.labels, str(resource)))

@@ -14,7 +14,7 @@ from typing import Any
 import structlog
 
 from muster.controller.kube.client import Client, Selection
-from muster.controller.kube.reflector import Told
+from muster.controller.kube.reflector import OnEvent
 from muster.controller.kube.resource import Resource, T
 from muster.controller.runtime.controller import Controller, Reconcile
 from muster.controller.runtime.events import EventRecorder
@@ -30,12 +30,12 @@ from muster.controller.runtime.traces import NO_TRACES, Traces
 GRACE = 12.0
 """Seconds for the reconciles under way at the end."""
 
-FAREWELL = 36.0
+UNINSTALL_TIMEOUT = 36.0
 """Seconds for what is done at the very end. Then come the lease (4 s), Events and traces (3 s each): with
 GRACE less than the 60 s that the manager's pod gets.
 """
 
-LAST_WORDS = 3.0
+FLUSH_TIMEOUT = 3.0
 
 Run = Callable[[], Coroutine[Any, Any, None]]
 
@@ -74,7 +74,7 @@ class Manager:
         self._controllers: list[Controller[Any]] = []
         self._services: dict[str, Run] = {"events": events.run}
         self._removal = removal
-        self._farewells: list[Callable[[], Awaitable[None]]] = []
+        self._uninstall_handlers: list[Callable[[], Awaitable[None]]] = []
         self._log = structlog.get_logger("manager")
 
     def informer(
@@ -83,13 +83,18 @@ class Manager:
         *,
         selection: Selection | None = None,
         indexes: Mapping[str, IndexFunction[T]] | None = None,
-        told: Told[T] | None = None,
+        on_event: OnEvent[T] | None = None,
     ) -> Informer[T]:
         """A cache of this kind, on every replica. `indexes`: name -> function from an object to its
-        values. `told`: sees each object as the watch brings it, before the cache does.
+        values. `on_event`: sees each object as the watch brings it, before the cache does.
         """
         informer = Informer(
-            self.reader, resource, metrics=self.metrics, selection=selection, indexes=indexes, told=told
+            self.reader,
+            resource,
+            metrics=self.metrics,
+            selection=selection,
+            indexes=indexes,
+            on_event=on_event,
         )
         self._informers.append(informer)
         self.health.ready_when(f"cache {resource}", lambda: informer.unread or None)
@@ -136,9 +141,9 @@ class Manager:
         """Something that runs for ever on every replica, such as a webhook server. Cancelled at the end."""
         self._services[name] = run
 
-    def when_removed(self, farewell: Callable[[], Awaitable[None]]) -> None:
+    def on_uninstall(self, handler: Callable[[], Awaitable[None]]) -> None:
         """Done by the leader when it stops because the program is being removed, not restarted."""
-        self._farewells.append(farewell)
+        self._uninstall_handlers.append(handler)
 
     async def run(self, stop: asyncio.Event) -> None:
         """Run until `stop` is set, then end in order. Raises what ended the process when nobody asked for
@@ -159,7 +164,7 @@ class Manager:
                 self._stopping = True
                 self._log.info("stopping")
                 await leading
-                await self.events.drained(seconds=LAST_WORDS)
+                await self.events.drained(seconds=FLUSH_TIMEOUT)
                 await asyncio.sleep(self._lame_duck)
                 for task in background:
                     task.cancel()
@@ -182,7 +187,7 @@ class Manager:
             ]
             await stop.wait()
             await self._drain(running)
-            await self._part()
+            await self._run_uninstall_handlers()
             if holder is not None:
                 holder.cancel()
         if self._election is not None:
@@ -196,16 +201,16 @@ class Manager:
             self._log.warning("cut short", task=task.get_name(), after_seconds=self._grace)
             task.cancel()
 
-    async def _part(self) -> None:
+    async def _run_uninstall_handlers(self) -> None:
         """Whatever goes wrong here, the process ends."""
-        if self._removal is None or not self._farewells:
+        if self._removal is None or not self._uninstall_handlers:
             return
         try:
-            async with asyncio.timeout(FAREWELL):
+            async with asyncio.timeout(UNINSTALL_TIMEOUT):
                 if await self._removal.is_under_way():
                     self._log.warning("the program is being removed")
-                    for farewell in self._farewells:
-                        await farewell()
+                    for handler in self._uninstall_handlers:
+                        await handler()
         except Exception:
             self._log.exception("no farewell, or half of it")
 

@@ -64,7 +64,7 @@ class _Open:
     def __init__(self, span: trace.Span) -> None:
         self._span = span
 
-    def tell(self, facts: Facts) -> None:
+    def set_attributes(self, facts: Facts) -> None:
         self._span.set_attributes(dict(facts))
 
 

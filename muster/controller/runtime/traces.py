@@ -21,7 +21,7 @@ Facts = Mapping[str, str | int]
 class Span(Protocol):
     """Something that is being done."""
 
-    def tell(self, facts: Facts) -> None: ...
+    def set_attributes(self, facts: Facts) -> None: ...
 
 
 class Traces(Observer, Protocol):
@@ -34,14 +34,14 @@ class Traces(Observer, Protocol):
         """Send what is left; takes seconds at most."""
 
 
-class _Untold:
-    def tell(self, facts: Facts) -> None: ...
+class _NullSpan:
+    def set_attributes(self, facts: Facts) -> None: ...
 
 
 class NoTraces:
     """Traces are off."""
 
-    _nothing: AbstractContextManager[Span] = nullcontext(_Untold())
+    _nothing: AbstractContextManager[Span] = nullcontext(_NullSpan())
 
     def span(self, name: str, facts: Facts, *, of: str = "") -> AbstractContextManager[Span]:
         return self._nothing

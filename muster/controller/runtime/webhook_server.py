@@ -145,7 +145,7 @@ class WebhookServer:
         where = {"webhook": webhook.path, "namespace": request.namespace, "name": request.name}
         with self._traces.span("review", where) as span:
             verdict, counted = self._verdict(webhook, request)
-            span.tell({"verdict": counted})
+            span.set_attributes({"verdict": counted})
         seconds = time.perf_counter() - started
         self._metrics.webhook_seconds.labels(webhook.path).observe(seconds)
         self._metrics.webhook_reviews.labels(webhook.path, counted).inc()

@@ -17,7 +17,7 @@ import msgspec
 import pytest
 
 from muster.controller.kai.objects import Queue
-from muster.controller.kai.queue_capacity import Held, Need, shortage
+from muster.controller.kai.queue_capacity import QueueDemand, QueueUsage, insufficient_quota
 from muster.model.gangpolicy import OverQuota
 from muster.model.names import GPU_RESOURCE
 from tests.integration.real_kai.world import QUEUES, World
@@ -53,10 +53,8 @@ CASES: Final = tuple(_cases())
 
 
 def _queue(name: str, figures: Figures, parent: str = "") -> dict[str, Any]:
-    written = {
-        key: value for key, value in zip(("quota", "limit"), figures, strict=True) if value is not None
-    }
-    resources = {"gpu": {**written, "overQuotaWeight": 1}, "cpu": _UNBOUND, "memory": _UNBOUND}
+    share = {key: value for key, value in zip(("quota", "limit"), figures, strict=True) if value is not None}
+    resources = {"gpu": {**share, "overQuotaWeight": 1}, "cpu": _UNBOUND, "memory": _UNBOUND}
     spec = {"resources": resources, **({"parentQueue": parent} if parent else {})}
     return {
         "apiVersion": "scheduling.run.ai/v2",
@@ -77,7 +75,7 @@ def cases(world: World) -> World:
 
 
 def test_room_is_what_kai_starts(cases: World) -> None:
-    held: dict[str, list[Held]] = {case.name: [] for case in CASES}
+    held: dict[str, list[QueueUsage]] = {case.name: [] for case in CASES}
     for wave, gpus in enumerate(_WAVES):
         expected = {case.name: _has_room(cases, case, gpus, held[case.name]) for case in CASES}
         for case in CASES:
@@ -91,7 +89,7 @@ def test_room_is_what_kai_starts(cases: World) -> None:
         assert not wrong, f"what KAI does, against room.py: {json.dumps(wrong, indent=1)}"
         for case in CASES:
             if case.name in started:
-                held[case.name].append(Held(need=_need(case, gpus), is_bound=True))
+                held[case.name].append(QueueUsage(demand=_need(case, gpus), is_bound=True))
 
 
 def _started(world: World, wave: int, expected: set[str]) -> set[str]:
@@ -111,18 +109,18 @@ def _started(world: World, wave: int, expected: set[str]) -> set[str]:
     return seen()
 
 
-def _has_room(world: World, case: Case, gpus: int, held: list[Held]) -> bool:
+def _has_room(world: World, case: Case, gpus: int, held: list[QueueUsage]) -> bool:
     queues = {
         name: msgspec.json.decode(json.dumps(world.queue(name)), type=Queue)
         for name in (case.name, f"{case.name}-top")
     }
     need = _need(case, gpus)
-    return not shortage([need], queues=queues, held=held, turn=None, over_quota=OverQuota.ALLOW)
+    return not insufficient_quota([need], queues=queues, usage=held, turn=None, over_quota=OverQuota.ALLOW)
 
 
-def _need(case: Case, gpus: int) -> Need:
+def _need(case: Case, gpus: int) -> QueueDemand:
     amounts = {"gpu": Fraction(gpus), "cpu": Fraction(1), "memory": Fraction(2**30)}
-    return Need(queue=case.name, amounts=amounts, is_preemptible=_PRIORITIES[case.priority])
+    return QueueDemand(queue=case.name, amounts=amounts, is_preemptible=_PRIORITIES[case.priority])
 
 
 def test_the_queue_controller_tells_what_is_allocated_in_kubernetes_quantities(world: World) -> None:

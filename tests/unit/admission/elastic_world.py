@@ -11,12 +11,19 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from muster.controller.gangs.capacity_claims import Claim
+from muster.controller.gangs.capacity_claims import PodClaim
 from muster.controller.kube.resource import Key
-from muster.controller.kueue.actions import Count, Note, Unclaim
+from muster.controller.kueue.actions import PatchAnnotations, RecordRunningPods, RemoveClaims
 from muster.controller.kueue.objects import Workload
-from muster.controller.kueue.slices import REPLACES, base, beneath, is_stood_on, replaces, written
-from muster.controller.kueue.snapshot import Part, Situation, claims_of
+from muster.controller.kueue.slices import (
+    REPLACES,
+    base,
+    earlier_slices,
+    format_counts,
+    has_running_successor,
+    replaces,
+)
+from muster.controller.kueue.snapshot import EarlierSlice, WorkloadSnapshot, claims_of
 from muster.model.names import ELASTIC_JOB, RUNS_ANNOTATION
 from tests.unit.admission.gang_world import CHECK, World, assignment, lease_of, workload
 
@@ -27,7 +34,7 @@ replace = msgspec.structs.replace
 class Birth:
     """A worker of the Ray cluster. `claim`: what it carries; a pod keeps what it has."""
 
-    claim: Claim | None
+    claim: PodClaim | None
     is_gated: bool = True
 
 
@@ -40,7 +47,7 @@ class Elastic(World):
     generation: int = 1
     """Of the cluster's spec: Kueue names slices after it."""
     is_started: bool = False
-    template: Claim | None = None
+    template: PodClaim | None = None
     births: dict[str, Birth] = field(default_factory=dict)
 
     # What there is
@@ -55,17 +62,19 @@ class Elastic(World):
     def _later(self, key: Key) -> Iterator[Workload]:
         return (each for each in self.workloads.values() if replaces(each) == key)
 
-    def _plain(self, name: str) -> Situation:
+    def _plain(self, name: str) -> WorkloadSnapshot:
         held = self.workloads[name]
         return dataclasses.replace(
             super()._plain(name),
             base=base(held, self.find),
-            beneath=tuple(
-                Part(claims=claims, requests=tuple(self.requests[each] for each in self._names(claims)))
-                for before in beneath(held, self.find)
-                if (claims := claims_of(before.entry(CHECK)))
+            earlier_slices=tuple(
+                EarlierSlice(
+                    claims=claims, requests=tuple(self.requests[each] for each in self._names(claims))
+                )
+                for before in earlier_slices(held, self.find)
+                if (claims := claims_of(before.check_state(CHECK)))
             ),
-            is_stood_on=is_stood_on(held, self._later),
+            has_running_successor=has_running_successor(held, self._later),
         )
 
     def _names(self, claims: object) -> list[str]:
@@ -85,11 +94,14 @@ class Elastic(World):
     def carry_out(self, name: str, action: object) -> None:
         held = self.workloads[name]
         match action:
-            case Unclaim(history=history):
+            case RemoveClaims(history=history):
                 if self._unclaim(held) and history is not None:
-                    super().carry_out(name, Note(history=history))
-            case Count():
-                notes = {**held.metadata.annotations, RUNS_ANNOTATION: written({"main": self.free_pods()})}
+                    super().carry_out(name, PatchAnnotations(history=history))
+            case RecordRunningPods():
+                notes = {
+                    **held.metadata.annotations,
+                    RUNS_ANNOTATION: format_counts({"main": self.free_pods()}),
+                }
                 self.workloads[name] = replace(held, metadata=replace(held.metadata, annotations=notes))
             case _:
                 super().carry_out(name, action)
@@ -98,7 +110,7 @@ class Elastic(World):
         if not self.is_started:
             return False
         self.template = None
-        now = claims_of(held.entry(CHECK)).get("main")
+        now = claims_of(held.check_state(CHECK)).get("main")
         for key, birth in list(self.births.items()):
             if birth.is_gated and birth.claim and birth.claim != now:
                 del self.births[key]
@@ -154,7 +166,7 @@ class Elastic(World):
 
     def admit(self) -> None:
         for each in self.slices():
-            entry = each.entry(CHECK)
+            entry = each.check_state(CHECK)
             is_ready = entry is not None and entry.state == "Ready"
             if each.status.holds("QuotaReserved") and is_ready and not each.status.holds("Admitted"):
                 self.check_ready(each.metadata.name)
@@ -165,14 +177,14 @@ class Elastic(World):
         admitted = [each for each in self.slices() if each.status.holds("Admitted")]
         if admitted and not self.is_started:
             self.is_started = True
-            self.template = claims_of(admitted[-1].entry(CHECK)).get("main")
+            self.template = claims_of(admitted[-1].check_state(CHECK)).get("main")
 
     def ungate(self) -> None:
         """As many as the newest slice with quota has, once that is admitted, with its claim."""
         active = next((each for each in reversed(self.slices()) if each.status.holds("QuotaReserved")), None)
         if active is None or not active.status.holds("Admitted"):
             return
-        claim = claims_of(active.entry(CHECK)).get("main")
+        claim = claims_of(active.check_state(CHECK)).get("main")
         for birth in self.births.values():
             may = birth.is_gated and birth.claim in (None, claim)
             if may and self.free_pods() < _workers(active):

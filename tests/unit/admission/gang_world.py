@@ -13,8 +13,8 @@ from typing import ClassVar
 
 import msgspec
 
-from muster.controller.gangs.actions import Delete, Hold
-from muster.controller.gangs.capacity_claims import Claim
+from muster.controller.gangs.actions import CreatePlaceholders, Delete
+from muster.controller.gangs.capacity_claims import PodClaim
 from muster.controller.gangs.missing import is_settled
 from muster.controller.gangs.objects import (
     Belonging,
@@ -28,16 +28,24 @@ from muster.controller.gangs.objects import (
     Toleration,
 )
 from muster.controller.gangs.placeholders import named
-from muster.controller.gangs.retry import annotations
-from muster.controller.gangs.turn_order import Place
+from muster.controller.gangs.retry import to_annotations
+from muster.controller.gangs.turn_order import TurnPosition
 from muster.controller.kube.resource import ObjectMeta
-from muster.controller.kueue.actions import Decision, Note, SetEntry, State, Steer, StepIn, StepOut
+from muster.controller.kueue.actions import (
+    Deactivate,
+    Decision,
+    PatchAnnotations,
+    Reactivate,
+    SetCheckState,
+    SetFlavorAffinity,
+    State,
+)
 from muster.controller.kueue.decide import decide
-from muster.controller.kueue.flavor_fallback import avoided
+from muster.controller.kueue.flavor_fallback import avoided_pools
 from muster.controller.kueue.flavor_fallback import pod_sets as steered_pod_sets
 from muster.controller.kueue.objects import (
     Admission,
-    CheckEntry,
+    CheckState,
     EvictionCount,
     FlavorSpec,
     PodSet,
@@ -48,7 +56,7 @@ from muster.controller.kueue.objects import (
     WorkloadSpec,
     WorkloadStatus,
 )
-from muster.controller.kueue.snapshot import Situation
+from muster.controller.kueue.snapshot import WorkloadSnapshot
 from muster.model.gangpolicy import GangPolicy, RetryPolicy
 from muster.model.names import GKE_LEASE_DETAIL, GKE_LEASE_LABEL, POD_SET_LABEL, POOL_LABEL
 from tests.unit.gangs.paper import BOOKING, START, Paper, flavor_policy, with_condition
@@ -92,7 +100,7 @@ def workload(name: str, pieces: dict[str, tuple[str, int]]) -> Workload:
         PodSet(name=pod_set, count=count, template=PodTemplateSpec(spec=pod_spec(0 if pool == "cpu" else 1)))
         for pod_set, (pool, count) in pieces.items()
     )
-    entry = CheckEntry(name=CHECK, last_transition_time=START)
+    entry = CheckState(name=CHECK, last_transition_time=START)
     return Workload(
         metadata=ObjectMeta(name=name, namespace="team-a", uid=f"uid-{name}", resource_version="1"),
         spec=WorkloadSpec(pod_sets=pod_sets),
@@ -136,21 +144,23 @@ class World(Paper[Decision]):
 
     # The controller
 
-    def situation(self, name: str) -> Situation:
+    def snapshot(self, name: str) -> WorkloadSnapshot:
         mine = self._plain(name)
         others = tuple(place for other in self.workloads if other != name and (place := self._place(other)))
         seen = dataclasses.replace(
             mine, others=others, nodes=tuple(self.nodes.values()), pods=tuple(self.pods.values())
         )
-        stands = seen.runs or (seen.is_growth and seen.is_gathering)
+        stands = seen.runs or (seen.is_scale_up and seen.is_provisioning)
         return dataclasses.replace(seen, lacks_pods=stands and not self._is_settled(seen))
 
-    def _is_settled(self, seen: Situation) -> bool:
-        return is_settled(seen.standing, seen.carried, nodes=seen.nodes, pods=seen.pods, ended=seen.ended)
+    def _is_settled(self, seen: WorkloadSnapshot) -> bool:
+        return is_settled(
+            seen.expected_gang, seen.carried, nodes=seen.nodes, pods=seen.pods, ended=seen.ended
+        )
 
-    def _plain(self, name: str) -> Situation:
+    def _plain(self, name: str) -> WorkloadSnapshot:
         uid = self.workloads[name].metadata.uid
-        return Situation(
+        return WorkloadSnapshot(
             check=CHECK,
             workload=self.workloads[name],
             now=self.now,
@@ -162,44 +172,46 @@ class World(Paper[Decision]):
             placeholders=tuple(item for item in self.placeholders.values() if _uid(item) == uid),
         )
 
-    def _place(self, name: str) -> Place | None:
+    def _place(self, name: str) -> TurnPosition | None:
         other = self._plain(name)
-        is_whole = other.entry is not None and other.entry.state == "Ready"
-        return other.place() if other.is_gathering and not is_whole else None
+        is_whole = other.check_state is not None and other.check_state.state == "Ready"
+        return other.turn_position() if other.is_provisioning and not is_whole else None
 
     def names(self) -> Iterable[str]:
         return self.workloads
 
     def decided(self, name: str, *, alone: bool = False) -> Decision:
-        seen = self.situation(name)
+        seen = self.snapshot(name)
         return decide(dataclasses.replace(seen, others=()) if alone else seen)
 
     def write(self, name: str, action: object) -> None:
         held = self.workloads[name]
         match action:
-            case SetEntry(state=state, message=message, updates=updates):
-                entry = CheckEntry(name=CHECK, state=state, message=message, pod_set_updates=updates)
+            case SetCheckState(state=state, message=message, updates=updates):
+                entry = CheckState(name=CHECK, state=state, message=message, pod_set_updates=updates)
                 self._status(name, admission_checks=(entry,))
-            case StepOut(history=history) | StepIn(history=history) | Note(history=history):
+            case (
+                Deactivate(history=history) | Reactivate(history=history) | PatchAnnotations(history=history)
+            ):
                 notes = {**held.metadata.annotations}
-                for key, value in annotations(history).items():
+                for key, value in to_annotations(history).items():
                     notes.pop(key, None)
                     if value is not None:
                         notes[key] = value
-                active = {StepOut: False, StepIn: True}.get(type(action), held.spec.active)
+                active = {Deactivate: False, Reactivate: True}.get(type(action), held.spec.active)
                 self.workloads[name] = replace(
                     held,
                     metadata=replace(held.metadata, annotations=notes),
                     spec=replace(held.spec, active=active),
                 )
-            case Steer(pools=pools, policy=policy):
+            case SetFlavorAffinity(pools=pools, policy=policy):
                 assert not held.status.holds("QuotaReserved"), "Kueue's webhook refuses it"
                 applied = steered_pod_sets(held, pools, policy) if pools else ()
                 wanted = {each["name"]: each["template"]["spec"] for each in applied}
                 self.workloads[name] = replace(held, spec=replace(held.spec, pod_sets=_steered(held, wanted)))
-            case Hold(promised=promised, labels=labels, request=request, ask=ask):
-                for key, index in named(request, ask):
-                    claim = promised[index].claim
+            case CreatePlaceholders(capacity_claims=promised, labels=labels, request=request, spec=spec):
+                for key, index in named(request, spec):
+                    claim = promised[index].pod_claim
                     assert claim is not None
                     self._bind(key, lease_of(claim), claim.annotations)  # or it waits for a node
                     if key not in self.placeholders:
@@ -226,7 +238,7 @@ class World(Paper[Decision]):
             return
         if held.spec.active and status.condition("Requeued") and not status.holds("Requeued"):
             self.set_condition(name, "Requeued", "True", "Reactivated")
-        entry = held.entry(CHECK) or CheckEntry(name=CHECK)
+        entry = held.check_state(CHECK) or CheckState(name=CHECK)
         if status.holds("QuotaReserved") and not held.spec.active:
             self.evict(name, "Deactivated")
         elif status.holds("QuotaReserved") and entry.state == "Retry":
@@ -250,7 +262,7 @@ class World(Paper[Decision]):
     def _flavor(self, held: Workload, pool: str) -> str:
         """The first of the queue that the PodSets do not keep away from."""
         group = next((group for group in self.queue_flavors if pool in group), (pool,))
-        return next(name for name in group if name not in avoided(held))
+        return next(name for name in group if name not in avoided_pools(held))
 
     def _used(self) -> int:
         return sum(
@@ -261,7 +273,7 @@ class World(Paper[Decision]):
     def evict(self, name: str, reason: str) -> None:
         """At once: reset our entry as Kueue does, leaving out what it does not own; the quota is free."""
         held = self.workloads[name]
-        entry = held.entry(CHECK)
+        entry = held.check_state(CHECK)
         assert entry is not None
         counted = held.status.scheduling_stats or SchedulingStats()
         count = sum(item.count for item in counted.evictions) + 1
@@ -284,17 +296,17 @@ class World(Paper[Decision]):
         """The oracle: whatever is admitted stands whole."""
         mine = self._plain(name)
         assert not mine.placeholders, f"{name} is Ready and placeholders stand where its pods will"
-        for ask in mine.gang.asks:
-            request = mine.current.get(ask.shape)
-            assert request is not None, f"{name} is Ready without a request for {ask.shape}"
-            assert request.status.holds("Provisioned"), f"{name} is Ready before {ask.shape} is provisioned"
+        for spec in mine.gang.request_specs:
+            request = mine.current.get(spec.shape)
+            assert request is not None, f"{name} is Ready without a request for {spec.shape}"
+            assert request.status.holds("Provisioned"), f"{name} is Ready before {spec.shape} is provisioned"
             lease = request.status.provisioning_class_details.get(GKE_LEASE_DETAIL)
             standing = [
                 item
                 for item in self.nodes.values()
                 if item.metadata.labels.get(GKE_LEASE_LABEL) == lease and item.status.holds("Ready")
             ]
-            assert len(standing) >= ask.count, f"{name} is Ready with {len(standing)} of {ask.count} nodes"
+            assert len(standing) >= spec.count, f"{name} is Ready with {len(standing)} of {spec.count} nodes"
 
     # The cloud
 
@@ -336,7 +348,7 @@ class World(Paper[Decision]):
 
     def _schedule(self, name: str) -> bool:
         """Bind what is not bound, to nodes of its lease; a pod whose node is gone is made anew."""
-        entry = self.workloads[name].entry(CHECK)
+        entry = self.workloads[name].check_state(CHECK)
         stands = True
         for update in entry.pod_set_updates if entry else ():
             lease = update.node_selector.get(GKE_LEASE_LABEL, "")
@@ -394,10 +406,10 @@ class World(Paper[Decision]):
         found = []
         for name in self.workloads:
             mine = self._plain(name)
-            if not mine.is_gathering or not mine.gang.is_split:
+            if not mine.is_provisioning or not mine.gang.is_split:
                 continue
             got = [request.status.holds("Provisioned") for request in mine.current.values()]
-            if any(got) and not (all(got) and len(got) == len(mine.gang.asks)):
+            if any(got) and not (all(got) and len(got) == len(mine.gang.request_specs)):
                 found.append(name)
         return found
 
@@ -412,7 +424,7 @@ def _steered(held: Workload, wanted: Mapping[str, object]) -> tuple[PodSet, ...]
     return tuple(found)
 
 
-def lease_of(claim: Claim) -> str:
+def lease_of(claim: PodClaim) -> str:
     return claim.node_selector.get(GKE_LEASE_LABEL, "")
 
 
@@ -425,7 +437,7 @@ def _owner(request: ProvisioningRequest) -> str:
 
 
 def entry_state(world: World, name: str) -> State:
-    entry = world.workloads[name].entry(CHECK)
+    entry = world.workloads[name].check_state(CHECK)
     assert entry is not None
     return State(entry.state)
 

@@ -9,7 +9,7 @@ from datetime import datetime
 from muster.controller.kube.resource import Key
 from muster.controller.kueue.actions import Action
 from muster.controller.kueue.objects import Workload
-from muster.controller.kueue.snapshot import Situation
+from muster.controller.kueue.snapshot import WorkloadSnapshot
 from tests.unit.admission.gang_world import CHECK, World
 
 
@@ -32,11 +32,11 @@ class Caches:
     def checks_of(self, workload: Workload) -> tuple[str, ...]:
         return (CHECK,)
 
-    def stands_in_line(self, workload: Workload, check: str, *, now: datetime) -> bool:
+    def is_in_turn_order(self, workload: Workload, check: str, *, now: datetime) -> bool:
         return False
 
-    def situation(self, workload: Workload, check: str, *, now: datetime) -> Situation:
-        return self.world.situation(workload.metadata.name)
+    def snapshot(self, workload: Workload, check: str, *, now: datetime) -> WorkloadSnapshot:
+        return self.world.snapshot(workload.metadata.name)
 
     async def run(
         self, actions: Sequence[Action], *, workload: Workload, check: str, flavors: object

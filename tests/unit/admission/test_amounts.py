@@ -28,15 +28,15 @@ def test_what_is_looked_at_again_is_not_read_again() -> None:
 def test_a_spec_of_unusual_size_is_not_held_when_its_gang_is_gone() -> None:
     """Each version of a Workload is another spec: one that is large and changes often would fill memory."""
 
-    def look(number: int) -> None:
+    def observe(number: int) -> None:
         tolerations = tuple(Toleration(key=f"{number}-{each}") for each in range(5000))
         spec = PodSpec(containers=_spec("2").containers, tolerations=tolerations)
         assert pod_amounts(spec) == {"cpu": 2}
 
-    look(0)
+    observe(0)
     tracemalloc.start()
     for number in range(1, 5):
-        look(number)
+        observe(number)
     gc.collect()
     held = tracemalloc.get_traced_memory()[0]
     tracemalloc.stop()

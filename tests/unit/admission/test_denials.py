@@ -9,15 +9,15 @@ from typing import cast
 import msgspec
 import pytest
 
-from muster.controller.gangs.actions import CreateRequest, CreateTemplates, Hold
-from muster.controller.gangs.create_errors import Denied
+from muster.controller.gangs.actions import CreatePlaceholders, CreateRequest, CreateTemplates
+from muster.controller.gangs.create_errors import CreateRejected
 from muster.controller.gangs.identity import ATTEMPT
 from muster.controller.gangs.metrics import reason_of
-from muster.controller.gangs.reasons import Outcome, denial
-from muster.controller.gangs.retry import LAST_FAILURE, REFUSED, TRIES, History, history
+from muster.controller.gangs.reasons import Outcome, classify_rejection
+from muster.controller.gangs.retry import LAST_FAILURE, REFUSED, TRIES, RetryHistory, parse_history
 from muster.controller.kube.resource import Key
 from muster.controller.kueue.actions import State
-from muster.controller.kueue.decide import after_denial
+from muster.controller.kueue.decide import after_rejection
 from muster.controller.kueue.executor import Executor
 from muster.controller.kueue.reconciler import GangReconciler
 from muster.controller.kueue.view import View
@@ -53,9 +53,9 @@ class Guarded(World):
 
     def carry_out(self, name: str, action: object) -> None:
         if type(action) in self.denies:
-            assert isinstance(action, CreateTemplates | CreateRequest | Hold)
+            assert isinstance(action, CreateTemplates | CreateRequest | CreatePlaceholders)
             reason, message = self.denies[type(action)]
-            raise Denied("Thing", attempt=action.labels[ATTEMPT], reason=reason, message=message)
+            raise CreateRejected("Thing", attempt=action.labels[ATTEMPT], reason=reason, message=message)
         super().carry_out(name, action)
 
     def settle(self) -> None:
@@ -64,7 +64,7 @@ class Guarded(World):
     async def _settle(self) -> None:
         caches = Caches(self)
         view, hands = cast(View, caches), cast(Executor, caches)
-        reconciler = GangReconciler(view, hands, wake=lambda _: None, clock=lambda: self.now)
+        reconciler = GangReconciler(view, hands, enqueue=lambda _: None, clock=lambda: self.now)
         for _ in range(60):
             before = self.writes
             for name in self.workloads:
@@ -97,7 +97,7 @@ class Guarded(World):
 def test_the_api_servers_words_decide_what_follows(
     reason: str, message: str, outcome: Outcome, summary: str
 ) -> None:
-    assert denial(reason, message) == (outcome, summary)
+    assert classify_rejection(reason, message) == (outcome, summary)
     assert reason_of(f"{summary}: {message}") == summary.replace(" ", "_")
 
 
@@ -155,13 +155,13 @@ def test_who_ran_since_in_a_flavor_without_our_check_is_not_given_up_at_its_next
     """There nobody ends the history that its first failure has left."""
     world = Guarded(denies={CreateRequest: QUOTA})
     world.submit("a", PLAIN)
-    noted(world, History(tries=1, first_try=START))
+    noted(world, RetryHistory(tries=1, first_try=START))
     world.kueue()
     world.set_condition("a", "Admitted", "True")
     world.now += 9 * POLICY.retry.deadline
     world.evict("a", "Preempted")
     world.tick()
-    past = history(world.workloads["a"])
+    past = parse_history(world.workloads["a"])
     assert (past.tries, past.refused) == (1, "")
     assert past.retry_at
 
@@ -170,12 +170,12 @@ def test_who_is_called_not_admitted_from_its_first_quota_on_has_not_run() -> Non
     """As Kueue does with UnadmittedWorkloadsObservability: the condition is there, a second later."""
     world = Guarded(denies={CreateRequest: QUOTA})
     world.submit("a", PLAIN)
-    noted(world, History(tries=3, first_try=START))
+    noted(world, RetryHistory(tries=3, first_try=START))
     world.kueue()
     world.now += timedelta(seconds=1)
     world.set_condition("a", "Admitted", "False")
     world.tick()
-    assert history(world.workloads["a"]).tries == 4
+    assert parse_history(world.workloads["a"]).tries == 4
 
 
 @pytest.mark.parametrize("words", [PARAMETER, WARDEN], ids=lambda words: words[0])
@@ -207,7 +207,7 @@ def test_the_pieces_that_came_before_go_with_the_one_that_is_denied() -> None:
 
 def test_nodes_that_no_placeholder_may_keep_are_given_back() -> None:
     policy = dataclasses.replace(POLICY, on_staggered=OnStaggered.HOLD, placeholder_image="pause")
-    world = Guarded(policy=policy, delay={"h100": timedelta(hours=1)}, denies={Hold: QUOTA})
+    world = Guarded(policy=policy, delay={"h100": timedelta(hours=1)}, denies={CreatePlaceholders: QUOTA})
     world.submit("a", SPLIT)
     while LAST_FAILURE not in world.workloads["a"].metadata.annotations:
         world.tick()
@@ -220,21 +220,21 @@ def test_of_a_gang_that_lost_its_quota_meanwhile_nothing_is_written() -> None:
     world = World()
     world.submit("a", PLAIN)
     world.kueue()
-    attempt = world.situation("a").labels[ATTEMPT]
-    denied = Denied("PodTemplate", attempt=attempt, reason="Invalid", message="no")
-    assert not after_denial(world.situation("a"), denied).is_quiet
+    attempt = world.snapshot("a").labels[ATTEMPT]
+    denied = CreateRejected("PodTemplate", attempt=attempt, reason="Invalid", message="no")
+    assert not after_rejection(world.snapshot("a"), denied).is_noop
     held = world.workloads["a"]
     world.workloads["a"] = msgspec.structs.replace(
         held, spec=msgspec.structs.replace(held.spec, active=False)
     )
-    assert after_denial(world.situation("a"), denied).is_quiet, "somebody else's word is not written over"
+    assert after_rejection(world.snapshot("a"), denied).is_noop, "somebody else's word is not written over"
     world.workloads["a"] = held
     world.evict("a", "Preempted")
-    assert after_denial(world.situation("a"), denied).is_quiet
+    assert after_rejection(world.snapshot("a"), denied).is_noop
     world.now += MINUTE
     world.kueue()
-    assert world.situation("a").labels[ATTEMPT] != attempt
-    assert after_denial(world.situation("a"), denied).is_quiet, "this one was not denied anything"
+    assert world.snapshot("a").labels[ATTEMPT] != attempt
+    assert after_rejection(world.snapshot("a"), denied).is_noop, "this one was not denied anything"
 
 
 @pytest.mark.parametrize("words", [QUOTA, PARAMETER], ids=lambda words: words[0])
@@ -246,10 +246,10 @@ def test_a_growth_that_is_denied_says_so_and_keeps_what_runs(words: tuple[str, s
     for name in ("job", "kueue", "finish"):
         getattr(world, name)()
     growth = world.slices()[-1].metadata.name
-    mine = world.situation(growth)
-    assert mine.is_growth
-    denied = Denied("PodTemplate", attempt=mine.labels[ATTEMPT], reason=words[0], message=words[1])
-    for action in after_denial(mine, denied).actions:
+    mine = world.snapshot(growth)
+    assert mine.is_scale_up
+    denied = CreateRejected("PodTemplate", attempt=mine.labels[ATTEMPT], reason=words[0], message=words[1])
+    for action in after_rejection(mine, denied).actions:
         world.carry_out(growth, action)
     state, message = newest(world)
     assert state is State.PENDING

@@ -2,7 +2,7 @@
 
 import pytest
 
-from muster.controller.gangs.actions import Tell
+from muster.controller.gangs.actions import EmitEvent
 from muster.controller.kueue.actions import State
 from tests.unit.admission.elastic_world import STEPS, Elastic
 from tests.unit.admission.gang_world import CHECK, POLICY
@@ -28,12 +28,12 @@ def a_part_and_its_growth(*, grown: bool) -> tuple[Elastic, str]:
 
 
 def newest(world: Elastic) -> tuple[State, str]:
-    entry = world.slices()[-1].entry(CHECK)
+    entry = world.slices()[-1].check_state(CHECK)
     assert entry is not None
     return State(entry.state), entry.message
 
 
-def last(world: Elastic) -> Tell:
+def last(world: Elastic) -> EmitEvent:
     return world.told[-1]
 
 

@@ -12,18 +12,25 @@ from aiohttp import web
 from prometheus_client import CollectorRegistry
 
 from muster.controller.gangs.actions import CreateRequest, CreateTemplates, Delete
-from muster.controller.gangs.create_errors import Denied, NameTaken
+from muster.controller.gangs.create_errors import CreateRejected, NameTaken
 from muster.controller.gangs.identity import ATTEMPT
 from muster.controller.gangs.objects import PLACEHOLDER, POD_TEMPLATE, PROVISIONING_REQUEST
 from muster.controller.gangs.requests import Requests, StaleDecision
-from muster.controller.gangs.retry import History
+from muster.controller.gangs.retry import RetryHistory
 from muster.controller.gangs.templates import Json
 from muster.controller.kube.errors import Conflict, Forbidden, ServerError
 from muster.controller.kube.resource import Key
-from muster.controller.kueue.actions import Action, Note, SetEntry, State, StepIn, StepOut
+from muster.controller.kueue.actions import (
+    Action,
+    Deactivate,
+    PatchAnnotations,
+    Reactivate,
+    SetCheckState,
+    State,
+)
 from muster.controller.kueue.executor import Executor
 from muster.controller.kueue.objects import WORKLOAD, Workload
-from muster.controller.kueue.pending_workloads import Recent
+from muster.controller.kueue.pending_workloads import PendingWorkloads
 from muster.controller.kueue.templates import owner_of
 from muster.controller.runtime.events import EventRecorder
 from muster.controller.runtime.informer import Informer
@@ -48,7 +55,7 @@ class Hands:
         self.requests = Requests(self.client, caches=caches, clock=lambda: self.seconds)
         events = EventRecorder(self.client, reporter="test", instance="test", metrics=metrics)
         self.executor = Executor(
-            self.client, events=events, requests=self.requests, recent=Recent(), clock=lambda: _NOW
+            self.client, events=events, requests=self.requests, pending=PendingWorkloads(), clock=lambda: _NOW
         )
 
     def submit(self) -> None:
@@ -75,10 +82,10 @@ def at_work(scenario: Callable[[Hands], Awaitable[None]]) -> None:
 @pytest.mark.parametrize(
     "action",
     [
-        SetEntry(state=State.READY, message="", updates=()),
-        StepOut(history=History(refused="x")),
-        StepIn(history=History()),
-        Note(history=History(tries=1)),
+        SetCheckState(state=State.READY, message="", updates=()),
+        Deactivate(history=RetryHistory(refused="x")),
+        Reactivate(history=RetryHistory()),
+        PatchAnnotations(history=RetryHistory(tries=1)),
     ],
     ids=lambda action: type(action).__name__,
 )
@@ -100,7 +107,7 @@ def test_a_decision_about_another_gang_of_that_name_writes_nothing() -> None:
         hands.server.drop(_AT)
         hands.submit()
         with pytest.raises(Conflict):
-            await hands.run(seen, StepOut(history=History(refused="x")))
+            await hands.run(seen, Deactivate(history=RetryHistory(refused="x")))
 
     at_work(scenario)
 
@@ -145,9 +152,9 @@ def test_a_name_that_is_taken_is_believed_only_of_the_same_owner(is_ours: bool) 
     """Ours, from before a crash: go on. Somebody else's: say so, and leave it."""
 
     async def scenario(hands: Hands) -> None:
-        workload, ask = await hands.seen(), _ask()
-        action = CreateRequest(name="asked", ask=ask, labels={})
-        for number in range(len(ask.demands)):
+        workload, spec = await hands.seen(), _ask()
+        action = CreateRequest(name="asked", spec=spec, labels={})
+        for number in range(len(spec.demands)):
             meta = {"name": f"asked-{number}", "namespace": _SPACE}
             hands.server.put("podtemplates", {"metadata": meta})
         await hands.requests.create_request(owner_of(workload), action)
@@ -168,11 +175,11 @@ def test_what_is_judged_and_not_created_is_told_from_what_fails(code: int, reaso
     """The first ends an attempt; the second (a server in trouble) is asked again."""
 
     async def scenario(hands: Hands) -> None:
-        owner, ask = owner_of(await hands.seen()), _ask()
-        action = CreateTemplates(request="asked", ask=ask, labels={ATTEMPT: "this"})
-        pods: dict[str, Json] = {demand.pod_set: {"spec": {}} for demand in ask.demands}
+        owner, spec = owner_of(await hands.seen()), _ask()
+        action = CreateTemplates(request="asked", spec=spec, labels={ATTEMPT: "this"})
+        pods: dict[str, Json] = {demand.pod_set: {"spec": {}} for demand in spec.demands}
         hands.server.write_faults.append(partial(_answer, code))
-        with pytest.raises(Denied) as raised:
+        with pytest.raises(CreateRejected) as raised:
             await hands.requests.create_templates(owner, action, pods)
         assert (str(raised.value), raised.value.attempt) == (f"PodTemplate {reason}: because", "this")
         hands.server.write_faults.append(partial(_answer, 500))
@@ -186,11 +193,11 @@ def test_what_is_judged_and_not_created_is_told_from_what_fails(code: int, reaso
 @pytest.mark.parametrize("code", [400, 404, 409, 500])
 def test_a_webhook_that_denies_judges_with_whatever_code(code: int) -> None:
     async def scenario(hands: Hands) -> None:
-        owner, ask = owner_of(await hands.seen()), _ask()
-        action = CreateTemplates(request="asked", ask=ask, labels={ATTEMPT: "this"})
+        owner, spec = owner_of(await hands.seen()), _ask()
+        action = CreateTemplates(request="asked", spec=spec, labels={ATTEMPT: "this"})
         words = 'admission webhook "templates.example" denied the request: not on Fridays'
         hands.server.write_faults.append(partial(_answer, code, words=words))
-        with pytest.raises(Denied, match="not on Fridays"):
+        with pytest.raises(CreateRejected, match="not on Fridays"):
             await hands.requests.create_templates(owner, action, {"main": {"spec": {}}})
 
     at_work(scenario)
@@ -219,16 +226,16 @@ def test_a_webhook_that_denies_judges_with_whatever_code(code: int) -> None:
 )
 def test_what_a_starting_server_says_too_is_asked_again_for_a_minute(code: int, words: str) -> None:
     async def scenario(hands: Hands) -> None:
-        owner, ask = owner_of(await hands.seen()), _ask()
-        action = CreateTemplates(request="asked", ask=ask, labels={ATTEMPT: "this"})
-        pods: dict[str, Json] = {demand.pod_set: {"spec": {}} for demand in ask.demands}
+        owner, spec = owner_of(await hands.seen()), _ask()
+        action = CreateTemplates(request="asked", spec=spec, labels={ATTEMPT: "this"})
+        pods: dict[str, Json] = {demand.pod_set: {"spec": {}} for demand in spec.demands}
         for hands.seconds in (1000.0, 1010.0, 1059.0):
             hands.server.write_faults.append(partial(_answer, code, words=words))
             with pytest.raises(Forbidden if code == 403 else ServerError):
                 await hands.requests.create_templates(owner, action, pods)
         hands.seconds = 1060.0
         hands.server.write_faults.append(partial(_answer, code, words=words))
-        with pytest.raises(Denied, match=r"PodTemplate (Forbidden|ServerError): "):
+        with pytest.raises(CreateRejected, match=r"PodTemplate (Forbidden|ServerError): "):
             await hands.requests.create_templates(owner, action, pods)
         another = replace(action, request="next")
         hands.server.write_faults.append(partial(_answer, code, words=words))
@@ -247,4 +254,4 @@ def _ask() -> Any:
     world = World()
     world.submit("a", {"main": ("l4", 1)})
     world.kueue()
-    return world.situation("a").gang.asks[0]
+    return world.snapshot("a").gang.request_specs[0]

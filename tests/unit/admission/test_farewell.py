@@ -3,11 +3,11 @@
 import asyncio
 from datetime import timedelta
 
-from muster.controller.gangs.actions import Delete, Tell
-from muster.controller.gangs.shutdown import Farewell
+from muster.controller.gangs.actions import Delete, EmitEvent
+from muster.controller.gangs.shutdown import ShutdownHandler
 from muster.controller.kube.resource import Key
-from muster.controller.kueue.actions import SetEntry, State, StepIn
-from muster.controller.kueue.shutdown import parting
+from muster.controller.kueue.actions import Reactivate, SetCheckState, State
+from muster.controller.kueue.shutdown import shutdown_actions
 from tests.unit.admission.gang_world import World
 
 PAIR = {"main": ("l4", 2)}
@@ -23,14 +23,14 @@ def waiting(stock: int = 0) -> World:
 def test_a_gang_that_gathers_gives_everything_back_and_is_told() -> None:
     world = waiting()
     assert world.requests
-    actions = parting(world.situation("a"))
+    actions = shutdown_actions(world.snapshot("a"))
     kinds = {action.kind for action in actions if isinstance(action, Delete)}
     assert kinds == {"ProvisioningRequest", "PodTemplate"}
-    (entry,) = (action for action in actions if isinstance(action, SetEntry))
+    (entry,) = (action for action in actions if isinstance(action, SetCheckState))
     assert entry.state is State.PENDING
     assert "has been removed" in entry.message
     assert "Fix: " in entry.message
-    assert [action.reason for action in actions if isinstance(action, Tell)] == ["ControllerRemoved"]
+    assert [action.reason for action in actions if isinstance(action, EmitEvent)] == ["ControllerRemoved"]
 
 
 def test_nobodys_trouble_keeps_the_farewell_from_the_others() -> None:
@@ -45,7 +45,7 @@ def test_nobodys_trouble_keeps_the_farewell_from_the_others() -> None:
         left.append(key.name)
 
     gangs = [Key("team-a", name) for name in ("one", "poison", "two")]
-    asyncio.run(Farewell(close=close, waiting=lambda: gangs, part=part)())
+    asyncio.run(ShutdownHandler(announce=close, gangs=lambda: gangs, release_gang=part)())
     assert left == ["one", "two"]
 
 
@@ -54,7 +54,7 @@ def test_a_gang_that_runs_is_left_alone() -> None:
     world.tick()
     world.tick()
     assert "a" in world.started
-    assert parting(world.situation("a")) == ()
+    assert shutdown_actions(world.snapshot("a")) == ()
 
 
 def test_a_gang_that_waits_outside_the_quota_is_let_in_unless_somebody_else_put_it_there() -> None:
@@ -62,8 +62,10 @@ def test_a_gang_that_waits_outside_the_quota_is_let_in_unless_somebody_else_put_
     (request,) = world.requests
     world.answer(request, "Failed", reason="OutOfStock")
     world.settle()
-    outside = world.situation("a")
-    assert outside.past.retry_at is not None
-    (step,) = (action for action in parting(outside) if isinstance(action, StepIn))
+    outside = world.snapshot("a")
+    assert outside.history.retry_at is not None
+    (step,) = (action for action in shutdown_actions(outside) if isinstance(action, Reactivate))
     assert step.history.retry_at is None
-    assert step.history.tries == outside.past.tries, "it does not begin anew when the controller comes back"
+    assert step.history.tries == outside.history.tries, (
+        "it does not begin anew when the controller comes back"
+    )

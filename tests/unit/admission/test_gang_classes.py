@@ -4,8 +4,8 @@ import dataclasses
 
 import pytest
 
-from muster.controller.gangs.capacity_claims import promises
-from muster.controller.kueue.actions import SetEntry, State
+from muster.controller.gangs.capacity_claims import capacity_claims_of
+from muster.controller.kueue.actions import SetCheckState, State
 from muster.controller.kueue.decide import decide
 from muster.model.gangpolicy import GangPolicy
 from muster.model.names import (
@@ -44,9 +44,9 @@ def asked(provisioning_class: str, *, provisioned: bool = True) -> World:
     return world
 
 
-def answer(world: World, **known: object) -> SetEntry:
-    situation = dataclasses.replace(world.situation("a"), **known)  # type: ignore[arg-type]  # any fields of it
-    (found,) = [action for action in decide(situation).actions if isinstance(action, SetEntry)]
+def answer(world: World, **known: object) -> SetCheckState:
+    snapshot = dataclasses.replace(world.snapshot("a"), **known)  # type: ignore[arg-type]  # any fields of it
+    (found,) = [action for action in decide(snapshot).actions if isinstance(action, SetCheckState)]
     return found
 
 
@@ -76,8 +76,8 @@ def test_free_nodes_are_nobodys_before_the_cloud_has_promised_them(provisioning_
 @pytest.mark.parametrize("provisioning_class", SHARED)
 def test_what_others_were_promised_of_shared_nodes_is_left_to_them(provisioning_class: str) -> None:
     world = asked(provisioning_class)
-    mine = world.situation("a")
-    theirs = tuple(promise.wanted for promise in promises(mine.gang, mine.current))[:1]
+    mine = world.snapshot("a")
+    theirs = tuple(promise.demand for promise in capacity_claims_of(mine.gang, mine.current))[:1]
     nodes = tuple(node(f"n{number}", "l4") for number in range(3))
     assert answer(world, nodes=nodes[:2], claims=theirs).state is State.PENDING
     assert answer(world, nodes=nodes, claims=theirs).state is State.READY

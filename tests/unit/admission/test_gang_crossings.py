@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from muster.controller.gangs.capacity_claims import Claim
-from muster.controller.gangs.lease import written
+from muster.controller.gangs.capacity_claims import PodClaim
+from muster.controller.gangs.lease import format_time
 from muster.controller.gangs.objects import (
     Affinity,
     NodeAffinity,
@@ -16,15 +16,15 @@ from muster.controller.gangs.objects import (
     NodeSelectorTerm,
     Requirement,
 )
-from muster.controller.gangs.retry import History, annotations, history
-from muster.controller.kueue.actions import Note, State, StepIn, Unclaim
+from muster.controller.gangs.retry import RetryHistory, parse_history, to_annotations
+from muster.controller.kueue.actions import PatchAnnotations, Reactivate, RemoveClaims, State
 from muster.controller.kueue.decide import decide
-from muster.controller.kueue.flavor_fallback import avoided
-from muster.controller.kueue.gang_state import look
+from muster.controller.kueue.flavor_fallback import avoided_pools
+from muster.controller.kueue.gang_state import observe
 from muster.controller.kueue.objects import Flavors, ReclaimablePod
-from muster.controller.kueue.scale_up import unclaim
-from muster.controller.kueue.shutdown import parting
-from muster.controller.kueue.snapshot import Part, Situation
+from muster.controller.kueue.scale_up import remove_claims
+from muster.controller.kueue.shutdown import shutdown_actions
+from muster.controller.kueue.snapshot import EarlierSlice, WorkloadSnapshot
 from muster.model.gangpolicy import GangPolicy
 from muster.model.names import AVOID_ANNOTATION, LEASE_ENDS_ANNOTATION, POOL_LABEL
 from tests.unit.admission.gang_world import CHECK, FLAVORS, PLAIN, POLICY, World, entry_state, ready
@@ -43,9 +43,9 @@ def activated(world: World, is_active: bool) -> None:
     world.workloads["a"] = replace(held, spec=replace(held.spec, active=is_active))
 
 
-def noted(world: World, past: History) -> None:
+def noted(world: World, past: RetryHistory) -> None:
     held = world.workloads["a"]
-    notes = {key: value for key, value in annotations(past).items() if value is not None}
+    notes = {key: value for key, value in to_annotations(past).items() if value is not None}
     meta = replace(held.metadata, annotations={**held.metadata.annotations, **notes})
     world.workloads["a"] = replace(held, metadata=meta)
 
@@ -73,18 +73,18 @@ def test_a_growth_between_two_tries_that_somebody_deactivates_stays_inactive(is_
     (first,) = world.requests
     world.answer(first, "Failed", reason="OutOfStock")
     carried_out(world)
-    assert history(world.workloads["a"]).retry_at
+    assert parse_history(world.workloads["a"]).retry_at
     activated(world, False)
     world.kueue()  # evicts it, so nothing of it runs any more
     over = World(now=world.now, workloads=world.workloads, pieces=world.pieces)
-    assert not [each for each in parting(over.situation("a")) if isinstance(each, StepIn)]
-    assert look(over.workloads["a"], (CHECK,)) is None, "it backs off from nothing"
+    assert not [each for each in shutdown_actions(over.snapshot("a")) if isinstance(each, Reactivate)]
+    assert observe(over.workloads["a"], (CHECK,)) is None, "it backs off from nothing"
     if not is_seen:
         over.now += timedelta(hours=2)
     for _ in range(90):
         over.tick()
     assert not over.workloads["a"].spec.active
-    assert history(over.workloads["a"]) == History()
+    assert parse_history(over.workloads["a"]) == RetryHistory()
 
 
 def test_who_is_activated_early_and_stopped_again_before_it_has_quota_stays_inactive() -> None:
@@ -108,18 +108,19 @@ def test_who_is_activated_early_and_stopped_again_before_it_has_quota_stays_inac
 def test_a_growth_that_waits_without_a_policy_tries_once_and_rests() -> None:
     world = growing()
     noted(
-        world, History(tries=1, first_try=START + timedelta(hours=30), retry_at=START + timedelta(hours=30))
+        world,
+        RetryHistory(tries=1, first_try=START + timedelta(hours=30), retry_at=START + timedelta(hours=30)),
     )
     world.policy = None  # type: ignore[assignment]  # a policy that is deleted
     world.now += timedelta(hours=31)
     written_to = 0
     for _ in range(20):
-        written_to += any(isinstance(action, Note) for action in carried_out(world).actions)
+        written_to += any(isinstance(action, PatchAnnotations) for action in carried_out(world).actions)
         world.now += timedelta(minutes=1)
     assert written_to == 0
     world.now += timedelta(hours=24)
     for _ in range(20):
-        written_to += any(isinstance(action, Note) for action in carried_out(world).actions)
+        written_to += any(isinstance(action, PatchAnnotations) for action in carried_out(world).actions)
     assert written_to == 1
 
 
@@ -132,11 +133,11 @@ def test_a_refused_gang_keeps_away_from_no_flavor_any_more() -> None:
     world.kueue()
     world.settle()
     failed(world, "InvalidRequest")
-    assert history(world.workloads["a"]).refused
+    assert parse_history(world.workloads["a"]).refused
     quota_gone(world)
-    assert avoided(world.workloads["a"]) == ()
+    assert avoided_pools(world.workloads["a"]) == ()
     assert AVOID_ANNOTATION not in world.workloads["a"].metadata.annotations
-    assert decide(world.situation("a")).is_quiet
+    assert decide(world.snapshot("a")).is_noop
 
 
 @pytest.mark.parametrize("has_quota", [True, False])
@@ -157,7 +158,7 @@ def test_a_refused_gang_that_is_activated_at_once_keeps_away_from_no_flavor_for_
     world.settle()
     world.now += MOVING.retry.max
     world.settle()
-    assert avoided(world.workloads["a"]) == ()
+    assert avoided_pools(world.workloads["a"]) == ()
 
 
 def test_a_gang_in_another_flavor_that_somebody_stops_may_have_any_when_it_comes_back() -> None:
@@ -168,9 +169,9 @@ def test_a_gang_in_another_flavor_that_somebody_stops_may_have_any_when_it_comes
     assert "a" in world.started
     activated(world, False)
     quota_gone(world)
-    assert avoided(world.workloads["a"]) == ()
-    assert history(world.workloads["a"]) == History()
-    assert decide(world.situation("a")).is_quiet
+    assert avoided_pools(world.workloads["a"]) == ()
+    assert parse_history(world.workloads["a"]) == RetryHistory()
+    assert decide(world.snapshot("a")).is_noop
 
 
 class HeadElsewhere(World):
@@ -187,7 +188,7 @@ def test_a_head_without_room_makes_no_gang_try_other_pools_for_its_workers() -> 
     for _ in range(90):
         world.tick()
     assert "GangMoves" not in reasons(world)
-    assert history(world.workloads["a"]).tries, "it pauses between its tries"
+    assert parse_history(world.workloads["a"]).tries, "it pauses between its tries"
 
 
 def test_who_keeps_away_from_a_pool_by_its_own_word_is_not_sent_there() -> None:
@@ -200,7 +201,7 @@ def test_who_keeps_away_from_a_pool_by_its_own_word_is_not_sent_there() -> None:
     main = replace(main, template=replace(main.template, spec=replace(main.template.spec, affinity=own)))
     world.workloads["a"] = replace(held, spec=replace(held.spec, pod_sets=(main,)))
     stocked_out(world)
-    assert history(world.workloads["a"]).tries == 1
+    assert parse_history(world.workloads["a"]).tries == 1
     (main,) = world.workloads["a"].spec.pod_sets
     assert main.template.spec.affinity == own
 
@@ -224,7 +225,7 @@ def test_a_running_gang_whose_flavor_is_renamed_keeps_what_it_has() -> None:
     world.settle()
     assert list(world.requests) == [request]
     assert entry_state(world, "a") is State.READY
-    assert parting(world.situation("a")) == ()
+    assert shutdown_actions(world.snapshot("a")) == ()
     world.answer(request, "CapacityRevoked", "Revoked")
     world.settle()
     assert entry_state(world, "a") is State.RETRY, "it is looked after all the same"
@@ -234,7 +235,7 @@ def test_a_running_gang_whose_flavor_is_renamed_keeps_what_it_has() -> None:
 def test_lost_nodes_are_not_said_to_be_back_while_nobody_can_tell(flavors: Flavors) -> None:
     world = running()
     lose_a_node(world)
-    since = history(world.workloads["a"]).nodes_missing
+    since = parse_history(world.workloads["a"]).nodes_missing
     assert since
     policy, world.policy = world.policy, GangPolicy()
     world.flavors = dict(flavors)
@@ -259,9 +260,9 @@ def test_pods_that_were_done_before_it_was_admitted_again_hide_no_lost_node() ->
     (main,) = held.spec.pod_sets
     assert held.status.admission is not None
     assert (main.count, held.status.admission.pod_set_assignments[0].count) == (4, 2)
-    assert world.situation("a").ended == {"main": 0}
+    assert world.snapshot("a").ended == {"main": 0}
     in_part = replace(held, spec=replace(held.spec, pod_sets=(replace(main, min_count=1),)))
-    assert dataclasses.replace(world.situation("a"), workload=in_part).ended == {"main": 2}
+    assert dataclasses.replace(world.snapshot("a"), workload=in_part).ended == {"main": 2}
 
 
 # An elastic gang
@@ -270,31 +271,35 @@ def test_pods_that_were_done_before_it_was_admitted_again_hide_no_lost_node() ->
 def test_the_end_of_its_lease_is_told_to_a_gang_that_cannot_grow() -> None:
     world = growing()
     ends = START + timedelta(hours=1)
-    claim = Claim(pod_set="main", annotations={LEASE_ENDS_ANNOTATION: written(ends)}, node_selector={})
+    claim = PodClaim(pod_set="main", annotations={LEASE_ENDS_ANNOTATION: format_time(ends)}, node_selector={})
 
     def act(*, times: int) -> None:
         for _ in range(times):
             for action in decide(leased()).actions:
                 world.carry_out("a", action)
 
-    def leased() -> Situation:
-        return dataclasses.replace(world.situation("a"), beneath=(Part(claims={"main": claim}),))
+    def leased() -> WorkloadSnapshot:
+        return dataclasses.replace(
+            world.snapshot("a"), earlier_slices=(EarlierSlice(claims={"main": claim}),)
+        )
 
     act(times=2)
     (first,) = world.requests
-    assert decide(leased()).wake == ends - POLICY.lease_notice
+    assert decide(leased()).requeue_at == ends - POLICY.lease_notice
     world.now = ends - POLICY.lease_notice
     act(times=2)
     assert reasons(world).count("LeaseEnds") == 1
-    assert history(world.workloads["a"]).lease_ends == ends
+    assert parse_history(world.workloads["a"]).lease_ends == ends
     world.answer(first, "Failed", reason="OutOfStock")
     act(times=3)
     assert reasons(world)[-1] == "GrowthReleased", "it is told once, however often it tries to grow"
-    assert decide(leased()).is_quiet
+    assert decide(leased()).is_noop
 
 
 def test_templates_are_freed_of_a_lease_also_while_no_policy_is_accepted() -> None:
     world = growing()
-    claim = Claim(pod_set="main", annotations={}, node_selector={"lease": "one"})
-    seen = dataclasses.replace(world.situation("a"), policy=None, beneath=(Part(claims={"main": claim}),))
-    assert unclaim(seen) == (Unclaim(selectors=("lease",)),)
+    claim = PodClaim(pod_set="main", annotations={}, node_selector={"lease": "one"})
+    seen = dataclasses.replace(
+        world.snapshot("a"), policy=None, earlier_slices=(EarlierSlice(claims={"main": claim}),)
+    )
+    assert remove_claims(seen) == (RemoveClaims(selectors=("lease",)),)

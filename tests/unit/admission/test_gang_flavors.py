@@ -15,7 +15,7 @@ from muster.controller.gangs.objects import (
 )
 from muster.controller.gangs.retry import TRIES
 from muster.controller.kueue.decide import decide
-from muster.controller.kueue.flavor_fallback import avoided
+from muster.controller.kueue.flavor_fallback import avoided_pools
 from muster.model.gangpolicy import GangPolicy, OnStockOut
 from muster.model.names import AVOID_ANNOTATION, POOL_LABEL
 from tests.unit.admission.gang_world import PLAIN, POLICY, World
@@ -55,7 +55,7 @@ def test_a_gang_moves_to_the_next_flavor_at_once_and_counts_no_try() -> None:
     world.kueue()
     world.settle()
     assert pool_of(world) == ["h100"]
-    assert avoided(world.workloads["a"]) == ("l4",)
+    assert avoided_pools(world.workloads["a"]) == ("l4",)
     assert TRIES not in world.workloads["a"].metadata.annotations
     for _ in range(4):
         world.tick()
@@ -82,7 +82,7 @@ def test_a_pool_whose_nodes_do_not_come_in_time_is_empty_too_whatever_was_promis
     assert not world.requests
     world.kueue()
     world.settle()
-    assert avoided(world.workloads["a"]) == ("l4",)
+    assert avoided_pools(world.workloads["a"]) == ("l4",)
 
 
 def test_after_the_last_flavor_it_waits_and_begins_with_the_first_again() -> None:
@@ -94,7 +94,7 @@ def test_after_the_last_flavor_it_waits_and_begins_with_the_first_again() -> Non
     assert not world.workloads["a"].spec.active
     world.now += timedelta(minutes=5)
     world.settle()
-    assert avoided(world.workloads["a"]) == ()
+    assert avoided_pools(world.workloads["a"]) == ()
     world.kueue()
     world.settle()
     assert pool_of(world) == ["l4"]
@@ -139,12 +139,12 @@ def test_who_finds_no_quota_in_the_other_flavors_may_have_any_again() -> None:
     world.settle()
     world.quota = 0
     stocked_out(world)
-    assert avoided(world.workloads["a"]) == ("l4",)
+    assert avoided_pools(world.workloads["a"]) == ("l4",)
     for _ in range(3):
         world.tick()
-    wake = decide(world.situation("a")).wake
+    wake = decide(world.snapshot("a")).requeue_at
     assert wake is not None
     world.now = wake
     world.settle()
-    assert avoided(world.workloads["a"]) == ()
+    assert avoided_pools(world.workloads["a"]) == ()
     assert AVOID_ANNOTATION not in world.workloads["a"].metadata.annotations

@@ -9,17 +9,25 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from muster.controller.gangs.actions import CreateRequest, Delete, Tell
-from muster.controller.gangs.capacity_claims import Claim
-from muster.controller.gangs.retry import history
+from muster.controller.gangs.actions import CreateRequest, Delete, EmitEvent
+from muster.controller.gangs.capacity_claims import PodClaim
+from muster.controller.gangs.retry import parse_history
 from muster.controller.kube.resource import Key
-from muster.controller.kueue.actions import Count, Decision, Note, SetEntry, State, StepOut, Unclaim
-from muster.controller.kueue.clusters import CLAIMS, unclaimed
+from muster.controller.kueue.actions import (
+    Deactivate,
+    Decision,
+    PatchAnnotations,
+    RecordRunningPods,
+    RemoveClaims,
+    SetCheckState,
+    State,
+)
+from muster.controller.kueue.clusters import CLAIMS, without_claims
 from muster.controller.kueue.decide import decide
 from muster.controller.kueue.identity import attempt
 from muster.controller.kueue.objects import EvictionCount, SchedulingStats, Workload
-from muster.controller.kueue.slices import REPLACES, Base, base, is_stood_on
-from muster.controller.kueue.snapshot import Part, Situation
+from muster.controller.kueue.slices import REPLACES, RunningBase, base, has_running_successor
+from muster.controller.kueue.snapshot import EarlierSlice, WorkloadSnapshot
 from muster.model.names import (
     CONSUME_ANNOTATION,
     ELASTIC_JOB,
@@ -84,9 +92,9 @@ def test_what_runs_is_known_once_the_slice_before_is_over_and_all_its_pods_were_
         True,
     )
     stood = noted(over, {UNCLAIMED_ANNOTATION: attempt(over)})
-    assert base(second, among(stood).get) == Base(runs={"head": 1, "main": 1})
+    assert base(second, among(stood).get) == RunningBase(runs={"head": 1, "main": 1})
     looked = noted(second, {RUNS_ANNOTATION: "head=1"})
-    assert base(looked, among(over).get) == Base(runs={"head": 1})
+    assert base(looked, among(over).get) == RunningBase(runs={"head": 1})
 
 
 def test_after_an_eviction_everything_is_asked_for() -> None:
@@ -104,12 +112,12 @@ def test_a_replaced_slice_is_kept_while_a_later_one_lives() -> None:
     second = a_slice("two", 2, before="one", finished=True)
     third = a_slice("three", 3, before="two")
     slices = among(first, second, third)
-    assert is_stood_on(first, lambda key: later(slices, key))
-    assert not is_stood_on(second, lambda key: later(slices, key)), "it never had its capacity"
+    assert has_running_successor(first, lambda key: later(slices, key))
+    assert not has_running_successor(second, lambda key: later(slices, key)), "it never had its capacity"
     evicted = among(first, second, conditioned(third, "Evicted", "True"))
-    assert not is_stood_on(first, lambda key: later(evicted, key))
+    assert not has_running_successor(first, lambda key: later(evicted, key))
     alone = among(first)
-    assert not is_stood_on(first, lambda key: later(alone, key))
+    assert not has_running_successor(first, lambda key: later(alone, key))
 
 
 @given(st.lists(st.sampled_from(["a", "b", "c"]), min_size=1, max_size=3, unique=True))
@@ -122,7 +130,7 @@ def test_a_ring_of_slices_ends(ring: list[str]) -> None:
     )
     for each in slices.values():
         base(each, slices.get)
-        assert not is_stood_on(each, lambda key: later(slices, key))
+        assert not has_running_successor(each, lambda key: later(slices, key))
 
 
 @dataclass
@@ -131,8 +139,8 @@ class Growing(World):
 
     has: int = 1
 
-    def _plain(self, name: str) -> Situation:
-        return dataclasses.replace(super()._plain(name), base=Base(runs={"head": 1, "main": self.has}))
+    def _plain(self, name: str) -> WorkloadSnapshot:
+        return dataclasses.replace(super()._plain(name), base=RunningBase(runs={"head": 1, "main": self.has}))
 
 
 def growing(count: int = 3, has: int = 1, stock: int = 0) -> World:
@@ -147,9 +155,9 @@ def growing(count: int = 3, has: int = 1, stock: int = 0) -> World:
 
 
 def carried_out(world: World) -> Decision:
-    decision = decide(world.situation("a"))
+    decision = decide(world.snapshot("a"))
     for action in decision.actions:
-        if not isinstance(action, Unclaim):
+        if not isinstance(action, RemoveClaims):
             world.carry_out("a", action)
     return decision
 
@@ -157,7 +165,7 @@ def carried_out(world: World) -> Decision:
 def test_a_growth_asks_for_what_it_lacks() -> None:
     world = growing(count=3, has=1)
     (asked,) = (action for action in carried_out(world).actions if isinstance(action, CreateRequest))
-    assert asked.ask.count == 2
+    assert asked.spec.count == 2
 
 
 def test_a_growth_that_fails_gives_back_its_own_and_never_leaves_the_quota() -> None:
@@ -166,22 +174,24 @@ def test_a_growth_that_fails_gives_back_its_own_and_never_leaves_the_quota() -> 
     (first,) = world.requests
     world.answer(first, "Failed", reason="OutOfStock")
     decision = carried_out(world)
-    assert not [action for action in decision.actions if isinstance(action, StepOut)]
+    assert not [action for action in decision.actions if isinstance(action, Deactivate)]
     assert {action.kind for action in decision.actions if isinstance(action, Delete)} >= {
         "ProvisioningRequest"
     }
-    (entry,) = (action for action in decision.actions if isinstance(action, SetEntry))
+    (entry,) = (action for action in decision.actions if isinstance(action, SetCheckState))
     assert entry.state is State.PENDING
     assert "what runs goes on" in entry.message
-    assert [action.reason for action in decision.actions if isinstance(action, Tell)] == ["GrowthReleased"]
-    past = history(world.workloads["a"])
+    assert [action.reason for action in decision.actions if isinstance(action, EmitEvent)] == [
+        "GrowthReleased"
+    ]
+    past = parse_history(world.workloads["a"])
     assert past.retry_at is not None
-    assert decide(world.situation("a")).is_quiet
-    assert decide(world.situation("a")).wake == past.retry_at
+    assert decide(world.snapshot("a")).is_noop
+    assert decide(world.snapshot("a")).requeue_at == past.retry_at
 
     world.now = past.retry_at
     while not world.requests:
-        assert not carried_out(world).is_quiet
+        assert not carried_out(world).is_noop
     (second,) = world.requests
     assert second != first, "a request that has failed is not waited for again"
 
@@ -194,7 +204,7 @@ def test_a_growth_does_not_wait_for_a_clock_that_was_ahead_nor_stops_when_it_com
     carried_out(world)
     world.now -= timedelta(hours=1)
     while not world.requests:
-        assert not carried_out(world).is_quiet
+        assert not carried_out(world).is_noop
     for _ in range(60):
         world.now += timedelta(minutes=1)
         carried_out(world)
@@ -206,37 +216,41 @@ def test_a_growth_that_can_never_be_had_stays_and_says_what_helps() -> None:
     carried_out(world)
     assert world.requests
     for _ in range(2000):
-        past = history(world.workloads["a"])
+        past = parse_history(world.workloads["a"])
         if past.refused:
             break
         for name in list(world.requests):
             world.answer(name, "Failed", reason="OutOfStock")
         carried_out(world)
         world.now = max(world.now, past.retry_at or world.now) + timedelta(seconds=1)
-    decision = decide(world.situation("a"))
+    decision = decide(world.snapshot("a"))
     assert not world.requests
-    assert not [action for action in decision.actions if isinstance(action, StepOut | Note)]
+    assert not [action for action in decision.actions if isinstance(action, Deactivate | PatchAnnotations)]
     assert world.workloads["a"].spec.active
-    entry = world.workloads["a"].entry("gang")
+    entry = world.workloads["a"].check_state("gang")
     assert entry is not None
     assert "Fix: ask for fewer replicas" in entry.message
 
 
 def test_a_growth_waits_until_the_slice_before_is_over_and_its_pods_are_counted() -> None:
     world = growing()
-    now = world.situation("a")
-    early = dataclasses.replace(now, base=Base(runs={"main": 1}, is_open=True, is_uncounted=True))
-    assert not [action for action in decide(early).actions if isinstance(action, CreateRequest | Count)]
-    assert decide(early).wake is not None
-    unseen = dataclasses.replace(now, base=Base(runs={"main": 1}, is_uncounted=True))
-    assert decide(unseen).actions == (Count(),)
+    now = world.snapshot("a")
+    early = dataclasses.replace(now, base=RunningBase(runs={"main": 1}, is_open=True, is_uncounted=True))
+    assert not [
+        action for action in decide(early).actions if isinstance(action, CreateRequest | RecordRunningPods)
+    ]
+    assert decide(early).requeue_at is not None
+    unseen = dataclasses.replace(now, base=RunningBase(runs={"main": 1}, is_uncounted=True))
+    assert decide(unseen).actions == (RecordRunningPods(),)
 
 
 def test_pods_that_do_not_grow_keep_their_claim_and_are_made_anew_with_it() -> None:
     world = growing(count=1, has=1)
-    claim = Claim(pod_set="main", annotations={CONSUME_ANNOTATION: "first"}, node_selector={"lease": "one"})
-    stands = dataclasses.replace(world.situation("a"), beneath=(Part(claims={"main": claim}),))
-    (entry,) = (action for action in decide(stands).actions if isinstance(action, SetEntry))
+    claim = PodClaim(
+        pod_set="main", annotations={CONSUME_ANNOTATION: "first"}, node_selector={"lease": "one"}
+    )
+    stands = dataclasses.replace(world.snapshot("a"), earlier_slices=(EarlierSlice(claims={"main": claim}),))
+    (entry,) = (action for action in decide(stands).actions if isinstance(action, SetCheckState))
     assert entry.state is State.READY
     (update,) = entry.updates
     assert (update.name, update.annotations, update.node_selector) == (
@@ -248,7 +262,7 @@ def test_pods_that_do_not_grow_keep_their_claim_and_are_made_anew_with_it() -> N
 
 def test_a_growth_that_is_taken_back_is_ready_at_once() -> None:
     world = growing(count=1, has=1)
-    (entry,) = (action for action in carried_out(world).actions if isinstance(action, SetEntry))
+    (entry,) = (action for action in carried_out(world).actions if isinstance(action, SetCheckState))
     assert (entry.state, entry.message) == (State.READY, "nothing to provision")
 
 
@@ -256,9 +270,9 @@ def test_a_replaced_slice_that_runs_on_is_not_given_back() -> None:
     world = growing()
     carried_out(world)
     world.workloads["a"] = conditioned(world.workloads["a"], "Finished", "True")
-    over = world.situation("a")
+    over = world.snapshot("a")
     assert [action for action in decide(over).actions if isinstance(action, Delete)]
-    assert decide(dataclasses.replace(over, is_stood_on=True)).is_quiet
+    assert decide(dataclasses.replace(over, has_running_successor=True)).is_noop
 
 
 def test_claims_come_off_the_templates_and_nothing_else() -> None:
@@ -269,7 +283,7 @@ def test_claims_come_off_the_templates_and_nothing_else() -> None:
     }
     group = {"groupName": "main", "replicas": 3, "template": template}
     spec = {"headGroupSpec": {"template": template}, "workerGroupSpecs": [group]}
-    patch = unclaimed(spec, [GKE_LEASE_LABEL])
+    patch = without_claims(spec, [GKE_LEASE_LABEL])
     assert patch is not None
     (clean,) = patch["workerGroupSpecs"]
     assert clean["replicas"] == 3
@@ -278,4 +292,4 @@ def test_claims_come_off_the_templates_and_nothing_else() -> None:
     head = patch["headGroupSpec"]["template"]
     assert head["metadata"]["annotations"][CONSUME_ANNOTATION] is None
     assert head["spec"] == {"nodeSelector": {GKE_LEASE_LABEL: None}}
-    assert unclaimed({**spec, **patch, "headGroupSpec": {}}, [GKE_LEASE_LABEL]) is None
+    assert without_claims({**spec, **patch, "headGroupSpec": {}}, [GKE_LEASE_LABEL]) is None

@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from muster.controller.gangs.actions import Delete, Hold
+from muster.controller.gangs.actions import CreatePlaceholders, Delete
 from muster.controller.gangs.identity import ATTEMPT, NEEDS, request_of_placeholder
 from muster.controller.gangs.objects import Container, PodSpec, PodTemplateSpec, ResourceNeeds
 from muster.controller.gangs.placeholders import named, pod
-from muster.controller.gangs.retry import FIRST_TRY, REFUSED, RETRY_AT, TRIES, history
-from muster.controller.kueue.actions import SetEntry, State, StepIn, StepOut
+from muster.controller.gangs.retry import FIRST_TRY, REFUSED, RETRY_AT, TRIES, parse_history
+from muster.controller.kueue.actions import Deactivate, Reactivate, SetCheckState, State
 from muster.controller.kueue.decide import decide
-from muster.controller.kueue.objects import CheckEntry
+from muster.controller.kueue.objects import CheckState
 from muster.controller.kueue.templates import owner_of
 from muster.model.gangpolicy import GangPolicy, OnStaggered, RetryPolicy
 from muster.model.names import (
@@ -51,7 +51,7 @@ def run(world: World, minutes: int) -> None:
 
 def assert_invariants(world: World) -> None:
     for name in world.workloads:
-        mine = world.situation(name)
+        mine = world.snapshot(name)
         live = Counter((item.metadata.labels[ATTEMPT], key) for key, item in world.requests.items())
         assert max(live.values(), default=0) <= 1
         assert_nobody_pays_for_nothing(world, name)
@@ -66,7 +66,7 @@ def assert_invariants(world: World) -> None:
 
 def assert_nobody_pays_for_nothing(world: World, name: str) -> None:
     """What is provisioned and does not run is given back before the end of its booking."""
-    idle = () if name in world.started or world.policy.holds else world.situation(name).requests
+    idle = () if name in world.started or world.policy.holds else world.snapshot(name).requests
     for request in idle:
         since = request.status.since("Provisioned")
         assert since is None or world.now - since < world.policy.booking_window - world.policy.booking_margin
@@ -86,7 +86,7 @@ def test_a_gang_becomes_ready_when_every_piece_stands_and_its_pods_are_sent_ther
     world.submit("a", SPLIT)
     run(world, 6)
     assert "a" in world.started
-    entry = world.workloads["a"].entry(CHECK)
+    entry = world.workloads["a"].check_state(CHECK)
     assert entry is not None
     updates = {update.name: update for update in entry.pod_set_updates}
     assert set(updates) == {"big", "small"}
@@ -124,8 +124,8 @@ def test_split_gangs_whose_asking_crossed_part_again_and_both_run() -> None:
         world.submit(name, SPLIT)
     world.kueue()
     world.reconcile_blind()
-    crossed = [request.metadata.annotations["pool"] for request in world.requests.values()]
-    assert crossed == ["h100", "h100"], "the test must make them cross"
+    conflicting_gang = [request.metadata.annotations["pool"] for request in world.requests.values()]
+    assert conflicting_gang == ["h100", "h100"], "the test must make them cross"
     world.settle()
     assert len(world.requests) == 1, "the younger gives way, the older stays"
     for _ in range(180):
@@ -212,11 +212,11 @@ def test_an_admission_that_does_not_say_where_lets_nothing_start_and_says_so(
     world._status("a", admission=assignment(forged) if forged else None)
     world.settle()
     assert not world.everything_made
-    entry = world.workloads["a"].entry(CHECK)
+    entry = world.workloads["a"].check_state(CHECK)
     assert entry is not None
     assert entry.state == State.PENDING
     assert why in entry.message
-    assert decide(world.situation("a")).is_quiet
+    assert decide(world.snapshot("a")).is_noop
     world.now += MINUTE
     world.settle()
     assert not world.workloads["a"].spec.active, (
@@ -243,7 +243,7 @@ def test_a_moment_ahead_of_our_clock_counts_as_now() -> None:
     world.kueue()
     world.settle()
     world.now -= 10 * MINUTE
-    assert decide(world.situation("a")).wake == world.now + POLICY.queue_timeout
+    assert decide(world.snapshot("a")).requeue_at == world.now + POLICY.queue_timeout
 
 
 def test_a_next_try_that_a_clock_ahead_of_ours_has_put_off_is_not_waited_for() -> None:
@@ -257,7 +257,7 @@ def test_a_next_try_that_a_clock_ahead_of_ours_has_put_off_is_not_waited_for() -
     world.settle()
     world.kueue()
     pause = POLICY.retry.base * (1 + POLICY.retry.jitter_percent / 100)
-    retry_at = world.situation("a").past.retry_at
+    retry_at = world.snapshot("a").history.retry_at
     assert retry_at is not None
     assert world.now < retry_at <= world.now + pause
     world.now -= 5 * MINUTE
@@ -278,7 +278,7 @@ def test_nodes_that_never_become_ready_release_the_gang_and_no_pod_starts() -> N
     world.answer(request, "Accepted")
     world.provision(request, ready=False)
     world.settle()
-    entry = world.workloads["a"].entry(CHECK)
+    entry = world.workloads["a"].check_state(CHECK)
     assert entry is not None
     assert entry.message.startswith("0 of 1 l4 nodes for main after 0s of 9m; releases at 10:09")
     world.now += 9 * MINUTE
@@ -317,17 +317,17 @@ def test_a_ready_gang_that_other_checks_hold_up_has_its_booking_and_a_margin_at_
     world = World(policy=dataclasses.replace(POLICY, provision_timeout=since + MINUTE / 2))
     ready_after(world, since)
     held = world.workloads["a"]
-    entry = held.entry(CHECK)
+    entry = held.check_state(CHECK)
     assert entry is not None
     entry = msgspec.structs.replace(entry, last_transition_time=world.now)
-    entries = (entry, CheckEntry(name="budget"))
+    entries = (entry, CheckState(name="budget"))
     status = msgspec.structs.replace(held.status, admission_checks=entries)
     world.workloads["a"] = msgspec.structs.replace(held, status=status)
-    assert decide(world.situation("a")).wake == world.now + after * MINUTE
+    assert decide(world.snapshot("a")).requeue_at == world.now + after * MINUTE
     world.now += after * MINUTE
     world.settle()
     assert not world.requests
-    past = history(world.workloads["a"])
+    past = parse_history(world.workloads["a"])
     assert past.tries == 1
     assert past.last_failure.endswith("has passed: it was Ready, but not budget")
 
@@ -337,12 +337,12 @@ def test_without_an_accepted_policy_a_gang_says_so_and_gives_its_quota_back_in_t
     world.submit("a", PLAIN)
     world.kueue()
     world.settle()
-    lawless = dataclasses.replace(world.situation("a"), policy=None)
+    lawless = dataclasses.replace(world.snapshot("a"), policy=None)
     (said,) = decide(lawless).actions
-    assert isinstance(said, SetEntry)
+    assert isinstance(said, SetCheckState)
     assert said.message.startswith("waits for an accepted GangPolicy (see its conditions) after 0s of 24h")
     late = decide(dataclasses.replace(lawless, now=world.now + timedelta(days=1))).actions
-    assert isinstance(late[0], StepOut)
+    assert isinstance(late[0], Deactivate)
     assert {action.name for action in late if isinstance(action, Delete)} >= set(world.requests)
 
 
@@ -360,7 +360,7 @@ def test_pods_that_share_nodes_are_not_counted_as_nodes() -> None:
         elif step:
             world.answer(request, step)
         world.settle()
-        entry = world.workloads["a"].entry(CHECK)
+        entry = world.workloads["a"].check_state(CHECK)
         assert entry is not None
         said.append(entry.message.partition(" after")[0])
     assert said == [
@@ -408,7 +408,7 @@ def test_an_eviction_clears_what_the_old_lease_told_the_pods() -> None:
     run(world, 3)
     world.evict("a", "Preempted")
     world.settle()
-    entry = world.workloads["a"].entry(CHECK)
+    entry = world.workloads["a"].check_state(CHECK)
     assert entry is not None
     assert entry.pod_set_updates == ()
     assert not world.requests
@@ -443,7 +443,7 @@ def test_a_request_that_can_never_be_served_is_refused_with_the_reason() -> None
     assert not world.requests
     world.kueue()
     world.settle()
-    entry = world.workloads["a"].entry(CHECK)
+    entry = world.workloads["a"].check_state(CHECK)
     assert entry is not None
     assert "only single PodSet per request" in entry.message
 
@@ -547,11 +547,11 @@ def test_a_cpu_head_that_fits_nowhere_keeps_the_gang_from_starting() -> None:
     world.submit("a", SPLIT)
     run(world, 5)
     assert "a" not in world.started
-    entry = world.workloads["a"].entry(CHECK)
+    entry = world.workloads["a"].check_state(CHECK)
     assert entry is not None
     assert "0 of 1 cpu nodes for head" in entry.message
     run(world, 10)
-    assert history(world.workloads["a"]).last_failure == (
+    assert parse_history(world.workloads["a"]).last_failure == (
         "bookingWindow of 9m has passed: 0 of 1 cpu nodes for head"
     )
 
@@ -566,7 +566,7 @@ def test_a_gang_that_waited_a_day_for_an_accepted_policy_comes_back_when_there_i
     world.now += GangPolicy().queue_timeout
     world.settle()
     assert not world.requests
-    assert not history(world.workloads["a"]).refused, "nothing could be tried"
+    assert not parse_history(world.workloads["a"]).refused, "nothing could be tried"
     world.policy, world.stock["l4"] = known, 1
     run(world, 10)
     assert "a" in world.started
@@ -719,10 +719,10 @@ def test_where_nothing_has_changed_nothing_is_done(
         disturb(world, kind, number)
         world.now += timedelta(seconds=1)
         for name in world.workloads:
-            situation = world.situation(name)
-            decision = decide(situation)
-            due = decision.wake is not None and decision.wake <= world.now
-            assert decision.is_quiet or due or situation.past.retry_at is not None
+            snapshot = world.snapshot(name)
+            decision = decide(snapshot)
+            due = decision.requeue_at is not None and decision.requeue_at <= world.now
+            assert decision.is_noop or due or snapshot.history.retry_at is not None
 
 
 @settings(max_examples=25, deadline=None)
@@ -757,7 +757,7 @@ def test_split_gangs_over_shared_pools_never_hold_half_each_for_ever(
         world.tick()
         held = world.holds_half()
         pools = [
-            frozenset(request.metadata.annotations["pool"] for request in world.situation(name).requests)
+            frozenset(request.metadata.annotations["pool"] for request in world.snapshot(name).requests)
             for name in held
         ]
         assert all(not (one & two) for i, one in enumerate(pools) for two in pools[i + 1 :])
@@ -775,35 +775,35 @@ def test_a_gang_outside_the_quota_is_let_back_in_before_our_check_goes() -> None
         world.kueue()
         world.settle()
     world.kueue()
-    staying = world.situation("a")
-    assert not any(isinstance(action, StepIn) for action in decide(staying).actions)
-    (stepping_in,) = decide(dataclasses.replace(staying, is_leaving=True)).actions
-    assert isinstance(stepping_in, StepIn)
+    staying = world.snapshot("a")
+    assert not any(isinstance(action, Reactivate) for action in decide(staying).actions)
+    (stepping_in,) = decide(dataclasses.replace(staying, check_is_being_removed=True)).actions
+    assert isinstance(stepping_in, Reactivate)
     assert stepping_in.history.retry_at is None
 
 
 def test_a_gang_under_a_check_that_is_being_removed_is_told_so_before_anything_is_taken_from_it() -> None:
     """Kueue keeps such a check for as long as a queue names it, and admits whoever is Ready."""
     world = ready(World())
-    leaving = dataclasses.replace(world.situation("a"), is_leaving=True)
+    leaving = dataclasses.replace(world.snapshot("a"), check_is_being_removed=True)
     first, *rest = decide(leaving).actions
-    assert isinstance(first, SetEntry)
+    assert isinstance(first, SetCheckState)
     assert (first.state, first.updates) == (State.PENDING, ())
     assert "is being removed" in first.message
     assert {action.name for action in rest if isinstance(action, Delete)} >= set(world.requests)
     for action in (first, *rest):
         world.carry_out("a", action)
-    again = dataclasses.replace(world.situation("a"), is_leaving=True)
-    assert decide(again).is_quiet
+    again = dataclasses.replace(world.snapshot("a"), check_is_being_removed=True)
+    assert decide(again).is_noop
 
 
 def test_what_runs_when_its_queue_gets_our_check_is_not_bought_again() -> None:
     world = World()
     world.submit("a", {"main": ("l4", 1)})
     run(world, 6)
-    running = world.situation("a")
+    running = world.snapshot("a")
     assert running.is_admitted
-    entry = running.entry
+    entry = running.check_state
     assert entry is not None
     fresh = msgspec.structs.replace(entry, state=State.PENDING, message="", pod_set_updates=())
     status = msgspec.structs.replace(running.workload.status, admission_checks=(fresh,))
@@ -811,7 +811,7 @@ def test_what_runs_when_its_queue_gets_our_check_is_not_bought_again() -> None:
         running, workload=msgspec.structs.replace(running.workload, status=status), requests=(), templates=()
     )
     (ready,) = decide(met).actions
-    assert isinstance(ready, SetEntry)
+    assert isinstance(ready, SetCheckState)
     assert (ready.state, ready.updates) == (State.READY, ())
 
 
@@ -824,12 +824,12 @@ def test_a_gang_whose_pause_is_over_waits_for_its_token() -> None:
     world.settle()
     world.kueue()
     world.now += timedelta(hours=1)
-    due = world.situation("a")
-    assert due.wants_back
-    waiting = decide(dataclasses.replace(due, pace=timedelta(seconds=7)))
-    assert waiting.wake == world.now + timedelta(seconds=7)
-    assert not any(isinstance(action, StepIn) for action in waiting.actions)
-    assert any(isinstance(action, StepIn) for action in decide(due).actions)
+    due = world.snapshot("a")
+    assert due.wants_retry
+    waiting = decide(dataclasses.replace(due, retry_delay=timedelta(seconds=7)))
+    assert waiting.requeue_at == world.now + timedelta(seconds=7)
+    assert not any(isinstance(action, Reactivate) for action in waiting.actions)
+    assert any(isinstance(action, Reactivate) for action in decide(due).actions)
 
 
 def test_a_flavor_that_changes_while_a_gang_waits_is_asked_for_anew() -> None:
@@ -861,7 +861,7 @@ def test_who_waits_in_line_goes_by_priority_and_whoever_has_asked_goes_first() -
     world.settle()
 
     def words(name: str) -> str:
-        entry = world.workloads[name].entry(CHECK)
+        entry = world.workloads[name].check_state(CHECK)
         return entry.message if entry else ""
 
     assert words("b").startswith("team-a/a asks for h100 first")
@@ -869,7 +869,7 @@ def test_who_waits_in_line_goes_by_priority_and_whoever_has_asked_goes_first() -
     world.set_condition("a", "Finished", "True")
     world.settle()
     assert words("b").startswith("team-a/c asks for h100 first")
-    assert len(world.situation("c").requests) == 1
+    assert len(world.snapshot("c").requests) == 1
 
 
 def test_what_comes_early_is_held_by_placeholders_that_go_when_the_gang_is_whole() -> None:
@@ -892,7 +892,7 @@ def test_what_comes_early_is_held_by_placeholders_that_go_when_the_gang_is_whole
 
 def assert_unready_first(world: World) -> None:
     first, *_ = world.decided("a").actions
-    assert isinstance(first, SetEntry)
+    assert isinstance(first, SetCheckState)
     assert (first.state, first.updates) == (State.PENDING, ())
     world.crash_after = world.writes + 1
     world.quietly("a")
@@ -939,8 +939,10 @@ def test_a_placeholder_is_restricted_and_as_large_as_the_pod_that_it_stands_for(
     )
     run(world, 4)
     world.now += 10 * MINUTE
-    (hold,) = [action for action in decide(world.situation("a")).actions if isinstance(action, Hold)]
-    ((name, index),) = named(hold.request, hold.ask)
+    (hold,) = [
+        action for action in decide(world.snapshot("a")).actions if isinstance(action, CreatePlaceholders)
+    ]
+    ((name, index),) = named(hold.request, hold.spec)
     made = pod(owner_of(world.workloads["a"]), hold, name=name, index=index)
     spec = made["spec"]
     assert made["metadata"]["annotations"][CONSUME_ANNOTATION] == hold.request

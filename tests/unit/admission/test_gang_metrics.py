@@ -7,15 +7,15 @@ import msgspec
 import pytest
 from prometheus_client import CollectorRegistry
 
-from muster.controller.gangs.gang_state import GangObserver, RequestObserver, Sight
+from muster.controller.gangs.gang_state import GangObservation, GangObserver, RequestObserver
 from muster.controller.gangs.indexes import request_of
 from muster.controller.gangs.metrics import OTHER, GangMetrics, GangState, reason_of
 from muster.controller.gangs.objects import ProvisioningRequest
 from muster.controller.gangs.reasons import RULES, Rule
 from muster.controller.gangs.templates import POOL
 from muster.controller.kube.resource import Key
-from muster.controller.kueue.gang_state import look
-from muster.controller.kueue.idle_quota import Unused
+from muster.controller.kueue.gang_state import observe
+from muster.controller.kueue.idle_quota import IdleQuotaMonitor
 from muster.controller.kueue.objects import ReclaimablePod
 from muster.model.names import GKE_QUEUED_CLASS
 from tests.unit.admission.gang_world import CHECK, POLICY, World
@@ -35,7 +35,7 @@ class Watched:
         self.gangs = GangObserver(metrics, self._sight, clock=lambda: world.now)
         self.requests = RequestObserver(metrics=metrics, counts=lambda: self.leads, flavor=POLICY.flavor)
         self._told: dict[str, ProvisioningRequest] = {}
-        self._unused = Unused(
+        self._idle_quota = IdleQuotaMonitor(
             metrics,
             find=lambda key: world.workloads.get(key.name),
             has_pod=lambda request: any(request in request_of(pod) for pod in world.pods.values()),
@@ -43,13 +43,15 @@ class Watched:
         )
 
     def unused(self) -> float:
-        asyncio.run(self._unused.look())
+        asyncio.run(self._idle_quota.check_all())
         return self.value("muster_gang_unused_quota_timestamp_seconds")
 
-    def _sight(self, key: Key) -> Sight | None:
+    def _sight(self, key: Key) -> GangObservation | None:
         found = self.world.workloads.get(key.name)
         return (
-            look(found, [entry.name for entry in found.status.admission_checks] or [CHECK]) if found else None
+            observe(found, [entry.name for entry in found.status.admission_checks] or [CHECK])
+            if found
+            else None
         )
 
     def run(self, minutes: int) -> None:
@@ -200,10 +202,10 @@ def test_a_pool_that_no_policy_knows_makes_no_label_of_its_own() -> None:
 
 
 def test_another_gang_of_the_same_name_is_no_transition() -> None:
-    registry, seen = CollectorRegistry(), [Sight("one", GangState.RUNNING, START)]
+    registry, seen = CollectorRegistry(), [GangObservation("one", GangState.RUNNING, START)]
     observer = GangObserver(GangMetrics(registry), lambda _: seen[0], clock=lambda: START)
     observer.observe(Key("a", "x"))
-    seen[0] = Sight("two", GangState.QUEUED, START)
+    seen[0] = GangObservation("two", GangState.QUEUED, START)
     observer.observe(Key("a", "x"))
     assert registry.get_sample_value("muster_gangs", {"state": "queued"}) == 1
     assert registry.get_sample_value("muster_gangs", {"state": "running"}) == 0
@@ -211,7 +213,7 @@ def test_another_gang_of_the_same_name_is_no_transition() -> None:
 
 
 async def test_an_onlooker_that_fails_stops_no_reconcile() -> None:
-    def broken(_: Key) -> Sight | None:
+    def broken(_: Key) -> GangObservation | None:
         raise ValueError
 
     reconciled: list[Key] = []

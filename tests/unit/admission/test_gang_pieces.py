@@ -11,10 +11,10 @@ from muster.controller.gangs.actions import Delete
 from muster.controller.gangs.identity import request_name
 from muster.controller.gangs.objects import PodTemplate
 from muster.controller.gangs.reasons import Outcome, loss
-from muster.controller.gangs.retry import History, annotations, next_try, pause
+from muster.controller.gangs.retry import RetryHistory, backoff, next_attempt, to_annotations
 from muster.controller.gangs.templates import pod_template, provisioning_request
 from muster.controller.kube.resource import ObjectMeta
-from muster.controller.kueue.actions import StepOut
+from muster.controller.kueue.actions import Deactivate
 from muster.controller.kueue.decide import decide
 from muster.controller.kueue.identity import attempt
 from muster.controller.kueue.objects import EvictionCount, SchedulingStats
@@ -64,8 +64,8 @@ def test_one_decision_notes_the_retreat_first_and_releases_every_sibling_and_tem
     world.settle()
     assert len(world.requests) == 2
     world.answer(next(iter(world.requests)), "Failed", "CapacityIsNotFound")
-    actions = decide(world.situation("a")).actions
-    assert isinstance(actions[0], StepOut)
+    actions = decide(world.snapshot("a")).actions
+    assert isinstance(actions[0], Deactivate)
     deleted = {action.name for action in actions if isinstance(action, Delete)}
     assert deleted == set(world.requests) | set(world.templates)
 
@@ -112,26 +112,29 @@ def test_a_booking_that_was_consumed_hides_nothing_else() -> None:
 def test_a_pause_grows_to_its_maximum_within_its_jitter(uid: str, tries: int) -> None:
     policy = RetryPolicy()
     expected = min(policy.max, policy.base * 2 ** min(tries, 20))
-    assert abs(pause(uid, tries, policy) - expected) <= expected * 0.2 + timedelta(milliseconds=1)
-    assert pause(uid, tries, policy) == pause(uid, tries, policy)
+    assert abs(backoff(uid, tries, policy) - expected) <= expected * 0.2 + timedelta(milliseconds=1)
+    assert backoff(uid, tries, policy) == backoff(uid, tries, policy)
 
 
 @settings(deadline=None, max_examples=50)
 @given(
-    st.lists(st.dictionaries(st.sampled_from(list(annotations(History()))), st.text(max_size=30)), min_size=1)
+    st.lists(
+        st.dictionaries(st.sampled_from(list(to_annotations(RetryHistory()))), st.text(max_size=30)),
+        min_size=1,
+    )
 )
 def test_annotations_that_anybody_may_have_written_never_break_anything(notes: list[dict[str, str]]) -> None:
-    for written in notes:
+    for stored in notes:
         world, _ = one_request({"main": ("l4", 1)})
         held = world.workloads["a"]
-        world.workloads["a"] = replace(held, metadata=replace(held.metadata, annotations=written))
-        decide(world.situation("a"))
+        world.workloads["a"] = replace(held, metadata=replace(held.metadata, annotations=stored))
+        decide(world.snapshot("a"))
 
 
 def test_a_first_try_in_the_far_future_counts_as_now() -> None:
     far = datetime.max.replace(tzinfo=UTC)
-    future = next_try(
-        History(first_try=far), uid="u", began=START, failure="x", now=START, policy=RetryPolicy()
+    future = next_attempt(
+        RetryHistory(first_try=far), uid="u", began=START, failure="x", now=START, policy=RetryPolicy()
     )
     assert future is not None
     assert future.first_try == START
@@ -139,13 +142,13 @@ def test_a_first_try_in_the_far_future_counts_as_now() -> None:
 
 def test_there_is_no_try_after_the_deadline() -> None:
     policy = RetryPolicy(deadline=timedelta(minutes=5), jitter_percent=0)
-    past = History(tries=3, first_try=START)
+    past = RetryHistory(tries=3, first_try=START)
 
-    def after(past: History, now: datetime) -> History | None:
-        return next_try(past, uid="u", began=START, failure="x", now=now, policy=policy)
+    def after(past: RetryHistory, now: datetime) -> RetryHistory | None:
+        return next_attempt(past, uid="u", began=START, failure="x", now=now, policy=policy)
 
     assert after(past, START + timedelta(minutes=6)) is None
-    assert after(History(), START) is not None
+    assert after(RetryHistory(), START) is not None
 
 
 def test_a_class_that_takes_several_pod_sets_gets_one_request_a_pool() -> None:
@@ -155,8 +158,8 @@ def test_a_class_that_takes_several_pod_sets_gets_one_request_a_pool() -> None:
     pieces = {"x": ("l4", 1), "y": ("l4", 2)}
     held = workload("a", pieces)
     held = replace(held, status=replace(held.status, admission=assignment(pieces)))
-    (ask,) = gang(held, GangPolicy(flavors=(flavor,)), FLAVORS).asks
-    assert [demand.pod_set for demand in ask.demands] == ["x", "y"]
+    (spec,) = gang(held, GangPolicy(flavors=(flavor,)), FLAVORS).request_specs
+    assert [demand.pod_set for demand in spec.demands] == ["x", "y"]
 
 
 def test_a_job_changes_the_parameters_that_the_policy_names_and_adds_none() -> None:
@@ -172,17 +175,17 @@ def test_a_job_changes_the_parameters_that_the_policy_names_and_adds_none() -> N
         metadata=replace(held.metadata, annotations=notes),
         status=replace(held.status, admission=assignment(pieces)),
     )
-    (ask,) = gang(held, GangPolicy(flavors=(flavor,)), FLAVORS).asks
-    assert ask.parameters == {"maxRunDurationSeconds": "900"}
+    (spec,) = gang(held, GangPolicy(flavors=(flavor,)), FLAVORS).request_specs
+    assert spec.parameters == {"maxRunDurationSeconds": "900"}
 
 
 def test_the_workload_owns_the_template_and_the_template_owns_the_request() -> None:
     pieces = {"x": ("l4", 1)}
     held = workload("a", pieces)
     held = replace(held, status=replace(held.status, admission=assignment(pieces)))
-    (ask,) = gang(held, POLICY, FLAVORS).asks
+    (request_spec,) = gang(held, POLICY, FLAVORS).request_specs
     original = {"spec": {"containers": [{"name": "c", "resources": {"limits": {"nvidia.com/gpu": "1"}}}]}}
-    pod = merged(original, ask.demands[0], FLAVORS)
+    pod = merged(original, request_spec.demands[0], FLAVORS)
     workload_owner = owner_of(held)
     template = pod_template(workload_owner, name="t", template=pod, pool="l4", labels={})
     assert [owner["kind"] for owner in template["metadata"]["ownerReferences"]] == ["Workload"]
@@ -191,8 +194,8 @@ def test_the_workload_owns_the_template_and_the_template_owns_the_request() -> N
     assert spec["tolerations"] == [{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}]
     assert spec["containers"][0]["resources"]["requests"] == {"nvidia.com/gpu": "1"}
     assert "nodeSelector" not in original["spec"]
-    written = PodTemplate(metadata=ObjectMeta(name="t", uid="u"))
-    request = provisioning_request(workload_owner, name="r", ask=ask, templates=[written], labels={})
+    made = PodTemplate(metadata=ObjectMeta(name="t", uid="u"))
+    request = provisioning_request(workload_owner, name="r", spec=request_spec, templates=[made], labels={})
     (owner,) = request["metadata"]["ownerReferences"]
     assert (owner["kind"], owner["uid"]) == ("PodTemplate", "u")
     assert owner["name"] != held.metadata.name

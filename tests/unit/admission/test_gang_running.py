@@ -12,7 +12,7 @@ from muster.controller.gangs.objects import PodTemplate
 from muster.controller.kueue.actions import State
 from muster.controller.kueue.decide import decide
 from muster.controller.kueue.objects import ReclaimablePod
-from muster.controller.kueue.snapshot import LATEST
+from muster.controller.kueue.snapshot import START_WATCH_LIMIT
 from muster.model.gangpolicy import GangPolicy
 from muster.model.names import CHECK_CAPACITY_CLASS, LEASE_ENDS_ANNOTATION, NODES_MISSING_ANNOTATION
 from tests.unit.admission.gang_world import CHECK, POLICY, World, entry_state
@@ -61,12 +61,12 @@ def test_a_gang_that_loses_a_node_queues_again_as_a_whole_with_the_reason() -> N
     assert world.told[-1].message.startswith("lacks 1 l4 node for main; unless they are back")
     assert "queues again at 10:05 UTC" in world.told[-1].message
     assert entry_state(world, "a") is State.READY, "a node may come back"
-    wake = decide(world.situation("a")).wake
+    wake = decide(world.snapshot("a")).requeue_at
     assert wake is not None
     assert wake <= began + POLICY.node_loss_grace
     world.now += POLICY.node_loss_grace
     world.settle()
-    entry = world.workloads["a"].entry(CHECK)
+    entry = world.workloads["a"].check_state(CHECK)
     assert entry is not None
     assert (entry.state, entry.message) == (
         State.RETRY,
@@ -138,16 +138,16 @@ def test_without_a_grace_lost_nodes_are_left_to_others() -> None:
 
 def test_a_gang_on_shared_nodes_that_nobody_has_seen_is_looked_at_after_the_grace_and_for_a_while() -> None:
     world = running()
-    unseen = dataclasses.replace(world.situation("a"), is_unseen=True, lacks_pods=False)
+    unseen = dataclasses.replace(world.snapshot("a"), is_unseen=True, lacks_pods=False)
     admitted = unseen.workload.status.since("Admitted")
     assert admitted is not None
     due = admitted + POLICY.node_loss_grace
     assert not unseen.is_overdue
-    assert decide(unseen).wake == due
+    assert decide(unseen).requeue_at == due
     assert dataclasses.replace(unseen, now=due).is_overdue
-    missed = dataclasses.replace(unseen, now=due + LATEST)
+    missed = dataclasses.replace(unseen, now=due + START_WATCH_LIMIT)
     assert not missed.is_overdue, "later it is Kueue's to end"
-    wake = decide(missed).wake
+    wake = decide(missed).requeue_at
     assert wake is None or wake > missed.now, "a moment that has passed would come at once, again and again"
 
 
@@ -161,10 +161,10 @@ def test_the_end_of_a_lease_is_on_the_pods_from_the_start_and_told_ahead_once() 
     provisioned = request.status.since("Provisioned")
     assert provisioned is not None
     ends = provisioned + timedelta(hours=2)
-    entry = world.workloads["a"].entry(CHECK)
+    entry = world.workloads["a"].check_state(CHECK)
     assert entry is not None
     assert first_end(update.annotations for update in entry.pod_set_updates) == ends
-    assert decide(world.situation("a")).wake == ends - timedelta(minutes=30)
+    assert decide(world.snapshot("a")).requeue_at == ends - timedelta(minutes=30)
     world.now = ends - timedelta(minutes=30)
     world.settle()
     world.settle()

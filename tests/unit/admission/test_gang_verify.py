@@ -21,7 +21,7 @@ from muster.controller.gangs.objects import (
     ResourceNeeds,
     Taint,
 )
-from muster.controller.gangs.verify import Wanted, verify
+from muster.controller.gangs.verify import PodDemand, verify
 from muster.controller.kube.resource import ObjectMeta
 from muster.controller.kueue.podsets import flavored
 from muster.model.names import GPU_RESOURCE
@@ -36,8 +36,8 @@ def needs(gpus: int = 1) -> PodNeeds:
     return flavored(spec, pod_amounts(spec), ("l4",), FLAVORS)
 
 
-def wanted(count: int, *, name: str = "main") -> Wanted:
-    return Wanted(name=name, pool="l4", count=count, needs=needs())
+def wanted(count: int, *, name: str = "main") -> PodDemand:
+    return PodDemand(name=name, pool="l4", count=count, needs=needs())
 
 
 def pod(node_name: str, *, gpus: int = 1, phase: str = "Running") -> Pod:
@@ -46,7 +46,7 @@ def pod(node_name: str, *, gpus: int = 1, phase: str = "Running") -> Pod:
 
 
 def placed(
-    count: int, nodes: Sequence[Node], *, pods: Sequence[Pod] = (), claims: Sequence[Wanted] = ()
+    count: int, nodes: Sequence[Node], *, pods: Sequence[Pod] = (), claims: Sequence[PodDemand] = ()
 ) -> int:
     (room,) = verify([wanted(count)], nodes=nodes, pods=pods, claims=claims)
     return room.placed
@@ -106,12 +106,12 @@ def test_a_pods_own_node_affinity_counts(operator: str, values: tuple[str, ...],
     rule = Requirement(key="zone", operator=operator, values=values)
     picky = changed(wanted(1), needs=changed(needs(), terms=(NodeSelectorTerm(match_expressions=(rule,)),)))
     (room,) = verify([picky], nodes=[standing], pods=())
-    assert room.is_enough is fits
+    assert room.is_complete is fits
     there = NodeSelectorTerm(match_expressions=(Requirement(key="zone", operator="Exists"),))
-    for other, is_enough in ((there, True), (NodeSelectorTerm(), fits)):
+    for other, is_complete in ((there, True), (NodeSelectorTerm(), fits)):
         either = changed(picky, needs=changed(picky.needs, terms=(*picky.needs.terms, other)))
         (room,) = verify([either], nodes=[standing], pods=())
-        assert room.is_enough is is_enough, "one term that fits is enough, and an empty one fits nowhere"
+        assert room.is_complete is is_complete, "one term that fits is enough, and an empty one fits nowhere"
 
 
 def test_pods_are_pinned_to_their_own_lease() -> None:

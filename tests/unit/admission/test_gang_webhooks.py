@@ -45,7 +45,7 @@ def ray_job(name: str = "train", **spec: Any) -> dict[str, Any]:
     return {"metadata": {"name": name}, "spec": usual | spec}
 
 
-def ask(kind: str, obj: dict[str, Any], *, operation: Operation = "CREATE") -> Verdict:
+def review(kind: str, obj: dict[str, Any], *, operation: Operation = "CREATE") -> Verdict:
     reviews = Reviews(lambda: POLICY)
     webhook = next(item for item in reviews.listed() if item.path == f"/validate-{kind}")
     request = Request(uid="u", operation=operation, object=msgspec.Raw(json.dumps(obj).encode()))
@@ -55,7 +55,7 @@ def ask(kind: str, obj: dict[str, Any], *, operation: Operation = "CREATE") -> V
 
 
 def test_an_ordinary_job_passes() -> None:
-    assert ask("rayjob", ray_job()) == Allow()
+    assert review("rayjob", ray_job()) == Allow()
     assert isinstance(User(name="", uid="", groups=frozenset()), User)
     assert RayJob().spec.submission_mode == ""
 
@@ -99,7 +99,7 @@ def test_an_ordinary_job_passes() -> None:
 def test_what_could_never_run_is_refused_with_what_would(
     kind: str, obj: dict[str, Any], words: list[str]
 ) -> None:
-    verdict = ask(kind, obj)
+    verdict = review(kind, obj)
     assert isinstance(verdict, Deny)
     for word in words:
         assert word in verdict.message
@@ -115,7 +115,7 @@ def test_what_could_never_run_is_refused_with_what_would(
     ],
 )
 def test_names_and_numbers_that_kuberay_and_kueue_take_pass(obj: dict[str, Any]) -> None:
-    assert ask("rayjob", obj) == Allow()
+    assert review("rayjob", obj) == Allow()
 
 
 def test_a_job_that_may_start_with_fewer_pods_is_judged_by_those() -> None:
@@ -123,7 +123,7 @@ def test_a_job_that_may_start_with_fewer_pods_is_judged_by_those() -> None:
     spec = {"parallelism": 40, "template": template(1)}
     for least, is_allowed in (("2", True), ("39", False), ("all", False)):
         metadata = {"name": "j", "annotations": {"kueue.x-k8s.io/job-min-parallelism": least}}
-        assert isinstance(ask("job", {"metadata": metadata, "spec": spec}), Allow) is is_allowed
+        assert isinstance(review("job", {"metadata": metadata, "spec": spec}), Allow) is is_allowed
 
 
 def test_nothing_of_a_job_is_kept_when_it_is_judged() -> None:
@@ -134,7 +134,7 @@ def test_nothing_of_a_job_is_kept_when_it_is_judged() -> None:
         obj = ray_job(f"j{number}")
         pod = obj["spec"]["rayClusterSpec"]["headGroupSpec"]["template"]["spec"]
         pod["tolerations"] = [{"key": f"{number}-{each}"} for each in range(5000)]
-        assert ask("rayjob", obj) == Allow()
+        assert review("rayjob", obj) == Allow()
         del obj, pod
         gc.collect()
         kept = tracemalloc.get_traced_memory()[0] if not number else kept
@@ -146,14 +146,14 @@ def test_nothing_of_a_job_is_kept_when_it_is_judged() -> None:
 def test_groups_whose_pods_may_share_nodes_are_not_refused_for_one_each() -> None:
     """Four nodes of 8 GPUs: three are full, the last has room for both other groups."""
     full, half = ("w", 3, 8, "h100"), ("a", 1, 4, "h100")
-    assert ask("rayjob", ray_job(rayClusterSpec=cluster(full, half, ("b", 4, 1, "h100")))) == Allow()
-    verdict = ask("rayjob", ray_job(rayClusterSpec=cluster(full, half, ("b", 5, 1, "h100"))))
+    assert review("rayjob", ray_job(rayClusterSpec=cluster(full, half, ("b", 4, 1, "h100")))) == Allow()
+    verdict = review("rayjob", ray_job(rayClusterSpec=cluster(full, half, ("b", 5, 1, "h100"))))
     assert isinstance(verdict, Deny)
     assert "the gang needs 5 nodes" in verdict.message
 
 
 def test_two_mistakes_are_named_in_one_answer() -> None:
-    verdict = ask("rayjob", ray_job("x" * 48, submissionMode="InteractiveMode"))
+    verdict = review("rayjob", ray_job("x" * 48, submissionMode="InteractiveMode"))
     assert isinstance(verdict, Deny)
     assert "48 characters" in verdict.message
     assert "InteractiveMode" in verdict.message
@@ -162,13 +162,13 @@ def test_two_mistakes_are_named_in_one_answer() -> None:
 def test_what_exists_may_always_be_changed_and_deleted() -> None:
     """What may not be changed either is the policies' (tests/integration/tenancy)."""
     broken = ray_job("x" * 48, shutdownAfterJobFinishes=False)
-    assert ask("rayjob", broken, operation="UPDATE") == Allow()
+    assert review("rayjob", broken, operation="UPDATE") == Allow()
 
 
 def test_the_cluster_that_kuberay_makes_for_a_reviewed_job_is_not_reviewed_again() -> None:
     owner = {"kind": "RayJob", "controller": True}
     owned = {"metadata": {"name": "x" * 60, "ownerReferences": [owner]}, "spec": cluster()}
-    assert ask("raycluster", owned) == Allow()
+    assert review("raycluster", owned) == Allow()
 
 
 @pytest.mark.parametrize(
@@ -179,7 +179,7 @@ def test_what_belongs_to_somebody_and_is_queued_by_itself_is_reviewed(
 ) -> None:
     """An owner that only has it deleted is no controller: Kueue queues it, and it would wait for ever."""
     metadata = {"name": "j", "ownerReferences": [{"kind": "ConfigMap", "name": "run"}]}
-    assert isinstance(ask(kind, {"metadata": metadata, "spec": spec}), Deny)
+    assert isinstance(review(kind, {"metadata": metadata, "spec": spec}), Deny)
 
 
 def test_without_a_policy_only_the_rules_that_need_none_are_applied() -> None:

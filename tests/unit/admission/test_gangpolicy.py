@@ -117,9 +117,9 @@ def test_a_stored_policy_of_a_newer_definition_is_obeyed_for_what_is_known() -> 
     assert isinstance(found, GangPolicy)
     assert found.retry.base == timedelta(seconds=5)
     assert unknown_fields(spec) == ["spec.colour", "spec.retry.spread"]
-    written = from_spec(spec)
-    assert isinstance(written, list)
-    assert [violation.path for violation in written] == unknown_fields(spec)
+    violations = from_spec(spec)
+    assert isinstance(violations, list)
+    assert [violation.path for violation in violations] == unknown_fields(spec)
     wrong = from_spec({**spec, "queueTimeout": 1}, is_stored=True)
     assert isinstance(wrong, list)
     assert [violation.path for violation in wrong] == ["spec.queueTimeout"]

@@ -11,16 +11,16 @@ from typing import cast
 import msgspec
 import pytest
 
-from muster.controller.gangs.actions import CreateRequest, Tell
-from muster.controller.gangs.limits import never_fits
-from muster.controller.gangs.rate_limit import Pace
-from muster.controller.gangs.retry import history
+from muster.controller.gangs.actions import CreateRequest, EmitEvent
+from muster.controller.gangs.limits import unsatisfiable_reason
+from muster.controller.gangs.rate_limit import RetryLimiter
+from muster.controller.gangs.retry import parse_history
 from muster.controller.kube.resource import Key
-from muster.controller.kueue.actions import Note, StepOut
+from muster.controller.kueue.actions import Deactivate, PatchAnnotations
 from muster.controller.kueue.decide import decide
 from muster.controller.kueue.executor import Executor
 from muster.controller.kueue.reconciler import GangReconciler
-from muster.controller.kueue.snapshot import Situation
+from muster.controller.kueue.snapshot import WorkloadSnapshot
 from muster.controller.kueue.view import View
 from muster.model.gangpolicy import GangPolicy, RetryPolicy
 from muster.model.names import ELASTIC_JOB
@@ -58,7 +58,7 @@ def calmly(world: Elastic, turns: int = 30) -> None:
 
 
 def refused(world: World) -> str:
-    return next((said for each in world.workloads.values() if (said := history(each).refused)), "")
+    return next((said for each in world.workloads.values() if (said := parse_history(each).refused)), "")
 
 
 # What is refused
@@ -98,7 +98,7 @@ def test_a_refused_growth_that_asks_for_what_cannot_be_had_either_is_refused_ane
     carried_out(world)
     carried_out(world)
     assert "15 nodes" in refused(world)
-    assert decide(world.situation("a")).is_quiet
+    assert decide(world.snapshot("a")).is_noop
 
 
 def given_up(world: World) -> None:
@@ -129,7 +129,7 @@ def test_a_growth_that_gave_up_begins_anew_with_what_is_asked_instead() -> None:
     world.answer(again, "Failed", reason="OutOfStock")
     carried_out(world)
     assert not refused(world), "its time runs from when it began anew"
-    assert not [each for each in carried_out(world).actions if isinstance(each, StepOut)]
+    assert not [each for each in carried_out(world).actions if isinstance(each, Deactivate)]
 
 
 def test_a_growth_that_gave_up_begins_anew_once_it_may_try_for_longer() -> None:
@@ -150,10 +150,10 @@ def test_a_growth_that_cannot_be_read_is_refused_once() -> None:
     pod_sets = (held.spec.pod_sets[0], replace(held.spec.pod_sets[1], template=broken))
     world.workloads["a"] = replace(held, spec=replace(held.spec, pod_sets=pod_sets))
     decision = decide(world._plain("a"))
-    assert [each for each in decision.actions if isinstance(each, Tell)]
+    assert [each for each in decision.actions if isinstance(each, EmitEvent)]
     for action in decision.actions:
         world.carry_out("a", action)
-    assert decide(world._plain("a")).is_quiet
+    assert decide(world._plain("a")).is_noop
 
 
 # What can never be had
@@ -169,14 +169,14 @@ def test_what_runs_counts_when_a_growth_can_never_fit(most: int, runs: int, want
 
 
 def test_pods_that_run_and_pods_that_come_may_share_a_node() -> None:
-    def of(most: int) -> Situation:
+    def of(most: int) -> WorkloadSnapshot:
         two = flavor_policy("l4", 10, max_nodes=most, gpus_per_node=2)
         world.policy = dataclasses.replace(POLICY, flavors=(two,))
-        return world.situation("a")
+        return world.snapshot("a")
 
     world = growing(count=6, has=3)
-    assert never_fits(of(3).gang) is None
-    assert "needs 3 nodes" in (never_fits(of(2).gang) or "")
+    assert unsatisfiable_reason(of(3).gang) is None
+    assert "needs 3 nodes" in (unsatisfiable_reason(of(2).gang) or "")
 
 
 @pytest.mark.parametrize(
@@ -197,7 +197,7 @@ def test_pod_sets_share_nodes_but_where_each_has_a_lease_of_its_own(
     world = World(policy=dataclasses.replace(POLICY, flavors=(four,)))
     world.submit("a", {"head": ("l4", 1), "main": ("l4", 3)})
     world.kueue()
-    refusal = never_fits(world.situation("a").gang)
+    refusal = unsatisfiable_reason(world.snapshot("a").gang)
     assert refusal is None if needed == 1 else refusal and f"needs {needed} nodes" in refusal
 
 
@@ -212,15 +212,15 @@ def test_a_growth_that_rests_is_in_nobodys_way() -> None:
     world.workloads["a"] = replace(world.workloads["a"], metadata=meta)
     world.kueue()
     carried_out(world)
-    assert world.situation("a").place() is not None
+    assert world.snapshot("a").turn_position() is not None
     for name in world.requests:
         world.answer(name, "Failed", reason="OutOfStock")
     carried_out(world)
-    past = history(world.workloads["a"])
+    past = parse_history(world.workloads["a"])
     assert past.retry_at is not None
-    assert world.situation("a").place() is None
+    assert world.snapshot("a").turn_position() is None
     world.now = past.retry_at
-    assert world.situation("a").place() is not None
+    assert world.snapshot("a").turn_position() is not None
 
 
 GROWTHS = 8
@@ -253,8 +253,8 @@ def fail(world: World) -> None:
 def paced(world: World, wake: Callable[[Key], None] = lambda _: None) -> GangReconciler:
     caches = Caches(world)
     view, hands = cast(View, caches), cast(Executor, caches)
-    reconciler = GangReconciler(view, hands, wake=wake, clock=lambda: world.now)
-    reconciler._pace = Pace(lambda: (world.now - START).total_seconds())
+    reconciler = GangReconciler(view, hands, enqueue=wake, clock=lambda: world.now)
+    reconciler._limiter = RetryLimiter(lambda: (world.now - START).total_seconds())
     return reconciler
 
 
@@ -292,7 +292,7 @@ def test_growths_that_failed_together_ask_again_at_the_rate_of_the_policy() -> N
 def test_who_gives_up_is_in_nobodys_way(is_deleted: bool) -> None:
     world, woken = failed_together(PER_MINUTE), list[Key]()
     reconciler = paced(world, woken.append)
-    pauses = (history(each).retry_at for each in world.workloads.values())
+    pauses = (parse_history(each).retry_at for each in world.workloads.values())
     world.now = max(pause for pause in pauses if pause) + timedelta(seconds=1)
     everybody = [Key("team-a", name) for name in world.workloads]
     first, *leaving = everybody[:-2]
@@ -330,13 +330,13 @@ def test_a_growth_that_waits_for_its_turn_says_so_and_writes_nothing() -> None:
     for name in world.requests:
         world.answer(name, "Failed", reason="OutOfStock")
     carried_out(world)
-    past = history(world.workloads["a"])
+    past = parse_history(world.workloads["a"])
     assert past.retry_at is not None
     world.now = past.retry_at
-    behind = dataclasses.replace(world.situation("a"), pace=timedelta(seconds=30))
-    assert behind.wants_back
+    behind = dataclasses.replace(world.snapshot("a"), retry_delay=timedelta(seconds=30))
+    assert behind.wants_retry
     waits = decide(behind)
-    assert waits.is_quiet
-    assert waits.wake == world.now + timedelta(seconds=30)
-    assert not [each for each in carried_out(world).actions if isinstance(each, Note)]
-    assert not world.situation("a").wants_back, "it has asked, and needs no turn any more"
+    assert waits.is_noop
+    assert waits.requeue_at == world.now + timedelta(seconds=30)
+    assert not [each for each in carried_out(world).actions if isinstance(each, PatchAnnotations)]
+    assert not world.snapshot("a").wants_retry, "it has asked, and needs no turn any more"

@@ -32,7 +32,7 @@ from muster.controller.gangs.objects import (
 )
 from muster.controller.gangs.templates import POOL
 from muster.controller.kube.resource import Key, ObjectMeta
-from muster.controller.kueue.actions import Note, SetEntry, State
+from muster.controller.kueue.actions import PatchAnnotations, SetCheckState, State
 from muster.controller.kueue.checks import Checks
 from muster.controller.kueue.decide import decide
 from muster.controller.kueue.indexes import (
@@ -41,14 +41,14 @@ from muster.controller.kueue.indexes import (
     BY_WORKLOAD,
     lease_given,
     minute_provisioned,
-    pools_gathering,
     pools_promised,
+    pools_provisioning,
 )
 from muster.controller.kueue.objects import (
     CLUSTER_QUEUE,
     RESOURCE_FLAVOR,
     WORKLOAD,
-    CheckEntry,
+    CheckState,
     PodSetUpdate,
     ReclaimablePod,
 )
@@ -79,7 +79,7 @@ class _Known:
     def is_ours(self, name: str) -> bool:
         return name == CHECK
 
-    def is_leaving(self) -> bool:
+    def is_being_removed(self) -> bool:
         return False
 
     def policy(self, _name: str) -> GangPolicy:
@@ -97,7 +97,7 @@ def _view(world: World) -> View:
         BY_LEASE: lease_given,
         BY_MINUTE: minute_provisioned,
     }
-    gathering: Mapping[str, Any] = {BY_POOL: pools_gathering, BY_REPLACED: replaced}
+    gathering: Mapping[str, Any] = {BY_POOL: pools_provisioning, BY_REPLACED: replaced}
     leased: Mapping[str, Any] = {BY_POOL: pool_of, BY_LEASE: lambda node: [lease_of(node)]}
     where: Mapping[str, Any] = {BY_NODE: node_of, BY_REQUEST: request_of}
     return View(
@@ -117,13 +117,13 @@ def _ready(world: World) -> list[str]:
     """Who would be let start, were everybody asked before anybody writes."""
     view = _view(world)
     said = {
-        name: decide(view.situation(held, CHECK, now=world.now)).actions
+        name: decide(view.snapshot(held, CHECK, now=world.now)).actions
         for name, held in world.workloads.items()
     }
     return [
         name
         for name, actions in said.items()
-        if any(isinstance(action, SetEntry) and action.state is State.READY for action in actions)
+        if any(isinstance(action, SetCheckState) and action.state is State.READY for action in actions)
     ]
 
 
@@ -234,7 +234,7 @@ def test_who_lost_a_node_is_told_also_when_the_request_is_gone(asked: bool) -> N
     if not asked:
         world.requests.clear()
     lost = next(iter(world.nodes.values()))
-    assert set(_view(world).leaning_on(lost, None)) == {Key("team-a", "a")}
+    assert set(_view(world).workloads_affected_by(lost, None)) == {Key("team-a", "a")}
 
 
 def test_what_runs_is_looked_for_in_its_own_pools_and_not_only_where_it_grows(
@@ -251,7 +251,7 @@ def test_what_runs_is_looked_for_in_its_own_pools_and_not_only_where_it_grows(
     for name, count, updates in (("one", 1, claims), ("two", 2, ())):
         pieces = {"a": ("l4", 1), "b": ("h100", count)}
         world.submit(name, pieces)
-        entry = CheckEntry(name=CHECK, state="Ready" if updates else "Pending", pod_set_updates=updates)
+        entry = CheckState(name=CHECK, state="Ready" if updates else "Pending", pod_set_updates=updates)
         world._status(name, admission=assignment(pieces), admission_checks=(entry,))
         world.set_condition(name, "QuotaReserved", "True")
         notes = {ELASTIC_JOB: "true", RUNS_ANNOTATION: "a=1,b=1", REPLACES: "team-a/one"}
@@ -265,10 +265,10 @@ def test_what_runs_is_looked_for_in_its_own_pools_and_not_only_where_it_grows(
     carried = ObjectMeta(name="b", namespace="team-a", annotations={CONSUME_ANNOTATION: "of-b"})
     world.nodes["busy"] = node("busy", "h100")
     world.pods["b"] = Pod(metadata=carried, spec=bound)
-    grows = _view(world).situation(world.workloads["two"], CHECK, now=world.now)
-    assert [ask.shape for ask in grows.gang.asks] == ["b"]
+    grows = _view(world).snapshot(world.workloads["two"], CHECK, now=world.now)
+    assert [spec.shape for spec in grows.gang.request_specs] == ["b"]
     assert grows.lacks_pods
-    assert not any(isinstance(action, Note) for action in decide(grows).actions)
+    assert not any(isinstance(action, PatchAnnotations) for action in decide(grows).actions)
 
 
 def test_nodes_of_a_lease_are_found_whatever_label_they_carry_it_in(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -281,7 +281,7 @@ def test_nodes_of_a_lease_are_found_whatever_label_they_carry_it_in(monkeypatch:
     update = PodSetUpdate(
         name="main", annotations={CONSUME_ANNOTATION: "consumed"}, node_selector={pin.key: "mine"}
     )
-    world._status("a", admission_checks=(CheckEntry(name=CHECK, state="Ready", pod_set_updates=(update,)),))
+    world._status("a", admission_checks=(CheckState(name=CHECK, state="Ready", pod_set_updates=(update,)),))
     world.set_condition("a", "Admitted", "True")
     for name in ("n0", "n1"):
         made = node(name, "l4")
@@ -290,14 +290,14 @@ def test_nodes_of_a_lease_are_found_whatever_label_they_carry_it_in(monkeypatch:
         world.nodes[name] = msgspec.structs.replace(made, metadata=meta)
     carried = ObjectMeta(name="w", namespace="team-a", annotations={CONSUME_ANNOTATION: "consumed"})
     world.pods["w"] = Pod(metadata=carried, spec=msgspec.structs.replace(pod_spec(1), node_name="n0"))
-    runs = _view(world).situation(world.workloads["a"], CHECK, now=world.now)
+    runs = _view(world).snapshot(world.workloads["a"], CHECK, now=world.now)
     assert runs.lacks_pods
-    assert not any(isinstance(action, Note) for action in decide(runs).actions)
+    assert not any(isinstance(action, PatchAnnotations) for action in decide(runs).actions)
 
 
 def _with_entry(world: World, name: str, state: State) -> Any:
     held = world.workloads[name]
-    entry = held.entry(CHECK)
+    entry = held.check_state(CHECK)
     assert entry is not None
     entry = msgspec.structs.replace(entry, state=state, last_transition_time=world.now)
     return msgspec.structs.replace(
@@ -310,5 +310,5 @@ def test_only_gangs_that_need_several_requests_stand_in_line() -> None:
     for name, pieces in (("a", _SPLIT), ("b", _SPLIT), ("whole", {"main": ("l4", 1)}), ("headed", _HEADED)):
         world.submit(name, pieces)
     world.kueue()
-    seen = _view(world).situation(world.workloads["a"], CHECK, now=world.now)
+    seen = _view(world).snapshot(world.workloads["a"], CHECK, now=world.now)
     assert [other.uid for other in seen.others] == ["uid-b"]

@@ -6,7 +6,7 @@ from random import Random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from muster.controller.gangs.rate_limit import BURST, FORGOTTEN, Pace
+from muster.controller.gangs.rate_limit import BURST, TOKEN_EXPIRY, RetryLimiter
 from muster.controller.kube.resource import Key
 
 
@@ -27,16 +27,16 @@ def test_never_more_begin_than_the_rate_and_one_burst_allow_whoever_gives_up(
     gangs: int, per_minute: int, steps: list[float], chance: Random
 ) -> None:
     clock = Clock()
-    pace, begun = Pace(clock), []
+    pace, begun = RetryLimiter(clock), []
     waiting = [gang(number) for number in range(gangs)]
     for step in [*steps, 3600.0 * 4]:
         for key in list(waiting):
             if not pace.wait(key, per_minute=per_minute):
-                pace.taken(key)
+                pace.consume(key)
                 waiting.remove(key)
                 begun.append(clock.now)
             elif chance.random() < 0.1:
-                pace.give_back(key)
+                pace.release(key)
                 if chance.random() < 0.5:
                     waiting.remove(key)
         clock.now += step
@@ -47,7 +47,7 @@ def test_never_more_begin_than_the_rate_and_one_burst_allow_whoever_gives_up(
 
 def test_everybody_gets_a_token_in_the_order_of_asking_and_asking_again_costs_none() -> None:
     clock = Clock()
-    pace = Pace(clock)
+    pace = RetryLimiter(clock)
     waits = [pace.wait(gang(number), per_minute=60) for number in range(12)]
     assert waits == sorted(waits)
     assert waits[-1] == timedelta(seconds=12 - 1) - BURST
@@ -58,9 +58,9 @@ def test_everybody_gets_a_token_in_the_order_of_asking_and_asking_again_costs_no
 
 def test_a_gang_that_never_takes_its_token_is_forgotten() -> None:
     clock = Clock()
-    pace = Pace(clock)
+    pace = RetryLimiter(clock)
     pace.wait(gang(0), per_minute=60)
-    clock.now += 2 * FORGOTTEN
+    clock.now += 2 * TOKEN_EXPIRY
     pace.wait(gang(1), per_minute=60)
     assert list(pace._given) == [gang(1)]
     assert [key for _, key in pace._row] == [gang(1)]
@@ -68,12 +68,12 @@ def test_a_gang_that_never_takes_its_token_is_forgotten() -> None:
 
 def test_a_token_that_is_given_back_is_the_lasts_and_the_lasts_is_the_next_newcomers() -> None:
     clock = Clock()
-    pace = Pace(clock)
+    pace = RetryLimiter(clock)
     waits = [pace.wait(gang(number), per_minute=60) for number in range(20)]
-    assert pace.give_back(gang(12)) == gang(19), "who is to be told"
+    assert pace.release(gang(12)) == gang(19), "who is to be told"
     assert pace.wait(gang(19), per_minute=60) == waits[12]
     assert pace.wait(gang(20), per_minute=60) == waits[19]
-    assert pace.give_back(gang(20)) is None, "nobody waits for a later one"
+    assert pace.release(gang(20)) is None, "nobody waits for a later one"
     assert pace.wait(gang(21), per_minute=60) == waits[19]
     others = [number for number in range(20) if number not in (12, 19)]
     assert [pace.wait(gang(number), per_minute=60) for number in others] == [waits[n] for n in others]
@@ -81,42 +81,42 @@ def test_a_token_that_is_given_back_is_the_lasts_and_the_lasts_is_the_next_newco
 
 def test_when_nearly_all_give_up_those_that_are_left_begin_at_once() -> None:
     clock = Clock()
-    pace = Pace(clock)
+    pace = RetryLimiter(clock)
     for number in range(1000):
         pace.wait(gang(number), per_minute=60)
     for number in range(995):
-        pace.give_back(gang(number))
+        pace.release(gang(number))
     assert not any(pace.wait(gang(number), per_minute=60) for number in range(995, 1000))
 
 
 def test_a_token_that_is_over_is_nobodys() -> None:
     clock = Clock()
-    pace = Pace(clock)
+    pace = RetryLimiter(clock)
     waits = [pace.wait(gang(number), per_minute=60) for number in range(30)]
     clock.now += 10
-    assert pace.give_back(gang(0)) is None
+    assert pace.release(gang(0)) is None
     assert pace.wait(gang(29), per_minute=60) == waits[29] - timedelta(seconds=10)
     assert pace.wait(gang(30), per_minute=60) == waits[29] - timedelta(seconds=9)
 
 
 def test_a_token_that_is_given_back_after_later_ones_were_used_brings_none_of_those_back() -> None:
-    pace = Pace(Clock())
+    pace = RetryLimiter(Clock())
     burst = [gang(number) for number in range(7)]
     assert not any(pace.wait(key, per_minute=60) for key in burst)
     for key in burst[1:]:
-        pace.taken(key)
-    assert pace.give_back(burst[0]) is None
+        pace.consume(key)
+    assert pace.release(burst[0]) is None
     assert pace.wait(gang(7), per_minute=60) == timedelta(seconds=1)
 
 
 def test_who_has_no_token_gives_none_back() -> None:
-    pace = Pace(Clock())
+    pace = RetryLimiter(Clock())
     pace.wait(gang(0), per_minute=60)
-    pace.taken(gang(0))
-    pace.taken(gang(0))
-    assert pace.give_back(gang(0)) is None
+    pace.consume(gang(0))
+    pace.consume(gang(0))
+    assert pace.release(gang(0)) is None
 
 
 def test_without_a_bound_nobody_waits() -> None:
-    pace = Pace(Clock())
+    pace = RetryLimiter(Clock())
     assert not any(pace.wait(gang(number), per_minute=0) for number in range(1000))

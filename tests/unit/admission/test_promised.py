@@ -5,41 +5,41 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from muster.controller.kueue.claim_cache import Memory
+from muster.controller.kueue.claim_cache import ClaimCache
 from muster.controller.kueue.objects import Workload
-from muster.controller.kueue.snapshot import Situation
+from muster.controller.kueue.snapshot import WorkloadSnapshot
 from muster.model.gangpolicy import GangPolicy
 from tests.unit.gangs.paper import START
 
 
-def _situation(uid: str) -> Situation:
+def _snapshot(uid: str) -> WorkloadSnapshot:
     workload = msgspec.convert({"metadata": {"name": uid, "uid": uid}}, Workload)
-    return Situation(check="gang", workload=workload, now=START, policy=GangPolicy())
+    return WorkloadSnapshot(check="gang", workload=workload, now=START, policy=GangPolicy())
 
 
 def test_a_gang_is_worked_out_again_when_its_version_changes_and_not_before() -> None:
-    memory, made = Memory(), list[str]()
+    memory, made = ClaimCache(), list[str]()
 
-    def make() -> Situation:
+    def make() -> WorkloadSnapshot:
         made.append("made")
-        return _situation("one")
+        return _snapshot("one")
 
-    first = memory.recall("one", "gang", ("1",), make)
-    assert memory.recall("one", "gang", ("1",), make) is first
-    assert memory.recall("one", "gang", ("2",), make) is not first
-    assert memory.recall("other", "gang", ("2",), make) is not first
+    first = memory.get("one", "gang", ("1",), make)
+    assert memory.get("one", "gang", ("1",), make) is first
+    assert memory.get("one", "gang", ("2",), make) is not first
+    assert memory.get("other", "gang", ("2",), make) is not first
     assert len(made) == 3
 
 
 def test_a_gang_without_quota_holds_no_promises() -> None:
-    assert Memory().recall("one", "gang", (), lambda: _situation("one")).rank is None
+    assert ClaimCache().get("one", "gang", (), lambda: _snapshot("one")).rank is None
 
 
 def test_what_cannot_be_read_is_not_remembered() -> None:
-    def make() -> Situation:
+    def make() -> WorkloadSnapshot:
         raise ValueError("no quantity")
 
-    memory = Memory()
+    memory = ClaimCache()
     for _ in range(2):
         with pytest.raises(ValueError, match="no quantity"):
-            memory.recall("one", "gang", (), make)
+            memory.get("one", "gang", (), make)

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 
 from muster.controller.kueue.objects import Workload
-from muster.controller.kueue.pending_workloads import Recent
+from muster.controller.kueue.pending_workloads import PendingWorkloads
 
 _QUOTA = {"type": "QuotaReserved", "status": "True"}
 _ADMITTED = {"type": "Admitted", "status": "True"}
@@ -31,44 +31,44 @@ def _workload(body: msgspec.Raw) -> Workload:
     return msgspec.json.decode(body, type=Workload)
 
 
-def _told(recent: Recent, body: msgspec.Raw) -> Workload:
-    recent.told(_workload(body), body)
+def _told(recent: PendingWorkloads, body: msgspec.Raw) -> Workload:
+    recent.on_event(_workload(body), body)
     return _workload(body)
 
 
-def _image(recent: Recent, workload: Workload) -> str | None:
+def _image(recent: PendingWorkloads, workload: Workload) -> str | None:
     whole = recent.whole(workload)
     return str(whole.spec.pod_sets[0].template["spec"]["containers"][0]["image"]) if whole else None
 
 
 def test_what_has_quota_and_has_not_started_is_kept_whole() -> None:
-    recent = Recent()
+    recent = PendingWorkloads()
     assert _image(recent, _told(recent, _body(_QUOTA))) == "a"
 
 
 def test_what_is_nested_deeper_than_python_goes_is_kept_too() -> None:
-    recent, plain = Recent(), _body(_QUOTA)
+    recent, plain = PendingWorkloads(), _body(_QUOTA)
     deep = b'{"managed":' + b"[" * 9990 + b"]" * 9990 + b"," + bytes(plain)[1:]
-    recent.told(_workload(plain), msgspec.Raw(deep))
+    recent.on_event(_workload(plain), msgspec.Raw(deep))
     assert _image(recent, _workload(plain)) == "a"
 
 
 def test_what_has_no_quota_or_has_started_takes_no_room() -> None:
-    recent = Recent()
+    recent = PendingWorkloads()
     for conditions in ((), (_QUOTA, _ADMITTED)):
         _told(recent, _body(_QUOTA))
         assert _image(recent, _told(recent, _body(*conditions))) is None
 
 
 def test_what_is_being_deleted_takes_no_room() -> None:
-    recent = Recent()
+    recent = PendingWorkloads()
     _told(recent, _body(_QUOTA))
     leaving = _body(_QUOTA, deletion_timestamp="2026-01-01T00:00:00Z")
     assert _image(recent, _told(recent, leaving)) is None
 
 
 def test_a_template_of_another_spec_is_never_used() -> None:
-    recent = Recent()
+    recent = PendingWorkloads()
     _told(recent, _body(_QUOTA))
     later = _workload(_body(_QUOTA, generation=2))
     assert _image(recent, later) is None
@@ -76,14 +76,14 @@ def test_a_template_of_another_spec_is_never_used() -> None:
 
 
 def test_a_template_of_a_namesake_is_never_used() -> None:
-    recent = Recent()
+    recent = PendingWorkloads()
     _told(recent, _body(_QUOTA))
     assert _image(recent, _workload(_body(_QUOTA, uid="v"))) is None
 
 
 def test_the_oldest_give_way_when_the_room_is_full() -> None:
     bodies = [_body(_QUOTA, uid=uid) for uid in "abc"]
-    recent = Recent(room=2 * len(bytes(bodies[0])))
+    recent = PendingWorkloads(max_bytes=2 * len(bytes(bodies[0])))
     gangs = [_told(recent, body) for body in bodies]
     assert [_image(recent, gang) for gang in gangs] == [None, "a", "a"]
     _told(recent, _body(uid="b"))
@@ -92,5 +92,5 @@ def test_the_oldest_give_way_when_the_room_is_full() -> None:
 
 
 def test_what_is_larger_than_the_room_is_not_kept() -> None:
-    recent = Recent(room=10)
+    recent = PendingWorkloads(max_bytes=10)
     assert _image(recent, _told(recent, _body(_QUOTA))) is None

@@ -26,9 +26,9 @@ def test_a_gang_with_leases_hears_of_their_nodes_alone_and_one_without_of_all() 
     waiters = Waiters()
     waiters.add(_ONE, frozenset({"lease-1", "lease-2"}))
     waiters.add(_OTHER, frozenset())
-    assert set(waiters.concerned(None, _node("1"), lease="lease-2")) == {_ONE, _OTHER}
-    assert set(waiters.concerned(None, _node("1"), lease="lease-3")) == {_OTHER}
-    assert set(waiters.concerned(None, _node("1"), lease="")) == {_OTHER}
+    assert set(waiters.affected_by(None, _node("1"), lease="lease-2")) == {_ONE, _OTHER}
+    assert set(waiters.affected_by(None, _node("1"), lease="lease-3")) == {_OTHER}
+    assert set(waiters.affected_by(None, _node("1"), lease="")) == {_OTHER}
 
 
 def test_who_waits_no_longer_hears_nothing_and_who_waits_for_others_now_hears_of_those() -> None:
@@ -38,8 +38,8 @@ def test_who_waits_no_longer_hears_nothing_and_who_waits_for_others_now_hears_of
     waiters.add(_OTHER, frozenset())
     waiters.discard(_OTHER)
     waiters.discard(_OTHER)
-    assert set(waiters.concerned(None, _node("1"), lease="lease-1")) == set()
-    assert set(waiters.concerned(None, _node("1"), lease="lease-2")) == {_ONE}
+    assert set(waiters.affected_by(None, _node("1"), lease="lease-1")) == set()
+    assert set(waiters.affected_by(None, _node("1"), lease="lease-2")) == {_ONE}
 
 
 def test_a_heartbeat_is_no_news_and_every_change_that_matters_is() -> None:
@@ -48,7 +48,7 @@ def test_a_heartbeat_is_no_news_and_every_change_that_matters_is() -> None:
     before = _node("1", **_ready("True"))
 
     def hears(after: Node | None) -> bool:
-        return bool(waiters.concerned(before, after, lease=""))
+        return bool(waiters.affected_by(before, after, lease=""))
 
     assert not hears(_node("2", **_ready("True")))
     assert hears(_node("2", **_ready("False")))

@@ -172,7 +172,7 @@ def test_a_server_that_is_not_there_is_a_transport_error_with_the_call_in_it() -
 
 
 def test_the_guard_is_asked_before_every_attempt_of_a_write_and_never_for_a_read() -> None:
-    class Lost(Exception):
+    class AttemptFailed(Exception):
         pass
 
     async def scenario() -> None:
@@ -180,14 +180,14 @@ def test_the_guard_is_asked_before_every_attempt_of_a_write_and_never_for_a_read
 
         def guard() -> None:
             if not answers.pop(0):
-                raise Lost
+                raise AttemptFailed
 
         async with FakeApiServer().running() as server, server.client() as plain:
             client = plain.guarded(guard)
             server.put("things", thing("x"))
             await client.get(THING, Key("a", "x"))
             server.write_faults.append(lambda _: _failing(503))
-            with pytest.raises(Lost):
+            with pytest.raises(AttemptFailed):
                 await client.apply(THING, Key("a", "x"), thing("x", size=1))
             assert answers == []
 

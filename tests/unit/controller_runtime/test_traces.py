@@ -60,7 +60,7 @@ def test_the_reconciles_of_a_gang_are_one_trace_whose_id_is_its_uid() -> None:
     for number in range(2):
         with traces.span("reconcile", {"controller": "gangs", "key": "a/x"}, of=UID) as span:
             traces.called(CALL, 200 if number else 409, 0.25)
-            span.tell({"result": "success"})
+            span.set_attributes({"result": "success"})
     traces.called(CALL, 200, 0.1)  # Outside of any: a cache, a lease.
     traces.close()
     spans = exporter.get_finished_spans()

@@ -73,7 +73,7 @@ class Rig:
         (webhook,) = self.api.objects[plural, "", "muster"]["webhooks"]
         return base64.b64decode(webhook["clientConfig"]["caBundle"])
 
-    async def ask(
+    async def spec(
         self,
         spec: dict[str, Any],
         *,
@@ -130,16 +130,16 @@ def with_rig(scenario: Callable[[Rig], Awaitable[None]]) -> None:
 
 def test_the_three_verdicts_reach_the_client() -> None:
     async def scenario(rig: Rig) -> None:
-        assert (await rig.ask({"size": 2}))["warnings"] == ["alice CREATE"]
-        denied = await rig.ask({"size": 9})
+        assert (await rig.spec({"size": 2}))["warnings"] == ["alice CREATE"]
+        denied = await rig.spec({"size": 9})
         assert denied["allowed"] is False
         assert denied["status"]["message"] == "size: 9 is more than 8; ask for at most 8"
-        patched = await rig.ask({})
+        patched = await rig.spec({})
         assert patched["allowed"] is True
         assert json.loads(base64.b64decode(patched["patch"])) == [
             {"op": "add", "path": "/spec/size", "value": 1}
         ]
-        assert (await rig.ask({"size": 9}, operation="DELETE"))["allowed"] is True
+        assert (await rig.spec({"size": 9}, operation="DELETE"))["allowed"] is True
 
     with_rig(scenario)
 
@@ -152,10 +152,10 @@ def test_a_review_that_fails_answers_as_its_webhook_chose_and_is_counted(
     spec: dict[str, Any], counted: str
 ) -> None:
     async def scenario(rig: Rig) -> None:
-        strict = await rig.ask(spec)
+        strict = await rig.spec(spec)
         assert strict["allowed"] is False
         assert strict["status"]["message"]
-        lenient = await rig.ask(spec, path="/lenient")
+        lenient = await rig.spec(spec, path="/lenient")
         assert lenient["allowed"] is True
         assert lenient["warnings"]
         for path in ("/strict", "/lenient"):
@@ -174,7 +174,7 @@ def test_what_is_not_a_review_is_refused_and_costs_nothing_else() -> None:
         rig.waiting = {"workloads": "not read yet"}
         assert (await rig.post("/strict", b"{}"))[0] == 503
         rig.waiting = {}
-        assert (await rig.ask({"size": 2}))["allowed"] is True
+        assert (await rig.spec({"size": 2}))["allowed"] is True
 
     with_rig(scenario)
 
@@ -261,7 +261,7 @@ def test_a_rotation_of_everything_fails_no_client_that_holds_the_bundle_from_bef
             rig.now += timedelta(days=50)
             await keeper.sync()
             assert rig.bundle() == rig.bundle("mutatingwebhookconfigurations")
-            assert (await rig.ask({"size": 2}, bundle=before))["allowed"] is True
+            assert (await rig.spec({"size": 2}, bundle=before))["allowed"] is True
             served.add(keeper._in_use)
             bundles.add(rig.bundle())
         assert (len(served), len(bundles)) == (2, 2)
@@ -269,9 +269,9 @@ def test_a_rotation_of_everything_fails_no_client_that_holds_the_bundle_from_bef
         del secret["data"]["tls.crt"]
         rig.api.put("secrets", secret)
         await keeper.sync()
-        assert (await rig.ask({"size": 2}))["allowed"] is True
+        assert (await rig.spec({"size": 2}))["allowed"] is True
         with pytest.raises(aiohttp.ClientConnectorCertificateError):
-            await rig.ask(
+            await rig.spec(
                 {"size": 2}, bundle=bundles.difference({rig.bundle()}).pop()
             )  # the new authority signed it
 
@@ -309,7 +309,7 @@ def test_a_pair_that_does_not_fit_changes_nothing() -> None:
             rig.server.use(
                 certificate=base64.b64decode(data["tls.crt"]), key=base64.b64decode(data["ca.key"])
             )
-        assert (await rig.ask({"size": 2}))["allowed"] is True
+        assert (await rig.spec({"size": 2}))["allowed"] is True
 
     with_rig(scenario)
 
@@ -338,6 +338,6 @@ def test_a_bundle_that_somebody_removed_is_put_back_and_a_damaged_secret_is_made
         rig.api.put("secrets", secret)
         await rig.keeper.sync()
         assert rig.bundle() != good
-        assert (await rig.ask({"size": 2}))["allowed"] is True
+        assert (await rig.spec({"size": 2}))["allowed"] is True
 
     with_rig(scenario)

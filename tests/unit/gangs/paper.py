@@ -14,7 +14,7 @@ from typing import ClassVar, Generic, Protocol, TypeVar
 
 import msgspec
 
-from muster.controller.gangs.actions import CreateRequest, CreateTemplates, Delete, Tell
+from muster.controller.gangs.actions import CreateRequest, CreateTemplates, Delete, EmitEvent
 from muster.controller.gangs.identity import template_name
 from muster.controller.gangs.objects import (
     Condition,
@@ -120,7 +120,7 @@ class Paper(ABC, Generic[D]):
     requests: dict[str, ProvisioningRequest] = field(default_factory=dict)
     templates: dict[str, PodTemplate] = field(default_factory=dict)
     nodes: dict[str, Node] = field(default_factory=dict)
-    told: list[Tell] = field(default_factory=list)
+    told: list[EmitEvent] = field(default_factory=list)
     writes: int = 0
     crash_after: int | None = None
     everything_made: list[tuple[str, str]] = field(default_factory=list)
@@ -165,7 +165,7 @@ class Paper(ABC, Generic[D]):
             return True
 
     def carry_out(self, name: str, action: object) -> None:
-        if isinstance(action, Tell):
+        if isinstance(action, EmitEvent):
             self.told.append(action)
             return
         if self.crash_after is not None and self.writes >= self.crash_after:
@@ -177,8 +177,8 @@ class Paper(ABC, Generic[D]):
     def write(self, name: str, action: object) -> None:
         """As the executor does."""
         match action:
-            case CreateTemplates(request=request, ask=ask, labels=labels):
-                for number in range(len(ask.demands)):
+            case CreateTemplates(request=request, spec=spec, labels=labels):
+                for number in range(len(spec.demands)):
                     key = template_name(request, number)
                     if key not in self.templates:
                         self.templates[key] = PodTemplate(metadata=self.meta(key, labels))
@@ -192,21 +192,21 @@ class Paper(ABC, Generic[D]):
                 self.templates.pop(key, None)
 
     def _request(self, action: CreateRequest) -> ProvisioningRequest:
-        ask = action.ask
-        names = [template_name(action.name, number) for number in range(len(ask.demands))]
+        spec = action.spec
+        names = [template_name(action.name, number) for number in range(len(spec.demands))]
         assert set(names) <= set(self.templates), "a request before its templates"
         pod_sets = tuple(
             RequestedPodSet(pod_template_ref=TemplateReference(name=template), count=demand.count)
-            for template, demand in zip(names, ask.demands, strict=True)
+            for template, demand in zip(names, spec.demands, strict=True)
         )
         return ProvisioningRequest(
             metadata=replace(
-                self.meta(action.name, action.labels), annotations={"pool": ask.pool, POOL: ask.pool}
+                self.meta(action.name, action.labels), annotations={"pool": spec.pool, POOL: spec.pool}
             ),
             spec=ProvisioningRequestSpec(
                 pod_sets=pod_sets,
-                provisioning_class_name=ask.flavor.provisioning_class_name,
-                parameters=dict(ask.parameters),
+                provisioning_class_name=spec.flavor.provisioning_class_name,
+                parameters=dict(spec.parameters),
             ),
         )
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 import msgspec
 import pytest
 
-from muster.controller.gangs.capacity_claims import Claim, outstanding
+from muster.controller.gangs.capacity_claims import PodClaim, unused_claims
 from muster.controller.gangs.demand import Demand, PodNeeds, pod_amounts
 from muster.controller.gangs.missing import Claims, is_settled, missing
 from muster.controller.gangs.objects import (
@@ -55,14 +55,14 @@ def demand(pod_set: str) -> Demand:
 
 
 def gang() -> Gang:
-    made = split([demand("large"), demand("small")], wishes={})
-    assert len(made.asks) == 1, "both PodSets share one request"
+    made = split([demand("large"), demand("small")], annotations={})
+    assert len(made.request_specs) == 1, "both PodSets share one request"
     return made
 
 
 def claims() -> Claims:
     return {
-        name: (Claim(pod_set=name, annotations={CONSUME_ANNOTATION: REQUEST}, node_selector={}),)
+        name: (PodClaim(pod_set=name, annotations={CONSUME_ANNOTATION: REQUEST}, node_selector={}),)
         for name in GPUS
     }
 
@@ -86,7 +86,7 @@ def smalls(*, label: str | None = None) -> tuple[Pod, ...]:
 
 def short(pods: Iterable[Pod], nodes: Iterable[Node]) -> list[tuple[str, int]]:
     rooms = missing(gang(), claims(), nodes=tuple(nodes), pods=pods, ended={})
-    return [(room.wanted.name, room.wanted.count) for room in rooms]
+    return [(room.demand.name, room.demand.count) for room in rooms]
 
 
 def test_small_pods_that_stand_do_not_pass_for_a_large_one_that_lost_its_node() -> None:
@@ -114,6 +114,6 @@ def test_pods_without_a_pod_set_of_the_gang_count_for_the_first_that_asks(label:
 def test_the_room_of_a_large_pod_is_kept_while_small_ones_start_before_it() -> None:
     status = ProvisioningRequestStatus(conditions=(Condition(type="Provisioned", status="True"),))
     request = ProvisioningRequest(metadata=ObjectMeta(name=REQUEST), status=status)
-    (ask,) = gang().asks
-    kept = outstanding(gang(), {ask.shape: request}, smalls(), ended={})
+    (spec,) = gang().request_specs
+    kept = unused_claims(gang(), {spec.shape: request}, smalls(), ended={})
     assert [(each.name, each.count) for each in kept] == [("large", 1)]

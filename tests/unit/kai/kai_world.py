@@ -25,9 +25,9 @@ from muster.controller.gangs.objects import (
     Taint,
     Toleration,
 )
-from muster.controller.gangs.retry import annotations
-from muster.controller.gangs.turn_order import Place
-from muster.controller.kai.actions import Decision, Lift, Note, Recall
+from muster.controller.gangs.retry import to_annotations
+from muster.controller.gangs.turn_order import TurnPosition
+from muster.controller.kai.actions import Decision, DeleteUnbound, PatchAnnotations, Ungate
 from muster.controller.kai.decide import decide
 from muster.controller.kai.labels import CLUSTER_UID, STATUS, is_gated
 from muster.controller.kai.ledger import of_gangs, of_pods
@@ -45,8 +45,8 @@ from muster.controller.kai.objects import (
     Shares,
     WorkerGroup,
 )
-from muster.controller.kai.queue_capacity import Need
-from muster.controller.kai.snapshot import Scene, Situation, need
+from muster.controller.kai.queue_capacity import QueueDemand
+from muster.controller.kai.snapshot import BatchSnapshot, ClusterSnapshot, queue_demand
 from muster.controller.kube.resource import ObjectMeta, OwnerReference
 from muster.model.gangpolicy import FlavorPolicy, GangPolicy, KaiPolicy, RetryPolicy
 from muster.model.names import CONSUME_ANNOTATION, GANG_GATE, GKE_LEASE_LABEL, GPU_RESOURCE, POOL_LABEL
@@ -181,22 +181,22 @@ class World(Paper[Decision]):
 
     # The controller
 
-    def scene(self, name: str) -> Scene:
+    def snapshot(self, name: str) -> ClusterSnapshot:
         plain = self._plain(name)
         others = [each for other in self.clusters if other != name for each in self._situations(other)]
         pods = [(pod, self._need(pod)) for pod in self.pods.values()]
         places = tuple(place for each in others if (place := _place(each)) is not None)
         return dataclasses.replace(
             plain,
-            held=(*of_pods(pods), *of_gangs(others)),
+            usage=(*of_pods(pods), *of_gangs(others)),
             nodes=tuple(self.nodes.values()),
             running=tuple(pod for pod in self.pods.values() if pod.spec.node_name),
             others=places,
         )
 
-    def _plain(self, name: str) -> Scene:
+    def _plain(self, name: str) -> ClusterSnapshot:
         uid = f"uid-{name}"
-        return Scene(
+        return ClusterSnapshot(
             cluster=self.clusters[name],
             now=self.now,
             policy=self.policy,
@@ -207,31 +207,31 @@ class World(Paper[Decision]):
             priorities=PRIORITIES,
         )
 
-    def _situations(self, name: str) -> tuple[Situation, ...]:
+    def _situations(self, name: str) -> tuple[BatchSnapshot, ...]:
         try:
-            return self._plain(name).situations
+            return self._plain(name).batch_snapshots
         except ValueError:
             return ()
 
-    def _need(self, pod: GatedPod) -> Need:
+    def _need(self, pod: GatedPod) -> QueueDemand:
         cluster = self.clusters[pod.metadata.labels["ray.io/cluster"]]
-        return need(pod, cluster, self.policy, PRIORITIES)
+        return queue_demand(pod, cluster, self.policy, PRIORITIES)
 
     def names(self) -> Iterable[str]:
         return self.clusters
 
     def decided(self, name: str, *, alone: bool = False) -> Decision:
-        scene = self.scene(name)
-        return decide(dataclasses.replace(scene, others=()) if alone else scene)
+        snapshot = self.snapshot(name)
+        return decide(dataclasses.replace(snapshot, others=()) if alone else snapshot)
 
     def write(self, name: str, action: object) -> None:
         match action:
-            case Lift(pod=pod, annotations=notes, node_selector=selector, tolerations=added):
+            case Ungate(pod=pod, annotations=notes, node_selector=selector, tolerations=added):
                 self._check_standing(pod, str(notes.get(CONSUME_ANNOTATION, "")))
                 self._patch(pod, notes, selector=selector, added=added, lift=True)
-            case Note(pod=pod, history=history, status=status):
-                self._patch(pod, {**annotations(history), STATUS: status})
-            case Recall(pod=pod):
+            case PatchAnnotations(pod=pod, history=history, status=status):
+                self._patch(pod, {**to_annotations(history), STATUS: status})
+            case DeleteUnbound(pod=pod):
                 self.pods.pop(pod.metadata.name, None)
             case _:
                 super().write(name, action)
@@ -435,8 +435,8 @@ def _consumes(pod: GatedPod) -> str:
     return pod.metadata.annotations.get(CONSUME_ANNOTATION, "")
 
 
-def _place(each: Situation) -> Place | None:
+def _place(each: BatchSnapshot) -> TurnPosition | None:
     try:
-        return each.place() if each.stands_in_line else None
+        return each.turn_position() if each.is_in_turn_order else None
     except ValueError:
         return None

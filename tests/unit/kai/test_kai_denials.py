@@ -9,15 +9,15 @@ from typing import cast
 import pytest
 
 from muster.controller.gangs.actions import CreateRequest, CreateTemplates
-from muster.controller.gangs.create_errors import Denied
+from muster.controller.gangs.create_errors import CreateRejected
 from muster.controller.gangs.identity import ATTEMPT
 from muster.controller.gangs.requests import Requests
 from muster.controller.gangs.retry import LAST_FAILURE, REFUSED, TRIES
-from muster.controller.kai.actions import Action, Lift
-from muster.controller.kai.decide import after_denial
+from muster.controller.kai.actions import Action, Ungate
+from muster.controller.kai.decide import after_rejection
 from muster.controller.kai.executor import Executor
 from muster.controller.kai.objects import RayCluster
-from muster.controller.kai.pod_groups import Piece
+from muster.controller.kai.pod_groups import PodGroupDemand
 from muster.controller.kai.reconciler import GangReconciler
 from muster.controller.kai.view import View
 from muster.controller.kube.resource import Key
@@ -46,7 +46,7 @@ class Guarded(World):
     async def _settle(self) -> None:
         caches = _Judged(self)
         view, hands, requests = cast(View, caches), cast(Executor, caches), cast(Requests, None)
-        reconciler = GangReconciler(view, hands, requests, wake=lambda _: None, clock=lambda: self.now)
+        reconciler = GangReconciler(view, hands, requests, enqueue=lambda _: None, clock=lambda: self.now)
         for _ in range(60):
             before = self.writes
             for name in self.clusters:
@@ -57,13 +57,15 @@ class Guarded(World):
 
 
 class _Judged(Caches):
-    async def run(self, actions: Sequence[Action], *, cluster: RayCluster, pieces: Sequence[Piece]) -> None:
+    async def run(
+        self, actions: Sequence[Action], *, cluster: RayCluster, pod_group_demands: Sequence[PodGroupDemand]
+    ) -> None:
         assert isinstance(self.world, Guarded)
         for action in actions:
             if isinstance(action, CreateTemplates | CreateRequest) and type(action) in self.world.denies:
                 reason, message = self.world.denies[type(action)]
-                raise Denied("Thing", attempt=action.labels[ATTEMPT], reason=reason, message=message)
-            await super().run((action,), cluster=cluster, pieces=pieces)
+                raise CreateRejected("Thing", attempt=action.labels[ATTEMPT], reason=reason, message=message)
+            await super().run((action,), cluster=cluster, pod_group_demands=pod_group_demands)
 
 
 def asking(kind: type, words: tuple[str, str]) -> Guarded:
@@ -123,9 +125,9 @@ def test_of_a_batch_that_tries_again_nothing_is_written() -> None:
     here = asking(CreateRequest, QUOTA)
     here.kuberay()
     denied = _denied(here)
-    assert after_denial(here.scene("a"), denied).actions
+    assert after_rejection(here.snapshot("a"), denied).actions
     here.settle()
-    assert not after_denial(here.scene("a"), denied).actions, "the next attempt was not denied anything"
+    assert not after_rejection(here.snapshot("a"), denied).actions, "the next attempt was not denied anything"
 
 
 def test_of_a_batch_that_has_begun_to_pass_nothing_is_taken() -> None:
@@ -133,18 +135,18 @@ def test_of_a_batch_that_has_begun_to_pass_nothing_is_taken() -> None:
     here.denies.clear()
     here.kuberay()
     denied = _denied(here)
-    lifts: list[Lift] = []
+    lifts: list[Ungate] = []
     while not lifts:
         here.now += timedelta(minutes=1)
         here.cloud()
-        lifts = [action for action in here.decided("a").actions if isinstance(action, Lift)]
+        lifts = [action for action in here.decided("a").actions if isinstance(action, Ungate)]
         if not lifts:
             here.settle()
     here.carry_out("a", lifts[0])
-    assert not after_denial(here.scene("a"), denied).actions
+    assert not after_rejection(here.snapshot("a"), denied).actions
 
 
-def _denied(here: World) -> Denied:
+def _denied(here: World) -> CreateRejected:
     """Of the attempt that it is in."""
-    (mine,) = here.scene("a").situations
-    return Denied("PodTemplate", attempt=mine.batch.attempt, reason="Invalid", message="no")
+    (mine,) = here.snapshot("a").batch_snapshots
+    return CreateRejected("PodTemplate", attempt=mine.batch.attempt, reason="Invalid", message="no")

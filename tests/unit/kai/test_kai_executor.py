@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from muster.controller.gangs.requests import Requests
-from muster.controller.kai.actions import Lift, Recall
+from muster.controller.kai.actions import DeleteUnbound, Ungate
 from muster.controller.kai.executor import Executor
 from muster.controller.kai.objects import GatedPod, RayCluster
 from muster.controller.kube.errors import TooManyRequests
@@ -26,13 +26,13 @@ def test_a_refusal_among_lifts_side_by_side_is_itself_with_the_pause_that_the_se
                 server.put("pods", {"metadata": {"name": name, "namespace": "a"}}) for name in ("x", "y", "z")
             ]
             lifts = [
-                Lift(pod=msgspec.convert(each, GatedPod), annotations={}, node_selector={}) for each in made
+                Ungate(pod=msgspec.convert(each, GatedPod), annotations={}, node_selector={}) for each in made
             ]
             server.write_faults.append(lambda _: _failing(429, retry_after="40"))
             requests = cast(Requests, SimpleNamespace(remember=lambda resource, obj: obj))
             hands = Executor(client, events=cast(EventRecorder, None), requests=requests)
             with pytest.raises(TooManyRequests) as caught:
-                await hands.run(lifts, cluster=RayCluster(), pieces=())
+                await hands.run(lifts, cluster=RayCluster(), pod_group_demands=())
             assert caught.value.retry_after == 40
 
     asyncio.run(scenario())
@@ -45,8 +45,8 @@ def test_a_pod_that_nothing_was_asked_for_goes_back_with_the_others_of_its_batch
         async with FakeApiServer().running() as server, server.client() as client:
             made = server.put("pods", {"metadata": {"name": "x", "namespace": "a"}})
             hands = Executor(client, events=cast(EventRecorder, None), requests=cast(Requests, None))
-            recall = Recall(pod=msgspec.convert(made, GatedPod), request="")
-            await hands.run([recall], cluster=RayCluster(), pieces=())
+            recall = DeleteUnbound(pod=msgspec.convert(made, GatedPod), request="")
+            await hands.run([recall], cluster=RayCluster(), pod_group_demands=())
             assert server.objects == {}
 
     asyncio.run(scenario())

@@ -3,10 +3,10 @@
 import contextlib
 from datetime import timedelta
 
-from muster.controller.gangs.actions import Delete, Tell
-from muster.controller.kai.actions import Lift, Note
+from muster.controller.gangs.actions import Delete, EmitEvent
+from muster.controller.kai.actions import PatchAnnotations, Ungate
 from muster.controller.kai.labels import is_gated
-from muster.controller.kai.shutdown import parting
+from muster.controller.kai.shutdown import shutdown_actions
 from muster.model.names import GANG_GATE
 from tests.unit.gangs.paper import Crash
 from tests.unit.kai.kai_world import Group, World, queue
@@ -23,23 +23,25 @@ def waiting() -> World:
 
 
 def leave(here: World) -> None:
-    for action in parting(here.scene("a")):
+    for action in shutdown_actions(here.snapshot("a")):
         here.carry_out("a", action)
 
 
 def test_a_gang_that_waits_gives_everything_back_stays_gated_and_is_told() -> None:
     here = waiting()
     assert here.requests
-    actions = parting(here.scene("a"))
+    actions = shutdown_actions(here.snapshot("a"))
     assert {each.kind for each in actions if isinstance(each, Delete)} == {
         "ProvisioningRequest",
         "PodTemplate",
     }
-    assert not [each for each in actions if isinstance(each, Lift)], "KAI would show its pods to autoscalers"
-    (note,) = (each for each in actions if isinstance(each, Note))
+    assert not [each for each in actions if isinstance(each, Ungate)], (
+        "KAI would show its pods to autoscalers"
+    )
+    (note,) = (each for each in actions if isinstance(each, PatchAnnotations))
     assert "has been removed" in note.status
     assert f"remove the scheduling gate {GANG_GATE}" in note.status
-    assert [each.reason for each in actions if isinstance(each, Tell)] == ["ControllerRemoved"]
+    assert [each.reason for each in actions if isinstance(each, EmitEvent)] == ["ControllerRemoved"]
     leave(here)
     assert here.requests == {}
     assert here.gated("a") == 3
@@ -60,7 +62,7 @@ def test_a_gang_that_runs_is_left_alone() -> None:
     for _ in range(6):
         here.tick()
     assert here.running("a") == 3
-    assert parting(here.scene("a")) == ()
+    assert shutdown_actions(here.snapshot("a")) == ()
 
 
 def test_a_gang_that_has_begun_to_pass_passes_whole() -> None:

@@ -8,8 +8,9 @@ import pytest
 from muster.controller.gangs.identity import ATTEMPT
 from muster.controller.gangs.retry import REFUSED, TRIES
 from muster.controller.kai import decide
+from muster.controller.kai.actions import Ungate
 from muster.controller.kai.labels import CLUSTER_UID, is_gated
-from muster.controller.kai.queue_capacity import shortage
+from muster.controller.kai.queue_capacity import insufficient_quota
 from muster.model.gangpolicy import FlavorPolicy, GangPolicy, KaiPolicy, OverQuota
 from muster.model.names import CLASS_ANNOTATION, CONSUME_ANNOTATION, GKE_LEASE_LABEL, GKE_QUEUED_CLASS
 from tests.unit.gangs.paper import Crash
@@ -117,10 +118,10 @@ def test_the_room_of_a_large_growth_is_reckoned_a_few_times(monkeypatch: pytest.
 
     def counted(*args: object, **settings: object) -> str:
         looks.append(args)
-        return shortage(*args, **settings)  # type: ignore[arg-type]  # passed on as they came
+        return insufficient_quota(*args, **settings)  # type: ignore[arg-type]  # passed on as they came
 
-    monkeypatch.setattr(decide, "shortage", counted)
-    assert here.decided("a").waits_for == ("room",)
+    monkeypatch.setattr(decide, "insufficient_quota", counted)
+    assert here.decided("a").waiting_on == ("room",)
     assert 0 < len(looks) <= 10
 
 
@@ -534,7 +535,7 @@ def test_lifting_twice_is_lifting_once() -> None:
     here.submit("a", {"headgroup": HEAD, "workers": Group("l4", 1)})
     run(here, 1)
     decision = here.reconcile("a")
-    while not any(type(action).__name__ == "Lift" for action in decision.actions):
+    while not any(isinstance(action, Ungate) for action in decision.actions):
         here.now += MINUTE
         here.cloud()
         decision = here.reconcile("a")

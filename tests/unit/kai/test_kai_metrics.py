@@ -1,7 +1,7 @@
 """What the metrics say of a Ray cluster is what its pods wait for."""
 
 from muster.controller.gangs.metrics import GangState
-from muster.controller.kai.gang_state import look
+from muster.controller.kai.gang_state import observe
 from tests.unit.kai.kai_world import Group, World
 from tests.unit.kai.test_kai_machine import HEAD, run, world
 
@@ -10,7 +10,7 @@ PAIR = {"headgroup": HEAD, "workers": Group("h100", 2)}
 
 def state(here: World, name: str) -> GangState | None:
     cluster = here.clusters[name]
-    found = look(cluster, here.of(name), here.scene(name).requests, now=here.now)
+    found = observe(cluster, here.of(name), here.snapshot(name).requests, now=here.now)
     return found.state if found else None
 
 
@@ -38,7 +38,7 @@ def test_a_failed_attempt_backs_off_and_says_why() -> None:
     (name, *_) = here.requests
     here.answer(name, "Failed", "ResourcePoolExhausted")
     here.settle()
-    found = look(here.clusters["a"], here.of("a"), here.scene("a").requests, now=here.now)
+    found = observe(here.clusters["a"], here.of("a"), here.snapshot("a").requests, now=here.now)
     assert found is not None
     assert found.state is GangState.BACKING_OFF
     assert found.failure.startswith("out of stock")

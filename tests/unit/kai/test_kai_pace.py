@@ -9,14 +9,14 @@ from typing import cast
 import msgspec
 import pytest
 
-from muster.controller.gangs.rate_limit import Pace
+from muster.controller.gangs.rate_limit import RetryLimiter
 from muster.controller.gangs.requests import Requests
 from muster.controller.kai.actions import Action
 from muster.controller.kai.executor import Executor
 from muster.controller.kai.objects import RayCluster
-from muster.controller.kai.pod_groups import Piece
+from muster.controller.kai.pod_groups import PodGroupDemand
 from muster.controller.kai.reconciler import GangReconciler
-from muster.controller.kai.snapshot import Scene
+from muster.controller.kai.snapshot import ClusterSnapshot
 from muster.controller.kai.view import View
 from muster.controller.kube.resource import Key
 from muster.model.gangpolicy import RetryPolicy
@@ -45,10 +45,12 @@ class Caches:
     def orphans(self, key: Key, cluster: RayCluster | None) -> list[object]:
         return []
 
-    def scene(self, cluster: RayCluster, *, now: datetime) -> Scene:
-        return self.world.scene(cluster.metadata.name)
+    def snapshot(self, cluster: RayCluster, *, now: datetime) -> ClusterSnapshot:
+        return self.world.snapshot(cluster.metadata.name)
 
-    async def run(self, actions: Sequence[Action], *, cluster: RayCluster, pieces: Sequence[Piece]) -> None:
+    async def run(
+        self, actions: Sequence[Action], *, cluster: RayCluster, pod_group_demands: Sequence[PodGroupDemand]
+    ) -> None:
         for action in actions:
             self.world.carry_out(cluster.metadata.name, action)
 
@@ -71,8 +73,8 @@ def failed_together(per_minute: int) -> World:
 def paced(here: World, wake: Callable[[Key], None] = lambda _: None) -> GangReconciler:
     caches = Caches(here)
     view, hands, requests = cast(View, caches), cast(Executor, caches), cast(Requests, None)
-    reconciler = GangReconciler(view, hands, requests, wake=wake, clock=lambda: here.now)
-    reconciler._pace = Pace(lambda: (here.now - START).total_seconds())
+    reconciler = GangReconciler(view, hands, requests, enqueue=wake, clock=lambda: here.now)
+    reconciler._limiter = RetryLimiter(lambda: (here.now - START).total_seconds())
     return reconciler
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from muster.controller.gangs.indexes import BY_NODE, BY_POOL, BY_REQUEST, node_of, pool_of, request_of
 from muster.controller.gangs.objects import NODE, POD_TEMPLATE, PROVISIONING_REQUEST
-from muster.controller.kai.actions import Lift
+from muster.controller.kai.actions import Ungate
 from muster.controller.kai.decide import decide
 from muster.controller.kai.indexes import (
     BY_CLUSTER,
@@ -20,7 +20,7 @@ from muster.controller.kai.indexes import (
 )
 from muster.controller.kai.labels import CLUSTER_NAME
 from muster.controller.kai.objects import GATED_POD, PRIORITY_CLASS, QUEUE, RAY_CLUSTER
-from muster.controller.kai.snapshot import Scene
+from muster.controller.kai.snapshot import ClusterSnapshot
 from muster.controller.kai.view import View
 from muster.model.gangpolicy import GangPolicy
 from muster.model.names import POOL_LABEL
@@ -71,10 +71,10 @@ def test_a_group_that_cannot_be_read_hides_no_nodes_from_another_that_grows() ->
     for name, request in list(here.requests.items()):
         if not request.status.holds("Provisioned"):
             here.provision(name)
-    scene = view_of(here).scene(here.clusters["a"], now=here.now)
-    lifted = [action.pod.metadata.name for action in decide(scene).actions if isinstance(action, Lift)]
-    assert len(lifted) == 1
-    assert "good" in lifted[0]
+    snapshot = view_of(here).snapshot(here.clusters["a"], now=here.now)
+    ungated = [action.pod.metadata.name for action in decide(snapshot).actions if isinstance(action, Ungate)]
+    assert len(ungated) == 1
+    assert "good" in ungated[0]
 
 
 def test_what_running_pods_hold_follows_the_policy() -> None:
@@ -89,9 +89,9 @@ def test_what_running_pods_hold_follows_the_policy() -> None:
     here.kuberay()
     view, cluster = view_of(here), here.clusters["waits"]
     known, here.policy = here.policy, _without_sizes(here.policy)
-    assert _held(view.scene(cluster, now=here.now)) == [1]
+    assert _held(view.snapshot(cluster, now=here.now)) == [1]
     here.policy = known
-    assert _held(view.scene(cluster, now=here.now)) == [Fraction(1, 3)]
+    assert _held(view.snapshot(cluster, now=here.now)) == [Fraction(1, 3)]
 
 
 def _without_sizes(policy: GangPolicy) -> GangPolicy:
@@ -99,5 +99,5 @@ def _without_sizes(policy: GangPolicy) -> GangPolicy:
     return dataclasses.replace(policy, flavors=flavors)
 
 
-def _held(scene: Scene) -> list[Fraction]:
-    return [held.need.amounts["gpu"] for held in scene.held]
+def _held(snapshot: ClusterSnapshot) -> list[Fraction]:
+    return [held.demand.amounts["gpu"] for held in snapshot.usage]

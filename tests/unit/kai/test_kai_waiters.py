@@ -26,7 +26,7 @@ def test_a_gang_that_waits_for_nodes_hears_of_every_change_of_one_and_of_no_hear
     here.provision(request, ready=False)
     caches = Caches(here)
     view, hands, requests = cast(View, caches), cast(Executor, caches), cast(Requests, None)
-    reconciler = GangReconciler(view, hands, requests, wake=lambda _: None, clock=lambda: here.now)
+    reconciler = GangReconciler(view, hands, requests, enqueue=lambda _: None, clock=lambda: here.now)
     asyncio.run(reconciler.reconcile(Key("ns", "a")))
     (node,) = here.nodes.values()
     lives = replace(node, metadata=replace(node.metadata, resource_version="9"))
