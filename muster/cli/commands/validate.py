@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from muster.cli.command import command
-from muster.cli.options import STACK, stack_names, stack_path
+from muster.cli.options import STACK, json_option, stack_names, stack_path
 from muster.cli.output import STDOUT, put
 from muster.errors import ExitCode, MusterError
 from muster.preview.validate import Format, check_file, format_findings
@@ -32,7 +32,7 @@ _CODES = {
     show_default=True,
     help="`github` writes annotations of a workflow, `gitlab` a Code Quality report.",
 )
-@click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
+@json_option
 def cli(stacks: tuple[str, ...], *, how: str, as_json: bool) -> ExitCode:
     """Check stack files, offline: schema, rules, and the clouds' tables.
 

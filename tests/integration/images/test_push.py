@@ -94,7 +94,7 @@ def test_the_command_pushes_and_writes_the_digest(
 ) -> None:
     stacks = tmp_path / "stacks"
     stacks.mkdir()
-    (stacks / "Pulumi.x.yaml").write_text("config:\n  muster:scheduler: kueue\n")
+    (stacks / "Pulumi.x.yaml").write_text(template("x", Provider.GKE))
     (tmp_path / "Pulumi.yaml").touch()
     monkeypatch.chdir(tmp_path)
     assert main(["image", "push", "x", "--repository", f"{registry_host}/other/place"]) == 0

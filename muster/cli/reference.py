@@ -1,0 +1,110 @@
+"""Writes the reference page of the command line: `python -m muster.cli.reference docs/reference/cli.md`.
+
+A test holds that the page agrees with the commands.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Final
+
+import click
+
+from muster.cli.command import Command
+from muster.cli.formatter import Context
+from muster.cli.group import load
+from muster.cli.run import PROGRAM
+from muster.cli.table import TABLE, Entry, walk
+from muster.errors import ExitCode
+
+_HEAD: Final = """\
+# The command line
+
+Written by `python -m muster.cli.reference docs/reference/cli.md`; do not edit it.
+
+`muster COMMAND --help` prints the same. STACK is the name of a stack of the project or a stack file, and
+always comes first. `--json` prints one JSON document to standard output. `--kubeconfig` and `--context`
+select a cluster, and `--quiet` leaves out progress. Errors go to standard error as `Error: ...` and, where
+there is one, `Fix: ...`.
+"""
+
+
+def page() -> str:
+    """The whole page."""
+    parts = [_HEAD, *_exit_codes(), *_overview()]
+    for path, entry in walk():
+        if not entry.commands:
+            found = load(path, entry)
+            assert isinstance(found, Command)
+            parts += _command(path, found)
+    return "\n".join(parts)
+
+
+def _exit_codes() -> Iterator[str]:
+    yield "## Exit codes\n"
+    yield _table(("Code", "Meaning"), ((str(int(code)), code.meaning) for code in ExitCode))
+
+
+def _overview() -> Iterator[str]:
+    yield "## Commands\n"
+    yield _table(("Command", ""), _rows(TABLE.items(), ()))
+
+
+def _rows(entries: Iterable[tuple[str, Entry]], above: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+    for name, entry in entries:
+        words = " ".join((PROGRAM, *above, name))
+        if entry.commands:
+            yield from _rows(entry.commands.items(), (*above, name))
+        else:
+            yield f"[`{words}`](#{words.replace(' ', '-')})", entry.summary
+
+
+def _command(path: tuple[str, ...], found: Command) -> Iterator[str]:
+    name = " ".join((PROGRAM, *path))
+    context = Context(found, info_name=name)
+    yield f"## {name}\n"
+    usage = " ".join(found.collect_usage_pieces(context))
+    yield f"```\n{name} {usage}\n```\n"
+    yield _prose(found.help or "")
+    rows = [_option(each, context) for each in found.params if isinstance(each, click.Option)]
+    yield _table(("Option", "Default", "Meaning"), rows)
+    for heading, lines in found.sections:
+        yield f"{heading}:\n"
+        yield "```\n" + "\n".join(lines) + "\n```\n"
+    special = [(str(int(code)), text) for code, text in found.codes.items() if text != code.meaning]
+    if special:
+        yield "Exit codes that mean something of their own here:\n"
+        yield _table(("Code", "Meaning"), special)
+
+
+def _prose(text: str) -> str:
+    """The help text as Markdown: what click keeps as it is becomes a code block."""
+    blocks = []
+    for block in inspect.cleandoc(text).split("\n\n"):
+        lines = block.splitlines()
+        blocks.append("\n".join(["```", *lines[1:], "```"]) if lines[0] == "\b" else " ".join(lines))
+    return "\n\n".join(blocks) + "\n"
+
+
+def _option(option: click.Option, context: click.Context) -> tuple[str, str, str]:
+    record = option.get_help_extra(context)
+    default = record.get("default", "")
+    needed = "required" if option.required else default
+    flags = ", ".join(f"`{flag}`" for flag in (*option.opts, *option.secondary_opts))
+    value = "" if option.is_flag else f" `{option.make_metavar(context)}`"
+    return flags + value, needed, option.help or ""
+
+
+def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
+    lines = [head, ("---",) * len(head), *rows]
+    return (
+        "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
+        + "\n"
+    )
+
+
+if __name__ == "__main__":
+    Path(sys.argv[1]).write_text(page(), encoding="utf-8")

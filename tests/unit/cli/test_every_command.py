@@ -1,0 +1,225 @@
+"""What holds for every command: help, exit codes, options that mean the same, and Ctrl-C."""
+
+from __future__ import annotations
+
+import os
+import pty
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from typing import Final
+
+import click
+import pytest
+from click.shell_completion import ShellComplete
+
+from muster.cli import main
+from muster.cli.command import Command
+from muster.cli.group import load
+from muster.cli.run import root
+from muster.cli.table import TABLE, walk
+from muster.errors import ExitCode, MusterError
+
+ROOT: Final = Path(__file__).resolve().parents[3]
+ENTRIES: Final = list(walk())
+COMMANDS: Final = [path for path, entry in ENTRIES if not entry.commands]
+
+
+def command(path: tuple[str, ...]) -> Command:
+    found = load(path, dict(ENTRIES)[path])
+    assert isinstance(found, Command)
+    return found
+
+
+def named(paths: list[tuple[str, ...]]) -> list[str]:
+    return [" ".join(path) for path in paths]
+
+
+@pytest.mark.parametrize("path", [path for path, _ in ENTRIES], ids=" ".join)
+def test_help_answers_with_summary_and_exit_codes(
+    path: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*path, "--help"]) == ExitCode.DONE
+    shown = capsys.readouterr()
+    assert shown.err == ""
+    assert shown.out.startswith(f"Usage: muster {' '.join(path)} ")
+    if path in COMMANDS:
+        assert "\nExamples:\n  " in shown.out
+        for code in ExitCode:
+            assert f"\n  {int(code):<4} " in shown.out
+    else:
+        assert "\nCommands:\n" in shown.out
+
+
+@pytest.mark.parametrize("path", COMMANDS, ids=" ".join)
+def test_an_unknown_option_is_unusable_input(
+    path: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    if path == ("bench",):
+        pytest.skip("its options are those of the benchmark, which the next test names")
+    assert main([*path, "--no-such-option"]) == ExitCode.UNUSABLE
+    error, fix = capsys.readouterr().err.splitlines()
+    assert error.startswith("Error: ")
+    assert "--no-such-option" in error
+    assert fix == f"Fix: see `muster {' '.join(path)} --help`."
+
+
+def test_an_unknown_option_of_the_benchmark_is_unusable_input() -> None:
+    assert main(["bench", "--no-such-option"]) == ExitCode.UNUSABLE
+
+
+@pytest.mark.parametrize("path", COMMANDS, ids=" ".join)
+def test_ctrl_c_ends_with_one_line(
+    path: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(_: click.Context) -> None:
+        raise KeyboardInterrupt
+
+    found = command(path)
+    monkeypatch.setattr(found, "invoke", interrupted)
+    arguments = [_value(each) for each in found.params if each.required]
+    assert main([*path, *(part for argument in arguments for part in argument)]) == ExitCode.INTERRUPTED
+    assert capsys.readouterr().err == "Error: interrupted.\n"
+
+
+def _value(parameter: click.Parameter) -> list[str]:
+    """Anything that the parameter accepts."""
+    value = parameter.type.choices[0] if isinstance(parameter.type, click.Choice) else "1"
+    return [value] if isinstance(parameter, click.Argument) else [parameter.opts[0], value]
+
+
+@pytest.mark.parametrize("path", COMMANDS, ids=" ".join)
+def test_an_error_is_printed_with_its_fix_and_its_exit_code(
+    path: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def failing(_: click.Context) -> None:
+        raise MusterError("the registry is \x1b[31mdown.", fix="try again.", exit_code=ExitCode.OUTSIDE)
+
+    found = command(path)
+    monkeypatch.setattr(found, "invoke", failing)
+    arguments = [_value(each) for each in found.params if each.required]
+    assert main([*path, *(part for argument in arguments for part in argument)]) == ExitCode.OUTSIDE
+    assert capsys.readouterr().err == "Error: the registry is down.\nFix: try again.\n"
+
+
+def test_shared_options_mean_the_same_everywhere() -> None:
+    """The same flag has the same help in every command, except where it may be repeated."""
+    helps: dict[str, dict[str, list[str]]] = {}
+    for path in COMMANDS:
+        for each in command(path).params:
+            if isinstance(each, click.Option) and not each.multiple:
+                for flag in {"--json", "--context", "--quiet", "--name"} & set(each.opts):
+                    helps.setdefault(flag, {}).setdefault(each.help or "", []).append(" ".join(path))
+    assert set(helps["--quiet"].popitem()[1]) == set(named(COMMANDS))
+    assert len(helps["--context"]) == 1
+    assert len(helps["--json"]) == 1
+    of_local = [paths for paths in helps["--name"].values() if "local up" in paths]
+    assert of_local
+    assert all(path.startswith("local ") for path in of_local[0])
+
+
+def test_a_stack_is_always_the_first_positional() -> None:
+    for path in COMMANDS:
+        parameters = command(path).params
+        names = [each.name for each in parameters if isinstance(each, click.Argument)]
+        assert not ({"stack", "stacks"} & set(names[1:])), f"muster {' '.join(path)} {names}"
+        options = {
+            flag for each in command(path).params if isinstance(each, click.Option) for flag in each.opts
+        }
+        assert "--stack" not in options
+
+
+def test_the_exit_codes_are_a_table_in_the_help(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--help"]) == 0
+    shown = capsys.readouterr().out
+    assert [(int(code), code.name) for code in ExitCode] == [
+        (0, "DONE"),
+        (1, "FOUND"),
+        (2, "UNUSABLE"),
+        (3, "OUTSIDE"),
+        (130, "INTERRUPTED"),
+    ]
+    for code in ExitCode:
+        assert f"  {int(code):<3}  {code.meaning[:40]}" in shown
+    for name, entry in TABLE.items():
+        assert f"  {name}" in shown
+        assert entry.summary[:30] in shown
+
+
+def test_a_typing_mistake_is_answered_with_the_command_that_is_near(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["vaildate"]) == ExitCode.UNUSABLE
+    assert "there is no command 'vaildate'. Did you mean 'validate'?" in capsys.readouterr().err
+    assert main(["local"]) == ExitCode.UNUSABLE
+
+
+def _python(code: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60, check=True
+    )
+    return done.stdout.strip()
+
+
+def test_help_of_the_root_imports_no_command() -> None:
+    code = (
+        "import sys; from muster.cli import main; main(['--help']);"
+        "print([name for name in sys.modules if name.startswith(('muster.cli.commands', 'muster.config',"
+        " 'yaml', 'rich', 'pulumi', 'aiohttp'))])"
+    )
+    assert _python(code).splitlines()[-1] == "[]"
+
+
+def test_the_version_is_that_of_the_package(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--version"]) == 0
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
+    assert capsys.readouterr().out == f"muster {version}\n"
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_of_a_shell_is_printed(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["completion", shell]) == 0
+    assert "_MUSTER_COMPLETE" in capsys.readouterr().out
+
+
+def test_completion_knows_commands_options_and_stacks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    complete = ShellComplete(root(), {}, "muster", "_MUSTER_COMPLETE")
+
+    def words(given: list[str], incomplete: str) -> list[str]:
+        return [each.value for each in complete.get_completions(given, incomplete)]
+
+    assert words(["local"], "st") == ["status", "story"]
+    assert "--head-plan" in words(["diff"], "--head")
+    assert "gke-prod" in words(["doctor"], "gke")
+
+
+def test_colour_is_for_terminals_alone_and_no_color_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    def shown(environment: dict[str, str]) -> str:
+        parent, child = pty.openpty()
+        with subprocess.Popen(
+            [sys.executable, "-m", "muster", "--help"],
+            cwd=ROOT,
+            stdout=child,
+            stderr=child,
+            env={**os.environ, **environment},
+        ) as process:
+            os.close(child)
+            read = b""
+            try:
+                while part := os.read(parent, 65536):
+                    read += part
+            except OSError:  # Linux ends a terminal whose other side is closed in this way.
+                pass
+            assert process.wait(30) == 0
+        os.close(parent)
+        return read.decode()
+
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    assert "\x1b[1mCommands:" in shown({"TERM": "xterm"})
+    assert "\x1b" not in shown({"TERM": "xterm", "NO_COLOR": "1"})
+    done = subprocess.run(
+        [sys.executable, "-m", "muster", "--help"], cwd=ROOT, capture_output=True, text=True, timeout=60
+    )
+    assert "\x1b" not in done.stdout
