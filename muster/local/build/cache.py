@@ -61,6 +61,18 @@ def census(tree: Path) -> str:
     return f"{count} files, {total} bytes"
 
 
+def seal(folder: Path, *, unsummed: Iterable[str] = ()) -> None:
+    """Write the checksums of a folder's files into it; those below the paths `unsummed` are left out."""
+    skipped = [folder / relative for relative in unsummed]
+    files = sorted(
+        path
+        for path in folder.rglob("*")
+        if path.is_file() and not path.is_symlink() and not any(path.is_relative_to(tree) for tree in skipped)
+    )
+    lines = [f"{file_sha256(path)}  {path.relative_to(folder)}" for path in files]
+    (folder / SUMS).write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
 @dataclass(frozen=True, slots=True)
 class Entry:
     """One built thing; `path` exists only when it is complete."""
@@ -146,20 +158,15 @@ class Cache:
             shutil.rmtree(path, ignore_errors=True)
 
     def publish(self, entry: Entry, source: Path, *, unsummed: Iterable[str] = ()) -> None:
-        """Move a finished directory into place in one step, its checksums recorded.
+        """Record a finished directory's checksums and move it into place.
 
         `unsummed` are paths under `source` with too many files to hash at every start.
         """
-        skipped = [source / relative for relative in unsummed]
-        files = sorted(
-            path
-            for path in source.rglob("*")
-            if path.is_file()
-            and not path.is_symlink()
-            and not any(path.is_relative_to(tree) for tree in skipped)
-        )
-        lines = [f"{file_sha256(path)}  {path.relative_to(source)}" for path in files]
-        (source / SUMS).write_text("\n".join(lines) + "\n", encoding="utf-8")
+        seal(source, unsummed=unsummed)
+        self.adopt(entry, source)
+
+    def adopt(self, entry: Entry, source: Path) -> None:
+        """Move a directory that has its checksums into place in one step."""
         self.make(entry.kind, entry.name)
         self.discard(entry)
         source.chmod(0o755)

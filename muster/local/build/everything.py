@@ -11,7 +11,7 @@ import os
 import shutil
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from enum import StrEnum
@@ -46,6 +46,8 @@ _NEEDED_BYTES: Final = 20 * 1024**3
 # On PATH together: the engine looks its plugins up there.
 _ON_PATH: Final = ("pulumi", "pulumi-language-python", "pulumi-resource-kubernetes", "kubectl")
 _PYTHON_IMAGES: Final = ("python", "ray", "gang-admission")
+# Image -> file of the Python packages in it.
+PACKAGES: Final[Mapping[str, str]] = {"ray": "ray.txt", "gang-admission": "controller.txt"}
 PROGRAMS_VARIABLE: Final = "MUSTER_PROGRAMS"
 SYSTEM_STORE: Final = "system"
 RAY_STORE: Final = "ray"
@@ -85,7 +87,7 @@ def ensure_all(
 
     Ctrl-C ends every child and leaves the caches fit to go on from.
     """
-    run = _Run(cache or Cache(), base=base, source=programs)
+    run = Run(cache or Cache(), base=base, source=programs)
     return run.whole()
 
 
@@ -93,7 +95,7 @@ def ensure_only(name: str, *, base: Path | None = None) -> list[tuple[str, str]]
     """Build one program, image or asset, or all that lies in the directory of this name: (kind, path or
     reference) of each.
     """
-    return _Run(Cache(), base=base).only(name)
+    return Run(Cache(), base=base).only(name)
 
 
 def ensure(*, programs: Sequence[str], assets: Sequence[str]) -> tuple[dict[str, Path], dict[str, Path]]:
@@ -101,12 +103,12 @@ def ensure(*, programs: Sequence[str], assets: Sequence[str]) -> tuple[dict[str,
 
     Raises LocalClusterError when one cannot be made.
     """
-    run = _Run(Cache(), base=None)
+    run = Run(Cache(), base=None)
     return run.some(programs, assets)
 
 
-class _Run:
-    """One pass over everything."""
+class Run:
+    """One pass over what a local cluster needs: every part is taken from the cache or made."""
 
     def __init__(self, cache: Cache, *, base: Path | None, source: Programs | None = None) -> None:
         self.cache = cache
@@ -255,8 +257,8 @@ class _Run:
         with self.board.task("python base"):
             self.images.base()
         with self.board.task("python packages"):
-            self.images.packages("ray", "ray.txt")
-            self.images.packages("gang-admission", "controller.txt")
+            for name, requirements in PACKAGES.items():
+                self.images.packages(name, requirements)
         with self.board.task("python images"):
             made = (self.images.python(), self.images.ray(), self.images.gang_admission())
         return {image.name: image for image in made}

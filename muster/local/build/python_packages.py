@@ -41,7 +41,7 @@ def ensure_packages(
     """
     machine = machine or platform.machine()
     text = requirements.read_text(encoding="utf-8")
-    entry = cache.entry("python", name, key_of(_RECIPE, text, python, machine))
+    entry = packages_entry(cache, name=name, requirements=requirements, python=python, machine=machine)
     with cache.lock(f"python-{name}", stopping=children.stopping):
         if entry.exists:
             cache.touch(entry)
@@ -61,6 +61,12 @@ def ensure_packages(
             _part_scripts(site, tree / "bin")
             cache.publish(entry, tree)
     return entry
+
+
+def packages_entry(cache: Cache, *, name: str, requirements: Path, python: str, machine: str) -> Entry:
+    """Where exactly these requirements lie."""
+    text = requirements.read_text(encoding="utf-8")
+    return cache.entry("python", name, key_of(_RECIPE, text, python, machine))
 
 
 def for_image(text: str, *, python: str, machine: str) -> str:

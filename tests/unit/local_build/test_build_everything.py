@@ -9,7 +9,7 @@ from typing import cast
 import pytest
 
 from muster.local.build.cache import Cache
-from muster.local.build.everything import PROGRAMS_VARIABLE, Programs, _Run, chosen_programs
+from muster.local.build.everything import PROGRAMS_VARIABLE, Programs, Run, chosen_programs
 from muster.local.build.go import GoBuilder
 from muster.local.build.releases import DownloadError, Releases
 from muster.local.build.versions import Program, load
@@ -57,7 +57,7 @@ class Publishers:
 def made(
     cache: Path, source: Programs, publishers: Publishers, *, wanted: Sequence[Program] = (RELEASED, COMPILED)
 ) -> dict[str, str]:
-    run = _Run(Cache(cache), base=None, source=source)
+    run = Run(Cache(cache), base=None, source=source)
     run.go, run.releases = cast(GoBuilder, Go()), cast(Releases, publishers)
     for program in wanted:
         run.board.add(program.name, 1)

@@ -1,0 +1,251 @@
+"""A built cache in one file, for a colleague or an offline site.
+
+Responsible for: the form of the file, its manifest of digests, and that an import changes nothing until all
+of it was verified. Not responsible for: what belongs into a bundle (see transfer.py), and whether its author
+can be trusted, whose programs run after an import.
+
+A bundle is a gzip-compressed tar: manifest.json, then `entries/KIND/NAME/KEY/FILE`. Node stores are left out:
+they depend on the machine's containerd and are made from the images within half a minute.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+import platform
+import re
+import tarfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import IO, Any, Final
+
+from muster.errors import ExitCode
+from muster.local.build.cache import SUMS, Cache, Entry, file_sha256
+from muster.local.build.origins import RECORD, How
+from muster.local.errors import LocalClusterError
+
+FORMAT: Final = 1
+MANIFEST: Final = "manifest.json"
+KINDS: Final = ("imported", "assets", "base", "python", "images")
+_ENTRIES: Final = "entries"
+_MANIFEST_LIMIT: Final = 64 * 1024**2
+_BLOCK: Final = 1 << 20
+_LEVEL: Final = 1  # programs shrink to a third, in a quarter of the time of the default level
+_WORD: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """One entry of a bundle: `folder` holds its files and their SHA256SUMS.
+
+    `record`, where given, goes into the bundle beside them and tells where a program came from.
+    """
+
+    kind: str
+    name: str
+    key: str
+    folder: Path
+    record: Mapping[str, str] | None = None
+
+
+def write(target: Path, parts: Sequence[Part], *, pins: str) -> str:
+    """Write the bundle in one step; returns its SHA-256. A failure or Ctrl-C leaves no file."""
+    partial = target.with_name(f".{target.name}.partial")
+    listed = [(part, _files(part)) for part in parts]
+    manifest = {
+        "format": FORMAT,
+        "machine": platform.machine(),
+        "pins": pins,
+        "entries": [
+            {
+                "kind": part.kind,
+                "name": part.name,
+                "key": part.key,
+                "record": dict(part.record or {}),
+                "files": {name: _described(path) for name, path in files.items()},
+            }
+            for part, files in listed
+        ],
+    }
+    try:
+        with tarfile.open(partial, "w:gz", compresslevel=_LEVEL) as tar:
+            _add_bytes(tar, MANIFEST, json.dumps(manifest).encode())
+            for part, files in listed:
+                for name, path in files.items():
+                    tar.add(path, f"{_ENTRIES}/{part.kind}/{part.name}/{part.key}/{name}", recursive=False)
+        digest = file_sha256(partial)
+        partial.replace(target)
+    except OSError as problem:
+        raise LocalClusterError(
+            str(target), f"cannot be written ({problem.strerror})", fix="free some space or name another file"
+        ) from problem
+    finally:
+        partial.unlink(missing_ok=True)
+    return digest
+
+
+def read(source: Path, cache: Cache, *, pins: str) -> list[Entry]:
+    """Verify the whole bundle, then put what the cache lacks into it; returns the new entries.
+
+    Raises LocalClusterError for a bundle of other pins or another processor, and for one that is not whole.
+    The cache is then as it was before; so it is after Ctrl-C.
+    """
+    with cache.scratch("import") as scratch:
+        with _reading(source), tarfile.open(source, "r|gz") as tar:
+            members = iter(tar)
+            entries = _manifest(tar, next(members, None), source=source, pins=pins)
+            _extract(tar, members, entries, scratch=scratch, source=source)
+        return _publish(cache, entries, scratch=scratch, source=source)
+
+
+def _files(part: Part) -> dict[str, Path]:
+    paths = sorted(path for path in part.folder.rglob("*") if path.is_symlink() or path.is_file())
+    return {str(path.relative_to(part.folder)): path for path in paths if path != part.folder / RECORD}
+
+
+def _described(path: Path) -> dict[str, Any]:
+    if path.is_symlink():
+        return {"link": os.readlink(path)}  # noqa: PTH115 - Path.readlink would normalise it
+    state = path.stat()
+    return {"sha256": file_sha256(path), "size": state.st_size, "mode": state.st_mode & 0o777}
+
+
+def _add_bytes(tar: tarfile.TarFile, name: str, content: bytes) -> None:
+    member = tarfile.TarInfo(name)
+    member.size = len(content)
+    tar.addfile(member, io.BytesIO(content))
+
+
+@contextmanager
+def _reading(source: Path) -> Iterator[None]:
+    try:
+        yield
+    except (EOFError, tarfile.TarError, OSError, ValueError, KeyError, TypeError) as problem:
+        raise LocalClusterError(
+            str(source),
+            f"is not a whole bundle ({problem})",
+            fix="copy it again, and compare its sha256 with the one that the export printed",
+        ) from problem
+
+
+def _manifest(
+    tar: tarfile.TarFile, member: tarfile.TarInfo | None, *, source: Path, pins: str
+) -> list[dict[str, Any]]:
+    if member is None or member.name != MANIFEST or not member.isreg() or member.size > _MANIFEST_LIMIT:
+        raise ValueError(f"its first member is not {MANIFEST}")
+    manifest = json.loads(_content(tar, member).read())
+    if manifest["format"] != FORMAT:
+        raise _unusable(source, f"has format {manifest['format']}, this Muster reads {FORMAT}")
+    if manifest["machine"] != platform.machine():
+        raise _unusable(source, f"is for {manifest['machine']}, this machine is {platform.machine()}")
+    if manifest["pins"] != pins:
+        raise _unusable(source, "was made for other versions of the programs than this Muster pins")
+    entries: list[dict[str, Any]] = manifest["entries"]
+    for entry in entries:
+        _require_safe(entry)
+    return entries
+
+
+def _unusable(source: Path, what: str) -> LocalClusterError:
+    fix = "export it anew from the same version of Muster and the same kind of machine"
+    return LocalClusterError(str(source), what, fix=fix, exit_code=ExitCode.UNUSABLE)
+
+
+def _require_safe(entry: Mapping[str, Any]) -> None:
+    """No name leads out of the entry's own folder, in the manifest or by a link."""
+    words = (entry["name"], entry["key"])
+    if entry["kind"] not in KINDS or not all(_WORD.fullmatch(word) for word in words):
+        raise ValueError(f"{entry['kind']}/{entry['name']}/{entry['key']} is no entry of a cache")
+    if SUMS not in entry["files"]:
+        raise ValueError(f"{entry['kind']}/{entry['name']} has no {SUMS}")
+    for name, described in entry["files"].items():
+        if not _stays_inside(PurePosixPath(name)):
+            raise ValueError(f"{name} leads out of its entry")
+        link = described.get("link")
+        if link is not None and not _stays_inside(PurePosixPath(name).parent / link):
+            raise ValueError(f"the link {name} leads out of its entry")
+
+
+def _stays_inside(path: PurePosixPath) -> bool:
+    depth = 0
+    for part in path.parts:
+        depth += -1 if part == ".." else 1
+        if depth < 0:
+            return False
+    return not path.is_absolute() and depth > 0
+
+
+def _extract(
+    tar: tarfile.TarFile,
+    members: Iterator[tarfile.TarInfo],
+    entries: Sequence[Mapping[str, Any]],
+    *,
+    scratch: Path,
+    source: Path,
+) -> None:
+    expected = {
+        f"{_ENTRIES}/{entry['kind']}/{entry['name']}/{entry['key']}/{name}": described
+        for entry in entries
+        for name, described in entry["files"].items()
+    }
+    links: list[tuple[Path, str]] = []
+    for member in members:
+        described = expected.pop(member.name, None)
+        if described is None:
+            raise ValueError(f"{member.name} is not in its manifest")
+        target = scratch / member.name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if "link" in described:
+            links.append((target, described["link"]))
+            continue
+        if not member.isreg() or member.size != described["size"]:
+            raise ValueError(f"{member.name} is not the file of its manifest")
+        if _copied(_content(tar, member), target) != described["sha256"]:
+            raise ValueError(f"{member.name} does not have the digest of its manifest")
+        target.chmod(described["mode"])
+    if expected:
+        raise ValueError(f"{len(expected)} files of its manifest are missing, such as {min(expected)}")
+    for target, link in links:  # last, so that no file is written through one
+        target.symlink_to(link)
+
+
+def _content(tar: tarfile.TarFile, member: tarfile.TarInfo) -> IO[bytes]:
+    content = tar.extractfile(member)
+    if content is None:
+        raise ValueError(f"{member.name} is not a file")
+    return content
+
+
+def _copied(content: IO[bytes], target: Path) -> str:
+    digest = hashlib.sha256()
+    with target.open("wb") as file:
+        while block := content.read(_BLOCK):
+            digest.update(block)
+            file.write(block)
+    return digest.hexdigest()
+
+
+def _publish(
+    cache: Cache, entries: Sequence[Mapping[str, Any]], *, scratch: Path, source: Path
+) -> list[Entry]:
+    made: list[Entry] = []
+    try:
+        for described in entries:
+            entry = cache.entry(described["kind"], described["name"], described["key"])
+            if entry.exists and entry.fault() is None:
+                continue
+            folder = scratch / _ENTRIES / entry.kind / entry.name / entry.key
+            if record := described["record"]:
+                imported = {**record, "how": How.IMPORTED, "source": source.name}
+                (folder / RECORD).write_text(json.dumps(imported) + "\n", encoding="utf-8")
+            made.append(entry)
+            cache.adopt(entry, folder)
+    except BaseException:
+        for entry in made:
+            cache.discard(entry)
+        raise
+    return made

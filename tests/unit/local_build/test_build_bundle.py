@@ -1,0 +1,240 @@
+"""A bundle arrives whole or not at all."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import platform
+import tarfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from muster.local.build import bundle
+from muster.local.build.bundle import Part
+from muster.local.build.cache import Cache, Entry
+from muster.local.build.origins import How, origin_of
+from muster.local.build.versions import load
+from muster.local.errors import LocalClusterError
+
+PINS = "the pins of both sides"
+PROGRAM = load().programs["etcd"]
+
+
+@pytest.fixture
+def parts(tmp_path: Path) -> list[Part]:
+    """A program and a chart, as a cache has them."""
+    cache = Cache(tmp_path / "exporter")
+    made = []
+    for kind, name, record in (("imported", "etcd", {"version": "v3"}), ("assets", "chart-v1", None)):
+        entry = cache.entry(kind, name, "key")
+        with cache.scratch(name) as scratch:
+            tree = scratch / "tree"
+            (tree / "deep").mkdir(parents=True)
+            (tree / name).write_text(f"content of {name}")
+            (tree / name).chmod(0o755)
+            (tree / "deep" / "other").write_text("other")
+            (tree / "deep" / "link").symlink_to("../" + name)
+            cache.publish(entry, tree)
+        made.append(Part(kind=kind, name=name, key="key", folder=entry.path, record=record))
+    return made
+
+
+@pytest.fixture
+def importer(tmp_path: Path) -> Cache:
+    return Cache(tmp_path / "importer")
+
+
+def written(tmp_path: Path, parts: list[Part]) -> Path:
+    target = tmp_path / "bundle.tar.gz"
+    bundle.write(target, parts, pins=PINS)
+    return target
+
+
+def contents(cache: Cache) -> list[str]:
+    """Every file of the cache but its locks."""
+    files = (path for path in cache.root.rglob("*") if path.is_file() and path.parent.name != "locks")
+    return sorted(str(path.relative_to(cache.root)) for path in files)
+
+
+def refusal(source: Path, importer: Cache, *, pins: str = PINS) -> str:
+    before = contents(importer)
+    with pytest.raises(LocalClusterError) as error:
+        bundle.read(source, importer, pins=pins)
+    assert contents(importer) == before
+    return str(error.value)
+
+
+def rewritten(source: Path, change: Callable[[str, bytes], tuple[str, bytes] | None]) -> Path:
+    """The bundle with each member as `change` has it."""
+    target = source.with_name("changed.tar.gz")
+    with tarfile.open(source) as old, tarfile.open(target, "w:gz") as new:
+        for member in old:
+            content = old.extractfile(member) if member.isreg() else None
+            changed = change(member.name, content.read() if content else b"")
+            if changed is None:
+                continue
+            member.name, data = changed
+            if member.isreg():
+                member.size = len(data)
+            new.addfile(member, io.BytesIO(data) if member.isreg() else None)
+    return target
+
+
+def with_manifest(source: Path, change: Callable[[Any], None]) -> Path:
+    def changed(name: str, content: bytes) -> tuple[str, bytes]:
+        if name != bundle.MANIFEST:
+            return name, content
+        manifest = json.loads(content)
+        change(manifest)
+        return name, json.dumps(manifest).encode()
+
+    return rewritten(source, changed)
+
+
+def test_an_imported_entry_is_the_exported_one(tmp_path: Path, parts: list[Part], importer: Cache) -> None:
+    entries = bundle.read(written(tmp_path, parts), importer, pins=PINS)
+    assert [entry.name for entry in entries] == ["etcd", "chart-v1"]
+    for entry, part in zip(entries, parts, strict=True):
+        assert entry.fault() is None
+        program = entry.path / part.name
+        assert program.read_text() == f"content of {part.name}"
+        assert program.stat().st_mode & 0o777 == 0o755
+        assert (entry.path / "deep" / "link").resolve() == program
+
+
+def test_an_imported_program_is_known_as_such(tmp_path: Path, parts: list[Part], importer: Cache) -> None:
+    entry = bundle.read(written(tmp_path, parts), importer, pins=PINS)[0]
+    origin = origin_of(PROGRAM, entry.path / "etcd", cache=importer.root)
+    assert (origin.how, origin.version, origin.source) == (How.IMPORTED, "v3", "bundle.tar.gz")
+
+
+def test_importing_twice_changes_nothing(tmp_path: Path, parts: list[Part], importer: Cache) -> None:
+    source = written(tmp_path, parts)
+    bundle.read(source, importer, pins=PINS)
+    before = contents(importer)
+    assert bundle.read(source, importer, pins=PINS) == []
+    assert contents(importer) == before
+
+
+def test_a_damaged_entry_is_replaced(tmp_path: Path, parts: list[Part], importer: Cache) -> None:
+    source = written(tmp_path, parts)
+    entry = bundle.read(source, importer, pins=PINS)[0]
+    (entry.path / "etcd").write_text("damaged")
+    assert bundle.read(source, importer, pins=PINS) == [entry]
+    assert entry.fault() is None
+
+
+def test_a_bundle_of_other_pins_is_refused(tmp_path: Path, parts: list[Part], importer: Cache) -> None:
+    said = refusal(written(tmp_path, parts), importer, pins="other pins")
+    assert "other versions of the programs" in said
+
+
+def test_a_bundle_for_another_processor_is_refused(
+    tmp_path: Path, parts: list[Part], importer: Cache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = written(tmp_path, parts)
+    here = platform.machine()
+    monkeypatch.setattr(platform, "machine", lambda: "riscv64")
+    assert f"is for {here}, this machine is riscv64" in refusal(source, importer)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.1, 0.5, 0.8])
+def test_a_part_of_a_bundle_is_refused(
+    tmp_path: Path, parts: list[Part], importer: Cache, share: float
+) -> None:
+    source = written(tmp_path, parts)
+    content = source.read_bytes()
+    source.write_bytes(content[: int(len(content) * share)])
+    assert "is not a whole bundle" in refusal(source, importer)
+
+
+def test_a_tar_that_ends_between_two_members_is_refused(
+    tmp_path: Path, parts: list[Part], importer: Cache
+) -> None:
+    last = parts[-1]
+    dropped = f"entries/{last.kind}/{last.name}/key/{last.name}"
+    source = rewritten(written(tmp_path, parts), lambda name, data: None if name == dropped else (name, data))
+    assert "files of its manifest are missing" in refusal(source, importer)
+
+
+def test_changed_bytes_are_refused(tmp_path: Path, parts: list[Part], importer: Cache) -> None:
+    source = rewritten(
+        written(tmp_path, parts), lambda name, data: (name, data.replace(b"content", b"CONTENT"))
+    )
+    assert "does not have the digest of its manifest" in refusal(source, importer)
+
+
+def test_a_file_that_no_manifest_names_is_refused(tmp_path: Path, parts: list[Part], importer: Cache) -> None:
+    source = rewritten(
+        written(tmp_path, parts),
+        lambda name, data: (f"../../{name}" if name.endswith("other") else name, data),
+    )
+    assert "is not in its manifest" in refusal(source, importer)
+
+
+@pytest.mark.parametrize("name", ["../../escaped", "/etc/escaped", "deep/../../escaped", ""])
+def test_no_file_leads_out_of_its_entry(
+    tmp_path: Path, parts: list[Part], importer: Cache, name: str
+) -> None:
+    def change(manifest: Any) -> None:
+        files = manifest["entries"][0]["files"]
+        files[name] = files.pop("deep/other")
+
+    assert "leads out of its entry" in refusal(with_manifest(written(tmp_path, parts), change), importer)
+
+
+@pytest.mark.parametrize("link", ["../../escaped", "/etc/passwd", "../deep/../../x"])
+def test_no_link_leads_out_of_its_entry(
+    tmp_path: Path, parts: list[Part], importer: Cache, link: str
+) -> None:
+    def change(manifest: Any) -> None:
+        manifest["entries"][0]["files"]["deep/link"]["link"] = link
+
+    assert "leads out of its entry" in refusal(with_manifest(written(tmp_path, parts), change), importer)
+
+
+@pytest.mark.parametrize(("word", "value"), [("kind", "locks"), ("name", ".."), ("key", "a/b")])
+def test_no_entry_lies_elsewhere(
+    tmp_path: Path, parts: list[Part], importer: Cache, word: str, value: str
+) -> None:
+    def change(manifest: Any) -> None:
+        manifest["entries"][0][word] = value
+
+    assert "is no entry of a cache" in refusal(with_manifest(written(tmp_path, parts), change), importer)
+
+
+def test_what_is_no_bundle_is_refused(tmp_path: Path, importer: Cache) -> None:
+    other = tmp_path / "other.tar.gz"
+    other.write_bytes(gzip.compress(b"something else"))
+    assert "is not a whole bundle" in refusal(other, importer)
+    assert "is not a whole bundle" in refusal(tmp_path / "absent", importer)
+
+
+@pytest.mark.parametrize("survivors", [0, 1])
+def test_an_interrupt_leaves_the_cache_as_it_was(
+    tmp_path: Path, parts: list[Part], importer: Cache, monkeypatch: pytest.MonkeyPatch, survivors: int
+) -> None:
+    source = written(tmp_path, parts)
+    adopt, left = Cache.adopt, [survivors]
+
+    def interrupted(self: Cache, entry: Entry, folder: Path) -> None:
+        adopt(self, entry, folder)
+        if not left[0]:
+            raise KeyboardInterrupt
+        left[0] -= 1
+
+    monkeypatch.setattr(Cache, "adopt", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        bundle.read(source, importer, pins=PINS)
+    assert contents(importer) == []
+
+
+def test_a_failed_export_leaves_no_file(tmp_path: Path, parts: list[Part]) -> None:
+    target = tmp_path / "absent" / "bundle.tar.gz"
+    with pytest.raises(LocalClusterError, match="cannot be written"):
+        bundle.write(target, parts, pins=PINS)
+    assert not target.parent.exists()
