@@ -55,6 +55,13 @@ name_option = click.option(
     help="Which local cluster. Several can run side by side.",
 )
 
+programs_option = click.option(
+    "--programs",
+    type=click.Choice(["auto", "download", "build"]),
+    help="Download released programs from their publishers, or build them from pinned modules. `auto` "
+    "downloads what can be reached. Default: MUSTER_PROGRAMS, or auto; in CI always build.",
+)
+
 
 def stack_names() -> list[str]:
     """The names of the project's stacks, sorted."""

@@ -45,7 +45,7 @@ TABLE: Final[Mapping[str, Entry]] = {
     "local": Entry(
         "A real Kubernetes cluster on this machine, with a simulated GPU cloud.",
         {
-            "up": Entry("Build what is missing and start the local cluster."),
+            "up": Entry("Get what is missing and start the local cluster."),
             "down": Entry("Stop the local cluster and delete everything in it."),
             "status": Entry("Show whether the local cluster is healthy."),
             "logs": Entry("Show the log of one process; without a name, list the processes."),
@@ -56,7 +56,15 @@ TABLE: Final[Mapping[str, Entry]] = {
             "capacity": Entry("Set how many nodes of a pool the simulated cloud has in stock."),
             "story": Entry("Run an example job on a cluster and follow what happens to it."),
             "demo": Entry("Start the local cluster, deploy stack `local`, run the gang example."),
-            "build": Entry("Build the programs and images of the local cluster, and start nothing."),
+            "build": Entry("Get the programs and images of the local cluster, and start nothing."),
+            "bundle": Entry(
+                "Carry a built cache to another machine.",
+                {
+                    "export": Entry("Write the built cache into one file."),
+                    "import": Entry("Put the programs and images of a bundle into the cache."),
+                },
+            ),
+            "pin-programs": Entry("Record the digests of released programs in versions.toml."),
             "doctor": Entry("Check whether this machine can run the local cluster."),
         },
     ),

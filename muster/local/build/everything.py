@@ -91,11 +91,13 @@ def ensure_all(
     return run.whole()
 
 
-def ensure_only(name: str, *, base: Path | None = None) -> list[tuple[str, str]]:
+def ensure_only(
+    name: str, *, base: Path | None = None, programs: Programs | None = None
+) -> list[tuple[str, str]]:
     """Build one program, image or asset, or all that lies in the directory of this name: (kind, path or
     reference) of each.
     """
-    return Run(Cache(), base=base).only(name)
+    return Run(Cache(), base=base, source=programs).only(name)
 
 
 def ensure(*, programs: Sequence[str], assets: Sequence[str]) -> tuple[dict[str, Path], dict[str, Path]]:

@@ -40,11 +40,6 @@ class Origin:
     def record(self) -> dict[str, str]:
         return {key: str(value) for key, value in asdict(self).items() if value}
 
-    def line(self) -> str:
-        """Such as "v1.34.4 downloaded (sha256 0f3a91..., publisher's checksum file)"."""
-        detail = ", ".join(text for text in (f"sha256 {self.sha256[:12]}", self.checked) if text)
-        return f"{self.version} {self.how} ({detail})".strip()
-
 
 def origin_of(program: Program, path: Path, *, cache: Path) -> Origin:
     """Read the origin of the program at `path`; `cache` is the cache's root."""

@@ -1,8 +1,7 @@
-"""The main job from nothing to a finished gang: what `make up` runs.
+"""From nothing to a finished gang: what `make up` runs.
 
-Brings the local plane up, applies stack `local` with the real Pulumi engine,
-tells the gang story on it, and prints the three times and where to look next.
-Each step is a command that a user could type; nothing here does more than that.
+Starts the local cluster, applies stack `local` with the real Pulumi engine, runs the gang example on it, and
+prints the three times and where to look next. Each step is a command that a user could type.
 """
 
 from __future__ import annotations
@@ -32,11 +31,12 @@ class StepError(MusterError):
         )
 
 
-def tour(name: str) -> None:
-    """Builds, boots, deploys, runs; raises StepError at the first step that fails."""
+def tour(name: str, *, programs: str | None = None) -> None:
+    """Build, boot, deploy, run. Raises StepError at the first step that fails."""
     named = ("--name", name)
-    _step("build", [*_MUSTER, "local", "build"], os.environ)
-    booted = _step("local cluster", [*_MUSTER, "local", "up", *named], os.environ)
+    source = ("--programs", programs) if programs else ()
+    _step("build", [*_MUSTER, "local", "build", *source], os.environ)
+    booted = _step("local cluster", [*_MUSTER, "local", "up", *named, *source], os.environ)
     environment = {**os.environ, **_environment(named)}
     _heading("pulumi up --stack local")
     _step("stack", ["pulumi", "stack", "select", "--create", "local"], environment)
@@ -66,7 +66,7 @@ Look around:
 
 
 def _step(name: str, command: Sequence[str], environment: os._Environ[str] | dict[str, str]) -> float:
-    """Runs one command with its output in view; its seconds."""
+    """Run one command with its output in view; returns its seconds."""
     begun = time.monotonic()
     code = subprocess.run(command, env=dict(environment), check=False).returncode
     if code != 0:

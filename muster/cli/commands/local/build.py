@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from muster.cli.command import command
-from muster.cli.options import FILE
+from muster.cli.options import FILE, programs_option
 from muster.cli.output import note, progress
 from muster.local import preflight
 from muster.local.build import everything
@@ -26,21 +26,23 @@ muster local build --only kai
 )
 @click.option("--base", type=FILE, metavar="FILE", help="Root file system (tar) for the Python images.")
 @click.option("--artifacts", type=FILE, metavar="FILE", help="Write the paths of what was built here, JSON.")
-def cli(*, only: str, base: Path | None, artifacts: Path | None) -> None:
-    """Build the programs and images of the local cluster, and start nothing.
+@programs_option
+def cli(*, only: str, base: Path | None, artifacts: Path | None, programs: str | None) -> None:
+    """Get the programs and images of the local cluster, and start nothing.
 
-    What is built is kept in a cache. After Ctrl-C the next run continues with what is missing.
+    What is made is kept in a cache. After Ctrl-C the next run continues with what is missing.
     """
     started = time.monotonic()
+    chosen = everything.chosen_programs(programs)
     if only:
         with progress():
-            built = everything.ensure_only(only, base=base)
+            built = everything.ensure_only(only, base=base, programs=chosen)
         for kind, where in built:
             click.echo(f"{kind}: {where}")
     else:
         preflight.check()
         with progress():
-            made = everything.ensure_all(base=base)
+            made = everything.ensure_all(base=base, programs=chosen)
         if artifacts:
             made.write(artifacts)
     note(f"took {clock_text(time.monotonic() - started)}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict
 
 import click
@@ -44,5 +45,13 @@ def _print(report: health.Report) -> None:
         click.echo(f"  {name:28} {running:>8}{restarts}")
     for node, state in sorted(report.nodes.items()):
         click.echo(f"  node {node:23} {state:>8}")
+    for name, program in sorted(report.programs.items()):
+        click.echo(f"  program {name:27} {_origin(program)}")
     for fault in report.faults:
         click.echo(f"  ! {fault}")
+
+
+def _origin(program: Mapping[str, str]) -> str:
+    """Such as `v1.34.4 downloaded (sha256 0f3a91b2c4d5, digest in versions.toml)`."""
+    detail = ", ".join(filter(None, (f"sha256 {program.get('sha256', '')[:12]}", program.get("checked"))))
+    return f"{program.get('version', '')} {program['how']} ({detail})".strip()

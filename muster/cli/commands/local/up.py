@@ -9,7 +9,7 @@ import click
 
 from muster.cli.command import command
 from muster.cli.commands.local.living import kubectl
-from muster.cli.options import FILE, name_option
+from muster.cli.options import FILE, name_option, programs_option
 from muster.cli.output import is_quiet, progress
 from muster.errors import ExitCode
 from muster.local import preflight
@@ -25,7 +25,7 @@ muster local up --name second --pools my-pools.yaml --clock-scale 60
 """
 
 
-@command(examples=_EXAMPLES, codes={ExitCode.OUTSIDE: "A program could not be built or started."})
+@command(examples=_EXAMPLES, codes={ExitCode.OUTSIDE: "A program could not be downloaded, built or started."})
 @name_option
 @click.option(
     "--pools",
@@ -43,8 +43,9 @@ muster local up --name second --pools my-pools.yaml --clock-scale 60
     metavar="N",
     help="Simulated seconds of the cloud in one second.",
 )
-def cli(name: str, *, pools: Path, clock_scale: float) -> None:
-    """Build what is missing and start the local cluster.
+@programs_option
+def cli(name: str, *, pools: Path, clock_scale: float, programs: str | None) -> None:
+    """Get what is missing and start the local cluster.
 
     Starts a real Kubernetes: etcd, API server, controllers, scheduler and containerd nodes, without Docker
     and without a virtual machine. It needs Linux and root. GPU nodes appear when the simulated cloud
@@ -56,7 +57,7 @@ def cli(name: str, *, pools: Path, clock_scale: float) -> None:
         return
     preflight.check()
     with progress():
-        artifacts = everything.ensure_all()
+        artifacts = everything.ensure_all(programs=everything.chosen_programs(programs))
     begun = time.monotonic()
 
     def step(what: str) -> None:

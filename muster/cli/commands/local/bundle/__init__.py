@@ -1,0 +1,1 @@
+"""`muster local bundle`: a built cache in one file."""
