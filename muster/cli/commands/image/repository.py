@@ -9,6 +9,9 @@ from muster.cli.options import existing_stack
 
 
 def repository(stack: str, named: str | None) -> Repository:
-    """The named repository, else the stack's own; MusterError where the stack cannot be used or has none."""
-    loaded = config.load(existing_stack(stack))
-    return Repository.of(named if named is not None else repository_of(loaded))
+    """The named repository, else the stack's own; MusterError where there is no such stack or it has none.
+
+    A stack whose image goes to a named repository may still be incomplete: its file is only written to.
+    """
+    file = existing_stack(stack)
+    return Repository.of(repository_of(config.load(file)) if named is None else named)
