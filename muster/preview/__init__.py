@@ -1,10 +1,11 @@
-"""What a pull request changes, for whom.
+"""Shows what a pull request changes, and for whom.
 
-    changes.compare(base, head)  two Stacks -> Changes: quotas, borrowing, preemption, pools, settings
-    plan.read(path)              the JSON of `pulumi preview --json` -> Plan: resources, errors
-    report.write(...)            both -> Report, which markdown.py and page.py turn into bytes
-
-    snapshot.take(api)           what stands in the queues of a live cluster
-
-`muster --help` lists the commands.
+inputs.load_inputs(...)      loads both sides and compares them -> StackDiff, one a stack
+compare/                     the comparison: pure, and the only place that computes anything
+report.to_report(...)        StackDiff -> Report, which html.py and markdown.py write
+json_report.to_json(...)     StackDiff -> JSON
+failing.failures(...)        what `muster diff --fail-on` fails on
+validate.check_file(path)    the mistakes of one stack file
+whatif/                      simulates running and pending work with the real Kueue
+forge/                       the comment on GitHub and GitLab
 """

@@ -1,8 +1,7 @@
-"""Which Kubernetes objects of a Bundle change, and at which fields.
+"""Compares the Kubernetes objects of a Bundle, field by field.
 
-Decides how two texts of one Bundle are compared: key by key (a key is a team, a department or a kind of
-thing), object by object. Says places and never values: a manifest may hold what nobody should read in a
-comment.
+Manifests are compared key by key (a key is a team, a department or a kind of object) and object by object.
+Only the paths of fields are reported, never their values: a manifest may hold a secret.
 """
 
 import json
@@ -12,13 +11,15 @@ from typing import Final
 
 from muster.live.fields import text as text_at
 
-# More places than this in one object are told as a number.
+# At most this many fields of one object are listed.
 _MAX_FIELDS: Final = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObjectChange:
-    """An object (`ClusterQueue/team-a`) under a Bundle's key. `places` are the fields that differ."""
+    """An object (`ClusterQueue/team-a`) under a key of the Bundle. `places` are the paths of changed
+    fields.
+    """
 
     key: str
     name: str
@@ -32,7 +33,7 @@ def compare_manifests(before: Mapping[str, str], after: Mapping[str, str]) -> It
         if before.get(key) == after.get(key):
             continue
         old, new = _parse_objects(before.get(key)), _parse_objects(after.get(key))
-        if old is None or new is None:  # a secret, or a text that another program wrote
+        if old is None or new is None:  # a secret, or not JSON
             yield ObjectChange(key=key, name="", verb="updated")
             continue
         for name in sorted({*old, *new}):
@@ -52,7 +53,7 @@ def _parse_objects(text: str | None) -> dict[str, object] | None:
     if not isinstance(found, dict):
         return None
     kind = found.get("kind")
-    if isinstance(kind, str):  # one object, not several by name
+    if isinstance(kind, str):  # one object instead of several by name
         return {f"{kind}/{text_at(found, 'metadata', 'name')}": found}
     return found
 
@@ -75,7 +76,7 @@ def _changed_fields(old: object, new: object, at: str = "") -> Iterator[str]:
 def _by_name(
     old: list[object], new: list[object]
 ) -> tuple[dict[str, dict[str, object]], dict[str, dict[str, object]]] | None:
-    """Lists whose items have names of their own are compared by name: `flavors[l4].resources[cpu]`."""
+    """Both lists by name, where every item has one: `flavors[l4].resources[cpu]`. None otherwise."""
     sides = []
     for items in (old, new):
         side = {str(each["name"]): each for each in items if isinstance(each, dict) and "name" in each}

@@ -1,7 +1,7 @@
-"""What a report is made of, before it is Markdown or HTML.
+"""The structure of a report, before it is written as Markdown or HTML.
 
-Decides the one difference that keeps markup whole: our own words are `str`, and everything that a user, a
-file or the engine wrote is a `Name`, which a writer may only put where it stays text.
+Text of Muster is `str`. Everything that a user, a file or the engine wrote is `UntrustedText`, which a writer
+has to escape, so it cannot become markup.
 """
 
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ from muster.live.sanitize import sanitize_line
 
 @dataclass(frozen=True, slots=True, order=True)
 class UntrustedText:
-    """Foreign text, on one line and without what cannot be seen."""
+    """Text of unknown origin, on one line and without invisible characters."""
 
     text: str
 
@@ -27,7 +27,7 @@ Text = tuple[Span, ...]
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """`head` in our words; every row has as many cells."""
+    """`head` is text of Muster. Every row has as many cells."""
 
     head: tuple[str, ...]
     rows: tuple[tuple[Text, ...], ...]
@@ -41,7 +41,7 @@ class Items:
 
 
 class Mark(StrEnum):
-    """What happens to a node of the queue tree."""
+    """The change of a node of the queue tree."""
 
     SAME = "same"
     NEW = "new"
@@ -53,7 +53,7 @@ class Mark(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TreeNode:
-    """A node of the tree as it is drawn: `notes` are its figures, as plain text."""
+    """A node as it is drawn. `notes` are its amounts, as plain text."""
 
     name: UntrustedText
     is_team: bool
@@ -69,7 +69,7 @@ class TreeNode:
 
 @dataclass(frozen=True, slots=True)
 class TreeDiagram:
-    """The queue tree. `hidden`: how many nodes that do not change were left out to keep it readable."""
+    """The queue tree. `hidden`: how many unchanged nodes were left out to keep it readable."""
 
     roots: tuple[TreeNode, ...]
     hidden: int
@@ -80,7 +80,9 @@ Block = Table | Items | TreeDiagram
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A part of a report. The smallest `weight` goes first where room is short; it goes as a whole."""
+    """A part of a report. A comment that is too long leaves out whole sections, the smallest `weight`
+    first.
+    """
 
     title: str
     weight: int
@@ -90,16 +92,16 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class StackReport:
-    """What is told about one stack."""
+    """The report of one stack."""
 
     name: UntrustedText
-    verdict: tuple[Text, ...]
+    summary: tuple[Text, ...]
     sections: tuple[Section, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """All stacks, in the order of their names; `headline` stands above several."""
+    """All stacks, in the order of their names. With several stacks, `headline` comes first."""
 
     stacks: tuple[StackReport, ...]
     headline: Text = ()

@@ -1,9 +1,8 @@
-"""The engine's events, one JSON object a line, in the shape of `pulumi preview --json`.
+"""Converts the engine's events, one JSON object a line, to the digest that `pulumi preview --json` prints.
 
-Only events tell what a policy pack found: the digest that `preview --json` prints by default leaves it out
-(pulumi 3.200, pkg/backend/display/json.go). With PULUMI_ENABLE_STREAMING_JSON_PREVIEW=true the same command
-prints events (sdk/go/common/apitype/events.go). Decides how the one becomes the other, so that plan.py reads
-both alike.
+Only events contain policy violations: the digest that `preview --json` prints by default has none (pulumi
+3.200, pkg/backend/display/json.go). With PULUMI_ENABLE_STREAMING_JSON_PREVIEW=true the same command prints
+events (sdk/go/common/apitype/events.go). After the conversion plan.py reads both in the same way.
 """
 
 import json
@@ -14,12 +13,12 @@ from typing import Final
 from muster.live.fields import Json, mapping, text
 from muster.live.sanitize import sanitize_line
 
-_UNFINISHED: Final = "the engine ended before its summary: what it had not reached is not told."
+_UNFINISHED: Final = "the engine ended before its summary, so the list of changes is incomplete."
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class PolicyViolation:
-    """A policy that is broken. `is_mandatory`: it stops the update. `urn` is "" for the stack as a whole."""
+    """A policy violation. `is_mandatory`: it stops the update. `urn` is "" for the stack as a whole."""
 
     is_mandatory: bool
     policy: str
@@ -28,7 +27,7 @@ class PolicyViolation:
 
 
 def parse_events(lines: str) -> dict[str, object] | None:
-    """The digest that the events amount to, with `policies` besides; None when the text is no such events."""
+    """The digest of the events, with `policies` added; None when the text is not such events."""
     events = list(_events(lines))
     if not events or any(each is None for each in events[:-1]) or (events[0] or {}).get("sequence") is None:
         return None
@@ -53,7 +52,7 @@ def parse_events(lines: str) -> dict[str, object] | None:
 
 
 def parse_violations(found: object) -> Iterator[PolicyViolation]:
-    """What the policy events of a digest say. A policy that mends what it finds (`remediate`) is told too."""
+    """The violations of a digest. A policy that corrects a resource (`remediate`) is included."""
     for each in found if isinstance(found, list) else []:
         name = f"{text(each, 'policyPackName')}/{text(each, 'policyName')}"
         message = text(each, "message").removeprefix("error: ")
@@ -66,7 +65,7 @@ def parse_violations(found: object) -> Iterator[PolicyViolation]:
 
 
 def _events(lines: str) -> Iterator[Json | None]:
-    """Each line's object; None for a line that holds none, as the last of a file that was cut off."""
+    """The object of each line; None for a line without one, such as the last line of an incomplete file."""
     for line in lines.splitlines():
         if line.strip():
             try:

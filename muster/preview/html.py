@@ -1,8 +1,7 @@
-"""A report as one HTML page that needs nothing else: no network, no script but its own.
+"""Writes a report as one self-contained HTML page, which needs no network.
 
-Decides the page's frame and how each part looks in it. Foreign text is escaped here and nowhere else. Style
-and script stand in page.css and page.js beside this file and are named to the browser by their hashes:
-nothing else runs, whatever a name may hold.
+Untrusted text is escaped here and nowhere else. The page's Content-Security-Policy allows the style and the
+script of page.css and page.js by their hashes, and nothing else.
 """
 
 import base64
@@ -37,7 +36,7 @@ _MARKS: Final = {
 
 
 def format_html(report: Report) -> str:
-    """The whole document."""
+    """The report as an HTML document."""
     style = (_HERE / "page.css").read_text(encoding="utf-8")
     script = (_HERE / "page.js").read_text(encoding="utf-8")
     policy = f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(script)}'"
@@ -75,7 +74,7 @@ def _stack(stack: StackReport, index: int) -> Iterator[str]:
     yield f'<article aria-labelledby="stack-{index}">'
     yield f'<h2 id="stack-{index}">{_span(stack.name)}</h2>'
     yield "<ul class=verdict>"
-    yield from (f"<li>{_text(text)}</li>" for text in stack.verdict)
+    yield from (f"<li>{_text(text)}</li>" for text in stack.summary)
     yield "</ul>"
     for section in stack.sections:
         yield from _section(section)
@@ -96,7 +95,7 @@ def _block(block: Block, title: str) -> Iterator[str]:
         yield from (f"<li>{_text(text)}</li>" for text in block.texts)
         yield "</ul>"
         return
-    # Wider than a narrow screen: scrolled inside, by keyboard too.
+    # A block may be wider than the screen: it scrolls by itself, by keyboard as well.
     yield f'<div class=wide tabindex=0 role=region aria-label="{escape(title)}">'
     yield from _table(block) if isinstance(block, Table) else _diagram(block)
     yield "</div>"
@@ -114,10 +113,10 @@ def _table(table: Table) -> Iterator[str]:
     yield "</tbody></table>"
 
 
-def _diagram(picture: TreeDiagram) -> Iterator[str]:
-    yield format_svg(picture)
-    if picture.hidden:
-        yield f"<p>{picture.hidden} queues that do not change are not drawn.</p>"
+def _diagram(diagram: TreeDiagram) -> Iterator[str]:
+    yield format_svg(diagram)
+    if diagram.hidden:
+        yield f"<p>{diagram.hidden} unchanged queues are not drawn.</p>"
 
 
 def _text(text: Text) -> str:

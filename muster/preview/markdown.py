@@ -1,7 +1,7 @@
-"""A report as one Markdown comment for GitHub or GitLab.
+"""Writes a report as one Markdown comment for GitHub or GitLab.
 
-Decides how foreign text stays text (a code span, in which neither Markdown nor HTML nor a mention means
-anything) and which parts go when the comment would be too long: whole ones, the least important first.
+Untrusted text becomes a code span, in which Markdown, HTML and mentions have no effect. A comment that would
+be too long leaves out whole sections, the least important first.
 """
 
 from collections.abc import Iterator
@@ -22,11 +22,11 @@ from muster.preview.document import (
     TreeNode,
 )
 
-# GitHub refuses a comment of more than 65,536; counted in bytes, which are never fewer than characters.
+# GitHub refuses a comment of more than 65,536 characters. Bytes are counted, which are never fewer.
 MAX_BYTES: Final = 60_000
 
-# What would end a code span or a cell is shown by a sign like it; no name that a cluster accepts has any of
-# them.
+# Characters that would end a code span or a table cell are replaced by similar ones. No name in a cluster
+# contains them.
 _CODE: Final = str.maketrans({"`": "'", "|": "¦", "\\": "∖"})
 _FILLS: Final = {
     Mark.NEW: "fill:#d7f5dd,stroke:#1a7f37,color:#1f2328",
@@ -44,7 +44,8 @@ def format_comment(report: Report, *, longest: int = MAX_BYTES) -> str:
     }
     droppable = sorted(kept, key=lambda at: _cost(report, at))
     sizes = {at: len(_section(_at(report, at)).encode()) for at in kept}
-    # The verdicts stand first; what they and the list of what is missing need is found by writing them.
+    # The summaries always remain. How much room they and the list of omitted sections need is found by
+    # writing them.
     text = _write(report, kept)
     while len(text.encode()) > longest and droppable:
         over = len(text.encode()) - longest
@@ -67,18 +68,21 @@ def _at(report: Report, at: tuple[int, int]) -> Section:
 def _write(report: Report, kept: set[tuple[int, int]]) -> str:
     lines: list[str] = [f"**{_text(report.headline)}**", ""] if report.headline else []
     for index, stack in enumerate(report.stacks):
-        lines += [f"## Muster preview: {_span(stack.name)}", "", *_verdict(stack), ""]
+        lines += [f"## Muster preview: {_span(stack.name)}", "", *_summary(stack), ""]
         lost = [section.title for place, section in enumerate(stack.sections) if (index, place) not in kept]
         if lost:
-            lines += [f"> Left out, too long for a comment: {', '.join(lost)}. The HTML page has it all.", ""]
+            lines += [
+                f"> Left out, too long for a comment: {', '.join(lost)}. The HTML page is complete.",
+                "",
+            ]
         lines += [_section(section) for place, section in enumerate(stack.sections) if (index, place) in kept]
     return "\n".join(lines).rstrip("\n") + "\n"
 
 
 def _shortest(report: Report, longest: int) -> str:
-    """So many stacks that their verdicts alone are too long: as many names as there is room for."""
+    """The names of as many stacks as fit, where their summaries alone are too long."""
     text = f"## Muster preview: {len(report.stacks)} stacks\n\n"
-    text += "Too long for a comment; the HTML page has it all.\n\n"
+    text += "Too long for a comment. The HTML page is complete.\n\n"
     for stack in report.stacks:
         line = f"- {_span(stack.name)}\n"
         if len((text + line).encode()) > longest:
@@ -87,10 +91,10 @@ def _shortest(report: Report, longest: int) -> str:
     return text
 
 
-def _verdict(stack: StackReport) -> Iterator[str]:
-    for index, text in enumerate(stack.verdict):
+def _summary(stack: StackReport) -> Iterator[str]:
+    for index, text in enumerate(stack.summary):
         yield f"**{_text(text)}**" if index == 0 else f"- {_text(text)}"
-        if index == 0 and len(stack.verdict) > 1:
+        if index == 0 and len(stack.summary) > 1:
             yield ""
 
 
@@ -122,35 +126,35 @@ def _span(span: Span) -> str:
     return f"`{text}`" if text.strip() else "(empty)"
 
 
-# The picture
+# The queue tree
 
 
-def _mermaid(picture: TreeDiagram) -> str:
+def _mermaid(diagram: TreeDiagram) -> str:
     numbers = count()
-    drawn = [line for root in picture.roots for line in _branch(root, next(numbers), numbers)]
+    drawn = [line for root in diagram.roots for line in _node(root, next(numbers), numbers)]
     fence = "\n".join(["```mermaid", "graph LR", *drawn, "```"])
-    hidden = f"\n\n{picture.hidden} queues that do not change are not drawn." if picture.hidden else ""
+    hidden = f"\n\n{diagram.hidden} unchanged queues are not drawn." if diagram.hidden else ""
     return fence + hidden
 
 
-def _branch(branch: TreeNode, number: int, numbers: Iterator[int]) -> Iterator[str]:
-    yield f"  n{number}{_shape(branch)}"
-    if branch.mark in _FILLS:
-        yield f"  style n{number} {_FILLS[branch.mark]}"
-    for child in branch.children:
+def _node(node: TreeNode, number: int, numbers: Iterator[int]) -> Iterator[str]:
+    yield f"  n{number}{_shape(node)}"
+    if node.mark in _FILLS:
+        yield f"  style n{number} {_FILLS[node.mark]}"
+    for child in node.children:
         below = next(numbers)
-        yield from _branch(child, below, numbers)
+        yield from _node(child, below, numbers)
         yield f"  n{number} --> n{below}"
 
 
-def _shape(branch: TreeNode) -> str:
-    mark = "" if branch.mark is Mark.SAME else f" ({branch.mark})"
-    label = "<br/>".join([_label(branch.name.text) + mark, *(_label(note) for note in branch.notes)])
-    return f'["{label}"]' if branch.is_team else f'(["{label}"])'
+def _shape(node: TreeNode) -> str:
+    mark = "" if node.mark is Mark.SAME else f" ({node.mark})"
+    label = "<br/>".join([_label(node.name.text) + mark, *(_label(note) for note in node.notes)])
+    return f'["{label}"]' if node.is_team else f'(["{label}"])'
 
 
 def _label(text: str) -> str:
-    """Letters, digits and what stands in names and figures; a fence and a label know no safe escape for
-    others.
+    """Letters, digits, and the punctuation of names and amounts. Mermaid has no safe escape for other
+    characters.
     """
     return "".join(each if each.isalnum() or each in " -.,→±−" else "_" for each in text)

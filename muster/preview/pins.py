@@ -1,8 +1,8 @@
-"""What a CI file takes from others without saying exactly which: actions and images that are no digest.
+"""Finds actions and images in CI files that are not pinned to a digest.
 
-A tag can be moved to other code after it was looked at; a digest cannot
-(https://docs.github.com/en/actions/reference/security/secure-use#using-third-party-actions). Decides what
-counts as pinned, and that a placeholder is named apart: it is to be filled in by whoever copies the file.
+A tag can be moved to other code after a review; a digest cannot
+(https://docs.github.com/en/actions/reference/security/secure-use#using-third-party-actions). A placeholder of
+Muster's own files is reported separately: the user has to fill it in.
 """
 
 import re
@@ -26,7 +26,7 @@ class PinError(PreviewError):
 
 @dataclass(frozen=True, slots=True)
 class UnpinnedReference:
-    """Something that is not pinned, in a line counted from 1."""
+    """A reference that is not pinned. Lines are counted from 1."""
 
     line: int
     what: str
@@ -36,17 +36,17 @@ class UnpinnedReference:
     def fix(self) -> str:
         digest = "its 40-digit commit" if "sha256" not in self.what else "its sha256 digest"
         if self.is_placeholder:
-            return f"fill in {digest}, of a release that you have looked at."
-        return f"name {digest} instead of a tag, which can be moved."
+            return f"fill in {digest}, of a release that you have reviewed."
+        return f"use {digest} instead of a tag, which can be moved."
 
 
 def read_unpinned(path: Path) -> tuple[UnpinnedReference, ...]:
-    """Everything in a workflow or pipeline that is not pinned."""
+    """Every unpinned reference in a workflow or pipeline."""
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "is not UTF-8 text"
-        raise PinError(f"{path}: cannot be read: {why}.") from None
+        raise PinError(f"{path}: cannot be read: {why}. Fix: name a workflow or pipeline file.") from None
     return tuple(_parse_unpinned(text))
 
 

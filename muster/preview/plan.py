@@ -1,8 +1,8 @@
-"""What `pulumi preview --json` printed, as resources.
+"""Parses the output of `pulumi preview --json`.
 
-Decides which operation each resource undergoes, which parts of it, and what the engine complained about. No
-value of a resource or of the configuration is kept but the description of our own stack: what is not read
-cannot be shown. Leaves our Bundles' contents to bundles.py.
+Responsible for the operation on each resource, the changed properties, and the errors of the engine. Property
+values are not kept, and of the configuration only the `muster:` keys, so nothing else can leak. Not
+responsible for the contents of a Bundle (bundles.py).
 """
 
 import json
@@ -23,7 +23,7 @@ _MAX_BYTES: Final = 512 * 1024 * 1024
 _NAMESPACE: Final = "muster:"
 _MIN_SECRET_LENGTH: Final = 4
 
-# The engine's operations as a reviewer reads them, the gravest first: a replacement comes as several steps.
+# The engine's operations, the gravest first. A replacement consists of several steps.
 _VERBS: Final = (
     (
         ("replace", "create-replacement", "delete-replaced", "import-replacement", "read-replacement"),
@@ -41,13 +41,13 @@ _UNCHANGED: Final = ("same", "read", "refresh")
 
 
 class PlanError(PreviewError):
-    """A file that is no plan: what it is, and how to get one."""
+    """A file that is not a plan."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resource:
-    """A resource that changes. `fields` are the paths that differ, `replaced_for` those that force a new
-    one.
+    """A resource that changes. `fields` are the changed properties, `replaced_for` those that force a
+    replacement.
     """
 
     urn: str
@@ -61,8 +61,8 @@ class Resource:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """`config` holds our own keys as the engine gave them to the program. `stack` is "" when no step names
-    it.
+    """`config` holds the `muster:` keys as the engine passed them to the program. `stack` is "" when no step
+    names it.
     """
 
     source: str
@@ -74,25 +74,25 @@ class Plan:
 
 
 def load_plan(path: Path) -> Plan:
-    """The plan in a file; PlanError when it is none."""
+    """The plan in a file; PlanError when it is not one."""
     try:
         if path.stat().st_size > _MAX_BYTES:
             raise PlanError(
-                f"{path}: is larger than {_MAX_BYTES // 2**20} MiB. Fix: preview fewer stacks at once."
+                f"{path}: larger than {_MAX_BYTES // 2**20} MiB. Fix: preview fewer stacks at once."
             )
         text = path.read_text(encoding="utf-8")
     except OSError as error:
-        raise PlanError(f"{path}: cannot be read: {error.strerror}. Fix: name a file.") from None
+        raise PlanError(f"{path}: cannot be read: {error.strerror}. Fix: name a plan that exists.") from None
     except UnicodeDecodeError:
-        raise PlanError(f"{path}: is not UTF-8 text. Fix: {_HOW}") from None
+        raise PlanError(f"{path}: not UTF-8 text. Fix: {_HOW}") from None
     return parse_plan(text, source=str(path))
 
 
-_HOW: Final = "write it anew with `pulumi preview --json --stack STACK > FILE`."
+_HOW: Final = "write it again with `pulumi preview --json --stack STACK > FILE`."
 
 
 def parse_plan(text: str, *, source: str) -> Plan:
-    """The plan in a text; PlanError when it is none."""
+    """The plan in a text; PlanError when it is not one."""
     try:
         found = json.loads(text)
     except json.JSONDecodeError as error:
@@ -101,24 +101,24 @@ def parse_plan(text: str, *, source: str) -> Plan:
             return _to_plan(streamed, source)
         raise PlanError(f"{source}: {_explain_error(text, error)} Fix: {_HOW}") from None
     except (RecursionError, ValueError) as error:
-        raise PlanError(f"{source}: is no plan: {sanitize_line(str(error))}. Fix: {_HOW}") from None
+        raise PlanError(f"{source}: not a plan: {sanitize_line(str(error))}. Fix: {_HOW}") from None
     if not isinstance(found, dict) or not isinstance(found.get("steps", []), list):
-        raise PlanError(f"{source}: is JSON, but no output of `pulumi preview --json`. Fix: {_HOW}")
+        raise PlanError(f"{source}: JSON, but not the output of `pulumi preview --json`. Fix: {_HOW}")
     if isinstance(found.get("sequence"), int) and (streamed := parse_events(text)) is not None:
         return _to_plan(streamed, source)
     if "steps" not in found and "diagnostics" not in found:
-        raise PlanError(f"{source}: has neither steps nor diagnostics. Fix: {_HOW}")
+        raise PlanError(f"{source}: the plan has neither steps nor diagnostics. Fix: {_HOW}")
     return _to_plan(found, source)
 
 
 def _explain_error(text: str, error: json.JSONDecodeError) -> str:
     if not text.strip():
-        return "is empty: pulumi stopped before it printed a plan."
+        return "the file is empty: pulumi stopped before it printed a plan."
     if error.pos >= len(text.rstrip()) - 1 or error.msg.startswith("Unterminated"):
-        return f"ends in the middle, in line {error.lineno}: it was cut off."
+        return f"the file is incomplete: it ends in line {error.lineno}."
     if error.msg == "Extra data":
-        return f"goes on after the plan's end, in line {error.lineno}: one JSON document is a plan."
-    return f"is not JSON in line {error.lineno}: {error.msg}."
+        return f"the file has more than one JSON document; the second begins in line {error.lineno}."
+    return f"not JSON in line {error.lineno}: {error.msg}."
 
 
 def _to_plan(found: Mapping[str, object], source: str) -> Plan:
@@ -146,7 +146,7 @@ def _to_plan(found: Mapping[str, object], source: str) -> Plan:
 
 def _to_resource(urn: str, steps: list[Mapping[str, object]]) -> Resource | None:
     verbs = [
-        # An operation of a later engine is told, not dropped.
+        # An operation that a newer engine adds is shown as an update instead of dropped.
         _VERB_OF.get(text(step.get("op")), "updated")
         for step in steps
         if step.get("op") not in _UNCHANGED
@@ -193,9 +193,9 @@ def _stack(urns: Mapping[str, object]) -> str:
 
 def _parse_errors(found: Mapping[str, object], secrets: list[str]) -> Iterator[str]:
     for each in _list(found.get("diagnostics")):
-        said = mapping(each)
-        if said.get("severity") == "error" and isinstance(said.get("message"), str):
-            message = _redact(text(said["message"]), secrets)
+        diagnostic = mapping(each)
+        if diagnostic.get("severity") == "error" and isinstance(diagnostic.get("message"), str):
+            message = _redact(text(diagnostic["message"]), secrets)
             yield sanitize_line(message.removeprefix("error: "), longest=600)
 
 
@@ -211,9 +211,7 @@ def _redact(message: str, secrets: list[str]) -> str:
 
 
 def _find_secrets(value: object) -> Iterator[str]:
-    """Every secret that stands open in the plan, as `--show-secrets` leaves them: they are cut from
-    messages.
-    """
+    """Every secret in plain text, as `--show-secrets` writes them. They are removed from messages."""
     waiting = [value]
     while waiting:
         each = waiting.pop()

@@ -1,7 +1,7 @@
-"""Everything that is known, as a report.
+"""Puts the report of a StackDiff together.
 
-Decides what is diff, in which order and how much each part weighs. Leaves the parts to sections/, the first
-lines to verdict.py, and how it looks to markdown.py and page.py.
+Responsible for the order of the sections and their weights. Not responsible for their contents (sections/),
+for the first lines (summary.py) and for the output format (markdown.py, html.py).
 """
 
 from collections.abc import Iterator, Sequence
@@ -13,7 +13,7 @@ from muster.preview.summary import summarize
 
 
 def to_report(stacks: Sequence[StackDiff]) -> Report:
-    """The report of all stacks; of several, one line says first how many change."""
+    """The report of all stacks. With several stacks, the first line is how many change."""
     return Report(
         tuple(to_stack_report(each) for each in stacks), _headline(stacks) if len(stacks) > 1 else ()
     )

@@ -1,8 +1,7 @@
-"""The queue tree as the scheduler will be told it: read from the Kueue objects that the model renders.
+"""The queue tree, parsed from the Kueue objects that muster.render produces.
 
-Decides how a rendered ClusterQueue or Cohort is read back, and how much quota can reach each of them.
-Leaves what is rendered to muster.render (there is no second rule about quotas here), and comparing to
-changes.py.
+Responsible for reading a rendered ClusterQueue or Cohort, and for how much quota each can reach. Reading the
+rendered objects avoids a second implementation of the quota rules. Not responsible for comparing (compare/).
 """
 
 from collections.abc import Iterator, Mapping
@@ -22,7 +21,7 @@ _COLUMNS: Final = ("nominalQuota", "borrowingLimit", "lendingLimit")
 
 @dataclass(frozen=True, slots=True)
 class Holding:
-    """What a queue has of a pool; a limit that is None bounds nothing."""
+    """The quota and the limits of a queue in one pool. None means no limit."""
 
     nominal: Resources
     borrow: Resources | None
@@ -31,8 +30,8 @@ class Holding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
-    """A ClusterQueue (a team) or a Cohort (a department). `within` and `reclaim` are Kueue's own words, ""
-    for a Cohort; `highest` and `lowest` are the values of the priorities that a team may use.
+    """A ClusterQueue (a team) or a Cohort (a department). `within` and `reclaim` are Kueue's values, "" for a
+    Cohort. `highest` and `lowest` are the values of the priorities that a team may use.
     """
 
     name: str
@@ -47,11 +46,11 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """How far quota of one pool reaches, in the pool's unit (GPUs, or millicores).
+    """The quota that is available to a node in one pool, in the pool's unit (GPUs, or millicores).
 
-    `subtree`: what the node and all below it bring, less what stays with a child. `lent`: the part of that
-    which may be used elsewhere. `most`: what could be used here with everything lent and nobody else at
-    work.
+    `subtree`: the quota of the node and of everything below it, less what a child does not lend. `lent`: the
+    part of that which other nodes may use. `most`: what the node could use if every other queue were idle and
+    lent everything.
     """
 
     subtree: int
@@ -68,7 +67,7 @@ class Tree:
     is_weighted: bool
 
     def chain(self, name: str) -> tuple[Node, ...]:
-        """The node, its parent, and so on up to the top."""
+        """The node, its parent, and so on to the top."""
         found = [self.nodes[name]]
         while (parent := found[-1].parent) is not None:
             found.append(self.nodes[parent])
@@ -78,11 +77,11 @@ class Tree:
         return (node for node in self.nodes.values() if node.is_team)
 
     def reach(self, pool: str) -> dict[str, Reach]:
-        """Kueue's sums for one pool, by node.
+        """The Reach of every node in one pool.
 
-        As pkg/cache/scheduler/resource_node.go of Kueue 0.19.2 computes SubtreeQuota, the local quota and the
-        potentially available quota: what a node does not lend stays with it, and a borrowing limit bounds
-        what comes on top of its own.
+        Computed as in pkg/cache/scheduler/resource_node.go of Kueue 0.19.2 (SubtreeQuota, local quota,
+        potentially available quota): a node keeps what it does not lend, and a borrowing limit bounds what it
+        uses beyond its own quota.
         """
         subtree = {
             name: in_pool_unit(self.pools[pool], nominal_quota(node, pool))
@@ -101,7 +100,7 @@ class Tree:
 
     def _most(self, node: Node, pool: str, subtree: int, lent: int, above: Mapping[str, int]) -> int:
         if node.is_team and pool not in node.holdings:
-            return 0  # a ClusterQueue without the flavor runs nothing on it
+            return 0  # a ClusterQueue without the flavor cannot use it
         if node.parent is None:
             return subtree
         available = subtree - lent + above[node.parent]
@@ -127,6 +126,7 @@ def to_tree(stack: Stack) -> Tree:
 
 
 def nominal_quota(node: Node, pool: str) -> Resources:
+    """The quota that is the node's own."""
     holding = node.holdings.get(pool)
     return NOTHING if holding is None else holding.nominal
 
@@ -137,7 +137,7 @@ def in_pool_unit(pool: Pool, amount: Resources) -> int:
 
 
 def is_closed(pool: Pool, limit: Resources | None) -> bool:
-    """Whether a limit lets nothing through."""
+    """Whether a limit is zero."""
     return limit is not None and in_pool_unit(pool, limit) == 0
 
 
@@ -168,7 +168,7 @@ def _to_team(
 
 
 def _to_holdings(spec: Manifest, pools: Mapping[str, str]) -> dict[str, Holding]:
-    """By pool; quotas of flavors that are no pool's are not told here."""
+    """By pool. Flavors that belong to no pool are left out."""
     flavors = [flavor for group in spec.get("resourceGroups", []) for flavor in group["flavors"]]
     return {
         pools[flavor["name"]]: _to_holding(flavor["resources"])
@@ -183,11 +183,11 @@ def _to_holding(resources: list[Manifest]) -> Holding:
 
 
 def _to_resources(resources: list[Manifest], column: str) -> Resources | None:
-    said = {each["name"]: each[column] for each in resources if column in each}
-    if not said:
+    amounts = {each["name"]: each[column] for each in resources if column in each}
+    if not amounts:
         return None
     return Resources(
-        Millicores(parse_cpu(said["cpu"])),
-        Bytes(parse_memory(said["memory"])),
-        Gpus(int(parse_quantity(said[names.GPU_RESOURCE]))),
+        Millicores(parse_cpu(amounts["cpu"])),
+        Bytes(parse_memory(amounts["memory"])),
+        Gpus(int(parse_quantity(amounts[names.GPU_RESOURCE]))),
     )

@@ -1,7 +1,7 @@
-"""The queue tree to draw: both sides in one, with what happens to each node.
+"""The queue tree to draw: base and head in one, with the change of each node.
 
-Decides the mark and the figures of a node, and which nodes are left out of a large tree. Leaves drawing to
-markdown.py and page.py.
+Responsible for the mark and the amounts of a node, and for which nodes a large tree leaves out. Not
+responsible for drawing (markdown.py, svg.py).
 """
 
 from collections.abc import Iterable, Mapping
@@ -16,7 +16,7 @@ from muster.preview.tree import Node, Tree, in_pool_unit, nominal_quota
 
 
 def to_diagram(changes: Changes, *, most: int) -> TreeDiagram | None:
-    """The picture with at most `most` nodes; None when even what changes is more than that."""
+    """The diagram with at most `most` nodes; None when more nodes than that change."""
     nodes = {**changes.before.nodes, **changes.after.nodes}
     marks = _marks(changes, nodes)
     shown = list(nodes)
@@ -64,12 +64,12 @@ def _mark(changes: Changes, name: str, touched: list[QuotaChange]) -> Mark:
         return Mark.MORE
     if any(each < 0 for each in differences) and not any(each > 0 for each in differences):
         return Mark.LESS
-    # What a node could use at most changes with its neighbours; that alone is no change of the node.
+    # What a node could use at most depends on other nodes, so a change of it alone is no change of the node.
     return Mark.SAME if before == after else Mark.OTHER
 
 
 def _notes(changes: Changes, node: Node) -> Iterable[str]:
-    """The quota of each GPU pool, and of CPU pools where it changes."""
+    """The quota in each GPU pool, and in CPU pools where it changes."""
     for name, pool in {**changes.before.pools, **changes.after.pools}.items():
         before, after = (_own(tree, node.name, name, pool) for tree in (changes.before, changes.after))
         if (before or after) and (pool.is_gpu or before != after):

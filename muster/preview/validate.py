@@ -1,4 +1,4 @@
-"""Stack files checked, and told where people look: terminal, JSON, or on the line of a pull request.
+"""Checks stack files, and writes the findings for the terminal, as JSON, or on the lines of a pull request.
 
 Decides the formats. Leaves what is wrong to muster.config and muster.validation.
 
@@ -25,7 +25,7 @@ from muster.model.violations import Violation
 
 
 class Format(StrEnum):
-    """How findings are written."""
+    """The output formats."""
 
     TEXT = "text"
     JSON = "json"
@@ -35,7 +35,7 @@ class Format(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A violation and its line, from 1. A file that is no YAML is wrong in its first line."""
+    """A violation and its line, from 1. A file that is not YAML has its violation in the first line."""
 
     file: str
     line: int
@@ -44,7 +44,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class FileResult:
-    """A file and all that is wrong with it."""
+    """A file and its findings."""
 
     file: str
     findings: tuple[Finding, ...]
@@ -55,7 +55,7 @@ class FileResult:
 
 
 def check_file(path: Path) -> FileResult:
-    """One stack file, offline. Paths below the working directory are told from there, as annotations need."""
+    """Check one stack file, offline. Paths are relative to the working directory, as annotations require."""
     here = Path.cwd()
     told = path.relative_to(here) if path.is_absolute() and path.is_relative_to(here) else path
     document = read(path)
@@ -67,7 +67,7 @@ def check_file(path: Path) -> FileResult:
 
 
 def format_findings(checked: Sequence[FileResult], how: Format) -> str:
-    """All files in one text, which ends with a line end unless it is empty."""
+    """The findings of all files as one text, which ends with a newline unless it is empty."""
     return _WRITERS[how](checked)
 
 
@@ -125,7 +125,9 @@ def _github(checked: Sequence[FileResult]) -> str:
 
 
 def _data(text: str) -> str:
-    """Escaped as the runner's own toolkit does: without it a name could end the command and begin another."""
+    """Escaped like the runner's own toolkit does. Otherwise a name could end the command and start
+    another.
+    """
     return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
 
@@ -143,7 +145,7 @@ def _gitlab(checked: Sequence[FileResult]) -> str:
 
 
 def _issue(finding: Finding, seen: dict[str, int]) -> dict[str, object]:
-    """GitLab tells by the fingerprint whether an issue is new, so it holds no line; it has to be unique."""
+    """GitLab finds new issues by their fingerprint, so it has to be unique and does not include the line."""
     violation = finding.violation
     identity = "\0".join((finding.file, violation.path, violation.message))
     seen[identity] = seen.get(identity, 0) + 1

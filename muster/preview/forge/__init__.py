@@ -1,6 +1,6 @@
 """Where pull requests live: GitHub and GitLab.
 
-target.here(environment)   which of them this job runs for, or None
-notes.upsert(forge, ...)  the one comment, created or brought up to date
-summary.write(...)        where the report goes when nobody may comment
+target.detect_target(environment)  the pull request that this job runs for
+notes.upsert(forge, ...)           creates or updates the one comment
+summary.write_summary(...)         where the report goes without the right to comment
 """

@@ -35,11 +35,11 @@ class GitHub:
     pull_request: int
 
     def notes(self) -> Iterator[Note]:
-        me = self._me()
+        login = self._login()
         path = f"/repos/{self.repository}/issues/{self.pull_request}/comments?per_page=100"
         for found in list_pages(self.web, path, "the comments of the pull request"):
-            author = text(found, "user", "login") if me else text(found, "user", "type")
-            yield self._note(found, is_ours=author == (me or "Bot"))
+            author = text(found, "user", "login") if login else text(found, "user", "type")
+            yield self._note(found, is_ours=author == (login or "Bot"))
 
     def create(self, body: str) -> Note:
         path = f"/repos/{self.repository}/issues/{self.pull_request}/comments"
@@ -49,8 +49,10 @@ class GitHub:
         path = f"/repos/{self.repository}/issues/comments/{note.number}"
         return self._note(self.web.call("PATCH", path, {"body": body}).json("the comment"))
 
-    def _me(self) -> str:
-        """Our login; "" for a workflow's own token, which is an app's and has no user: a bot then."""
+    def _login(self) -> str:
+        """The login of the token; "" for a workflow's own token, which belongs to an app and comments as a
+        bot.
+        """
         try:
             return text(self.web.call("GET", "/user").json("the user"), "login")
         except WebError as error:

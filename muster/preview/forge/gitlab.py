@@ -21,7 +21,7 @@ def connect(api: str, token: str) -> Web:
 
 @dataclass(frozen=True, slots=True)
 class GitLab:
-    """`project` is an id or `GROUP/NAME`; `page` the merge request's address, as notes have none."""
+    """`project` is an id or `GROUP/NAME`. `page` is the URL of the merge request, because notes have none."""
 
     web: Web
     project: str
@@ -33,10 +33,10 @@ class GitLab:
         return f"/projects/{quote(self.project, safe='')}/merge_requests/{self.merge_request}/notes"
 
     def notes(self) -> Iterator[Note]:
-        me = number(self.web.call("GET", "/user").json("the user"), "id")
+        user = number(self.web.call("GET", "/user").json("the user"), "id")
         path = f"{self._path}?per_page=100&sort=asc&order_by=created_at"
         for found in list_pages(self.web, path, "the notes of the merge request"):
-            yield self._note(found, is_ours=me is not None and number(found, "author", "id") == me)
+            yield self._note(found, is_ours=user is not None and number(found, "author", "id") == user)
 
     def create(self, body: str) -> Note:
         return self._note(self.web.call("POST", self._path, {"body": body}).json("the new note"))

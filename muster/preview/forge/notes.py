@@ -1,8 +1,8 @@
-"""The one comment of a report on a pull request.
+"""Maintains the one comment with the report on a pull request.
 
-Decides which comment is ours (it begins with our hidden marker, and the author is who we are), and that it is
-written once: a creation whose answer is lost is looked for before it is tried again. Leaves the calls to
-github.py and gitlab.py.
+The comment is recognized by its hidden marker and its author. It is created once: when the response to a
+creation is lost, the comment is looked up before the next attempt. Not responsible for the API calls
+(github.py, gitlab.py).
 """
 
 import re
@@ -15,14 +15,14 @@ from muster.live.fields import Json
 from muster.live.web import Response, Web, WebError
 
 _MAX_CREATIONS: Final = 3
-# 100 comments a page: nobody reads a pull request with more.
+# With 100 comments a page, these are 10,000 comments.
 _MAX_PAGES: Final = 100
 _NEXT: Final = re.compile(r'<([^<>]+)>;[^,<]*\brel="?next"?')
 
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """A comment as the forge has it. `is_ours`: its author is who we are."""
+    """A comment on the forge. `is_ours`: its author is the user of our token."""
 
     number: int
     body: str
@@ -42,14 +42,14 @@ class Forge(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class CommentResult:
-    """What became of a comment: `created`, `updated` or `unchanged`."""
+    """What was done: `created`, `updated` or `unchanged`."""
 
     action: str
     url: str
 
 
 def format_marker(name: str) -> str:
-    """The hidden first line by which the comment of this name is found again.
+    """The hidden first line by which the comment of this name is recognized.
 
     Two hyphens would end an HTML comment, so a name keeps letters, digits, dots and single hyphens.
     """
@@ -57,10 +57,10 @@ def format_marker(name: str) -> str:
 
 
 def upsert(forge: Forge, body: str, *, name: str) -> CommentResult:
-    """Creates or updates the comment; WebError when the forge refuses or does not answer."""
+    """Create or update the comment. WebError when the forge refuses or does not respond."""
     first = format_marker(name)
     text = f"{first}\n{body}"
-    for tries in range(1, _MAX_CREATIONS + 1):
+    for attempt in range(1, _MAX_CREATIONS + 1):
         note = _find_ours(forge, first)
         if note is not None:
             if note.body.rstrip() == text.rstrip():
@@ -69,14 +69,14 @@ def upsert(forge: Forge, body: str, *, name: str) -> CommentResult:
         try:
             return CommentResult("created", forge.create(text).url)
         except WebError as error:
-            # Whether it was created is not known: the next look tells.
-            if tries == _MAX_CREATIONS or error.status not in (None, 502, 504):
+            # It may have been created: look it up before the next attempt.
+            if attempt == _MAX_CREATIONS or error.status not in (None, 502, 504):
                 raise
-    raise AssertionError("the last try returns or raises")
+    raise AssertionError("the last attempt returns or raises")
 
 
 def _find_ours(forge: Forge, first: str) -> Note | None:
-    """GitLab strips a body's ends and GitHub may return CRLF line ends."""
+    """GitLab strips whitespace around a body, and GitHub may return CRLF line ends."""
     for note in forge.notes():
         if note.is_ours and note.body.replace("\r\n", "\n").lstrip().startswith(f"{first}\n"):
             return Note(note.number, note.body.replace("\r\n", "\n"), note.url, note.is_ours)
@@ -84,29 +84,29 @@ def _find_ours(forge: Forge, first: str) -> Note | None:
 
 
 def list_pages(web: Web, path: str, what: str) -> Iterator[Json]:
-    """Every item of a list that goes on in pages.
+    """Every item of a paginated list.
 
-    Both forges name the next page in a `Link` header (https://www.rfc-editor.org/rfc/rfc8288); one that
-    leads to another server would get our token and is not followed.
+    Both forges name the next page in a `Link` header (https://www.rfc-editor.org/rfc/rfc8288). A link to
+    another server is refused, because that server would get our token.
     """
     for _ in range(_MAX_PAGES):
-        answer = web.call("GET", path)
-        found = answer.json(what)
+        response = web.call("GET", path)
+        found = response.json(what)
         if not isinstance(found, list):
-            raise WebError(f"{what}: the answer is no list.", status=answer.status)
+            raise WebError(f"{what}: the response is not a list.", status=response.status)
         yield from (each for each in found if isinstance(each, dict))
-        following = _next_page(answer, web)
+        following = _next_page(response, web)
         if following is None:
             return
         path = following
-    raise WebError(f"{what}: goes on after {_MAX_PAGES} pages.")
+    raise WebError(f"{what}: more than {_MAX_PAGES} pages.")
 
 
-def _next_page(answer: Response, web: Web) -> str | None:
-    named = _NEXT.search(answer.headers.get("link", ""))
+def _next_page(response: Response, web: Web) -> str | None:
+    named = _NEXT.search(response.headers.get("link", ""))
     if named is None:
         return None
     base, url = urlsplit(web.base), urlsplit(named[1])
     if (url.scheme, url.netloc) != (base.scheme, base.netloc) or not named[1].startswith(web.base):
-        raise WebError(f"the next page lies on another server, {url.hostname}: not followed.")
+        raise WebError(f"the next page is on another server, {url.hostname}, and is not followed.")
     return named[1].removeprefix(web.base)

@@ -1,4 +1,4 @@
-"""Where a report goes when nobody may comment: a fork's job has no rights.
+"""Writes the report where it can be read without the right to comment, which a fork's job does not have.
 
 GitHub shows what is appended to the file GITHUB_STEP_SUMMARY on the job's page, up to 1 MiB
 (https://docs.github.com/en/actions/reference/workflows-and-actions/workflow-commands#adding-a-job-summary).
@@ -14,7 +14,7 @@ ARTIFACT: Final = "muster-preview.md"
 
 
 def write_summary(body: str, environment: Mapping[str, str]) -> str:
-    """Puts the report where it can be read; where that is."""
+    """Write the report, and return where it is."""
     page = environment.get("GITHUB_STEP_SUMMARY", "")
     if page:
         with Path(page).open("a", encoding="utf-8") as file:

@@ -1,7 +1,7 @@
-"""Which pull request a job runs for, and who we are there.
+"""Detects the pull request that a CI job runs for, from the job's environment variables.
 
-Decides which variables of the job say so. A token comes from the environment alone: an argument would stand
-in the list of processes and in shell histories.
+A token is only read from the environment: an argument would be visible in the process list and in shell
+histories.
 
 https://docs.github.com/en/actions/reference/workflows-and-actions/variables
 https://docs.gitlab.com/ci/variables/predefined_variables/
@@ -32,12 +32,12 @@ class Kind(StrEnum):
 
 
 class TargetError(PreviewError):
-    """The job's surroundings do not say where to comment, or hold no token to do it with."""
+    """The environment does not identify the pull request."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommentTarget:
-    """`forge` is None where there is nothing to comment on, for the reason `why`."""
+    """`forge` is None where there is nothing to comment on; `why` is the reason."""
 
     kind: Kind | None
     forge: Forge | None
@@ -50,24 +50,28 @@ def detect_target(environment: Mapping[str, str]) -> CommentTarget:
         return _gitlab(environment)
     if environment.get("GITHUB_ACTIONS") or environment.get("GITHUB_REPOSITORY"):
         return _github(environment)
-    return CommentTarget(kind=None, forge=None, why="this is no job of GitHub Actions or GitLab CI")
+    return CommentTarget(kind=None, forge=None, why="this is not a job of GitHub Actions or GitLab CI")
 
 
 def _github(environment: Mapping[str, str]) -> CommentTarget:
     repository, token = environment.get("GITHUB_REPOSITORY", ""), environment.get("GITHUB_TOKEN", "")
     pull_request = _pull_request(environment)
     if pull_request is None:
-        return CommentTarget(kind=Kind.GITHUB, forge=None, why="this workflow runs for no pull request")
+        return CommentTarget(
+            kind=Kind.GITHUB, forge=None, why="this workflow does not run for a pull request"
+        )
     if not token:
         return CommentTarget(kind=Kind.GITHUB, forge=None, why="GITHUB_TOKEN is not set")
     if not re.fullmatch(r"[\w.-]+/[\w.-]+", repository, re.ASCII):
-        raise TargetError(f"GITHUB_REPOSITORY {repository!r} is no OWNER/NAME.")
+        raise TargetError(
+            f"GITHUB_REPOSITORY is {repository!r}, not OWNER/NAME. Fix: set it to the repository."
+        )
     api = _check_api_url(environment.get("GITHUB_API_URL") or "https://api.github.com")
     return CommentTarget(kind=Kind.GITHUB, forge=GitHub(github.connect(api, token), repository, pull_request))
 
 
 def _pull_request(environment: Mapping[str, str]) -> int | None:
-    """From the event, which knows it for every trigger, or else from the ref."""
+    """From the event, which has it for every trigger, or else from the ref."""
     event = environment.get("GITHUB_EVENT_PATH", "")
     if event and Path(event).is_file():
         try:
@@ -84,14 +88,16 @@ def _pull_request(environment: Mapping[str, str]) -> int | None:
 def _gitlab(environment: Mapping[str, str]) -> CommentTarget:
     merge_request, token = environment.get("CI_MERGE_REQUEST_IID", ""), environment.get("GITLAB_TOKEN", "")
     if not merge_request.isdigit():
-        return CommentTarget(kind=Kind.GITLAB, forge=None, why="this pipeline runs for no merge request")
+        return CommentTarget(
+            kind=Kind.GITLAB, forge=None, why="this pipeline does not run for a merge request"
+        )
     if not token:
         why = "GITLAB_TOKEN is not set (a project access token with scope api; CI_JOB_TOKEN may not comment)"
         return CommentTarget(kind=Kind.GITLAB, forge=None, why=why)
-    # Of a fork's merge request the notes belong to the project that it would be merged into.
+    # The notes of a fork's merge request belong to the project that it will be merged into.
     project = environment.get("CI_MERGE_REQUEST_PROJECT_ID") or environment.get("CI_PROJECT_ID", "")
     if not project:
-        raise TargetError("CI_PROJECT_ID is not set: which project is this?")
+        raise TargetError("CI_PROJECT_ID is not set. Fix: set it to the id of the project.")
     page = environment.get("CI_MERGE_REQUEST_PROJECT_URL", "")
     page = f"{page}/-/merge_requests/{merge_request}" if page else ""
     api = _check_api_url(environment.get("CI_API_V4_URL") or "https://gitlab.com/api/v4")
@@ -102,5 +108,5 @@ def _gitlab(environment: Mapping[str, str]) -> CommentTarget:
 def _check_api_url(url: str) -> str:
     parts = urlsplit(url)
     if parts.scheme != "https" and not (parts.scheme == "http" and parts.hostname in _LOOPBACK):
-        raise TargetError(f"{url}: a token is sent over https:// alone.")
+        raise TargetError(f"{url}: a token is only sent over https://. Fix: use an https:// URL.")
     return url.rstrip("/")

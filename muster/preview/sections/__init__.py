@@ -1,4 +1,4 @@
-"""The parts of a stack's report, each with what makes it worth its place.
+"""The sections of a stack's report, each with the weight that decides what is left out of a long comment.
 
-A module has `sections(told)` or functions like it, which yield nothing where there is nothing to tell.
+Each module has `sections(diff)`, which yields nothing where there is nothing to show.
 """

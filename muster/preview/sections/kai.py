@@ -1,4 +1,4 @@
-"""KAI's queues: quota, limit, over-quota weight, and whose work is never evicted."""
+"""KAI's queues: quota, limit, over-quota weight, and which work is never evicted."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -13,8 +13,8 @@ _HEAD: Final = ("Queue", "Of", "Resource", "Quota", "Limit", "Over-quota weight"
 _RESOURCES: Final = {"gpu": "GPU", "cpu": "CPU", "memory": "memory"}
 _RULE: Final = (
     f"Work of priority {NON_PREEMPTIBLE} and more stays within its queue's quota and is never evicted. "
-    "Below, it may go over the quota, and is reclaimed from when a queue within its own quota asks; what is "
-    "free is divided by queue priority first, then by over-quota weight."
+    "Work below may exceed the quota, and is reclaimed when a queue within its own quota needs the "
+    "resources. Free resources are divided by queue priority first, then by over-quota weight."
 )
 
 
@@ -26,7 +26,7 @@ def sections(diff: StackDiff) -> Iterator[Section]:
         rows = tuple(_row(each) for each in diff.kai.queues)
         yield Section("KAI queues", 82, (Table(_HEAD, rows), Items(((_RULE,),))))
     if changed:
-        title = "Whose work goes first with KAI, and whose is never evicted"
+        title = "Priorities and eviction with KAI"
         yield Section(title, 76, (Items(tuple(changed)),))
     yield from _over(diff)
 

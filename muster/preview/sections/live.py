@@ -1,4 +1,4 @@
-"""What runs and waits now in Kueue, of those whom the change touches; KAI's is diff with its queues."""
+"""The running and pending work of the teams that change, with Kueue. For KAI see kai.py."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -20,8 +20,8 @@ _HEAD: Final = (
 )
 _WAITING: Final = ("Team", "Workloads that hold quota", "Workloads that wait")
 _MEANING: Final = (
-    "Nothing is ended because a quota shrinks: what is beyond it counts as borrowed, and those to whom it "
-    "belongs can take it back by preemption."
+    "A smaller quota ends no work. What exceeds it counts as borrowed, and its owners can reclaim it by "
+    "preemption."
 )
 
 

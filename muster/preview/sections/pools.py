@@ -1,4 +1,4 @@
-"""Pools: nodes, GPUs, GPU-hours and money."""
+"""Pools: nodes, GPUs, GPU-hours and cost."""
 
 from collections.abc import Iterator
 from typing import Final

@@ -1,4 +1,4 @@
-"""Quota, borrowing and preemption: who gains, who loses, who may now do what to whom."""
+"""Quota, borrowing and preemption: which teams gain and lose, and which may preempt which."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -10,12 +10,12 @@ from muster.preview.compare.quota import QuotaChange
 from muster.preview.document import Items, Section, Table, Text, UntrustedText, join_names
 from muster.preview.tree_diagram import to_diagram
 
-# A Markdown picture with more nodes is no picture any more; GitHub stops drawing a graph at 500 edges.
+# A larger diagram is not readable, and GitHub does not draw a graph with more than 500 edges.
 _MAX_NODES: Final = 60
 
 
 def sections(changes: Changes, *, is_kai: bool) -> Iterator[Section]:
-    """With KAI what a team may borrow, lend and use at most follows other rules: sections/kai.py tells it."""
+    """KAI has other rules for borrowing and lending, so those columns are left out; see sections/kai.py."""
     columns = 4 if is_kai else 5
     departments = tuple(_department(each)[:columns] for each in changes.quotas if not each.is_team)
     shown = _OWN if is_kai else len(_TEAM)
@@ -35,7 +35,7 @@ def sections(changes: Changes, *, is_kai: bool) -> Iterator[Section]:
     if borrowing and not is_kai:
         yield Section("Borrowing that became possible or impossible", 70, (Table(_BORROWING, borrowing),))
     if reached and not is_kai:
-        title = "Teams that others' changes reach: the most that each could use"
+        title = "Teams affected by other teams' changes: the most that each could use"
         yield Section(title, 55, (Table(("Team", "Pool", "Could use at most"), reached),), is_folded=True)
     picture = None if changes.is_empty else to_diagram(changes, most=_MAX_NODES)
     if picture is not None:
@@ -58,7 +58,7 @@ _TEAM: Final = (
     "May lend",
     "Could use at most",
 )
-# So many columns tell what is a team's own, whatever the scheduler.
+# The first columns concern the team's own quota, and apply to both schedulers.
 _OWN: Final = 5
 _DEPARTMENT: Final = ("Department", "Pool", "Own", "With all below", "Could use at most")
 _PREEMPTION: Final = ("", "Who", "Can preempt", "On pools", "Why")

@@ -1,4 +1,4 @@
-"""Which resources change: what is replaced or deleted first, and never a value."""
+"""The resources that change, those replaced or deleted first. Values are never shown."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -37,7 +37,7 @@ def _resource(resource: Resource) -> tuple[Text, ...]:
 
 
 def _what(resource: Resource) -> Text:
-    """Objects and places, never values."""
+    """Objects and the paths of fields, never values."""
     spans: list[Span] = []
     if resource.replaced_for:
         spans += ["because of ", *join_names(resource.replaced_for, most=_MAX_PLACES), "; "]

@@ -188,7 +188,7 @@ def test_a_job_without_a_queue_is_told_how_to_get_into_one(
     cluster.apply({**job, "spec": {"template": {"spec": pod}}}, f"/apis/batch/v1{IN}/jobs/lonely")
     said = _why(cluster, capsys, "lonely")
     assert "not queued" in said
-    assert "Fix: label it kueue.x-k8s.io/queue-name: default." in said
+    assert "Fix: add the label kueue.x-k8s.io/queue-name: default." in said
 
 
 def test_a_job_that_is_not_there_is_said_not_to_be(

@@ -199,7 +199,7 @@ def test_without_a_token_or_a_pull_request_the_report_is_in_the_summary(
     assert "is not set" in err
     assert "one" in _read_summary(forge, tmp_path)
     monkeypatch.setenv({"github": "GITHUB_EVENT_PATH", "gitlab": "CI_MERGE_REQUEST_IID"}[forge], "")
-    assert "runs for no" in comment("one\n")[2]
+    assert "does not run for a" in comment("one\n")[2]
 
 
 @pytest.mark.parametrize("forge", ["github"], indirect=True)
@@ -243,8 +243,8 @@ def test_what_cannot_be_a_comment_is_refused(body: str, said: str, comment: Run)
 @pytest.mark.parametrize(
     ("name", "value", "said"),
     [
-        ("GITHUB_API_URL", "http://forge.example", "https:// alone"),
-        ("GITHUB_REPOSITORY", "../../user", "is no OWNER/NAME"),
+        ("GITHUB_API_URL", "http://forge.example", "only sent over https://"),
+        ("GITHUB_REPOSITORY", "../../user", "not OWNER/NAME"),
     ],
 )
 @pytest.mark.usefixtures("server")

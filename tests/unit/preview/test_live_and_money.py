@@ -155,7 +155,7 @@ def test_a_users_prices_are_read_or_refused_with_every_mistake(
     for text, said in (
         ("prices: []", ""),
         ("prices: [{machine: x}]", "needs exactly machine, region"),
-        ("[", "is not YAML"),
+        ("[", "not YAML"),
     ):
         path.write_text(text, encoding="utf-8")
         assert main(compared) == (2 if said else 0)

@@ -119,7 +119,7 @@ _WHOLE = PLAN.read_text(encoding="utf-8")
 @pytest.mark.parametrize("share", [0.1, 0.5, 0.9, 0.999])
 def test_a_truncated_plan_is_told_to_be_cut_off(share: float) -> None:
     with pytest.raises(
-        PlanError, match=r"plan\.json: (ends in the middle|is not JSON).*pulumi preview --json"
+        PlanError, match=r"plan\.json: (the file is incomplete|not JSON).*pulumi preview --json"
     ):
         parse_plan(_WHOLE[: int(len(_WHOLE) * share)], source="plan.json")
 
@@ -128,13 +128,13 @@ def test_a_truncated_plan_is_told_to_be_cut_off(share: float) -> None:
     ("text", "said"),
     [
         ("", "is empty"),
-        ("[]", "no output of `pulumi preview --json`"),
-        ('"text"', "no output of"),
+        ("[]", "not the output of `pulumi preview --json`"),
+        ('"text"', "not the output of"),
         ('{"resources": []}', "neither steps nor diagnostics"),
-        ('{"steps": {}}', "no output of"),
-        ("Previewing update (dev)", "is not JSON in line 1"),
-        ('{"steps": []}\n{"steps": []}', "goes on after the plan's end"),
-        ("[" * 200_000, "is no plan"),
+        ('{"steps": {}}', "not the output of"),
+        ("Previewing update (dev)", "not JSON in line 1"),
+        ('{"steps": []}\n{"steps": []}', "more than one JSON document"),
+        ("[" * 200_000, "not a plan"),
     ],
 )
 def test_what_is_no_plan_says_what_it_is_and_how_to_get_one(text: str, said: str) -> None:
