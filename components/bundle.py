@@ -7,6 +7,7 @@ is the room `muster/provider/`, a process of its own; nothing is imported from t
 import json
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
+from typing import Any
 
 import pulumi
 
@@ -54,16 +55,22 @@ def immutable(opts: pulumi.ResourceOptions) -> pulumi.ResourceOptions:
 
 def find(
     api_version: str, kind: str, selector: str, *, provider: BundleProvider
-) -> pulumi.Output[list[Manifest]]:
-    """What a cluster has already, in all namespaces. A preview that cannot reach it finds nothing, and for a
-    cluster that does not exist yet the engine answers with nothing at all, unasked.
+) -> pulumi.Output[list[Manifest] | None]:
+    """What a cluster has already, in all namespaces. None where it was not asked: a preview that cannot reach
+    it, or a cluster that does not exist yet, for which the engine itself answers with nothing.
     """
     found = pulumi.runtime.invoke_output(
         "muster:k8s:find",
         {"apiVersion": api_version, "kind": kind, "selector": selector},
         pulumi.InvokeOutputOptions(provider=provider),
     )
-    return found.apply(lambda answer: [json.loads(each) for each in (answer or {}).get("objects") or ()])
+    return found.apply(_objects_of)
+
+
+def _objects_of(answer: Mapping[str, Any] | None) -> list[Manifest] | None:
+    if not answer or not answer.get("asked"):
+        return None
+    return [json.loads(each) for each in answer.get("objects") or ()]
 
 
 def text(objects: Iterable[Manifest]) -> str:

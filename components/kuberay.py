@@ -25,6 +25,7 @@ from muster.components.component import Component
 from muster.components.context import PlatformContext
 from muster.components.objects import KubernetesObject
 from muster.model import kuberay, names
+from muster.model.programs import Program
 from muster.model.stack import retains_crds
 from muster.render import ray
 from muster.render.manifest import manifest
@@ -38,6 +39,9 @@ class KubeRayArgs:
     """`context`: the cluster, and the chart (or kustomize tree) and image to install. Its stack names the
     scheduler that KubeRay's pods are made for: with another one than the cluster runs, Ray clusters never
     start.
+
+    With `kuberay.install` false in the stack only the admission policies are made: the operator is the
+    cluster's own.
     """
 
     context: PlatformContext
@@ -49,30 +53,37 @@ class KubeRay(Component):
     def __init__(self, name: str, args: KubeRayArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("muster:index:KubeRay", name, opts)
         self._context = context = args.context
-        operator = kuberay.Operator(
-            image=context.artifacts.image("kuberay"),
-            scheduler=context.stack.scheduler,
-            resources=context.sizing.kuberay.resources(),
-            node_selector=context.sizing.node_selector(),
-        )
-        self.namespace = KubernetesObject(
-            f"{name}-namespace",
-            manifest("v1", "Namespace", names.RAY_NAMESPACE),
-            opts=self.child_options(provider=context.provider),
-        )
         # In force before the first Ray object can be made.
         self.admission = Bundle(
             f"{name}-admission",
             manifests={"policies": text(ray.admission(context.stack.ray))},
             opts=self.child_options(provider=context.bundles),
         )
-        if context.artifacts.has_kustomization("kuberay"):
-            self.serving = self._from_tree(name, operator)
-        else:
-            self.serving = self._from_chart(name, operator)
+        self.serving: pulumi.Resource = (
+            self._operator(name) if context.stack.installs(Program.KUBERAY) else self.admission
+        )
         self.register_outputs({})
 
-    def _from_chart(self, name: str, operator: kuberay.Operator) -> pulumi.Resource:
+    def _operator(self, name: str) -> pulumi.Resource:
+        context = self._context
+        operator = kuberay.Operator(
+            image=context.artifacts.image("kuberay"),
+            scheduler=context.stack.scheduler,
+            resources=context.sizing.kuberay.resources(),
+            node_selector=context.sizing.node_selector(),
+        )
+        namespace = KubernetesObject(
+            f"{name}-namespace",
+            manifest("v1", "Namespace", names.RAY_NAMESPACE),
+            opts=self.child_options(provider=context.provider),
+        )
+        if context.artifacts.has_kustomization("kuberay"):
+            return self._from_tree(name, operator, namespace)
+        return self._from_chart(name, operator, namespace)
+
+    def _from_chart(
+        self, name: str, operator: kuberay.Operator, namespace: KubernetesObject
+    ) -> pulumi.Resource:
         """Its CRDs are in the chart's `crds` folder: Helm makes them once and never changes them."""
         return release(
             name,
@@ -80,10 +91,12 @@ class KubeRay(Component):
             release_name="kuberay",
             namespace=names.RAY_NAMESPACE,
             values=operator.chart_values(),
-            opts=self.child_options(provider=self._context.provider, after=[self.namespace, self.admission]),
+            opts=self.child_options(provider=self._context.provider, after=[namespace, self.admission]),
         )
 
-    def _from_tree(self, name: str, operator: kuberay.Operator) -> pulumi.Resource:
+    def _from_tree(
+        self, name: str, operator: kuberay.Operator, namespace: KubernetesObject
+    ) -> pulumi.Resource:
         context = self._context
         tree = context.artifacts.kustomization("kuberay").resolve().parent
         kept = pulumi.ResourceOptions(retain_on_delete=retains_crds(context.stack.artifacts))
@@ -95,7 +108,7 @@ class KubeRay(Component):
         return kubernetes.kustomize.v2.Directory(
             name,
             directory=_written(overlay(operator), bases=[tree / "rbac", tree / "manager"]),
-            opts=self.child_options(provider=context.provider, after=[self.namespace, self.admission, crds]),
+            opts=self.child_options(provider=context.provider, after=[namespace, self.admission, crds]),
         )
 
 

@@ -6,10 +6,12 @@ finalizers.
 """
 
 from dataclasses import dataclass, field
+from functools import partial
 
 import pulumi
 
 from muster.artifacts.resolved import Artifacts
+from muster.components import existing_programs
 from muster.components.bundle import Bundle, text
 from muster.components.cluster_autoscaler import ClusterAutoscaler, ClusterAutoscalerArgs
 from muster.components.clusters.cluster import ClusterInputs, cluster_of
@@ -30,6 +32,7 @@ from muster.model import queuetree
 from muster.model.clusters import EksCluster, Provider
 from muster.model.gangpolicy import crd
 from muster.model.gpu_operator import cloud_of, installation
+from muster.model.programs import Program
 from muster.model.stack import GangMode, Scheduler, Stack, retains_crds
 from muster.render import submission
 
@@ -77,14 +80,18 @@ class Platform(Component):
         )
         bundles = self.cluster.bundles
         context = PlatformContext.of(stack, self.cluster, artifacts=args.artifacts, sizing=args.sizing)
+        # Everything in the cluster comes after the CRDs, and they come after a look at what is there already.
         self.crds = self._crds(context)
         self.scheduler = self._scheduler(context)
         self.autoscaler = self._autoscaler(context)
         self.kuberay = KubeRay(
-            self.child_name("kuberay"), KubeRayArgs(context=context), opts=self.child_options()
+            self.child_name("kuberay"),
+            KubeRayArgs(context=context),
+            opts=self.child_options(after=[self.crds]),
         )
         self.gpu_operator = self._gpu_operator(context)
-        serving = [self.scheduler.serving, self.kuberay.serving]
+        scheduling = self._scheduling()
+        serving = [scheduling, self.kuberay.serving]
         self.gang_admission = self._gang_admission(context, args.image)
         if self.gang_admission is not None:
             serving += self.gang_admission.serving
@@ -96,7 +103,7 @@ class Platform(Component):
         self.priorities = Priorities(
             self.child_name("priorities"),
             PrioritiesArgs(stack=stack, provider=bundles),
-            opts=self.child_options(after=[self.scheduler.serving]),
+            opts=self.child_options(after=[scheduling]),
         )
         self.tenancy = Tenancy(
             self.child_name("tenancy"),
@@ -131,21 +138,31 @@ class Platform(Component):
         manifests = {"gangpolicies": text([crd()]), "queuetrees": text([queuetree.crd()])}
         if cloud_of(context.stack.cluster) is not Provider.GKE:
             manifests["provisioningrequests"] = context.artifacts.crd("provisioningrequests").read_text()
+        fits = existing_programs.check(context.stack, provider=context.bundles)
         kept = pulumi.ResourceOptions(retain_on_delete=retains_crds(context.stack.artifacts))
         opts = pulumi.ResourceOptions.merge(self.child_options(provider=context.bundles), kept)
-        return Bundle(self.child_name("crds"), manifests=manifests, opts=opts)
+        checked = {key: fits.apply(partial(_unchanged, content)) for key, content in manifests.items()}
+        return Bundle(self.child_name("crds"), manifests=checked, opts=opts)
 
-    def _scheduler(self, context: PlatformContext) -> Kueue | Kai:
+    def _scheduling(self) -> pulumi.Resource:
+        """What to depend on for a scheduler that serves; one that was left out serves already."""
+        return self.crds if self.scheduler is None else self.scheduler.serving
+
+    def _scheduler(self, context: PlatformContext) -> Kueue | Kai | None:
         opts = self.child_options(after=[self.crds])
         if context.stack.scheduler is Scheduler.KAI:
             return Kai(self.child_name("kai"), KaiArgs(context=context), opts=opts)
+        if not context.stack.installs(Program.KUEUE):
+            return None
         return Kueue(self.child_name("kueue"), KueueArgs(context=context), opts=opts)
 
     def _gpu_operator(self, context: PlatformContext) -> GpuOperator | None:
         if installation(context.stack) is None:
             return None
         return GpuOperator(
-            self.child_name("gpu-operator"), GpuOperatorArgs(context=context), opts=self.child_options()
+            self.child_name("gpu-operator"),
+            GpuOperatorArgs(context=context),
+            opts=self.child_options(after=[self.crds]),
         )
 
     def _autoscaler(self, context: PlatformContext) -> ClusterAutoscaler | None:
@@ -169,5 +186,9 @@ class Platform(Component):
             self.child_name("gang-admission"),
             GangAdmissionArgs(context=context, image=image),
             # Its caches hold the scheduler's kinds: it becomes ready at once when they are served.
-            opts=self.child_options(after=[self.scheduler.serving]),
+            opts=self.child_options(after=[self._scheduling()]),
         )
+
+
+def _unchanged(content: str, _: None) -> str:
+    return content

@@ -14,6 +14,7 @@ from muster.components.component import Component
 from muster.components.context import PlatformContext
 from muster.components.objects import KubernetesObject
 from muster.model import names
+from muster.model.programs import Program
 from muster.render import kai
 from muster.render.manifest import manifest
 
@@ -24,7 +25,8 @@ class KaiArgs:
     and topologies; a topology whose levels change is replaced, and work that names it waits meanwhile.
 
     KAI replaces the scheduler of the pods that name it. The chart's namespace and names are fixed: a cluster
-    holds one KAI.
+    holds one KAI. With `kai.install` false in the stack the operator is the cluster's own, and only shards
+    and topologies are made.
     """
 
     context: PlatformContext
@@ -36,25 +38,8 @@ class Kai(Component):
     def __init__(self, name: str, args: KaiArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("muster:schedulers:Kai", name, opts)
         context = args.context
-        self.namespace = KubernetesObject(
-            f"{name}-namespace",
-            manifest("v1", "Namespace", names.KAI_NAMESPACE),
-            opts=self.child_options(provider=context.provider),
-        )
-        values = kai.chart_values(
-            context.stack,
-            node_selector=context.sizing.node_selector(),
-            replicas=context.sizing.manager_replicas,
-        )
-        self.release = release(
-            name,
-            context.artifacts.chart("kai"),
-            release_name="kai",
-            namespace=names.KAI_NAMESPACE,
-            values=values,
-            opts=self.child_options(provider=context.provider, after=[self.namespace]),
-        )
-        child = self.child_options(provider=context.bundles, after=[self.release])
+        before = [self._release(name, context)] if context.stack.installs(Program.KAI) else None
+        child = self.child_options(provider=context.bundles, after=before)
         # The labels of a topology's levels are immutable.
         self.topologies = [
             Bundle(
@@ -69,3 +54,23 @@ class Kai(Component):
         )
         self.serving: pulumi.Resource = self.shards
         self.register_outputs({})
+
+    def _release(self, name: str, context: PlatformContext) -> pulumi.Resource:
+        namespace = KubernetesObject(
+            f"{name}-namespace",
+            manifest("v1", "Namespace", names.KAI_NAMESPACE),
+            opts=self.child_options(provider=context.provider),
+        )
+        values = kai.chart_values(
+            context.stack,
+            node_selector=context.sizing.node_selector(),
+            replicas=context.sizing.manager_replicas,
+        )
+        return release(
+            name,
+            context.artifacts.chart("kai"),
+            release_name="kai",
+            namespace=names.KAI_NAMESPACE,
+            values=values,
+            opts=self.child_options(provider=context.provider, after=[namespace]),
+        )

@@ -12,14 +12,15 @@ from typing import Any
 
 import pulumi
 
-from muster.components.bundle import Bundle, find, text
+from muster.components.bundle import Bundle, text
 from muster.components.charts import release
 from muster.components.component import Component
 from muster.components.context import PlatformContext
+from muster.components.existing_programs import deployments_of, refuse
 from muster.components.objects import KubernetesObject
-from muster.components.schedulers.existing_kueue import SELECTOR, refuse
 from muster.components.sizing import Sizing
 from muster.model import names
+from muster.model.programs import Program
 from muster.model.stack import Stack
 from muster.render import kueue
 from muster.render.manifest import MANAGED_BY_LABEL, Manifest, manifest
@@ -59,9 +60,7 @@ class Kueue(Component):
             opts=self.child_options(provider=context.provider),
         )
         image = context.artifacts.image("kueue") if args.image is None else args.image
-        found = pulumi.Output.all(
-            others=find("apps/v1", "Deployment", SELECTOR, provider=context.bundles), image=image
-        )
+        found = pulumi.Output.all(others=deployments_of(Program.KUEUE, provider=context.bundles), image=image)
         self.release = release(
             name,
             context.artifacts.chart("kueue"),
@@ -92,7 +91,7 @@ def gathered_roles() -> list[Manifest]:
 
 
 def _unless_refused(known: Mapping[str, Any], context: PlatformContext) -> Mapping[str, Any]:
-    refuse(known["others"])
+    refuse(Program.KUEUE, known["others"], installs=True)
     return values(context.stack, image=known["image"], sizing=context.sizing)
 
 

@@ -15,6 +15,7 @@ from muster.artifacts.resolved import ArtifactError, Artifacts
 from muster.model.charts import OCI, Chart, ChartOrigin, ChartSource, has_digest
 from muster.model.gpu_operator import installation
 from muster.model.minimum_versions import minimum_version_rules
+from muster.model.programs import Program
 from muster.model.stack import ArtifactSource, GangMode, Scheduler, Stack
 from muster.paths import VERSIONS_FILE
 
@@ -102,9 +103,9 @@ def installed(stack: Stack) -> tuple[str, ...]:
     """The published charts that the stack installs."""
     if stack.artifacts is ArtifactSource.LOCAL:
         return ()
-    scheduler = "kai" if stack.scheduler is Scheduler.KAI else "kueue"
-    of_gpus = () if installation(stack) is None else ("gpu-operator",)
-    return (scheduler, "kuberay", *of_gpus)
+    scheduler = Program.KAI if stack.scheduler is Scheduler.KAI else Program.KUEUE
+    of_gpus = () if installation(stack) is None else (Program.GPU_OPERATOR,)
+    return tuple(each.value for each in (scheduler, Program.KUBERAY, *of_gpus) if stack.installs(each))
 
 
 def archive_name(entry: ChartEntry) -> str:

@@ -34,6 +34,7 @@ def read_kai(section: Section) -> KaiSettings:
     section.get("sharding")
     shard = section.section("shard")
     settings = KaiSettings(
+        install=section.flag("install", True),
         sharding=sharding,
         gpu_sharing=section.flag("gpuSharing", False),
         cluster_autoscaling=section.flag("clusterAutoscaling", False),

@@ -25,6 +25,7 @@ from muster.config.tenancy import read_tenancy
 from muster.model.clusters import Cluster, ExistingCluster
 from muster.model.pools import Pool
 from muster.model.priorities import Priority
+from muster.model.programs import ProgramOptions
 from muster.model.queues import Department
 from muster.model.ray import Ray, RayAuth
 from muster.model.stack import ArtifactSource, PodsReady, Scheduler, Stack
@@ -100,6 +101,8 @@ def _read(root: Section) -> tuple[Stack, bool]:
         kai=read_kai(root.section("kai")),
         kueue=read_kueue(root.section("kueue")),
         observability=read_observability(root.section("observability")),
+        kuberay=_program(root.section("kuberay")),
+        gpu_operator=_program(root.section("gpuOperator")),
     )
     root.close()
     return stack, cluster is not None and len(sound) == len(pools)
@@ -132,6 +135,12 @@ def _ray(section: Section) -> Ray:
     auth = section.choice("auth", RayAuth, RayAuth.TOKEN) or RayAuth.TOKEN
     section.close()
     return Ray(auth=auth)
+
+
+def _program(section: Section) -> ProgramOptions:
+    options = ProgramOptions(install=section.flag("install", True))
+    section.close()
+    return options
 
 
 def _pods_ready(section: Section) -> PodsReady:

@@ -14,11 +14,12 @@ from muster.model import names
 from muster.model.clusters import Cluster, ExistingCluster, GkeCluster
 from muster.model.nodes import Image
 from muster.model.pools import Pool
+from muster.model.programs import GPU_OPERATOR_NAMESPACE, Program
 from muster.model.providers import Provider
 from muster.model.sharing import GpuSharing, Sharing
 from muster.model.stack import ArtifactSource, Stack
 
-NAMESPACE: Final = "gpu-operator"
+NAMESPACE: Final = GPU_OPERATOR_NAMESPACE
 # Where GKE's driver lies on Container-Optimized OS, whose root cannot be written:
 # https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest/google-gke.html
 _COS_DRIVER: Final = "/home/kubernetes/bin/nvidia"
@@ -92,8 +93,14 @@ class Installation:
 
 
 def installation(stack: Stack) -> Installation | None:
-    """The stack's GPU Operator. None for a stack without GPUs or with nodes of an unknown cloud, and for
-    locally built artifacts, where GPUs are simulated.
+    """The GPU Operator that the stack installs; None where it needs none or leaves it out."""
+    return required_installation(stack) if stack.installs(Program.GPU_OPERATOR) else None
+
+
+def required_installation(stack: Stack) -> Installation | None:
+    """The GPU Operator that the stack's nodes need, whoever installs it; None where it has no GPUs, or where
+    the cloud of its nodes is not known. What was built on this machine has no GPU Operator: its GPUs are
+    simulated.
     """
     kind = gpu_stack(stack.cluster)
     pools = tuple(pool for pool in stack.pools if pool.is_gpu)

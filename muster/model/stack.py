@@ -16,6 +16,7 @@ from muster.model.kueue import KueueOptions
 from muster.model.observability import Observability
 from muster.model.pools import Capacity, Pool
 from muster.model.priorities import Priority
+from muster.model.programs import Program, ProgramOptions
 from muster.model.queues import Department, Team
 from muster.model.ray import Ray
 from muster.model.tenancy import Tenancy
@@ -93,6 +94,8 @@ class Stack:
     images: ImageSource = field(default_factory=ImageSource)
     kai: KaiSettings = field(default_factory=KaiSettings)
     observability: Observability = field(default_factory=Observability)
+    kuberay: ProgramOptions = field(default_factory=ProgramOptions)
+    gpu_operator: ProgramOptions = field(default_factory=ProgramOptions)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "pools", tuple(sorted(self.pools, key=lambda pool: pool.order)))
@@ -110,6 +113,18 @@ class Stack:
     def is_gated(self) -> bool:
         """Whether GPU pods of gangs are born behind our gate: KAI has no admission checks to hold them by."""
         return self.scheduler is Scheduler.KAI and self.gang_admission.mode is GangMode.MUSTER
+
+    def installs(self, program: Program) -> bool:
+        """Whether the stack installs the program, if it needs it at all. Otherwise the cluster has it."""
+        match program:
+            case Program.KUEUE:
+                return self.kueue.install
+            case Program.KAI:
+                return self.kai.install
+            case Program.KUBERAY:
+                return self.kuberay.install
+            case Program.GPU_OPERATOR:
+                return self.gpu_operator.install
 
     def pool(self, name: str) -> Pool | None:
         return next((pool for pool in self.pools if pool.name == name), None)

@@ -135,13 +135,14 @@ class MusterProvider(provider_pb2_grpc.ResourceProviderServicer):
             await context.abort(grpc.StatusCode.INVALID_ARGUMENT, f"the provider muster serves {FIND} only")
         arguments = from_struct(request.args)
         objects: list[dict[str, Any]] = []
-        if self._cluster is not None and await self._cluster_uid() is not None:
+        asked = self._cluster is not None and await self._cluster_uid() is not None
+        if self._cluster is not None and asked:
             deadline = Deadline(_READ_TIMEOUT, cancelled=self._cancelled)
             objects = await self._cluster.find(
                 str(arguments["apiVersion"]), str(arguments["kind"]), str(arguments["selector"]), deadline
             )
         texts = [json.dumps(each) for each in objects]
-        return provider_pb2.InvokeResponse(**{"return": to_struct({"objects": texts})})
+        return provider_pb2.InvokeResponse(**{"return": to_struct({"objects": texts, "asked": asked})})
 
     # Bundles
 

@@ -48,8 +48,14 @@ SCHEMA = json.dumps(
                     "required": ["apiVersion", "kind", "selector"],
                 },
                 "outputs": {
-                    "properties": {"objects": {"type": "array", "items": {"type": "string"}}},
-                    "required": ["objects"],
+                    "properties": {
+                        "objects": {"type": "array", "items": {"type": "string"}},
+                        "asked": {
+                            "type": "boolean",
+                            "description": "Whether the cluster was reached; without it nothing is found.",
+                        },
+                    },
+                    "required": ["objects", "asked"],
                 },
             }
         },

@@ -26,6 +26,7 @@ from muster.validation.kueue import kueue_rules
 from muster.validation.observability import observability_rules
 from muster.validation.pools import pool_rules
 from muster.validation.priorities import priority_rules
+from muster.validation.programs import program_rules
 from muster.validation.scheduler_support import unsupported_fields
 from muster.validation.sharing import sharing_rules
 from muster.validation.tenancy import tenancy_rules
@@ -45,6 +46,7 @@ STACK_RULES: Final[tuple[Callable[[Stack], Iterable[Violation]], ...]] = (
     chart_rules,
     observability_rules,
     kai_rules,
+    program_rules,
     unsupported_fields,
 )
 """Every rule that needs nothing but the stack, in the order in which violations are reported."""

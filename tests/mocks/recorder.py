@@ -5,11 +5,13 @@ Assertions are made on registered inputs: one inside an `apply` can pass without
 
 import asyncio
 import json
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import pulumi
+import pytest
 from pulumi.runtime import mocks, rpc
 from pulumi.runtime.settings import SETTINGS
 from pulumi.runtime.stack import run_pulumi_func
@@ -117,7 +119,16 @@ class _Cluster(pulumi.runtime.Mocks):
     # The SDK takes a plain dictionary as well as the pair that it declares.
     def call(self, args: pulumi.runtime.MockCallArgs) -> Any:
         assert args.token == "muster:k8s:find"
-        return {"objects": [json.dumps(each) for each in self.existing]}
+        found = [each for each in self.existing if _matches(args.args["selector"], each)]
+        return {"objects": [json.dumps(each) for each in found], "asked": True}
+
+
+def _matches(selector: str, body: Mapping[str, Any]) -> bool:
+    """Whether an object has the labels: `a=b` and `a in (b,c)`, joined by commas."""
+    labels = body["metadata"].get("labels", {})
+    wanted = re.findall(r"([\w./-]+)(?:=| in \()([\w.,-]+?)(?:\)|,|$)", selector.replace(")", "),"))
+    assert wanted, selector
+    return all(labels.get(key) in values.split(",") for key, values in wanted)
 
 
 @dataclass(slots=True)
@@ -157,7 +168,22 @@ class _Monitor(mocks.MockMonitor):
 def run(program: Callable[[], object], *, existing: list[dict[str, Any]] | None = None) -> Program:
     """Run a program to its end against the recorder. What the program raises comes out."""
     log = _Log()
-    cluster = _Cluster(existing or [])
+    _run(program, existing or [], log)
+    return Program(log.resources)
+
+
+def refused(
+    program: Callable[[], object], error: type[Exception], *, match: str, existing: list[dict[str, Any]]
+) -> Program:
+    """What a program has registered when it is refused."""
+    log = _Log()
+    with pytest.raises(error, match=match):
+        _run(program, existing, log)
+    return Program(log.resources)
+
+
+def _run(program: Callable[[], object], existing: list[dict[str, Any]], log: _Log) -> None:
+    cluster = _Cluster(existing)
     loop = asyncio.new_event_loop()
     asyncio.set_event_loop(loop)
     try:
@@ -170,7 +196,6 @@ def run(program: Callable[[], object], *, existing: list[dict[str, Any]] | None 
     finally:
         _end(loop)
         asyncio.set_event_loop(None)
-    return Program(log.resources)
 
 
 def _end(loop: asyncio.AbstractEventLoop) -> None:

@@ -2,7 +2,8 @@
 
 import itertools
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,15 +12,16 @@ import yaml
 
 from muster.artifacts.resolved import Artifacts
 from muster.components.clusters.existing import MissingContextError, kubeconfig_of
+from muster.components.existing_programs import IncompatibleProgramError
 from muster.components.platform import Platform, PlatformArgs
-from muster.components.schedulers.existing_kueue import IncompatibleKueueError
 from muster.components.sizing import sizing_of
 from muster.config import load
 from muster.model import kuberay
 from muster.model.charts import Chart
 from muster.model.priorities import HIGHEST
+from muster.model.programs import ProgramOptions
 from muster.model.stack import Stack
-from tests.mocks.recorder import Program, Registered, run
+from tests.mocks.recorder import Program, Registered, refused, run
 
 BUNDLE = "muster:k8s:Bundle"
 DEPLOYMENT = "kubernetes:apps/v1:Deployment"
@@ -266,32 +268,93 @@ def test_all_requests_of_the_local_control_plane_fit_its_nodes(stack: Stack) -> 
     assert sum(cpu) <= 300
 
 
-def deployment(namespace: str, image: str) -> dict[str, Any]:
+KUEUE = {"app.kubernetes.io/name": "kueue", "control-plane": "controller-manager"}
+KUBERAY = {"app.kubernetes.io/name": "kuberay-operator"}
+
+
+def deployment(namespace: str, image: str, labels: Mapping[str, str]) -> dict[str, Any]:
     containers = [{"image": image}]
-    return {"metadata": {"namespace": namespace}, "spec": {"template": {"spec": {"containers": containers}}}}
+    return {
+        "metadata": {"namespace": namespace, "labels": dict(labels)},
+        "spec": {"template": {"spec": {"containers": containers}}},
+    }
 
 
 @pytest.mark.parametrize(
-    ("found", "told"),
+    ("found", "message"),
     [
-        (deployment("kueue-system", "x/kueue:v0.15.2"), "0.15 in namespace kueue-system; Muster needs 0.19"),
-        (deployment("kueue-system", "x/kueue:latest"), "of unknown version"),
-        (deployment("elsewhere", "x/kueue:v0.19.2"), "another Kueue"),
+        (
+            deployment("kueue-system", "x/kueue:v0.15.2", KUEUE),
+            r"0\.15\.2 in namespace kueue-system; Muster needs 0\.19",
+        ),
+        (deployment("kueue-system", "x/kueue:latest", KUEUE), "of unknown version"),
+        (deployment("elsewhere", "x/kueue:v0.19.2", KUEUE), "another Kueue"),
+        (
+            deployment("elsewhere", "x/operator:v1.6.2", KUBERAY),
+            r"another KubeRay .*`muster:kuberay\.install: false",
+        ),
     ],
 )
-def test_a_kueue_that_is_in_the_way_is_refused_and_none_is_installed(
-    stack: Stack, artifacts: Artifacts, found: dict[str, Any], told: str
+def test_a_program_that_is_in_the_way_is_refused_before_anything_is_made(
+    stack: Stack, artifacts: Artifacts, found: dict[str, Any], message: str
 ) -> None:
-    with pytest.raises(IncompatibleKueueError, match=told):
-        run(lambda: Platform("muster", PlatformArgs(stack=stack, artifacts=artifacts)), existing=[found])
+    program = refused(
+        lambda: Platform("muster", PlatformArgs(stack=stack, artifacts=artifacts)),
+        IncompatibleProgramError,
+        match=message,
+        existing=[found],
+    )
+    # A ClusterRole grants nothing before it is bound, so it has no edge to anything (gang_admission.py).
+    unbound = ("pulumi:providers:", "kubernetes:rbac.authorization.k8s.io/v1:ClusterRole")
+    made = [each for each in program.resources if each.is_custom]
+    assert [each.name for each in made if not each.type.startswith(unbound)] == []
 
 
 def test_our_own_kueue_is_upgraded(stack: Stack, artifacts: Artifacts) -> None:
-    ours = deployment("kueue-system", "x/kueue:release-0.19")
-    ours["metadata"]["labels"] = {"app.kubernetes.io/version": "v0.19.2"}
+    labels = {**KUEUE, "app.kubernetes.io/version": "v0.19.2"}
+    ours = deployment("kueue-system", "x/kueue:release-0.19", labels)
     assert run(
         lambda: Platform("muster", PlatformArgs(stack=stack, artifacts=artifacts)), existing=[ours]
     ).of(RELEASE)
+
+
+def test_programs_that_the_cluster_has_are_left_alone(stack: Stack, artifacts: Artifacts) -> None:
+    without = replace(
+        stack,
+        kueue=replace(stack.kueue, install=False),
+        kuberay=ProgramOptions(install=False),
+    )
+    theirs = [
+        deployment("kueue-system", "x/kueue:v0.19.2", KUEUE),
+        deployment("ray-system", "x/operator:v1.6.2", KUBERAY),
+    ]
+    program = run(
+        lambda: Platform("muster", PlatformArgs(stack=without, artifacts=artifacts)), existing=theirs
+    )
+    assert program.of(RELEASE) == []
+    names = {each.name for each in program.of("muster:k8s:Bundle")}
+    assert "kuberay-admission" in names
+    assert not names & {"kuberay-crds", "kueue-roles"}
+    team = program.one("muster:k8s:Bundle", "team-a")
+    assert program.comes_after(team, program.one("muster:k8s:Bundle", "kuberay-admission"))
+    missing = refused(
+        lambda: Platform("muster", PlatformArgs(stack=without, artifacts=artifacts)),
+        IncompatibleProgramError,
+        match="the cluster has no Kueue",
+        existing=theirs[1:],
+    )
+    assert missing.of("muster:k8s:Bundle") == []
+
+
+def test_a_team_is_ready_when_a_dry_run_of_its_ray_job_is_accepted(
+    stack: Stack, artifacts: Artifacts
+) -> None:
+    program = run(lambda: Platform("muster", PlatformArgs(stack=stack, artifacts=artifacts)))
+    for team in ("team-a", "team-b", "team-c"):
+        inputs = program.one("muster:k8s:Bundle", team).inputs
+        assert inputs["dryRuns"].keys() == inputs["manifests"].keys() == {team}
+        (job,) = json.loads(inputs["dryRuns"][team]).values()
+        assert (job["kind"], job["metadata"]["namespace"]) == ("RayJob", team)
 
 
 def test_a_context_that_is_not_there_is_refused_with_those_that_are() -> None:

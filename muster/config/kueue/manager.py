@@ -14,6 +14,7 @@ def read_kueue(section: Section) -> KueueOptions:
     topologies = section.section("topologies")
     found = [Topology(name=name, levels=topologies.words(name)) for name, _ in topologies.items()]
     options = KueueOptions(
+        install=section.flag("install", True),
         topologies=tuple(sorted(found, key=lambda each: each.name)),
         flavors=tuple(sorted(section.each("flavors", read_flavor), key=lambda each: each.name)),
         admission_checks=tuple(sorted(section.each("admissionChecks", _check), key=lambda each: each.name)),

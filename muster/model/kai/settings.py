@@ -24,9 +24,11 @@ class KaiSettings:
 
     `gpu_sharing` lets pods ask for a part of a GPU (`gpu-fraction`); nothing keeps such pods out of each
     other's GPU memory. `cluster_autoscaling` makes pods with a part of a GPU visible to an autoscaler; whole
-    GPUs need nothing of the kind. `pools` are shards that differ from `shard`.
+    GPUs need nothing of the kind. `pools` are shards that differ from `shard`. `install` false: the cluster
+    has its own KAI operator; shards and queues are still made.
     """
 
+    install: bool = True
     sharding: Sharding | None = None
     gpu_sharing: bool = False
     cluster_autoscaling: bool = False

@@ -29,8 +29,11 @@ class UsageSharing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KueueOptions:
-    """`exclude_resources` are prefixes of resource names that no queue counts."""
+    """`exclude_resources` are prefixes of resource names that no queue counts. `install` false: the cluster
+    has its own Kueue, which is neither installed nor changed.
+    """
 
+    install: bool = True
     topologies: tuple[Topology, ...] = ()
     flavors: tuple[Flavor, ...] = ()
     admission_checks: tuple[AdmissionCheck, ...] = ()

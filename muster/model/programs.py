@@ -1,0 +1,81 @@
+"""The programs that Muster can install into a cluster, and which of them a stack leaves to somebody else.
+
+Decides where each is expected and the config key that leaves it out. Leaves the oldest versions that work to
+minimum_versions.py, and the comparison with a cluster to existing_programs.py.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Final
+
+from muster.model import names
+
+# Where the GPU Operator's chart goes, and where its own documentation puts it.
+GPU_OPERATOR_NAMESPACE: Final = "gpu-operator"
+
+
+class Program(StrEnum):
+    """Values are the names of minimum_versions.py and of the charts."""
+
+    KUEUE = "kueue"
+    KAI = "kai"
+    KUBERAY = "kuberay"
+    GPU_OPERATOR = "gpu-operator"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProgramOptions:
+    """`install` false: the cluster has the program, and Muster neither installs nor changes it."""
+
+    install: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Placement:
+    """`title`: its name in messages. `key`: the config section with `install`. `selector`: the labels of its
+    Deployment, installed by its chart or by its plain manifests. `namespace`: where Muster installs it.
+
+    `is_bound`: policies and network rules recognise the program by that namespace, so an installation of
+    somebody else's has to be there as well.
+    """
+
+    title: str
+    key: str
+    selector: str
+    namespace: str
+    is_bound: bool = True
+
+
+# Selectors: Kueue 0.19 chart and manifests; KAI 0.17 chart (services/operator.yaml); KubeRay 1.6 chart
+# (`kuberay-operator`) and manifests (`kuberay`); GPU Operator 25.3 chart (operator.yaml).
+PLACEMENTS: Final[Mapping[Program, Placement]] = MappingProxyType(
+    {
+        Program.KUEUE: Placement(
+            title="Kueue",
+            key="muster:kueue",
+            selector="app.kubernetes.io/name=kueue,control-plane=controller-manager",
+            namespace=names.KUEUE_NAMESPACE,
+        ),
+        Program.KAI: Placement(
+            title="KAI Scheduler",
+            key="muster:kai",
+            selector="app=kai-operator",
+            namespace=names.KAI_NAMESPACE,
+        ),
+        Program.KUBERAY: Placement(
+            title="KubeRay",
+            key="muster:kuberay",
+            selector="app.kubernetes.io/name in (kuberay-operator,kuberay)",
+            namespace=names.RAY_NAMESPACE,
+        ),
+        Program.GPU_OPERATOR: Placement(
+            title="GPU Operator",
+            key="muster:gpuOperator",
+            selector="app.kubernetes.io/component=gpu-operator",
+            namespace=GPU_OPERATOR_NAMESPACE,
+            is_bound=False,
+        ),
+    }
+)
