@@ -20,6 +20,7 @@ $(STAMP): requirements/dev.txt
 	@./.ci/python $(PYTHON) $(VENV)
 	@echo "installing Python packages into $(VENV)"
 	@$(PY) -m pip install --quiet --disable-pip-version-check --retries 5 --require-hashes -r requirements/dev.txt
+	@$(PY) -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@
 
 .PHONY: up
@@ -27,11 +28,11 @@ up: $(STAMP) ## Boot a real Kubernetes here, deploy stack local, run a Ray gang 
 	@$(PY) -m muster local demo --name $(PLANE)
 
 .PHONY: down
-down: $(STAMP) ## End the plane and everything in it
+down: $(STAMP) ## Stop the local cluster and delete everything in it
 	@$(PY) -m muster local down --name $(PLANE)
 
 .PHONY: status
-status: $(STAMP) ## How the plane is
+status: $(STAMP) ## Whether the local cluster is healthy
 	@$(PY) -m muster local status --name $(PLANE)
 
 .PHONY: test
@@ -43,7 +44,7 @@ soak: $(STAMP) ## Break calls and kill the controller by 20 drawn seeds: make so
 	@SEEDS="$(or $(SEEDS),$(if $(SEED),,20))" SEED="$(SEED)" $(PY) -m pytest -v tests/faults $(if $(SEED),-k schedule_of_faults) -p no:hypothesispytest
 
 .PHONY: test-fast
-test-fast: $(STAMP) ## Checks and unit tests: no plane, seconds
+test-fast: $(STAMP) ## Checks and unit tests: no local cluster, seconds
 	@$(PY) -m tests.budget check unit
 
 .PHONY: check
@@ -51,7 +52,7 @@ check: $(STAMP) ## ruff, mypy --strict, import-linter
 	@$(PY) -m tests.budget check
 
 .PHONY: build
-build: $(STAMP) ## Build programs and images of the local plane, boot nothing
+build: $(STAMP) ## Build programs and images of the local cluster, start nothing
 	@$(PY) -m muster local build
 
 .PHONY: image

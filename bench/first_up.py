@@ -20,9 +20,9 @@ from pathlib import Path
 
 from muster.paths import IMPORT_ROOT
 
-_DEMO = (sys.executable, "-m", "muster.local.demo.tour", "--plane")
-_LOCAL = (sys.executable, "-m", "muster.local", "--plane")
-# What the demo prints at its end: "plane ready in 10 s, pulumi up in 25 s, gang story in 60 s".
+_DEMO = (sys.executable, "-m", "muster", "local", "demo", "--name")
+_DOWN = (sys.executable, "-m", "muster", "local", "down", "--name")
+# What the demo prints at its end: "local cluster ready in 10 s, pulumi up in 25 s, gang story in 60 s".
 _STEP = re.compile(r"([a-z ]+?)(?: ready)? in (\d+) s")
 # A cold build is not measured, but the first round may contain one.
 _TIMEOUT = 3600.0
@@ -64,7 +64,7 @@ def _demo(cluster: str) -> Round:
 
 
 def _down(cluster: str) -> None:
-    subprocess.run([*_LOCAL, cluster, "down"], cwd=IMPORT_ROOT, capture_output=True, check=False)
+    subprocess.run([*_DOWN, cluster], cwd=IMPORT_ROOT, capture_output=True, check=False)
 
 
 def parse_steps(output: str) -> dict[str, float]:

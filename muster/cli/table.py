@@ -22,7 +22,7 @@ class Entry:
 
 TABLE: Final[Mapping[str, Entry]] = {
     "init": Entry("Write a project of your own, or show what newer templates would change in it."),
-    "new": Entry("Write one more stack file."),
+    "new": Entry("Write one more stack file into a project."),
     "validate": Entry("Check stack files, offline."),
     "diff": Entry("Show what a change of a stack means: quota, preemption, pools, cost."),
     "what-if": Entry("Replay running and waiting work against a changed stack in a real Kueue."),

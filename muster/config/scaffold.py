@@ -15,17 +15,17 @@ class ScaffoldError(MusterError):
     """A stack file could not be written."""
 
 
-def write_stack(name: str, provider: Provider, *, folder: Path) -> Path:
+def write_stack(name: str, text: str, *, folder: Path) -> Path:
     """Write `folder/Pulumi.<name>.yaml`. Raises ScaffoldError for an invalid name or an existing file."""
     if not is_dns_label(name):
-        raise ScaffoldError(f"{name!r} cannot be a stack's name: use at most 63 of a-z, 0-9 and -.")
+        raise ScaffoldError(f"{name!r} cannot be a stack's name.", fix="use at most 63 of a-z, 0-9 and -.")
     path = folder / f"Pulumi.{name}.yaml"
     folder.mkdir(parents=True, exist_ok=True)
     try:
         with path.open("x", encoding="utf-8") as file:
-            file.write(template(name, provider))
+            file.write(text)
     except FileExistsError:
-        raise ScaffoldError(f"{path} exists already: choose another name, or edit it.") from None
+        raise ScaffoldError(f"{path} exists already.", fix="choose another name, or edit it.") from None
     return path
 
 

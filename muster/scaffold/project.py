@@ -70,7 +70,7 @@ def examples(project: Project) -> dict[str, str]:
         "policies/own_rules.py": fill("policies/own_rules.py"),
     }
     for name in project.stacks:
-        found[f"{paths.STACKS}/Pulumi.{name}.yaml"] = _stack(project.target, name)
+        found[f"{paths.STACKS}/Pulumi.{name}.yaml"] = stack_text(project.target, name)
         if not _is_production(name):
             found[f"policies/{name}.json"] = fill("policies/lenient.json")
     return found
@@ -87,7 +87,8 @@ def _pack(name: str) -> str:
     )
 
 
-def _stack(target: Target, name: str) -> str:
+def stack_text(target: Target, name: str) -> str:
+    """A new stack file."""
     if target is Target.LOCAL:
         return _read("stacks/local.yaml").replace("@NAME@", name)
     return stack_file(name, Provider(target.value))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -10,7 +11,7 @@ from muster import paths
 from muster.cli.command import command
 from muster.cli.options import DIRECTORY
 from muster.config.scaffold import write_stack
-from muster.model.providers import Provider
+from muster.scaffold.project import Target, stack_text
 
 _EXAMPLES = """
 muster new gke-dev --provider gke
@@ -22,7 +23,7 @@ muster new lab --provider existing
 @click.argument("stack")
 @click.option(
     "--provider",
-    type=click.Choice([provider.value for provider in Provider]),
+    type=click.Choice([target.value for target in Target]),
     required=True,
     help="Where the cluster is.",
 )
@@ -35,9 +36,18 @@ muster new lab --provider existing
 )
 def cli(stack: str, *, provider: str, folder: Path | None) -> None:
     """Write one more stack file, small, commented and valid. An existing file is left alone."""
-    path = write_stack(stack, Provider(provider), folder=folder or paths.project() / paths.STACKS)
-    where = " --repository host/path" if provider == Provider.EXISTING else ""
-    click.echo(f"{path} written. Next: edit it, then")
-    click.echo(f"  muster validate {stack}")
-    click.echo(f"  muster image push {stack}{where}")
-    click.echo(f"  pulumi stack init {stack} && pulumi preview -s {stack}")
+    target = Target(provider)
+    path = write_stack(stack, stack_text(target, stack), folder=folder or paths.project() / paths.STACKS)
+    click.echo(f"{path} written. Next:")
+    for line in _next(target, stack):
+        click.echo(f"  {line}")
+
+
+def _next(target: Target, stack: str) -> Iterator[str]:
+    if target is Target.LOCAL:
+        yield 'muster local up && eval "$(muster local env)"'
+    else:
+        where = " --repository host/path" if target is Target.EXISTING else ""
+        yield f"muster validate {stack}  # after you have edited it"
+        yield f"muster image push {stack}{where}"
+    yield f"pulumi stack init {stack} && pulumi preview -s {stack}"

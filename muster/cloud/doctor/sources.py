@@ -55,7 +55,7 @@ def check_digests(stack: Stack, *, name: str) -> Iterator[Finding]:
     if stack.artifacts is ArtifactSource.LOCAL:
         return
     images, charts = sorted(upstream.by_tag(stack)), sorted(upstream.without_digest(stack))
-    fix = f"muster image pin --stack {name}, and commit it"
+    fix = f"muster image pin {name}, and commit it"
     if images:
         message = f"{', '.join(images)}: a tag, which can be moved; the policy images-by-digest refuses it"
         yield Finding("digests", State.UNKNOWN, message, fix)

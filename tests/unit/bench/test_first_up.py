@@ -2,12 +2,14 @@
 
 from bench.first_up import Round, parse_steps, table
 
-OUTPUT = "...\nplane ready in 10 s, pulumi up in 25 s, gang story in 61 s\n\nLook around:\n  make down\n"
+OUTPUT = (
+    "...\nlocal cluster ready in 10 s, pulumi up in 25 s, gang story in 61 s\n\nLook around:\n  make down\n"
+)
 
 
 def test_the_demos_own_times_are_read() -> None:
-    assert parse_steps(OUTPUT) == {"plane": 10, "pulumi up": 25, "gang story": 61}
-    assert parse_steps("make up: pulumi up ended with exit code 255") == {}
+    assert parse_steps(OUTPUT) == {"local cluster": 10, "pulumi up": 25, "gang story": 61}
+    assert parse_steps("Error: pulumi up ended with exit code 255.") == {}
 
 
 def test_the_table_counts_failed_rounds_and_leaves_their_times_out() -> None:
