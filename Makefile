@@ -98,3 +98,7 @@ lock: ## Resolve requirements/*.in anew: with hashes, and the constraints of `mu
 	lock --generate-hashes requirements/dev.in -o requirements/dev.txt; \
 	for name in controller ray go; do lock --generate-hashes requirements/$$name.in -o $$data/$$name.txt; done; \
 	lock --no-annotate --constraint requirements/dev.txt requirements/{base,program,gke,eks,local}.in -o $$data/constraints.txt
+
+.PHONY: licences
+licences: $(STAMP) ## Write docs/licences.md from the images of the last build
+	@page=$$($(PY) -m muster.artifacts.publish.licences) && printf '%s\n' "$$page" >docs/licences.md

@@ -1,0 +1,90 @@
+"""The page of licences covers what the images pin, and a text is recognised by its own wording."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from muster.artifacts.publish.licences import (
+    UNKNOWN,
+    Part,
+    linked_modules,
+    page,
+    python_licence,
+    python_parts,
+    recognise,
+)
+from muster.paths import REQUIREMENTS
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = (ROOT / "docs" / "licences.md").read_text(encoding="utf-8")
+
+
+def test_page_has_every_package_of_the_controller_image_in_its_pinned_version() -> None:
+    section = PAGE.partition("## Image `gang-admission`")[2].partition("\n## ")[0].lower().replace("_", "-")
+    for line in (REQUIREMENTS / "controller.txt").read_text(encoding="utf-8").splitlines():
+        if "==" in line and "sys_platform" not in line and "python_full_version" not in line:
+            name, _, rest = line.partition("==")
+            assert f"| {name} | {rest.split()[0]} |" in section, (
+                "run `muster local build` and `make licences`"
+            )
+
+
+def test_no_licence_on_the_page_is_unknown() -> None:
+    assert UNKNOWN not in PAGE
+    assert PAGE.count("\n## ") == 5
+
+
+def test_own_licence_is_the_apache_licence() -> None:
+    assert recognise((ROOT / "LICENSE").read_text(encoding="utf-8")) == "Apache-2.0"
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("MIT License\n\nPermission is hereby granted,\nfree of charge, to any person", "MIT"),
+        ("Redistribution and use in source and binary forms ... to endorse or promote", "BSD-3-Clause"),
+        ("Redistribution and use in source and binary forms, with or without", "BSD-2-Clause"),
+        ("Mozilla Public License Version 2.0", "MPL-2.0"),
+        ("All rights reserved.", UNKNOWN),
+        ("", UNKNOWN),
+    ],
+)
+def test_text_is_recognised_or_called_unknown(text: str, name: str) -> None:
+    assert recognise(text) == name
+
+
+@pytest.mark.parametrize(
+    ("metadata", "name"),
+    [
+        ("License-Expression: MIT OR Apache-2.0\nLicense: x\n", "MIT OR Apache-2.0"),
+        ("Classifier: License :: OSI Approved :: MIT License\nLicense: y\n", "MIT License"),
+        ("License: BSD\n", "BSD"),
+        ("Name: x\n", UNKNOWN),
+    ],
+)
+def test_metadata_states_the_licence_in_several_ways(metadata: str, name: str) -> None:
+    assert python_licence(metadata) == name
+
+
+def test_licence_file_counts_where_the_metadata_is_silent(tmp_path: Path) -> None:
+    folder = tmp_path / "a-1.dist-info"
+    (folder / "licenses").mkdir(parents=True)
+    (folder / "METADATA").write_text("Name: a\nVersion: 1\n", encoding="utf-8")
+    (folder / "licenses" / "LICENSE").write_text(
+        "Permission is hereby granted, free of charge", encoding="utf-8"
+    )
+    assert list(python_parts(tmp_path)) == [Part("a", "1", "MIT")]
+
+
+def test_replaced_module_is_not_listed() -> None:
+    listed = (
+        "x: go1.26\n\tpath\tx\n\tdep\ta.b/c\tv1.0.0\th1:\n\tdep\td.e/f\tv1.0.0\n\t=>\tg.h/f\tv2.0.0\th1:\n"
+    )
+    assert linked_modules(listed) == [("a.b/c", "v1.0.0"), ("g.h/f", "v2.0.0")]
+
+
+def test_page_lists_a_part_once_and_in_order() -> None:
+    text = page({"Image": [Part("b", "1", "MIT"), Part("a", "1", "MIT"), Part("b", "1", "MIT")]})
+    assert text.endswith("|---|---|---|\n| a | 1 | MIT |\n| b | 1 | MIT |\n")
