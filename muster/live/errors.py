@@ -1,4 +1,4 @@
-"""What ends a command: the message says what, where, and how to go on."""
+"""The error of an unusable input, file or server: what is wrong, where, and the fix."""
 
 from muster.errors import MusterError
 

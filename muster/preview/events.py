@@ -41,8 +41,8 @@ def parse_events(lines: str) -> dict[str, object] | None:
             found["config"] = mapping(prelude, "config")
         if metadata := mapping(event, "resourcePreEvent", "metadata"):
             steps.append(_step(metadata))
-        if said := mapping(event, "diagnosticEvent"):
-            diagnostics.append({"severity": said.get("severity"), "message": said.get("message")})
+        if diagnostic := mapping(event, "diagnosticEvent"):
+            diagnostics.append({"severity": diagnostic.get("severity"), "message": diagnostic.get("message")})
         if policy := mapping(event, "policyEvent"):
             policies.append(policy)
         is_finished = is_finished or "summaryEvent" in event

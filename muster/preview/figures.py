@@ -86,9 +86,9 @@ def _format_short(pool: Pool, value: Resources | None) -> str:
 
 
 def _format_long(pool: Pool, value: Resources) -> str:
-    beside = f"{format_memory(value.memory)}"
+    memory = format_memory(value.memory)
     return (
-        f"{_format_short(pool, value)} ({format_cpu(value.cpu)} CPU, {beside})"
+        f"{_format_short(pool, value)} ({format_cpu(value.cpu)} CPU, {memory})"
         if pool.is_gpu
-        else (f"{_format_short(pool, value)} ({beside})")
+        else (f"{_format_short(pool, value)} ({memory})")
     )

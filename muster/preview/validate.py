@@ -57,13 +57,13 @@ class FileResult:
 def check_file(path: Path) -> FileResult:
     """Check one stack file, offline. Paths are relative to the working directory, as annotations require."""
     here = Path.cwd()
-    told = path.relative_to(here) if path.is_absolute() and path.is_relative_to(here) else path
+    shown = path.relative_to(here) if path.is_absolute() and path.is_relative_to(here) else path
     document = read(path)
     _, violations = examine(document)
     findings = (
-        Finding(told.as_posix(), nearest_line(document.lines, each.path) or 1, each) for each in violations
+        Finding(shown.as_posix(), nearest_line(document.lines, each.path) or 1, each) for each in violations
     )
-    return FileResult(told.as_posix(), tuple(findings))
+    return FileResult(shown.as_posix(), tuple(findings))
 
 
 def format_findings(checked: Sequence[FileResult], how: Format) -> str:
@@ -76,8 +76,8 @@ def _text(checked: Sequence[FileResult]) -> str:
     for each in checked:
         for finding in each.findings:
             level = "warning: " if finding.violation.level == "warning" else ""
-            said = f"{finding.violation.path}: {finding.violation.message}"
-            lines += [f"{level}{_plain(finding.file)}:{finding.line}: {_plain(said)}"]
+            message = f"{finding.violation.path}: {finding.violation.message}"
+            lines += [f"{level}{_plain(finding.file)}:{finding.line}: {_plain(message)}"]
             lines += [f"    fix: {_plain(finding.violation.fix)}"]
         verdict = (
             "is a stack"

@@ -148,7 +148,7 @@ def _tls(path: Path, cluster: Mapping[str, object], user: Mapping[str, object]) 
             _load_certificate(context, certificate, key)
     except (ssl.SSLError, UnicodeDecodeError):
         raise KubeconfigError(
-            f"{path}: a certificate or key cannot be parsed. Fix: create the kubeconfig anew."
+            f"{path}: a certificate or key cannot be parsed. Fix: create the kubeconfig again."
         ) from None
     return context
 
@@ -167,7 +167,7 @@ def _material(path: Path, found: Mapping[str, object], name: str) -> bytes:
         return base64.b64decode(data, validate=True) if data else _file(path, text(found, name))
     except binascii.Error:
         raise KubeconfigError(
-            f"{path}: {name}-data is not base64. Fix: create the kubeconfig anew."
+            f"{path}: {name}-data is not base64. Fix: create the kubeconfig again."
         ) from None
 
 
@@ -177,5 +177,5 @@ def _file(path: Path, name: str) -> bytes:
         return (path.parent / name).read_bytes() if name else b""
     except OSError as error:
         raise KubeconfigError(
-            f"{path}: {name} cannot be read: {error.strerror}. Fix: create the kubeconfig anew."
+            f"{path}: {name} cannot be read: {error.strerror}. Fix: create the kubeconfig again."
         ) from None

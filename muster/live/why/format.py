@@ -1,7 +1,7 @@
 """Formats a job status for people and for programs.
 
 Responsible for the order: first what the job waits for, then the details. The reasons for waiting are shown
-as they stand on the Workload.
+as they are on the Workload.
 """
 
 from collections.abc import Iterator

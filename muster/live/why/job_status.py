@@ -136,12 +136,12 @@ def _outside_quota(notes: dict[str, str]) -> str:
     if retry_at is None:
         return ""
     tries = notes.get(names.TRIES_ANNOTATION, "")
-    said = waiting.outside(
+    message = waiting.outside(
         last_failure=notes.get(names.LAST_FAILURE_ANNOTATION, ""),
         tries=int(tries) if tries.isdecimal() and len(tries) < 9 else 0,
         retry_at=retry_at,
     )
-    return sanitize_line(said, longest=_MAX_MESSAGE)
+    return sanitize_line(message, longest=_MAX_MESSAGE)
 
 
 def _conditions(found: Json) -> list[Json]:

@@ -28,8 +28,8 @@ def sections(changes: Changes, *, is_kai: bool) -> Iterator[Section]:
         yield Section("Quota of departments, with all below them", 85, (table,))
     if changes.preemption or changes.not_compared:
         blocks = [Table(_PREEMPTION, tuple(_preemption(row) for row in changes.preemption))]
-        said = [Items(tuple((each,) for each in changes.not_compared))]
-        parts = (*(blocks if changes.preemption else ()), *(said if changes.not_compared else ()))
+        unknown = [Items(tuple((each,) for each in changes.not_compared))]
+        parts = (*(blocks if changes.preemption else ()), *(unknown if changes.not_compared else ()))
         yield Section("Who can preempt whom", 75, parts)
     borrowing = tuple(_borrowing(*each) for each in changes.borrowing())
     if borrowing and not is_kai:

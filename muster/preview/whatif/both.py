@@ -42,16 +42,17 @@ class Rerun:
 
 
 def simulate_both(
-    base: Stack, head: Stack, scenario: Scenario, programs: Programs, say: OnProgress
+    base: Stack, head: Stack, scenario: Scenario, programs: Programs, on_progress: OnProgress
 ) -> tuple[Outcome, Outcome]:
     """The outcomes of base and of head."""
     batches, config = [*fixtures.manifest_batches(base)], fixtures.kueue_configuration(base)
     rerun = queues_to_rerun(base, head, scenario.snapshot.workloads)
     if rerun.shared:
-        say("head", f"{rerun.shared} cohort trees are equal in base and are simulated there")
+        on_progress("head", f"{rerun.shared} cohort trees are equal in base and are simulated there")
     with tempfile.TemporaryDirectory(prefix="muster-what-if-", ignore_cleanup_errors=True) as folder:
         workspaces = {
-            side: Workspace(Path(folder) / side, programs, partial(say, side)) for side in ("base", "head")
+            side: Workspace(Path(folder) / side, programs, partial(on_progress, side))
+            for side in ("base", "head")
         }
         for workspace in workspaces.values():
             workspace.folder.mkdir()

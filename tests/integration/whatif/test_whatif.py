@@ -133,7 +133,7 @@ def test_a_quota_that_returns_preempts_who_borrowed_it_and_says_so(told: dict[st
     victims = [each for each in head.values() if each["how"]]
     assert len(victims) == 2
     assert {each["preemptor"] for each in victims} == {"team-a/waits"}
-    assert "is preempted by `team-a/waits`, which takes its own quota back" in told["comment"]
+    assert "is preempted by `team-a/waits`, which reclaims its own quota" in told["comment"]
 
 
 def test_what_can_start_by_no_preemption_does_not_hold_up_what_fits_behind_it(told: dict[str, Any]) -> None:
