@@ -14,8 +14,6 @@ from muster.live.sanitize import sanitize_line
 from muster.preview.compare.diff import GRAVE, StackDiff
 from muster.preview.figures import format_amount, format_unit
 
-_MAX_MISTAKES: Final = 3
-
 
 class FailOn(StrEnum):
     """What a change may be refused for."""
@@ -45,13 +43,11 @@ def require_valid_heads(stacks: Sequence[StackDiff]) -> None:
     broken = [diff for diff in stacks if diff.head_mistakes]
     if not broken:
         return
-    lines = [sanitize_line(f"{diff.name}: {mistake}") for diff in broken for mistake in diff.head_mistakes]
-    more = f" (and {len(lines) - _MAX_MISTAKES} more)" if len(lines) > _MAX_MISTAKES else ""
-    listed = "; ".join(line.rstrip(".") for line in lines[:_MAX_MISTAKES])
-    names = ", ".join(diff.name for diff in broken)
+    counts = ", ".join(f"{diff.name} ({_count(diff.head_mistakes)})" for diff in broken)
+    first = broken[0].head_mistakes[0].partition(" Fix: ")[0].rstrip(".")
     raise HeadError(
-        f"The head stack file does not validate. {listed}{more}. "
-        f"Fix: correct the stack file of {names}; `muster validate FILE` lists every mistake."
+        f"The head stack file does not validate: {counts}. The first mistake: {first}. "
+        "Fix: correct the mistakes, which the report and `muster validate STACK` list."
     )
 
 
@@ -101,7 +97,11 @@ def _replacements(diff: StackDiff) -> Iterator[str]:
 
 
 def _not_compared(diff: StackDiff, what: str) -> Iterator[str]:
-    yield f"cannot compare {what}: a stack file does not validate ({len(diff.mistakes)} mistakes)."
+    yield f"cannot compare {what}: a stack file does not validate ({_count(diff.mistakes)})."
+
+
+def _count(mistakes: tuple[str, ...]) -> str:
+    return "1 mistake" if len(mistakes) == 1 else f"{len(mistakes)} mistakes"
 
 
 _PREDICATES: Final[Mapping[FailOn, Callable[[StackDiff], Iterator[str]]]] = MappingProxyType(

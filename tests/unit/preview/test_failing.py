@@ -93,7 +93,9 @@ def test_every_stack_and_every_kind_is_checked() -> None:
 
 
 def test_a_head_that_does_not_validate_is_refused_and_a_base_is_not() -> None:
-    with pytest.raises(HeadError, match=r"does not validate.*dev: line 3.*Fix: .*muster validate"):
+    with pytest.raises(
+        HeadError, match=r"does not validate: dev .1 mistake[)].*line 3.*Fix: .*muster validate"
+    ):
         require_valid_heads([diff(_quota(1), _quota(1), name="sound"), _broken(head=True)])
     require_valid_heads([_broken(base=True), diff(_quota(1), None)])
 
