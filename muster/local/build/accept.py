@@ -1,7 +1,7 @@
-"""Programs that may come from the machine instead of being built.
+"""Programs on PATH that are used instead of being built.
 
-Decides whether a program on PATH fits, from what it says of itself. A program
-that does not answer, or answers something else, is not an error: ours is built.
+Responsible for: judging whether a program fits, from its own version output. A program that does not
+answer, or answers something else, is not an error: Muster gets its own.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _CLI_CEILING: Final = (4, 0, 0)
 
 
 def accepted(program: Program, *, ours: Path) -> Path | None:
-    """The program on PATH when it fits; what lies under `ours` (the cache) does not count."""
+    """Return the program on PATH when it fits. Programs under `ours` (the cache) do not count."""
     judge = _JUDGES.get(program.accept)
     found = shutil.which(program.name)
     if judge is None or found is None or Path(found).resolve().is_relative_to(ours.resolve()):
@@ -64,7 +64,7 @@ def _pulumi_cli(program: Program, path: Path) -> bool:
 
 
 def _pulumi_bundle(program: Program, path: Path) -> bool:
-    """The language host tells no version: it counts as that of the CLI that it was unpacked with."""
+    """The language host has no version output: it is taken to be of the CLI beside it."""
     cli = path.parent / "pulumi"
     if shutil.which("pulumi") != str(cli):
         return False

@@ -1,7 +1,7 @@
-"""What a build hands on: paths of charts, manifests and programs, and images by digest.
+"""The result of a build: paths of charts, manifests and programs, and images by digest.
 
-Decides the shape of artifacts.json, which the Pulumi program reads through the
-environment variable MUSTER_ARTIFACTS, and of the directory for PATH.
+Responsible for: the form of artifacts.json, which the Pulumi program reads through the environment variable
+MUSTER_ARTIFACTS, and the directory for PATH.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Charts and manifests that are taken out of Go modules.
+"""Charts and manifests that are copied out of Go modules.
 
-Decides which files are copied and that they cannot be changed by accident. The
-module's hash, checked against go.sum, is what makes them the published ones.
+Responsible for: which files are copied, read-only. The module's hash is compared with go.sum, so the files
+are the published ones.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The root file system that every Python image stands on.
+"""The root file system below every Python image.
 
-Decides what is in it; the distribution's own tool makes it and checks the
-archive's signatures. A base of the user's own may take its place.
+Responsible for: its content. mmdebstrap makes it and checks the archive's signatures. The user can give a
+root file system of their own instead.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _DEBIAN: Final = {"x86_64": "amd64", "aarch64": "arm64"}
 _LEFT_OUT: Final = ("/usr/share/man/*", "/usr/share/locale/*", "/usr/share/info/*", "/usr/share/doc/*")
 _KEPT: Final = "/usr/share/doc/*/copyright"
 # Nothing installs what is only unpacked, so nothing would list it: scanners and our bill of materials read
-# what each package says of itself here, as they do in distroless images.
+# each package's control file here, as they do in distroless images.
 _LISTED: Final = """
 mkdir -p "$1/var/lib/dpkg/status.d"
 for deb in "$1"/var/cache/apt/archives/*.deb; do

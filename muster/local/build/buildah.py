@@ -44,7 +44,7 @@ def build(children: Children, job: Job, *, scratch: Path, archive: Path) -> None
         children.check(
             argv,
             where=f"image {job.tag}",
-            fix="read what buildah says; its version has to be 1.28 or newer",
+            fix="see the output of buildah; it must be version 1.28 or newer",
             timeout=_SECONDS,
         )
 

@@ -42,7 +42,7 @@ _WORD: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
 class Part:
     """One entry of a bundle: `folder` holds its files and their SHA256SUMS.
 
-    `record`, where given, goes into the bundle beside them and tells where a program came from.
+    `record`, where given, is added to the bundle: the version and the check of a program.
     """
 
     kind: str
@@ -151,7 +151,7 @@ def _manifest(
 
 
 def _unusable(source: Path, what: str) -> LocalClusterError:
-    fix = "export it anew from the same version of Muster and the same kind of machine"
+    fix = "export it again from the same version of Muster and the same kind of machine"
     return LocalClusterError(str(source), what, fix=fix, exit_code=ExitCode.UNUSABLE)
 
 

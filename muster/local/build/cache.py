@@ -1,8 +1,8 @@
-"""Where built things are kept between runs: one directory an entry, whole or absent.
+"""Where built things are kept between runs: one directory for each entry, whole or absent.
 
-Decides names, hashes, locks and the atomic step by which an entry appears. It
-does not know how anything is built. An entry is `<root>/<kind>/<name>/<key>/`
-with a SHA256SUMS of its files; the key is a hash of everything that went in.
+Responsible for: names, hashes, locks and the atomic step by which an entry appears. Not responsible for:
+how anything is built. An entry is `<root>/<kind>/<name>/<key>/` with a SHA256SUMS of its files; the key is
+a hash of everything that went in.
 """
 
 from __future__ import annotations
@@ -132,14 +132,14 @@ class Cache:
     def lock(
         self, name: str, *, stopping: threading.Event | None = None, waiting: Callable[[], None] | None = None
     ) -> Iterator[None]:
-        """Hold `name` against every other process; `waiting` is called once when somebody else has it."""
+        """Hold `name` against every other process; `waiting` is called once when another process has it."""
         path = self.make("locks") / f"{name}.lock"
         with path.open("w") as handle:
-            told = False
+            reported = False
             while not _try_lock(handle.fileno()):
-                if waiting and not told:
+                if waiting and not reported:
                     waiting()
-                    told = True
+                    reported = True
                 if (stopping or threading.Event()).wait(_POLL_SECONDS):
                     raise LocalClusterError(
                         name, "was stopped while it waited for another build", fix="start again"

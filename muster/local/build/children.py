@@ -1,7 +1,7 @@
-"""The child processes of a build: their output line by line, and an end that leaves none behind.
+"""The child processes of a build.
 
-Decides how a child is started, watched and stopped, and how a failure reads.
-What is run, and whether it is tried again, is the caller's business.
+Responsible for: starting, watching and stopping a child so that none is left behind, and describing its
+failure. Not responsible for: what is run, and whether it is retried.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class Children:
                     on_line(text)
             code = child.wait()
         except BaseException:
-            # A Ctrl-C that arrives right here: nobody else would know of this child any more.
+            # After a Ctrl-C that arrives right here, no other code would know of this child.
             self._end([child])
             raise
         finally:
@@ -147,7 +147,7 @@ class Children:
 
 
 def explain(failure: Failure, *, where: str, fix: str) -> LocalClusterError:
-    """One line out of a child's last words, with the causes that have a remedy of their own told apart."""
+    """Make one line of the end of a child's output; a full disk and a kill get a fix of their own."""
     text = failure.text().lower()
     if "no space left on device" in text:
         return LocalClusterError(

@@ -94,8 +94,9 @@ def ensure_all(
 def ensure_only(
     name: str, *, base: Path | None = None, programs: Programs | None = None
 ) -> list[tuple[str, str]]:
-    """Build one program, image or asset, or all that lies in the directory of this name: (kind, path or
-    reference) of each.
+    """Make one program, image or asset, or all programs of the directory of this name.
+
+    Returns (kind, path or reference) of each.
     """
     return Run(Cache(), base=base, source=programs).only(name)
 
@@ -303,7 +304,7 @@ class Run:
         return made, folders
 
     def only(self, name: str) -> list[tuple[str, str]]:
-        """Make what has this name, or lies in the folder of this name: (kind, path or reference) of each."""
+        """Make what has this name or is in the folder of this name: (kind, path or reference) of each."""
         made: list[tuple[str, str]] = []
         programs = [each for each in self.versions.programs.values() if _is_meant(each, name)]
         for program in programs:

@@ -1,8 +1,8 @@
 """Go programs: from a pinned module to a verified binary in the cache.
 
-Decides which Go toolchain is used, how a program is fetched and compiled, and
-what a failure means. Versions come from versions.toml, hashes from the go.sum
-beside each go.mod; the checksum database of the Go client stays switched on.
+Responsible for: the Go toolchain, how a program is fetched and compiled, and what a failure means. Versions
+come from versions.toml, hashes from the go.sum beside each go.mod; the Go client's checksum database stays
+enabled.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def find_toolchain(cache: Cache, children: Children, *, floor: str) -> Toolchain
 
 
 def _go_version(go: Path) -> str:
-    """What `go version` says of itself with no toolchain switching, or "" when it does not run."""
+    """The version of this `go` without toolchain switching, or "" when it does not run."""
     try:
         answer = subprocess.run(
             [go, "env", "GOVERSION"],
@@ -129,12 +129,12 @@ def _install_go(cache: Cache, children: Children, *, entry: Entry, floor: str) -
 
 
 def program_entry(cache: Cache, program: Program, toolchain: Toolchain) -> Entry:
-    """Where the binary of exactly these sources, this version and this toolchain lies."""
+    """The entry for the binary of exactly these sources, this version and this toolchain."""
     return cache.entry("bin", program.name, key_of(*_sources(program), toolchain.version, toolchain.arch))
 
 
 def imported_entry(cache: Cache, program: Program, *, arch: str) -> Entry:
-    """Where the binary of these sources lies that a bundle brought: made by whichever toolchain."""
+    """The entry for an imported binary of these sources, made by any toolchain."""
     return cache.entry("imported", program.name, key_of(*_sources(program), arch))
 
 
@@ -171,7 +171,7 @@ class GoBuilder:
         return entry.path / program.name
 
     def ready(self, program: Program) -> Path | None:
-        """The binary when the cache holds it unharmed; a harmed one is told, dropped and None."""
+        """Return the binary when the cache has it. A damaged one is reported and discarded."""
         entry = program_entry(self._cache, program, self._toolchain)
         if not entry.exists:
             return None
@@ -334,7 +334,7 @@ def _final(failure: Failure, *, program: Program) -> LocalClusterError | None:
         return LocalClusterError(
             f"the modules of {program.name}",
             f"the module proxy refuses them ({line[-300:]})",
-            fix="set GOPROXY to a proxy that serves public modules, or ask whoever runs yours",
+            fix="set GOPROXY to a proxy that serves public modules, or ask the operator of yours",
         )
     if "no space left on device" in text:
         return explain(failure, where=program.name, fix="")

@@ -1,7 +1,7 @@
-"""The images of the local cluster: what is in each, and when it has to be built again.
+"""The images of the local cluster: what each contains, and when it has to be built again.
 
-Decides names, contents and keys. An image is known to clusters by the digest of
-its manifest only, so a changed file is a changed reference and nothing is stale.
+Responsible for: names, contents and keys. Clusters refer to an image by the digest of its manifest only, so
+a changed file is a changed reference and no node runs an outdated image.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ class ImageBuilder:
         return ensure_base(self._cache, self._children, base=self._versions.python_base, own=self._own_base)
 
     def python(self) -> Image:
-        """The base as an image; the other Python images stand on its layer."""
+        """The base as an image; the other Python images build on its layer."""
         entry = self.base()
         containerfile = _CONTAINERFILES / "python.Containerfile"
         pinned = self._versions.python_base

@@ -1,7 +1,7 @@
-"""What a build tells about itself: a bar a task and the time left.
+"""The progress display of a build: one bar for each task, and the time left.
 
-Decides the estimate and how it is shown (bars on a terminal, a plain line every
-15 seconds elsewhere). It starts no work and knows no task by name.
+Responsible for: the estimate and its display (bars on a terminal, a plain line every 15 seconds elsewhere).
+It starts no work.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Board:
             item.state, item.started, item.note = State.RUNNING, self._clock(), note
 
     def advance(self, name: str, fraction: float, note: str | None = None) -> None:
-        """`fraction` is the share that an inner signal (packages compiled) says is done."""
+        """`fraction` is the share that is done by an inner signal, such as packages compiled."""
         with self._lock:
             item = self._items[name]
             item.signal = max(item.signal, min(fraction, 1.0))
@@ -77,7 +77,7 @@ class Board:
             self._items[name].note = note
 
     def done(self, name: str, note: str = "", *, learnable: bool = True) -> None:
-        """`learnable` is False for what was not built: its time says nothing about this machine."""
+        """`learnable` is False for what was not built: its time does not describe this machine."""
         with self._lock:
             item = self._items[name]
             item.took = self._clock() - item.started if item.state is State.RUNNING else 0.0
@@ -165,13 +165,13 @@ def plain_line(board: Board) -> str:
 
 
 def _draw_lines(board: Board, target: TextIO, finished: threading.Event) -> None:
-    told: set[str] = set()
+    shown_already: set[str] = set()
     next_line = time.monotonic() + _PLAIN_SECONDS
     while True:
         over = finished.wait(_REFRESH_SECONDS)
         for item in board.items():
-            if item.state is State.DONE and item.name not in told:
-                told.add(item.name)
+            if item.state is State.DONE and item.name not in shown_already:
+                shown_already.add(item.name)
                 if item.learnable:
                     print(f"  {item.name}: {item.note or 'built'} in {clock_text(item.took)}", file=target)
         if over:

@@ -1,8 +1,7 @@
 """Python packages for an image, installed on the host for the image's interpreter.
 
-Decides which wheels fit the image (never which fit the host) and mends the
-scripts. Versions and hashes come from requirements/*.txt; nothing is compiled
-from source, so what is installed is what was published.
+Responsible for: choosing wheels that fit the image, not the host, and correcting the scripts. Versions and
+hashes come from requirements/*.txt; nothing is compiled from source.
 """
 
 from __future__ import annotations

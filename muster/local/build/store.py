@@ -1,9 +1,7 @@
-"""Nodes that start with their images in place.
+"""Node stores: containerd roots in which all images of a node are unpacked already.
 
-Decides how a set of images becomes a containerd root in the cache, once, and how
-a node gets that root of its own in about a second: layers and blobs, which
-nothing ever changes, are linked; the two databases are copied. So a cache and
-the nodes have to be on one disk.
+Responsible for: making such a root once in the cache, and copying it to a node in about a second. Layers
+and blobs never change and are linked; the two databases are copied. So cache and nodes must be on one disk.
 """
 
 from __future__ import annotations
@@ -79,10 +77,10 @@ def seed(store: Path, root: Path) -> None:
             shutil.copyfile(store / relative, target)
             target.chmod(0o600)
     except subprocess.CalledProcessError as problem:
-        said = problem.stderr.strip().splitlines()[-1:] or ["no message"]
+        output = problem.stderr.strip().splitlines()[-1:] or ["no message"]
         raise LocalClusterError(
             str(root),
-            f"cannot be filled from the image store ({said[0]})",
+            f"cannot be filled from the image store ({output[0]})",
             fix="put the nodes' disks on the file system of the cache (MUSTER_CACHE)",
         ) from problem
     for directory in (_CONTENT, _SNAPSHOTTER):
@@ -135,7 +133,7 @@ def _import(children: Children, socket: Path, *, image: Image) -> None:
 
 @contextmanager
 def _containerd(root: Path) -> Iterator[Path]:
-    """A containerd that serves nobody else, in a mount namespace of its own, until the block ends."""
+    """Run a private containerd in a mount namespace of its own until the block ends."""
     state = Path(tempfile.mkdtemp(prefix="muster-store-", dir="/run"))
     socket, log = state / "containerd.sock", state / "log"
     config = state / "config.toml"

@@ -1,7 +1,6 @@
-"""What muster/artifacts/data/versions.toml says, as typed values.
+"""muster/artifacts/data/versions.toml as typed values.
 
-Decides how that file is read and refuses one with holes; it fetches and builds
-nothing, and knows nothing about the machine that it runs on.
+Responsible for: reading that file and refusing an incomplete one. It fetches and builds nothing.
 """
 
 from __future__ import annotations
@@ -57,7 +56,7 @@ class Release:
 class Program:
     """A program built from a Go module; `seconds` and `packages` only feed the progress display.
 
-    `on_demand`: no local cluster needs it, so it is built for whoever asks for it by name.
+    `on_demand`: no local cluster needs it, so it is built only when it is named.
     """
 
     name: str
@@ -76,7 +75,7 @@ class Program:
 
     @property
     def ldflags(self) -> str:
-        """Symbols are left out: nobody debugs these binaries and linking is twice as fast."""
+        """Symbols are left out, which makes linking twice as fast."""
         return " ".join(["-s", "-w", *(f"-X {key}={value}" for key, value in self.stamps)])
 
 

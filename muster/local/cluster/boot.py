@@ -1,7 +1,6 @@
-"""Brings a local cluster up: from built programs and images to Ready nodes and cluster DNS.
+"""Starts a local cluster: from built programs and images to Ready nodes and cluster DNS.
 
-Each step is short and leaves the local cluster in a state that `down` can clear; a
-failure or Ctrl-C on the way takes everything down again.
+Every step leaves a state that `down` can clear. A failure or Ctrl-C takes everything down again.
 """
 
 from __future__ import annotations
@@ -68,7 +67,7 @@ _NODE_PATIENCE: Final = 60
 def up(
     name: str, artifacts: Artifacts, *, step: Step, pools: Path = LOCAL_POOLS, clock_scale: float = 1.0
 ) -> LocalCluster:
-    """Boots a local cluster of that name; one that already stands healthy is the caller's to notice."""
+    """Start a local cluster of that name. The caller checks whether it is up already."""
     with _allocation_lock():
         cluster = named(name, index=_index())
         _make_directories(cluster)

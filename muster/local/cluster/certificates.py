@@ -1,8 +1,8 @@
 """The local cluster's certificate authorities, certificates and kubeconfigs.
 
-Decides who is who inside a local cluster. Everything is made anew for every local cluster,
-lives in its memory-backed run directory and dies with it. Names and groups are
-Kubernetes' own (https://kubernetes.io/docs/setup/best-practices/certificates/).
+Responsible for: the identity of every component. All are made for one local cluster, are kept in its
+memory-backed run directory and are deleted with it. Names and groups are Kubernetes' own
+(https://kubernetes.io/docs/setup/best-practices/certificates/).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The host's line to a local cluster's supervisor."""
+"""Requests from the host to a local cluster's supervisor."""
 
 from __future__ import annotations
 

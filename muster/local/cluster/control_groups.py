@@ -1,7 +1,7 @@
-"""The control groups of a local cluster's containers: the one trace that namespaces do not take along.
+"""The control groups of a local cluster's containers, which outlive its namespaces.
 
-runc removes a container's group when the container is deleted in good order; a
-power cut leaves it to us. Only groups named after our own containers are touched.
+runc removes a container's group when the container is deleted in good order; after a kill we remove it.
+Only groups named after our own containers are touched.
 """
 
 from __future__ import annotations

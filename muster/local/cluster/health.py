@@ -1,6 +1,6 @@
-"""How a local cluster is: healthy, coming up, half-dead, stale or not there, and what to do about it.
+"""The state of a local cluster: healthy, degraded, stale or absent, and how to repair it.
 
-Looks, never mends: the fix is always a command that the user types.
+Reads only: each fix is a command for the user.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""What a local cluster is called and where everything of it lies.
+"""The name of a local cluster, and its directories and addresses.
 
-Decides names, directories and addresses; starts and touches nothing. Inside a
-local cluster every address is the same as in any other local cluster, because each has a
-network namespace of its own; only the uplink to the host differs.
+Pure: starts and touches nothing. Inside a local cluster every address is the same as in any other, because
+each has a network namespace of its own; only the uplink to the host differs.
 """
 
 from __future__ import annotations
@@ -127,7 +126,7 @@ def named(name: str, *, index: int) -> LocalCluster:
 
 
 def existing(name: str) -> tuple[LocalCluster, Record] | None:
-    """The local cluster of that name as its record tells it, whether or not it still runs."""
+    """The local cluster of that name from its record, whether or not it still runs."""
     cluster = named(name, index=0)
     record = Record.read(cluster.record)
     if record is None:
@@ -149,6 +148,6 @@ def free_index(taken: frozenset[int], host_addresses: frozenset[str]) -> int:
             return index
     raise LocalClusterError(
         f"{MAX_CLUSTERS} local clusters",
-        "already stand on this machine",
+        "are up on this machine already",
         fix="take one down: muster local down",
     )

@@ -1,9 +1,8 @@
-"""Links and routes: one cable from the host into the local cluster, nothing else.
+"""Links and routes: one virtual cable from the host into the local cluster.
 
-The host gets one interface with one address and neither a firewall rule nor a
-sysctl. Inside, the default route leads into a bridge without ports: addresses of
-Services need *a* route before kube-proxy's rules rewrite them, and a local cluster has
-no business on anybody else's network.
+The host gets one interface with one address, and neither a firewall rule nor a sysctl. Inside, the default
+route leads into a bridge without ports: kube-proxy's rules rewrite addresses of Services only after *some*
+route was found, and a local cluster must not reach other networks.
 """
 
 from __future__ import annotations

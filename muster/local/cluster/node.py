@@ -1,8 +1,7 @@
-"""One real node: a containerd and a kubelet of its own, with the size that it claims.
+"""One real node: a containerd and a kubelet of its own, with a declared size.
 
-Pure: from a node's specification to its files and processes. All nodes of a
-local cluster share the machine and one network namespace, so each has its own ports,
-bridge, sockets and directories, and reserves what it does not claim.
+Pure: computes files and processes from a node's specification. All nodes share the machine and one network
+namespace, so each has its own ports, bridge, sockets and directories, and reserves what it does not offer.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""How a node comes and goes: its disk, certificates, GPUs, and what it leaves behind.
+"""Adds and removes nodes: disk, certificates, GPUs, and what a removed node leaves behind.
 
-`remove` is a power cut: nothing is drained here, as nothing is when a cloud
-takes a machine back. Draining is the autoscaler's business.
+`remove` is a power cut: nothing is drained, as nothing is when a cloud takes a machine back. Draining is
+the autoscaler's responsibility.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""What a process waits for before it starts: a port, a file, a ready API server.
-
-Conditions are awaited, never slept for; each look costs next to nothing.
-"""
+"""What a process waits for before it starts: a port, a file, a ready API server."""
 
 from __future__ import annotations
 
@@ -25,7 +22,7 @@ class ReadinessGates:
     """The gates of one local cluster, seen from inside its network namespace."""
 
     def __init__(self, cluster: LocalCluster) -> None:
-        self._plane = cluster
+        self._cluster = cluster
 
     async def passed(self, gate: ReadinessGate) -> None:
         if gate.port is not None:
@@ -35,7 +32,7 @@ class ReadinessGates:
             while not gate.file.exists():
                 await asyncio.sleep(_PAUSE)
         if gate.api_ready:
-            while not await asyncio.to_thread(api_ready, "127.0.0.1", self._plane.pki / "ca.crt"):
+            while not await asyncio.to_thread(api_ready, "127.0.0.1", self._cluster.pki / "ca.crt"):
                 await asyncio.sleep(_API_PAUSE)
 
 

@@ -1,9 +1,8 @@
-"""The namespaces that a local cluster lives in, and what it sees of the host's files.
+"""The namespaces that a local cluster runs in, and which of the host's files it sees.
 
-A local cluster is one tree of processes in a network, mount and process namespace of
-its own. Killing the tree's init ends everything in it: the kernel takes the
-processes, then the mounts, links and firewall rules with the namespaces. What
-can outlive them (control groups and files) is removed by teardown.py.
+A local cluster is one tree of processes in a network, mount and process namespace of its own. Killing the
+tree's init ends everything: the kernel ends the processes, then removes mounts, links and firewall rules
+with the namespaces. teardown.py removes what can outlive them: control groups and files.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What `up` hands to the supervisor: units, nodes, programs; written once, read once.
+"""What `up` passes to the supervisor: units, nodes, programs.
 
-A file in the local cluster's run directory, so that the process inside needs no
-arguments that could differ from what `status` and `logs` read later.
+A file in the run directory, written once and read once, so that the supervisor needs no arguments that
+could differ from what `status` and `logs` read later.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Process 1 of a local cluster: starts its processes in order, restarts what crashes, adds and removes nodes.
+"""Process 1 of a local cluster: starts its processes in order, restarts crashed ones, adds and removes nodes.
 
-Decides nothing about Kubernetes objects. Commands come over a socket, one JSON
-object a line each way: status, node-up, node-down, signal. Killing this
-process ends the local cluster: the kernel takes everything in its namespaces along.
+Not responsible for: Kubernetes objects. Commands come over a socket, one JSON object on a line in each
+direction: status, node-up, node-down, signal. Killing this process ends the local cluster, because the
+kernel then ends everything in its namespaces.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ log = logging.getLogger("supervisor")
 
 _FIRST_BACKOFF: Final = 0.2
 _LAST_BACKOFF: Final = 5.0
-_STEADY: Final = 10.0  # a process that ran this long starts anew without backoff
+_STEADY: Final = 10.0  # a process that ran this long restarts without backoff
 _STOP_GRACE: Final = 3.0
 
 
@@ -53,7 +53,7 @@ class Supervisor:
     """Runs units and nodes of one local cluster until it is killed."""
 
     def __init__(self, cluster: LocalCluster, settings: Settings) -> None:
-        self.plane = cluster
+        self.cluster = cluster
         self.settings = settings
         self._units: dict[str, Running] = {}
         self._by_pid: dict[int, Running] = {}
@@ -65,8 +65,8 @@ class Supervisor:
     async def run(self) -> None:
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGCHLD, self._reap)
-        server = await asyncio.start_unix_server(self._serve, self.plane.control_socket, limit=1 << 20)
-        self.plane.control_socket.chmod(0o600)
+        server = await asyncio.start_unix_server(self._serve, self.cluster.control_socket, limit=1 << 20)
+        self.cluster.control_socket.chmod(0o600)
         for unit in self.settings.units:
             self._start(unit)
         for spec in self.settings.nodes:
@@ -102,7 +102,7 @@ class Supervisor:
         await running.exited.wait()
 
     def _launch(self, unit: Unit) -> int:
-        with (self.plane.logs / f"{unit.name}.log").open("ab") as output:
+        with (self.cluster.logs / f"{unit.name}.log").open("ab") as output:
             process = subprocess.Popen(
                 unit.argv,
                 stdin=subprocess.DEVNULL,
@@ -155,14 +155,14 @@ class Supervisor:
         number = next(candidate for candidate in range(256) if candidate not in taken)
         self._nodes[spec.name] = (spec, number)
         try:
-            await asyncio.to_thread(node_lifecycle.prepare, self.plane, self.settings, spec, number)
+            await asyncio.to_thread(node_lifecycle.prepare, self.cluster, self.settings, spec, number)
         except Exception:
             del self._nodes[spec.name]
             raise
-        for unit in node_lifecycle.units(self.plane, self.settings, spec):
+        for unit in node_lifecycle.units(self.cluster, self.settings, spec):
             self._start(unit)
         if spec.gpus:
-            self._spawn(node_lifecycle.advertise_gpus(self.plane, spec))
+            self._spawn(node_lifecycle.advertise_gpus(self.cluster, spec))
 
     async def _node_down(self, name: str) -> None:
         known = self._nodes.get(name)
@@ -170,7 +170,7 @@ class Supervisor:
             return
         for unit in (f"kubelet@{name}", f"containerd@{name}"):
             await self._stop(unit)
-        await asyncio.to_thread(node_lifecycle.remove, self.plane, name, known[1])
+        await asyncio.to_thread(node_lifecycle.remove, self.cluster, name, known[1])
         del self._nodes[name]
 
     def _spawn(self, work: Any) -> None:

@@ -1,7 +1,7 @@
 """Ends a local cluster and removes what outlives its namespaces: control groups and files.
 
-Everything else (processes, mounts, links, firewall rules, containers) is inside
-the namespaces, and goes when their first process is killed.
+Processes, mounts, links, firewall rules and containers are inside the namespaces, and end with their first
+process.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The processes of a local cluster's control plane: which program, which flags, after what.
 
-Pure: from a local cluster and its programs to command lines. The supervisor runs them.
+Pure: computes command lines from a local cluster and its programs. The supervisor runs them.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The few calls to a Kubernetes API that the stories need, on plain dictionaries.
 
-Decides timeouts and which errors are worth a retry. Knows nothing of gangs.
+Responsible for: timeouts, and which errors are retried.
 """
 
 from __future__ import annotations
@@ -156,7 +156,7 @@ _GLOBAL: Final = frozenset({"Namespace", "Node", *(kind for _, _, kind, _ in _CL
 
 
 # A quota over kinds that are new to the cluster: until its objects are counted, up to half a minute after the
-# first `pulumi up`, the API server lets nobody make any (kube-controller-manager's quota controller).
+# first `pulumi up`, the API server refuses new ones (kube-controller-manager's quota controller).
 _NOT_COUNTED: Final = "status unknown for quota"
 
 

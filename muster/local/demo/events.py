@@ -1,7 +1,7 @@
 """From API objects to what happened, in a line each.
 
 Pure: a snapshot of objects in, moments out. A moment's key holds the time of its condition, so that the
-second attempt of a gang is told like the first, and the same fact is told once.
+second attempt of a gang gives events as the first did, and each event is shown once.
 """
 
 from __future__ import annotations
@@ -57,13 +57,13 @@ class Snapshot:
 
 
 def events_of(now: Snapshot, jobs: Iterable[str]) -> list[Event]:
-    """Everything that the snapshot tells about the jobs of these names, in the order of a gang's life."""
-    told: list[Event] = []
+    """All events of the jobs of these names in a snapshot, in the order of a gang's life."""
+    events: list[Event] = []
     for kind in JOB_KINDS:
         for job in now.of(kind):
             if name_of(job) in jobs:
-                told += _of_job(now, kind, job)
-    return told
+                events += _of_job(now, kind, job)
+    return events
 
 
 def name_of(found: Object) -> str:
@@ -87,7 +87,7 @@ def holds(found: Object, kind: str) -> bool:
 def pods_of(now: Snapshot, job: Object) -> list[Object]:
     """Pods of a Job, of a RayCluster, or of the clusters that a RayJob made.
 
-    A suspended RayJob no longer names its cluster while the pods are still going: the name's form tells.
+    A suspended RayJob no longer names its cluster while its pods are deleted: the name's form identifies it.
     """
     name = name_of(job)
     made = re.compile(re.escape(name) + "-[a-z0-9]{5}" if job.get("kind") == "RayJob" else re.escape(name))
@@ -101,7 +101,7 @@ def pods_of(now: Snapshot, job: Object) -> list[Object]:
 
 
 def requests_of(now: Snapshot, workload: Object) -> list[Object]:
-    """ProvisioningRequests of a Workload, whoever made them: by our label or by Kueue's owner reference."""
+    """ProvisioningRequests of a Workload, by Muster's label or Kueue's owner reference."""
     uid = workload["metadata"]["uid"]
     found = [
         request
@@ -190,16 +190,16 @@ def _of_admission(workload: Object, who: str) -> Iterator[Event]:
     uid = workload["metadata"]["uid"]
     for check in (workload.get("status") or {}).get("admissionChecks") or ():
         message = str(check.get("message", ""))
-        told = message.partition(" after ")[0]  # what follows is the time that passed
-        if told and not told.startswith("Reset to Pending"):
+        stable = message.partition(" after ")[0]  # what follows is the time that passed
+        if stable and not stable.startswith("Reset to Pending"):
             state = "" if check["state"] == "Pending" else f" {check['state']}"
             mood = {"Ready": Mood.GOOD, "Retry": Mood.BAD, "Rejected": Mood.BAD}.get(
                 check["state"], Mood.PLAIN
             )
             yield Event(
-                f"{uid}/check/{check['state']}/{told}",
+                f"{uid}/check/{check['state']}/{stable}",
                 who,
-                f"check {check['name']}{state}: {told}",
+                f"check {check['name']}{state}: {stable}",
                 None,
                 mood,
             )

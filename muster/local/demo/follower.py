@@ -1,7 +1,7 @@
-"""Follows jobs on a cluster and tells what happens to them, until something is true.
+"""Follows jobs on a cluster and reports events until a condition holds.
 
-Looks once a second: each look is a handful of small lists over one connection, and what came and went
-between two looks still shows in the conditions' own times.
+Reads once a second: a handful of small lists over one connection. What came and went between two reads
+still shows in the times of the conditions.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _KINDS: Final = (*JOB_KINDS, "Workload", "ProvisioningRequest", "PodTemplate", "
 
 
 class StoryError(Exception):
-    """The story did not end as it should; the message says where it stands."""
+    """The story did not end as it should; the message has the last state."""
 
 
 class Follower:
@@ -99,7 +99,7 @@ class Follower:
     # -- following -----------------------------------------------------------------------------
 
     def until(self, what: str, reached: Callable[[Snapshot], bool]) -> Snapshot:
-        """Tells everything until the condition holds; StoryError when time is up or a job has failed."""
+        """Show every event until the condition holds. Raises StoryError after the timeout or a failed job."""
         while True:
             now = self.look()
             if reached(now):
@@ -128,18 +128,18 @@ class Follower:
                 self._screen.show(event)
 
     def _of_nodes(self, now: Snapshot) -> list[Event]:
-        told = []
+        events = []
         for node in now.of("Node"):
             if name_of(node) in self._nodes_before:
                 continue
             pool = (node["metadata"].get("labels") or {}).get(POOL, "?")
             uid, text = node["metadata"]["uid"], f"node {name_of(node)} of pool {pool}"
-            told.append(
+            events.append(
                 Event(f"{uid}/joined", "nodes", f"{text} joins", node["metadata"].get("creationTimestamp"))
             )
             if holds(node, "Ready"):
-                told.append(Event(f"{uid}/ready", "nodes", f"{text} is ready", None, Mood.GOOD))
-        return told
+                events.append(Event(f"{uid}/ready", "nodes", f"{text} is ready", None, Mood.GOOD))
+        return events
 
     def _show_gone(self, now: Snapshot) -> None:
         """Pods and nodes leave no condition behind: that they are gone shows only against the look before."""
@@ -192,7 +192,7 @@ class Follower:
             said.append("; ".join([f"{kind} {name}: {state}", *_waits_for(workload or {})]))
         return ". ".join(said)
 
-    # -- the jobs' own words -------------------------------------------------------------------
+    # -- the jobs' output -------------------------------------------------------------------
 
     def _follow_logs(self, now: Snapshot) -> None:
         """What the program prints, from the log of its first pod."""
@@ -207,7 +207,7 @@ class Follower:
                     threading.Thread(target=self._read_log, args=(name, pod), daemon=True).start()
 
     def _read_log(self, who: str, pod: Object) -> None:
-        """On a busy machine a stream is refused or cut: it is read anew, from its beginning, while the pod is
+        """On a busy machine a stream is refused or cut: it is read again from its beginning, while the pod is
         there to be read.
         """
         for _ in range(_LOG_READS):
@@ -219,7 +219,7 @@ class Follower:
             try:
                 phase = self._phase(pod)
             except (httpx2.HTTPError, UnreachableError):
-                phase = "Running"  # as far as anybody knows
+                phase = "Running"  # it was the last time
             if not phase or (is_read and phase != "Running"):
                 return
             time.sleep(_INTERVAL)

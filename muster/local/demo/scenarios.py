@@ -1,4 +1,4 @@
-"""The stories themselves: what is applied, and what has to come true, in which order."""
+"""The example runs: what is applied, and which conditions must become true, in order."""
 
 from __future__ import annotations
 

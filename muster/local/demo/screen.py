@@ -1,4 +1,4 @@
-"""Where a story is told: lines for people, or one JSON object a line for programs."""
+"""Prints events: lines for people, or one JSON object on each line for programs."""
 
 from __future__ import annotations
 

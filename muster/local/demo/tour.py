@@ -20,7 +20,7 @@ _MUSTER: Final = (sys.executable, "-m", "muster")
 
 
 class StepError(MusterError):
-    """A step failed; its own output has told why."""
+    """A step failed; its own output has the cause."""
 
     def __init__(self, step: str, code: int) -> None:
         is_ours = code in set(ExitCode)
@@ -44,10 +44,8 @@ def tour(name: str, *, programs: str | None = None) -> None:
         "pulumi up", ["pulumi", "up", "--stack", "local", "--yes", "--skip-preview"], environment
     )
     _heading("the gang story")
-    told = _step("story", [*_MUSTER, "local", "story", "gang"], environment)
-    print(
-        f"\nlocal cluster ready in {booted:.0f} s, pulumi up in {deployed:.0f} s, gang story in {told:.0f} s"
-    )
+    played = _step("story", [*_MUSTER, "local", "story", "gang"], environment)
+    print(f"\nlocal cluster ready in {booted:.0f} s, pulumi up in {deployed:.0f} s, gang in {played:.0f} s")
     of_command, of_make = ("", "") if name == "default" else (f" --name {name}", f" PLANE={name}")
     print(_LOOK_AROUND.format(name=of_command, make=of_make))
 

@@ -5,7 +5,7 @@ caller.
         with kueue(plane, programs, config=...):        decides about Workloads until the block ends
         with controllers(plane, programs, names):       of Kubernetes itself, such as its garbage collector
 
-Needs no root and no container. Everything listens on loopback at free ports, lies in one folder, and is gone
+Needs no root and no container. Everything listens on loopback at free ports, is in one folder, and is gone
 with the block, or with the caller if that is killed.
 """
 

@@ -1,7 +1,7 @@
 """etcd and kube-apiserver on loopback.
 
-Decides their flags: RBAC is on, the administrator has a token, and no controller runs, so whoever needs
-ServiceAccount tokens asks for them and whoever needs garbage collection does it.
+Responsible for: their flags. RBAC is on, the administrator has a token, and no controller runs: a caller
+that needs ServiceAccount tokens requests them, and one that needs garbage collection does it.
 """
 
 from __future__ import annotations

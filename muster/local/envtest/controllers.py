@@ -15,8 +15,9 @@ _PROGRAM: Final = "kube-controller-manager"
 
 @contextmanager
 def controllers(plane: ControlPlane, programs: Programs, names: Sequence[str]) -> Iterator[Process]:
-    """These controllers until the block ends. They act some moments after they start: whoever needs what they
-    do waits for it.
+    """Run these controllers until the block ends.
+
+    They act some moments after they start: a caller that needs their result waits for it.
     """
     argv = [
         programs.program(_PROGRAM),

@@ -1,7 +1,7 @@
-"""Kueue as a process of the caller: the real program, its own CRDs, its webhooks where asked for.
+"""Kueue as a process of the caller: the real program, its own CRDs, and its webhooks on request.
 
-It finds what its chart would have given it: a namespace, and the Secret whose certificate it keeps. Without
-its webhooks nothing that is written here is defaulted or refused by them; whoever writes says everything.
+It finds what its chart would have made: a namespace, and the Secret for its certificate. Without its
+webhooks nothing is defaulted or refused, so writers must set every field.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def kueue(
 ) -> Iterator[Process]:
     """Kueue with this Configuration (`config.kueue.x-k8s.io/v1beta2`), serving, until the block ends.
 
-    Addresses, certificates and leader election are ours, whatever `config` says of them. With `chart`, the
+    Addresses, certificates and leader election are set here, whatever `config` has. With `chart`, the
     folder of Kueue's chart, the webhooks that are in it judge what is written. With `user`, it has that
     user's rights instead of the administrator's. With `converts`, it is asked for the other version of what
     is stored in one.

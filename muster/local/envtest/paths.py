@@ -1,4 +1,4 @@
-"""Where an object of a manifest stands in the API, for the kinds that a bare control plane is given."""
+"""API paths of objects, for the kinds that are written to a bare control plane."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One process of a bare control plane: started, watched while it comes up, and ended with the caller."""
+"""One process of a bare control plane: started, watched until it is ready, and ended with the caller."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ class Process:
 
 
 def free_port() -> int:
-    """A port that nobody listened on a moment ago."""
+    """A port that was free a moment ago."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])

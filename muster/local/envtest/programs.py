@@ -1,6 +1,4 @@
-"""Where the programs of a bare control plane lie: in the local plane's cache, or in what MUSTER_ARTIFACTS
-names.
-"""
+"""Paths of the programs of a bare control plane: from the cache, or from what MUSTER_ARTIFACTS names."""
 
 from __future__ import annotations
 
@@ -77,7 +75,7 @@ def _asset(name: str) -> Path | None:
 
 
 def artifacts() -> dict[str, Any]:
-    """What the file that MUSTER_ARTIFACTS names says; empty where none is named."""
+    """The content of the file that MUSTER_ARTIFACTS names; empty where none is named."""
     path = os.environ.get("MUSTER_ARTIFACTS")
     return dict(json.loads(Path(path).read_text(encoding="utf-8"))) if path else {}
 

@@ -1,7 +1,7 @@
 """GET over a connection that stays open, one for each thread.
 
-Whoever waits for something asks ten times a second, and a new TLS connection for each question costs both
-ends ten times the question. Only for reading: what is asked twice after a broken connection does no harm.
+A caller that polls reads ten times a second, and a new TLS connection for each read costs both ends ten
+times as much. Only for reading: a read that is repeated after a broken connection does no harm.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Kueue's webhooks, read out of its chart without Helm.
+"""Kueue's webhooks, read from its chart without Helm.
 
-Decides which of them are installed and whom they call. The chart's few template lines (labels, the name of a
-Service, the choice of a namespace selector) are decided here, and an unknown one is an error: a newer chart
-must be looked at. Written against charts/kueue of Kueue 0.19.2.
+Responsible for: which of them are installed and which address they call. The chart's few template lines
+(labels, the name of a Service, the choice of a namespace selector) are resolved here, and an unknown one is
+an error: a newer chart must be reviewed. Written against charts/kueue of Kueue 0.19.2.
 """
 
 from __future__ import annotations

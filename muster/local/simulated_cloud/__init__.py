@@ -1,12 +1,10 @@
-"""A simulated cloud and the autoscaler that buys from it: a stand-in, and named so.
+"""A simulated cloud with its autoscaler.
 
-It serves ProvisioningRequests the way GKE and cluster-autoscaler do, makes
-nodes of the local cluster come and go, runs out of stock, breaks on request and
-keeps a bill. What it decides is pure (`decide.py`); everything that it must
-remember lies in API objects, so that it may be killed at any moment.
+It serves ProvisioningRequests as GKE and cluster-autoscaler do, adds and removes nodes of the local
+cluster, runs out of stock, injects faults and keeps a bill. Its decisions are pure (`decide.py`); its state
+is in API objects, so that it may be killed at any moment.
 
-Where the originals are odd, so is this: the behaviour was read in
-kubernetes/autoscaler (conditions.go, provreq/processor.go, checkcapacity,
-besteffortatomic) and GoogleCloudPlatform/cluster-autoscaler (provreqstate,
-reconciler, reasons), and each deviation is named where it is made.
+Odd behaviour of the originals is kept: it was read in kubernetes/autoscaler (conditions.go,
+provreq/processor.go, checkcapacity, besteffortatomic) and GoogleCloudPlatform/cluster-autoscaler
+(provreqstate, reconciler, reasons). Each deviation is named where it is made.
 """

@@ -1,4 +1,4 @@
-"""The stand-in for a cloud: `python -m muster.local.autoscaler --kubeconfig FILE --control SOCKET`."""
+"""The simulated cloud: `python -m muster.local.simulated_cloud --kubeconfig FILE --control SOCKET`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a decision may ask for. Each action is idempotent: done twice, it changes nothing the second time."""
+"""The actions of a decision. Each is idempotent: done twice, it changes nothing the second time."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class DeleteRequest:
 
 @dataclass(frozen=True, slots=True)
 class CreateNode:
-    """Write the Node object that stands for a bought machine; `owner` is None for an on-demand node."""
+    """Write the Node object of a provisioned machine; `owner` is None for an on-demand node."""
 
     name: str
     pool: str

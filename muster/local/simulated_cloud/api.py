@@ -1,6 +1,6 @@
-"""The Kubernetes API over aiohttp: one call with a timeout and bounded retries, lists in pages, watches.
+"""The Kubernetes API over aiohttp: calls with a timeout and bounded retries, lists in pages, watches.
 
-Objects stay the dictionaries that arrived; nobody here believes in their shape.
+Objects stay dictionaries; no code here relies on their shape.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ REQUESTS: Final = Resource("provisioningrequests", "/apis/autoscaling.x-k8s.io/v
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """What a kubeconfig says about its current context."""
+    """Server, credentials and authority of a kubeconfig's current context."""
 
     server: str
     context: ssl.SSLContext | None

@@ -1,4 +1,4 @@
-"""The autoscaler's loop: watch, read, decide, carry out. Nothing that matters is kept here."""
+"""The autoscaler's loop: watch, read, decide, execute. It keeps no state that a restart would lose."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ class Autoscaler:
             await self._executor.stop()
 
     async def _step_safely(self) -> None:
-        """A decision that cannot be made is made again; where that is our mistake, it is told in full."""
+        """A failed decision is retried; an unexpected exception is logged with its traceback."""
         try:
             await self._publish(await self._step())
         except FAILURES as error:
@@ -192,7 +192,7 @@ class Autoscaler:
     # -- reading -------------------------------------------------------------------------------
 
     async def _fetched(self, requests: Iterable[Request]) -> bool:
-        """Whether there was a template that a request names and no watch had told of; it is read now.
+        """Read templates that requests name and no watch has reported; return whether there were any.
 
         Two watches keep no order between them. The original looks every ten seconds, when both of its caches
         have long caught up; this one looks at once.
@@ -232,7 +232,7 @@ class Autoscaler:
         requests = []
         for key, raw in self._requests.objects.items():
             if raw["metadata"].get("deletionTimestamp"):
-                continue  # held by somebody's finalizer, but nothing is owed to it
+                continue  # kept by a finalizer, but entitled to nothing
             try:
                 requests.append(parse_request(raw, templates))
             except UNREADABLE as error:
@@ -273,7 +273,7 @@ class Autoscaler:
     # -- machines and the bill -----------------------------------------------------------------
 
     async def _sweep(self) -> None:
-        """Stops machines that no Node object stands for: somebody deleted it while nobody looked."""
+        """Stop machines without a Node object: it was deleted while this process was down."""
         try:
             running = await self._machines.running()
         except MachineError as error:

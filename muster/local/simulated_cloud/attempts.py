@@ -1,9 +1,8 @@
-"""cluster-autoscaler's own classes: one request is tried in each decision, and tried again later if it fails.
+"""cluster-autoscaler's own classes: each decision tries a request once, and a later one retries it.
 
-best-effort-atomic-scale-up says Provisioned when the scale-up has been asked
-for; nodes come later or, on a pool that is not atomic, partly or never.
-check-capacity looks at what exists and buys nothing. Neither ever fails for
-want of capacity before a week is over, unless check-capacity's noRetry says so.
+best-effort-atomic-scale-up sets Provisioned when the scale-up was requested; nodes come later or, on a pool
+that is not atomic, partly or never. check-capacity reads what exists and provisions nothing. Neither fails
+for lack of capacity within a week, unless check-capacity has noRetry.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What happens to a request after Provisioned: the booking ends, the lease ends, the cloud takes it back.
+"""A request after Provisioned: its booking ends, its lease ends, or the cloud revokes the capacity.
 
-Decides conditions alone; what becomes of the nodes is `reclaim.py`'s.
+Responsible for: conditions only. Not responsible for: the nodes (see reclaim.py).
 """
 
 from __future__ import annotations

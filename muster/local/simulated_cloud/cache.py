@@ -103,7 +103,7 @@ class Cache:
             and _version(known) > _version(item)
         ):
             return
-        item["metadata"].pop("managedFields", None)  # half of the memory, and nobody reads it
+        item["metadata"].pop("managedFields", None)  # half of the memory, and never read
         self.objects[key] = item
 
     def _drop(self, key: str) -> None:

@@ -1,4 +1,4 @@
-"""The conditions of a ProvisioningRequest, in the words of the two originals.
+"""The conditions of a ProvisioningRequest, with the reasons and messages of the two originals.
 
 Reasons and messages are interfaces: Kueue copies messages into Workloads, and
 controllers decide by reasons. Those of GKE are from provreqstate and reasons
@@ -87,7 +87,7 @@ VM_FAILED: Final = ConditionUpdate(
     FAILED, "True", "InternalError", "The resize request failed: a VM could not be created."
 )
 # GKE never stores such a request: its admission webhook (GKE Warden) denies the create call with this text. A
-# request that reaches this autoscaler exists already, so the refusal is told in the request instead.
+# request that reaches this autoscaler exists already, so its status has the refusal instead.
 WARDEN: Final = ConditionUpdate(
     FAILED, "True", "ProvisioningRequestDenied", "GKE Warden rejected the request"
 )
@@ -142,7 +142,7 @@ def written(
     generation: int,
     touch: bool = False,
 ) -> tuple[Condition, ...]:
-    """The conditions with the word said.
+    """The conditions with the update applied.
 
     The time moves when status, reason or message change, as GKE has it; with
     `touch` it moves in any case, as cluster-autoscaler has it, whose backoff

@@ -1,7 +1,7 @@
-"""The autoscaler's judgement: from what exists, what to do next. Pure: no clock, no network, no memory.
+"""The autoscaler's decision: from what exists, the next actions. Pure: no clock, no network, no state.
 
-Everything is level-triggered: deciding twice on the same world asks for the
-same things, and a decision that was never carried out is made again.
+Level-triggered: deciding twice on the same input gives the same actions, and a decision that was not
+carried out is made again.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Carries out actions through the API and the supervisor. Decides nothing, except to try again later.
+"""Carries out actions through the API and the supervisor, and retries what fails.
 
-Quick writes are done before `carry_out` returns; starting and stopping
-machines takes seconds and goes on beside the next decisions, one task a node.
+Quick writes are done before `carry_out` returns. Starting and stopping a machine takes seconds and runs in
+a task for each node, in parallel with the next decisions.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _LAST_WAIT: Final = 60.0
 
 
 class HitError(Exception):
-    """A fault that may hit nobody more; the decision that wanted it is void."""
+    """A fault with no requests left to affect; the decision that used it is void."""
 
 
 FAILURES: Final = (ApiError, MachineError, HitError, aiohttp.ClientError, TimeoutError, OSError)
@@ -210,7 +210,7 @@ class Executor:
             return
         if len(hits) >= most:
             self._config.learn(current)
-            raise HitError(f"has hit {len(hits)} requests already; it was read before it said so")
+            raise HitError(f"has affected {len(hits)} requests already; the decision was made before")
         entry["hits"] = [*hits, action.uid]
         version = {"resourceVersion": current["metadata"]["resourceVersion"]}
         patch = {"metadata": version, "data": {action.fault: json.dumps(entry, default=str)}}
@@ -262,12 +262,12 @@ class Executor:
         self._nodes.forget(known)
 
     async def sweep(self, name: str) -> None:
-        """Stops a machine that no Node object stands for."""
+        """Stop a machine without a Node object."""
         log.warning("node %s: a machine runs without a Node object; stopping it", name)
         await self._insist(lambda: self._machines.down(name))
 
     async def _still_used(self, node: str) -> bool:
-        """Asks the API server itself: the scheduler may have bound a pod that no watch has told of yet."""
+        """Ask the API server: the scheduler may have bound a pod that no watch has reported yet."""
         answer = await self._api.call("GET", PODS.path(), params={"fieldSelector": f"spec.nodeName={node}"})
         for raw in answer.get("items") or ():
             try:

@@ -1,9 +1,8 @@
-"""The script of faults: what goes wrong, in which pool, for whom, and when.
+"""The scripted faults: what goes wrong, in which pool, for which requests, and when.
 
-One key of the ConfigMap `muster-plane/faults` is one fault, a JSON or YAML
-mapping; beside them `seed` (a number) and `capacity` (pool: stock). A fault
-with a count hits the first so many requests that meet it, and remembers their
-uids in its own key, so that a restart hits nobody else.
+One key of the ConfigMap `muster-plane/faults` is one fault, a JSON or YAML mapping; beside them `seed` (a
+number) and `capacity` (pool: stock). A fault with a count affects the first so many requests that meet it,
+and keeps their uids in its own key, so that a restart affects no others.
 """
 
 from __future__ import annotations
@@ -89,7 +88,7 @@ class FaultBook:
 
 
 def parse(data: Mapping[str, str], *, scale: float = 1.0) -> tuple[FaultBook, list[str]]:
-    """The script, and one complaint for each entry that says nothing usable."""
+    """The script, and one complaint for each entry that is not usable."""
     faults: list[Fault] = []
     complaints: list[str] = []
     capacity: dict[str, int] = {}

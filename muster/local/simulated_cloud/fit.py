@@ -1,9 +1,8 @@
 """Whether pods fit nodes: resources, node selectors, required node affinity, taints. Nothing else.
 
-The scheduler knows much more (spread, inter-pod affinity, volumes); what it
-would refuse and this accepts shows as a pod that stays Pending on a node that
-was bought for it, as it does with the originals' simulation now and then.
-Amounts are thousandths throughout.
+The scheduler considers more (spread, inter-pod affinity, volumes). What it rejects and this accepts is a
+pod that stays Pending on a node provisioned for it, as sometimes with the originals' simulation. Amounts
+are thousandths.
 """
 
 from __future__ import annotations
@@ -186,7 +185,7 @@ def _pod_requests(spec: Mapping[str, Any]) -> dict[str, int]:
 
 
 def _container_requests(container: Mapping[str, Any]) -> dict[str, int]:
-    """Limits stand in for requests that are not given, as API defaulting has it."""
+    """Limits are used where requests are missing, as in API defaulting."""
     resources = container.get("resources") or {}
     merged = {**(resources.get("limits") or {}), **(resources.get("requests") or {})}
     return {str(key): max(0, milli(value)) for key, value in merged.items()}

@@ -1,7 +1,6 @@
-"""What is free on the nodes that exist, once running pods and booked capacity are taken off.
+"""Free capacity of existing nodes, without running pods and booked capacity.
 
-A booking is not enforced against ordinary pods: as in cluster-autoscaler it
-keeps other requests, and nobody else, away.
+A booking is not enforced against ordinary pods: as in cluster-autoscaler it only excludes other requests.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What one decision knows and has promised so far: stock, nodes, who consumes what.
+"""The inventory of one decision: stock, nodes, promised capacity, and which pods use what.
 
-Counts; decides nothing about requests. Promises made earlier in the same
-decision count, so two requests are never sold the same machine.
+It counts and decides nothing about requests. Promises made earlier in the same decision count, so that two
+requests never get the same machine.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _KUBELET_LABELS: Final = {"kubernetes.io/os": "linux", "kubernetes.io/arch": "am
 
 
 class Inventory:
-    """One decision's books."""
+    """Stock, nodes and promises of one decision."""
 
     def __init__(
         self,
@@ -76,7 +76,7 @@ class Inventory:
         return self.faults.capacity.get(pool, self.offering.pools[pool].stock)
 
     def free(self, pool: str) -> int:
-        """Machines that nobody has and nobody was promised."""
+        """Machines that are neither in use nor promised."""
         return max(0, self.stock(pool) - self.used[pool] - self._promised[pool])
 
     def left_to_grow(self, pool: str) -> int:

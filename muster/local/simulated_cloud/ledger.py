@@ -1,8 +1,7 @@
 """The bill: node-seconds and money for each pool, in the cloud's time, kept in a ConfigMap.
 
-A lease is entered once, when its node goes: the uids of the last leases stand
-beside the sums, so that a restart between entry and deletion does not charge
-twice.
+A lease is entered once, when its node goes. The uids of the last leases are kept beside the sums, so that a
+restart between entry and deletion does not charge twice.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ class Ledger:
 
     @staticmethod
     def read(data: Mapping[str, str]) -> Ledger:
-        """What an earlier process wrote; an unreadable ledger starts anew."""
+        """What an earlier process wrote; an unreadable ledger starts empty."""
         try:
             content = json.loads(data.get(_LEDGER_KEY, "{}"))
             closed = {str(pool): float(seconds) for pool, seconds in content.get("closed", {}).items()}
@@ -38,7 +37,7 @@ class Ledger:
             return Ledger()
 
     def close(self, node: Node, *, now: float, scale: float) -> bool:
-        """Enters the node's lease; False if it stands there already."""
+        """Enter the node's lease; False if it was entered already."""
         if node.uid in self.recent:
             return False
         pool = node.pool or ""

@@ -17,7 +17,7 @@ _LONGEST_ANSWER: Final = 1 << 20
 
 
 class MachineError(Exception):
-    """The supervisor could not be asked, or said no."""
+    """The supervisor did not answer, or refused."""
 
 
 class Machines:

@@ -14,7 +14,7 @@ _READ = ["get", "list", "watch"]
 
 
 def manifests(pools_file: Path = LOCAL_POOLS) -> list[Manifest]:
-    """In the order in which to apply them. OfferingError says what is wrong with the pools file."""
+    """The objects in the order in which to apply them. Raises OfferingError for a wrong pools file."""
     offering.read(pools_file)
     return [namespace(), service_account(), *rights(), pools(pools_file), faults()]
 

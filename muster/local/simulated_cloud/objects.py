@@ -1,7 +1,7 @@
-"""What the autoscaler understands of ProvisioningRequests, nodes and pods.
+"""ProvisioningRequests, nodes and pods as the autoscaler reads them.
 
-Reading never trusts: an object that cannot be understood raises ValueError,
-which costs that one object its turn. Writing is left to `rendering.py`.
+An object that cannot be parsed raises ValueError and is skipped in that decision. Writing is in
+rendering.py.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from muster.local.simulated_cloud.fit import PodShape, pod_shape
 from muster.local.simulated_cloud.offering import MOST_NODES, Taint
 
 Raw = Mapping[str, Any]
-# More of anything than this is an attack on the memory of whoever reads it.
+# More of anything than this would use up the autoscaler's memory.
 _MOST_CONDITIONS: Final = 50
 
 

@@ -1,8 +1,7 @@
-"""The cloud's offering: which pools can be bought from, how much is in stock, and how slow everything is.
+"""The cloud's offering: its pools, their stock, and the durations.
 
-Read from `muster/local/pools.yaml` or the ConfigMap `muster-plane/pools`. Every
-duration is divided by the clock's scale here, once, so that the rest of the
-program reckons in real seconds and knows no scale but the bill and
+Read from `muster/local/pools.yaml` or the ConfigMap `muster-plane/pools`. Every duration is divided by the
+clock's scale here, once; the rest of the program counts real seconds, except the bill and
 maxRunDurationSeconds.
 """
 
@@ -161,7 +160,7 @@ def parse(text: str, *, source: str, scale: float = 1.0) -> Offering:
             continue
         pool = _checked_pool(entry, where)
         if pool.name in pools:
-            raise OfferingError(f"{where}.name: {pool.name!r} stands twice")
+            raise OfferingError(f"{where}.name: {pool.name!r} is there twice")
         pools[pool.name] = replace(
             pool, provision_delay=pool.provision_delay / scale, jitter=pool.jitter / scale
         )

@@ -1,8 +1,8 @@
 """Ordinary unschedulable pods on on-demand pools: one node for one pod at a time, nothing atomic.
 
-What a cluster-autoscaler does for pods that nobody queued, and what makes it
-buy GPUs for work that may not run. Off unless a pool says `onDemand: true`.
-Pods that consume a ProvisioningRequest, or are gated, never buy.
+This is what a cluster-autoscaler does for pods without a queue, and why it provisions GPUs for work that
+may not run. Off unless a pool has `onDemand: true`. Pods that consume a ProvisioningRequest, or are gated,
+get no node.
 """
 
 from __future__ import annotations

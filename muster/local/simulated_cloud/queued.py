@@ -1,9 +1,8 @@
 """queued-provisioning.gke.io: a place in a queue, then all nodes or none.
 
-A request goes NotAccepted -> Accepted (its resize request stands in the queue
-of one pool) -> promised (stock is set aside, the arrival is known) -> nodes ->
-Provisioned. The resize request of the real cloud is kept in the details of
-the status, so a restart finds everything where it was.
+A request goes NotAccepted -> Accepted (its resize request is in the queue of one pool) -> promised (stock
+is reserved, the arrival is known) -> nodes -> Provisioned. The resize request of the real cloud is kept in
+the details of the status, so that a restart continues where it was.
 """
 
 from __future__ import annotations
@@ -165,7 +164,7 @@ def _details(request: Request, pool: Pool, count: int) -> dict[str, str]:
 def _wait_or_deliver(inventory: Inventory, request: Request) -> None:
     pool = inventory.offering.pools.get(request.pool or "")
     if pool is None or (request.asked == 0 and not request.detail_time(names.DETAIL_READY_AT)):
-        # The pool is no longer offered, or somebody emptied the details: the resize request is lost.
+        # The pool is no longer offered, or the details were emptied: the resize request is lost.
         inventory.set_conditions(request, conditions.MISSING_RESIZE_REQUEST)
         return
     owned = inventory.owned(request)
@@ -204,7 +203,7 @@ def _exhausted(pool: Pool) -> str:
 
 
 def _queue(inventory: Inventory, request: Request, pool: Pool) -> None:
-    """First come, first served; who asks for more than the cloud has at all holds nobody up."""
+    """First come, first served. A request for more than the cloud has at all blocks no other."""
     enough = request.asked <= inventory.free(pool.name)
     if pool.name in inventory.blocked or not enough:
         if request.asked <= inventory.stock(pool.name):

@@ -1,8 +1,7 @@
-"""What becomes of nodes: started, used, empty, taken back.
+"""The lifecycle of nodes: started, used, empty, removed.
 
-A node is kept while its request is owed it; after that it stays as long as
-pods run on it and a moment longer. Nothing here touches nodes that this cloud
-did not make.
+A node is kept while its request is entitled to it; after that as long as pods run on it and a moment
+longer. Nodes that this cloud did not make are not touched.
 """
 
 from __future__ import annotations
@@ -43,17 +42,17 @@ def serve(inventory: Inventory, node: Node) -> None:
 
 
 def _give_up(inventory: Inventory, node: Node, request: Request | None) -> None:
-    """A failed machine's node stays until what it tells has been told: once it is gone nobody knows."""
-    untold = request is not None and not request.ended and not _counted(request, node)
+    """Keep a failed machine's node until the request's status has the failure."""
+    unreported = request is not None and not request.ended and not _counted(request, node)
     backing_off = not node.owner_uid and inventory.now < node.created + inventory.times.first_backoff
-    if not untold and not backing_off:
+    if not unreported and not backing_off:
         _release(inventory, node, force=True, why="the machine could not be started")
 
 
 def _counted(request: Request, node: Node) -> bool:
     """Whether the request knows that this node came, so that it will not be bought again."""
     if request.provisioning_class == names.QUEUED:
-        return False  # its end alone tells
+        return False  # only its end shows the failure
     return node.ordinal < request.delivered or request.is_true(conditions.BOOKING_EXPIRED)
 
 
@@ -71,7 +70,7 @@ def _revoked(inventory: Inventory, node: Node, request: Request | None) -> str |
         return None
     if request.is_true(conditions.CAPACITY_REVOKED):
         return "its capacity was revoked"
-    # cluster-autoscaler's classes know no CapacityRevoked: there the nodes go and nobody says a word.
+    # cluster-autoscaler's classes have no CapacityRevoked: there the nodes go without a condition.
     silent = request.provisioning_class != names.QUEUED and request.is_true(conditions.PROVISIONED)
     if (
         silent
@@ -105,11 +104,11 @@ def _use(inventory: Inventory, node: Node, request: Request | None) -> None:
     elif node.unneeded is None:
         inventory.actions.append(NoteNode(node.name, {names.UNNEEDED: rfc3339_micro(inventory.now)}))
     elif inventory.now >= node.unneeded + _grace(inventory, node, request):
-        _release(inventory, node, force=False, why="nobody needs it")
+        _release(inventory, node, force=False, why="not needed")
 
 
 def _kept(inventory: Inventory, node: Node, request: Request | None) -> bool:
-    """Whether an empty node is still owed to somebody."""
+    """Whether a request is still entitled to this empty node."""
     if not node.owner_uid:
         young = not node.ready and inventory.now < node.created + _MAX_PROVISION_TIME / inventory.times.scale
         return young or ondemand.wanted(inventory, node)

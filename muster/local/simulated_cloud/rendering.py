@@ -1,4 +1,4 @@
-"""Writes what the autoscaler says: Node objects and patches of request statuses. Dictionaries only."""
+"""Renders what the autoscaler writes: Node objects and patches of request statuses, as dictionaries."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from muster.local.simulated_cloud.offering import Kind, Pool
 
 
 def node(action: CreateNode, pool: Pool) -> dict[str, Any]:
-    """The Node object that stands for the machine from the moment it is bought.
+    """The Node object of a machine from the moment it is provisioned.
 
     The kubelet of a real node finds it and adopts it, so labels and taints are
     right before anything can be scheduled. A kwok node brings its own capacity.

@@ -29,7 +29,7 @@ _KEPT: Final = ("seed", "capacity")
 MEANING: Final[Mapping[FaultKind, str]] = MappingProxyType(
     {
         FaultKind.STOCK_OUT: "No capacity: requests fail. With --wait they wait for ever.",
-        FaultKind.PARTIAL: "Of the promised nodes --missing (1) never come, and no condition says so.",
+        FaultKind.PARTIAL: "Of the promised nodes --missing (1) never come, and no condition reports it.",
         FaultKind.DELAY: "Nodes come --by (60s) later.",
         FaultKind.STAGGER: "Nodes come --by (60s) after the booking of a sibling has ended.",
         FaultKind.REVOKE: "Provisioned nodes are taken back.",
