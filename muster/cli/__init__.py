@@ -16,11 +16,16 @@ output; progress goes to standard error by `muster.cli.output.note`, which `--qu
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; its exit code."""
-    from muster.cli.run import run
+    try:
+        from muster.cli.run import run
 
-    return run(arguments)
+        return run(arguments)
+    except KeyboardInterrupt:  # While Python still imports; later `run` reports it.
+        print("Error: interrupted.", file=sys.stderr)
+        return 130

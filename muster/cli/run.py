@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import sys
 from collections.abc import Sequence
 from typing import Any, Final
@@ -30,11 +29,15 @@ class Root(Group):
         formatter.write_lines("Shell completion", ['eval "$(muster completion bash)"'])
 
     def invoke(self, ctx: click.Context) -> Any:
-        # Click would print an empty line of its own before it reports Ctrl-C.
+        """Run the command. Click would answer Ctrl-C and a closed pipe with exit codes of its own."""
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt:
             raise MusterError("interrupted.", exit_code=ExitCode.INTERRUPTED) from None
+        except BrokenPipeError:
+            # The reader of the output has gone, such as `head`. Python flushes once more at its end.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return ExitCode.OUTSIDE
 
 
 def root() -> Root:
@@ -75,13 +78,9 @@ def run(arguments: Sequence[str] | None) -> int:
     except (click.Abort, KeyboardInterrupt):
         _report("interrupted.", "")
         return int(ExitCode.INTERRUPTED)
-    except BrokenPipeError:
-        # The reader of the output has gone, such as `head`. Nothing else can be written to it.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 128 + signal.SIGPIPE
     except OSError as error:
         _report(f"{error.filename}: {error.strerror}." if error.filename else f"{error}.", "")
-        return int(ExitCode.UNUSABLE)
+        return int(ExitCode.UNUSABLE if error.filename else ExitCode.OUTSIDE)
     return int(code or ExitCode.DONE)
 
 
@@ -90,12 +89,16 @@ def _report(message: str, fix: str) -> None:
     is_plain = not sys.stderr.isatty() or bool(os.environ.get("NO_COLOR"))
     for label, text, colour in (("Error: ", message, "red"), ("Fix: ", fix, "green")):
         if text:
-            lines = "\n".join(
-                sanitize_line(line, longest=2000) if line.strip() else "" for line in text.splitlines()
-            )
+            lines = "\n".join(_sanitized(line) for line in text.splitlines())
             print(
                 f"{label if is_plain else click.style(label, fg=colour, bold=True)}{lines}", file=sys.stderr
             )
+
+
+def _sanitized(line: str) -> str:
+    """One line with its indentation."""
+    indent = len(line) - len(line.lstrip(" "))
+    return " " * indent + sanitize_line(line, longest=2000)
 
 
 def _print_version(context: click.Context, _: click.Parameter, value: bool) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pty
+import signal
 import subprocess
 import sys
 import tomllib
@@ -87,6 +88,47 @@ def _value(parameter: click.Parameter) -> list[str]:
     """Anything that the parameter accepts."""
     value = parameter.type.choices[0] if isinstance(parameter.type, click.Choice) else "1"
     return [value] if isinstance(parameter, click.Argument) else [parameter.opts[0], value]
+
+
+def test_a_real_ctrl_c_ends_a_command_that_waits(tmp_path: Path) -> None:
+    report = tmp_path / "report.md"
+    os.mkfifo(report)
+    with subprocess.Popen(
+        [sys.executable, "-m", "muster", "ci", "comment", str(report)],
+        cwd=ROOT,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        with report.open(
+            "w"
+        ):  # Opens as soon as the command reads: from here on it waits for the first line.
+            process.send_signal(signal.SIGINT)
+            assert process.wait(60) == ExitCode.INTERRUPTED
+        assert process.stderr is not None
+        assert process.stderr.read() == "Error: interrupted.\n"
+
+
+def test_a_reader_that_goes_away_leaves_no_traceback() -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    command = [sys.executable, "-m", "muster", "validate", "--json"]
+    done = subprocess.run(
+        command, cwd=ROOT, stdout=writer, stderr=subprocess.PIPE, text=True, timeout=60, check=False
+    )
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (ExitCode.OUTSIDE, "")
+
+
+def test_an_error_of_several_lines_keeps_its_indentation(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "Pulumi.x.yaml"
+    file.write_text("config:\n  muster:cluster: {provider: aws}\n", encoding="utf-8")
+    assert main(["doctor", str(file)]) == ExitCode.UNUSABLE
+    first, second, *_ = capsys.readouterr().err.splitlines()
+    assert first.startswith(f"Error: {file}:2: muster:cluster.provider: ")
+    assert second.startswith("    ")
+    assert second.lower().startswith("    fix: ")
 
 
 @pytest.mark.parametrize("path", COMMANDS, ids=" ".join)
