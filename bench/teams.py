@@ -24,7 +24,9 @@ class Grain(StrEnum):
 
 
 def config_of(teams: int) -> dict[str, Any]:
-    """The description of a stack with this many teams in ten departments, or fewer: nobody borrows alone."""
+    """A stack with this many teams in at most ten departments, so that every team has others to borrow
+    from.
+    """
     count = max(1, min(_DEPARTMENTS, teams // 2))
     departments: dict[str, Any] = {}
     for number in range(teams):

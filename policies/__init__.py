@@ -1,7 +1,6 @@
 """The CrossGuard policy pack: `pulumi preview --policy-pack policies [--policy-pack-config FILE]`.
 
-Judges what a stack registers, whatever program registers it: an organisation runs the pack in its own
-pipeline, where an author of stacks cannot switch it off. What a stack's description may say at all is judged
-before, by the rules of `model`; the pack holds what differs from company to company, with thresholds in
-config.
+Checks what a stack registers, with any program: an organisation runs the pack in its own pipeline, where an
+author of stacks cannot disable it. The stack's description is checked before, by muster.validation. The pack
+has the rules that differ between organisations, with thresholds in its config.
 """

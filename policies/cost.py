@@ -1,7 +1,7 @@
 """Cost: a ceiling for what a stack could spend, were all its pools full.
 
-Counts what the stack's description lets the autoscaler buy, not what runs. Prices are those of
-`muster.model.prices`, after the caller's own, which stand in the pack's config.
+Counts the nodes that the stack's description allows the autoscaler to buy, not those that run. Prices are
+those of `muster.model.prices`, overridden by those of the pack's config.
 """
 
 from collections import defaultdict
@@ -34,7 +34,7 @@ def gpus(case: Case) -> Iterator[Finding]:
 
 
 def hourly(case: Case) -> Iterator[Finding]:
-    """The price of an hour with every pool full. A machine without a price is said, not guessed."""
+    """The price of an hour with every pool full. A machine without a price is reported, not estimated."""
     ceiling = case.settings["maxHourly"]
     if case.stack is None or ceiling is None:
         return

@@ -1,7 +1,7 @@
 """Secrets: none in plain config, none in Bundles, whose text is plain in state.
 
-The engine hands every value to a pack in clear, so what is marked secret is read from the stack's file,
-where a secret stands as `secure:`.
+The engine passes every value to a pack in clear text, so what is marked secret is read from the stack's
+file, where a secret is written as `secure:`.
 """
 
 import re
@@ -26,7 +26,7 @@ _NAME: Final = re.compile(
 
 
 def plain_config(case: Case) -> Iterator[Finding]:
-    """Values of the stack's file that look like credentials or stand under such a name, and are not
+    """Values of the stack's file that look like credentials, or have the name of one, and are not
     `secure:`.
     """
     file = paths.project() / case.settings["folder"] / f"Pulumi.{case.stack_name}.yaml"
@@ -34,11 +34,11 @@ def plain_config(case: Case) -> Iterator[Finding]:
         return
     config = (yaml.safe_load(file.read_text(encoding="utf-8")) or {}).get("config") or {}
     for path in _plain(config, ""):
-        yield Finding(f"{file.name}: {path} looks like a credential and stands there in clear.")
+        yield Finding(f"{file.name}: {path} looks like a credential and is in clear text.")
 
 
 def _plain(value: Any, path: str) -> Iterator[str]:
-    """The paths of suspicious plain values; a value is never said."""
+    """The paths of suspicious plain values. A value itself is never reported."""
     if isinstance(value, Mapping):
         if set(value) == {"secure"}:
             return
@@ -67,7 +67,7 @@ def in_bundles(case: Case) -> Iterator[Finding]:
 RULES: Final = (
     Rule(
         name="secrets-in-config",
-        description="No credential stands in clear in a stack's file.",
+        description="No credential is in clear text in a stack's file.",
         judge=plain_config,
         severity=Severity.CRITICAL,
         remediation="`pulumi config set --secret`, and give the credential up: it is in the history.",

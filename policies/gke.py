@@ -17,7 +17,7 @@ _DOCS: Final = "https://cloud.google.com/kubernetes-engine/docs/how-to/hardening
 
 
 def private(case: Case) -> Iterator[Finding]:
-    """Nodes without public addresses, and an endpoint that answers nobody or named networks."""
+    """Nodes without public addresses, and an endpoint that is private or open to named networks."""
     for cluster in case.registered.of(_CLUSTER):
         if not is_or_may_be(cluster.at("privateClusterConfig", "enablePrivateNodes"), True):
             yield Finding(f"cluster {cluster.name}: nodes have public addresses.", cluster.urn)
@@ -37,7 +37,7 @@ def _open_endpoint(case: Case, cluster: Resource) -> Iterator[Finding]:
 
 
 def hardened(case: Case) -> Iterator[Finding]:
-    """The flags that a cluster cannot get later without being made anew, and those of its nodes."""
+    """The settings that a cluster cannot get later without being replaced, and those of its nodes."""
     for cluster in case.registered.of(_CLUSTER):
         for message in _cluster(cluster):
             yield Finding(f"cluster {cluster.name}: {message}.", cluster.urn)

@@ -1,4 +1,4 @@
-"""Priorities: an order that everybody agrees on, below what Kubernetes keeps for itself."""
+"""Priorities: one order for the organisation, below the values that Kubernetes reserves."""
 
 from collections import defaultdict
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ _DOCS: Final = "https://kueue.sigs.k8s.io/docs/concepts/workload_priority_class/
 
 
 def order(case: Case) -> Iterator[Finding]:
-    """Values that differ, stand in the order that the organisation set, and stay below the ceiling."""
+    """Values are distinct, in the order that the organisation set, and below the ceiling."""
     for kind in _KINDS:
         values = {str(item.body["metadata"]["name"]): item for item in case.registered.items(kind)}
         if kind == "PriorityClass":
@@ -31,7 +31,7 @@ def order(case: Case) -> Iterator[Finding]:
         for value, same in by_value.items():
             if len(same) > 1:
                 yield Finding(
-                    f"{kind} {', '.join(sorted(same))} have the same value {value}: nobody goes first."
+                    f"{kind} {', '.join(sorted(same))} have the same value {value}: neither starts first."
                 )
         known = [name for name in case.settings["order"] if name in values]
         for above, below in pairwise(known):
@@ -40,7 +40,7 @@ def order(case: Case) -> Iterator[Finding]:
 
 
 def top(case: Case) -> Iterator[Finding]:
-    """How many teams may use the highest priority: where everybody may, it says nothing."""
+    """How many teams may use the highest priority. If all may, it has no meaning."""
     if case.stack is None or not case.stack.priorities:
         return
     highest = case.stack.priorities[0].name
@@ -65,7 +65,7 @@ RULES: Final = (
     ),
     Rule(
         name="priority-top",
-        description="The highest priority is not for everybody.",
+        description="The highest priority is not for every team.",
         judge=top,
         severity=Severity.LOW,
         level=EnforcementLevel.ADVISORY,

@@ -31,13 +31,13 @@ UNKNOWN: Final = Unknown()
 
 
 def is_or_may_be(value: Any, wanted: object) -> bool:
-    """Whether an input is what is wanted, or may turn out to be: an unknown one is nobody's breach."""
+    """Whether an input has the wanted value, or is still unknown; an unknown input is no violation."""
     return isinstance(value, Unknown) or value == wanted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resource:
-    """One resource. `inputs` hold UNKNOWN where a preview cannot tell."""
+    """One resource. `inputs` have UNKNOWN where a preview does not know the value."""
 
     urn: str
     type: str

@@ -1,7 +1,7 @@
-"""One policy, and how the engine is told of it.
+"""One policy, and its registration with the engine.
 
-Decides what a policy of the pack has to say of itself: what it holds, how bad a breach is, what to do about
-it and where to read on. Its judge is a pure function, so that it is tested without an engine.
+Responsible for the description of a policy: what it enforces, the severity of a violation, the remedy and a
+link. Its judge is a pure function, so that it is tested without an engine.
 """
 
 from collections.abc import Callable, Iterable, Mapping

@@ -37,14 +37,14 @@ def minimum_versions(case: Case) -> Iterator[Finding]:
 
 
 def _version(said: str) -> Version | None:
-    """None for what is no version (`latest`): other policies have a word on that."""
+    """None for a text that is no version (`latest`), which other policies check."""
     with suppress(ValueError):
         return Version.of(said)
     return None
 
 
 def _found(case: Case) -> Iterator[tuple[str, str, str]]:
-    """Component, version and resource of whatever says its version."""
+    """Component, version and resource of everything with a version."""
     for resource in case.registered.of(*RELEASES):
         yield from ((component, version, resource.urn) for component, version in _release(resource))
     for item in case.registered.items(*_RAY_KINDS):

@@ -24,13 +24,13 @@ POLICY: Final = {
     "rules": [{"level": "Request", "verbs": list(WRITES)}, {"level": "Metadata"}],
 }
 
-# Without a word of ours the server begins a new file after 100 MB (lumberjack's own bound), which is what two
-# thousand gangs write: the first ones would be lost.
+# By default the server starts a new file after 100 MB (lumberjack's own limit), which two thousand gangs
+# write. The first calls would be lost.
 _MOST_MEGABYTES: Final = 100_000
 
 
 def flags(folder: Path) -> tuple[str, ...]:
-    """What the API server is told, so that it logs into `log_of(folder)`."""
+    """The flags with which the API server logs into `log_of(folder)`."""
     policy = folder / "audit-policy.yaml"
     policy.write_text(yaml.safe_dump(POLICY))
     return (
@@ -60,7 +60,7 @@ class Call:
 
     @property
     def body(self) -> Mapping[str, Any]:
-        """Read when it is asked for: a log has millions of them and few are looked at."""
+        """Decoded on access, because a log has millions of them and few are read."""
         body = msgspec.json.decode(self.raw) if self.raw else {}
         return body if isinstance(body, dict) else {}
 

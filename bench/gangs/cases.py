@@ -12,7 +12,7 @@ from muster.model import names
 _KUEUES: Final = Shape(cohorts=5, queues=6, quota=20, borrow=100, preempts=True)
 _SLOTS: Final = 4
 _RUNS: Final = 5.0
-# Runnable gangs come for three quarters of what the quota lets through: whoever lets it through keeps up.
+# Runnable gangs arrive at three quarters of the rate that the quota allows, so a controller can keep up.
 _EVERY: Final = _RUNS / _SLOTS / 0.75
 
 
@@ -43,7 +43,7 @@ def burst(count: int) -> Case:
 
 
 def shared(count: int) -> Case:
-    """All at once, and the nodes that come are nobody's own: ours has to tell them apart, as on EKS."""
+    """All at once, on nodes without a lease, which our controller has to assign itself, as on EKS."""
     shape = Shape(provisioning=names.BEST_EFFORT_ATOMIC_CLASS)
     return Case(
         name=f"shared-{count}",
@@ -92,8 +92,8 @@ def scarcity(runnable: int) -> Case:
 
 def stockout(runnable: int) -> Case:
     """The same four in the same quota, and then one that could run every 1.7 s: with 180 of them for five
-    minutes, in which the four try again twice or more, whoever asks for them. (Both pauses begin with a
-    minute and double.)
+    minutes, in which either controller retries the four twice or more. (Both pauses begin with a minute and
+    double.)
     """
     shape = Shape(queues=1, quota=_SLOTS)
     return Case(

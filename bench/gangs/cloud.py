@@ -1,9 +1,9 @@
-"""The cloud of a trial: it answers every ProvisioningRequest at once, and alike whoever asked.
+"""The cloud of a trial. It answers every ProvisioningRequest at once, for both controllers alike.
 
 A Node that has room for the whole gang (of the request's lease, where its class gives leases), then Accepted
-and Provisioned in one write; or Failed, for the gangs that the trial has no stock for. The plane's own
-simulated autoscaler decides anew about all requests at every change, as the real one does: with thousands of
-them it would be what is measured.
+and Provisioned in one write; or Failed, for the gangs that the trial has no stock for. The local cluster's
+simulated autoscaler evaluates all requests at every change, as the real one does. With thousands of requests
+the bench would measure that.
 """
 
 import asyncio
@@ -64,7 +64,7 @@ class Cloud:
                 return
             lease = resize_request_name(meta["namespace"], meta["name"])
             is_leased = item["spec"]["provisioningClassName"] == names.GKE_QUEUED_CLASS
-            # Its node stands still where a request of this name was there before, as the built-in's after a
+            # Its node still exists where there was a request of this name before, as the built-in's after a
             # preemption.
             with _allowed(409):
                 await self._api.call("POST", NODES.path(), _node(lease[-63:], lease if is_leased else ""))

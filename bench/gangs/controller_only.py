@@ -1,7 +1,7 @@
-"""What only ours can be asked: how it carries many live Workloads, and how fast its webhooks answer.
+"""Measurements of Muster's controller alone: many live Workloads, and the latency of its webhooks.
 
-A cold start is over when the last Workload of every queue has been looked at: each queue gets, behind all
-others, one that has quota and nothing else, and its request is the sign. The times are the audit log's.
+A cold start ends when the last Workload of every queue was reconciled. Each queue gets one last Workload
+that has only quota, and its request is the signal. The times are those of the audit log.
 """
 
 import asyncio
@@ -85,7 +85,9 @@ def _cold_start(stage: Stage, pid: int, world: SteadyState) -> dict[str, float]:
 
 
 def _resync(stage: Stage, pid: int) -> dict[str, float]:
-    """The policy is told again without a change in it, which makes every Workload's turn come."""
+    """An annotation on the policy, without a change of its spec, makes the controller reconcile every
+    Workload.
+    """
     since, before = datetime.now(UTC), usage(pid).cpu
     note = {"metadata": {"annotations": {"bench.muster.dev/told": since.isoformat()}}}
     stage.plane.call("PATCH", _POLICY, note, content_type="application/merge-patch+json")
@@ -101,7 +103,7 @@ def _ours(stage: Stage, since: datetime) -> list[Call]:
 
 def needless(calls: Iterable[Call]) -> list[Call]:
     """All writes but those on the newcomers, on their requests and templates, and on the state of the check
-    and its policy, which nobody had told yet: nothing else has changed.
+    and its policy, which are written for the first time: nothing else has changed.
     """
     writes = [each for each in calls if each.is_write]
     theirs = {each.name for each in writes if each.verb == "create" and _is_for_newcomer(each)}

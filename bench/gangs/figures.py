@@ -10,7 +10,7 @@ from typing import Final
 from bench.gangs.audit import Call
 from bench.gangs.timeline import Gang, Moment, Timeline
 
-# What the controllers under comparison call themselves; everybody else is the bench.
+# User agents of the controllers under comparison; all others are the bench itself.
 OURS: Final = "muster-manager"
 KUEUE: Final = "kueue"
 AGENTS: Final = (KUEUE, OURS)

@@ -89,7 +89,7 @@ class Load:
 
     async def _stop(self, gang: Gang, item: Raw) -> None:
         """What Kueue does for a job whose pods are gone (pkg/controller/jobframework/reconciler.go, "handle
-        eviction"); for a Workload without a job nobody does it.
+        eviction"). Nothing does it for a Workload without a job.
         """
         path = WORKLOADS.path(gang.name, namespace=gang.namespace, sub="status")
         with suppress(ApiError):  # it has changed meanwhile, and will be seen again

@@ -35,7 +35,7 @@ class Turn:
 
 
 def turns(plan: Sequence[Planned], contenders: Sequence[Contender], *, rounds: int) -> Iterator[Turn]:
-    """`rounds`: of those that do not say it themselves."""
+    """`rounds`: for cases without a number of their own."""
     for planned in plan:
         count = planned.rounds or rounds
         for number in range(count):

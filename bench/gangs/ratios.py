@@ -1,7 +1,7 @@
 """Ours as a multiple of Kueue's own check, round by round.
 
-What the machine does meanwhile changes a figure more than what is compared. Trials of one round follow one
-another within minutes, so their ratio says more than the ratio of two medians.
+Other load on the machine changes a figure more than the difference that is measured. Trials of one round
+follow one another within minutes, so their ratio is more reliable than the ratio of two medians.
 """
 
 from collections.abc import Mapping

@@ -81,7 +81,7 @@ def load(path: Path) -> Results:
 
 
 def dated(trial: Trial, when: str) -> Trial:
-    """With the day of its run, where it does not say itself when it was."""
+    """With the day of its run, where it has no date of its own."""
     return trial if trial.when else replace(trial, when=when)
 
 

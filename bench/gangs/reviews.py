@@ -97,7 +97,7 @@ async def _work(port: int, message: bytes, due: asyncio.Queue[float], taken: lis
             said = await reader.readexactly(int(length[1]) if length else 0)
             taken.append(time.monotonic() - at)
             if b'"allowed":true' not in said:
-                raise StageError(f"a webhook refused what it should let pass: {said.decode()[:500]}")
+                raise StageError(f"a webhook refused an object that it should admit: {said.decode()[:500]}")
             due.task_done()
     finally:
         writer.close()

@@ -54,7 +54,7 @@ class Gang:
         return self.namespace, self.name
 
     def manifest(self) -> dict[str, Any]:
-        """Complete: no webhook of Kueue's stands here to fill in what is left out."""
+        """With every field, because no webhook of Kueue runs here to set defaults."""
         meta = {"name": self.name, "namespace": self.namespace}
         pods = {"name": "main", "count": self.pods, "template": {"spec": self._pod()}}
         spec = {"queueName": "default", "active": True, "priority": self.priority, "podSets": [pods]}
@@ -76,7 +76,7 @@ class Gang:
 
 @cache
 def stack_of(shape: Shape) -> Stack:
-    """The shape as a stack file would say it."""
+    """The shape as the values of a stack file."""
     departments: dict[str, Any] = {}
     for number, team in enumerate(shape.teams):
         department = departments.setdefault(f"cohort-{number // shape.queues}", {"teams": {}})

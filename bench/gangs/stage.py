@@ -35,7 +35,7 @@ _KUEUE: Final = f"/apis/{names.KUEUE_API_VERSION}"
 
 
 class StageError(Exception):
-    """The plane did not come up or did not last; the message says what of it."""
+    """The control plane did not start or stopped. The message names the process."""
 
 
 @dataclass(slots=True)
@@ -98,7 +98,7 @@ def program(plane: ControlPlane, command: str, *extra: str, health: int | None =
 def await_(
     reached: Callable[[], bool], what: str, *, seconds: float = _READY_SECONDS, pause: float = _PAUSE
 ) -> None:
-    """A refused call means "not yet": Kueue changes its kinds when it starts, and then nobody serves them."""
+    """A refused call means "not yet": Kueue changes its CRDs when it starts, and they are not served then."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         with suppress(OSError):

@@ -28,7 +28,7 @@ from muster.render import gang, kueue
 
 Stored = tuple[str, bytes]
 """A key of etcd and the object under it, in JSON: custom resources lie there so, and the API server reads
-built-in kinds in it too (it tells its own format by the first bytes)."""
+built-in kinds in it too (it recognises its own format by the first bytes)."""
 
 _WORKLOADS: Final = "/registry/kueue.x-k8s.io/workloads"
 _REQUESTS: Final = "/registry/autoscaling.x-k8s.io/provisioningrequests"
@@ -62,7 +62,7 @@ class SteadyState:
                 yield _stored(_WORKLOADS, self._workload(each, self._condition("QuotaReserved", "False")))
 
     def newcomer(self, namespace: str) -> Stored:
-        """One that has quota and nothing else yet: whoever looks at it asks for its nodes."""
+        """One that has only quota. The controller requests its nodes when it reconciles it."""
         reserved = self._condition("QuotaReserved")
         entry = {
             "name": names.ADMISSION_CHECK,

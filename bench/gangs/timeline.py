@@ -50,7 +50,7 @@ _At = tuple[datetime, Moment]
 @dataclass(slots=True)
 class Timeline:
     """One gang's moments in order; each only when it became true, not when it was repeated. A loss of the
-    quota undoes what came with it: a gang that has it again can ask and become ready anew.
+    quota undoes the moments after it: a gang that has quota again can request and become ready again.
     """
 
     moments: list[_At] = field(default_factory=list)
@@ -121,7 +121,7 @@ def timelines(calls: Iterable[Call]) -> dict[Gang, Timeline]:
     for at, place, moment in sorted(moments, key=lambda each: each[0]):
         gang = askers.get(place) if moment in _OF_REQUESTS else place
         if gang is None or (place in stale and moment in _ANSWERS.values()):
-            continue  # An answer to what was asked under an earlier reservation says nothing about this one.
+            continue  # The answer to a request of an earlier reservation is not about this one.
         if moment is Moment.CREATED:
             found.setdefault(gang, Timeline())
         elif moment is Moment.LOST:
@@ -166,7 +166,7 @@ def _meant(status: Mapping[str, Any], by: Mapping[tuple[str, str], Moment]) -> I
 
 def asker(meta: Mapping[str, Any]) -> str | None:
     """The Workload that a request was made for, by its metadata. Kueue's own check owns it by the Workload;
-    ours must not, and says it in an annotation.
+    ours must not, and has an annotation instead.
     """
     owners = [each["name"] for each in meta.get("ownerReferences") or () if each.get("kind") == "Workload"]
     return (meta.get("annotations") or {}).get(OWNING_WORKLOAD) or next(iter(owners), None)

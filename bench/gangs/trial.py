@@ -51,7 +51,7 @@ class Trial:
     when: str = ""
     """Minute in UTC at which it began."""
     build: str = ""
-    """The commit that was measured (build.here); empty where nobody wrote it down."""
+    """The commit that was measured (build.here); empty where it was not recorded."""
     round: str = ""
     """Its run and round: trials of a case that share it took turns, within minutes. Empty where none did."""
     retries: int | None = None
@@ -67,7 +67,7 @@ class _Played:
 
 
 def run(case: Case, contender: Contender, programs: Programs, *, on_progress: Progress) -> Trial:
-    """Raises what the plane raises. What takes longer than its case allows is cut short, and says so."""
+    """Run one trial. A trial that takes longer than its case allows is cut short and marked so."""
     load_before, when, measured = os.getloadavg()[0], datetime.now(UTC), build.here()
     with (
         tempfile.TemporaryDirectory(prefix="muster-bench-") as folder,

@@ -49,7 +49,7 @@ class Contender:
         return found
 
     def kueue_config(self, chart: Path) -> dict[str, Any]:
-        """The chart's own configuration, with Jobs alone managed; over that what tuning says."""
+        """The chart's own configuration, managing only Jobs, with the changes of the tuning."""
         values = yaml.safe_load((chart / "values.yaml").read_text(encoding="utf-8"))
         shipped = yaml.safe_load(values["managerConfig"]["controllerManagerConfigYaml"])
         frameworks = {"integrations": {"frameworks": ["batch/job"]}}

@@ -1,5 +1,5 @@
-"""Walk-throughs that users of this field know, as stacks and as work of their teams (README.md tells them).
+"""Well-known walk-throughs of this field as stacks and as work of their teams (described in README.md).
 
-A folder is a story: `stack.yaml` is its stack, `rendered.yaml` what the stack comes to for the scheduler, and
-every other file the work of a team; in a story of a pull request `before.yaml` is the stack before it.
+Each folder has `stack.yaml`, its manifests for the scheduler in `rendered.yaml`, and the work of the teams
+in the other files. The story of a pull request has the stack before it in `before.yaml`.
 """

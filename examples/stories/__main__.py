@@ -1,6 +1,7 @@
-"""python -m examples.stories: writes every story's rendered.yaml anew.
+"""python -m examples.stories: writes the rendered.yaml of every story.
 
-A test compares them with what the model renders: a change of the model shows in them, line by line.
+A test compares these files with the renderer's output, so a change of the renderer is visible in them line
+by line.
 """
 
 from pathlib import Path
@@ -14,7 +15,7 @@ from muster.render import queues
 FOLDER: Final = Path(__file__).resolve().parent
 STACK: Final = "stack.yaml"
 RENDERED: Final = "rendered.yaml"
-# What a scheduler reads. A team's rights, networks and limits are the same in every story, and not told here.
+# The objects that a scheduler reads. Rights, networks and limits are the same in every story and left out.
 _READ: Final = ("kueue.x-k8s.io/", "scheduling.run.ai/", "kai.scheduler/", "scheduling.k8s.io/")
 # The stack before the pull request, in a story of one.
 BEFORE: Final = "before.yaml"

@@ -1,6 +1,7 @@
 """Reads the charts, images and files of muster/artifacts/data/versions.toml.
 
-Decides what an entry must say. Leaves the programs of the same file to the local plane, which builds them.
+Responsible for the required fields of an entry. Not responsible for the programs of the same file, which
+muster.local builds.
 """
 
 import hashlib
@@ -21,7 +22,7 @@ class CatalogueError(MusterError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChartEntry:
-    """One published chart. `digest` is empty where no source of it was read: `unread` then says why.
+    """One published chart. `digest` is empty where no source of it was read; `unread` is the reason.
 
     `values` names the published values file that tests compare with; `toolkit` is the container toolkit that
     the GPU Operator's chart deploys.
@@ -65,7 +66,7 @@ def catalogue(path: Path = VERSIONS_FILE) -> Catalogue:
 
 def _chart(name: str, entry: Mapping[str, Any]) -> ChartEntry:
     if not entry.get("digest") and not entry.get("unread"):
-        raise CatalogueError(f"charts.{name}: has neither a digest nor `unread`, which says why it has none.")
+        raise CatalogueError(f"charts.{name}: has neither a digest nor `unread` with a reason for that.")
     return ChartEntry(
         name=name,
         chart=entry["chart"],

@@ -12,7 +12,7 @@ from typing import Final
 
 from muster.artifacts.oci.helm import archive
 from muster.artifacts.oci.registry import RegistryError, digest_of
-from muster.artifacts.oci.web import Unreachable, Web
+from muster.artifacts.oci.web import UnreachableError, Web
 from muster.artifacts.resolved import ArtifactError
 from muster.model.charts import Chart
 
@@ -33,7 +33,7 @@ def cached_chart(chart: Chart, *, web: Web | None = None) -> Chart:
 def _fetched(chart: Chart, web: Web) -> bytes:
     try:
         content = archive(chart.chart, chart.version or "", home=chart.home or "", web=web)
-    except (RegistryError, Unreachable) as error:
+    except (RegistryError, UnreachableError) as error:
         raise ArtifactError(
             f"chart {chart.name} {chart.version} cannot be fetched from {chart.home}: {error} Name a mirror "
             f"(`muster:charts.mirror`) or a folder (`muster:charts.path`) that has it."
@@ -41,7 +41,7 @@ def _fetched(chart: Chart, web: Web) -> bytes:
     if (found := digest_of(content)) != chart.digest:
         raise ArtifactError(
             f"chart {chart.name} {chart.version} from {chart.home} has digest {found}, expected "
-            f"{chart.digest}. If the project published it anew and you trust that, take "
+            f"{chart.digest}. If the project republished it and you trust that, take "
             f"`muster:charts.digests.{chart.name}` out of the stack and run `make pin`."
         )
     return content

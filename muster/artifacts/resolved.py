@@ -1,7 +1,8 @@
 """The charts, manifests and images of a stack: built on this machine, or published by their projects.
 
-Decides what a missing or broken artifacts.json says. Leaves building to the local plane, what is published to
-upstream.py, and what is needed to the components.
+Responsible for reading artifacts.json, and for the error when it is missing or malformed. Not responsible for
+building (muster.local), for published artifacts (upstream.py), nor for which ones are needed
+(muster.components).
 """
 
 import json
@@ -20,7 +21,7 @@ _DIGEST: Final = "@sha256:"
 
 
 class ArtifactError(MusterError):
-    """Artifacts that cannot be used: what, where, and how to get them."""
+    """Artifacts are missing or malformed. The message names which, where, and how to get them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +38,7 @@ class Artifacts:
     fix: str = _MAKE
 
     def chart(self, name: str) -> Chart:
-        """The chart; ArtifactError when it should lie here and does not."""
+        """The chart. Raises ArtifactError when its local file does not exist."""
         if name not in self.charts:
             raise self._missing("charts", name, self.charts)
         found = self.charts[name]
@@ -47,7 +48,7 @@ class Artifacts:
         return found
 
     def has_kustomization(self, name: str) -> bool:
-        """Whether there is a kustomize tree: what was built here has one, what is published has a chart."""
+        """Whether there is a kustomize tree. Local builds have one; published artifacts have a chart."""
         return name in self.kustomize
 
     def kustomization(self, name: str) -> Path:
@@ -60,7 +61,9 @@ class Artifacts:
         return self._path("programs", self.programs, name)
 
     def image(self, name: str) -> str:
-        """The image's reference, `name@sha256:...`; a published one that nobody pinned has a tag instead."""
+        """The image's reference, `name@sha256:...`. A published image that is not pinned has a tag
+        instead.
+        """
         if name not in self.images:
             raise self._missing("images", name, self.images)
         return self.images[name]
@@ -73,11 +76,11 @@ class Artifacts:
         return entries[name]
 
     def _gone(self, section: str, name: str, path: object) -> ArtifactError:
-        return ArtifactError(f"{self.source}: {section}.{name}: {path} does not exist any more; {self.fix}.")
+        return ArtifactError(f"{self.source}: {section}.{name}: {path} no longer exists; {self.fix}.")
 
     def _missing(self, section: str, name: str, entries: Mapping[str, object]) -> ArtifactError:
-        held = ", ".join(sorted(entries)) or "nothing"
-        return ArtifactError(f"{self.source}: {section}.{name} is missing (it holds {held}); {self.fix}.")
+        known = ", ".join(sorted(entries)) or "nothing"
+        return ArtifactError(f"{self.source}: {section}.{name} is missing (it has {known}); {self.fix}.")
 
 
 def load(path: str | Path | None = None) -> Artifacts:

@@ -1,7 +1,7 @@
-"""Where a stack's state and secrets live: a bucket with versions that nobody else reads, and a key.
+"""The backend of a stack's state and secrets: a private, versioned bucket and an encryption key.
 
-Decides their names and settings, and that a second run changes nothing. Leaves `pulumi login` and `pulumi
-stack init` to a person: the commands are what it returns.
+Responsible for their names and settings. A second run changes nothing. `pulumi login` and `pulumi stack
+init` are left to the user; their command lines are returned.
 """
 
 import json
@@ -19,8 +19,8 @@ _ROTATION: Final = 90 * 24 * 3600
 _THERE: Final = 409
 
 
-class NoBackend(MusterError):
-    """What stands in the way; the message says how to go on."""
+class BackendError(MusterError):
+    """The backend could not be made. The message names a remedy."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,14 +44,14 @@ def make(cluster: Cluster, *, google: Google | None = None) -> Backend:
             return _amazon(cluster)
     except GoogleError as error:
         fix = "see docs/runbooks/first-up-gke.md for the roles that this takes"
-        message = f"{cluster.name}: Google Cloud says: {error} ({error.status}); {fix}."
-        raise NoBackend(message, exit_code=ExitCode.OUTSIDE) from None
+        message = f"{cluster.name}: Google Cloud answered: {error} ({error.status}); {fix}."
+        raise BackendError(message, exit_code=ExitCode.OUTSIDE) from None
     except AmazonError as error:
         fix = "see docs/runbooks/first-up-eks.md for the policy that this takes"
-        message = f"{cluster.name}: AWS says: {error} ({error.code}); {fix}."
-        raise NoBackend(message, exit_code=ExitCode.OUTSIDE) from None
-    raise NoBackend(
-        "this stack's cluster was made by somebody else: choose any backend, and `pulumi login` to it."
+        message = f"{cluster.name}: AWS answered: {error} ({error.code}); {fix}."
+        raise BackendError(message, exit_code=ExitCode.OUTSIDE) from None
+    raise BackendError(
+        "Muster did not make this stack's cluster: choose any backend, and `pulumi login` to it."
     )
 
 
@@ -88,7 +88,7 @@ def _google_key() -> dict[str, Any]:
 
 
 def _made(call: Any) -> None:
-    """Made now, or there already. A bucket of that name that is somebody else's is told by the next use."""
+    """Create it unless it exists. The next use fails if another project owns a bucket of that name."""
     try:
         answered(call)
     except GoogleError as error:
@@ -108,7 +108,7 @@ def _amazon(cluster: EksCluster) -> Backend:
 
 
 def _amazon_key(region: str, alias: str) -> str:
-    """Its id: the alias' key, or a new one that rotates."""
+    """The id of the alias' key, or of a new key with rotation."""
     kms = amazon.client("kms", region)
     try:
         return str(amazon.answered(lambda: kms.describe_key(KeyId=alias))["KeyMetadata"]["KeyId"])
@@ -123,7 +123,7 @@ def _amazon_key(region: str, alias: str) -> str:
 
 
 def _amazon_bucket(name: str, region: str, key: str) -> None:
-    """Every setting each time: what somebody changed by hand is as it should be again."""
+    """Write every setting on each run, which reverts changes made by hand."""
     s3 = amazon.client("s3", region)
     place = {} if region == "us-east-1" else {"CreateBucketConfiguration": {"LocationConstraint": region}}
     try:

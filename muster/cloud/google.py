@@ -28,7 +28,7 @@ class GoogleError(MusterError):
 
 @dataclass(frozen=True, slots=True)
 class Google:
-    """`endpoint` takes the place of a service's own address (a private one, or a stand-in in tests);
+    """`endpoint` replaces a service's own address (by a private one, or a stand-in in tests);
     `credentials` None: the application default ones.
     """
 

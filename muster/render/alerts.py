@@ -1,8 +1,8 @@
-"""What a person should be told about Muster without asking.
+"""Prometheus alerts about Muster.
 
-Decides the expressions, how long each holds before somebody is called, and whom: `critical` wakes a person,
-`warning` waits for the morning, `info` is for dashboards. Each has its row in docs/metrics.md. The metrics
-are those of the controller; a test holds both to each other.
+Responsible for the expressions, for how long each has to be true, and for severities: `critical` pages,
+`warning` waits for working hours, `info` is for dashboards. Each alert has a row in docs/metrics.md. A test
+compares the metrics with those of the controller.
 """
 
 from dataclasses import dataclass
@@ -63,7 +63,7 @@ def alerts(policy: GangPolicy) -> tuple[Alert, ...]:
         Alert(
             name="MusterWebhooksFail",
             severity="critical",
-            # Who is not there counts nothing: then there is nobody with a certificate either.
+            # A pod that does not run reports no metric, so a missing certificate is alerted on separately.
             expr=f"sum(rate({answers}[5m])) > 0 or sum(rate({reviews}[5m])) > 0 or absent({serving})",
             lasting="5m",
             summary="Reviews fail, or no webhook pod is there: new RayJobs are refused.",

@@ -15,7 +15,7 @@ _WIDTH, _HEIGHT, _PER_ROW = 8, 7, 3
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """`legend`: the labels that tell the lines apart; `unit` is Grafana's word."""
+    """`legend`: the labels that distinguish the lines; `unit` is Grafana's name of it."""
 
     title: str
     expr: str

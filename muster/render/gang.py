@@ -22,8 +22,8 @@ from muster.render.manifest import Manifest
 
 
 def policy(stack: Stack, *, placeholder_image: str = "") -> Manifest:
-    """The GangPolicy object that the AdmissionCheck refers to. `placeholder_image`: what keeps nodes where
-    the stack says `onStaggered: hold` and names none itself.
+    """The GangPolicy object that the AdmissionCheck refers to. `placeholder_image` is the image of the pods
+    that keep nodes, for a stack with `onStaggered: hold` that names none itself.
     """
     found = gang_policy(stack)
     if found.on_staggered is OnStaggered.HOLD and not found.placeholder_image:

@@ -9,7 +9,7 @@ from muster.model.gpu_operator import NAMESPACE, GpuStack, Installation
 from muster.render.manifest import Manifest, manifest
 
 _CRITICAL: Final = ["system-node-critical", "system-cluster-critical"]
-# Pods of the operator on one GPU node (ten operands), and those that stand once.
+# Pods of the operator on one GPU node (ten operands), and pods that exist once.
 _PODS_A_NODE: Final = 10
 _PODS: Final = 50
 _INSTALLER: Final = "nvidia-driver-installer"
@@ -21,7 +21,7 @@ def namespace() -> Manifest:
 
 
 def objects(wanted: Installation, *, pause_image: str) -> list[Manifest]:
-    """What has to stand before the chart."""
+    """The objects that have to exist before the chart."""
     found = [quota(wanted)] if wanted.is_gke else []
     return [*found, installer(pause_image)] if wanted.kind is GpuStack.GKE_INSTALLER else found
 

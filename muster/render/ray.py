@@ -46,7 +46,7 @@ def admission(ray: Ray) -> list[Manifest]:
 
 
 def network_policy(namespace: str) -> Manifest:
-    """Who reaches a team's Ray pods: the team, KubeRay, and scrapers their one port. Nobody else."""
+    """Traffic to a team's Ray pods: from the team, from KubeRay, and from scrapers to their one port."""
     return manifest(
         "networking.k8s.io/v1",
         "NetworkPolicy",
@@ -110,7 +110,8 @@ def _validations(ray: Ray) -> list[dict[str, str]]:
     }
     if ray.auth is RayAuth.TOKEN:
         checks |= {
-            "IsGuarded": "authOptions.mode has to be token: without it whoever reaches the cluster runs "
+            "IsGuarded": "authOptions.mode has to be token: without it any client that reaches the "
+            "cluster runs "
             "code in it (CVE-2023-48022). Add `authOptions: {mode: token}` beside rayVersion.",
             "KeepsGuard": "RAY_AUTH_MODE may not be set by hand: it would switch token authentication off. "
             "Remove it from the containers' env.",
@@ -163,14 +164,14 @@ def _pod_specs(cluster: str) -> str:
 
 
 def _image_holds(container: str) -> str:
-    """A tag that reads as a release of Ray's own images is at least the floor. Other names tell nothing."""
+    """A tag of a Ray release has to be at least the minimum version. Other tags are not checked."""
     tag = f"{container}.image.find('/ray(-ml|-llm)?:[0-9]+[.][0-9]+')"
     holds = _at_least_floor(f"{tag}.split(':')[1]")
     return f"!has({container}.image) || {tag} == '' || ({holds})"
 
 
 def _token_holds(cluster: str) -> str:
-    """KubeRay 1.6 takes `authOptions` without a mode for off, although its description says token."""
+    """KubeRay 1.6 reads `authOptions` without a mode as off, although it is documented as token."""
     options = f"{cluster}.authOptions"
     return f"has({options}) && has({options}.mode) && {options}.mode == 'token'"
 

@@ -1,4 +1,4 @@
-"""A metric of ours in PromQL: only what the controller's own pods say, whatever else is scraped."""
+"""A metric of Muster in PromQL, restricted to the series of the controller's own pods."""
 
 from typing import Final
 

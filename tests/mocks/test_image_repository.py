@@ -67,11 +67,11 @@ def test_nothing_but_the_repository_is_asked_of_the_engine(
     assert arguments[arguments.index("--target") + 1] == "**image-repository"
     assert arguments[arguments.index("--stack") + 1] == "gke-prod"
     program.write_text("#!/bin/sh\nexit 3\n")
-    with pytest.raises(target.NoTarget, match="above"):
+    with pytest.raises(target.PushTargetError, match="above"):
         target.make_repository("gke-prod")
 
 
 def test_without_the_cli_the_way_out_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(target.NoTarget, match="--repository"):
+    with pytest.raises(target.PushTargetError, match="--repository"):
         target.make_repository("x")

@@ -18,7 +18,7 @@ _ECR: Final = re.compile(r"\d{12}\.dkr\.ecr\.([a-z0-9-]+)\.amazonaws\.com(\.cn)?
 
 
 def credentials_for(host: str) -> Credentials | None:
-    """None where nobody gave any: a registry may be open."""
+    """None without credentials: a registry may be open."""
     if _ARTIFACT_REGISTRY.fullmatch(host):
         return google()
     ecr = _ECR.fullmatch(host)
@@ -28,7 +28,7 @@ def credentials_for(host: str) -> Credentials | None:
 
 
 def google() -> Credentials:
-    """The application default credentials' token, for a user name that says what it is:
+    """The token of the application default credentials, with the user name that marks a token:
     https://cloud.google.com/artifact-registry/docs/docker/authentication#token
     """
     import google.auth

@@ -1,7 +1,7 @@
 """A Helm chart's archive: from an OCI registry, or from a repository with an index.
 
-Decides how the archive of a version is found and that a registry's answer is what its digest says. Leaves
-what the archive should be to its caller.
+Responsible for finding the archive of a version and for comparing a registry's answer with its digest. Not
+responsible for the expected digest of the archive, which the caller knows.
 """
 
 import json
@@ -19,8 +19,8 @@ CHART_LAYER: Final = "application/vnd.cncf.helm.chart.content.v1.tar+gzip"
 
 
 def archive(chart: str, version: str, *, home: str, web: Web) -> bytes:
-    """`home`: `oci://host/path`, or the address of a repository. RegistryError or Unreachable where it cannot
-    be had.
+    """`home`: `oci://host/path`, or the address of a repository. RegistryError or UnreachableError where it
+    cannot be had.
     """
     if home.startswith(OCI):
         return _from_registry(chart, version, home, web)

@@ -1,7 +1,7 @@
-"""A repository in an OCI registry: ask, push, fetch.
+"""A repository in an OCI registry: query, push, fetch.
 
-Decides the calls of https://github.com/opencontainers/distribution-spec/blob/main/spec.md that Muster needs
-and how it lets itself be let in. Leaves where credentials come from to credentials.py.
+Responsible for the calls of https://github.com/opencontainers/distribution-spec/blob/main/spec.md that Muster
+needs, and for authentication. Not responsible for where credentials come from (credentials.py).
 """
 
 import base64
@@ -30,7 +30,7 @@ _CHALLENGE: Final = re.compile(r'(\w+)="([^"]*)"')
 
 
 class RegistryError(MusterError):
-    """A registry that refused: what was asked, what it said, what to do."""
+    """A registry refused a request. The message has the request, the answer and a remedy."""
 
     default_exit_code = ExitCode.OUTSIDE
 
@@ -68,7 +68,7 @@ class Repository:
 
     @property
     def url(self) -> str:
-        """On loopback without TLS, as every client of registries does it."""
+        """Without TLS on loopback, as all registry clients do."""
         name = self.host.partition(":")[0]
         scheme = "http" if name in ("localhost", "127.0.0.1") else "https"
         return f"{scheme}://{self.host}/v2/{self.path}"
@@ -80,7 +80,7 @@ def digest_of(content: bytes) -> str:
 
 @dataclass(slots=True)
 class Registry:
-    """One repository. A refusal is a RegistryError, silence is muster.artifacts.oci.web.Unreachable."""
+    """One repository. A refusal is a RegistryError, silence is muster.artifacts.oci.web.UnreachableError."""
 
     repository: Repository
     credentials: Credentials | None = None
@@ -96,7 +96,7 @@ class Registry:
         return self._checked(found, reference)
 
     def referrers(self, subject: str) -> list[dict[str, Any]]:
-        """What names this digest as its subject; nothing where the registry does not know the question."""
+        """The manifests whose subject is this digest. Empty where the registry does not support the query."""
         answer = self._call("GET", f"referrers/{subject}", {"Accept": INDEX})
         if answer.status == 404:
             return []
@@ -110,23 +110,23 @@ class Registry:
         return self._checked(self._expect(self._call("GET", f"blobs/{digest}"), 200).body, digest)
 
     def push_blob(self, content: bytes) -> str:
-        """Its digest; nothing is sent when it is there already."""
+        """Push a blob that the registry does not have yet, and return its digest."""
         digest = digest_of(content)
         if self._there("HEAD", f"blobs/{digest}"):
             return digest
-        # Anew from its beginning: an upload that broke takes no second PUT.
+        # Retried from the beginning: an upload that broke accepts no second PUT.
         self._expect(self.web.again(lambda: self._upload(content, digest), host=self.repository.host), 201)
         return digest
 
     def push_manifest(self, content: bytes, media_type: str, *, tag: str | None = None) -> str:
-        """Its digest. Without a tag it is found by the digest alone."""
+        """Push a manifest and return its digest. Without a tag it is found only by its digest."""
         digest = digest_of(content)
         answer = self._call("PUT", f"manifests/{tag or digest}", {"Content-Type": media_type}, content)
         self._expect(answer, 201)
         return digest
 
     def _upload(self, content: bytes, digest: str) -> Answer:
-        """One try: the answer to the content, or the refusal to begin."""
+        """One attempt: the answer to the upload, or the refusal to start it."""
         url = f"{self.repository.url}/blobs/uploads/"
         begun = self._send("POST", url, None, b"", call=self.web.once)
         if begun.status != 202:
@@ -144,14 +144,16 @@ class Registry:
 
     def _checked(self, content: bytes, reference: str) -> bytes:
         if reference.startswith("sha256:") and digest_of(content) != reference:
-            raise RegistryError(f"{self.repository}@{reference}: what came is {digest_of(content)}.")
+            raise RegistryError(
+                f"{self.repository}@{reference}: the content has digest {digest_of(content)}."
+            )
         return content
 
     def _expect(self, answer: Answer, *statuses: int) -> Answer:
         if answer.status in statuses:
             return answer
         raise RegistryError(
-            f"{self.repository}: the registry says {answer.status}{_describe_refusal(answer)}"
+            f"{self.repository}: the registry answered {answer.status}{_describe_refusal(answer)}"
         )
 
     def _call(
@@ -181,7 +183,7 @@ class Registry:
         return _basic(self.credentials) if self.credentials else {}
 
     def _fetch_token(self, challenge: dict[str, str]) -> str:
-        """A token for this repository, as the registry's challenge says where."""
+        """A token for this repository, from the address in the registry's challenge."""
         asked: dict[str, str] = {key: challenge[key] for key in ("service", "scope") if key in challenge}
         url = f"{challenge.get('realm', '')}?{urlencode(asked)}"
         headers = _basic(self.credentials) if self.credentials else {}
@@ -197,16 +199,16 @@ def _basic(credentials: Credentials) -> dict[str, str]:
 
 _FIXES: Final = {
     401: "; log in (gcloud auth application-default login, aws sso login, or docker login).",
-    403: "; whoever you are logged in as may not do this there: see docs/runbooks for the roles.",
+    403: "; your account may not do this there: see docs/runbooks for the roles.",
     404: "; there is no such repository or image.",
 }
 
 
 def _describe_refusal(answer: Answer) -> str:
-    """What the registry says, and the way out."""
+    """The registry's own message, and a remedy."""
     try:
         errors = json.loads(answer.body).get("errors") or [{}]
         said = f" ({errors[0].get('code', '')}: {errors[0].get('message', '')})"
     except (ValueError, AttributeError, TypeError):
         said = ""
-    return said + _FIXES.get(answer.status, "; try again, or ask whoever runs it.")
+    return said + _FIXES.get(answer.status, "; try again, or ask the registry's operator.")

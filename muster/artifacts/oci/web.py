@@ -1,8 +1,8 @@
-"""One HTTP call with an end to it: a timeout, a few tries, and an error that says what to do.
+"""An HTTP call with a timeout, a few attempts, and an error that names a remedy.
 
-Decides what is tried again (no answer, "too many", "not now"), that time runs out for what stands still and
-not for what is large, and that credentials never follow a redirect to another host. Leaves what an answer
-means to its callers.
+Responsible for what is retried (no answer, "too many requests", "unavailable"), for a timeout that ends a
+stalled transfer and not a large one, and for never sending credentials after a redirect to another host. Not
+responsible for the meaning of an answer.
 """
 
 import io
@@ -23,8 +23,8 @@ _AGAIN: Final = frozenset({429, 500, 502, 503, 504})
 _FIRST_PAUSE: Final = 0.5
 
 
-class Unreachable(MusterError):
-    """Nobody answered, after every try; the message says who and why."""
+class UnreachableError(MusterError):
+    """A host did not answer after all attempts. The message names the host and the cause."""
 
     default_exit_code = ExitCode.OUTSIDE
 
@@ -52,20 +52,20 @@ class Web:
     def call(
         self, method: str, url: str, *, headers: Mapping[str, str] | None = None, body: bytes | None = None
     ) -> Answer:
-        """The answer, whatever its status; Unreachable when there is none."""
+        """The answer, whatever its status; UnreachableError when there is none."""
         return self.again(
             lambda: self.once(method, url, headers=headers, body=body), host=urlsplit(url).netloc
         )
 
     def again(self, attempt: Callable[[], Answer], *, host: str) -> Answer:
-        """What `attempt` answers, which makes its calls by `once`: for what is done anew as a whole."""
+        """The answer of `attempt`, which is retried as a whole and makes its calls by `once`."""
         for left in reversed(range(self.tries)):
             try:
                 answer = attempt()
             except OSError as error:  # URLError, timeouts and broken connections among them
                 if not left:
                     reason = getattr(error, "reason", error)
-                    raise Unreachable(
+                    raise UnreachableError(
                         f"{host} does not answer ({reason}), after {self.tries} tries of "
                         f"{self.timeout:.0f} s; check the name, the network and its proxy."
                     ) from error
@@ -78,9 +78,9 @@ class Web:
     def once(
         self, method: str, url: str, *, headers: Mapping[str, str] | None = None, body: bytes | None = None
     ) -> Answer:
-        """One try: OSError when nobody answers."""
+        """One attempt. Raises OSError when the host does not answer."""
         if urlsplit(url).scheme not in ("http", "https"):
-            raise Unreachable(f"{url} is no web address.")
+            raise UnreachableError(f"{url} is no web address.")
         sent_headers = dict(headers or {})
         if body is not None:
             sent_headers["Content-Length"] = str(len(body))
@@ -97,7 +97,7 @@ class Web:
 
 
 class _SameHost(urllib.request.HTTPRedirectHandler):
-    """Registries send blobs from elsewhere: what lets us in here is nothing to show there."""
+    """Registries redirect blobs to other hosts, which must not see our credentials."""
 
     def redirect_request(
         self, req: urllib.request.Request, fp: IO[bytes], code: int, msg: str, headers: Any, newurl: str

@@ -1,7 +1,7 @@
-"""The bill of materials of an image: what is in it, as CycloneDX 1.6 says it.
+"""The bill of materials of an image, in CycloneDX 1.6.
 
-Decides what is listed: the distribution's packages and the Python packages, read out of the image's own
-layers, so that the list cannot say something else than the image. The same image gives the same bytes.
+It lists the distribution's packages and the Python packages. They are read from the image's own layers, so
+that the list always matches the image. The same image gives the same bytes.
 https://cyclonedx.org/docs/1.6/json/ and https://github.com/package-url/purl-spec name the fields.
 """
 
@@ -29,7 +29,7 @@ _NAME: Final = "gang-admission"
 
 @dataclass(frozen=True, slots=True, order=True)
 class Package:
-    """`purl` says where it comes from; `licence` is empty where the package does not say it in one word."""
+    """`purl` is the package's origin; `licence` is empty where the package does not name one."""
 
     purl: str
     name: str

@@ -18,7 +18,7 @@ from muster.model.stack import Stack
 
 
 def fetch(entries: list[ChartEntry], folder: Path, *, mirror: str | None = None) -> Iterator[tuple[str, str]]:
-    """(chart, digest) of each as it comes. RegistryError or Unreachable where one cannot be had."""
+    """(chart, digest) of each as it comes. RegistryError or UnreachableError where one cannot be had."""
     folder.mkdir(parents=True, exist_ok=True)
     web = Web()
     for entry in entries:
@@ -26,7 +26,8 @@ def fetch(entries: list[ChartEntry], folder: Path, *, mirror: str | None = None)
         digest = digest_of(content)
         if entry.digest and entry.digest != digest:
             raise RegistryError(
-                f"{entry.name}: what came is {digest}, but versions.toml says {entry.digest}."
+                f"{entry.name}: the fetched archive has digest {digest}, but versions.toml has "
+                f"{entry.digest}."
             )
         (folder / archive_name(entry)).write_bytes(content)
         yield entry.name, digest

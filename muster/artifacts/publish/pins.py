@@ -14,7 +14,9 @@ from muster.model.stack import Stack
 
 
 def pins(stack: Stack, *, web: Web) -> Iterator[tuple[str, str]]:
-    """(name, `repository@digest`) of each as it comes. RegistryError or Unreachable where there is none."""
+    """(name, `repository@digest`) of each as it comes. RegistryError or UnreachableError where there is
+    none.
+    """
     for name, reference in upstream.by_tag(stack).items():
         place, _, tag = reference.rpartition(":")
         repository = Repository.of(place)

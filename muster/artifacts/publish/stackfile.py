@@ -1,7 +1,7 @@
-"""Writes digests into a stack file: of our image, of others' images, and of charts.
+"""Writes digests into a stack file: of the controller's image, of other images, and of charts.
 
-Decides where it goes: over the line that is there, or as the first key. Every other byte stays: a stack file
-is a person's, comments and all.
+A digest replaces the existing line, or becomes the first key. Every other byte of the file is kept, comments
+included, because a person writes it.
 """
 
 import os
@@ -22,8 +22,8 @@ _SECTIONS: Final = {
 _CONFIG: Final = re.compile(r"^config:[ \t]*(?:#[^\n]*)?$", re.MULTILINE)
 
 
-class Unwritable(MusterError):
-    """A stack file in which there is no place for the digest."""
+class StackFileError(MusterError):
+    """A stack file in which the digest cannot be written."""
 
 
 def write_image(path: Path, reference: str) -> None:
@@ -47,7 +47,7 @@ def with_image(text: str, reference: str, *, source: str) -> str:
     if _LINE.search(text):
         return _LINE.sub(lambda found: f"{found['indent']}{line}", text, count=1)
     if not _CONFIG.search(text):
-        raise Unwritable(f"{source} has no line `config:`; write `  {line}` below it yourself.")
+        raise StackFileError(f"{source} has no line `config:`; write `  {line}` below it yourself.")
     return _CONFIG.sub(lambda found: f"{found[0]}\n  {line}", text, count=1)
 
 
@@ -80,10 +80,10 @@ def _section(
         return found, True
     if f"muster:{kind}:" in text:
         lines = ", ".join(f"{name}: {entry}" for name, entry in entries.items())
-        raise Unwritable(f"{source} has its {kind} in braces; {fix}: {lines}")
+        raise StackFileError(f"{source} has its {kind} in braces; {fix}: {lines}")
     if (found := _CONFIG.search(text)) is not None:
         return found, False
-    raise Unwritable(f"{source} has no line `config:`; its {kind} belong below one.")
+    raise StackFileError(f"{source} has no line `config:`; its {kind} belong below one.")
 
 
 def _inserted(

@@ -1,7 +1,6 @@
-"""Which repository a stack's image goes to, and how it comes to be there.
+"""The repository that a stack's image is pushed to.
 
-Decides the address, from the stack or from who asks, and makes the repository by the stack's own program and
-nothing else of it.
+Responsible for its address, and for creating it with the stack's own program, limited to that one resource.
 """
 
 import os
@@ -20,8 +19,8 @@ _RESOURCE: Final = "**image-repository"
 _SECONDS: Final = 600
 
 
-class NoTarget(MusterError):
-    """There is no repository to push to; the message says how to name or make one."""
+class PushTargetError(MusterError):
+    """There is no repository to push to. The message names a remedy."""
 
 
 def repository_of(stack: Stack) -> str:
@@ -29,33 +28,36 @@ def repository_of(stack: Stack) -> str:
     account = _account(stack.cluster.region) if isinstance(stack.cluster, EksCluster) else ""
     found = address(stack.cluster, account=account)
     if found is None:
-        raise NoTarget(
-            "this stack's cluster was made by somebody else, and so was its registry: name a repository: "
+        raise PushTargetError(
+            "Muster did not make this stack's cluster and knows no registry for it. Name a repository: "
             "`make image push STACK=... REPOSITORY=host/path`, or --repository host/path."
         )
     return found
 
 
 def make_repository(name: str) -> None:
-    """`pulumi up` of the repository alone; a second time it changes nothing."""
+    """Run `pulumi up` for the repository only. A second run changes nothing."""
     program = shutil.which("pulumi")
     if program is None:
-        raise NoTarget("the Pulumi CLI is not on PATH: install it, or name a repository with --repository.")
+        raise PushTargetError(
+            "the Pulumi CLI is not on PATH: install it, or name a repository with --repository."
+        )
     argv = [program, "up", "--yes", "--skip-preview", "--non-interactive", "--stack", name]
     try:
         done = subprocess.run(
             [*argv, "--target", _RESOURCE], env={**os.environ, **_STEP}, timeout=_SECONDS, check=False
         )
     except subprocess.TimeoutExpired:
-        raise NoTarget(
-            f"`pulumi up` of the repository did not end in {_SECONDS} s; run this again: it goes on."
+        raise PushTargetError(
+            f"`pulumi up` of the repository did not finish within {_SECONDS} s; run the command again to "
+            "continue."
         ) from None
     if done.returncode != 0:
-        raise NoTarget("the repository could not be made; what the engine says is above.")
+        raise PushTargetError("the repository could not be made; see the engine's output above.")
 
 
 def _account(region: str) -> str:
-    """The AWS account that the credentials are of."""
+    """The AWS account of the credentials."""
     import boto3
     from botocore.config import Config
     from botocore.exceptions import BotoCoreError, ClientError
@@ -64,4 +66,6 @@ def _account(region: str) -> str:
     try:
         return str(boto3.client("sts", region_name=region, config=limits).get_caller_identity()["Account"])
     except (BotoCoreError, ClientError) as error:
-        raise NoTarget(f"no credentials for AWS: {error}. Run `aws sso login`, then this again.") from None
+        raise PushTargetError(
+            f"no credentials for AWS: {error}. Run `aws sso login`, then this again."
+        ) from None

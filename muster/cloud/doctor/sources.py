@@ -9,7 +9,7 @@ from pathlib import Path
 from muster.artifacts import upstream
 from muster.artifacts.oci.credentials import credentials_for
 from muster.artifacts.oci.registry import Registry, RegistryError, Repository
-from muster.artifacts.oci.web import Unreachable, Web
+from muster.artifacts.oci.web import UnreachableError, Web
 from muster.artifacts.resolved import ArtifactError
 from muster.cloud.doctor.findings import Finding, State, failed, passed
 from muster.model.charts import OCI, Chart
@@ -29,7 +29,7 @@ def check_image(stack: Stack, *, name: str, web: Web) -> Iterator[Finding]:
     repository = Repository.of(place)
     try:
         there = Registry(repository, credentials_for(repository.host), web).has_manifest(digest)
-    except (RegistryError, Unreachable) as error:
+    except (RegistryError, UnreachableError) as error:
         yield failed("image", str(error), "log in to the registry, or push again: " + push)
         return
     yield passed("image", reference) if there else failed("image", f"{reference} does not exist", push)
@@ -41,7 +41,7 @@ def check_charts(stack: Stack, *, name: str, web: Web) -> Iterator[Finding]:
     for chart in (upstream.published(stack, name=name).charts[each] for each in upstream.installed(stack)):
         try:
             problem = _find_problem(chart, web)
-        except (RegistryError, Unreachable, ArtifactError) as error:
+        except (RegistryError, UnreachableError, ArtifactError) as error:
             problem = str(error)
         yield (
             failed("charts", f"{chart.name}: {problem}", fix)

@@ -33,7 +33,7 @@ def chart_values(stack: Stack, *, node_selector: Mapping[str, str], replicas: in
             "clusterAutoscaling": stack.kai.cluster_autoscaling,
             "leaderElection": replicas > 1,
             "nodeSelector": dict(node_selector),
-            # The label of nodes, queues and gangs that says whose they are, where there are several shards.
+            # The label that assigns nodes, queues and gangs to one of several shards.
             "nodePoolLabelKey": names.POOL_LABEL if sharding(stack) is Sharding.PER_POOL else "",
         },
         "operator": {"replicaCount": replicas},

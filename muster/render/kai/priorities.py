@@ -1,7 +1,7 @@
-"""PriorityClass of every priority, with the values that the stack says.
+"""PriorityClass of every priority, with the values of the stack.
 
-Work that names no class gets one of KAI's own by its kind, so those four always exist; a stack may give them
-values of its own.
+Work without a class gets one of KAI's own by its kind, so those four always exist. A stack may change their
+values.
 """
 
 from muster.model.kai.priorities import effective, is_preemptible

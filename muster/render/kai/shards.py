@@ -1,7 +1,7 @@
-"""SchedulingShard of every partition: what its scheduler is told.
+"""SchedulingShard of every partition: the settings of its scheduler.
 
-Decides that placement is always written, so that a preview shows it, and that nothing else is unless the
-stack says it. Leaves how many partitions there are to muster/model/kai/partition.py.
+Placement is always written, so that a preview shows it; other settings only where the stack has them. Not
+responsible for the number of partitions (muster/model/kai/partition.py).
 """
 
 from collections.abc import Mapping

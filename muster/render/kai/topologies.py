@@ -1,4 +1,4 @@
-"""Topology objects, as the stack says them."""
+"""Topology objects of the stack."""
 
 from muster.model import names
 from muster.model.kai import Level, Topology

@@ -1,7 +1,7 @@
-"""AdmissionChecks: who gets a queued pool's capacity before a gang is admitted, and who else has a say.
+"""AdmissionChecks: the check that provisions a queued pool's capacity before admission, and checks of others.
 
-Decides which check stands on which pool. Leaves what Muster's own check does to GangPolicy
-(render/gang.py).
+Responsible for which check applies to which pool. Not responsible for the settings of Muster's own check,
+which are in GangPolicy (render/gang.py).
 """
 
 from collections.abc import Mapping
@@ -28,8 +28,8 @@ def admission_check(stack: Stack) -> list[Manifest]:
 
 
 def strategy(stack: Stack, flavors: list[str], used: tuple[CheckUse, ...] = ()) -> Manifest | None:
-    """`admissionChecksStrategy` of a ClusterQueue with these flavors: checks of capacity on their queued
-    pools alone, the checks that the team uses where it says so.
+    """`admissionChecksStrategy` of a ClusterQueue with these flavors: capacity checks on their queued pools
+    only, and the team's own checks on the pools that it names.
     """
     rules: list[Manifest] = []
     for name, pools in capacity_checks(stack).items():

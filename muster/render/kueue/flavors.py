@@ -1,15 +1,14 @@
 """ResourceFlavor of every pool, and those that belong to no pool; the Topologies that they refer to.
 
-Decides how Kueue tells pools apart: by the pool label, and GPU pools by their taint too. Leaves quotas to
-groups.py.
+Kueue distinguishes pools by the pool label, and GPU pools also by their taint. Not responsible for quotas
+(groups.py).
 
-The taint is what keeps a gang's CPU head on a CPU pool. A GPU flavor has CPU and memory quota as well, for
-its GPU pods, and Kueue goes on to the next flavor whenever the CPU flavor is full. A flavor's `nodeTaints`
-must be tolerated by the pod or by the flavor's own `tolerations`; if the flavor brought the toleration
-itself, a CPU head would be put on a GPU pool as soon as the CPU pool is full, and there it would wait for a
-node that nobody asks for. So a flavor does not bring that one, and a GPU pod says in its template that it
-tolerates `nvidia.com/gpu`. GKE taints the nodes of a queued pool once more by itself; that taint tells
-nothing apart, and the flavor tolerates it.
+The taint keeps a gang's CPU head on a CPU pool. A GPU flavor also has CPU and memory quota, for its GPU
+pods, and Kueue tries the next flavor whenever the CPU flavor is full. A pod or the flavor's own
+`tolerations` must tolerate a flavor's `nodeTaints`. With that toleration in the flavor, a CPU head would be
+assigned to a GPU pool as soon as the CPU pool is full, and would wait there for a node that is never
+requested. So the flavor does not have it, and a GPU pod tolerates `nvidia.com/gpu` in its template. GKE adds
+a second taint to the nodes of a queued pool; it distinguishes nothing, and the flavor tolerates it.
 """
 
 from collections.abc import Iterable, Mapping

@@ -28,10 +28,10 @@ def resource_groups(
     can_share: bool,
     others: Iterable[Group] = (),
 ) -> list[Manifest]:
-    """`weight` is a team's, None for a department. Limits are left out where there is nobody to share with.
+    """`weight` is a team's, None for a department. Limits are left out where there is no cohort to share in.
 
-    A pool of which there is neither quota nor borrowing is left out: a job that asks for it is told so by
-    name.
+    A pool with neither quota nor borrowing is left out: Kueue then names it when it rejects a job that
+    requests it.
     """
     covered = [*COVERED, *other_resources(allowance)]
     flavors = []

@@ -1,8 +1,8 @@
 """ClusterQueue and LocalQueue of a team.
 
-Decides how quota, borrowing, lending, weight, preemption and the fields of a `kueue:` section are spelled
-for Kueue. What a section leaves unsaid is left out, and Kueue's own default holds
-(muster/model/kueue/defaults.py lists them), but for what the short form always says.
+Responsible for translating quota, borrowing, lending, weight, preemption and the fields of a `kueue:`
+section to Kueue's API. A field that a section leaves unset is left out, so that Kueue's default applies
+(muster/model/kueue/defaults.py lists the defaults). Fields of the short form are always written.
 """
 
 from dataclasses import dataclass
@@ -64,7 +64,7 @@ def cluster_queue(tree: Tree, department: Department, team: Team) -> Manifest:
     )
     spec: Manifest = {
         "queueingStrategy": _QUEUEING[team.queueing],
-        # By name, not by our label: whoever may label a namespace must not be able to move it into
+        # By name, not by our label: a user who may label a namespace must not be able to move it into
         # another's queue.
         "namespaceSelector": _selector(said.namespace_selector, team),
         "resourceGroups": groups,

@@ -16,7 +16,7 @@ from muster.render.manifest import Manifest, kueue, manifest
 
 
 def cohorts(stack: Stack) -> list[Manifest]:
-    """A Cohort a department, parents first; none for a department that stands without one."""
+    """A Cohort for each department that has one, parents first."""
     tree = Tree(stack, unnamed(stack), stack.is_weighted)
     return [item for above, department in stack.walk() for item in _cohort(tree, above, department)]
 

@@ -4,8 +4,8 @@
     member_role(stack)                                 the ClusterRole that every team's binding names
     policies(stack)                                    ValidatingAdmissionPolicies, each with its binding
 
-A team's objects say what is the team's; the policies are few, the same for one team and for a thousand, and
-read what is the team's from its Namespace.
+The policies are the same for one team and for a thousand: they read a team's queues and priorities from its
+Namespace.
 """
 
 from muster.render.tenancy.policies import policies

@@ -20,7 +20,7 @@ _RBAC: Final = "rbac.authorization.k8s.io"
 # cloud.google.com, "Workload Identity Federation for GKE": which Google service account the pods act as. EKS
 # binds the account from the other side, by a Pod Identity association.
 GOOGLE_IDENTITY: Final = "iam.gke.io/gcp-service-account"
-# Pods that name no account run as this one, so a job finds its buckets and its registry without a word.
+# Pods without an explicit account run as this one, so a job can use its buckets and registry by default.
 POD_ACCOUNT: Final = "default"
 
 
@@ -47,7 +47,7 @@ def _pods(stack: Stack, team: Team, labels: Mapping[str, str]) -> Manifest:
 
 
 def _pipelines(team: Team, labels: Mapping[str, str]) -> Manifest:
-    """For what submits work without a person. Whoever runs it asks for a token; none lies in a Secret."""
+    """For automation that submits work. It requests a token; no Secret contains one."""
     return manifest(
         "v1",
         "ServiceAccount",

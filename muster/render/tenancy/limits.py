@@ -26,7 +26,7 @@ _COUNTED: Final[Mapping[str, str]] = {
     "services": "count/services",
     "volumeClaims": "count/persistentvolumeclaims",
 }
-# A Ray dashboard behind one of these is open to whoever finds it, and runs what it is sent.
+# A Ray dashboard behind one of these would run the code of any client that finds it.
 _OPEN_DOORS: Final = ("services.loadbalancers", "services.nodeports")
 _DEFAULT_REQUEST: Final = {"cpu": "100m", "memory": "128Mi"}
 

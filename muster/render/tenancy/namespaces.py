@@ -1,7 +1,7 @@
-"""A team's Namespace, and on it what admission asks about the team.
+"""A team's Namespace, with the labels and annotations that admission reads.
 
-Decides the labels and annotations that policies, webhooks and Pod Security read. Nobody who works in the
-namespace may write them (policies/namespaces.py).
+Responsible for those of policies, webhooks and Pod Security. Users of the namespace may not change them
+(policies/protected.py).
 """
 
 from collections.abc import Mapping

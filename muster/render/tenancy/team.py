@@ -1,6 +1,6 @@
-"""What a team owns besides its queue: its Namespace first, then what stands in it.
+"""The objects of a team besides its queue: its Namespace first, then the objects in it.
 
-Decides the order. A team of a thousand is these objects in its own Bundle, and no policy of its own.
+Responsible for their order. Each team has these objects in its own Bundle, and no policy of its own.
 """
 
 from muster.model import names

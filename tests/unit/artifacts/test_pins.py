@@ -8,7 +8,7 @@ import yaml
 from muster import config
 from muster.artifacts import upstream
 from muster.artifacts.catalogue import catalogue
-from muster.artifacts.publish.stackfile import Unwritable, with_charts, with_pins
+from muster.artifacts.publish.stackfile import StackFileError, with_charts, with_pins
 from muster.config.scaffold import template
 from muster.model.clusters import Provider
 
@@ -39,7 +39,7 @@ def test_pinned_images_are_no_longer_taken_by_tag(form: str, tmp_path: Path) -> 
 
 
 def test_images_in_braces_are_left_to_their_writer_and_told() -> None:
-    with pytest.raises(Unwritable, match=r"kueue: a\.b/kueue@sha256"):
+    with pytest.raises(StackFileError, match=r"kueue: a\.b/kueue@sha256"):
         with_pins("config:\n  muster:images: {mirror: a.b/c}\n", PINS, source="x")
 
 
@@ -69,5 +69,5 @@ def test_charts_get_their_digests_and_nothing_else_is_touched(form: str, tmp_pat
 
 
 def test_charts_in_braces_are_left_to_their_writer_and_told() -> None:
-    with pytest.raises(Unwritable, match=r"as their `digests`: .*kueue: sha256"):
+    with pytest.raises(StackFileError, match=r"as their `digests`: .*kueue: sha256"):
         with_charts("config:\n  muster:charts: {path: charts}\n", DIGESTS, source="x")

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from muster.artifacts.publish.stackfile import Unwritable, with_image
+from muster.artifacts.publish.stackfile import StackFileError, with_image
 
 TEXT = """\
 # A stack.
@@ -26,7 +26,7 @@ def test_a_file_without_the_line_gets_it_first() -> None:
 
 
 def test_a_file_that_is_no_stack_says_what_to_write() -> None:
-    with pytest.raises(Unwritable, match=r"write `  muster:image: c/d"):
+    with pytest.raises(StackFileError, match=r"write `  muster:image: c/d"):
         with_image("{}", "c/d@sha256:2", source="x")
 
 
@@ -35,6 +35,6 @@ def test_writing_twice_is_writing_once(lines: list[str]) -> None:
     text = "\n".join(lines)
     try:
         once = with_image(text, "r/i@sha256:2", source="x")
-    except Unwritable:
+    except StackFileError:
         return
     assert with_image(once, "r/i@sha256:2", source="x") == once

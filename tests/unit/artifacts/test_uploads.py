@@ -12,7 +12,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from muster.artifacts.oci.registry import Registry, RegistryError, Repository, digest_of
-from muster.artifacts.oci.web import Unreachable, Web
+from muster.artifacts.oci.web import UnreachableError, Web
 
 _MEBI = 1024 * 1024
 
@@ -95,7 +95,7 @@ def test_an_upload_that_breaks_is_begun_anew() -> None:
 def test_an_upload_that_always_breaks_ends_with_the_hosts_name() -> None:
     with _served(Uploads(breaks=9)) as repository:
         registry = Registry(repository, None, Web(timeout=5, tries=2, pause=0.01))
-        with pytest.raises((Unreachable, RegistryError), match=repository.host):
+        with pytest.raises((UnreachableError, RegistryError), match=repository.host):
             registry.push_blob(b"x" * _MEBI)
 
 

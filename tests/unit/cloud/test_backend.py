@@ -8,7 +8,7 @@ import pytest
 from botocore.stub import ANY, Stubber
 
 from muster.cloud import amazon
-from muster.cloud.backend import Backend, NoBackend, make
+from muster.cloud.backend import Backend, BackendError, make
 from muster.cloud.google import Google
 from muster.model.clusters import EksCluster, ExistingCluster, GkeCluster
 from tests.unit.cloud.google_world import Routes, cloud
@@ -46,7 +46,7 @@ def test_on_google_a_refusal_says_where_the_roles_are() -> None:
     refused = (403, {"error": {"code": 403, "message": "no storage.buckets.create"}})
     with (
         cloud({"POST /b": refused}) as (_, google),
-        pytest.raises(NoBackend, match=r"no storage\.buckets\.create .*first-up-gke"),
+        pytest.raises(BackendError, match=r"no storage\.buckets\.create .*first-up-gke"),
     ):
         make(GKE, google=google)
 
@@ -55,7 +55,7 @@ def test_nobody_there_is_an_error_and_not_a_wait_for_ever() -> None:
     with cloud({}) as (_, google):
         pass
     dead = Google(endpoint=google.endpoint, credentials=google.credentials)
-    with pytest.raises(NoBackend, match="no answer"):
+    with pytest.raises(BackendError, match="no answer"):
         make(GKE, google=dead)
 
 
@@ -110,12 +110,12 @@ def test_on_aws_a_second_run_puts_the_settings_back_and_makes_nothing(aws: dict[
 def test_a_bucket_that_is_somebody_elses_is_refused(aws: dict[str, Stubber]) -> None:
     aws["kms"].add_response("describe_key", {"KeyMetadata": {"KeyId": "k"}}, {"KeyId": "alias/muster-pulumi"})
     aws["s3"].add_client_error("create_bucket", "BucketAlreadyExists", "not yours")
-    with pytest.raises(NoBackend, match="BucketAlreadyExists"):
+    with pytest.raises(BackendError, match="BucketAlreadyExists"):
         make(EKS)
 
 
 def test_somebody_elses_cluster_has_no_backend_of_ours() -> None:
-    with pytest.raises(NoBackend, match="choose any backend"):
+    with pytest.raises(BackendError, match="choose any backend"):
         make(ExistingCluster(name="x"))
 
 

@@ -1,12 +1,12 @@
-"""The ValidatingAdmissionPolicies: what a tenant may never do, whoever is down and whatever right he was
-given.
+"""The ValidatingAdmissionPolicies: what a tenant may never do, even without our webhooks and with further
+rights.
 
 work        a queue and a priority of the team's, no way to admit oneself, and none not to be stopped
 ray         no growing past what the queue counted
 pods        GPUs only for pods of admitted work; in KAI stacks behind our gate
 protected   Workloads, queues, requests, quotas and networks are not a tenant's to write
-namespaces  nor is what stands on a team's Namespace
-controller  our own accounts, held to their own check
+namespaces  labels and annotations of a team's Namespace are not a tenant's to write
+controller  limits our own accounts to their own check
 """
 
 from muster.model.stack import Scheduler, Stack

@@ -1,9 +1,8 @@
-"""Our own controller does what it is for and nothing else.
+"""Limits our own controller to the writes that it needs.
 
-Whoever may write the status of Workloads could admit anything. Decides that our accounts change no check but
-ours, nothing else of the status, nothing of a Workload's spec but whether it is active, and touch only
-requests, templates and placeholder pods that are ours by name, and pods of elastic gangs that Kueue has not
-let start.
+An account that may write the status of Workloads could admit anything. With these policies our accounts
+change no other check, nothing else of the status, nothing of a Workload's spec but `active`, and only
+requests, templates and placeholder pods with our names, and pods of elastic gangs that Kueue has not started.
 """
 
 from typing import Final

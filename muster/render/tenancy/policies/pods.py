@@ -1,7 +1,7 @@
-"""Pods with GPUs come out of admitted work, and nowhere else from.
+"""Pods with GPUs have to belong to admitted work.
 
-Decides, by who creates a pod and whose it is, whether it may ask for a GPU in a team's namespace: the owner
-of a pod is what the queue admitted. A Deployment's pods are nobody's that a queue knows.
+Whether a pod in a team's namespace may request a GPU depends on its creator and its owner: the owner is the
+work that the queue admitted. The owner of a Deployment's pods is not known to any queue.
 """
 
 from typing import Final
@@ -46,7 +46,7 @@ def _owner(stack: Stack) -> Rule:
 
 
 def _priority() -> Rule:
-    """Pods of admitted work have been looked at in its templates."""
+    """Pods of admitted work were checked in its templates."""
     return Rule(
         holds=f"variables.admitted || object.spec.?priorityClassName.orValue('') == '' || {SYSTEM} && "
         f"object.spec.?priority.orValue(0) <= 0 || {ADMINISTRATOR}",

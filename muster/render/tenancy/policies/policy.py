@@ -1,8 +1,8 @@
 """The shape of a ValidatingAdmissionPolicy and of its binding.
 
-Decides what all of ours have in common: they hold in the namespaces of teams, fail closed, and say what to do
-instead. The API server runs them itself: no process of ours has to be up. Each reads what is the team's from
-the annotations of its Namespace, so there are as many policies for a thousand teams as for one.
+All policies apply in the namespaces of teams, fail closed, and name what to do instead. The API server
+evaluates them, so that no process of ours has to run. Each reads a team's settings from the annotations of
+its Namespace, so there are as many policies for a thousand teams as for one.
 """
 
 from collections.abc import Sequence
@@ -39,7 +39,7 @@ class Kinds:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """`holds` is what must be true; `says` is a CEL string for when it is not, with what to do instead."""
+    """`holds` must be true; `message` is a CEL string for the refusal, with what to do instead."""
 
     holds: str
     message: str

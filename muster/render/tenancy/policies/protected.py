@@ -1,7 +1,7 @@
-"""What decides over admission is not a tenant's to write.
+"""Protects the objects that decide over admission from tenants.
 
-Decides which objects in a team's namespace only the controllers and administrators touch, even where somebody
-was given the cluster's `edit` role, and that a team's Namespace keeps what was written on it.
+Responsible for the objects of a team's namespace that only controllers and administrators may write, even if
+a user has the cluster's `edit` role, and for the labels and annotations of a team's Namespace.
 """
 
 from typing import Final

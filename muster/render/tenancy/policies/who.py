@@ -31,12 +31,12 @@ SYSTEM: Final = accounts_of(*_SYSTEM)
 _OPERATOR: Final = accounts_of(names.RAY_NAMESPACE)
 OURS: Final = accounts_of(names.SYSTEM_NAMESPACE)
 
-# Whoever may write every Namespace of the cluster could rewrite what these policies read, so nothing is kept
-# from him; a right on one namespace alone does not count. The program's own identity is one of these.
+# A user who may write every Namespace of the cluster could change what these policies read, so they do not
+# apply to such users. A right on one namespace does not count. The program's own identity is one of them.
 ADMINISTRATOR: Final = "authorizer.group('').resource('namespaces').check('update').allowed()"
 
-# Whoever may do the very same in every namespace is no tenant: a cloud's autoscaler, whatever its name,
-# answers ProvisioningRequests everywhere. A tenant's rights end with his namespace.
+# A user who may do the same in every namespace is not a tenant: a cloud's autoscaler, for example, answers
+# ProvisioningRequests everywhere. A tenant's rights end with its namespace.
 _EVERYWHERE: Final = (
     "authorizer.group(request.resource.group).resource(request.resource.resource)"
     ".subresource(request.?subResource.orValue('')).check({verb}).allowed()"
@@ -50,7 +50,7 @@ EVERYWHERE: Final = " || ".join(
     )
 )
 
-# A RayCluster or submitter Job that KubeRay makes for an object that was looked at; its owner counts.
+# A RayCluster or submitter Job that KubeRay makes for an object that was checked; its owner counts.
 MADE_BY_KUBERAY: Final = (
     f"{_OPERATOR} && object.metadata.?ownerReferences.orValue([]).exists(owner, "
     "owner.?controller.orValue(false) && owner.apiVersion.startsWith('ray.io/') && "

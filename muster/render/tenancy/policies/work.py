@@ -1,9 +1,8 @@
-"""Work comes through the team's queue, at a priority that the team has, admits nothing by itself and can be
-stopped.
+"""Work uses the team's queue and a priority that the team may use, cannot admit itself, and can be stopped.
 
-Decides what Ray and batch objects of a team may say about queue, priority and admission when they are
-created, and what may be changed later. What was allowed once stays changeable in everything else, whatever
-the stack says today. What a gang needs to fit is the webhooks'.
+Responsible for the fields about queue, priority and admission that Ray and batch objects of a team may have
+when they are created, and for what may be changed later. An object that was allowed once stays changeable in
+all other fields, even after the stack has changed. Whether a gang fits is checked by the webhooks.
 """
 
 from collections.abc import Sequence
@@ -18,9 +17,9 @@ from muster.render.tenancy.policies.who import ADMINISTRATOR, MADE_BY_KUBERAY, S
 
 PREBUILT_LABEL: Final = "kueue.x-k8s.io/prebuilt-workload-name"
 
-# What ties a pod to capacity that somebody was given; the controllers write it, when the gang has it.
+# Annotations that bind a pod to provisioned capacity; the controllers write them when the gang has it.
 _CONSUMING: Final = ("autoscaling.x-k8s.io/", "cluster-autoscaler.kubernetes.io/")
-# KAI takes a group that a pod names itself as it stands: no queue is looked at.
+# KAI accepts a group that a pod names itself without checking a queue.
 _GROUPING: Final = ("kai.scheduler/skip-podgrouper", "pod-group-name")
 
 _KINDS: Final = (
@@ -75,7 +74,7 @@ def _listed(annotation: str) -> str:
 
 
 def _object_words(stack: Stack, when: str, of: str) -> list[tuple[str, str]]:
-    """What is looked at of an object, as it is or as it was: a CronJob is looked at as the Job it makes."""
+    """The variables of an object, in its new or old state. A CronJob is read as the Job that it makes."""
     job, cluster = f"variables.job{when}", f"variables.cluster{when}"
     templates = (
         f"({job}.?spec.?template.hasValue() ? [{job}.spec.template] : []) + "
@@ -182,7 +181,7 @@ def _priority(stack: Stack) -> tuple[Rule, ...]:
 
 
 def _admission(stack: Stack) -> tuple[Rule, ...]:
-    """Nobody admits his own work: not by a workload made beforehand, another's request, or an owner."""
+    """No tenant admits its own work: not by a prebuilt Workload, another gang's request, or an owner."""
     return (
         Rule(
             holds=f"!('{PREBUILT_LABEL}' in variables.labels) || '{PREBUILT_LABEL}' in "
@@ -247,7 +246,7 @@ def _starting() -> tuple[Rule, ...]:
 
 
 def _stopping() -> Rule:
-    """Whoever could not be preempted would hold his GPUs for as long as he likes."""
+    """Work that cannot be preempted could keep its GPUs without limit."""
     return Rule(holds=ray_submission.IN_CEL, message=f"'{ray_submission.MESSAGE}'")
 
 
