@@ -76,7 +76,7 @@ class Artifacts:
         return entries[name]
 
     def _gone(self, section: str, name: str, path: object) -> ArtifactError:
-        return ArtifactError(f"{self.source}: {section}.{name}: {path} no longer exists; {self.fix}.")
+        return ArtifactError(f"{self.source}: {section}.{name}: {path} does not exist; {self.fix}.")
 
     def _missing(self, section: str, name: str, entries: Mapping[str, object]) -> ArtifactError:
         known = ", ".join(sorted(entries)) or "nothing"

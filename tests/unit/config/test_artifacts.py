@@ -46,7 +46,7 @@ def test_a_missing_file_entry_or_path_is_told_by_name(file: Path) -> None:
     found = resolved.load(file)
     with pytest.raises(ArtifactError, match=r"images\.ray is missing \(it has kueue\)"):
         found.image("ray")
-    with pytest.raises(ArtifactError, match=r"programs\.etcd: .*gone no longer exists"):
+    with pytest.raises(ArtifactError, match=r"programs\.etcd: .*gone does not exist"):
         found.program("etcd")
     with pytest.raises(ArtifactError, match=r"crds\.x is missing \(it has nothing\)"):
         found.crd("x")
