@@ -21,7 +21,8 @@ from muster.controller.process import Process, Webhooks
 from muster.controller.runtime import logs
 from muster.controller.runtime.manager import Manager, stop_on_signals
 from muster.controller.runtime.metrics import Metrics
-from muster.controller.runtime.traces import Traces, configured
+from muster.controller.runtime.spans import Traces
+from muster.controller.runtime.traces import configured
 from muster.model import names
 
 Register = Callable[[Manager], Awaitable[None]]

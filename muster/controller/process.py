@@ -20,7 +20,7 @@ from muster.controller.runtime.manager import Manager
 from muster.controller.runtime.metrics import Metrics
 from muster.controller.runtime.removal import Removal
 from muster.controller.runtime.review import Webhook
-from muster.controller.runtime.traces import Traces
+from muster.controller.runtime.spans import Traces
 from muster.controller.runtime.webhook_server import WebhookServer
 from muster.model import names
 

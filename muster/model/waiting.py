@@ -5,18 +5,15 @@ and a duration in it. Not responsible for what a gang is waiting for (muster.con
 """
 
 from datetime import datetime, timedelta
-from typing import Final
 
 from muster.model.gangpolicy import format_duration
-
-OUTSIDE: Final = "released everything"
 
 
 def outside(*, last_failure: str, tries: int, retry_at: datetime | None) -> str:
     """Of a gang that waits outside the quota for its next try."""
     when = f" at {clock(retry_at)}" if retry_at else ""
     why = f" ({last_failure})" if last_failure else ""
-    return f"{OUTSIDE}{why}; holds no quota; try {tries + 1}{when}"
+    return f"released everything{why}; holds no quota; try {tries + 1}{when}"
 
 
 def refused(why: str) -> str:

@@ -171,7 +171,11 @@ def pod_sets(spec: RequestSpec) -> str:
 
 def _provision(attempt: Attempt, limit: Deadline) -> Step:
     position = attempt.turn_position()
-    if position and not attempt.is_provisioned and (older := conflicting_gang(position, attempt.others)):
+    if (
+        position
+        and not attempt.is_provisioned
+        and (older := conflicting_gang(position, attempt.surroundings.others))
+    ):
         return _yield_turn(attempt, older, limit)
     for spec in attempt.gang.request_specs:
         request = attempt.current.get(spec.shape)
@@ -193,7 +197,7 @@ def _provision(attempt: Attempt, limit: Deadline) -> Step:
 
 def _create_next(attempt: Attempt, spec: RequestSpec, limit: Deadline) -> Step:
     position = attempt.turn_position()
-    first = blocking_gang(position, attempt.others) if position else None
+    first = blocking_gang(position, attempt.surroundings.others) if position else None
     if first is not None:
         return Wait(status=f"{first.name} asks for {spec.pool} first", limit=limit, waiting_on="turn")
     name = attempt.request_name(spec)
@@ -259,9 +263,11 @@ def _verify(attempt: Attempt, limit: Deadline) -> Step:
     own = {item.metadata.name for item in attempt.placeholders}
     placements = verify(
         [promise.demand for promise in capacity_claims if promise.is_verified],
-        nodes=attempt.nodes,
-        pods=[pod for pod in attempt.pods if pod.metadata.name not in own],  # They make room for its pods.
-        claims=attempt.claims,
+        nodes=attempt.surroundings.nodes,
+        pods=[
+            pod for pod in attempt.surroundings.pods if pod.metadata.name not in own
+        ],  # They make room for its pods.
+        claims=attempt.surroundings.claims,
     )
     short = next((placement.demand.pool for placement in placements if not placement.is_complete), None)
     if short is not None:

@@ -12,11 +12,11 @@ from datetime import datetime
 from functools import cached_property
 
 from muster.controller.gangs.identity import ATTEMPT, NEEDS, template_name
-from muster.controller.gangs.objects import Node, Placeholder, Pod, PodTemplate, ProvisioningRequest
+from muster.controller.gangs.objects import Placeholder, PodTemplate, ProvisioningRequest
 from muster.controller.gangs.retry import RetryHistory, clamp_to_clock
 from muster.controller.gangs.split import Gang, RequestSpec
+from muster.controller.gangs.surroundings import ALONE, Surroundings
 from muster.controller.gangs.turn_order import TurnPosition
-from muster.controller.gangs.verify import PodDemand
 from muster.model.gangpolicy import GangPolicy
 
 
@@ -30,13 +30,7 @@ class Attempt(ABC):
     templates: tuple[PodTemplate, ...] = ()
     placeholders: tuple[Placeholder, ...] = ()
     """Pods that keep nodes for it, of whatever attempt."""
-    nodes: tuple[Node, ...] = ()
-    pods: tuple[Pod, ...] = ()
-    """What runs on those nodes."""
-    claims: tuple[PodDemand, ...] = ()
-    """Room promised to other gangs whose pods are not there yet."""
-    others: tuple[TurnPosition, ...] = ()
-    """Other split gangs that are not whole yet."""
+    surroundings: Surroundings = ALONE
 
     @cached_property
     @abstractmethod

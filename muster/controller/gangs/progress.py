@@ -1,11 +1,11 @@
 """What a user reads while a gang waits.
 
-Decides the words of a gang's progress, and that they change only when something has: the minutes that
-passed are those at the last change, so a gang that waits costs no writes.
+Each text follows from the gang's state alone, so it changes only when that does: a gang that waits costs no
+writes, and no text is ever read back.
 """
 
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Final
 
 from muster.controller.gangs.deadlines import Deadline
@@ -13,21 +13,15 @@ from muster.controller.gangs.retry import RetryHistory
 from muster.controller.gangs.split import Gang, RequestSpec
 from muster.controller.gangs.verify import Placement
 from muster.model.gangpolicy import format_duration
-from muster.model.waiting import clock, rounded
+from muster.model.waiting import clock
 
-_AFTER: Final = " after "
 _FAR: Final = timedelta(hours=12)
 
 
-def format_wait(what: str, limit: Deadline, now: datetime, *, previous: str) -> str:
-    """`2 of 4 l4 nodes after 12m of 30m; releases at 10:42 UTC`, or what was told before when only time has
-    passed.
-    """
-    end = f" of {format_duration(limit.limit)}; releases at {clock(limit.at, far=limit.limit >= _FAR)}"
-    before, after, _ = previous.partition(_AFTER)
-    if after and before == what and previous.endswith(end):
-        return previous
-    return f"{what}{_AFTER}{rounded(now - limit.began)}{end}"
+def format_wait(status: str, limit: Deadline) -> str:
+    """`2 of 4 l4 nodes (limit 30m); releases at 10:42 UTC`: follows from what is known, not from the time."""
+    length = format_duration(limit.limit)
+    return f"{status} (limit {length}); releases at {clock(limit.at, far=limit.limit >= _FAR)}"
 
 
 def format_nodes(placements: Sequence[Placement]) -> str:

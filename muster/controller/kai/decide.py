@@ -20,7 +20,6 @@ gated.
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from datetime import datetime
 
 from muster.controller.gangs.actions import EmitEvent, WaitReason, deletions
 from muster.controller.gangs.assembly import (
@@ -366,18 +365,12 @@ def _refuse(snapshot: BatchSnapshot, reason: str) -> Decision:
 
 
 def _wait(snapshot: BatchSnapshot, step: Wait) -> Decision:
-    event = snapshot.batch.leader.metadata.annotations.get(STATUS, "")
-    # Before the first request no clock runs: it waits for its turn and holds nothing.
+    # Before the first request no deadline runs: it waits for its turn and holds nothing.
     runs = snapshot.turn is not None
-    message = (
-        format_wait(step.status, step.limit, snapshot.now, previous=event)
-        if runs
-        else f"waits: {step.status}"
-    )
+    message = format_wait(step.status, step.limit) if runs else f"waits: {step.status}"
     waiting_on: tuple[WaitReason, ...] = (step.waiting_on,) if step.waiting_on else ()
-    requeue_at: datetime | None = step.limit.at if runs else None
     actions = (*delete_outdated(snapshot), *step.releases, *set_status(snapshot, message))
-    return Decision(actions=actions, requeue_at=requeue_at, waiting_on=waiting_on)
+    return Decision(actions=actions, requeue_at=step.limit.at if runs else None, waiting_on=waiting_on)
 
 
 def set_status(snapshot: BatchSnapshot, message: str) -> tuple[Action, ...]:

@@ -12,12 +12,12 @@ from functools import cached_property
 
 from muster.controller.gangs.attempt import Attempt
 from muster.controller.gangs.identity import ATTEMPT, digest, request_name, request_of_template
-from muster.controller.gangs.objects import Node, Pod, PodTemplate, ProvisioningRequest
+from muster.controller.gangs.objects import PodTemplate, ProvisioningRequest
 from muster.controller.gangs.retry import RetryHistory, parse_history
 from muster.controller.gangs.split import Gang, RequestSpec, split
+from muster.controller.gangs.surroundings import ALONE, Surroundings
 from muster.controller.gangs.turn_order import TurnPosition
 from muster.controller.gangs.unsatisfiable import subject_of
-from muster.controller.gangs.verify import PodDemand
 from muster.controller.kai.batches import Batch, batches
 from muster.controller.kai.labels import (
     CLUSTER_UID,
@@ -49,10 +49,7 @@ class ClusterSnapshot:
     priorities: Mapping[str, PriorityClass] = field(default_factory=dict)
     usage: tuple[QueueUsage, ...] = ()
     """What others hold of the queues; what other batches of this cluster gather is not among it."""
-    nodes: tuple[Node, ...] = ()
-    running: tuple[Pod, ...] = ()
-    claims: tuple[PodDemand, ...] = ()
-    others: tuple[TurnPosition, ...] = ()
+    surroundings: Surroundings = ALONE
     retry_delay: timedelta = timedelta(0)
     """How long a next try has to wait for the tries of others."""
 
@@ -77,10 +74,7 @@ class ClusterSnapshot:
             policy=self.policy,
             requests=tuple(item for item in self.requests if _attempt(item) == batch.attempt),
             templates=tuple(item for item in self.templates if _attempt(item) == batch.attempt),
-            nodes=self.nodes,
-            pods=self.running,
-            claims=self.claims,
-            others=self.others,
+            surroundings=self.surroundings,
         )
         sizes = [item.metadata.labels.get(SIZE, "") for item in snapshot.requests]
         sizes += [pod.metadata.annotations.get(SIZE, "") for pod in batch.ungated]

@@ -12,6 +12,7 @@ from muster.controller.gangs.capacity_claims import unused_claims
 from muster.controller.gangs.indexes import BY_NODE, BY_POOL, BY_REQUEST, request_of
 from muster.controller.gangs.objects import Belonging, Node, Pod, PodTemplate, ProvisioningRequest
 from muster.controller.gangs.split import RequestSpec
+from muster.controller.gangs.surroundings import ALONE, Surroundings
 from muster.controller.gangs.templates import POOL
 from muster.controller.gangs.turn_order import TurnPosition
 from muster.controller.gangs.verify import PodDemand
@@ -46,15 +47,15 @@ class View:
 
     def snapshot(self, cluster: RayCluster, *, now: datetime) -> ClusterSnapshot:
         """Everything that a decision about this cluster depends on."""
-        base_snapshot = self._base_snapshot(cluster, now)
-        if base_snapshot.is_over or not any(is_gated(pod) for pod in base_snapshot.pods):
-            return base_snapshot
+        base = self._base_snapshot(cluster, now)
+        if base.is_over or not any(is_gated(pod) for pod in base.pods):
+            return base
         others = list(self._provisioning(cluster, now))
-        cluster_snapshot = replace(base_snapshot, usage=(*self._usage(base_snapshot), *of_gangs(others)))
+        snapshot = replace(base, usage=(*self._usage(base), *of_gangs(others)))
         try:
-            return self._with_nodes(cluster_snapshot, others)
+            return replace(snapshot, surroundings=self._surroundings(snapshot, others))
         except ValueError:
-            return cluster_snapshot  # What cannot be read: the machine meets it too, and says so.
+            return snapshot  # A bad quantity: the decision meets it too, and reports it.
 
     def orphans(self, key: Key, cluster: RayCluster | None) -> list[Belonging]:
         """What an earlier cluster of this name left, where garbage collection did not reach."""
@@ -92,40 +93,38 @@ class View:
 
     # The queues
 
-    def _usage(self, cluster_snapshot: ClusterSnapshot) -> Iterator[QueueUsage]:
+    def _usage(self, snapshot: ClusterSnapshot) -> Iterator[QueueUsage]:
         """What the pods of all queues hold: a queue above counts what is in queues that we never name."""
         pods = (pod for name in self.pods.store.index_values(BY_QUEUE) for pod in self._in_queue(str(name)))
-        yield from of_pods(self._with_needs(pods, cluster_snapshot))
+        yield from of_pods(self._with_needs(pods, snapshot))
 
     def _in_queue(self, name: str) -> list[GatedPod]:
         return self.pods.store.by_index(BY_QUEUE, name)
 
     def _with_needs(
-        self, pods: Iterable[GatedPod], cluster_snapshot: ClusterSnapshot
+        self, pods: Iterable[GatedPod], snapshot: ClusterSnapshot
     ) -> Iterator[tuple[GatedPod, QueueDemand]]:
         if len(self._queue_demands) > 2 * len(self.pods.store) + 1000:
             self._queue_demands.clear()
         for pod in pods:
             meta = pod.metadata
             version, policy, known = self._queue_demands.get(meta.uid, ("", None, None))
-            if known is None or version != meta.resource_version or policy is not cluster_snapshot.policy:
+            if known is None or version != meta.resource_version or policy is not snapshot.policy:
                 try:
-                    known = self._queue_demand(pod, cluster_snapshot)
+                    known = self._queue_demand(pod, snapshot)
                 except ValueError:
                     continue  # Not ours to judge: KAI counts it when it starts it.
-                self._queue_demands[meta.uid] = (meta.resource_version, cluster_snapshot.policy, known)
+                self._queue_demands[meta.uid] = (meta.resource_version, snapshot.policy, known)
             yield pod, known
 
-    def _queue_demand(self, pod: GatedPod, cluster_snapshot: ClusterSnapshot) -> QueueDemand:
+    def _queue_demand(self, pod: GatedPod, snapshot: ClusterSnapshot) -> QueueDemand:
         (key,) = ray_cluster_of(pod) or (None,)
         cluster = self.clusters.get(key) if key else None
-        return queue_demand(
-            pod, cluster, cluster_snapshot.policy or GangPolicy(), cluster_snapshot.priorities
-        )
+        return queue_demand(pod, cluster, snapshot.policy or GangPolicy(), snapshot.priorities)
 
     # Other gangs
 
-    def _provisioning(self, mine: RayCluster, now: datetime) -> Iterator[BatchSnapshot]:
+    def _provisioning(self, cluster: RayCluster, now: datetime) -> Iterator[BatchSnapshot]:
         """The batches of other clusters that have asked for capacity or have begun to pass."""
         keys = {
             *self.requests.store.index_values(BY_CLUSTER),
@@ -134,42 +133,38 @@ class View:
         for key in keys:
             assert isinstance(key, Key)
             other = self.clusters.get(key)
-            if other is None or other.metadata.uid == mine.metadata.uid or other.metadata.deletion_timestamp:
+            if (
+                other is None
+                or other.metadata.uid == cluster.metadata.uid
+                or other.metadata.deletion_timestamp
+            ):
                 continue
             try:
                 yield from self._base_snapshot(other, now).batch_snapshots
             except ValueError:
                 continue
 
-    def _with_nodes(self, cluster_snapshot: ClusterSnapshot, others: list[BatchSnapshot]) -> ClusterSnapshot:
-        """Who else stands in line, and nodes once everything asked for is said to be there."""
-        mine = [each for each in cluster_snapshot.batch_snapshots if _is_readable(each)]
-        places = tuple(position for other in others if (position := _turn_position(other)) is not None)
-        cluster_snapshot = (
-            replace(cluster_snapshot, others=places)
-            if any(each.gang.is_split for each in mine)
-            else cluster_snapshot
-        )
-        provisioned = [each for each in mine if each.gang.request_specs and each.is_provisioned]
+    def _surroundings(self, snapshot: ClusterSnapshot, others: list[BatchSnapshot]) -> Surroundings:
+        """Competing gangs, and nodes once everything requested is Provisioned."""
+        readable = [each for each in snapshot.batch_snapshots if _is_readable(each)]
+        found = ALONE
+        if any(each.gang.is_split for each in readable):
+            positions = (_turn_position(other) for other in others)
+            found = replace(found, others=tuple(position for position in positions if position is not None))
+        provisioned = [each for each in readable if each.gang.request_specs and each.is_provisioned]
         if not provisioned:
-            return cluster_snapshot
-        pools = {
-            group_demand.demand.flavor.name for each in provisioned for group_demand in each.pod_group_demands
-        }
+            return found
+        pools = {group.demand.flavor.name for each in provisioned for group in each.pod_group_demands}
         nodes = tuple(node for pool in sorted(pools) for node in self.nodes.store.by_index(BY_POOL, pool))
-        return replace(
-            cluster_snapshot,
-            nodes=nodes,
-            running=tuple(self._running(nodes)),
-            claims=tuple(self._claims(cluster_snapshot, provisioned, others)),
-        )
+        claims = tuple(self._claims(snapshot, provisioned, others))
+        return replace(found, nodes=nodes, pods=tuple(self._running(nodes)), claims=claims)
 
     def _running(self, nodes: Iterable[Node]) -> Iterator[Pod]:
         for node in nodes:
             yield from self.pods.store.by_index(BY_NODE, node.metadata.name)
 
     def _claims(
-        self, cluster_snapshot: ClusterSnapshot, mine: list[BatchSnapshot], others: list[BatchSnapshot]
+        self, snapshot: ClusterSnapshot, mine: list[BatchSnapshot], others: list[BatchSnapshot]
     ) -> Iterator[PodDemand]:
         """Room on nodes that others were promised first and have not taken yet. A lease with nodes of its own
         needs no protection.
@@ -186,24 +181,22 @@ class View:
                 yield from unused_claims(other.gang, other.current, self._consumers(other), ended={})
         for key in self.pods.store.index_values(RELEASED):
             for pod in self.pods.store.by_index(RELEASED, key):
-                yield from self._released(pod, cluster_snapshot, shared)
+                yield from self._released(pod, snapshot, shared)
 
     def _consumers(self, other: BatchSnapshot) -> Iterator[Pod]:
         for request in other.current.values():
             yield from self.pods.store.by_index(BY_REQUEST, request.metadata.name)
 
-    def _released(
-        self, pod: GatedPod, cluster_snapshot: ClusterSnapshot, shared: set[str]
-    ) -> Iterator[PodDemand]:
+    def _released(self, pod: GatedPod, snapshot: ClusterSnapshot, shared: set[str]) -> Iterator[PodDemand]:
         """A pod that has passed and has no node yet: what it was promised is still its own."""
         if not shared & set(self._pools_of(pod)):
             return
         (key,) = ray_cluster_of(pod)
         cluster = self.clusters.get(key)
-        if cluster is None or cluster_snapshot.policy is None:
+        if cluster is None or snapshot.policy is None:
             return
         try:
-            for group_demand in pod_group_demands([pod], cluster, cluster_snapshot.policy):
+            for group_demand in pod_group_demands([pod], cluster, snapshot.policy):
                 demand = group_demand.demand
                 yield PodDemand(name=pod.metadata.name, pool=demand.flavor.name, count=1, needs=demand.needs)
         except ValueError:

@@ -49,10 +49,16 @@ def while_running(snapshot: WorkloadSnapshot) -> Decision:
     wakes = [since + policy.node_loss_grace] if since else []
     wakes += [notice] if (notice := notice_at(snapshot, policy)) else []
     # A node that is drained loses its pods without a word to us.
-    wakes += [snapshot.now + RECHECK_INTERVAL] if snapshot.lacks_pods and snapshot.pods else []
+    wakes += (
+        [snapshot.now + RECHECK_INTERVAL]
+        if snapshot.surroundings.lacks_pods and snapshot.surroundings.pods
+        else []
+    )
     # Not for a moment that has passed: nobody looks again for a start that was missed so long ago.
     admitted = snapshot.workload.status.since("Admitted")
-    look_at = admitted + policy.node_loss_grace if snapshot.is_unseen and admitted else snapshot.now
+    look_at = (
+        admitted + policy.node_loss_grace if snapshot.surroundings.is_unseen and admitted else snapshot.now
+    )
     wakes += [look_at] if look_at > snapshot.now else []
     cleaned: tuple[Action, ...] = ()
     if is_claimed(snapshot):
@@ -103,11 +109,11 @@ def while_scaling_up(snapshot: WorkloadSnapshot) -> Decision | None:
         gone = f"{format_missing(missing_placements)} for {rounded(snapshot.now - since)}"
         return Decision(actions=_retry(snapshot, gone, reason="NodesLost"))
     kept = replace(snapshot.history, nodes_missing=since, lease_ends=_announced_end(snapshot, policy))
-    next_history = _record(snapshot, kept, missing_placements, policy)
+    recorded = _record(snapshot, kept, missing_placements, policy)
     if since:
         # What is asked for stays asked for; nothing new is, while nobody knows whether the gang stands.
-        return Decision(actions=next_history, requeue_at=since + policy.node_loss_grace, waiting_on="nodes")
-    return Decision(actions=next_history) if next_history else None
+        return Decision(actions=recorded, requeue_at=since + policy.node_loss_grace, waiting_on="nodes")
+    return Decision(actions=recorded) if recorded else None
 
 
 def _carried_history(snapshot: WorkloadSnapshot) -> RetryHistory:
@@ -137,14 +143,14 @@ def _retry(snapshot: WorkloadSnapshot, what: str, *, reason: str) -> tuple[Actio
 
 def _missing_placements(snapshot: WorkloadSnapshot) -> Sequence[Placement]:
     """PodSets that lack nodes. What cannot be read was read when it was admitted: it is not looked at."""
-    if not snapshot.lacks_pods:
+    if not snapshot.surroundings.lacks_pods:
         return ()
     try:
         return missing(
             snapshot.expected_gang,
             snapshot.carried,
-            nodes=snapshot.nodes,
-            pods=snapshot.pods,
+            nodes=snapshot.surroundings.nodes,
+            pods=snapshot.surroundings.pods,
             ended=snapshot.ended,
         )
     except ValueError:

@@ -4,7 +4,8 @@ Decides what Kueue's conditions allow. Plain data and plain questions about it; 
 reconciler's, deciding is the machine's.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
+from copy import copy
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import cached_property
@@ -13,30 +14,18 @@ from typing import Final
 from muster.controller.gangs.attempt import Attempt
 from muster.controller.gangs.capacity_claims import PodClaim
 from muster.controller.gangs.identity import ATTEMPT, NEEDS, request_name
-from muster.controller.gangs.objects import Node, Pod, ProvisioningRequest
+from muster.controller.gangs.objects import ProvisioningRequest
 from muster.controller.gangs.retry import RetryHistory, parse_history
 from muster.controller.gangs.split import Gang, RequestSpec
 from muster.controller.gangs.turn_order import TurnPosition
-from muster.controller.gangs.verify import PodDemand
 from muster.controller.kueue import identity
 from muster.controller.kueue.actions import State
 from muster.controller.kueue.objects import CheckState, Flavors, PodSet, PodSetAssignment, Workload
 from muster.controller.kueue.podsets import done_before, gang, part, unlisted
 from muster.controller.kueue.slices import NO_BASE, RunningBase, is_elastic
+from muster.controller.kueue.surroundings import ALONE, WorkloadSurroundings
 from muster.model.gangpolicy import GangPolicy
 
-_ITS_OWN: Final = (
-    "check_state",
-    "history",
-    "gang",
-    "labels",
-    "may_act",
-    "unresolved_flavor",
-    "carried",
-    "attempted",
-    "current",
-)
-"""What is worked out of its own objects alone, whatever lies around it."""
 _CLOCK_SKEW: Final = timedelta(minutes=1)
 """Between moments of one reservation of quota, as several programs write them."""
 START_WATCH_LIMIT: Final = timedelta(minutes=30)
@@ -57,8 +46,7 @@ class WorkloadSnapshot(Attempt):
     check: str
     workload: Workload
     flavors: Flavors = field(default_factory=dict)
-    lacks_pods: bool = False
-    """It runs and some pods of it are on no node that will keep them: `nodes` and `pods` show why."""
+    surroundings: WorkloadSurroundings = ALONE
     queue_flavors: tuple[tuple[str, ...], ...] = ()
     """The flavors of its ClusterQueue, by resource group, in the queue's order."""
     retry_delay: timedelta = timedelta(0)
@@ -67,8 +55,6 @@ class WorkloadSnapshot(Attempt):
     """What an elastic gang has already while this slice of it asks for more."""
     earlier_slices: tuple[EarlierSlice, ...] = ()
     """What the slices before it were promised and pods run on, the last first."""
-    is_unseen: bool = False
-    """It runs on shared nodes, and no pod of it has been seen on one yet."""
     has_running_successor: bool = False
     """It is a slice that was replaced, and its pods run under a later one."""
     check_is_being_removed: bool = False
@@ -77,6 +63,11 @@ class WorkloadSnapshot(Attempt):
     @cached_property
     def check_state(self) -> CheckState | None:
         return self.workload.check_state(self.check)
+
+    @property
+    def state(self) -> str:
+        """Of our check on the Workload; empty where Kueue has not put it there."""
+        return self.check_state.state if self.check_state else ""
 
     @cached_property
     def history(self) -> RetryHistory:
@@ -160,6 +151,11 @@ class WorkloadSnapshot(Attempt):
     def may_act(self) -> bool:
         """It has quota, and what it is for is clear."""
         return self.has_quota and not self.unresolved_flavor
+
+    @property
+    def is_reserved(self) -> bool:
+        """It holds quota, which Kueue may be taking back."""
+        return self.workload.status.holds("QuotaReserved")
 
     @property
     def has_quota(self) -> bool:
@@ -274,28 +270,12 @@ class WorkloadSnapshot(Attempt):
     @property
     def runs(self) -> bool:
         """Admitted by our word and not being evicted."""
-        is_ready = self.check_state is not None and self.check_state.state == State.READY
-        return is_ready and self.is_admitted and self.has_quota and not self.is_finished
+        return self.state == State.READY and self.is_admitted and self.has_quota and not self.is_finished
 
-    def with_surroundings(
-        self,
-        *,
-        nodes: Iterable[Node] = (),
-        pods: Iterable[Pod] = (),
-        claims: Iterable[PodDemand] = (),
-        others: Iterable[TurnPosition] = (),
-        lacks_pods: bool = False,
-    ) -> "WorkloadSnapshot":
-        """The same with what lies around it. What is known of itself need not be worked out again."""
-        found = replace(
-            self,
-            nodes=tuple(nodes),
-            pods=tuple(pods),
-            claims=tuple(claims),
-            others=tuple(others),
-            lacks_pods=lacks_pods,
-        )
-        vars(found).update((name, known) for name, known in vars(self).items() if name in _ITS_OWN)
+    def with_surroundings(self, surroundings: WorkloadSurroundings) -> "WorkloadSnapshot":
+        """The same facts, with what was computed of them: no cached property reads surroundings."""
+        found = copy(self)
+        object.__setattr__(found, "surroundings", surroundings)
         return found
 
     def turn_position(self) -> TurnPosition | None:

@@ -40,6 +40,7 @@ from muster.controller.kueue.slices import (
     successors,
 )
 from muster.controller.kueue.snapshot import EarlierSlice, WorkloadSnapshot, claims_of
+from muster.controller.kueue.surroundings import WorkloadSurroundings
 from muster.controller.runtime.informer import Informer
 from muster.model.names import AVOID_ANNOTATION, GKE_LEASE_LABEL, POOL_LABEL
 
@@ -61,59 +62,48 @@ class View:
 
     def snapshot(self, workload: Workload, check: str, *, now: datetime) -> WorkloadSnapshot:
         """Everything that a decision about this Workload and this check depends on."""
-        base_snapshot = self._base_snapshot(workload, check, now)
+        snapshot = self._base_snapshot(workload, check, now)
         try:
-            if base_snapshot.runs:
-                return self._running(base_snapshot)
-            if not base_snapshot.is_provisioning:
-                return base_snapshot
-            base_snapshot = self._running(base_snapshot) if base_snapshot.is_scale_up else base_snapshot
-            others = (
-                tuple(self._competing_gangs().waiting_turns(base_snapshot))
-                if base_snapshot.gang.is_split
-                else ()
-            )
-            if not base_snapshot.is_provisioned:
-                lacks = base_snapshot.lacks_pods
-                near = base_snapshot.with_surroundings(
-                    others=others, nodes=base_snapshot.nodes, pods=base_snapshot.pods, lacks_pods=lacks
-                )
-                return near if others else base_snapshot
-            found = {node.metadata.name: node for node in (*base_snapshot.nodes, *self._nodes(base_snapshot))}
-            nodes = tuple(found.values())
-            return base_snapshot.with_surroundings(
-                others=others,
-                nodes=nodes,
-                pods=self._pods(nodes),
-                claims=self._competing_gangs().prior_claims(base_snapshot),
-                lacks_pods=base_snapshot.lacks_pods,
-            )
+            return snapshot.with_surroundings(self._surroundings(snapshot))
         except ValueError:
-            return base_snapshot  # A quantity that is none: the machine meets it too, and says so.
+            return snapshot  # A bad quantity: the decision meets it too, and reports it.
 
-    def _running(self, base_snapshot: WorkloadSnapshot) -> WorkloadSnapshot:
-        """A gang whose pods all have a node needs no further look, and most have.
+    def _surroundings(self, snapshot: WorkloadSnapshot) -> WorkloadSurroundings:
+        if snapshot.runs:
+            return self._around_running(snapshot)
+        if not snapshot.is_provisioning:
+            return snapshot.surroundings
+        found = self._around_running(snapshot) if snapshot.is_scale_up else snapshot.surroundings
+        if snapshot.gang.is_split:
+            found = replace(found, others=tuple(self._competing_gangs().waiting_turns(snapshot)))
+        if not snapshot.is_provisioned:
+            return found
+        named = {node.metadata.name: node for node in (*found.nodes, *self._nodes(snapshot))}
+        nodes = tuple(named.values())
+        claims = tuple(self._competing_gangs().prior_claims(snapshot))
+        return replace(found, nodes=nodes, pods=tuple(self._pods(nodes)), claims=claims)
 
-        Neither has one of which nothing runs yet, for a while, unless it has nodes of its own: to look for
-        room in shared pools for every gang that starts would cost what the cluster costs.
+    def _around_running(self, snapshot: WorkloadSnapshot) -> WorkloadSurroundings:
+        """Nothing for a gang whose pods all have a node, as most have.
+
+        Nor for one whose pods have not been seen yet, for a while, unless it has nodes of its own: looking
+        for room in shared pools for every gang that starts would cost what the cluster costs.
         """
-        carried = base_snapshot.carried
+        carried = snapshot.carried
         claims = [claim for each in carried.values() for claim in each]
         consumed = dict.fromkeys(claim.request for claim in claims)
         own_pods = [pod for name in consumed for pod in self.pods.store.by_index(BY_REQUEST, name)]
         their_nodes = [node for pod in own_pods if (node := self.nodes.get(Key("", pod.spec.node_name)))]
-        if is_settled(
-            base_snapshot.expected_gang, carried, nodes=their_nodes, pods=own_pods, ended=base_snapshot.ended
-        ):
-            return base_snapshot
+        gang = snapshot.expected_gang
+        if is_settled(gang, carried, nodes=their_nodes, pods=own_pods, ended=snapshot.ended):
+            return snapshot.surroundings
         is_shared = not all(GKE_LEASE_LABEL in claim.node_selector for claim in claims)
-        if is_shared and not own_pods and not base_snapshot.is_overdue:
-            return replace(base_snapshot, is_unseen=True)
-        demands = [demand for spec in base_snapshot.expected_gang.request_specs for demand in spec.demands]
-        pooled = self._pooled(demands) if is_shared else ()
-        found = (*self._leased(claims), *pooled, *their_nodes)
+        if is_shared and not own_pods and not snapshot.is_overdue:
+            return replace(snapshot.surroundings, is_unseen=True)
+        demands = [demand for spec in gang.request_specs for demand in spec.demands]
+        found = (*self._leased(claims), *(self._pooled(demands) if is_shared else ()), *their_nodes)
         nodes = tuple({node.metadata.name: node for node in found}.values())
-        return base_snapshot.with_surroundings(lacks_pods=True, nodes=nodes, pods=self._pods(nodes))
+        return WorkloadSurroundings(lacks_pods=True, nodes=nodes, pods=tuple(self._pods(nodes)))
 
     def _leased(self, claims: Iterable[PodClaim]) -> Iterator[Node]:
         for claim in claims:

@@ -57,5 +57,5 @@ How to write a webhook: a pure function in `muster.controller.runtime.review` te
 
 Room by room: `store`, `informer` (caches) · `queue`, `controller` (work) · `lease` (leader) · `manager`,
 `removal` (the process and its end) · `review`, `webhook_server`, `authority`, `certificates` (admission) ·
-`events`, `health`, `metrics`, `logs`, `traces`, `otlp` (telling) · `clock`.
+`events`, `health`, `metrics`, `logs`, `spans`, `traces`, `otlp` (observability) · `clock`.
 """

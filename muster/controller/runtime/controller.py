@@ -18,7 +18,8 @@ from muster.controller.kube.resource import Key, Object, T
 from muster.controller.runtime.informer import Informer
 from muster.controller.runtime.metrics import Metrics
 from muster.controller.runtime.queue import K, QueueClosed, WorkQueue
-from muster.controller.runtime.traces import NO_TRACES, Traces
+from muster.controller.runtime.spans import Traces
+from muster.controller.runtime.traces import NO_TRACES
 
 RECONCILE_TIMEOUT = 120.0
 """Seconds for one reconcile with all its calls, each of which has its own shorter deadline."""

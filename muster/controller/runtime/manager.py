@@ -1,9 +1,9 @@
-"""One process: its caches, its controllers, its servers, its end.
+"""One process: its caches, controllers and servers, and its shutdown.
 
-Decides what runs where and when it stops: caches and servers on every replica, controllers on the leader
-only; anything that ends unasked ends the process with an error, so that Kubernetes starts it anew. On
-SIGTERM the reconciles under way get `GRACE` seconds, then the lease is released; where the program is being
-removed for good, the leader takes leave before that. Leaves the meaning of the work to those who register it.
+Caches and servers run on every replica, controllers on the leader only. Anything that ends unexpectedly ends
+the process with an error, so that Kubernetes restarts it. On SIGTERM the reconciles in progress get `GRACE`
+seconds; if the program is being uninstalled, the leader then runs the uninstall handlers; last, the lease is
+released. Not responsible for what is reconciled.
 """
 
 import asyncio
@@ -24,14 +24,15 @@ from muster.controller.runtime.lease import LeaderElection
 from muster.controller.runtime.metrics import Metrics
 from muster.controller.runtime.queue import K
 from muster.controller.runtime.removal import Removal
+from muster.controller.runtime.spans import Traces
 from muster.controller.runtime.store import IndexFunction
-from muster.controller.runtime.traces import NO_TRACES, Traces
+from muster.controller.runtime.traces import NO_TRACES
 
 GRACE = 12.0
 """Seconds for the reconciles under way at the end."""
 
 UNINSTALL_TIMEOUT = 36.0
-"""Seconds for what is done at the very end. Then come the lease (4 s), Events and traces (3 s each): with
+"""Seconds for the uninstall handlers. Then come the lease (4 s), Events and traces (3 s each): together with
 GRACE less than the 60 s that the manager's pod gets.
 """
 
@@ -41,7 +42,7 @@ Run = Callable[[], Coroutine[Any, Any, None]]
 
 
 class UnexpectedEnd(Exception):
-    """Something that runs for ever has ended."""
+    """A task that never ends has ended."""
 
 
 class Manager:
@@ -130,7 +131,7 @@ class Manager:
         return {str(informer.resource): informer.unread for informer in self._informers if informer.unread}
 
     def unserved(self) -> list[Resource[Any]]:
-        """The kinds among them that the API server does not know: whoever waits for them waits in vain."""
+        """The kinds among them that the API server does not know: their caches are never read."""
         return [informer.resource for informer in self._informers if informer.is_unserved]
 
     def has_looked(self) -> bool:
@@ -142,13 +143,11 @@ class Manager:
         self._services[name] = run
 
     def on_uninstall(self, handler: Callable[[], Awaitable[None]]) -> None:
-        """Done by the leader when it stops because the program is being removed, not restarted."""
+        """Run by the leader when it stops because the program is being uninstalled, not restarted."""
         self._uninstall_handlers.append(handler)
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Run until `stop` is set, then end in order. Raises what ended the process when nobody asked for
-        it.
-        """
+        """Run until `stop` is set, then shut down in order. Raises what ended the process otherwise."""
         await self.health.start()
         try:
             async with asyncio.TaskGroup() as tasks:
@@ -202,17 +201,17 @@ class Manager:
             task.cancel()
 
     async def _run_uninstall_handlers(self) -> None:
-        """Whatever goes wrong here, the process ends."""
+        """Whatever fails here, the process ends."""
         if self._removal is None or not self._uninstall_handlers:
             return
         try:
             async with asyncio.timeout(UNINSTALL_TIMEOUT):
                 if await self._removal.is_under_way():
-                    self._log.warning("the program is being removed")
+                    self._log.warning("the program is being uninstalled")
                     for handler in self._uninstall_handlers:
                         await handler()
         except Exception:
-            self._log.exception("no farewell, or half of it")
+            self._log.exception("uninstall handlers did not complete")
 
 
 async def _forever(name: str, run: Run) -> None:

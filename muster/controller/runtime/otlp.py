@@ -23,7 +23,7 @@ from opentelemetry.sdk.trace.id_generator import RandomIdGenerator
 from opentelemetry.sdk.trace.sampling import Sampler, SamplingResult
 
 from muster.controller.kube.transport import Call
-from muster.controller.runtime.traces import Facts
+from muster.controller.runtime.spans import Facts
 
 CLOSE_SECONDS = 3.0
 """For what is left in the queue at the end: a pod's last seconds, after everything else."""

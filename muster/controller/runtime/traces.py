@@ -8,30 +8,13 @@ Leaves sending to `otlp`.
 
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
-from typing import Final, Protocol
+from typing import Final
 
-from muster.controller.kube.transport import Call, Observer
+from muster.controller.kube.transport import Call
+from muster.controller.runtime.spans import Facts, Span, Traces
 
 ENDPOINTS: Final = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
 """OpenTelemetry's own variables (opentelemetry.io, "OTLP Exporter Configuration")."""
-
-Facts = Mapping[str, str | int]
-
-
-class Span(Protocol):
-    """Something that is being done."""
-
-    def set_attributes(self, facts: Facts) -> None: ...
-
-
-class Traces(Observer, Protocol):
-    """Where spans go."""
-
-    def span(self, name: str, facts: Facts, *, of: str = "") -> AbstractContextManager[Span]:
-        """What happens within is one span. `of`: the uid of the object that it is about."""
-
-    def close(self) -> None:
-        """Send what is left; takes seconds at most."""
 
 
 class _NullSpan:

@@ -19,7 +19,8 @@ from aiohttp import web
 from muster.controller.kube import decoding, tls
 from muster.controller.runtime.metrics import Metrics
 from muster.controller.runtime.review import REVIEWS, Allow, Deny, Patch, Request, Verdict, Webhook, question
-from muster.controller.runtime.traces import NO_TRACES, Traces
+from muster.controller.runtime.spans import Traces
+from muster.controller.runtime.traces import NO_TRACES
 
 MAX_BODY = 8 * 1024 * 1024
 """The API server takes objects of up to 3 MiB; an update carries two of them."""

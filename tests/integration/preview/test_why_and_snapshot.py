@@ -15,7 +15,7 @@ NAMESPACE = "team-a"
 KUEUE = "/apis/kueue.x-k8s.io/v1beta2"
 IN = f"/namespaces/{NAMESPACE}"
 SECRET = "hunter2"
-WAITS = "2 of 4 l4 nodes for workers after 12m of 30m; releases at 10:42 UTC"
+WAITS = "2 of 4 l4 nodes for workers (limit 30m); releases at 10:42 UTC"
 LACKS = "insufficient unused quota for nvidia.com/gpu in flavor l4, 1 more needed"
 
 

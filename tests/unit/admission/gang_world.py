@@ -4,7 +4,6 @@ The world holds API objects and nothing else. It carries out actions as the exec
 take their steps between. Nothing here shares code with the programs that it stands for.
 """
 
-import dataclasses
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -57,9 +56,10 @@ from muster.controller.kueue.objects import (
     WorkloadStatus,
 )
 from muster.controller.kueue.snapshot import WorkloadSnapshot
+from muster.controller.kueue.surroundings import WorkloadSurroundings
 from muster.model.gangpolicy import GangPolicy, RetryPolicy
 from muster.model.names import GKE_LEASE_DETAIL, GKE_LEASE_LABEL, POD_SET_LABEL, POOL_LABEL
-from tests.unit.gangs.paper import BOOKING, START, Paper, flavor_policy, with_condition
+from tests.unit.gangs.paper import BOOKING, START, Paper, among, flavor_policy, with_condition
 
 CHECK = "gang"
 
@@ -147,15 +147,16 @@ class World(Paper[Decision]):
     def snapshot(self, name: str) -> WorkloadSnapshot:
         mine = self._plain(name)
         others = tuple(place for other in self.workloads if other != name and (place := self._place(other)))
-        seen = dataclasses.replace(
-            mine, others=others, nodes=tuple(self.nodes.values()), pods=tuple(self.pods.values())
-        )
+        nodes, pods = tuple(self.nodes.values()), tuple(self.pods.values())
+        seen = mine.with_surroundings(WorkloadSurroundings(others=others, nodes=nodes, pods=pods))
         stands = seen.runs or (seen.is_scale_up and seen.is_provisioning)
-        return dataclasses.replace(seen, lacks_pods=stands and not self._is_settled(seen))
+        snapshot: WorkloadSnapshot = among(seen, lacks_pods=stands and not self._is_settled(seen))
+        return snapshot
 
     def _is_settled(self, seen: WorkloadSnapshot) -> bool:
+        around = seen.surroundings
         return is_settled(
-            seen.expected_gang, seen.carried, nodes=seen.nodes, pods=seen.pods, ended=seen.ended
+            seen.expected_gang, seen.carried, nodes=around.nodes, pods=around.pods, ended=seen.ended
         )
 
     def _plain(self, name: str) -> WorkloadSnapshot:
@@ -182,7 +183,7 @@ class World(Paper[Decision]):
 
     def decided(self, name: str, *, alone: bool = False) -> Decision:
         seen = self.snapshot(name)
-        return decide(dataclasses.replace(seen, others=()) if alone else seen)
+        return decide(among(seen, others=()) if alone else seen)
 
     def write(self, name: str, action: object) -> None:
         held = self.workloads[name]

@@ -1,7 +1,5 @@
 """Every class of ProvisioningRequest: what is asked, what is believed, what the pods are told."""
 
-import dataclasses
-
 import pytest
 
 from muster.controller.gangs.capacity_claims import capacity_claims_of
@@ -16,7 +14,7 @@ from muster.model.names import (
     LEASE_ENDS_ANNOTATION,
 )
 from tests.unit.admission.gang_world import POLICY, World
-from tests.unit.gangs.paper import flavor_policy, node
+from tests.unit.gangs.paper import among, flavor_policy, node
 
 SHARED = (CHECK_CAPACITY_CLASS, BEST_EFFORT_ATOMIC_CLASS)
 PIECES = {"x": ("l4", 1), "y": ("l4", 1)}
@@ -45,7 +43,7 @@ def asked(provisioning_class: str, *, provisioned: bool = True) -> World:
 
 
 def answer(world: World, **known: object) -> SetCheckState:
-    snapshot = dataclasses.replace(world.snapshot("a"), **known)  # type: ignore[arg-type]  # any fields of it
+    snapshot = among(world.snapshot("a"), **known)
     (found,) = [action for action in decide(snapshot).actions if isinstance(action, SetCheckState)]
     return found
 

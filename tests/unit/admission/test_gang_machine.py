@@ -280,7 +280,7 @@ def test_nodes_that_never_become_ready_release_the_gang_and_no_pod_starts() -> N
     world.settle()
     entry = world.workloads["a"].check_state(CHECK)
     assert entry is not None
-    assert entry.message.startswith("0 of 1 l4 nodes for main after 0s of 9m; releases at 10:09")
+    assert entry.message.startswith("0 of 1 l4 nodes for main (limit 9m); releases at 10:09")
     world.now += 9 * MINUTE
     world.settle()
     assert not world.requests
@@ -340,7 +340,7 @@ def test_without_an_accepted_policy_a_gang_says_so_and_gives_its_quota_back_in_t
     lawless = dataclasses.replace(world.snapshot("a"), policy=None)
     (said,) = decide(lawless).actions
     assert isinstance(said, SetCheckState)
-    assert said.message.startswith("waits for an accepted GangPolicy (see its conditions) after 0s of 24h")
+    assert said.message.startswith("waits for an accepted GangPolicy (see its conditions) (limit 24h)")
     late = decide(dataclasses.replace(lawless, now=world.now + timedelta(days=1))).actions
     assert isinstance(late[0], Deactivate)
     assert {action.name for action in late if isinstance(action, Delete)} >= set(world.requests)
@@ -362,7 +362,7 @@ def test_pods_that_share_nodes_are_not_counted_as_nodes() -> None:
         world.settle()
         entry = world.workloads["a"].check_state(CHECK)
         assert entry is not None
-        said.append(entry.message.partition(" after")[0])
+        said.append(entry.message.partition(" (limit")[0])
     assert said == [
         "asked for room for 16 pods on h100",
         "room for 0 of 16 pods on h100 for main",

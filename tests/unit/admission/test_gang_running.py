@@ -16,7 +16,7 @@ from muster.controller.kueue.snapshot import START_WATCH_LIMIT
 from muster.model.gangpolicy import GangPolicy
 from muster.model.names import CHECK_CAPACITY_CLASS, LEASE_ENDS_ANNOTATION, NODES_MISSING_ANNOTATION
 from tests.unit.admission.gang_world import CHECK, POLICY, World, entry_state
-from tests.unit.gangs.paper import flavor_policy
+from tests.unit.gangs.paper import among, flavor_policy
 
 replace = msgspec.structs.replace
 MINUTE = timedelta(minutes=1)
@@ -138,7 +138,7 @@ def test_without_a_grace_lost_nodes_are_left_to_others() -> None:
 
 def test_a_gang_on_shared_nodes_that_nobody_has_seen_is_looked_at_after_the_grace_and_for_a_while() -> None:
     world = running()
-    unseen = dataclasses.replace(world.snapshot("a"), is_unseen=True, lacks_pods=False)
+    unseen = among(world.snapshot("a"), is_unseen=True, lacks_pods=False)
     admitted = unseen.workload.status.since("Admitted")
     assert admitted is not None
     due = admitted + POLICY.node_loss_grace

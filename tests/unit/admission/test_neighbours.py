@@ -267,7 +267,7 @@ def test_what_runs_is_looked_for_in_its_own_pools_and_not_only_where_it_grows(
     world.pods["b"] = Pod(metadata=carried, spec=bound)
     grows = _view(world).snapshot(world.workloads["two"], CHECK, now=world.now)
     assert [spec.shape for spec in grows.gang.request_specs] == ["b"]
-    assert grows.lacks_pods
+    assert grows.surroundings.lacks_pods
     assert not any(isinstance(action, PatchAnnotations) for action in decide(grows).actions)
 
 
@@ -291,7 +291,7 @@ def test_nodes_of_a_lease_are_found_whatever_label_they_carry_it_in(monkeypatch:
     carried = ObjectMeta(name="w", namespace="team-a", annotations={CONSUME_ANNOTATION: "consumed"})
     world.pods["w"] = Pod(metadata=carried, spec=msgspec.structs.replace(pod_spec(1), node_name="n0"))
     runs = _view(world).snapshot(world.workloads["a"], CHECK, now=world.now)
-    assert runs.lacks_pods
+    assert runs.surroundings.lacks_pods
     assert not any(isinstance(action, PatchAnnotations) for action in decide(runs).actions)
 
 
@@ -311,4 +311,4 @@ def test_only_gangs_that_need_several_requests_stand_in_line() -> None:
         world.submit(name, pieces)
     world.kueue()
     seen = _view(world).snapshot(world.workloads["a"], CHECK, now=world.now)
-    assert [other.uid for other in seen.others] == ["uid-b"]
+    assert [other.uid for other in seen.surroundings.others] == ["uid-b"]

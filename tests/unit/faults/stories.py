@@ -15,7 +15,7 @@ Step = tuple[str, Json | None, str]
 
 FIRST: Final = 2
 """The revision of a story's first write."""
-UNTIL: Final = "asked for 2 l4 nodes after 0s of 30m; releases at 10:42 UTC"
+UNTIL: Final = "asked for 2 l4 nodes (limit 30m); releases at 10:42 UTC"
 _TEAM: Final = "/registry/team-a"
 
 

@@ -20,7 +20,7 @@ def _without_entry() -> dict[str, Any]:
     "held",
     [
         workload(message=UNTIL),
-        workload(message="0 of 2 l4 nodes after 0s of 14h; releases at 2026-11-22 01:42:07 UTC"),
+        workload(message="0 of 2 l4 nodes (limit 14h); releases at 2026-11-22 01:42:07 UTC"),
         workload("Ready", holds={"Admitted": True}),
         without_quota(message=""),
         workload(message="", holds={"Finished": True}),

@@ -5,12 +5,13 @@ How the scheduler and its jobs behave is each world's own. Nothing here shares c
 stands for.
 """
 
+import dataclasses
 import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import ClassVar, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 import msgspec
 
@@ -39,6 +40,12 @@ GPU_TAINT = Taint(key="nvidia.com/gpu", effect="NoSchedule", value="present")
 BOOKING = timedelta(minutes=10)
 
 replace = msgspec.structs.replace
+
+
+def among(snapshot: Any, **changes: object) -> Any:
+    """The same snapshot in other surroundings."""
+    around = dataclasses.replace(snapshot.surroundings, **changes)
+    return dataclasses.replace(snapshot, surroundings=around)
 
 
 def flavor_policy(name: str, scarcity: int, **changes: object) -> FlavorPolicy:

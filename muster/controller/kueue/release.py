@@ -1,0 +1,76 @@
+"""How an attempt ends: release everything, then retry, try another flavor, or refuse.
+
+Responsible for the order of the writes: the history comes first, because a crash during the deletions is
+finished from it. Scale-ups of elastic gangs end differently: scale_up.py.
+"""
+
+from muster.controller.gangs.actions import EmitEvent
+from muster.controller.gangs.assembly import delete_all
+from muster.controller.gangs.progress import format_release
+from muster.controller.gangs.retry import RetryHistory, next_attempt, switch_flavor
+from muster.controller.kueue import scale_up
+from muster.controller.kueue.actions import Deactivate, Decision
+from muster.controller.kueue.flavor_fallback import next_flavor
+from muster.controller.kueue.progress import format_refusal
+from muster.controller.kueue.snapshot import WorkloadSnapshot
+from muster.model.gangpolicy import GangPolicy, OnStockOut, format_duration
+
+
+def try_next_flavor(
+    snapshot: WorkloadSnapshot, policy: GangPolicy, failure: str, exhausted: str
+) -> Decision | None:
+    """Release everything and try the next flavor of the queue at once, where there is one. A growth stays
+    where the rest of its gang runs.
+    """
+    wants_next = policy.on_stock_out is OnStockOut.NEXT_FLAVOR and exhausted and not snapshot.is_scale_up
+    next_name = next_flavor(snapshot, policy, exhausted=exhausted) if wants_next else ""
+    if not next_name:
+        return None
+    next_history = switch_flavor(
+        snapshot.counted_history, began=snapshot.began, failure=failure, exhausted=exhausted, now=snapshot.now
+    )
+    message = f"{failure.rstrip('.')}. Everything is released; next it tries {next_name}"
+    event = EmitEvent(kind="Warning", reason="GangMoves", message=message)
+    return Decision(
+        actions=(Deactivate(history=next_history), *delete_all(snapshot), event),
+        requeue_at=next_history.retry_at,
+    )
+
+
+def release_and_retry(snapshot: WorkloadSnapshot, policy: GangPolicy, failure: str) -> Decision:
+    """Release every request and step out of the quota until the next try; after the last one, say so and
+    stop.
+    """
+    if snapshot.is_scale_up:
+        return scale_up.release_and_retry(snapshot, policy, failure)
+    uid = snapshot.workload.metadata.uid
+    # Time in which nothing could be asked for (no controller ran, no policy was accepted) is no try.
+    began = snapshot.began if snapshot.attempted and snapshot.policy else snapshot.now
+    next_history = next_attempt(
+        snapshot.counted_history, uid=uid, began=began, failure=failure, now=snapshot.now, policy=policy.retry
+    )
+    if next_history is None:
+        tries = snapshot.counted_history.tries + 1
+        given = (
+            f"gave up after {tries} tries, retry.deadline of {format_duration(policy.retry.deadline)} is over"
+        )
+        return refuse(snapshot, f"{given}; last: {failure}")
+    event = EmitEvent(kind="Warning", reason="GangReleased", message=format_release(next_history))
+    # The note first: it is what a crash in the middle of the deletions is finished from.
+    return Decision(
+        actions=(Deactivate(history=next_history), *delete_all(snapshot), event),
+        requeue_at=next_history.retry_at,
+    )
+
+
+def refuse(snapshot: WorkloadSnapshot, reason: str) -> Decision:
+    """Release everything and deactivate, until a person wants another try.
+
+    Not by the state Rejected: after that, Kueue 0.19.2 never queues a Workload again that a person activates
+    (it looks for the reason `Deactivated` and finds `DeactivatedDueToAdmissionCheck`).
+    """
+    if snapshot.is_scale_up:
+        return scale_up.refuse(snapshot, reason)
+    history = RetryHistory(refused=reason[:1000], avoid=snapshot.history.avoid)
+    event = EmitEvent(kind="Warning", reason="GangRefused", message=format_refusal(history))
+    return Decision(actions=(Deactivate(history=history), *delete_all(snapshot), event))

@@ -1,0 +1,17 @@
+"""What lies around one Workload: what lies around every gang, and what is known of its running pods."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from muster.controller.gangs.surroundings import Surroundings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkloadSurroundings(Surroundings):
+    lacks_pods: bool = False
+    """It runs and some of its pods are on no node that will keep them: `nodes` and `pods` show why."""
+    is_unseen: bool = False
+    """It runs on shared nodes, and no pod of it has been seen on one yet."""
+
+
+ALONE: Final = WorkloadSurroundings()

@@ -1,0 +1,83 @@
+"""Decisions compare structured facts: no text that users read, and no list of names, is part of a rule."""
+
+from datetime import timedelta
+from functools import cached_property
+
+import msgspec
+import pytest
+
+from muster.controller.kueue import without_quota
+from muster.controller.kueue.actions import SetCheckState, State
+from muster.controller.kueue.decide import decide
+from muster.controller.kueue.snapshot import WorkloadSnapshot
+from muster.controller.kueue.surroundings import WorkloadSurroundings
+from tests.unit.admission.gang_world import CHECK, World
+
+replace = msgspec.structs.replace
+
+
+def provisioning() -> World:
+    world = World(stock={"l4": 0}, runtime=timedelta(days=30))
+    world.submit("a", {"main": ("l4", 2)})
+    world.tick()
+    world.settle()
+    return world
+
+
+def test_facts_are_computed_once_and_survive_new_surroundings() -> None:
+    facts = provisioning().snapshot("a")
+    names = [name for name in dir(WorkloadSnapshot) if isinstance(_member(name), cached_property)]
+    assert {"gang", "history", "current", "expected_gang"} <= set(names)
+    computed = {name: getattr(facts, name) for name in names}
+    around = facts.with_surroundings(WorkloadSurroundings(lacks_pods=True))
+    assert around.surroundings.lacks_pods
+    assert not facts.surroundings.lacks_pods
+    for name, value in computed.items():
+        assert vars(around)[name] is value, name
+
+
+def _member(name: str) -> object:
+    return next((vars(each)[name] for each in WorkloadSnapshot.__mro__ if name in vars(each)), None)
+
+
+def test_a_message_that_merely_looks_like_ours_is_written_again() -> None:
+    world = provisioning()
+    said = world.workloads["a"].check_state(CHECK)
+    assert said is not None
+    status, _, rest = said.message.partition(" (")
+    for foreign in (f"{status} after 99h of 9m; {rest.partition('; ')[2]}", "Pending"):
+        held = world.workloads["a"]
+        entry = replace(said, message=foreign)
+        changed = replace(held.status, admission_checks=(entry,))
+        world.workloads["a"] = replace(held, status=changed)
+        (written,) = (each for each in decide(world.snapshot("a")).actions if isinstance(each, SetCheckState))
+        assert written.message == said.message
+
+
+def test_the_wait_message_does_not_change_with_time_alone() -> None:
+    world = provisioning()
+    world.now += timedelta(minutes=7)
+    assert decide(world.snapshot("a")).is_noop
+
+
+@pytest.mark.parametrize("words", ["released everything; try 2 at 10:42 UTC", "in a further language"])
+def test_a_gang_that_comes_back_no_longer_says_that_it_backs_off(
+    words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(without_quota, "format_backoff", lambda history: words)
+    world = provisioning()
+    (request,) = world.requests
+    world.answer(request, "Failed", reason="OutOfStock")
+    world.settle()
+    world.tick()
+    held = world.workloads["a"]
+    assert not held.spec.active
+    said = world.workloads["a"].check_state(CHECK)
+    assert said is not None
+    assert said.message == words
+    retry_at = world.snapshot("a").history.retry_at
+    assert retry_at is not None
+    world.now = retry_at + timedelta(seconds=1)
+    found = decide(world.snapshot("a")).actions
+    (written,) = (each for each in found if isinstance(each, SetCheckState))
+    assert (written.state, written.message) == (State.PENDING, "waits for quota")
