@@ -5,8 +5,10 @@ exist; teams are created last and deleted first, while Kueue, KubeRay and the co
 finalizers.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Any
 
 import pulumi
 
@@ -66,7 +68,8 @@ class Platform(Component):
     can move from that program to one of your own without a change. Any other instance puts its name in front.
 
     Output: `queueNames` maps each team to the queue that its work names, known when all queues exist. Your
-    own objects that need the queues name `platform.queues` in `depends_on`.
+    own objects that need the queues name `platform.queues` in `depends_on`. `teams` maps each team to what
+    its jobs have to carry: namespace, queues with their labels, and priorities.
     """
 
     def __init__(self, name: str, args: PlatformArgs, opts: pulumi.ResourceOptions | None = None) -> None:
@@ -126,6 +129,9 @@ class Platform(Component):
             opts=self.child_options(after=[*self.priorities.classes, self.tenancy.in_force]),
         )
         self.queue_names = self.queues.queue_names
+        teams = {team: each.output() for team, each in submission.submissions(stack).items()}
+        # Known when the queues are: what they say is accepted then.
+        self.teams: pulumi.Output[Mapping[str, Any]] = self.queue_names.apply(lambda _: teams)
         self.register_outputs({"queueNames": self.queue_names})
 
     def _crds(self, context: PlatformContext) -> Bundle:

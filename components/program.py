@@ -34,5 +34,6 @@ def make(stack: Stack, *, artifacts: Artifacts | None, source: Path) -> Mapping[
         **outputs,
         "cluster": platform.cluster.outputs,
         "queueNames": platform.queue_names,
+        "teams": platform.teams,
         "gangs": gang_promise(stack),
     }

@@ -54,7 +54,7 @@ class ExistingClusterArgs:
 class ExistingCluster(Component):
     """`kubernetes` and `bundles` are the providers of everything that is installed into the cluster.
 
-    Outputs: `name`, `context`.
+    Outputs: `name`, `context`, `kubeconfigCommand`.
     """
 
     def __init__(
@@ -68,7 +68,11 @@ class ExistingCluster(Component):
             f"{name}-kubernetes", kubeconfig=kubeconfig, context=context, opts=child
         )
         self.bundles = BundleProvider(f"{name}-bundles", kubeconfig=kubeconfig, context=context, opts=child)
-        self.outputs: dict[str, pulumi.Input[object]] = {"name": args.cluster_name, "context": context}
+        self.outputs: dict[str, pulumi.Input[object]] = {
+            "name": args.cluster_name,
+            "context": context,
+            "kubeconfigCommand": pulumi.Output.concat("kubectl config use-context ", context),
+        }
         self.register_outputs(self.outputs)
 
 

@@ -66,6 +66,33 @@ def test_the_page_names_what_the_program_exports(provider: Provider, kubeconfig:
         assert _is_secret(value) == ("**secret**" in fields[name]), name
 
 
+@pytest.mark.parametrize("provider", STACKS)
+def test_a_job_finds_its_namespace_queue_labels_and_priorities(provider: Provider, kubeconfig: str) -> None:
+    teams = asyncio.run(exported(provider, kubeconfig)["teams"].future())
+    stack = load(ROOT / "stacks" / f"Pulumi.{STACKS[provider]}.yaml")
+    assert teams.keys() == {team.name for _, team in stack.teams()}
+    for team in teams.values():
+        assert team.keys() == documented("A team in `teams`").keys()
+        assert [queue["labels"] for queue in team["queues"]] == [
+            {"kueue.x-k8s.io/queue-name": queue["name"]} for queue in team["queues"]
+        ]
+
+
+@pytest.mark.parametrize(
+    ("provider", "command"),
+    [
+        (Provider.GKE, "gcloud container clusters get-credentials "),
+        (Provider.EKS, "aws eks update-kubeconfig --name "),
+        (Provider.EXISTING, "kubectl config use-context here"),
+    ],
+)
+def test_an_output_gives_the_command_for_a_kubeconfig(
+    provider: Provider, command: str, kubeconfig: str
+) -> None:
+    found = exported(provider, kubeconfig)["cluster"]["kubeconfigCommand"]
+    assert asyncio.run(found.future()).startswith(command)
+
+
 def _is_secret(value: Any) -> bool:
     """The run is over, so nothing is waited for."""
     return isinstance(value, pulumi.Output) and asyncio.run(value.is_secret())

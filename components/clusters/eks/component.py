@@ -116,6 +116,9 @@ class EksGpuCluster(Component):
             "endpoint": made.endpoint,
             "keyArn": key_arn,
             "kubeconfig": self.kubeconfig,
+            "kubeconfigCommand": pulumi.Output.concat(
+                "aws eks update-kubeconfig --name ", made.name, f" --region {cluster.region}"
+            ),
             "pools": {pool: each.node_group_name for pool, each in self.pools.items()},
         }
         self.register_outputs(self.outputs)

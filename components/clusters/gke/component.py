@@ -124,6 +124,10 @@ class GkeGpuCluster(Component):
             "location": made.location,
             "endpoint": made.endpoint,
             "kubeconfig": self.kubeconfig,
+            "kubeconfigCommand": pulumi.Output.concat(
+                *("gcloud container clusters get-credentials ", made.name),
+                *(" --location ", made.location, f" --project {cluster.project}"),
+            ),
             "nodeServiceAccount": identity.email,
             "pools": {pool: each.name for pool, each in self.pools.items()},
         }

@@ -270,18 +270,33 @@ def _unqueued_reasons(api: Api, namespace: str, name: str) -> Iterator[str]:
                 raise
             continue
         if found is not None:
-            yield _format_unqueued(kind, mapping(found))
+            yield _format_unqueued(kind, mapping(found), _fetch_queues(api, namespace))
 
 
-def _format_unqueued(kind: str, found: Json) -> str:
+def _fetch_queues(api: Api, namespace: str) -> tuple[str, ...]:
+    """The LocalQueues of a namespace, which jobs in it may name; empty where they may not be read."""
+    path = f"{_KUEUE}/namespaces/{quote(namespace, safe='')}/localqueues"
+    try:
+        return tuple(sorted(api.list_all(path, lambda found: _name(mapping(found)) or None)))
+    except WebError as error:
+        if error.status != 403:
+            raise
+        return ()
+
+
+def _format_unqueued(kind: str, found: Json, queues: tuple[str, ...]) -> str:
     queue = texts(found, "metadata", "labels").get(names.QUEUE_LABEL, "")
+    allowed = ", ".join(map(sanitize_line, queues)) or names.DEFAULT_LOCAL_QUEUE
+    label = f"{names.QUEUE_LABEL}: {'one of ' if len(queues) > 1 else ''}{allowed}"
+    used = f"{kind} uses queue {sanitize_line(queue)!r}"
+    if queue and queues and queue not in queues:
+        return f"{used}, which this namespace does not have. Fix: set the label {label}."
     if queue:
-        return f"{kind} uses queue {sanitize_line(queue)!r}, and Kueue has not created a Workload for it yet."
+        return f"{used}, and Kueue has not created a Workload for it yet."
     owner = next(iter(items(found, "metadata", "ownerReferences")), None)
     if owner is not None:
         made_by = f"{sanitize_line(text(owner, 'kind'))} {sanitize_line(text(owner, 'name'))}"
         return (
             f"{kind} belongs to {made_by}, which is queued in its place. Fix: run `muster why` for that one."
         )
-    label = f"{names.QUEUE_LABEL}: {names.DEFAULT_LOCAL_QUEUE}"
     return f"{kind} has no queue label, so Kueue does not queue it. Fix: add the label {label}."

@@ -56,6 +56,11 @@ FIELD_MANAGER: Final = "muster-examples"
 # How long a call is tried again while the API server is away or restarts.
 _PATIENCE: Final = 60.0
 _PAUSE: Final = 1.0
+# A quota over kinds that are new to the cluster: until kube-controller-manager has counted its objects, the
+# API server refuses to create any. It learns of new kinds every 30 s and recounts every five minutes.
+# `pulumi up` waits for that; quotas that came by another way are waited for here.
+_NOT_COUNTED: Final = "status unknown for quota"
+_COUNT_PATIENCE: Final = 360.0
 # msgspec learns a class when it first decodes one, and crashes the process when two threads teach it at once.
 # After a list the class is known, also to a watch.
 _READING: Final = threading.Lock()
@@ -65,10 +70,19 @@ class UnreachableError(Exception):
     """The API server does not answer, or there is no kubeconfig."""
 
 
-class Cluster:
-    """One cluster, by the usual rules: KUBECONFIG, then ~/.kube/config."""
+class NotCountedError(UnreachableError):
+    """kube-controller-manager has not counted a quota in time, so nothing can be created."""
 
-    def __init__(self, kubeconfig: str | None = None) -> None:
+
+def _no_message(_: str) -> None:
+    pass
+
+
+class Cluster:
+    """One cluster, by the usual rules: KUBECONFIG, then ~/.kube/config. `say` gets a line for a long wait."""
+
+    def __init__(self, kubeconfig: str | None = None, *, say: Callable[[str], None] = _no_message) -> None:
+        self._say = say
         try:
             config = KubeConfig.from_file(kubeconfig) if kubeconfig else KubeConfig.from_env()
             # Any: which overload of a call fits depends on the kind, which is a name here.
@@ -139,12 +153,24 @@ class Cluster:
             yield change, _plain(found)
 
     def _tried(self, call: Callable[[], Answer]) -> Answer:
-        """A refused connection or a server error is tried again for a while; a clear answer is not."""
-        deadline = time.monotonic() + _PATIENCE
+        """A refused connection or a server error is tried again for a while, and a quota that is not counted
+        yet for longer; a clear answer is not.
+        """
+        begun = time.monotonic()
+        deadline, counted = begun + _PATIENCE, begun + _COUNT_PATIENCE
+        is_said = False
         while True:
             try:
                 return call()
             except httpx2.HTTPError as error:
+                if _is_uncounted(error):
+                    if time.monotonic() > counted:
+                        raise NotCountedError(_not_counted(error)) from error
+                    if not is_said:
+                        self._say(f"waiting for kube-controller-manager to count the quota: {error}")
+                        is_said = True
+                    time.sleep(_PAUSE)
+                    continue
                 if isinstance(error, httpx2.HTTPStatusError) and not _may_pass(error):
                     raise
                 if time.monotonic() > deadline:
@@ -155,14 +181,21 @@ class Cluster:
 _GLOBAL: Final = frozenset({"Namespace", "Node", *(kind for _, _, kind, _ in _CLUSTER_WIDE)})
 
 
-# A quota over kinds that are new to the cluster: until its objects are counted, up to half a minute after the
-# first `pulumi up`, the API server refuses new ones (kube-controller-manager's quota controller).
-_NOT_COUNTED: Final = "status unknown for quota"
-
-
 def _may_pass(error: httpx2.HTTPStatusError) -> bool:
     code = error.response.status_code
-    return code in (409, 429) or code >= 500 or (code == 403 and _NOT_COUNTED in str(error))
+    return code in (409, 429) or code >= 500
+
+
+def _is_uncounted(error: httpx2.HTTPError) -> bool:
+    is_refusal = isinstance(error, httpx2.HTTPStatusError) and error.response.status_code == 403
+    return is_refusal and _NOT_COUNTED in str(error)
+
+
+def _not_counted(error: httpx2.HTTPError) -> str:
+    return (
+        f"still refused after {_COUNT_PATIENCE:.0f} s: {error}. Fix: see that kube-controller-manager runs "
+        "and that `kubectl get apiservices` shows none that is not available, then submit again"
+    )
 
 
 def _kind(name: str) -> Any:

@@ -191,6 +191,18 @@ def test_a_job_without_a_queue_is_told_how_to_get_into_one(
     assert "Fix: add the label kueue.x-k8s.io/queue-name: default." in said
 
 
+def test_a_job_of_a_queue_that_is_not_there_is_told_which_there_are(
+    cluster: ApiServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pod = {"restartPolicy": "Never", "containers": [{"name": "main", "image": "x"}]}
+    metadata = {"name": "astray", "labels": {"kueue.x-k8s.io/queue-name": "nowhere"}}
+    job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata}
+    cluster.apply({**job, "spec": {"template": {"spec": pod}}}, f"/apis/batch/v1{IN}/jobs/astray")
+    said = _why(cluster, capsys, "astray")
+    assert "uses queue 'nowhere', which this namespace does not have" in said
+    assert "Fix: set the label kueue.x-k8s.io/queue-name: default." in said
+
+
 def test_a_job_that_is_not_there_is_said_not_to_be(
     cluster: ApiServer, capsys: pytest.CaptureFixture[str]
 ) -> None:

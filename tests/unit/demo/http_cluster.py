@@ -1,13 +1,14 @@
 """A `Cluster` of the examples whose API server is a URL."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from muster.local.demo.cluster import Cluster
 
 
-def cluster_at(url: str, folder: Path) -> Cluster:
+def cluster_at(url: str, folder: Path, *, say: Callable[[str], None] = lambda _: None) -> Cluster:
     """Its kubeconfig lies in `folder`."""
     config: dict[str, Any] = {
         "apiVersion": "v1",
@@ -19,4 +20,4 @@ def cluster_at(url: str, folder: Path) -> Cluster:
     }
     path = folder / "kubeconfig"
     path.write_text(json.dumps(config))
-    return Cluster(str(path))
+    return Cluster(str(path), say=say)

@@ -71,7 +71,7 @@ def cli(
     screen = Screen(as_json=as_json)
     signal.signal(signal.SIGTERM, _interrupted)
     try:
-        cluster = Cluster(str(kubeconfig) if kubeconfig else None)
+        cluster = Cluster(str(kubeconfig) if kubeconfig else None, say=screen.say)
         follower = Follower(cluster, screen, namespace=chosen.namespace, timeout=timeout)
     except UnreachableError as error:
         screen.end(reason=str(error))
