@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import click
 
+from muster.cli.extras import missing_extra
 from muster.cli.formatter import Formatter
 from muster.cli.group import Group
 from muster.cli.table import TABLE
@@ -78,6 +79,12 @@ def run(arguments: Sequence[str] | None) -> int:
     except (click.Abort, KeyboardInterrupt):
         _report("interrupted.", "")
         return int(ExitCode.INTERRUPTED)
+    except ModuleNotFoundError as error:
+        missing = missing_extra(error)
+        if missing is None:
+            raise
+        _report(missing.message, missing.fix)
+        return int(missing.exit_code)
     except OSError as error:
         _report(f"{error.filename}: {error.strerror}." if error.filename else f"{error}.", "")
         return int(ExitCode.UNUSABLE if error.filename else ExitCode.OUTSIDE)

@@ -182,16 +182,16 @@ _LOGIN: Final[Mapping[Target, Sequence[str]]] = {
     Target.LOCAL: (),
 }
 _INSTALL: Final = "python3 -m venv .venv && .venv/bin/pip install -r requirements.txt"
-_CLOUD_NEXT: Final = f"""\
-{_INSTALL}
-.venv/bin/muster validate @NAME@                  # after you have edited stacks/Pulumi.@NAME@.yaml
+_CLOUD: Final = f"""\
+{_INSTALL} && .venv/bin/muster validate
+.venv/bin/muster image push @NAME@@WHERE@   # edit stacks/Pulumi.@NAME@.yaml first
 pulumi stack init @NAME@ && pulumi preview --stack @NAME@ @PACK@"""
 _NEXT: Final[Mapping[Target, str]] = {
-    Target.GKE: _CLOUD_NEXT,
-    Target.EKS: _CLOUD_NEXT,
-    Target.EXISTING: _CLOUD_NEXT,
+    Target.GKE: _CLOUD.replace("@WHERE@", ""),
+    Target.EKS: _CLOUD.replace("@WHERE@", ""),
+    Target.EXISTING: _CLOUD.replace("@WHERE@", " --repository HOST/PATH"),
     Target.LOCAL: f"""\
-{_INSTALL}
+{_INSTALL} && .venv/bin/muster validate
 .venv/bin/muster local up && eval "$(.venv/bin/muster local env)"
 pulumi stack init @NAME@ && pulumi up --stack @NAME@""",
 }

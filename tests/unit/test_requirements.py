@@ -12,6 +12,7 @@ from typing import Final
 import pytest
 from packaging.requirements import Requirement
 
+from muster.cli.extras import missing_extra
 from muster.paths import REQUIREMENTS
 
 ROOT: Final = Path(__file__).resolve().parents[2]
@@ -20,13 +21,20 @@ PYPROJECT: Final = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="u
 EXTRAS: Final[dict[str, dict[str, list[str]]]] = PYPROJECT["tool"]["setuptools"]["dynamic"][
     "optional-dependencies"
 ]
+CLOUD: Final = ("boto3", "botocore", "google", "googleapiclient", "httplib2", "pulumi_aws", "pulumi_gcp")
+LOCAL: Final = ("lightkube", "httpx2", "rich", "cryptography", "msgspec", "structlog")
 HEAVY: Final = (
-    *("pulumi", "pulumi_policy", "pulumi_kubernetes", "pulumi_aws", "pulumi_gcp", "grpc"),
-    *("boto3", "botocore", "google", "googleapiclient", "httplib2"),
-    *("aiohttp", "msgspec", "structlog", "cryptography", "lightkube", "httpx2"),
+    *CLOUD,
+    *LOCAL,
+    "pulumi",
+    "pulumi_policy",
+    "pulumi_kubernetes",
+    "grpc",
+    "aiohttp",
+    "packaging",
 )
 # What `pip install muster` without an extra has to run.
-BASE_COMMANDS: Final = ("validate", "snapshot", "why")
+BASE_COMMANDS: Final = ("validate", "diff", "snapshot", "why", "new", "init", "ci.pins", "ci.comment")
 
 
 def lines(path: Path) -> Iterator[Requirement]:
@@ -77,16 +85,41 @@ def test_extras_are_read_from_the_requirements_and_all_has_every_one_of_them() -
 
 @pytest.mark.parametrize("command", BASE_COMMANDS)
 def test_base_commands_import_nothing_of_the_extras(command: str) -> None:
+    done = without(HEAVY, f"import muster.cli.commands.{command}, muster.artifacts.upstream")
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("command", ["image.build", "image.push", "image.pin", "backend.create", "doctor"])
+def test_commands_for_a_cloud_import_nothing_of_the_local_cluster(command: str) -> None:
+    done = without((*LOCAL, *CLOUD), f"import muster.cli.commands.{command}")
+    assert done.returncode == 0, done.stderr
+
+
+def test_command_without_its_extra_names_the_extra() -> None:
+    done = without(HEAVY, "from muster.cli import main; sys.exit(main(['what-if', 'x']))")
+    assert done.returncode == 2
+    assert "Error: this command needs the Python package" in done.stderr
+    assert "Fix: install the extra that has it: pip install 'muster[local]'." in done.stderr
+
+
+def test_every_package_of_an_extra_is_named_when_it_is_missing() -> None:
+    named = {name for name in (*HEAVY, *LOCAL) if missing_extra(ModuleNotFoundError(name=name))}
+    # These three come with others of the extras, or are the controller's.
+    assert {*HEAVY, *LOCAL} - named == {"grpc", "msgspec", "structlog"}
+    assert missing_extra(ModuleNotFoundError(name="muster.nosuch")) is None
+
+
+def without(modules: tuple[str, ...], code: str) -> subprocess.CompletedProcess[str]:
+    """Run code in a Python that cannot import these."""
     script = f"""
 import sys
 class Refuse:
     def find_spec(self, name, path=None, target=None):
-        if name.split(".")[0] in {HEAVY!r}:
-            raise ImportError(f"{{name}} is not in the base install")
+        if name.split(".")[0] in {modules!r}:
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
 sys.meta_path.insert(0, Refuse())
-import muster.cli.commands.{command}, muster.config.scaffold, muster.artifacts.upstream
+{code}
 """
-    done = subprocess.run(
+    return subprocess.run(
         [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
     )
-    assert done.returncode == 0, done.stderr

@@ -9,11 +9,13 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from muster.local.cluster.certificates import Pki
 from muster.local.cluster.local_cluster import API_PORT, POD_CIDR, SERVICE_CIDR, LocalCluster
 from muster.paths import IMPORT_ROOT
+
+if TYPE_CHECKING:  # `muster image` comes by here, without the extra that has cryptography
+    from muster.local.cluster.certificates import Pki
 
 ETCD_PORT: Final = 2379
 
