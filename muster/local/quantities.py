@@ -9,36 +9,17 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime
-from decimal import ROUND_CEILING, Decimal, InvalidOperation
+from math import ceil
 from typing import Final
 
-_SUFFIXES: Final = {
-    "": Decimal(1),
-    "n": Decimal("1e-9"),
-    "u": Decimal("1e-6"),
-    "m": Decimal("1e-3"),
-    **{suffix: Decimal(1000) ** power for power, suffix in enumerate("kMGTPE", start=1)},
-    **{f"{suffix}i": Decimal(1024) ** power for power, suffix in enumerate("KMGTPE", start=1)},
-}
-_QUANTITY: Final = re.compile(
-    r"([+-]?[0-9]{1,40}(?:\.[0-9]{0,40})?|[+-]?\.[0-9]{1,40})(?:([eE][+-]?[0-9]{1,3})|([numkMGTPE]|[KMGTPE]i)?)"
-)
+from muster.model.quantities import parse_signed_quantity
+
 _DURATION: Final = re.compile(r"(?:([0-9]{1,6})h)?(?:([0-9]{1,8})m)?(?:([0-9]{1,10}(?:\.[0-9]{1,6})?)s)?")
 
 
 def milli(quantity: object) -> int:
     """Thousandths of the quantity, rounded up as the API server does: milli("100m") == 100."""
-    match = _QUANTITY.fullmatch(str(quantity))
-    if match is None:
-        raise ValueError(
-            f"{str(quantity)[:60]!r} is no Kubernetes quantity; write for example 500m, 2 or 2Gi"
-        )
-    number, exponent, suffix = match.groups()
-    try:
-        value = Decimal(number + (exponent or "")) * _SUFFIXES[suffix or ""] * 1000
-        return int(value.to_integral_value(rounding=ROUND_CEILING))
-    except (InvalidOperation, OverflowError) as error:
-        raise ValueError(f"{str(quantity)[:60]!r} is beyond any quantity") from error
+    return ceil(parse_signed_quantity(str(quantity)) * 1000)
 
 
 def seconds(duration: object) -> float:

@@ -20,8 +20,10 @@ MIB: Final = KIB**2
 GIB: Final = KIB**3
 
 # The grammar of k8s.io/apimachinery/pkg/api/resource.Quantity: number, then a suffix or a decimal exponent.
+# The length is bounded, because objects of other clients are parsed, too.
 _QUANTITY: Final = re.compile(
-    r"(?P<number>\d+(?:\.\d*)?|\.\d+)(?P<suffix>[numkMGTPE]|[KMGTPE]i|[eE][+-]?\d{1,2})?\Z", re.ASCII
+    r"(?P<number>\d{1,40}(?:\.\d{0,40})?|\.\d{1,40})(?P<suffix>[numkMGTPE]|[KMGTPE]i|[eE][+-]?\d{1,2})?\Z",
+    re.ASCII,
 )
 _DECIMAL: Final = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _BINARY: Final = ("Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
@@ -35,12 +37,19 @@ def parse_quantity(text: str) -> Fraction:
     """
     match = _QUANTITY.match(text)
     if match is None:
-        raise ValueError(f"{text!r} is not a Kubernetes quantity such as 4, 500m, 1.5 or 16Gi")
+        raise ValueError(f"{text[:60]!r} is not a Kubernetes quantity such as 4, 500m, 1.5 or 16Gi")
     number, suffix = Fraction(match["number"]), match["suffix"] or ""
     if suffix in _BINARY:
         return number * Fraction(KIB) ** (_BINARY.index(suffix) + 1)
     exponent = _DECIMAL[suffix] if suffix in _DECIMAL else int(suffix[1:])
     return number * Fraction(10) ** exponent
+
+
+def parse_signed_quantity(text: str) -> Fraction:
+    """The exact value of a Kubernetes quantity with an optional sign."""
+    if text.startswith(("+", "-")):
+        return parse_quantity(text[1:]) * (-1 if text[0] == "-" else 1)
+    return parse_quantity(text)
 
 
 @dataclass(frozen=True, slots=True)
