@@ -1,6 +1,6 @@
 """Kueue's own provisioning check and Muster's side by side: `python -m bench.gangs`, or `make bench`.
 
-Needs the programs of the local plane (`make build`) and no root. Everything runs on loopback, in a folder of
+Needs the programs of the local cluster (`make build`) and no root. All runs on loopback, in a folder of
 its own, and is gone at the end or at Ctrl-C.
 """
 

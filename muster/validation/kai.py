@@ -56,7 +56,7 @@ def kai_rules(stack: Stack) -> list[Violation]:
 
 def _artifacts(stack: Stack) -> Iterator[Violation]:
     if stack.artifacts is ArtifactSource.LOCAL:
-        message = "the local plane builds no KAI: its chart and images come from their registry alone."
+        message = "the local cluster builds no KAI: its chart and images come from their registry alone."
         fix = "write `upstream`, or `muster:scheduler: kueue`."
         yield Violation("muster:artifacts", message, fix)
 

@@ -1,6 +1,6 @@
 """The controller's image for each processor.
 
-Decides how both are made: this machine's own by the local plane's build, so that what is pushed is what was
+Decides how both are made: this machine's own by the local cluster's build, so that what is pushed is what was
 tested there; the other by unpacking the same packages, the same wheels and the same code, without running
 anything of it.
 """

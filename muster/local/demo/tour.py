@@ -45,7 +45,8 @@ def tour(name: str, *, programs: str | None = None) -> None:
     )
     _heading("the gang story")
     played = _step("story", [*_MUSTER, "local", "story", "gang"], environment)
-    print(f"\nlocal cluster ready in {booted:.0f} s, pulumi up in {deployed:.0f} s, gang in {played:.0f} s")
+    deploy = f"local cluster ready in {booted:.0f} s, pulumi up in {deployed:.0f} s"
+    print(f"\n{deploy}, gang story in {played:.0f} s")
     of_command, of_make = ("", "") if name == "default" else (f" --name {name}", f" PLANE={name}")
     print(_LOOK_AROUND.format(name=of_command, make=of_make))
 

@@ -1,4 +1,4 @@
-"""The local plane's nodes. Their sizes are chosen so that everything's requests fit 2 cores and 8 GiB."""
+"""The local cluster's nodes. Their sizes are chosen so that everything's requests fit 2 cores and 8 GiB."""
 
 from collections.abc import Iterator
 from typing import Final

@@ -36,7 +36,7 @@ class Machine:
 
     @property
     def allocatable_cpu(self) -> Millicores:
-        """Millicores left for pods. The local plane sets a node's allocatable to the figures of the table."""
+        """Millicores left for pods. The local cluster sets a node's allocatable to the table's figures."""
         return left_of_cpu(self.provider, self.cpu)
 
     @property

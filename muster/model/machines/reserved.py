@@ -13,7 +13,7 @@ _EVICTION: Final = 100 * MIB
 
 
 def left_of_cpu(provider: Provider, cpu: Millicores) -> Millicores:
-    """Nothing is kept on the local plane: it sets a node's allocatable to the figures of the table."""
+    """Nothing is kept on the local cluster: it sets a node's allocatable to the figures of the table."""
     return cpu if provider is Provider.EXISTING else Millicores(cpu - _reserved_cpu(cpu))
 
 

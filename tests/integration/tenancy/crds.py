@@ -1,4 +1,4 @@
-"""KubeRay's real definitions, from what the local plane installs."""
+"""KubeRay's real definitions, from what the local cluster installs."""
 
 from __future__ import annotations
 
