@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import tempfile
-import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -12,24 +12,17 @@ import click
 from muster import config
 from muster.cli.command import command
 from muster.cli.options import FILE, context_option, existing_stack, json_option, stack_argument, stack_name
-from muster.cli.output import STDOUT, note, note_list, progress, put, put_json
+from muster.cli.output import STDOUT, note_list, put, put_json
 from muster.cli.sides import bases, heads, one_base_option
 from muster.errors import ExitCode
 from muster.live.cluster.api import Api
 from muster.live.cluster.kubeconfig import connect
 from muster.live.snapshot import Snapshot, fetch_snapshot, load_snapshot
-from muster.local import envtest
 from muster.model.gangpolicy import parse_duration
 from muster.model.stack import Scheduler, Stack
 from muster.preview import markdown
-from muster.preview.document import Report
 from muster.preview.html import format_html
 from muster.preview.inputs import NONE, InputError, parse_stack_option
-from muster.preview.whatif import kai
-from muster.preview.whatif import report as comparison
-from muster.preview.whatif.both import simulate_both
-from muster.preview.whatif.job_simulator import Clock
-from muster.preview.whatif.simulate import Scenario
 from muster.preview.whatif.synthetic import synthetic_snapshot
 
 _EXAMPLES = """
@@ -111,22 +104,21 @@ def cli(
         )
     if not 0 < seconds < math.inf:
         raise InputError(f"--seconds {seconds:g}: a side takes some. Fix: write 600.")
+    if duration and not 1 <= compress < math.inf:
+        raise InputError(f"--compress {compress:g}: time cannot be stretched. Fix: write 1 or more.")
     if [to_markdown, to_html, STDOUT if as_json else None].count(STDOUT) > 1:
         raise InputError("standard output takes one of --markdown, --html and --json. Fix: name files.")
     before, after = _stacks(stack, base)
-    clock = _clock(duration, compress)
+    lengths = _durations(duration)
     work = _snapshot(before, file=snapshot, kubeconfig=kubeconfig, context=context, synthetic=synthetic)
     name = stack_name(existing_stack(stack))
-    report: Report
-    if Scheduler.KAI in (before.scheduler, after.scheduler):
-        if synthetic:
-            raise InputError("--synthetic makes up work for Kueue alone. Fix: --snapshot or --kubeconfig.")
-        sides = name, before, after, work
-        report, record, is_settled = kai.to_report(*sides), kai.to_json(*sides), True
-    else:
-        found = _simulate(name, before, after, Scenario(snapshot=work, clock=clock, max_seconds=seconds))
-        report, record = comparison.to_report(found), comparison.to_json(found)
-        is_settled = found.base.is_settled and found.head.is_settled
+    if Scheduler.KAI in (before.scheduler, after.scheduler) and synthetic:
+        raise InputError("--synthetic makes up work for Kueue alone. Fix: --snapshot or --kubeconfig.")
+    # The simulator brings an HTTP client and the local control plane, which `--help` does not need.
+    from muster.cli.replay import Replay, replay
+
+    asked = Replay(base=before, head=after, work=work, durations=lengths, compression=compress, limit=seconds)
+    report, record, is_settled = replay(name, asked)
     if to_markdown or not (to_html or as_json):
         put(to_markdown or STDOUT, markdown.format_comment(report))
     if to_html:
@@ -146,26 +138,6 @@ def _stacks(stack: str, base: str) -> tuple[Stack, Stack]:
         return config.load(before), config.load(file)
 
 
-def _simulate(name: str, base: Stack, head: Stack, scenario: Scenario) -> comparison.Comparison:
-    begun = time.monotonic()
-
-    def say(side: str, what: str) -> None:
-        note(f"{time.monotonic() - begun:5.0f} s  {side}: {what}")
-
-    with progress():
-        programs = envtest.ensure()
-    before, after = simulate_both(base, head, scenario, programs, say)
-    say("both", "decided")
-    return comparison.Comparison(
-        name=name,
-        base=before,
-        head=after,
-        base_stack=base,
-        head_stack=head,
-        compression=scenario.clock.compression if scenario.clock else None,
-    )
-
-
 def _snapshot(
     base: Stack, *, file: Path | None, kubeconfig: Path | None, context: str, synthetic: str | None
 ) -> Snapshot:
@@ -179,16 +151,13 @@ def _snapshot(
     return synthetic_snapshot(base, running=int(running), pending=int(waiting))
 
 
-def _clock(durations: tuple[str, ...], compress: float) -> Clock | None:
-    if not durations:
-        return None
-    if not 1 <= compress < math.inf:
-        raise InputError(f"--compress {compress:g}: time cannot be stretched. Fix: write 1 or more.")
+def _durations(written: Sequence[str]) -> dict[str, float]:
+    """How many seconds jobs run, by namespace; "" is every other namespace."""
     lengths: dict[str, float] = {}
-    for written in durations:
-        namespace, _, length = written.rpartition("=")
+    for each in written:
+        namespace, _, length = each.rpartition("=")
         try:
             lengths[namespace] = parse_duration(length).total_seconds()
         except ValueError as error:
-            raise InputError(f"--duration {written}: {error}. Fix: write 2h or team-a=30m.") from None
-    return Clock(lengths, compress)
+            raise InputError(f"--duration {each}: {error}. Fix: write 2h or team-a=30m.") from None
+    return lengths

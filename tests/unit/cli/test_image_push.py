@@ -22,8 +22,8 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def build() -> None:
         raise AssertionError("it builds before it knows where to push")
 
-    monkeypatch.setattr("muster.cli.commands.image.push.build", build)
-    monkeypatch.setattr("muster.cli.commands.image.build.build", build)
+    monkeypatch.setattr("muster.artifacts.publish.push.build", build)
+    monkeypatch.setattr("muster.artifacts.publish.build.build", build)
 
 
 @pytest.mark.parametrize("verb", ["push", "build"])

@@ -128,7 +128,7 @@ def test_a_question_that_is_stopped_says_so_in_one_line(
     def stopped(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("muster.cli.commands.whatif.envtest.ensure", stopped)
+    monkeypatch.setattr("muster.cli.replay.envtest.ensure", stopped)
     stack = str(ROOT / "stacks" / "Pulumi.local.yaml")
     assert main(["what-if", stack, "--base", stack, "--synthetic", "1+1"]) == 130
     assert capsys.readouterr().err == "Error: interrupted.\n"

@@ -9,7 +9,6 @@ import click
 from muster.artifacts.oci.image import index_of
 from muster.artifacts.oci.registry import digest_of
 from muster.artifacts.publish.bom import bill
-from muster.artifacts.publish.build import CREATED, build
 from muster.cli.command import command
 from muster.cli.commands.image.repository import repository as repository_for
 from muster.cli.options import DIRECTORY, STACK
@@ -35,6 +34,9 @@ def cli(stack: str | None, *, repository: str | None, boms: Path | None) -> None
     """
     if stack is not None:
         repository_for(stack, repository)
+    # Brings the image builder, which `--help` does not need.
+    from muster.artifacts.publish.build import CREATED, build
+
     with progress():
         images = build()
     for image in images:

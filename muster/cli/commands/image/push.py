@@ -4,12 +4,6 @@ from __future__ import annotations
 
 import click
 
-from muster.artifacts.oci.credentials import credentials_for
-from muster.artifacts.oci.image import index_of, push
-from muster.artifacts.oci.referrers import attach
-from muster.artifacts.oci.registry import Registry, digest_of
-from muster.artifacts.publish.bom import MEDIA_TYPE, bill
-from muster.artifacts.publish.build import CREATED, build
 from muster.artifacts.publish.stackfile import write_image
 from muster.artifacts.publish.target import make_repository
 from muster.cli.command import command
@@ -39,14 +33,10 @@ def cli(stack: str, *, repository: str | None) -> None:
     file, place = existing_stack(stack), repository_for(stack, repository)
     if repository is None:
         make_repository(stack_name(file))
+    # Brings the image builder, which `--help` does not need.
+    from muster.artifacts.publish.push import publish
+
     with progress():
-        images = build()
-    # The tag is made of the content: pushing the same image again adds no second tag, and a tag never moves.
-    tag = digest_of(index_of(images)).removeprefix("sha256:")[:12]
-    registry = Registry(place, credentials_for(place.host))
-    digest = push(images, registry, tag=tag)
-    for image in images:
-        content = bill(image, created=CREATED)
-        attach(registry, subject=image.manifest, content=content, media_type=MEDIA_TYPE)
+        digest = publish(place)
     write_image(file, f"{place}@{digest}")
     click.echo(f"{place}@{digest}\nwritten to {file}: commit it")

@@ -1,0 +1,65 @@
+"""Carries out `muster what-if`: lets the scheduler of both sides decide over the same work.
+
+Apart from the command, because its imports take longer than printing `--help` may.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from muster.cli.output import note, progress
+from muster.live.snapshot import Snapshot
+from muster.local import envtest
+from muster.model.stack import Scheduler, Stack
+from muster.preview.document import Report
+from muster.preview.whatif import kai
+from muster.preview.whatif import report as comparison
+from muster.preview.whatif.both import simulate_both
+from muster.preview.whatif.job_simulator import Clock
+from muster.preview.whatif.simulate import Scenario
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Replay:
+    """The work and both sides. `durations` are seconds by namespace, empty where jobs never end."""
+
+    base: Stack
+    head: Stack
+    work: Snapshot
+    durations: Mapping[str, float]
+    compression: float
+    limit: float
+
+
+def replay(name: str, asked: Replay) -> tuple[Report, object, bool]:
+    """The report, its JSON, and whether the scheduler decided everything within the time limit of a side."""
+    if Scheduler.KAI in (asked.base.scheduler, asked.head.scheduler):
+        sides = name, asked.base, asked.head, asked.work
+        return kai.to_report(*sides), kai.to_json(*sides), True
+    found = _simulate(name, asked)
+    is_settled = found.base.is_settled and found.head.is_settled
+    return comparison.to_report(found), comparison.to_json(found), is_settled
+
+
+def _simulate(name: str, asked: Replay) -> comparison.Comparison:
+    begun = time.monotonic()
+
+    def say(side: str, what: str) -> None:
+        note(f"{time.monotonic() - begun:5.0f} s  {side}: {what}")
+
+    clock = Clock(asked.durations, asked.compression) if asked.durations else None
+    with progress():
+        programs = envtest.ensure()
+    scenario = Scenario(snapshot=asked.work, clock=clock, max_seconds=asked.limit)
+    before, after = simulate_both(asked.base, asked.head, scenario, programs, say)
+    say("both", "decided")
+    return comparison.Comparison(
+        name=name,
+        base=before,
+        head=after,
+        base_stack=asked.base,
+        head_stack=asked.head,
+        compression=asked.compression if asked.durations else None,
+    )
