@@ -14,6 +14,7 @@ PYTHON_FOLDERS: Final = {"muster", "components", "policies", "tests", "bench", "
 LINKS: Final = {
     "muster/components": "../components",
     "muster/policies": "../policies",
+    "muster/LICENSE": "../LICENSE",
     "muster/local/demo/examples": "../../../examples",
 }
 # The engine starts the first as a program, and only its own folder is on `sys.path` then.
@@ -28,14 +29,14 @@ def tracked(*patterns: str) -> list[str]:
 
 
 @pytest.mark.parametrize(("link", "target"), LINKS.items())
-def test_folders_at_the_top_are_linked_into_the_package(link: str, target: str) -> None:
+def test_what_ships_from_the_top_is_linked_into_the_package(link: str, target: str) -> None:
     command = ["git", "ls-files", "-s", "--", link]
     recorded = subprocess.run(
         command, cwd=ROOT, capture_output=True, text=True, timeout=30, check=True
     ).stdout
     assert recorded.split()[0] == "120000"
     assert (ROOT / link).readlink() == Path(target)
-    assert (ROOT / link).is_dir()
+    assert (ROOT / link).exists()
 
 
 def test_top_level_has_at_most_ten_visible_folders() -> None:

@@ -36,7 +36,7 @@ BINARY_IMAGES: Final[Mapping[str, str]] = {
     "kuberay": "/manager",
 }
 # What of the package `muster` is in the controller's image.
-CONTROLLER_PARTS: Final = ("__init__.py", "controller", "model")
+CONTROLLER_PARTS: Final = ("__init__.py", "LICENSE", "controller", "model")
 # Counted up when the way in which images are built changes.
 _RECIPE: Final = "2"
 
