@@ -44,7 +44,7 @@ def require_valid_heads(stacks: Sequence[StackDiff]) -> None:
     if not broken:
         return
     counts = ", ".join(f"{diff.name} ({_count(diff.head_mistakes)})" for diff in broken)
-    first = broken[0].head_mistakes[0].partition(" Fix: ")[0].rstrip(".")
+    first = sanitize_line(broken[0].head_mistakes[0]).partition(" Fix: ")[0].rstrip(".")
     raise HeadError(
         f"The head stack file does not validate: {counts}. The first mistake: {first}. "
         "Fix: correct the mistakes, which the report and `muster validate STACK` list."

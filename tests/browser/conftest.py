@@ -1,4 +1,4 @@
-"""The distribution's Chromium, driven without a screen and without a network.
+"""Runs the distribution's Chromium, headless and without a network.
 
 A machine that lacks it gets it by apt-get, as it gets what a plane needs; where that is not possible the
 tests are skipped and say so.

@@ -1,6 +1,4 @@
-"""Pages with every part that a report or the answer to a what-if can have, and names that would like to break
-out of them.
-"""
+"""Pages with every section of a report and of a what-if, and names that try to break them."""
 
 from dataclasses import replace
 from datetime import UTC, datetime

@@ -1,4 +1,4 @@
-"""The HTML report in a real browser: whole, readable, sortable and reachable, with no network at all."""
+"""The HTML report in a real browser: complete, readable, sortable and accessible, without a network."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _open_all(page: Page) -> None:
     page.evaluate("document.querySelectorAll('details').forEach((each) => { each.open = true; })")
 
 
-def test_it_is_rendered_whole_and_asks_nobody_for_anything(page: Page, asked: list[str]) -> None:
+def test_the_page_renders_and_makes_no_request(page: Page, asked: list[str]) -> None:
     _open_all(page)
     assert page.title() == "Muster preview"
     assert page.locator("h2").all_inner_texts()[0] == "dev"
@@ -62,7 +62,7 @@ def test_nothing_is_wider_than_the_screen(page: Page, width: int) -> None:
 
 @EVERY_PAGE
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_every_text_stands_out_from_its_ground(page: Page, scheme: Any) -> None:
+def test_every_text_has_enough_contrast(page: Page, scheme: Any) -> None:
     page.emulate_media(color_scheme=scheme)
     _open_all(page)
     found = page.evaluate(_CONTRASTS)
@@ -75,7 +75,7 @@ def test_every_text_stands_out_from_its_ground(page: Page, scheme: Any) -> None:
     assert weak == set()
 
 
-def test_the_ground_is_dark_where_dark_is_asked_for(page: Page) -> None:
+def test_dark_mode_has_a_dark_background(page: Page) -> None:
     ground = "getComputedStyle(document.body).backgroundColor"
     page.emulate_media(color_scheme="light")
     light = page.evaluate(ground)
@@ -97,7 +97,7 @@ def test_every_column_of_every_table_sorts_both_ways(page: Page, asked: list[str
 
 
 @pytest.mark.parametrize("opened", [answered], indirect=True)
-def test_the_answer_to_a_what_if_says_who_loses_and_why_work_waits(page: Page, asked: list[str]) -> None:
+def test_the_what_if_page_shows_victims_and_reasons(page: Page, asked: list[str]) -> None:
     _open_all(page)
     titles = page.locator("h3, summary").all_inner_texts()
     assert {"Teams with a different outcome", "Preempted with head", "Why work is pending with head"} <= {
@@ -140,7 +140,7 @@ def test_enter_folds_and_unfolds(page: Page) -> None:
 
 
 @EVERY_PAGE
-def test_a_screen_reader_is_told_what_is_what(page: Page) -> None:
+def test_a_screen_reader_gets_names_and_roles(page: Page) -> None:
     assert page.locator("html").get_attribute("lang") == "en"
     assert page.locator("main").count() == 1
     assert page.locator("h1").count() == 1

@@ -7,7 +7,7 @@ from muster.preview.compare.diff import StackDiff
 from muster.preview.document import Section, Table, Text, UntrustedText
 from muster.preview.events import PolicyViolation
 
-_HEAD: Final = ("", "Policy", "Resource", "Message")
+_HEAD: Final = ("Effect", "Policy", "Resource", "Message")
 
 
 def sections(diff: StackDiff) -> Iterator[Section]:

@@ -89,8 +89,8 @@ def _summary(comparison: Comparison) -> Iterable[Text]:
     holding = [side[WorkloadState.RUNNING] + side[WorkloadState.ADMITTED] for side in (head, base)]
     waiting = [side[WorkloadState.PENDING] for side in (head, base)]
     yield (
-        f"With head {holding[0]} Workloads hold quota (base: {holding[1]}), {waiting[0]} wait "
-        f"(base: {waiting[1]}).",
+        f"Workloads with quota: {holding[0]} with head, {holding[1]} with base. "
+        f"Pending: {waiting[0]} with head, {waiting[1]} with base.",
     )
     lost = [
         each for label, each in comparison.head.decisions.items() if _is_new_victim(comparison, label, each)

@@ -1,4 +1,4 @@
-"""An API server that serves Kueue's kinds, and nobody who acts on them."""
+"""An API server that serves Kueue's kinds, without a controller."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`why` and `snapshot` against a real API server, whose schemas judge every object of the test."""
+"""`muster why` and `muster snapshot` against a real API server, which validates every object of the test."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ def _why(cluster: ApiServer, capsys: pytest.CaptureFixture[str], name: str, *mor
     return capsys.readouterr().out
 
 
-def test_a_gang_that_waits_for_capacity_says_how_much_and_until_when(
+def test_a_gang_waiting_for_capacity_shows_progress_and_deadline(
     cluster: ApiServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
     said = _why(cluster, capsys, "reserved")
@@ -157,7 +157,7 @@ def test_a_gang_that_waits_for_capacity_says_how_much_and_until_when(
     assert "QuotaReserved: Quota reserved in ClusterQueue team-a" in said
 
 
-def test_a_job_that_waits_for_quota_says_what_it_lacks_and_who_is_ahead(
+def test_a_job_waiting_for_quota_shows_the_shortage_and_its_position(
     cluster: ApiServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
     said = _why(cluster, capsys, "second")
@@ -166,7 +166,7 @@ def test_a_job_that_waits_for_quota_says_what_it_lacks_and_who_is_ahead(
     assert "1 more needed" in said
 
 
-def test_what_waits_outside_the_quota_says_when_it_is_tried_again(
+def test_a_job_outside_the_quota_shows_its_next_attempt(
     cluster: ApiServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
     said = _why(cluster, capsys, "outside")
@@ -174,13 +174,13 @@ def test_what_waits_outside_the_quota_says_when_it_is_tried_again(
     assert "released everything (out of stock); holds no quota; try 2 at 00:00 UTC" in said
 
 
-def test_programs_are_told_in_json(cluster: ApiServer, capsys: pytest.CaptureFixture[str]) -> None:
+def test_status_is_available_as_json(cluster: ApiServer, capsys: pytest.CaptureFixture[str]) -> None:
     found = json.loads(_why(cluster, capsys, "second", "--json"))
     assert (found["state"], found["line"]["position"], found["cluster_queue"]) == ("pending", 2, "team-a")
     assert SECRET not in json.dumps(found)
 
 
-def test_a_job_without_a_queue_is_told_how_to_get_into_one(
+def test_a_job_without_a_queue_shows_the_label_to_set(
     cluster: ApiServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pod = {"restartPolicy": "Never", "containers": [{"name": "main", "image": "x"}]}
@@ -191,7 +191,7 @@ def test_a_job_without_a_queue_is_told_how_to_get_into_one(
     assert "Fix: add the label kueue.x-k8s.io/queue-name: default." in said
 
 
-def test_a_job_of_a_queue_that_is_not_there_is_told_which_there_are(
+def test_a_job_with_an_unknown_queue_shows_the_known_ones(
     cluster: ApiServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pod = {"restartPolicy": "Never", "containers": [{"name": "main", "image": "x"}]}
@@ -203,14 +203,12 @@ def test_a_job_of_a_queue_that_is_not_there_is_told_which_there_are(
     assert "Fix: set the label kueue.x-k8s.io/queue-name: default." in said
 
 
-def test_a_job_that_is_not_there_is_said_not_to_be(
-    cluster: ApiServer, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_missing_job_is_reported(cluster: ApiServer, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["why", "team-a/nobody", "--kubeconfig", str(cluster.admin)]) == 1
     assert "no job and no Workload" in capsys.readouterr().err
 
 
-def test_a_stranger_is_refused_without_his_token_being_told(
+def test_an_invalid_token_is_refused_and_not_printed(
     cluster: ApiServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["why", "team-a/first", "--kubeconfig", str(cluster.kubeconfig("not-a-token"))]) == 3

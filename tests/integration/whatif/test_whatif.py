@@ -1,4 +1,4 @@
-"""`preview what-if` with the real Kueue: what it tells is what Kueue decides."""
+"""`muster what-if` with the real Kueue: its result is what Kueue decides."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return _ask(folder, base, head, _WORK)
 
 
-def test_a_quota_that_returns_preempts_who_borrowed_it_and_says_so(told: dict[str, Any]) -> None:
+def test_a_restored_quota_preempts_its_borrowers(told: dict[str, Any]) -> None:
     """team-b borrows both GPUs of team-a, who waits; in base team-a has no quota to take back."""
     base, head = told["base"]["decisions"], told["head"]["decisions"]
     assert base["team-a/waits"]["fate"] == "pending"
@@ -143,7 +143,7 @@ def test_what_can_start_by_no_preemption_does_not_hold_up_what_fits_behind_it(to
     assert decisions["team-c/small"]["fate"] == "admitted"
 
 
-def test_urgent_work_takes_what_less_urgent_work_asked_for_first(told: dict[str, Any]) -> None:
+def test_higher_priority_goes_before_age(told: dict[str, Any]) -> None:
     decisions = told["head"]["decisions"]
     assert decisions["team-d/urgent"]["fate"] == "admitted"
     assert decisions["team-d/first"]["fate"] == "pending"
@@ -179,7 +179,7 @@ def _fates(side: dict[str, Any]) -> dict[str, tuple[str, str, str]]:
     return {label: (each["fate"], each["how"], each["preemptor"]) for label, each in decisions}
 
 
-def test_waits_are_told_in_the_jobs_own_time_with_the_compression_beside_them(tmp_path: Path) -> None:
+def test_waits_are_in_the_jobs_time_with_the_compression(tmp_path: Path) -> None:
     """One runs, and two wait for its GPUs, one after the other; each takes an hour."""
     team = {"team-a": {"quota": {"l4": 2}, "priorities": ["dev"]}}
     stack = _stack(tmp_path, "same", {"research": {"teams": team}})

@@ -1,4 +1,4 @@
-"""The doctor finds what a first `up` would trip over, says the fix, and takes silence for no good sign."""
+"""The preflight checks find what a first `up` would fail on, each with its fix; no response is not a pass."""
 
 import json
 from pathlib import Path
@@ -64,7 +64,7 @@ def test_a_project_that_answers_is_well_and_a_refusal_names_the_role() -> None:
     assert "gcloud auth" in found.fix
 
 
-def test_apis_that_are_off_are_told_with_the_command() -> None:
+def test_disabled_apis_are_listed_with_the_command() -> None:
     states = [
         {"name": f"projects/1/services/{name}", "state": "DISABLED" if "kms" in name else "ENABLED"}
         for name in google.APIS
@@ -75,7 +75,7 @@ def test_apis_that_are_off_are_told_with_the_command() -> None:
 
 
 @pytest.mark.parametrize(("limit", "expected"), [(0, State.FAILED), (7, State.FAILED), (8, State.OK)])
-def test_a_quota_below_what_the_pools_can_ask_for_is_told(limit: int, expected: State) -> None:
+def test_a_quota_below_the_pools_maximum_is_reported(limit: int, expected: State) -> None:
     here_stack = stack(Provider.GKE)
     metric = "PREEMPTIBLE_NVIDIA_L4_GPUS"  # flex-start takes from that one
     quotas = {"quotas": [{"metric": metric, "limit": limit, "usage": 0}]}
@@ -101,7 +101,7 @@ def client(name: str) -> tuple[Any, Stubber]:
     return made, stub
 
 
-def test_who_aws_takes_us_for_is_told() -> None:
+def test_the_aws_identity_is_shown() -> None:
     sts, stub = client("sts")
     stub.add_response("get_caller_identity", {"Account": "1", "Arn": "arn:aws:iam::1:user/me", "UserId": "u"})
     (found,) = amazon.check_credentials(eks(), sts)
@@ -155,7 +155,7 @@ def test_the_backend_is_what_pulumi_is_logged_in_to(tmp_path: Path) -> None:
     assert state.read_backend_url({"PULUMI_HOME": str(tmp_path)}) == "s3://c"
 
 
-def test_a_lock_is_told_with_the_way_to_break_it(tmp_path: Path) -> None:
+def test_a_lock_is_reported_with_its_fix(tmp_path: Path) -> None:
     here = where(tmp_path, backend=f"file://{tmp_path}")
     assert by_state(list(state.check_lock(here))) == [("lock", State.OK)]
     folder = tmp_path / ".pulumi/locks/organization/muster/here"
@@ -189,19 +189,19 @@ def test_secrets_of_a_cloud_are_under_its_key(tmp_path: Path, text: str, expecte
 # ---- image and charts ------------------------------------------------------------------
 
 
-def test_a_missing_image_is_told_with_its_command() -> None:
+def test_a_missing_image_is_reported_with_the_command() -> None:
     (found,) = sources.check_image(stack(Provider.GKE), name="gke-prod", web=QUICK)
     assert (found.state, found.fix) == (State.FAILED, "make image push STACK=gke-prod")
 
 
-def test_a_registry_that_does_not_answer_is_told() -> None:
+def test_an_unreachable_registry_is_reported() -> None:
     dead = stack(Provider.GKE, image=f"127.0.0.1:9/muster@{DIGEST}")
     (found,) = sources.check_image(dead, name="here", web=QUICK)
     assert found.state is State.FAILED
     assert "does not answer" in found.message
 
 
-def test_charts_in_a_folder_are_looked_for_there(tmp_path: Path) -> None:
+def test_charts_in_a_folder_are_found_there(tmp_path: Path) -> None:
     here = stack(Provider.GKE, charts={"path": str(tmp_path)})
     found = list(sources.check_charts(here, name="here", web=QUICK))
     assert {each.state for each in found} == {State.FAILED}
@@ -222,7 +222,7 @@ def test_a_check_that_breaks_has_found_nothing_out() -> None:
 
 
 @pytest.mark.parametrize(("state_", "code"), [(State.OK, 0), (State.UNKNOWN, 0), (State.FAILED, 1)])
-def test_the_exit_code_says_whether_something_is_wrong(
+def test_the_exit_code_shows_whether_a_check_failed(
     state_: State,
     code: int,
     tmp_path: Path,

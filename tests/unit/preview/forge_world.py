@@ -1,4 +1,4 @@
-"""GitHub and GitLab as their documentation describes them, as far as comments go.
+"""Fakes of the comment APIs of GitHub and GitLab, after their documentation.
 
 Comments in pages with a `Link` header, authors, rights, and what goes wrong on the way: a busy server, an
 answer that is lost after the work was done.

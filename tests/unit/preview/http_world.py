@@ -1,4 +1,4 @@
-"""A server on loopback that answers as it is told to, and remembers what it was asked."""
+"""A server on loopback with scripted responses, which records its requests."""
 
 import json
 import threading

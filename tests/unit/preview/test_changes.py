@@ -1,4 +1,4 @@
-"""A comparison finds every difference, counts none twice, and is its own mirror image."""
+"""A comparison finds every difference, counts none twice, and is symmetric."""
 
 from dataclasses import replace
 
@@ -61,7 +61,7 @@ def test_the_way_back_is_the_mirror_image(one: Stack, two: Stack) -> None:
 
 @_FEW
 @given(stacks(), stacks())
-def test_groups_of_like_teams_say_what_each_pair_of_teams_would(one: Stack, two: Stack) -> None:
+def test_comparing_groups_equals_comparing_each_pair_of_teams(one: Stack, two: Stack) -> None:
     before, after = KueueRules.of(to_tree(one)), KueueRules.of(to_tree(two))
     expected = set()
     teams = {*before.teams, *after.teams}
@@ -127,7 +127,7 @@ def test_a_department_sums_all_below_it() -> None:
     assert set(rows) == {("research",), ("research", "vision"), ("research", "vision", "team-a")}
 
 
-def test_a_neighbour_that_lends_no_more_is_told_as_reach_and_as_borrowing_that_ended() -> None:
+def test_a_team_that_stops_lending_changes_reach_and_borrowing_of_others() -> None:
     first = Allowance(quota={"l4": gpus(1)}, borrow=Limit(pools={"l4": Bound.ALL}))
     lends, keeps = (
         Allowance(quota={"l4": gpus(2)}, lend=Limit(pools=limit)) for limit in ({}, {"l4": Bound.NONE})
@@ -193,7 +193,7 @@ def test_settings_of_every_room_of_the_stack_are_compared() -> None:
     }
 
 
-def test_pools_that_come_go_and_grow_are_told() -> None:
+def test_added_removed_and_changed_pools_are_listed() -> None:
     base = stack(Department(name="research", teams=(team("team-a"),)), pools=(CPU, L4))
     grown = replace(CPU, max_nodes=9)
     head = stack(Department(name="research", teams=(team("team-a"),)), pools=(grown, H100))
@@ -208,7 +208,7 @@ def test_a_stack_that_was_not_there_is_new_in_all_its_parts() -> None:
     assert not found.settings
 
 
-def test_kai_is_told_by_its_own_rules() -> None:
+def test_kai_is_compared_by_its_own_rules() -> None:
     """To KAI work of 100 and more is never evicted: what prod could do to dev is over."""
     one, two = Allowance(), Allowance(quota={"l4": gpus(1)})
     base, head = (
@@ -220,7 +220,7 @@ def test_kai_is_told_by_its_own_rules() -> None:
     assert found.not_compared == ()
 
 
-def test_too_many_kinds_of_teams_to_compare_are_said_and_not_guessed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_many_groups_are_reported_as_not_compared(monkeypatch: pytest.MonkeyPatch) -> None:
     base = two_teams(Allowance(quota={"l4": gpus(1)}, borrow=Limit(otherwise=Bound.ALL)))
     head = two_teams(Allowance(), Allowance(quota={"l4": gpus(1)}))
     monkeypatch.setattr("muster.preview.compare.preemption._MAX_PAIRS", 1)

@@ -1,4 +1,4 @@
-"""The CI files of a new project are what the forges accept, and take nothing from others unseen."""
+"""The CI files of a new project are valid, and every third-party reference in them is pinned."""
 
 import re
 import subprocess
@@ -111,7 +111,7 @@ def test_every_job_is_bounded_and_has_its_own_rights(name: str, job: dict[str, A
             assert step["with"]["persist-credentials"] is False
 
 
-def test_production_waits_for_somebody_on_both_forges() -> None:
+def test_production_requires_an_approval_on_both_forges() -> None:
     up = _read(FILES["gke:.github/workflows/muster-up.yml"])["jobs"]
     assert (up["prod"]["environment"], up["prod"]["needs"]) == ("prod", "dev")
     assert not any(job["concurrency"]["cancel-in-progress"] for job in up.values())

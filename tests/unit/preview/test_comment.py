@@ -1,4 +1,4 @@
-"""One comment, whatever happens on the way to it, and a report that is never lost."""
+"""There is exactly one comment, whatever fails on the way, and the report is never lost."""
 
 import io
 import json
@@ -115,7 +115,7 @@ def test_it_is_found_behind_two_hundred_others(state: Comments, comment: Run) ->
 
 
 @pytest.mark.usefixtures("server")
-def test_a_comment_of_somebody_else_with_our_marker_stays_theirs(state: Comments, comment: Run) -> None:
+def test_a_foreign_comment_with_our_marker_is_not_changed(state: Comments, comment: Run) -> None:
     theirs = f"{format_marker('report')}\nmine, all mine\n"
     state.say(theirs)
     state.say(f"I quote: {format_marker('report')}\n", author="muster-bot")
@@ -150,7 +150,7 @@ def test_a_creation_whose_answer_is_lost_is_not_made_twice(state: Comments, comm
     ],
 )
 @pytest.mark.usefixtures("server")
-def test_a_busy_server_is_asked_again(busy: Reply, state: Comments, comment: Run) -> None:
+def test_a_busy_server_is_retried(busy: Reply, state: Comments, comment: Run) -> None:
     state.first = [busy, busy]
     assert comment("one\n")[0] == 0
     assert len(state.bodies) == 1
@@ -226,7 +226,7 @@ def test_a_next_page_on_another_server_gets_no_token(state: Comments, comment: R
 
 
 @pytest.mark.usefixtures("server")
-def test_programs_are_told_in_json(comment: Run) -> None:
+def test_status_is_available_as_json(comment: Run) -> None:
     assert json.loads(comment("one\n", "--json")[1])["action"] == "created"
 
 

@@ -1,4 +1,4 @@
-"""What the engine streams is read as what it prints, and what a policy pack finds is told."""
+"""A stream of events is read like a digest, and policy violations are listed."""
 
 import json
 from typing import Any
@@ -51,7 +51,7 @@ def test_a_stream_is_read_like_a_digest() -> None:
     assert found.errors == ("bad thing",)
 
 
-def test_every_step_of_a_stream_says_what_it_says_in_a_digest() -> None:
+def test_a_stream_of_events_gives_the_same_plan_as_a_digest() -> None:
     digest = json.loads(PLAN.read_text(encoding="utf-8"))
     renamed = {"oldState": "old", "newState": "new", "diffReasons": "diffs", "replaceReasons": "keys"}
     events: list[dict[str, Any]] = [{"sequence": 0, "preludeEvent": {"config": digest["config"]}}]

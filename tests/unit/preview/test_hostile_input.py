@@ -1,4 +1,4 @@
-"""Whatever is fed to a command, it ends with a report or one line that says what is wrong: never a trace."""
+"""With any input a command ends with a report or a one-line error, never with a traceback."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A stack that KAI schedules is told in KAI's words: quota, limit, weight, who is never evicted."""
+"""The report of a stack with KAI: quota, limit, weight, and which work is never evicted."""
 
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -44,7 +44,7 @@ def _comment(base: Stack | None, head: Stack | None, snapshot: Snapshot | None =
     return format_comment(to_report([diff(base, head, name="kai", snapshot=snapshot)]))
 
 
-def test_quota_limit_and_weight_are_told_of_every_queue_that_changes(base: Stack, tmp_path: Path) -> None:
+def test_quota_limit_and_weight_of_every_changed_queue_are_listed(base: Stack, tmp_path: Path) -> None:
     head = _changed(tmp_path, ("quota: {a10g: 16}", "quota: {a10g: 12}"), ("weight: 2", "weight: 3"))
     text = _comment(base, head)
     assert "| `training` | `platform / research / training` | GPU | 16 → 12 | 32 → 28 | 2 → 3 |" in text
@@ -57,14 +57,14 @@ def test_quota_limit_and_weight_are_told_of_every_queue_that_changes(base: Stack
     }
 
 
-def test_what_only_kueue_has_is_not_told_of_kai(base: Stack, tmp_path: Path) -> None:
+def test_columns_that_only_kueue_has_are_left_out_for_kai(base: Stack, tmp_path: Path) -> None:
     text = _comment(base, _changed(tmp_path, ("borrow: {a10g: 16}", "borrow: none")))
     for word in ("May lend", "Could use at most", "Borrowing that became"):
         assert word not in text
     assert "Who can preempt whom" in text
 
 
-def test_a_priority_that_crosses_a_hundred_is_told(base: Stack, tmp_path: Path) -> None:
+def test_a_priority_that_crosses_100_is_listed(base: Stack, tmp_path: Path) -> None:
     head = _changed(tmp_path, ("build-preemptible: 75", "build-preemptible: 110"))
     assert [(each.priority.name, each.is_protected) for each in eviction_changes(base, head)] == [
         ("build-preemptible", True)
@@ -75,12 +75,12 @@ def test_a_priority_that_crosses_a_hundred_is_told(base: Stack, tmp_path: Path) 
     assert "(110) stays within the quota and is never evicted now." in _comment(base, head)
 
 
-def test_a_queue_that_goes_before_others_is_told(base: Stack, tmp_path: Path) -> None:
+def test_a_changed_queue_priority_is_listed(base: Stack, tmp_path: Path) -> None:
     found = queue_priority_changes(base, _changed(tmp_path, ("kai: {priority: 200}", "kai: {priority: 50}")))
     assert [(each.name, each.before, each.after) for each in found] == [("serving", 200, 50)]
 
 
-def test_who_holds_more_than_the_new_quota_is_told(base: Stack, tmp_path: Path) -> None:
+def test_queues_over_their_new_quota_are_listed(base: Stack, tmp_path: Path) -> None:
     head = _changed(tmp_path, ("quota: {a10g: 16}", "quota: {a10g: 12}"))
     used = (
         Queue(name=name, parent="research", usage=(Usage("", "nvidia.com/gpu", amount),))
@@ -94,7 +94,7 @@ def test_who_holds_more_than_the_new_quota_is_told(base: Stack, tmp_path: Path) 
     assert "| `training` | GPU | 14 | 12 |" in _comment(base, head, snapshot)
 
 
-def test_a_change_of_the_scheduler_is_told_from_both_sides(base: Stack) -> None:
+def test_a_change_of_the_scheduler_is_shown_from_both_sides(base: Stack) -> None:
     kueue = config.load(LOCAL)
     assert "| `serving` | `platform / product / serving` | GPU | – → 12 |" in _comment(kueue, base)
     assert "| `serving` | `platform / product / serving` | GPU | 12 → – |" in _comment(base, kueue)
@@ -118,7 +118,7 @@ def _holding(**queues: int) -> Snapshot:
     return Snapshot(taken=now, scheduler=Scheduler.KAI, queues=tuple(used))
 
 
-def test_what_if_tells_who_is_beyond_the_new_quota_and_decides_nothing(base: Stack, tmp_path: Path) -> None:
+def test_what_if_with_kai_lists_overuse_and_decides_nothing(base: Stack, tmp_path: Path) -> None:
     head = _changed(tmp_path, ("quota: {a10g: 16}", "quota: {a10g: 12}"))
     told = format_comment(whatif.to_report("kai", base, head, _holding(training=14, notebooks=4)))
     assert "nothing below is a decision of KAI." in told
@@ -130,7 +130,7 @@ def test_what_if_tells_who_is_beyond_the_new_quota_and_decides_nothing(base: Sta
     assert found["beyondQuotaBefore"] == []
 
 
-def test_what_if_tells_whose_new_limit_lets_nothing_more_start(base: Stack) -> None:
+def test_what_if_with_kai_lists_queues_at_their_limit(base: Stack) -> None:
     assert [
         each.queue for each in queues_at_limit(base, _holding(training=32, notebooks=1, research=20))
     ] == ["training"]
@@ -138,7 +138,7 @@ def test_what_if_tells_whose_new_limit_lets_nothing_more_start(base: Stack) -> N
     assert "`training` holds 32 GPUs and may hold 32: no more work starts in it." in told
 
 
-def test_what_if_says_nobody_of_kais_queues_by_a_snapshot_of_kueue(base: Stack) -> None:
+def test_what_if_with_kai_refuses_to_judge_by_a_snapshot_of_kueue(base: Stack) -> None:
     """What Kueue's queues hold is not what KAI's would: "nobody" would be a guess."""
     other = replace(_holding(training=14), scheduler=Scheduler.KUEUE)
     told = format_comment(whatif.to_report("kai", base, base, other))
@@ -147,6 +147,6 @@ def test_what_if_says_nobody_of_kais_queues_by_a_snapshot_of_kueue(base: Stack) 
     assert "beyondQuota" not in whatif.to_json("kai", base, base, other)
 
 
-def test_what_if_makes_up_no_work_for_kai(capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_if_generates_no_work_for_kai(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["what-if", str(KAI), "--base", str(KAI), "--synthetic", "10+5"]) == 2
     assert "--synthetic makes up work for Kueue alone.\nFix: --snapshot" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""A kubeconfig is read as kubectl reads it, and what it keeps secret stays so."""
+"""A kubeconfig is read like kubectl reads it, and its secrets are never printed."""
 
 import json
 import sys
@@ -23,14 +23,14 @@ def _write(folder: Path, user: dict[str, Any], **cluster: Any) -> Path:
     return path
 
 
-def test_a_token_goes_into_the_header_and_into_no_text(tmp_path: Path) -> None:
+def test_a_token_is_in_the_header_and_in_no_text(tmp_path: Path) -> None:
     found = connect(_write(tmp_path, {"token": "s3cr3t"}))
     assert found.base == "https://k8s.example:6443"
     assert found.headers["Authorization"] == "Bearer s3cr3t"
     assert "s3cr3t" not in repr(found)
 
 
-def test_a_token_file_is_found_beside_the_kubeconfig(tmp_path: Path) -> None:
+def test_a_token_file_is_relative_to_the_kubeconfig(tmp_path: Path) -> None:
     (tmp_path / "token").write_text("abc\n", encoding="utf-8")
     assert connect(_write(tmp_path, {"tokenFile": "token"})).headers["Authorization"] == "Bearer abc"
 
@@ -74,12 +74,14 @@ def test_a_program_that_is_not_there_is_named(tmp_path: Path) -> None:
         ({"tls-server-name": "x"}, "not supported"),
     ],
 )
-def test_what_cannot_be_used_is_said_to_be_so(tmp_path: Path, cluster: dict[str, str], said: str) -> None:
+def test_an_unusable_kubeconfig_is_refused_with_the_cause(
+    tmp_path: Path, cluster: dict[str, str], said: str
+) -> None:
     with pytest.raises(KubeconfigError, match=said):
         connect(_write(tmp_path, {}, **cluster))
 
 
-def test_a_context_that_is_not_there_is_told_with_those_that_are(tmp_path: Path) -> None:
+def test_an_unknown_context_is_refused_with_the_known_ones(tmp_path: Path) -> None:
     with pytest.raises(KubeconfigError, match="one of its contexts: here"):
         connect(_write(tmp_path, {}), context="elsewhere")
 

@@ -1,4 +1,4 @@
-"""A plan tells what happens to which resource, never a value, and what is no plan says so."""
+"""A plan lists operations on resources and never values, and a file that is not a plan is refused."""
 
 import json
 from pathlib import Path
@@ -36,7 +36,7 @@ def test_a_real_plan_names_the_objects_and_fields_that_change() -> None:
     assert json.loads(str(found.config["muster:priorities"])) == {"dev": 200, "prod": 1000}
 
 
-def test_the_steps_of_one_replacement_are_one_replaced_resource_and_stand_first() -> None:
+def test_the_steps_of_a_replacement_are_one_resource_and_come_first() -> None:
     steps = [
         step("create", "b"),
         step("create-replacement", "a", replaceReasons=["name"]),
@@ -51,7 +51,7 @@ def test_the_steps_of_one_replacement_are_one_replaced_resource_and_stand_first(
     ]
 
 
-def test_an_operation_that_is_not_known_is_told_and_not_dropped() -> None:
+def test_an_unknown_operation_is_shown_as_an_update() -> None:
     assert [each.verb for each in plan(step("transmogrify")).resources] == ["updated"]
 
 
@@ -68,7 +68,7 @@ def test_values_are_not_even_read() -> None:
     assert found.resources[1].objects[0].places == ("stringData.token",)
 
 
-def test_a_secret_that_stands_open_in_the_plan_is_cut_from_the_engines_messages() -> None:
+def test_a_plain_text_secret_is_removed_from_the_engines_messages() -> None:
     opened = {
         "inputs": {
             "password": {
@@ -81,7 +81,7 @@ def test_a_secret_that_stands_open_in_the_plan_is_cut_from_the_engines_messages(
     assert found.errors == ("cannot log in with [secret]",)
 
 
-def test_a_bundle_key_that_is_hidden_or_foreign_is_told_as_changed_without_a_look_inside() -> None:
+def test_a_secret_or_unparsable_bundle_key_is_shown_as_changed() -> None:
     for hidden in ("[secret]", "not: json", "[1, 2]", "[" * 100_000):
         assert list(compare_manifests({"team-a": hidden}, {"team-a": "{}"})) == [
             ObjectChange(key="team-a", name="", verb="updated")
@@ -117,7 +117,7 @@ _WHOLE = PLAN.read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("share", [0.1, 0.5, 0.9, 0.999])
-def test_a_truncated_plan_is_told_to_be_cut_off(share: float) -> None:
+def test_a_truncated_plan_is_reported_as_incomplete(share: float) -> None:
     with pytest.raises(
         PlanError, match=r"plan\.json: (the file is incomplete|not JSON).*pulumi preview --json"
     ):
@@ -137,7 +137,7 @@ def test_a_truncated_plan_is_told_to_be_cut_off(share: float) -> None:
         ("[" * 200_000, "not a plan"),
     ],
 )
-def test_what_is_no_plan_says_what_it_is_and_how_to_get_one(text: str, said: str) -> None:
+def test_an_error_about_a_plan_names_the_cause_and_the_fix(text: str, said: str) -> None:
     with pytest.raises(PlanError, match=said):
         parse_plan(text, source="plan.json")
 

@@ -1,4 +1,4 @@
-"""The command pairs what belongs together, writes what it is asked for, and refuses what it cannot use."""
+"""`muster diff` pairs files and plans by stack, writes every format, and refuses unusable input."""
 
 import json
 import re
@@ -35,7 +35,7 @@ def _refused(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> str:
     return found.err
 
 
-def test_two_files_give_a_comment_on_standard_output(
+def test_two_files_write_a_comment_to_standard_output(
     changed: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     said = _run(capsys, "--base", LOCAL, changed)
@@ -65,14 +65,14 @@ def test_plans_alone_are_enough(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert "### Resources replaced or deleted" in said
 
 
-def test_what_base_would_change_just_the_same_is_told_apart(capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_base_would_change_as_well_is_listed_separately(capsys: pytest.CaptureFixture[str]) -> None:
     said = _run(capsys, "--base", LOCAL, LOCAL, "--base-plan", PLAN, "--head-plan", PLAN)
     assert "**Nothing changes.**" in said
     assert "<summary>Resources that change without this pull request</summary>" in said
     assert "### Resources replaced" not in said
 
 
-def test_several_stacks_are_paired_by_name_and_told_in_order(
+def test_several_stacks_are_paired_by_name_and_listed_in_order(
     changed: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     said = _run(
@@ -91,7 +91,7 @@ def test_several_stacks_are_paired_by_name_and_told_in_order(
     assert said.count("removed, with namespace") == 1
 
 
-def test_a_new_stack_is_told_against_nothing_when_that_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_new_stack_is_compared_with_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     assert "3 teams gain quota" in _run(capsys, "--base", "none", LOCAL)
 
 
@@ -104,8 +104,10 @@ def test_a_head_that_is_no_stack_is_reported_with_its_lines(
     found = capsys.readouterr()
     said = found.out
     error, fix = found.err.splitlines()
-    assert error.startswith("Error: The head stack file does not validate. local: line ")
-    assert fix == "Fix: correct the stack file of local; `muster validate FILE` lists every mistake."
+    assert error.startswith(
+        "Error: The head stack file does not validate: local (1 mistake). The first mistake: line "
+    )
+    assert fix == "Fix: correct the mistakes, which the report and `muster validate STACK` list."
     assert "**Refused: 1 mistake in the stack's description.**" in said
     assert re.search(r"- `line \d+: muster:departments\.research\.teams\.team-a\.weight: ", said)
 
@@ -170,7 +172,7 @@ def test_a_plan_of_another_program_is_no_description(
     assert "has no `muster:` configuration" in _refused(capsys, "--base", "none", "--head-plan", path)
 
 
-def test_help_says_how(capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_describes_the_usage(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["diff", "--help"]) == 0
     assert "muster diff gke-prod --base origin/main --fail-on loss" in capsys.readouterr().out
 

@@ -1,4 +1,4 @@
-"""The place in a queue is the one that Kueue would give."""
+"""The position in a queue follows Kueue's order."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -28,13 +28,13 @@ def _sent_back(workload: Workload, kind: str, reason: str, *, minute: int) -> Wo
     return replace(workload, conditions=(Condition(kind, "True", reason, T0 + timedelta(minutes=minute)),))
 
 
-def test_priority_goes_before_age() -> None:
+def test_priority_comes_before_age() -> None:
     old, high = _workload("old"), _workload("high", priority=1, minute=5)
     assert queued_before(old, [old, high]) == (high,)
     assert queued_before(high, [old, high]) == ()
 
 
-def test_what_its_check_sent_back_stands_behind_those_that_waited() -> None:
+def test_a_workload_requeued_by_its_check_is_behind_older_ones() -> None:
     other = _workload("other", minute=5)
     again = _sent_back(_workload("again"), "Evicted", "AdmissionCheck", minute=9)
     assert queued_before(again, [again, other]) == (other,)
@@ -48,7 +48,7 @@ def test_who_gave_borrowed_quota_back_waits_from_then_on() -> None:
     assert queued_before(giver, [giver, taker]) == (taker,)
 
 
-def test_only_what_waits_stands_in_line() -> None:
+def test_only_pending_workloads_are_in_the_queue() -> None:
     me = _workload("me", minute=5)
     others = [_workload(state.value, state=state) for state in State]
     assert [each.state for each in queued_before(me, others)] == [State.PENDING]

@@ -1,4 +1,4 @@
-"""Whatever a name holds, a report is whole markup, without a link or a mention of others' making."""
+"""Whatever a name contains, the markup of a report is intact, without foreign links or mentions."""
 
 import json
 import random
@@ -200,7 +200,7 @@ def test_a_comment_is_never_longer_than_its_bound_and_always_whole(longest: int)
     _check_markdown(text)
 
 
-def test_the_least_important_part_goes_first() -> None:
+def test_the_least_important_section_is_left_out_first() -> None:
     base, head = two_teams(Allowance()), two_teams(Allowance(quota={"l4": gpus(2)}))
     found = report(base, head, plan(step("delete"), step("update", "other")))
     whole = format_comment(found)
@@ -221,7 +221,7 @@ def test_the_same_input_gives_the_same_bytes_whatever_its_order() -> None:
     assert format_html(first) == format_html(second)
 
 
-def test_the_comment_says_quota_before_resources_and_grave_resources_first() -> None:
+def test_quota_comes_before_resources_and_grave_resources_first() -> None:
     head = config.parse(load_plan(PLAN).config, source="stacks/none.yaml")
     text = format_comment(report(config.load(LOCAL), head, load_plan(PLAN), name="local"))
     order = [
@@ -259,7 +259,7 @@ def test_money_has_no_number_without_a_source() -> None:
     assert "not priced" in text
 
 
-def test_nothing_changes_says_so_and_nothing_else() -> None:
+def test_an_empty_change_has_one_line_and_no_section() -> None:
     one = two_teams(Allowance())
     assert format_comment(report(one, one)) == "## Muster preview: `dev`\n\n**Nothing changes.**\n"
 

@@ -1,4 +1,4 @@
-"""A snapshot holds what deciding about queues needs, and nothing that a pod keeps to itself."""
+"""A snapshot holds what decisions about queues depend on, and nothing private of a pod."""
 
 import json
 from datetime import UTC, datetime
@@ -118,12 +118,12 @@ def test_without_kueue_the_queues_of_kai_are_read() -> None:
     assert parse_snapshot(format_snapshot(found), source="x") == found
 
 
-def test_a_cluster_without_queues_says_so() -> None:
+def test_a_cluster_without_queues_is_refused() -> None:
     with serving(lambda _: Reply(404)) as server, pytest.raises(WebError, match="nor KAI's queues"):
         fetch_snapshot(Api(Web(base=server.url)))
 
 
-def test_a_list_whose_pages_expired_is_begun_anew() -> None:
+def test_a_list_with_an_expired_token_is_read_again() -> None:
     replies = [
         Reply(body={"metadata": {"continue": "more"}, "items": [local_queue("old")]}),
         Reply(410, {"message": "The provided continue parameter is too old"}),

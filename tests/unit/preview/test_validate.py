@@ -1,4 +1,4 @@
-"""A mistake is told on its line, in the words and escapes of whoever shows it."""
+"""A mistake is shown on its line, in the format and with the escapes of each target."""
 
 import json
 import re
@@ -122,7 +122,7 @@ def test_a_fingerprint_stays_when_the_line_moves(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("how", list(Format))
-def test_a_file_that_is_no_yaml_and_one_that_is_gone_are_told_in_every_format(
+def test_every_format_reports_a_missing_file_and_invalid_yaml(
     folder: Path, how: Format, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (folder / "broken.yaml").write_text("config:\n  a: [1,\n", encoding="utf-8")
@@ -133,5 +133,5 @@ def test_a_file_that_is_no_yaml_and_one_that_is_gone_are_told_in_every_format(
     assert "cannot be read" in said
 
 
-def test_a_path_below_here_is_told_from_here(folder: Path) -> None:
+def test_a_path_is_relative_to_the_working_directory(folder: Path) -> None:
     assert check_file(folder / "stacks" / "Pulumi.warned.yaml").file == "stacks/Pulumi.warned.yaml"

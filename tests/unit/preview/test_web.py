@@ -1,4 +1,4 @@
-"""A call is tried again when that can help, never for ever, and its credential goes nowhere else."""
+"""Calls are retried when that can help, with a bound, and the credential goes to no other server."""
 
 import time
 from email.utils import formatdate
@@ -28,7 +28,7 @@ def _in_turn(*replies: Reply) -> list[Reply]:
         (Reply(is_cut=True), 2.0),
     ],
 )
-def test_what_says_to_try_again_is_tried_again_after_as_long_as_it_says(first: Reply, pause: float) -> None:
+def test_a_retry_waits_as_long_as_the_server_asks(first: Reply, pause: float) -> None:
     replies, waits = _in_turn(first, Reply(body={"fine": True})), list[float]()
     with serving(lambda _: replies.pop(0)) as server:
         assert _web(server, waits).call("GET", "/x").json("x") == {"fine": True}
@@ -60,7 +60,7 @@ def test_a_server_that_stays_silent_is_given_up_with_its_name() -> None:
     assert "abc" not in str(told.value)
 
 
-def test_more_patience_than_is_bearable_is_told_and_not_waited_for() -> None:
+def test_a_delay_that_is_too_long_is_an_error() -> None:
     waits = list[float]()
     busy = Reply(429, {"message": "slow down"}, {"Retry-After": "3600"})
     with serving(lambda _: busy) as server, pytest.raises(WebError, match="answered 429: slow down"):
@@ -91,7 +91,7 @@ def test_no_redirect_is_followed() -> None:
     assert thief.asked == []
 
 
-def test_the_credential_is_sent_and_never_told() -> None:
+def test_the_credential_is_sent_and_never_printed() -> None:
     def echo(asked: Asked) -> Reply:
         return Reply(400, {"message": "bad"}, {"X-Echo": asked.headers["authorization"]})
 
@@ -101,7 +101,7 @@ def test_the_credential_is_sent_and_never_told() -> None:
     assert TOKEN not in f"{told.value} {told.value!r} {_web(server, [])!r}"
 
 
-def test_what_is_no_json_is_said_to_be_none() -> None:
+def test_a_response_that_is_not_json_is_an_error() -> None:
     with (
         serving(lambda _: Reply(body=b"<html>")) as server,
         pytest.raises(WebError, match="the response is not JSON"),

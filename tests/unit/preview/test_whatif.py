@@ -1,4 +1,4 @@
-"""What goes into a what-if, and how its answer reads; the deciding is tested with the real Kueue."""
+"""The input and the report of a what-if. The decisions are tested with the real Kueue."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_a_stored_workload_is_read_back_as_what_it_was() -> None:
         assert replace(after, conditions=()) == replace(before, conditions=())
 
 
-def test_what_waited_is_stored_as_never_looked_at() -> None:
+def test_pending_work_is_stored_without_a_status() -> None:
     waiting = [
         each
         for each in synthetic_snapshot(STACK, running=0, pending=5).workloads
@@ -109,7 +109,7 @@ def test_a_figure_that_is_none_is_refused_before_anything_starts(
     assert "Fix: " in capsys.readouterr().err
 
 
-def test_why_work_waits_is_told_with_whose_it_is() -> None:
+def test_reasons_are_listed_with_their_teams() -> None:
     decisions = {
         f"team-{index}/one": Decision(
             namespace=f"team-{index}", name="one", state=WorkloadState.PENDING, why="no GPU"
@@ -122,7 +122,7 @@ def test_why_work_waits_is_told_with_whose_it_is() -> None:
     assert "| 7 | `team-0`, `team-1`, `team-2`, `team-3`, `team-4` and 2 more | `no GPU` |" in told_of
 
 
-def test_a_question_that_is_stopped_says_so_in_one_line(
+def test_an_interrupted_simulation_prints_one_line(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def stopped(*_: object) -> None:
@@ -134,13 +134,13 @@ def test_a_question_that_is_stopped_says_so_in_one_line(
     assert capsys.readouterr().err == "Error: interrupted.\n"
 
 
-def test_what_was_not_done_in_time_is_said() -> None:
+def test_an_unfinished_simulation_is_reported() -> None:
     outcome = Outcome(decisions={}, used={}, is_settled=False, seconds=600.0)
     answer = Comparison(name="lab", base=outcome, head=outcome, base_stack=STACK, head_stack=STACK)
     assert "Kueue was not done with head after 600 s" in markdown.format_comment(told.to_report(answer))
 
 
-def test_teams_that_fare_differently_stand_before_those_that_do_not() -> None:
+def test_teams_with_a_different_outcome_come_first() -> None:
     def outcome(fate: WorkloadState) -> Outcome:
         decisions = [
             Decision(namespace="team-a", name="one", state=fate),

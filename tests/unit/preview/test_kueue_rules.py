@@ -1,4 +1,4 @@
-"""Who may preempt whom follows what the queues are told, step by step."""
+"""Preemption with Kueue follows the configuration of the queues."""
 
 from dataclasses import replace
 
@@ -32,7 +32,7 @@ def _policy(found: Stack, name: str, preemption: Preemption, priorities: tuple[s
     return replace(found, departments=(replace(first, teams=teams), *found.departments[1:]))
 
 
-def test_an_owner_reclaims_from_whoever_may_borrow_and_not_the_other_way_round() -> None:
+def test_an_owner_reclaims_from_a_borrower_and_not_vice_versa() -> None:
     found = two_teams(_OWNER, _BORROWER)
     assert _may(found) == {"l4": Right.RECLAIM}
     assert _may(found, "team-b", "team-a") == {}
@@ -61,7 +61,7 @@ def test_reclaiming_from_lower_priority_needs_a_lower_one(
     assert _may(_policy(found, "team-b", Preemption(), theirs)) == expected
 
 
-def test_departments_beside_each_other_share_nothing() -> None:
+def test_separate_departments_share_nothing() -> None:
     found = stack(
         Department(name="research", teams=(team("team-a", _OWNER),)),
         Department(name="product", teams=(team("team-b", _BORROWER), team("team-c", _OWNER))),
@@ -134,7 +134,7 @@ def _behind(allowance: Allowance, *, outside: Allowance = _BORROWER, weight: int
     return stack(Department(name="research", departments=(inner, other), teams=teams))
 
 
-def test_a_victim_behind_a_closed_department_has_borrowed_inside_and_owes_nobody_outside() -> None:
+def test_a_victim_in_a_closed_department_is_not_preempted_from_outside() -> None:
     closed = Allowance(borrow=Limit(pools={"l4": Bound.NONE}))
     assert _may(_behind(closed, outside=_OWNER)) == {}
     assert _may(_behind(_NOTHING_SAID, outside=_OWNER)) == {"l4": Right.RECLAIM}

@@ -1,4 +1,4 @@
-"""Who is caught at work by a change, and what it costs: only what is known is told."""
+"""Overuse and costs: only what is known is shown."""
 
 from dataclasses import replace
 from datetime import UTC, date, datetime
@@ -58,7 +58,7 @@ def _told(base: Stack | None, head: Stack | None, snapshot: Snapshot | None = No
     return diff(base, head, snapshot=snapshot)
 
 
-def test_who_uses_more_than_the_new_quota_is_told_and_whether_the_change_makes_it_so() -> None:
+def test_overuse_is_listed_with_whether_the_change_causes_it() -> None:
     changes = compare(_quota(4, 2), _quota(2, 1))
     found = quota_overuse(changes, _snapshot(team_a=3, team_b=3))
     assert [(each.team, each.used, each.before, each.after, each.is_new) for each in found] == [
@@ -68,13 +68,13 @@ def test_who_uses_more_than_the_new_quota_is_told_and_whether_the_change_makes_i
     assert quota_overuse(changes, _snapshot(team_a=2, team_b=1)) == ()
 
 
-def test_a_team_that_goes_while_it_works_is_told() -> None:
+def test_a_removed_team_with_running_work_is_listed() -> None:
     head = stack(Department(name="research", teams=(team("team-b", Allowance(quota={"l4": gpus(2)})),)))
     found = quota_overuse(compare(_quota(2, 2), head), _snapshot(team_a=2))
     assert [(each.team, each.is_gone, each.after) for each in found] == [("team-a", True, 0)]
 
 
-def test_who_does_not_change_is_not_told() -> None:
+def test_unchanged_teams_are_not_listed() -> None:
     assert quota_overuse(compare(_quota(4, 1), _quota(2, 1)), _snapshot(team_b=9)) == ()
 
 
@@ -83,7 +83,7 @@ def test_the_work_of_the_teams_that_change_is_counted() -> None:
     assert [(each.team, each.pending, each.holding) for each in found] == [("team-a", 1, 1)]
 
 
-def test_the_report_says_it_before_any_resource() -> None:
+def test_overuse_comes_before_any_resource() -> None:
     text = format_comment(report_of([_told(_quota(4), _quota(2), _snapshot(team_a=3))]))
     assert "- 1 team uses more than the new quota now: `team-a`." in text
     assert "| new | `team-a` | `l4` GPU | 3 | 4 | 2 | 1 | 2 |" in text
@@ -119,7 +119,7 @@ def _eks(most: int) -> Stack:
     return replace(stack(Department(name="research", teams=(team("team-a"),)), pools=pools), cluster=EKS)
 
 
-def test_money_is_told_with_its_source_and_what_has_none_is_not_priced() -> None:
+def test_costs_have_a_source_and_others_are_not_priced() -> None:
     text = format_comment(report_of([_told(_eks(10), _eks(20))]))
     assert "| USD 1.01 to 10.06 → 1.01 to 20.12 |" in text
     assert "- Money an hour at most: USD 10.06 → 20.12; not priced: `h100`." in text
@@ -169,7 +169,7 @@ def test_several_stacks_have_one_line_above_them() -> None:
     assert text.startswith("**3 stacks: 1 refused or failed, 1 change, 1 do not change.**\n\n## ")
 
 
-def test_programs_are_told_the_same() -> None:
+def test_json_has_costs_and_overuse() -> None:
     eks = to_json([_told(_eks(10), _eks(20))])["stacks"][0]
     found = {each["pool"]: each["after"]["money"] for each in eks["pools"]}
     assert found["h100"] is None

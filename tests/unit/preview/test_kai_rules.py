@@ -1,4 +1,4 @@
-"""Who may evict whom with KAI follows its published rules."""
+"""Eviction with KAI follows its published rules."""
 
 from dataclasses import replace
 
@@ -33,7 +33,7 @@ def _rights(found: Stack, one: str = "team-a", two: str = "team-b") -> Right | N
     return KaiRules.of(found).rights(one, two).get("l4")
 
 
-def test_a_quota_is_taken_back_from_whoever_may_go_beyond_theirs() -> None:
+def test_a_quota_is_reclaimed_from_teams_that_may_exceed_theirs() -> None:
     found = _teams(_OWNER, _BORROWER)
     assert _rights(found) is Right.RECLAIM
     assert _rights(found, "team-b", "team-a") is None, "what is within a quota is never reclaimed"
@@ -48,7 +48,7 @@ def test_two_without_quota_share_what_is_free() -> None:
     assert _rights(_teams(_GUEST, _BORROWER), "team-b", "team-a") is Right.RECLAIM
 
 
-def test_what_goes_beyond_a_quota_is_preemptible_so_others_take_nothing_by_it() -> None:
+def test_non_preemptible_work_cannot_reclaim_beyond_its_quota() -> None:
     found = _teams(_BORROWER, _GUEST, theirs=("inference",))
     assert _rights(found, "team-b", "team-a") is None
 
@@ -61,7 +61,7 @@ def test_departments_at_the_top_take_nothing_from_each_other_unless_one_is_opene
     assert _rights(_kai(one, replace(two, kai=opened))) is Right.RECLAIM
 
 
-def test_without_bound_nobody_is_beyond_a_quota() -> None:
+def test_an_unlimited_quota_is_never_exceeded() -> None:
     endless = QueueSettings(shares=Shares(gpu=Share(quota=UNLIMITED)))
     teams: tuple[Team, ...] = (team("team-a", _OWNER), replace(team("team-b"), kai=endless))
     assert _rights(_kai(Department(name="research", teams=teams))) is None
@@ -73,7 +73,7 @@ def test_inside_a_team_lower_work_gives_way_if_it_may_be_evicted() -> None:
     assert not found.can_preempt_within("team-b")
 
 
-def test_the_pull_request_that_brings_inference_says_whose_gpus_it_can_take() -> None:
+def test_the_report_shows_whose_gpus_inference_can_take() -> None:
     """Story D: the report has it before the merge."""
     after = load(ROOT / "examples" / "stories" / "inference-first" / "stack.yaml")
     (department,) = after.departments
@@ -83,7 +83,7 @@ def test_the_pull_request_that_brings_inference_says_whose_gpus_it_can_take() ->
     assert [(row.preemptors, row.is_new) for row in rows] == [(("team-a",), True)]
 
 
-def test_a_switch_of_schedulers_is_told_by_the_rules_of_each_side() -> None:
+def test_a_change_of_the_scheduler_uses_the_rules_of_each_side() -> None:
     kai = _teams(_OWNER, _BORROWER)
     changes = compare(replace(kai, scheduler=Scheduler.KUEUE), kai)
     assert changes.not_compared == ()
