@@ -53,7 +53,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 130
     except (StageError, LocalClusterError) as error:
         print(f"\n{error}", file=sys.stderr)
-        return 1
+        return int(error.exit_code)
     finally:
         _write(found, arguments.out)
     print((arguments.out / "results.json").read_text() if arguments.json else table.markdown(found))

@@ -18,6 +18,7 @@ from bench.gangs import audit
 from bench.gangs.shapes import Shape
 from bench.gangs.usage import quiet
 from bench.gangs.variants import Contender
+from muster.errors import ExitCode, MusterError
 from muster.local import envtest
 from muster.local.envtest import ControlPlane, Programs, path_of
 from muster.local.envtest.kueue import define
@@ -34,8 +35,10 @@ _BORN_READY: Final = "--disable-admission-plugins=TaintNodesByCondition"
 _KUEUE: Final = f"/apis/{names.KUEUE_API_VERSION}"
 
 
-class StageError(Exception):
+class StageError(MusterError):
     """The control plane did not start or stopped. The message names the process."""
+
+    default_exit_code = ExitCode.OUTSIDE
 
 
 @dataclass(slots=True)

@@ -1,1 +1,1 @@
-"""The commands of `muster`, one module each; `muster.cli` says how to add one."""
+"""The commands of `muster`, one module each; `muster.cli` explains how to add one."""

@@ -173,7 +173,7 @@ def _write(diffs: list[StackDiff], *, to_markdown: str | None, to_html: str | No
 
 
 def _check(diffs: list[StackDiff], wanted: Collection[FailOn]) -> None:
-    """MusterError when a head is broken, or a change contains what the command was told to fail on."""
+    """MusterError when a head is broken, or a change contains what `wanted` names."""
     require_valid_heads(diffs)
     found = failures(diffs, wanted)
     if found:

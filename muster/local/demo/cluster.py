@@ -17,6 +17,8 @@ from lightkube.core.resource_registry import resource_registry
 from lightkube.generic_resource import create_global_resource, create_namespaced_resource
 from lightkube.types import CascadeType, PatchType
 
+from muster.errors import ExitCode, MusterError
+
 Object = dict[str, Any]
 Answer = TypeVar("Answer")
 
@@ -66,8 +68,10 @@ _COUNT_PATIENCE: Final = 360.0
 _READING: Final = threading.Lock()
 
 
-class UnreachableError(Exception):
+class UnreachableError(MusterError):
     """The API server does not answer, or there is no kubeconfig."""
+
+    default_exit_code = ExitCode.OUTSIDE
 
 
 class NotCountedError(UnreachableError):

@@ -15,6 +15,7 @@ from typing import Final
 import httpx2
 import yaml
 
+from muster.errors import ExitCode, MusterError
 from muster.local.demo.cluster import Cluster, Object, UnreachableError
 from muster.local.demo.events import (
     JOB_KINDS,
@@ -37,8 +38,10 @@ _LOG_READS: Final = 60
 _KINDS: Final = (*JOB_KINDS, "Workload", "ProvisioningRequest", "PodTemplate", "Pod")
 
 
-class StoryError(Exception):
+class StoryError(MusterError):
     """The story did not end as it should; the message has the last state."""
+
+    default_exit_code = ExitCode.FOUND
 
 
 class Follower:

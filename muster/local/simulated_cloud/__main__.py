@@ -15,7 +15,7 @@ from muster.local.simulated_cloud.offering import OfferingError
 
 
 def main(argv: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m muster.local.autoscaler", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m muster.local.simulated_cloud", description=__doc__)
     parser.add_argument(
         "--kubeconfig", type=Path, required=True, help="with the autoscaler's own credentials"
     )
