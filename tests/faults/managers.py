@@ -25,9 +25,10 @@ from typing import Final
 
 from muster.controller import schedulers
 from muster.controller.app import main
-from muster.controller.gangs import kinds
+from muster.controller.gangs import kinds, reconciler
+from muster.controller.gangs import setup as shared
 from muster.controller.kube import reflector, transport
-from muster.controller.kueue import reconciler, setup
+from muster.controller.kueue import setup
 from muster.controller.runtime import informer, lease, queue
 from muster.controller.runtime.controller import RequeueAfter
 
@@ -163,5 +164,6 @@ def _skew(clocks: tuple[float, ...]) -> None:
         now[0] = next(offsets)
 
     signal.signal(signal.SIGUSR1, jumped)
-    vars(setup)["utc_now"] = clock
+    for module in (setup, shared):
+        vars(module)["utc_now"] = clock
     _default(reconciler.GangReconciler.__init__, "clock", clock)

@@ -14,7 +14,7 @@ from muster.controller.gangs.capacity_claims import CapacityClaim
 from muster.controller.gangs.objects import Belonging, Placeholder, PodTemplate, ProvisioningRequest
 from muster.controller.gangs.split import RequestSpec
 
-WaitReason = Literal["", "nodes", "turn", "room"]
+WaitReason = Literal["nodes", "turn", "room"]
 """Whose news should bring a gang back: the nodes', the gang's that goes before it, or its queue's."""
 
 

@@ -57,7 +57,7 @@ class Wait:
 
     status: str
     limit: Deadline
-    waiting_on: WaitReason = ""
+    waiting_on: tuple[WaitReason, ...] = ()
     releases: tuple[Delete, ...] = ()
     requeue_at: datetime | None = None
     """When to look again before the limit."""
@@ -199,7 +199,7 @@ def _create_next(attempt: Attempt, spec: RequestSpec, limit: Deadline) -> Step:
     position = attempt.turn_position()
     first = blocking_gang(position, attempt.surroundings.others) if position else None
     if first is not None:
-        return Wait(status=f"{first.name} asks for {spec.pool} first", limit=limit, waiting_on="turn")
+        return Wait(status=f"{first.name} asks for {spec.pool} first", limit=limit, waiting_on=("turn",))
     name = attempt.request_name(spec)
     names = {template_name(name, number) for number in range(len(spec.demands))}
     taken = {item.metadata.name for item in (*attempt.requests, *attempt.templates)} - attempt.written.keys()
@@ -254,7 +254,7 @@ def _yield_turn(attempt: Attempt, older: TurnPosition, limit: Deadline) -> Step:
     """Take back what was asked, keep the quota, and stand in line: no failure, so no note and no backoff."""
     outdated = delete_outdated(attempt)
     asked = tuple(action for action in delete_all(attempt) if action not in outdated)
-    return Wait(status=f"{older.name} asked first", limit=limit, waiting_on="turn", releases=asked)
+    return Wait(status=f"{older.name} asked first", limit=limit, waiting_on=("turn",), releases=asked)
 
 
 def _verify(attempt: Attempt, limit: Deadline) -> Step:
@@ -271,7 +271,7 @@ def _verify(attempt: Attempt, limit: Deadline) -> Step:
     )
     short = next((placement.demand.pool for placement in placements if not placement.is_complete), None)
     if short is not None:
-        return Wait(status=format_nodes(placements), limit=limit, waiting_on="nodes", short_pool=short)
+        return Wait(status=format_nodes(placements), limit=limit, waiting_on=("nodes",), short_pool=short)
     return Ready(capacity_claims=capacity_claims)
 
 

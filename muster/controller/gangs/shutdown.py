@@ -1,24 +1,26 @@
-"""The round of a controller that is removed for good: to whoever waits for it, once.
+"""Releases gangs when the controller is uninstalled: each of them once.
 
-Decides in which order it is said, how many at a time, and that what others write meanwhile is taken in and
-tried again. What is said to whom is each scheduler's; whether this end is a removal,
+Responsible for the order, for how many are released at a time, and for a second try where another client has
+written meanwhile. What is written for which gang is each scheduler's; whether this shutdown is an uninstall,
 muster.controller.runtime's.
 """
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Final
 
 import structlog
 
+from muster.controller.gangs.reconciler import D, Hooks, S, T
 from muster.controller.gangs.requests import StaleDecision
 from muster.controller.kube.errors import KubeError
 from muster.controller.kube.resource import Key
 
 REASON: Final = "ControllerRemoved"
-AT_A_TIME: Final = 16
-TRIES: Final = 3
+CONCURRENCY: Final = 16
+ATTEMPTS: Final = 3
 _PAUSE: Final = 0.2
 
 
@@ -33,30 +35,48 @@ class ShutdownHandler:
     release_gang: Callable[[Key], Awaitable[None]]
 
     async def __call__(self) -> None:
-        """To everybody that there is time for. Nobody's trouble keeps it from the others."""
-        log = structlog.get_logger("farewell")
+        """As many gangs as time allows. A gang that fails does not delay the others."""
+        log = structlog.get_logger("shutdown")
         try:
             await self.announce()
         except Exception:
-            log.exception("not said where all see it")
-        slots, gangs, done = asyncio.Semaphore(AT_A_TIME), list(self.gangs()), set[Key]()
+            log.exception("conditions not set")
+        slots, gangs, done = asyncio.Semaphore(CONCURRENCY), list(self.gangs()), set[Key]()
         try:
             await asyncio.gather(*(self._release(key, slots, done) for key in gangs))
         finally:
             missed = [str(key) for key in gangs if key not in done]
-            log.warning("left", gangs=len(done), missed=len(missed), some=missed[:20])
+            log.warning("gangs released", gangs=len(done), missed=len(missed), some=missed[:20])
 
     async def _release(self, key: Key, slots: asyncio.Semaphore, done: set[Key]) -> None:
-        log = structlog.get_logger("farewell")
+        log = structlog.get_logger("shutdown")
         async with slots:
-            for _ in range(TRIES):
+            for _ in range(ATTEMPTS):
                 try:
                     await self.release_gang(key)
                     done.add(key)
                     return
                 except (StaleDecision, KubeError) as error:
-                    log.warning("not left in order", key=str(key), error=str(error))
+                    log.warning("gang not released", key=str(key), error=str(error))
                 except Exception:
-                    log.exception("not left in order", key=str(key))
+                    log.exception("gang not released", key=str(key))
                     return
                 await asyncio.sleep(_PAUSE)
+
+
+def on_shutdown(
+    hooks: Hooks[T, S, D],
+    decide: Callable[[S], D],
+    *,
+    announce: Callable[[], Awaitable[None]],
+    gangs: Callable[[], Iterable[Key]],
+    clock: Callable[[], datetime],
+) -> ShutdownHandler:
+    """`decide` is a scheduler's last decision about a gang."""
+
+    async def release_gang(key: Key) -> None:
+        for target in hooks.targets(key) or ():
+            snapshot = hooks.load(target, now=clock())
+            await hooks.apply(decide(snapshot), snapshot)
+
+    return ShutdownHandler(announce=announce, gangs=gangs, release_gang=release_gang)

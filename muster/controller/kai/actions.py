@@ -59,3 +59,7 @@ class Decision:
     waiting_on: tuple[WaitReason, ...] = ()
     pod_group_demands: tuple[PodGroupDemand, ...] = ()
     """What the templates that are to be created are made of."""
+
+    @property
+    def begins_attempt(self) -> bool:
+        return any(isinstance(action, CreateRequest | Ungate) for action in self.actions)

@@ -21,7 +21,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
-from muster.controller.gangs.actions import EmitEvent, WaitReason, deletions
+from muster.controller.gangs.actions import EmitEvent, deletions
 from muster.controller.gangs.assembly import (
     AttemptFailed,
     CreateNext,
@@ -368,9 +368,8 @@ def _wait(snapshot: BatchSnapshot, step: Wait) -> Decision:
     # Before the first request no deadline runs: it waits for its turn and holds nothing.
     runs = snapshot.turn is not None
     message = format_wait(step.status, step.limit) if runs else f"waits: {step.status}"
-    waiting_on: tuple[WaitReason, ...] = (step.waiting_on,) if step.waiting_on else ()
     actions = (*delete_outdated(snapshot), *step.releases, *set_status(snapshot, message))
-    return Decision(actions=actions, requeue_at=step.limit.at if runs else None, waiting_on=waiting_on)
+    return Decision(actions=actions, requeue_at=step.limit.at if runs else None, waiting_on=step.waiting_on)
 
 
 def set_status(snapshot: BatchSnapshot, message: str) -> tuple[Action, ...]:

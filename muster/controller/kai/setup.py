@@ -1,20 +1,22 @@
-"""How the parts of KAI gangs are put together.
+"""Builds the controllers of KAI gangs.
 
-Decides what is cached, what is indexed and whose news wakes whom. The only module here that knows the
-manager.
+Responsible for what is cached, what is indexed and which change reconciles which key. The only module here
+that knows the manager.
 """
 
+from functools import partial
 from typing import Final
 
-from muster.controller.gangs.gang_state import GangObservation, GangObserver, RequestObserver
+from muster.controller.gangs.gang_state import GangObservation
 from muster.controller.gangs.indexes import BY_NODE, BY_POOL, BY_REQUEST, node_of, pool_of, request_of
 from muster.controller.gangs.kinds import Kinds
-from muster.controller.gangs.metrics import GangMetrics
 from muster.controller.gangs.objects import NODE, POD_TEMPLATE, PROVISIONING_REQUEST, GangPolicyObject
-from muster.controller.gangs.policies import Policies, PolicyReconciler
+from muster.controller.gangs.policies import Policies
 from muster.controller.gangs.requests import Requests
+from muster.controller.gangs.setup import gang_controller, policy_controller
 from muster.controller.kai.executor import Executor
 from muster.controller.kai.gang_state import observe
+from muster.controller.kai.hooks import RayClusterHooks
 from muster.controller.kai.indexes import (
     BY_CLUSTER,
     BY_QUEUE,
@@ -26,7 +28,6 @@ from muster.controller.kai.indexes import (
 )
 from muster.controller.kai.labels import CLUSTER_UID, is_gated
 from muster.controller.kai.objects import GATED_POD, PRIORITY_CLASS, QUEUE, RAY_CLUSTER
-from muster.controller.kai.reconciler import GangReconciler
 from muster.controller.kai.shutdown import on_shutdown
 from muster.controller.kai.view import View
 from muster.controller.kube.client import Selection
@@ -36,69 +37,59 @@ from muster.controller.runtime.informer import Informer
 from muster.controller.runtime.manager import Manager
 from muster.model import names
 
-WORKERS: Final = 16
-"""Reconciles under way at a time: each waits for the API most of its time, and an API server is shared."""
-
 OURS: Final = Selection(labels=CLUSTER_UID)
 LIVE: Final = Selection(fields="status.phase!=Succeeded,status.phase!=Failed")
 
 
-def setup(manager: Manager, policies: Informer[GangPolicyObject]) -> None:
+def setup(manager: Manager, policy_objects: Informer[GangPolicyObject]) -> None:
     """Register the reconcilers of Ray clusters and GangPolicies with a manager."""
-    known = Policies(policies)
-    _gangs(manager, known, policies)
-    kinds = Kinds(manager.unserved, manager.has_looked)
-    policy = PolicyReconciler(manager.client, policies, known, kinds, missing=lambda _: (), clock=utc_now)
-    manager.controller("gangpolicies", policy.reconcile).watches(policies, lambda item: [item.key])
+    policies = Policies(policy_objects)
+    _gangs(manager, policies, policy_objects)
+    policy_controller(manager, policy_objects, policies, Kinds(manager.unserved, manager.has_looked))
 
 
-def _gangs(manager: Manager, known: Policies, policies: Informer[GangPolicyObject]) -> None:
-    view = _view(manager, known)
+def _gangs(manager: Manager, policies: Policies, policy_objects: Informer[GangPolicyObject]) -> None:
+    view = _view(manager, policies)
     requests = Requests(
         manager.client,
-        caches={
-            GATED_POD: view.pods,
-            PROVISIONING_REQUEST: view.requests,
-            POD_TEMPLATE: view.templates,
-        },
+        caches={GATED_POD: view.pods, PROVISIONING_REQUEST: view.requests, POD_TEMPLATE: view.templates},
     )
     executor = Executor(manager.client, events=manager.events, requests=requests)
-    manager.on_uninstall(on_shutdown(manager.client, policies, view, executor, clock=utc_now))
-    gangs = GangReconciler(view, executor, requests, enqueue=lambda key: queue.add(key))
-    metrics = GangMetrics(manager.metrics.registry)
-    watcher = RequestObserver(
-        metrics=metrics, counts=lambda: manager.leads() and view.requests.has_synced, flavor=known.flavor
+    hooks = RayClusterHooks(view, executor, requests)
+    manager.on_uninstall(on_shutdown(manager.client, policy_objects, view, hooks, clock=utc_now))
+    controller, gangs, _ = gang_controller(
+        manager,
+        "kai-gangs",
+        hooks,
+        about=view.clusters,
+        requests=view.requests,
+        policies=policies,
+        observe=partial(_observe, view),
     )
-    view.requests.store.listen(watcher.changed)
-
-    def observe_key(key: Key) -> GangObservation | None:
-        cluster = view.clusters.get(key)
-        if cluster is None:
-            return None
-        pods = view.pods.store.by_index(BY_CLUSTER, key)
-        return observe(cluster, pods, view.requests.store.by_index(BY_CLUSTER, key), now=utc_now())
-
-    observer = GangObserver(metrics, observe_key, clock=utc_now)
-    controller = manager.controller(
-        "kai-gangs", observer.around(gangs.reconcile), workers=WORKERS, about=view.clusters
-    )
-    queue = controller.queue
-
-    def all_waiting(_: object) -> list[Key]:
-        """A policy or a priority decides for all that wait; they change when a person changes them."""
-        return list({key for pod in view.pods.store if is_gated(pod) for key in ray_cluster_of(pod)})
-
     controller.watches(view.clusters, lambda cluster: [cluster.key])
     controller.watches(view.pods, ray_cluster_of)
     controller.watches(view.requests, lambda item: [cluster_of(item)])
     controller.watches(view.templates, lambda item: [cluster_of(item)])
     controller.watches_transitions(view.nodes, gangs.waiting_for_nodes)
     controller.watches(view.queues, lambda _: gangs.waiting_for("room"))
-    controller.watches(view.priorities, all_waiting)
-    controller.watches(policies, all_waiting)
+    controller.watches(view.priorities, partial(_waiting, view))
+    controller.watches(policy_objects, partial(_waiting, view))
 
 
-def _view(manager: Manager, known: Policies) -> View:
+def _observe(view: View, key: Key) -> GangObservation | None:
+    cluster = view.clusters.get(key)
+    if cluster is None:
+        return None
+    pods = view.pods.store.by_index(BY_CLUSTER, key)
+    return observe(cluster, pods, view.requests.store.by_index(BY_CLUSTER, key), now=utc_now())
+
+
+def _waiting(view: View, _: object) -> list[Key]:
+    """A policy or a priority decides for all gangs that wait; they change when a person changes them."""
+    return list({key for pod in view.pods.store if is_gated(pod) for key in ray_cluster_of(pod)})
+
+
+def _view(manager: Manager, policies: Policies) -> View:
     return View(
         clusters=manager.informer(RAY_CLUSTER),
         pods=manager.informer(
@@ -121,5 +112,5 @@ def _view(manager: Manager, known: Policies) -> View:
         nodes=manager.informer(NODE, indexes={BY_POOL: pool_of}),
         queues=manager.informer(QUEUE),
         priorities=manager.informer(PRIORITY_CLASS),
-        policy=lambda: known.accepted(names.GANG_POLICY),
+        policy=lambda: policies.accepted(names.GANG_POLICY),
     )

@@ -57,6 +57,17 @@ class ClusterSnapshot:
     def is_over(self) -> bool:
         return self.cluster.metadata.deletion_timestamp is not None
 
+    @property
+    def wants_retry(self) -> bool:
+        """The backoff of a batch has ended, and the batch has not requested capacity again."""
+        try:
+            return not self.is_over and any(batch.wants_retry for batch in self.batch_snapshots)
+        except ValueError:
+            return False  # The decision meets it too, and reports it.
+
+    def with_retry_delay(self, delay: timedelta) -> "ClusterSnapshot":
+        return replace(self, retry_delay=delay)
+
     @cached_property
     def batch_snapshots(self) -> tuple["BatchSnapshot", ...]:
         """One for each batch that waits. Raises ValueError for a cluster that KAI refuses to group."""

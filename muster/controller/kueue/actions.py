@@ -108,8 +108,12 @@ class Decision:
 
     actions: tuple[Action, ...] = ()
     requeue_at: datetime | None = None
-    waiting_on: WaitReason = ""
+    waiting_on: tuple[WaitReason, ...] = ()
 
     @property
     def is_noop(self) -> bool:
         return not self.actions
+
+    @property
+    def begins_attempt(self) -> bool:
+        return any(isinstance(action, Reactivate | CreateRequest) for action in self.actions)

@@ -67,7 +67,7 @@ def while_running(snapshot: WorkloadSnapshot) -> Decision:
     return Decision(
         actions=(*stale, *_record(snapshot, next_history, missing_placements, policy), *cleaned),
         requeue_at=min(wakes, default=None),
-        waiting_on="nodes" if since else "",
+        waiting_on=("nodes",) if since else (),
     )
 
 
@@ -112,7 +112,7 @@ def while_scaling_up(snapshot: WorkloadSnapshot) -> Decision | None:
     recorded = _record(snapshot, kept, missing_placements, policy)
     if since:
         # What is asked for stays asked for; nothing new is, while nobody knows whether the gang stands.
-        return Decision(actions=recorded, requeue_at=since + policy.node_loss_grace, waiting_on="nodes")
+        return Decision(actions=recorded, requeue_at=since + policy.node_loss_grace, waiting_on=("nodes",))
     return Decision(actions=recorded) if recorded else None
 
 

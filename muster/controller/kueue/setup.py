@@ -1,13 +1,15 @@
-"""How the parts of the gang-admission check are put together.
+"""Builds the controllers of the gang-admission check: one function each.
 
-Decides what is cached, what is indexed and whose news wakes whom. The only module here that knows the
-manager.
+Responsible for what is cached, what is indexed and which change reconciles which key. The only module here
+that knows the manager.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
-from muster.controller.gangs.gang_state import GangObservation, GangObserver, RequestObserver
+from muster.controller.gangs.gang_state import GangObservation
 from muster.controller.gangs.indexes import (
     BY_LEASE,
     BY_NODE,
@@ -30,15 +32,17 @@ from muster.controller.gangs.objects import (
     QUEUE_TREE,
     GangPolicyObject,
 )
-from muster.controller.gangs.policies import Policies, PolicyReconciler
+from muster.controller.gangs.policies import Policies
 from muster.controller.gangs.requests import Requests
 from muster.controller.gangs.retry import RETRY_AT
+from muster.controller.gangs.setup import gang_controller, policy_controller
 from muster.controller.kube.client import Selection
 from muster.controller.kube.resource import Key
 from muster.controller.kueue.checks import CheckReconciler, Checks, policy_name
 from muster.controller.kueue.defaults import Defaults
 from muster.controller.kueue.executor import Executor
 from muster.controller.kueue.gang_state import observe
+from muster.controller.kueue.hooks import WorkloadHooks
 from muster.controller.kueue.identity import WORKLOAD_UID
 from muster.controller.kueue.idle_quota import IdleQuotaMonitor
 from muster.controller.kueue.indexes import (
@@ -61,19 +65,17 @@ from muster.controller.kueue.objects import (
 )
 from muster.controller.kueue.pending_workloads import PendingWorkloads
 from muster.controller.kueue.queue_tree_cache import QueueTreeCache
-from muster.controller.kueue.reconciler import GangReconciler
 from muster.controller.kueue.shutdown import on_shutdown
 from muster.controller.kueue.slices import replaced
 from muster.controller.kueue.view import View
 from muster.controller.kueue.webhooks import Reviews
 from muster.controller.runtime.clock import utc_now
+from muster.controller.runtime.controller import Controller
 from muster.controller.runtime.informer import Informer
 from muster.controller.runtime.manager import Manager
 from muster.controller.runtime.review import Webhook
 from muster.model import names
-
-WORKERS: Final = 16
-"""Reconciles under way at a time: each waits for the API most of its time, and an API server is shared."""
+from muster.model.gangpolicy import GangPolicy
 
 OURS: Final = Selection(labels=WORKLOAD_UID)
 RUNNING: Final = Selection(fields="spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed")
@@ -81,84 +83,112 @@ RUNNING: Final = Selection(fields="spec.nodeName!=,status.phase!=Succeeded,statu
 
 def setup(manager: Manager, policy_objects: Informer[GangPolicyObject]) -> None:
     """Register the reconcilers of Workloads, AdmissionChecks and GangPolicies with a manager."""
-    checks = manager.informer(ADMISSION_CHECK)
-    flavors = manager.informer(RESOURCE_FLAVOR)
-    policies = Policies(policy_objects)
-    _gangs(manager, Checks(checks, policies), flavors, checks, policy_objects, policies)
-    _checks_and_policies(manager, policies, flavors, checks, policy_objects)
+    inputs = _Inputs(
+        checks=manager.informer(ADMISSION_CHECK),
+        flavors=manager.informer(RESOURCE_FLAVOR),
+        policy_objects=policy_objects,
+        policies=Policies(policy_objects),
+        kinds=Kinds(manager.unserved, manager.has_looked),
+    )
+    _gangs(manager, inputs)
+    _checks(manager, inputs)
+    _policies(manager, inputs)
 
 
 def webhooks(manager: Manager) -> Sequence[Webhook[Any]]:
     """The reviews of the webhook server, by the policy and the queue tree named `default`."""
-    policy_objects = Policies(manager.informer(GANG_POLICY))
+    policies = Policies(manager.informer(GANG_POLICY))
     queue_trees = QueueTreeCache(manager.informer(QUEUE_TREE))
-    reviews = Reviews(lambda: policy_objects.accepted(names.GANG_POLICY), queue_trees.current)
+    reviews = Reviews(lambda: policies.accepted(names.GANG_POLICY), queue_trees.current)
     return (*reviews.listed(), *Defaults(queue_trees.current).listed())
 
 
-def _gangs(
-    manager: Manager,
-    known: Checks,
-    flavors: Informer[ResourceFlavor],
-    checks: Informer[AdmissionCheck],
-    policy_objects: Informer[GangPolicyObject],
-    policies: Policies,
-) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Inputs:
+    """What the controllers share."""
+
+    checks: Informer[AdmissionCheck]
+    flavors: Informer[ResourceFlavor]
+    policy_objects: Informer[GangPolicyObject]
+    policies: Policies
+    kinds: Kinds
+
+
+def _gangs(manager: Manager, inputs: _Inputs) -> None:
     pending = PendingWorkloads()
-    view = _view(manager, known, flavors, pending)
-    executor = _executor(manager, view, pending)
-    manager.on_uninstall(on_shutdown(manager.client, checks, view, executor, clock=utc_now))
-    gangs = GangReconciler(view, executor, enqueue=lambda key: queue.add(key))
-    metrics = GangMetrics(manager.metrics.registry)
-    watcher = RequestObserver(
-        metrics=metrics,
-        counts=lambda: manager.leads() and view.requests.has_synced,
-        flavor=policies.flavor,
+    view = _view(manager, inputs, pending)
+    hooks = WorkloadHooks(view, _executor(manager, view, pending))
+    manager.on_uninstall(on_shutdown(manager.client, inputs.checks, view, hooks, clock=utc_now))
+    controller, gangs, metrics = gang_controller(
+        manager,
+        "gangs",
+        hooks,
+        about=view.workloads,
+        requests=view.requests,
+        policies=inputs.policies,
+        observe=partial(_observe, view),
     )
-    view.requests.store.listen(watcher.changed)
-
-    def observe_key(key: Key) -> GangObservation | None:
-        workload = view.workloads.get(key)
-        return observe(workload, view.checks_of(workload)) if workload else None
-
-    observer = GangObserver(metrics, observe_key, clock=utc_now)
-    idle_quota = IdleQuotaMonitor(
-        metrics,
-        find=view.workloads.get,
-        has_pod=lambda request: bool(view.pods.store.by_index(BY_REQUEST, request)),
-        clock=utc_now,
-    )
-    manager.service("unused quota", idle_quota.run)
-    controller = manager.controller(
-        "gangs", observer.around(gangs.reconcile), workers=WORKERS, about=view.workloads
-    )
-    queue = controller.queue
-
-    def all_waiting(_: object) -> list[Key]:
-        """A policy decides for all that wait, outside the quota too; it changes when a person changes it."""
-        return [
-            workload.key
-            for workload in view.workloads.store
-            if workload.status.admission_checks or RETRY_AT in workload.metadata.annotations
-        ]
-
+    _monitor_idle_quota(manager, view, metrics)
+    waiting = partial(_waiting, view)
     controller.watches(view.workloads, lambda workload: [workload.key, *view.earlier_slice_keys(workload)])
     controller.watches(view.requests, view.workloads_using)
     controller.watches(view.templates, lambda item: [workload_key(item)])
     controller.watches(view.placeholders, lambda item: [workload_key(item)])
     controller.watches_transitions(view.nodes, gangs.waiting_for_nodes)
     controller.watches_transitions(view.nodes, view.workloads_affected_by)
-    controller.watches(
-        flavors,
-        lambda flavor: [held.key for held in view.workloads.store.by_index(BY_POOL, flavor.metadata.name)],
+    controller.watches(inputs.flavors, partial(_provisioning_in, view))
+    controller.watches(inputs.policy_objects, waiting)
+    controller.watches(inputs.checks, waiting)
+
+
+def _observe(view: View, key: Key) -> GangObservation | None:
+    workload = view.workloads.get(key)
+    return observe(workload, view.checks_of(workload)) if workload else None
+
+
+def _waiting(view: View, _: object) -> list[Key]:
+    """A policy decides for all gangs that wait, without quota too; it changes when a person changes it."""
+    return [
+        workload.key
+        for workload in view.workloads.store
+        if workload.status.admission_checks or RETRY_AT in workload.metadata.annotations
+    ]
+
+
+def _provisioning_in(view: View, flavor: ResourceFlavor) -> list[Key]:
+    return [workload.key for workload in view.workloads.store.by_index(BY_POOL, flavor.metadata.name)]
+
+
+def _monitor_idle_quota(manager: Manager, view: View, metrics: GangMetrics) -> None:
+    monitor = IdleQuotaMonitor(
+        metrics,
+        find=view.workloads.get,
+        has_pod=lambda request: bool(view.pods.store.by_index(BY_REQUEST, request)),
+        clock=utc_now,
     )
-    controller.watches(policy_objects, all_waiting)
-    controller.watches(checks, all_waiting)
+    manager.service("idle quota", monitor.run)
 
 
-def _view(
-    manager: Manager, known: Checks, flavors: Informer[ResourceFlavor], pending: PendingWorkloads
-) -> View:
+def _checks(manager: Manager, inputs: _Inputs) -> None:
+    def following(policy: GangPolicyObject) -> list[Key]:
+        return [check.key for check in inputs.checks.store if policy_name(check) == policy.metadata.name]
+
+    reconciler = CheckReconciler(manager.client, inputs.checks, inputs.policies, inputs.kinds, clock=utc_now)
+    controller: Controller[Key] = manager.controller("admissionchecks", reconciler.reconcile)
+    controller.watches(inputs.checks, lambda item: [item.key]).watches(inputs.policy_objects, following)
+
+
+def _policies(manager: Manager, inputs: _Inputs) -> None:
+    def missing(policy: GangPolicy) -> list[str]:
+        return [each.name for each in policy.flavors if inputs.flavors.get(Key("", each.name)) is None]
+
+    controller = policy_controller(
+        manager, inputs.policy_objects, inputs.policies, inputs.kinds, missing=missing
+    )
+    controller.watches(inputs.flavors, lambda _: [item.key for item in inputs.policy_objects.store])
+
+
+def _view(manager: Manager, inputs: _Inputs, pending: PendingWorkloads) -> View:
     return View(
         workloads=manager.informer(
             WORKLOAD, indexes={BY_POOL: pools_provisioning, BY_REPLACED: replaced}, on_event=pending.on_event
@@ -181,9 +211,9 @@ def _view(
         ),
         nodes=manager.informer(NODE, indexes={BY_POOL: pool_of, BY_LEASE: lambda node: [lease_of(node)]}),
         pods=manager.informer(POD, selection=RUNNING, indexes={BY_NODE: node_of, BY_REQUEST: request_of}),
-        flavors=flavors,
+        flavors=inputs.flavors,
         queues=manager.informer(CLUSTER_QUEUE),
-        checks=known,
+        checks=Checks(inputs.checks, inputs.policies),
     )
 
 
@@ -198,31 +228,3 @@ def _executor(manager: Manager, view: View, pending: PendingWorkloads) -> Execut
         },
     )
     return Executor(manager.client, events=manager.events, requests=requests, pending=pending, clock=utc_now)
-
-
-def _checks_and_policies(
-    manager: Manager,
-    known: Policies,
-    flavors: Informer[ResourceFlavor],
-    checks: Informer[AdmissionCheck],
-    policy_objects: Informer[GangPolicyObject],
-) -> None:
-    kinds = Kinds(manager.unserved, manager.has_looked)
-    check = CheckReconciler(manager.client, checks, known, kinds, clock=utc_now)
-    manager.controller("admissionchecks", check.reconcile).watches(checks, lambda item: [item.key]).watches(
-        policy_objects,
-        lambda policy: [item.key for item in checks.store if policy_name(item) == policy.metadata.name],
-    )
-    policy = PolicyReconciler(
-        manager.client,
-        policy_objects,
-        known,
-        kinds,
-        missing=lambda found: [
-            flavor.name for flavor in found.flavors if flavors.get(Key("", flavor.name)) is None
-        ],
-        clock=utc_now,
-    )
-    manager.controller("gangpolicies", policy.reconcile).watches(
-        policy_objects, lambda item: [item.key]
-    ).watches(flavors, lambda _: [item.key for item in policy_objects.store])

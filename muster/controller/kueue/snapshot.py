@@ -272,6 +272,9 @@ class WorkloadSnapshot(Attempt):
         """Admitted by our word and not being evicted."""
         return self.state == State.READY and self.is_admitted and self.has_quota and not self.is_finished
 
+    def with_retry_delay(self, delay: timedelta) -> "WorkloadSnapshot":
+        return replace(self, retry_delay=delay)
+
     def with_surroundings(self, surroundings: WorkloadSurroundings) -> "WorkloadSnapshot":
         """The same facts, with what was computed of them: no cached property reads surroundings."""
         found = copy(self)

@@ -22,7 +22,7 @@ from muster.controller.runtime.health import Health
 from muster.controller.runtime.informer import Informer
 from muster.controller.runtime.lease import LeaderElection
 from muster.controller.runtime.metrics import Metrics
-from muster.controller.runtime.queue import K
+from muster.controller.runtime.queue import K, WorkQueue
 from muster.controller.runtime.removal import Removal
 from muster.controller.runtime.spans import Traces
 from muster.controller.runtime.store import IndexFunction
@@ -116,12 +116,20 @@ class Manager:
         *,
         workers: int = 1,
         about: Informer[Any] | None = None,
+        queue: WorkQueue[K] | None = None,
     ) -> Controller[K]:
         """A reconcile function, run on the leader only. Say what feeds it with `.watches(informer, keys)`.
         `about`: where the object of a key lies, whose uid every line that is logged meanwhile carries.
+        `queue`: one made before, where the reconcile function has to add keys itself.
         """
         controller = Controller(
-            name, reconcile, metrics=self.metrics, workers=workers, about=about, traces=self.traces
+            name,
+            reconcile,
+            metrics=self.metrics,
+            workers=workers,
+            queue=queue,
+            about=about,
+            traces=self.traces,
         )
         self._controllers.append(controller)
         return controller

@@ -14,12 +14,13 @@ from muster.controller.gangs.create_errors import CreateRejected
 from muster.controller.gangs.identity import ATTEMPT
 from muster.controller.gangs.metrics import reason_of
 from muster.controller.gangs.reasons import Outcome, classify_rejection
+from muster.controller.gangs.reconciler import GangReconciler
 from muster.controller.gangs.retry import LAST_FAILURE, REFUSED, TRIES, RetryHistory, parse_history
 from muster.controller.kube.resource import Key
 from muster.controller.kueue.actions import State
 from muster.controller.kueue.decide import after_rejection
 from muster.controller.kueue.executor import Executor
-from muster.controller.kueue.reconciler import GangReconciler
+from muster.controller.kueue.hooks import WorkloadHooks
 from muster.controller.kueue.view import View
 from muster.model.gangpolicy import OnStaggered
 from tests.unit.admission.elastic_world import Elastic
@@ -64,7 +65,9 @@ class Guarded(World):
     async def _settle(self) -> None:
         caches = Caches(self)
         view, hands = cast(View, caches), cast(Executor, caches)
-        reconciler = GangReconciler(view, hands, enqueue=lambda _: None, clock=lambda: self.now)
+        reconciler = GangReconciler(
+            WorkloadHooks(view, hands), enqueue=lambda _: None, clock=lambda: self.now
+        )
         for _ in range(60):
             before = self.writes
             for name in self.workloads:

@@ -6,7 +6,7 @@ import asyncio
 import dataclasses
 from collections.abc import Callable
 from datetime import datetime, timedelta
-from typing import cast
+from typing import Any, cast
 
 import msgspec
 import pytest
@@ -14,12 +14,13 @@ import pytest
 from muster.controller.gangs.actions import CreateRequest, EmitEvent
 from muster.controller.gangs.limits import unsatisfiable_reason
 from muster.controller.gangs.rate_limit import RetryLimiter
+from muster.controller.gangs.reconciler import GangReconciler
 from muster.controller.gangs.retry import parse_history
 from muster.controller.kube.resource import Key
 from muster.controller.kueue.actions import Deactivate, PatchAnnotations
 from muster.controller.kueue.decide import decide
 from muster.controller.kueue.executor import Executor
-from muster.controller.kueue.reconciler import GangReconciler
+from muster.controller.kueue.hooks import WorkloadHooks
 from muster.controller.kueue.snapshot import WorkloadSnapshot
 from muster.controller.kueue.view import View
 from muster.model.gangpolicy import GangPolicy, RetryPolicy
@@ -250,15 +251,15 @@ def fail(world: World) -> None:
     assert world.requests == {}
 
 
-def paced(world: World, wake: Callable[[Key], None] = lambda _: None) -> GangReconciler:
+def paced(world: World, wake: Callable[[Key], None] = lambda _: None) -> GangReconciler[Any, Any, Any]:
     caches = Caches(world)
     view, hands = cast(View, caches), cast(Executor, caches)
-    reconciler = GangReconciler(view, hands, enqueue=wake, clock=lambda: world.now)
+    reconciler = GangReconciler(WorkloadHooks(view, hands), enqueue=wake, clock=lambda: world.now)
     reconciler._limiter = RetryLimiter(lambda: (world.now - START).total_seconds())
     return reconciler
 
 
-def come_back(world: World, reconciler: GangReconciler) -> list[datetime]:
+def come_back(world: World, reconciler: GangReconciler[Any, Any, Any]) -> list[datetime]:
     """When each of them asked again."""
     end = world.now + timedelta(minutes=6)
     came: list[datetime] = []

@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 
 from muster.controller.gangs.objects import Node
+from muster.controller.gangs.waiters import Waiters
 from muster.controller.kube.resource import Key
-from muster.controller.kueue.waiters import Waiters
 
 _ONE, _OTHER = Key("team-a", "one"), Key("team-a", "other")
 

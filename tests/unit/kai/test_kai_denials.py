@@ -11,14 +11,15 @@ import pytest
 from muster.controller.gangs.actions import CreateRequest, CreateTemplates
 from muster.controller.gangs.create_errors import CreateRejected
 from muster.controller.gangs.identity import ATTEMPT
+from muster.controller.gangs.reconciler import GangReconciler
 from muster.controller.gangs.requests import Requests
 from muster.controller.gangs.retry import LAST_FAILURE, REFUSED, TRIES
 from muster.controller.kai.actions import Action, Ungate
 from muster.controller.kai.decide import after_rejection
 from muster.controller.kai.executor import Executor
+from muster.controller.kai.hooks import RayClusterHooks
 from muster.controller.kai.objects import RayCluster
 from muster.controller.kai.pod_groups import PodGroupDemand
-from muster.controller.kai.reconciler import GangReconciler
 from muster.controller.kai.view import View
 from muster.controller.kube.resource import Key
 from tests.unit.kai.kai_world import Group, World, queue
@@ -46,7 +47,9 @@ class Guarded(World):
     async def _settle(self) -> None:
         caches = _Judged(self)
         view, hands, requests = cast(View, caches), cast(Executor, caches), cast(Requests, None)
-        reconciler = GangReconciler(view, hands, requests, enqueue=lambda _: None, clock=lambda: self.now)
+        reconciler = GangReconciler(
+            RayClusterHooks(view, hands, requests), enqueue=lambda _: None, clock=lambda: self.now
+        )
         for _ in range(60):
             before = self.writes
             for name in self.clusters:

@@ -4,18 +4,19 @@ import asyncio
 import dataclasses
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
-from typing import cast
+from typing import Any, cast
 
 import msgspec
 import pytest
 
 from muster.controller.gangs.rate_limit import RetryLimiter
+from muster.controller.gangs.reconciler import GangReconciler
 from muster.controller.gangs.requests import Requests
 from muster.controller.kai.actions import Action
 from muster.controller.kai.executor import Executor
+from muster.controller.kai.hooks import RayClusterHooks
 from muster.controller.kai.objects import RayCluster
 from muster.controller.kai.pod_groups import PodGroupDemand
-from muster.controller.kai.reconciler import GangReconciler
 from muster.controller.kai.snapshot import ClusterSnapshot
 from muster.controller.kai.view import View
 from muster.controller.kube.resource import Key
@@ -70,10 +71,10 @@ def failed_together(per_minute: int) -> World:
     return here
 
 
-def paced(here: World, wake: Callable[[Key], None] = lambda _: None) -> GangReconciler:
+def paced(here: World, wake: Callable[[Key], None] = lambda _: None) -> GangReconciler[Any, Any, Any]:
     caches = Caches(here)
     view, hands, requests = cast(View, caches), cast(Executor, caches), cast(Requests, None)
-    reconciler = GangReconciler(view, hands, requests, enqueue=wake, clock=lambda: here.now)
+    reconciler = GangReconciler(RayClusterHooks(view, hands, requests), enqueue=wake, clock=lambda: here.now)
     reconciler._limiter = RetryLimiter(lambda: (here.now - START).total_seconds())
     return reconciler
 

@@ -6,9 +6,10 @@ from typing import cast
 
 import msgspec
 
+from muster.controller.gangs.reconciler import GangReconciler
 from muster.controller.gangs.requests import Requests
 from muster.controller.kai.executor import Executor
-from muster.controller.kai.reconciler import GangReconciler
+from muster.controller.kai.hooks import RayClusterHooks
 from muster.controller.kai.view import View
 from muster.controller.kube.resource import Key
 from tests.unit.kai.kai_world import Group, World, queue
@@ -26,7 +27,9 @@ def test_a_gang_that_waits_for_nodes_hears_of_every_change_of_one_and_of_no_hear
     here.provision(request, ready=False)
     caches = Caches(here)
     view, hands, requests = cast(View, caches), cast(Executor, caches), cast(Requests, None)
-    reconciler = GangReconciler(view, hands, requests, enqueue=lambda _: None, clock=lambda: here.now)
+    reconciler = GangReconciler(
+        RayClusterHooks(view, hands, requests), enqueue=lambda _: None, clock=lambda: here.now
+    )
     asyncio.run(reconciler.reconcile(Key("ns", "a")))
     (node,) = here.nodes.values()
     lives = replace(node, metadata=replace(node.metadata, resource_version="9"))

@@ -1,8 +1,7 @@
-"""Who waits for which nodes.
+"""Which gangs wait for which nodes.
 
-Decides whom news of a node concerns: a gang with leases of its own hears of their nodes alone, so that a
-thousand gangs that wait cost a thousand nodes that join a thousand looks and not a million. Losing what is
-remembered here costs seconds.
+A gang with leases of its own is reconciled for changes of their nodes alone: with a thousand such gangs, a
+thousand nodes that join cost a thousand reconciles, not a million. Kept in memory; losing it costs seconds.
 """
 
 from collections import defaultdict

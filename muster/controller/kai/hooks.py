@@ -1,0 +1,51 @@
+"""KAI's part of the reconcile loop: a target is a Ray cluster."""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from muster.controller.gangs.create_errors import CreateRejected
+from muster.controller.gangs.requests import Requests
+from muster.controller.kai.actions import Decision
+from muster.controller.kai.decide import after_rejection, decide
+from muster.controller.kai.executor import Executor
+from muster.controller.kai.labels import CLUSTER_UID
+from muster.controller.kai.objects import RAY_CLUSTER, RayCluster
+from muster.controller.kai.snapshot import ClusterSnapshot
+from muster.controller.kai.view import View
+from muster.controller.kube.resource import Key
+
+
+class RayClusterHooks:
+    """Loads by `view`, applies by `executor`."""
+
+    def __init__(self, view: View, executor: Executor, requests: Requests) -> None:
+        self._view, self._executor, self._requests = view, executor, requests
+
+    def targets(self, key: Key) -> Sequence[RayCluster] | None:
+        cluster = self._view.clusters.get(key)
+        return [cluster] if cluster else None
+
+    def is_contended(self, target: RayCluster, *, now: datetime) -> bool:
+        """All clusters share queues: their room must be taken by one at a time."""
+        return True
+
+    def load(self, target: RayCluster, *, now: datetime) -> ClusterSnapshot:
+        return self._view.snapshot(target, now=now)
+
+    def decide(self, snapshot: ClusterSnapshot) -> Decision:
+        return decide(snapshot)
+
+    def after_rejection(self, snapshot: ClusterSnapshot, rejected: CreateRejected) -> Decision:
+        return after_rejection(snapshot, rejected)
+
+    async def apply(self, decision: Decision, snapshot: ClusterSnapshot) -> None:
+        await self._executor.run(
+            decision.actions, cluster=snapshot.cluster, pod_group_demands=decision.pod_group_demands
+        )
+
+    async def release_orphans(self, key: Key) -> None:
+        for orphan in self._view.orphans(key, self._view.clusters.get(key)):
+            await self._requests.release_orphan(orphan, of=key, owners=RAY_CLUSTER, uid_label=CLUSTER_UID)
+
+    def leases(self, snapshot: ClusterSnapshot) -> frozenset[str]:
+        return frozenset()
