@@ -1,10 +1,10 @@
-"""How long a real `pulumi preview` takes, by number of teams and by grain; and of the whole program.
+"""Measures how long `pulumi preview` takes, by number of teams and by grain, and for the whole program.
 
     eval "$(muster local env)"       # a cluster with Kueue's CRDs, the CLI and the artifacts on
     PATH python -m bench.preview --teams 10 100 1000 --runs 3 > table.md
 
-Each run starts from an empty state, so that every resource is planned. Wall time, and the CPU time of the
-engine and all that it started: the first depends on what else the machine does, the second much less.
+Each run starts from an empty state, so that every resource is planned. Measured are wall time and the CPU
+time of the engine and its child processes, which depends less on other load of the machine.
 """
 
 import argparse
@@ -31,7 +31,7 @@ _TIMEOUT = 600
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class Timing:
     """Seconds of one preview."""
 
     wall: float
@@ -44,35 +44,35 @@ def main() -> None:
     print("|---|---:|---:|---:|---:|")
     for name in arguments.grains:
         for teams in arguments.teams:
-            taken = [measure(name, teams, context=arguments.context) for _ in range(arguments.runs)]
-            walls = [each.wall for each in taken]
-            cpu = statistics.median(each.cpu for each in taken)
+            timings = [measure(name, teams, context=arguments.context) for _ in range(arguments.runs)]
+            walls = [each.wall for each in timings]
+            cpu = statistics.median(each.cpu for each in timings)
             spread = f"{statistics.median(walls):.1f} ({min(walls):.1f} to {max(walls):.1f})"
-            print(f"| {name} | {teams} | {spread} | {cpu:.1f} | {len(taken)} |", flush=True)
+            print(f"| {name} | {teams} | {spread} | {cpu:.1f} | {len(timings)} |", flush=True)
 
 
-def measure(name: str, teams: int, *, context: str) -> Taken:
+def measure(name: str, teams: int, *, context: str) -> Timing:
     with tempfile.TemporaryDirectory(prefix="muster-bench-") as folder:
         prepare = _whole if name == WHOLE else _grain
         return prepare(Path(folder), name, teams, context)
 
 
-def _whole(folder: Path, _: str, teams: int, context: str) -> Taken:
-    """The program as it is, with a stack file of this many teams."""
+def _whole(folder: Path, _: str, teams: int, context: str) -> Timing:
+    """The whole program, with a stack file of this many teams."""
     values = config_of(teams)
     values["muster:cluster"]["context"] = context
     return _preview(ROOT, folder, values, {})
 
 
-def _grain(folder: Path, name: str, teams: int, context: str) -> Taken:
-    asked = {"BENCH_GRAIN": name, "BENCH_TEAMS": str(teams), "BENCH_CONTEXT": context}
+def _grain(folder: Path, name: str, teams: int, context: str) -> Timing:
+    variables = {"BENCH_GRAIN": name, "BENCH_TEAMS": str(teams), "BENCH_CONTEXT": context}
     # The engine puts the program's folder alone on sys.path.
-    asked["PYTHONPATH"] = str(IMPORT_ROOT)
-    return _preview(ROOT / "bench" / "grains", folder, {}, asked)
+    variables["PYTHONPATH"] = str(IMPORT_ROOT)
+    return _preview(ROOT / "bench" / "grains", folder, {}, variables)
 
 
 def _environment(folder: Path) -> dict[str, str]:
-    """Of its own: no state, no plugins and no passphrase of the user's."""
+    """Separate from the user's: its own state, plugins and passphrase."""
     return os.environ | {
         "PULUMI_BACKEND_URL": (folder / "state").as_uri(),
         "PULUMI_HOME": str(folder / "home"),
@@ -82,22 +82,22 @@ def _environment(folder: Path) -> dict[str, str]:
     }
 
 
-def _preview(project: Path, folder: Path, values: dict[str, Any], asked: dict[str, str]) -> Taken:
-    environment = _environment(folder) | asked
+def _preview(project: Path, folder: Path, values: dict[str, Any], variables: dict[str, str]) -> Timing:
+    environment = _environment(folder) | variables
     config = _stack_file(project, folder, values, environment)
     preview = ["preview", "--stack", "bench", "--config-file", str(config), "--suppress-outputs"]
     return _timed(lambda: _pulumi(preview, cwd=project, environment=environment))
 
 
 def _stack_file(project: Path, folder: Path, values: dict[str, Any], environment: dict[str, str]) -> Path:
-    """Making a stack writes into its file, so it is made in a project of the same name elsewhere."""
+    """`stack init` writes to the stack file, so it runs in a copy of the project."""
     name = yaml.safe_load((project / "Pulumi.yaml").read_text())["name"]
     (folder / "Pulumi.yaml").write_text(yaml.safe_dump({"name": name, "runtime": "python"}))
     (folder / "state").mkdir()
     _pulumi(["stack", "init", "bench"], cwd=folder, environment=environment)
     config = folder / "Pulumi.bench.yaml"
-    made = yaml.safe_load(config.read_text()) if config.is_file() else {}
-    config.write_text(yaml.safe_dump({**(made or {}), "config": values}))
+    initial = yaml.safe_load(config.read_text()) if config.is_file() else {}
+    config.write_text(yaml.safe_dump({**(initial or {}), "config": values}))
     return config
 
 
@@ -116,11 +116,11 @@ def _pulumi(arguments: list[str], *, cwd: Path, environment: dict[str, str]) -> 
         sys.exit(f"pulumi {arguments[0]} failed:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
 
 
-def _timed(work: Callable[[], None]) -> Taken:
+def _timed(work: Callable[[], None]) -> Timing:
     used, started = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
     work()
     wall, now = time.monotonic() - started, resource.getrusage(resource.RUSAGE_CHILDREN)
-    return Taken(wall, now.ru_utime + now.ru_stime - used.ru_utime - used.ru_stime)
+    return Timing(wall, now.ru_utime + now.ru_stime - used.ru_utime - used.ru_stime)
 
 
 def _arguments() -> argparse.Namespace:

@@ -1,10 +1,10 @@
-"""How long `muster what-if` takes, by number of ClusterQueues and by how much of the tree changed.
+"""Measures how long `muster what-if` takes, by number of ClusterQueues and by how much of the tree changed.
 
     python -m bench.whatif --queues 1000 --running 8000 --waiting 2000 --changed one all > table.md
 
-Made-up teams in 20 departments that lend within each, full of running work, and as much waiting as is asked
-for. Head gives every other team of one department, or of all, two GPUs more. Wall time, and the CPU time
-of both control planes: the first depends on what else the machine does, the second much less.
+Generated teams in 20 departments that lend within each, full of running work, with the given number of
+pending Workloads. Head gives every other team of one department, or of all, two more GPUs. Measured are wall
+time and the CPU time of both control planes, which depends less on other load of the machine.
 """
 
 import argparse
@@ -29,7 +29,7 @@ _GPUS = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class Timing:
     wall: float
     cpu: float
     sides: tuple[Outcome, Outcome]
@@ -42,11 +42,11 @@ def main() -> None:
     for changed in arguments.changed:
         load = os.getloadavg()[0]
         count = 1 if changed == "one" else _DEPARTMENTS
-        taken = measure(arguments, count)
-        every = len(taken.sides[0].decisions)
-        row = (arguments.queues, every, arguments.waiting, count, f"{taken.wall:.0f}", f"{taken.cpu:.0f}")
+        timing = measure(arguments, count)
+        every = len(timing.sides[0].decisions)
+        row = (arguments.queues, every, arguments.waiting, count, f"{timing.wall:.0f}", f"{timing.cpu:.0f}")
         print("|", " | ".join(map(str, row)), f"| {load:.1f} |", flush=True)
-        for side, outcome in zip(("base", "head"), taken.sides, strict=True):
+        for side, outcome in zip(("base", "head"), timing.sides, strict=True):
             states = dict(Counter(each.state.value for each in outcome.decisions.values()))
             print(
                 f"{side}: settled {outcome.is_settled}, unseen {outcome.unexplained}, {states}",
@@ -54,7 +54,7 @@ def main() -> None:
             )
 
 
-def measure(arguments: argparse.Namespace, changed: int) -> Taken:
+def measure(arguments: argparse.Namespace, changed: int) -> Timing:
     base, head = stack(arguments.queues, changed=0), stack(arguments.queues, changed=changed)
     snapshot = synthetic_snapshot(base, running=arguments.running, pending=arguments.waiting)
     scenario, programs = Scenario(snapshot=snapshot, max_seconds=arguments.most), envtest.ensure()
@@ -64,11 +64,11 @@ def measure(arguments: argparse.Namespace, changed: int) -> Taken:
         print(f"{time.monotonic() - began:5.0f} s  {side}: {what}", file=sys.stderr, flush=True)
 
     sides = simulate_both(base, head, scenario, programs, say)
-    return Taken(time.monotonic() - began, _cpu() - used, sides)
+    return Timing(time.monotonic() - began, _cpu() - used, sides)
 
 
 def stack(queues: int, *, changed: int) -> Stack:
-    """Every other team of the first `changed` departments has two GPUs more."""
+    """Every other team of the first `changed` departments has two more GPUs."""
     each = queues // _DEPARTMENTS
 
     def team(department: int, index: int) -> dict[str, Any]:
@@ -94,7 +94,7 @@ def stack(queues: int, *, changed: int) -> Stack:
 
 
 def _cpu() -> float:
-    """Ours and that of all that we started and that has ended."""
+    """CPU time of this process and of its finished child processes."""
     own, started = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     return own.ru_utime + own.ru_stime + started.ru_utime + started.ru_stime
 

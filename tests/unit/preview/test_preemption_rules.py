@@ -1,0 +1,61 @@
+"""What the comparison relies on in the rules of any scheduler."""
+
+from dataclasses import replace
+from itertools import product
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from muster.model.stack import Scheduler, Stack
+from muster.preview.compare.kai_rules import KaiRules
+from muster.preview.compare.kueue_rules import KueueRules
+from muster.preview.compare.preemption import rules_of
+from muster.preview.compare.preemption_rules import PreemptionRules
+from muster.preview.tree import Tree, to_tree
+from tests.unit.model.model_stacks import stacks
+
+_FEW = settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+_KINDS = pytest.mark.parametrize("scheduler", list(Scheduler))
+
+
+def _rules(stack: Stack, scheduler: Scheduler) -> PreemptionRules:
+    found = replace(stack, scheduler=scheduler)
+    return rules_of(found, to_tree(found))
+
+
+@_FEW
+@given(stacks())
+def test_each_scheduler_brings_its_own_rules(stack: Stack) -> None:
+    assert isinstance(_rules(stack, Scheduler.KUEUE), KueueRules)
+    assert isinstance(_rules(stack, Scheduler.KAI), KaiRules)
+
+
+@_KINDS
+@_FEW
+@given(stacks())
+def test_the_rules_know_every_team_and_no_other(scheduler: Scheduler, stack: Stack) -> None:
+    rules = _rules(stack, scheduler)
+    teams = {team.name for _, team in stack.teams()}
+    assert set(rules.teams) == teams
+    for team in teams:
+        assert rules.rights(team, "no-such-team") == {}
+        assert rules.rights("no-such-team", team) == {}
+    assert not rules.can_preempt_within("no-such-team")
+
+
+@_KINDS
+@_FEW
+@given(stacks())
+def test_teams_with_equal_profiles_have_equal_rights(scheduler: Scheduler, stack: Stack) -> None:
+    rules = _rules(stack, scheduler)
+    for one, two in product(rules.teams, repeat=2):
+        if rules.profile(one) != rules.profile(two):
+            continue
+        assert rules.can_preempt_within(one) is rules.can_preempt_within(two)
+        for other in {*rules.teams} - {one, two}:
+            assert rules.rights(one, other) == rules.rights(two, other)
+            assert rules.rights(other, one) == rules.rights(other, two)
+
+
+def test_a_stack_that_does_not_exist_has_no_teams() -> None:
+    assert not rules_of(None, Tree({}, {}, False)).teams
