@@ -46,18 +46,18 @@ def with_path(manifest: Manifest) -> tuple[str, Manifest]:
 
 def kueue_configuration(stack: Stack) -> dict[str, Any]:
     """Kueue's configuration for this stack, without the settings for jobs and pods."""
-    ours = kueue.manager_config(stack)
-    ours["integrations"] = {"frameworks": ["batch/job"]}
-    ours["manageJobsWithoutQueueName"] = False
-    ours.pop("managedJobsNamespaceSelector", None)
+    config = kueue.manager_config(stack)
+    config["integrations"] = {"frameworks": ["batch/job"]}
+    config["manageJobsWithoutQueueName"] = False
+    config.pop("managedJobsNamespaceSelector", None)
     # On by default since 0.19, but no pod ever becomes ready here.
-    ours["waitForPodsReady"] = {"timeout": _NEVER, "recoveryTimeout": _NEVER, "blockAdmission": False}
-    ours["clientConnection"] = {"qps": 2000, "burst": 4000}
+    config["waitForPodsReady"] = {"timeout": _NEVER, "recoveryTimeout": _NEVER, "blockAdmission": False}
+    config["clientConnection"] = {"qps": 2000, "burst": 4000}
     # Each reconcile of a ClusterQueue writes the usage found so far into its status. Few workers reconcile it
     # less often and write less: 1,000 queues caused 6,279 writes with twenty workers and 778 with one.
-    concurrency = {**ours["controller"]["groupKindConcurrency"], "ClusterQueue.kueue.x-k8s.io": 2}
-    ours["controller"] = {"groupKindConcurrency": concurrency}
-    return ours
+    concurrency = {**config["controller"]["groupKindConcurrency"], "ClusterQueue.kueue.x-k8s.io": 2}
+    config["controller"] = {"groupKindConcurrency": concurrency}
+    return config
 
 
 def _manifests(stack: Stack) -> Iterator[Manifest]:

@@ -1,6 +1,7 @@
-"""What was decided about each Workload.
+"""The decision about each Workload.
 
-Decides how a stored Workload is read once nothing moves any more. Leaves comparing two sides to preempted.py.
+Responsible for reading a stored Workload once Kueue is done. Not responsible for comparing two sides
+(report.py).
 """
 
 import re

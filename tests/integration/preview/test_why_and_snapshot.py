@@ -69,7 +69,7 @@ def cluster(kueue_api: ApiServer) -> Iterator[ApiServer]:
     def put(manifest: dict[str, Any], path: str) -> Any:
         return api.apply(manifest, f"{path}/{manifest['metadata']['name']}")
 
-    def told(name: str, **status: Any) -> None:
+    def set_status(name: str, **status: Any) -> None:
         manifest = {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "Workload", "metadata": {"name": name}}
         api.apply({**manifest, "status": status}, f"{KUEUE}{IN}/workloads/{name}/status")
 
@@ -94,13 +94,13 @@ def cluster(kueue_api: ApiServer) -> Iterator[ApiServer]:
         "message": WAITS,
         "lastTransitionTime": "2026-11-21T10:00:00Z",
     }
-    told(
+    set_status(
         "reserved",
         conditions=[_condition("QuotaReserved", "True", "Quota reserved")],
         admission=_admission(),
         admissionChecks=[check],
     )
-    told("second", conditions=[_condition("QuotaReserved", "False", LACKS)])
+    set_status("second", conditions=[_condition("QuotaReserved", "False", LACKS)])
     _request(api, reserved["metadata"]["uid"])
     _event(api, reserved)
     yield api

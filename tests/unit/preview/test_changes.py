@@ -42,9 +42,9 @@ def test_what_teams_and_departments_gain_is_what_the_pools_guarantee_more(one: S
     for pool in (L4, H100):
         gained = sum(change.difference for change in found.quotas if change.pool.name == pool.name)
         assert gained == _total(two, pool) - _total(one, pool)
-        told = [each for each in found.sums if each.name == pool.name]
+        listed = [each for each in found.sums if each.name == pool.name]
         assert (
-            sum(in_pool_unit(pool, each.after) - in_pool_unit(pool, each.before) for each in told) == gained
+            sum(in_pool_unit(pool, each.after) - in_pool_unit(pool, each.before) for each in listed) == gained
         )
 
 
@@ -183,8 +183,8 @@ def test_settings_of_every_room_of_the_stack_are_compared() -> None:
     head = replace(
         moved, priorities=(Priority(7, "dev"), Priority(9, "prod")), pods_ready=PodsReady(timeout=60)
     )
-    told = {each.place: (each.before, each.after) for each in compare(base, head).settings}
-    assert told == {
+    listed = {each.place: (each.before, each.after) for each in compare(base, head).settings}
+    assert listed == {
         "priorities": ("1000 prod, 100 dev", "9 prod, 7 dev"),
         "pods ready: timeout": ("900", "60"),
         "team team-a: priorities": (None, "dev"),

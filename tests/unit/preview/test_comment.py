@@ -231,17 +231,17 @@ def test_status_is_available_as_json(comment: Run) -> None:
 
 
 @pytest.mark.parametrize(
-    ("body", "said"), [(" \n", "the report is empty"), ("x" * 70_000, "has 70000 characters")]
+    ("body", "message"), [(" \n", "the report is empty"), ("x" * 70_000, "has 70000 characters")]
 )
 @pytest.mark.usefixtures("server")
-def test_what_cannot_be_a_comment_is_refused(body: str, said: str, comment: Run) -> None:
+def test_what_cannot_be_a_comment_is_refused(body: str, message: str, comment: Run) -> None:
     code, _, err = comment(body)
-    assert (code, said in err) == (2, True)
+    assert (code, message in err) == (2, True)
 
 
 @pytest.mark.parametrize("forge", ["github"], indirect=True)
 @pytest.mark.parametrize(
-    ("name", "value", "said"),
+    ("name", "value", "message"),
     [
         ("GITHUB_API_URL", "http://forge.example", "only sent over https://"),
         ("GITHUB_REPOSITORY", "../../user", "not OWNER/NAME"),
@@ -249,11 +249,11 @@ def test_what_cannot_be_a_comment_is_refused(body: str, said: str, comment: Run)
 )
 @pytest.mark.usefixtures("server")
 def test_surroundings_that_would_send_the_token_astray_are_refused(
-    monkeypatch: pytest.MonkeyPatch, name: str, value: str, said: str, comment: Run
+    monkeypatch: pytest.MonkeyPatch, name: str, value: str, message: str, comment: Run
 ) -> None:
     monkeypatch.setenv(name, value)
     code, _, err = comment("one\n")
-    assert (code, said in err) == (2, True)
+    assert (code, message in err) == (2, True)
 
 
 def test_the_pull_request_is_known_from_its_ref(

@@ -34,11 +34,11 @@ def _reported(text: str) -> str | None:
     try:
         found = parse_plan(text, source="plan.json")
     except PlanError as error:
-        said = str(error)
+        message = str(error)
     else:
         return _checked(found)
-    assert said.startswith("plan.json: ")
-    assert "Fix: " in said
+    assert message.startswith("plan.json: ")
+    assert "Fix: " in message
     return None
 
 

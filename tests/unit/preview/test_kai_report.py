@@ -120,10 +120,10 @@ def _holding(**queues: int) -> Snapshot:
 
 def test_what_if_with_kai_lists_overuse_and_decides_nothing(base: Stack, tmp_path: Path) -> None:
     head = _changed(tmp_path, ("quota: {a10g: 16}", "quota: {a10g: 12}"))
-    told = format_comment(whatif.to_report("kai", base, head, _holding(training=14, notebooks=4)))
-    assert "nothing below is a decision of KAI." in told
-    assert "`training` holds 14 GPUs and has a quota of 12, only with head" in told
-    assert "What only KAI could decide" in told
+    text = format_comment(whatif.to_report("kai", base, head, _holding(training=14, notebooks=4)))
+    assert "nothing below is a decision of KAI." in text
+    assert "`training` holds 14 GPUs and has a quota of 12, only with head" in text
+    assert "What only KAI could decide" in text
     found = whatif.to_json("kai", base, head, _holding(training=14))
     assert found["decided"] is False
     assert [each["queue"] for each in found["beyondQuota"]] == ["training"]
@@ -134,16 +134,16 @@ def test_what_if_with_kai_lists_queues_at_their_limit(base: Stack) -> None:
     assert [
         each.queue for each in queues_at_limit(base, _holding(training=32, notebooks=1, research=20))
     ] == ["training"]
-    told = format_comment(whatif.to_report("kai", base, base, _holding(training=32)))
-    assert "`training` holds 32 GPUs and may hold 32: no more work starts in it." in told
+    text = format_comment(whatif.to_report("kai", base, base, _holding(training=32)))
+    assert "`training` holds 32 GPUs and may hold 32: no more work starts in it." in text
 
 
 def test_what_if_with_kai_refuses_to_judge_by_a_snapshot_of_kueue(base: Stack) -> None:
     """What Kueue's queues hold is not what KAI's would: "nobody" would be a guess."""
     other = replace(_holding(training=14), scheduler=Scheduler.KUEUE)
-    told = format_comment(whatif.to_report("kai", base, base, other))
-    assert "The snapshot is not from KAI" in told
-    assert "- None" not in told
+    text = format_comment(whatif.to_report("kai", base, base, other))
+    assert "The snapshot is not from KAI" in text
+    assert "- None" not in text
     assert "beyondQuota" not in whatif.to_json("kai", base, base, other)
 
 

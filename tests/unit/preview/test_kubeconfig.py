@@ -47,15 +47,15 @@ def test_a_program_prints_the_credential(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("script", "said"),
+    ("script", "message"),
     [
         ("import sys; sys.exit('please log in')", "please log in"),
         ("print('no json')", "printed no credential"),
     ],
 )
-def test_a_program_that_fails_is_named(tmp_path: Path, script: str, said: str) -> None:
+def test_a_program_that_fails_is_named(tmp_path: Path, script: str, message: str) -> None:
     path = _write(tmp_path, {"exec": {"command": sys.executable, "args": ["-c", script]}})
-    with pytest.raises(KubeconfigError, match=said):
+    with pytest.raises(KubeconfigError, match=message):
         connect(path)
 
 
@@ -65,7 +65,7 @@ def test_a_program_that_is_not_there_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("cluster", "said"),
+    ("cluster", "message"),
     [
         ({"server": "http://plain.example"}, "has no https"),
         ({"certificate-authority": "gone.crt"}, "gone.crt"),
@@ -75,9 +75,9 @@ def test_a_program_that_is_not_there_is_named(tmp_path: Path) -> None:
     ],
 )
 def test_an_unusable_kubeconfig_is_refused_with_the_cause(
-    tmp_path: Path, cluster: dict[str, str], said: str
+    tmp_path: Path, cluster: dict[str, str], message: str
 ) -> None:
-    with pytest.raises(KubeconfigError, match=said):
+    with pytest.raises(KubeconfigError, match=message):
         connect(_write(tmp_path, {}, **cluster))
 
 

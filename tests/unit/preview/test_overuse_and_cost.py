@@ -54,7 +54,7 @@ def _snapshot(**used: int) -> Snapshot:
     )
 
 
-def _told(base: Stack | None, head: Stack | None, snapshot: Snapshot | None = None) -> StackDiff:
+def _diff(base: Stack | None, head: Stack | None, snapshot: Snapshot | None = None) -> StackDiff:
     return diff(base, head, snapshot=snapshot)
 
 
@@ -84,7 +84,7 @@ def test_the_work_of_the_teams_that_change_is_counted() -> None:
 
 
 def test_overuse_comes_before_any_resource() -> None:
-    text = format_comment(report_of([_told(_quota(4), _quota(2), _snapshot(team_a=3))]))
+    text = format_comment(report_of([_diff(_quota(4), _quota(2), _snapshot(team_a=3))]))
     assert "- 1 team uses more than the new quota now: `team-a`." in text
     assert "| new | `team-a` | `l4` GPU | 3 | 4 | 2 | 1 | 2 |" in text
     assert "As of 2026-11-21 12:00 UTC." in text
@@ -120,7 +120,7 @@ def _eks(most: int) -> Stack:
 
 
 def test_costs_have_a_source_and_others_are_not_priced() -> None:
-    text = format_comment(report_of([_told(_eks(10), _eks(20))]))
+    text = format_comment(report_of([_diff(_eks(10), _eks(20))]))
     assert "| USD 1.01 to 10.06 → 1.01 to 20.12 |" in text
     assert "- Money an hour at most: USD 10.06 → 20.12; not priced: `h100`." in text
     assert "on-demand: USD 1.006 a node and hour, read 2026-06-17 in `https://" in text
@@ -143,8 +143,8 @@ def test_currencies_are_not_added() -> None:
         price("g5.xlarge", Capacity.ON_DEMAND, "USD"),
         price(H100.machine.name, Capacity.ON_DEMAND, "EUR"),
     )
-    told = diff(_eks(10), _eks(20), prices=PriceTable(both))
-    assert "Money an hour at most" not in format_comment(report_of([told]))
+    mixed = diff(_eks(10), _eks(20), prices=PriceTable(both))
+    assert "Money an hour at most" not in format_comment(report_of([mixed]))
 
 
 def test_a_users_prices_are_read_or_refused_with_every_mistake(
@@ -152,29 +152,29 @@ def test_a_users_prices_are_read_or_refused_with_every_mistake(
 ) -> None:
     path = tmp_path / "prices.yaml"
     compared = ["diff", "--base", str(LOCAL), str(LOCAL), "--prices", str(path)]
-    for text, said in (
+    for text, message in (
         ("prices: []", ""),
         ("prices: [{machine: x}]", "needs exactly machine, region"),
         ("[", "not YAML"),
     ):
         path.write_text(text, encoding="utf-8")
-        assert main(compared) == (2 if said else 0)
-        assert said in capsys.readouterr().err
+        assert main(compared) == (2 if message else 0)
+        assert message in capsys.readouterr().err
 
 
 def test_several_stacks_have_one_line_above_them() -> None:
-    same = _told(_quota(1), _quota(1))
+    same = _diff(_quota(1), _quota(1))
     refused = replace(same, name="b", changes=None, head_mistakes=("line 3: wrong",))
-    text = format_comment(report_of([same, refused, replace(_told(_quota(1), _quota(2)), name="c")]))
+    text = format_comment(report_of([same, refused, replace(_diff(_quota(1), _quota(2)), name="c")]))
     assert text.startswith("**3 stacks: 1 refused or failed, 1 change, 1 do not change.**\n\n## ")
 
 
 def test_json_has_costs_and_overuse() -> None:
-    eks = to_json([_told(_eks(10), _eks(20))])["stacks"][0]
+    eks = to_json([_diff(_eks(10), _eks(20))])["stacks"][0]
     found = {each["pool"]: each["after"]["money"] for each in eks["pools"]}
     assert found["h100"] is None
     assert (found["l4"]["mostAnHour"], found["l4"]["currency"]) == ("20.120", "USD")
-    live = to_json([_told(_quota(4), _quota(2), _snapshot(team_a=3))])["stacks"][0]
+    live = to_json([_diff(_quota(4), _quota(2), _snapshot(team_a=3))])["stacks"][0]
     assert [(each["team"], each["used"], each["after"]) for each in live["over"]] == [("team-a", 3, 2)]
     assert live["work"] == [{"team": "team-a", "pending": 1, "holding": 1}]
     assert not live["refused"]

@@ -125,7 +125,7 @@ def test_a_truncated_plan_is_reported_as_incomplete(share: float) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("", "is empty"),
         ("[]", "not the output of `pulumi preview --json`"),
@@ -137,8 +137,8 @@ def test_a_truncated_plan_is_reported_as_incomplete(share: float) -> None:
         ("[" * 200_000, "not a plan"),
     ],
 )
-def test_an_error_about_a_plan_names_the_cause_and_the_fix(text: str, said: str) -> None:
-    with pytest.raises(PlanError, match=said):
+def test_an_error_about_a_plan_names_the_cause_and_the_fix(text: str, message: str) -> None:
+    with pytest.raises(PlanError, match=message):
         parse_plan(text, source="plan.json")
 
 

@@ -38,10 +38,10 @@ def _refused(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> str:
 def test_two_files_write_a_comment_to_standard_output(
     changed: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    said = _run(capsys, "--base", LOCAL, changed)
-    assert said.startswith("## Muster preview: `local`\n\n**Look closely: 1 team loses quota.**\n")
-    assert "\n- Guaranteed `l4` GPU in sum: 2 → 1.\n" in said
-    assert "1 team loses quota: `team-a`." in said
+    output = _run(capsys, "--base", LOCAL, changed)
+    assert output.startswith("## Muster preview: `local`\n\n**Look closely: 1 team loses quota.**\n")
+    assert "\n- Guaranteed `l4` GPU in sum: 2 → 1.\n" in output
+    assert "1 team loses quota: `team-a`." in output
 
 
 def test_one_base_and_one_head_are_one_stack_whatever_they_are_called(
@@ -60,22 +60,22 @@ def test_plans_alone_are_enough(tmp_path: Path, capsys: pytest.CaptureFixture[st
     )
     base = tmp_path / "base.json"
     base.write_text(json.dumps(document), encoding="utf-8")
-    said = _run(capsys, "--base-plan", base, "--head-plan", PLAN)
-    assert "| `priorities` | `1000 prod, 100 dev` | `1000 prod, 200 dev` |" in said
-    assert "### Resources replaced or deleted" in said
+    output = _run(capsys, "--base-plan", base, "--head-plan", PLAN)
+    assert "| `priorities` | `1000 prod, 100 dev` | `1000 prod, 200 dev` |" in output
+    assert "### Resources replaced or deleted" in output
 
 
 def test_what_base_would_change_as_well_is_listed_separately(capsys: pytest.CaptureFixture[str]) -> None:
-    said = _run(capsys, "--base", LOCAL, LOCAL, "--base-plan", PLAN, "--head-plan", PLAN)
-    assert "**Nothing changes.**" in said
-    assert "<summary>Resources that change without this pull request</summary>" in said
-    assert "### Resources replaced" not in said
+    output = _run(capsys, "--base", LOCAL, LOCAL, "--base-plan", PLAN, "--head-plan", PLAN)
+    assert "**Nothing changes.**" in output
+    assert "<summary>Resources that change without this pull request</summary>" in output
+    assert "### Resources replaced" not in output
 
 
 def test_several_stacks_are_paired_by_name_and_listed_in_order(
     changed: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    said = _run(
+    output = _run(
         capsys,
         "--base",
         f"b={LOCAL}",
@@ -86,9 +86,9 @@ def test_several_stacks_are_paired_by_name_and_listed_in_order(
         "--head-plan",
         f"b={PLAN}",
     )
-    assert re.findall(r"^## .*`(.*)`$", said, re.MULTILINE) == ["b", "gone", "new"]
-    assert said.index("### Resources replaced") < said.index("## Muster preview: `gone`")
-    assert said.count("removed, with namespace") == 1
+    assert re.findall(r"^## .*`(.*)`$", output, re.MULTILINE) == ["b", "gone", "new"]
+    assert output.index("### Resources replaced") < output.index("## Muster preview: `gone`")
+    assert output.count("removed, with namespace") == 1
 
 
 def test_a_new_stack_is_compared_with_nothing(capsys: pytest.CaptureFixture[str]) -> None:
@@ -102,14 +102,14 @@ def test_a_head_that_is_no_stack_is_reported_with_its_lines(
     path.write_text(LOCAL.read_text(encoding="utf-8").replace("weight: 2", "weight: two"), encoding="utf-8")
     assert main(["diff", str(path), "--base", str(LOCAL)]) == 2
     found = capsys.readouterr()
-    said = found.out
+    output = found.out
     error, fix = found.err.splitlines()
     assert error.startswith(
         "Error: The head stack file does not validate: local (1 mistake). The first mistake: line "
     )
     assert fix == "Fix: correct the mistakes, which the report and `muster validate STACK` list."
-    assert "**Refused: 1 mistake in the stack's description.**" in said
-    assert re.search(r"- `line \d+: muster:departments\.research\.teams\.team-a\.weight: ", said)
+    assert "**Refused: 1 mistake in the stack's description.**" in output
+    assert re.search(r"- `line \d+: muster:departments\.research\.teams\.team-a\.weight: ", output)
 
 
 def test_an_engine_error_in_the_middle_is_reported_with_what_was_reached(
@@ -121,19 +121,19 @@ def test_an_engine_error_in_the_middle_is_reported_with_what_was_reached(
     ]
     path = tmp_path / "plan.json"
     path.write_text(json.dumps(document), encoding="utf-8")
-    said = _run(capsys, "--base", LOCAL, LOCAL, "--head-plan", path)
-    assert "**The preview failed: the engine stopped" in said
-    assert "- `cannot reach the cluster`\n" in said
-    assert "### Resources replaced or deleted" in said
+    output = _run(capsys, "--base", LOCAL, LOCAL, "--head-plan", path)
+    assert "**The preview failed: the engine stopped" in output
+    assert "- `cannot reach the cluster`\n" in output
+    assert "### Resources replaced or deleted" in output
 
 
 def test_all_three_outputs_are_written_at_once(changed: Path, capsys: pytest.CaptureFixture[str]) -> None:
     outs = {key: changed.with_suffix(f".{key}") for key in ("markdown", "html")}
     named = [part for key, path in outs.items() for part in (f"--{key}", path)]
-    said = _run(capsys, "--base", LOCAL, changed, "--head-plan", PLAN, *named, "--json")
+    output = _run(capsys, "--base", LOCAL, changed, "--head-plan", PLAN, *named, "--json")
     assert outs["markdown"].read_text(encoding="utf-8").startswith("## Muster preview")
     assert outs["html"].read_text(encoding="utf-8").startswith("<!doctype html>")
-    stack = json.loads(said)["stacks"][0]
+    stack = json.loads(output)["stacks"][0]
     assert (stack["stack"], stack["changed"]) == ("local", True)
     row = next(each for each in stack["quotas"] if (each["name"], each["pool"]) == ("team-a", "l4"))
     assert row["before"]["quota"] == {"gpus": 1, "cpu": "1", "memory": "2Gi"}
@@ -142,7 +142,7 @@ def test_all_three_outputs_are_written_at_once(changed: Path, capsys: pytest.Cap
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["--base", str(LOCAL)], "no stack is named"),
         (["--base", "none", "x=none"], "nothing to compare"),
@@ -159,9 +159,9 @@ def test_all_three_outputs_are_written_at_once(changed: Path, capsys: pytest.Cap
     ],
 )
 def test_bad_input_is_refused_with_its_fix_and_nothing_is_written(
-    arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert said in _refused(capsys, *arguments)
+    assert message in _refused(capsys, *arguments)
 
 
 def test_a_plan_of_another_program_is_no_description(

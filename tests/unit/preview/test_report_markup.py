@@ -56,13 +56,13 @@ def _hostile() -> Report:
     ]
     states = {"oldState": {"inputs": {"manifests": manifest}}, "newState": {"inputs": {"manifests": changed}}}
     found = plan(*steps, step("update", "b", kind="muster:k8s:Bundle", **states), errors=tuple(HOSTILE))
-    told = [
+    diffs = [
         StackDiff(
             name=word, changes=_foreign_names(word or "n"), head_mistakes=tuple(HOSTILE), head_plan=found
         )
         for word in HOSTILE
     ]
-    return Report(tuple(to_stack_report(each) for each in told))
+    return Report(tuple(to_stack_report(each) for each in diffs))
 
 
 def _foreign_names(word: str) -> Changes:

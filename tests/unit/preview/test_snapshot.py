@@ -135,7 +135,7 @@ def test_a_list_with_an_expired_token_is_read_again() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("", "not JSON"),
         ("{}", "not a snapshot of version 1"),
@@ -151,8 +151,8 @@ def test_a_list_with_an_expired_token_is_read_again() -> None:
         ),
     ],
 )
-def test_a_file_that_is_no_snapshot_is_refused_with_the_place(text: str, said: str) -> None:
-    with pytest.raises(SnapshotError, match=said):
+def test_a_file_that_is_no_snapshot_is_refused_with_the_place(text: str, message: str) -> None:
+    with pytest.raises(SnapshotError, match=message):
         parse_snapshot(text, source="x")
 
 

@@ -44,14 +44,14 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_every_stack_file_is_checked_by_default(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["validate"]) == 1
-    said = capsys.readouterr().out
-    assert "stacks/Pulumi.warned.yaml: is a stack\n" in said
+    output = capsys.readouterr().out
+    assert "stacks/Pulumi.warned.yaml: is a stack\n" in output
     assert re.search(
-        r"^warning: stacks/Pulumi.warned.yaml:9: .*3 GPUs are not whole nodes", said, re.MULTILINE
+        r"^warning: stacks/Pulumi.warned.yaml:9: .*3 GPUs are not whole nodes", output, re.MULTILINE
     )
-    assert re.search(r"^stacks/Pulumi.wrong.yaml:4: muster:pools.cpu.machine: ", said, re.MULTILINE)
-    assert re.search(r"^stacks/Pulumi.wrong.yaml:7: ", said, re.MULTILINE)
-    assert "\x1b" not in said
+    assert re.search(r"^stacks/Pulumi.wrong.yaml:4: muster:pools.cpu.machine: ", output, re.MULTILINE)
+    assert re.search(r"^stacks/Pulumi.wrong.yaml:7: ", output, re.MULTILINE)
+    assert "\x1b" not in output
 
 
 def test_warnings_alone_pass(folder: Path) -> None:
@@ -83,10 +83,10 @@ def test_github_sees_one_command_a_mistake_and_no_other(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["validate", "--format", "github"]) == 1
-    said = capsys.readouterr().out
-    assert "x%250A" in said
-    assert "x%0A" not in said
-    lines = said.splitlines()
+    output = capsys.readouterr().out
+    assert "x%250A" in output
+    assert "x%0A" not in output
+    lines = output.splitlines()
     pattern = r"::(error|warning) file=([^:,]+),line=(\d+),title=([^:,]+)::.+%0AFix: .+"
     found = [match for line in lines if (match := re.fullmatch(pattern, line))]
     assert len(found) == len(lines) >= 3
@@ -127,10 +127,10 @@ def test_every_format_reports_a_missing_file_and_invalid_yaml(
 ) -> None:
     (folder / "broken.yaml").write_text("config:\n  a: [1,\n", encoding="utf-8")
     assert main(["validate", "--format", how.value, "broken.yaml", "gone.yaml"]) == 2
-    said = capsys.readouterr().out
-    assert "broken.yaml" in said
-    assert "gone.yaml" in said
-    assert "cannot be read" in said
+    output = capsys.readouterr().out
+    assert "broken.yaml" in output
+    assert "gone.yaml" in output
+    assert "cannot be read" in output
 
 
 def test_a_path_is_relative_to_the_working_directory(folder: Path) -> None:

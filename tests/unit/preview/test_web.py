@@ -52,12 +52,12 @@ def test_a_date_and_a_reset_time_are_understood() -> None:
 def test_a_server_that_stays_silent_is_given_up_with_its_name() -> None:
     with (
         serving(lambda _: Reply(is_cut=True)) as server,
-        pytest.raises(WebError, match="no response") as told,
+        pytest.raises(WebError, match="no response") as raised,
     ):
         _web(server, []).call("GET", "/some/thing?token=abc")
     assert len(server.asked) == 4
-    assert "/some/thing" in str(told.value)
-    assert "abc" not in str(told.value)
+    assert "/some/thing" in str(raised.value)
+    assert "abc" not in str(raised.value)
 
 
 def test_a_delay_that_is_too_long_is_an_error() -> None:
@@ -70,9 +70,9 @@ def test_a_delay_that_is_too_long_is_an_error() -> None:
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 422])
 def test_a_refusal_is_not_tried_again(status: int) -> None:
-    with serving(lambda _: Reply(status, {"message": "no"})) as server, pytest.raises(WebError) as told:
+    with serving(lambda _: Reply(status, {"message": "no"})) as server, pytest.raises(WebError) as raised:
         _web(server, []).call("GET", "/x")
-    assert told.value.status == status
+    assert raised.value.status == status
     assert len(server.asked) == 1
 
 
@@ -95,10 +95,10 @@ def test_the_credential_is_sent_and_never_printed() -> None:
     def echo(asked: Asked) -> Reply:
         return Reply(400, {"message": "bad"}, {"X-Echo": asked.headers["authorization"]})
 
-    with serving(echo) as server, pytest.raises(WebError) as told:
+    with serving(echo) as server, pytest.raises(WebError) as raised:
         _web(server, []).call("GET", "/x")
     assert server.asked[0].headers["authorization"] == f"Bearer {TOKEN}"
-    assert TOKEN not in f"{told.value} {told.value!r} {_web(server, [])!r}"
+    assert TOKEN not in f"{raised.value} {raised.value!r} {_web(server, [])!r}"
 
 
 def test_a_response_that_is_not_json_is_an_error() -> None:

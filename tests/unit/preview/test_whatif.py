@@ -17,7 +17,7 @@ from muster.model.stack import Stack
 from muster.preview import markdown
 from muster.preview.html import format_html
 from muster.preview.whatif import fixtures, stored
-from muster.preview.whatif import report as told
+from muster.preview.whatif import report as comparison_report
 from muster.preview.whatif.outcome import Decision, Outcome, WorkloadState
 from muster.preview.whatif.report import Comparison
 from muster.preview.whatif.synthetic import synthetic_snapshot
@@ -91,10 +91,10 @@ def test_foreign_names_and_reasons_stay_text(name: str, why: str) -> None:
         decisions={"one": decision}, used={("team-a", "default"): {"l4": 1}}, is_settled=True, seconds=1.0
     )
     answer = Comparison(name="lab", base=outcome, head=outcome, base_stack=STACK, head_stack=STACK)
-    report = told.to_report(answer)
+    report = comparison_report.to_report(answer)
     assert "<script>" not in format_html(report).partition("<body")[2].partition("<script")[0]
     assert "`<script>" in markdown.format_comment(report) or "<script>" not in markdown.format_comment(report)
-    json.dumps(told.to_json(answer))
+    json.dumps(comparison_report.to_json(answer))
 
 
 @pytest.mark.parametrize(
@@ -118,8 +118,8 @@ def test_reasons_are_listed_with_their_teams() -> None:
     }
     outcome = Outcome(decisions=decisions, used={}, is_settled=True, seconds=1.0)
     answer = Comparison(name="lab", base=outcome, head=outcome, base_stack=STACK, head_stack=STACK)
-    told_of = markdown.format_comment(told.to_report(answer))
-    assert "| 7 | `team-0`, `team-1`, `team-2`, `team-3`, `team-4` and 2 more | `no GPU` |" in told_of
+    text = markdown.format_comment(comparison_report.to_report(answer))
+    assert "| 7 | `team-0`, `team-1`, `team-2`, `team-3`, `team-4` and 2 more | `no GPU` |" in text
 
 
 def test_an_interrupted_simulation_prints_one_line(
@@ -137,7 +137,9 @@ def test_an_interrupted_simulation_prints_one_line(
 def test_an_unfinished_simulation_is_reported() -> None:
     outcome = Outcome(decisions={}, used={}, is_settled=False, seconds=600.0)
     answer = Comparison(name="lab", base=outcome, head=outcome, base_stack=STACK, head_stack=STACK)
-    assert "Kueue was not done with head after 600 s" in markdown.format_comment(told.to_report(answer))
+    assert "Kueue was not done with head after 600 s" in markdown.format_comment(
+        comparison_report.to_report(answer)
+    )
 
 
 def test_teams_with_a_different_outcome_come_first() -> None:
@@ -157,8 +159,8 @@ def test_teams_with_a_different_outcome_come_first() -> None:
         base_stack=STACK,
         head_stack=STACK,
     )
-    told_of = markdown.format_comment(told.to_report(answer))
-    differently, same = told_of.split("Teams with the same outcome")
+    text = markdown.format_comment(comparison_report.to_report(answer))
+    differently, same = text.split("Teams with the same outcome")
     assert "| `team-a` | 0 | 0 → 1 | 0 | 1 → 0 |" in differently
     assert "| `team-b` | 1 | 0 | 0 | 0 |" in same
     assert "team-b" not in differently

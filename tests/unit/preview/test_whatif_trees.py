@@ -52,22 +52,22 @@ BASE = _stack()
 WORK = synthetic_snapshot(BASE, running=100, pending=40).workloads
 
 
-def _asked(head: Stack, work: tuple[Workload, ...] = WORK) -> Rerun:
+def _rerun(head: Stack, work: tuple[Workload, ...] = WORK) -> Rerun:
     return queues_to_rerun(BASE, head, work)
 
 
-def _teams(again: Rerun) -> set[str]:
-    return {each.namespace for each in again.workloads}
+def _teams(rerun: Rerun) -> set[str]:
+    return {each.namespace for each in rerun.workloads}
 
 
 def test_a_change_outside_kueue_needs_no_rerun() -> None:
-    assert _asked(_stack()).is_empty
+    assert _rerun(_stack()).is_empty
 
 
 def test_a_changed_quota_reruns_its_department_only() -> None:
-    again = _asked(_with_quotas(team_a=5))
-    assert _teams(again) == {"team-a", "team-b"}
-    there = {manifest["metadata"]["name"] for act in again.batches for _, manifest in act}
+    rerun = _rerun(_with_quotas(team_a=5))
+    assert _teams(rerun) == {"team-a", "team-b"}
+    there = {manifest["metadata"]["name"] for act in rerun.batches for _, manifest in act}
     assert {"team-a", "team-b", "research", "l4"} <= there
     assert not {"team-c", "vision"} & there
 
@@ -75,27 +75,27 @@ def test_a_changed_quota_reruns_its_department_only() -> None:
 def test_a_team_that_moves_reruns_both_departments() -> None:
     departments = copy.deepcopy(_CONFIG["departments"])
     departments["vision"]["teams"]["team-b"] = departments["research"]["teams"].pop("team-b")
-    assert _teams(_asked(_stack(departments=departments))) == {"team-a", "team-b", "team-c", "team-d"}
+    assert _teams(_rerun(_stack(departments=departments))) == {"team-a", "team-b", "team-c", "team-d"}
 
 
 def test_a_removed_team_is_rerun() -> None:
     departments = copy.deepcopy(_CONFIG["departments"])
     del departments["speech"]
-    again = _asked(_stack(departments=departments))
-    assert {"team-e", "team-f"} <= _teams(again)
-    assert not again.is_empty
+    rerun = _rerun(_stack(departments=departments))
+    assert {"team-e", "team-f"} <= _teams(rerun)
+    assert not rerun.is_empty
 
 
 def test_changed_priorities_rerun_everything() -> None:
-    again = _asked(_stack(priorities={"prod": 1001, "dev": 100}))
-    assert _teams(again) == {f"team-{letter}" for letter in "abcdef"}
+    rerun = _rerun(_stack(priorities={"prod": 1001, "dev": 100}))
+    assert _teams(rerun) == {f"team-{letter}" for letter in "abcdef"}
 
 
 def test_the_first_weight_reruns_everything() -> None:
     """With it Kueue shares fairly, everywhere."""
     departments = copy.deepcopy(_CONFIG["departments"])
     departments["research"]["teams"]["team-a"]["weight"] = 2
-    assert _teams(_asked(_stack(departments=departments))) == {f"team-{letter}" for letter in "abcdef"}
+    assert _teams(_rerun(_stack(departments=departments))) == {f"team-{letter}" for letter in "abcdef"}
 
 
 def test_any_changed_object_is_rerun() -> None:
@@ -112,24 +112,24 @@ def test_a_workload_that_holds_elsewhere_ties_the_two_departments() -> None:
     """It was admitted before its LocalQueue was pointed to another ClusterQueue."""
     moved = next(each for each in WORK if each.namespace == "team-c" and each.is_holding)
     tied = replace(moved, cluster_queue="team-a")
-    again = _asked(_with_quotas(team_b=3), (*WORK, tied))
-    assert _teams(again) == {"team-a", "team-b", "team-c", "team-d"}
+    rerun = _rerun(_with_quotas(team_b=3), (*WORK, tied))
+    assert _teams(rerun) == {"team-a", "team-b", "team-c", "team-d"}
 
 
 def test_a_workload_without_a_queue_is_rerun() -> None:
     lost = replace(WORK[0], namespace="nobody", cluster_queue="")
-    assert list(_asked(_stack(), (*WORK, lost)).workloads) == [lost]
+    assert list(_rerun(_stack(), (*WORK, lost)).workloads) == [lost]
 
 
 @given(st.dictionaries(st.sampled_from(["team_a", "team_b", "team_c", "team_d"]), st.integers(1, 8)))
 def test_what_is_not_rerun_is_equal_in_base_and_head(quotas: dict[str, int]) -> None:
     head = _with_quotas(**quotas)
-    again = _asked(head)
+    rerun = _rerun(head)
     before, after = (
         trees.to_trees(fixtures.manifest_batches(BASE)),
         trees.to_trees(fixtures.manifest_batches(head)),
     )
-    asked = {(each.namespace, each.name) for each in again.workloads}
+    asked = {(each.namespace, each.name) for each in rerun.workloads}
     for each in WORK:
         if (each.namespace, each.name) not in asked:
             homes = before.of(each) | after.of(each)
@@ -178,8 +178,8 @@ def _used(gpus: int, namespace: str = "") -> dict[tuple[str, str], dict[str, int
 
 def test_kueue_may_stop_counting_only_when_every_queue_is_known_to_be_active() -> None:
     def queue(status: str | None, reserving: int = 0) -> dict[str, Any]:
-        said = [] if status is None else [{"type": "Active", "status": status}]
-        return {"status": {"conditions": said, "reservingWorkloads": reserving}}
+        conditions = [] if status is None else [{"type": "Active", "status": status}]
+        return {"status": {"conditions": conditions, "reservingWorkloads": reserving}}
 
     assert readiness.to_usage_count([queue("True", 2), queue("True", 3)]) == readiness.UsageCount(2, 0, 0, 5)
     assert readiness.to_usage_count([queue("True"), queue("True")]).is_active
