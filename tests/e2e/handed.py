@@ -48,7 +48,7 @@ runpy.run_path(MAIN, run_name="__main__")
 
 
 @contextmanager
-def on_plane(muster: Muster, stack: Path, folder: Path) -> Iterator[Stack]:
+def on_local_cluster(muster: Muster, stack: Path, folder: Path) -> Iterator[Stack]:
     """The stack stands until the block ends, and the local cluster's cloud sells its queued pools."""
     server = handed(Path(muster.environment["KUBECONFIG"]))
     edits = {"muster:artifacts": "local", "muster:cluster.protect": False}

@@ -146,9 +146,9 @@ class Muster:
         return self.cluster_wide() - before
 
 
-def _signalled(plane: LocalCluster, unit: str, number: int) -> bool:
+def _signalled(cluster: LocalCluster, unit: str, number: int) -> bool:
     try:
-        control.call(plane, "signal", unit=unit, signal=number)
+        control.call(cluster, "signal", unit=unit, signal=number)
     except LocalClusterError as error:
         print(error, flush=True)
         return False

@@ -14,7 +14,7 @@ from muster.local.demo.events import holds
 from muster.model import names
 from tests.clouds.engine import ROOT
 from tests.e2e import gangs, light
-from tests.e2e.handed import on_plane
+from tests.e2e.handed import on_local_cluster
 from tests.e2e.local_cluster import Muster
 from tests.e2e.recorder import version
 
@@ -41,7 +41,7 @@ def test_on_gke_a_ray_job_over_two_queued_pools_starts_whole_and_ends_succeeded(
     emptied: Muster, tmp_path: Path
 ) -> None:
     record = emptied.recorder
-    with on_plane(emptied, ROOT / "stacks" / "Pulumi.gke-prod.yaml", tmp_path):
+    with on_local_cluster(emptied, ROOT / "stacks" / "Pulumi.gke-prod.yaml", tmp_path):
         job = _job(emptied)
         emptied.cluster.apply(_program())
         emptied.cluster.apply(job)
@@ -64,7 +64,7 @@ def test_on_eks_a_gang_of_two_shapes_waits_for_nodes_that_come_after_the_promise
     emptied: Muster, tmp_path: Path
 ) -> None:
     record = emptied.recorder
-    with on_plane(emptied, ROOT / "stacks" / "Pulumi.eks-prod.yaml", tmp_path):
+    with on_local_cluster(emptied, ROOT / "stacks" / "Pulumi.eks-prod.yaml", tmp_path):
         image = emptied.image("python")
         gang = _of_two_shapes(image)
         emptied.cluster.apply(light.sleeper(TEAM))

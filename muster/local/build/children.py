@@ -24,7 +24,7 @@ _GRACE_SECONDS: Final = 5.0
 _TAIL: Final = 40
 
 
-class Stopped(MusterError):
+class BuildStoppedError(MusterError):
     """The build was asked to end; nothing is wrong."""
 
     default_exit_code = ExitCode.INTERRUPTED
@@ -61,7 +61,7 @@ class Children:
         timeout: float = 1800.0,
         on_line: Callable[[str], None] | None = None,
     ) -> Failure | None:
-        """Run to the end: None when it went well. Raises Stopped when the build was asked to end."""
+        """Run to the end: None when it went well. Raises BuildStoppedError when asked to end."""
         child = self._start(argv, cwd=cwd, env=env)
         watchdog = threading.Timer(timeout, _signal_group, (child, signal.SIGKILL))
         watchdog.daemon = True
@@ -84,7 +84,7 @@ class Children:
             with self._lock:
                 self._running.discard(child)
         if self.stopping.is_set():
-            raise Stopped
+            raise BuildStoppedError
         if overdue and code != 0:
             tail.append(f"it was ended after {timeout:.0f} s")
         return None if code == 0 else Failure(code=code, tail=tuple(tail))
@@ -124,7 +124,7 @@ class Children:
         self, argv: Sequence[str], *, cwd: Path | None, env: Mapping[str, str] | None
     ) -> subprocess.Popen[str]:
         if self.stopping.is_set():
-            raise Stopped
+            raise BuildStoppedError
         try:
             child = subprocess.Popen(
                 list(argv),

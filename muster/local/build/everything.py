@@ -23,7 +23,7 @@ from muster.local.build.accept import accepted
 from muster.local.build.artifacts import Artifacts, link_programs
 from muster.local.build.assets import ensure_asset
 from muster.local.build.cache import Cache
-from muster.local.build.children import Children, Stopped
+from muster.local.build.children import BuildStoppedError, Children
 from muster.local.build.go import GoBuilder, Toolchain, architecture, find_toolchain
 from muster.local.build.images import BINARY_IMAGES, Image, ImageBuilder
 from muster.local.build.origins import origin_of
@@ -348,11 +348,11 @@ def _is_meant(each: Program | Asset, name: str) -> bool:
 
 
 def _together(*lanes: Future[Any]) -> None:
-    """Wait for all, or raise the first failure; `Stopped` is only what others suffer from it."""
+    """Wait for all, or raise the first failure; `BuildStoppedError` is only what others suffer from it."""
     done, _ = wait(lanes, return_when=FIRST_EXCEPTION)
     failures = [failure for lane in done if (failure := lane.exception())]
     for failure in failures:
-        if not isinstance(failure, Stopped):
+        if not isinstance(failure, BuildStoppedError):
             raise failure
     if failures:
         raise failures[0]

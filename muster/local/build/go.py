@@ -28,6 +28,9 @@ from muster.paths import REQUIREMENTS
 
 _FETCH_TRIES: Final = 4
 _BACKOFF_SECONDS: Final = 2.0  # to the power of the attempt: 2, 4, 8
+# The compiler collects garbage less often: a quarter less CPU time on large packages, for a few hundred MiB
+# more of memory. What is compiled stays the same.
+_GOGC: Final = "400"
 _GO_REQUIREMENTS: Final = REQUIREMENTS / "go.txt"
 # What a registry answers when asking again is of no use.
 _REFUSED: Final = re.compile(r"\b(401 Unauthorized|403 Forbidden|404 Not Found|410 Gone|451 )")
@@ -262,7 +265,7 @@ class GoBuilder:
         failure = self._children.run(
             argv,
             cwd=program.directory,
-            env={**self._toolchain.environment(), "GOTMPDIR": str(work)},
+            env={"GOGC": _GOGC, **self._toolchain.environment(), "GOTMPDIR": str(work)},
             timeout=3600,
             on_line=self._counter(program),
         )

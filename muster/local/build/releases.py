@@ -24,7 +24,7 @@ from typing import IO, Any, Final, TypeVar
 from urllib.parse import urlsplit
 
 from muster.local.build.cache import Cache, Entry, key_of
-from muster.local.build.children import Children, Stopped
+from muster.local.build.children import BuildStoppedError, Children
 from muster.local.build.origins import RECORD, How
 from muster.local.build.progress import Board
 from muster.local.build.versions import Program, Release
@@ -165,7 +165,7 @@ class Releases:
             expected = int(answer.headers.get("Content-Length") or 0)
             while block := answer.read(_BLOCK):
                 if self._children.stopping.is_set():
-                    raise Stopped
+                    raise BuildStoppedError
                 if time.monotonic() > deadline:
                     raise DownloadError(
                         url,
@@ -200,7 +200,7 @@ class Releases:
                         fix="check the network and its proxy, or --programs build",
                     ) from broken
             if self._children.stopping.wait(self._limits.pause):
-                raise Stopped
+                raise BuildStoppedError
         raise AssertionError("unreachable: the last attempt returns or raises")
 
     def _answers(self, url: str) -> bool:

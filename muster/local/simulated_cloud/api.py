@@ -44,7 +44,7 @@ class ApiError(Exception):
         super().__init__(f"{what}: {status} {self.reason}: {str(body.get('message') or '')[:500]}")
 
 
-class Gone(Exception):
+class ResourceExpiredError(Exception):
     """The watch's version is too old: list again."""
 
 
@@ -199,7 +199,7 @@ class Api:
             params["continue"] = str(meta["continue"])
 
     async def watch(self, resource: Resource, version: str) -> AsyncIterator[tuple[str, Raw]]:
-        """Events since the version until the server ends the watch; Gone when it is too old."""
+        """Events since the version until the server ends the watch. ResourceExpiredError: it is too old."""
         params = {
             "watch": "1",
             "resourceVersion": version,
@@ -211,7 +211,7 @@ class Api:
         url = self._access.server + resource.path()
         async with self._open.get(url, params=params, timeout=timeout) as response:
             if response.status == 410:
-                raise Gone
+                raise ResourceExpiredError
             if response.status >= 400:
                 raise ApiError(f"watch {resource.plural}", response.status, _json(await response.read()))
             async for line in _lines(response.content):
@@ -219,7 +219,7 @@ class Api:
                 kind, content = str(event.get("type")), event.get("object") or {}
                 if kind == "ERROR":
                     if content.get("code") == 410:
-                        raise Gone
+                        raise ResourceExpiredError
                     raise ApiError(f"watch {resource.plural}", int(content.get("code") or 500), content)
                 yield kind, content
 

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import aiohttp
 
-from muster.local.simulated_cloud.api import Api, ApiError, Gone, Raw, Resource
+from muster.local.simulated_cloud.api import Api, ApiError, Raw, Resource, ResourceExpiredError
 
 log = logging.getLogger("autoscaler.cache")
 
@@ -45,7 +45,7 @@ class Cache:
                 pause = _FIRST_PAUSE
                 while True:
                     version = await self._follow(version)
-            except Gone:
+            except ResourceExpiredError:
                 log.info("%s: the watch is too old; listing again", self._resource.plural)
             except ApiError as error:
                 log.warning("%s: %s; listing again in %.1f s", self._resource.plural, error, pause)

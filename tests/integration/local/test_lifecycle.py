@@ -34,7 +34,7 @@ GPU_NODE: dict[str, Any] = {
 }
 
 
-def localplane(name: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+def muster_local(name: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     verb, *options = arguments
     command = [sys.executable, "-m", "muster", "local", verb, "--name", name, *options]
     return subprocess.run(
@@ -89,7 +89,7 @@ def until(look: Callable[[], Seen | None]) -> Seen:
 
 
 def status(name: str) -> dict[str, Any]:
-    answer: dict[str, Any] = json.loads(localplane(name, "status", "--json").stdout)
+    answer: dict[str, Any] = json.loads(muster_local(name, "status", "--json").stdout)
     return answer
 
 
@@ -97,7 +97,7 @@ def healthy(name: str) -> bool | None:
     return True if status(name)["state"] == "healthy" else None
 
 
-def plane_of(name: str) -> LocalCluster:
+def cluster_of(name: str) -> LocalCluster:
     found = existing(name)
     assert found is not None
     return found[0]
@@ -115,15 +115,15 @@ def before() -> dict[str, object]:
 @pytest.fixture(scope="module")
 def cluster(before: dict[str, object]) -> Iterator[LocalCluster]:
     assert before
-    booted = localplane("it-one", "up")
+    booted = muster_local("it-one", "up")
     assert booted.returncode == 0, booted.stdout + booted.stderr
-    yield plane_of("it-one")
-    localplane("it-one", "down")
+    yield cluster_of("it-one")
+    muster_local("it-one", "down")
 
 
 def test_a_local_cluster_that_came_up_is_healthy_and_up_again_is_no_work(cluster: LocalCluster) -> None:
-    assert localplane(cluster.name, "status").returncode == 0
-    again = localplane(cluster.name, "up")
+    assert muster_local(cluster.name, "status").returncode == 0
+    again = muster_local(cluster.name, "up")
     assert (again.returncode, again.stdout.strip()) == (
         0,
         f"local cluster {cluster.name} is up: {cluster.api_url}",
@@ -153,7 +153,7 @@ def test_a_killed_api_server_comes_back_with_everything_in_it(cluster: LocalClus
 def test_a_local_cluster_with_a_hung_api_server_is_told_from_a_healthy_one(cluster: LocalCluster) -> None:
     control.call(cluster, "signal", unit="kube-apiserver", signal=int(signal.SIGSTOP))
     try:
-        sick = localplane(cluster.name, "status")
+        sick = muster_local(cluster.name, "status")
     finally:
         control.call(cluster, "signal", unit="kube-apiserver", signal=int(signal.SIGCONT))
     assert sick.returncode == 1
@@ -164,16 +164,16 @@ def test_a_local_cluster_with_a_hung_api_server_is_told_from_a_healthy_one(clust
 def test_a_second_local_cluster_stands_beside_the_first_and_leaves_alone(cluster: LocalCluster) -> None:
     alone = traces()
     try:
-        booted = localplane("it-two", "up")
+        booted = muster_local("it-two", "up")
         assert booted.returncode == 0, booted.stdout + booted.stderr
-        second = plane_of("it-two")
+        second = cluster_of("it-two")
         assert second.address != cluster.address
         assert healthy(cluster.name)
         assert healthy("it-two")
         _kubectl(second, "create", "namespace", "only-there")
         assert "only-there" not in _kubectl(cluster, "get", "namespaces", "-o", "name")
     finally:
-        localplane("it-two", "down")
+        muster_local("it-two", "down")
     assert traces() == alone
     assert healthy(cluster.name)
 
@@ -184,7 +184,7 @@ def test_a_local_cluster_whose_processes_are_gone_is_stale_and_up_starts_anew(cl
     os.kill(found[1].init_pid, signal.SIGKILL)
     stale = until(lambda: report if (report := status(cluster.name))["state"] == "stale" else None)
     assert "muster local down, then up" in stale["faults"][0]
-    booted = localplane(cluster.name, "up")
+    booted = muster_local(cluster.name, "up")
     assert booted.returncode == 0, booted.stdout + booted.stderr
 
 
@@ -192,14 +192,14 @@ def test_down_leaves_nothing(cluster: LocalCluster, before: dict[str, object]) -
     control.call(cluster, "node-up", **GPU_NODE)
     containers = containers_of(cluster)
     assert groups_of(containers)
-    gone = localplane(cluster.name, "down")
+    gone = muster_local(cluster.name, "down")
     assert gone.returncode == 0, gone.stderr
     assert processes_of(cluster) == []
     assert groups_of(containers) == []
     assert not cluster.run.exists()
     assert not cluster.state.exists()
     assert traces() == before
-    assert localplane(cluster.name, "status").returncode == 3
+    assert muster_local(cluster.name, "status").returncode == 3
 
 
 def _gpus(cluster: LocalCluster, node: str) -> str:

