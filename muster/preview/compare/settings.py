@@ -103,7 +103,7 @@ def _fields(place: str, value: object, *, without: tuple[str, ...] = ()) -> Iter
     elif isinstance(value, Mapping):
         for key, item in sorted(value.items()):
             yield from _fields(_join_place(place, str(key)), item)
-    elif value is not None and value != () and value != "":
+    elif value not in (None, (), "", frozenset()):
         yield place, _format_value(value)
 
 

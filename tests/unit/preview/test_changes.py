@@ -236,3 +236,4 @@ def test_a_setting_that_is_a_set_is_written_in_the_same_order_in_every_run() -> 
     assert bought is not None
     assert bought.split(", ") == sorted(bought.split(", "))
     assert "frozenset" not in "".join(each for each in found.values() if each)
+    assert "" not in found.values(), "an empty set is no setting"
