@@ -1,6 +1,6 @@
 
 "use strict";
-// Sorts a table by the column of the button that is pressed: by what stands after the last arrow, numbers as numbers.
+// Sorts a table by the column of the pressed button: by the text after the last arrow, numbers numerically.
 const scales = { m: 0.001, k: 1000, M: 1e6 };
 function key(cell) {
   const text = cell.textContent.split("→").pop().trim();
