@@ -98,6 +98,9 @@ def cli(
     With --duration jobs end, and the wait until each starts is measured. Time is compressed: Kueue's own
     time, some hundredths of a second a decision, counts --compress times.
     """
+    # The simulator brings an HTTP client and the local control plane, which `--help` does not need.
+    from muster.cli.replay import Replay, replay
+
     if (snapshot, kubeconfig, synthetic).count(None) != 2:
         raise InputError(
             "the work to replay is not named. Fix: give one of --snapshot, --kubeconfig, --synthetic."
@@ -114,9 +117,6 @@ def cli(
     name = stack_name(existing_stack(stack))
     if Scheduler.KAI in (before.scheduler, after.scheduler) and synthetic:
         raise InputError("--synthetic makes up work for Kueue alone. Fix: --snapshot or --kubeconfig.")
-    # The simulator brings an HTTP client and the local control plane, which `--help` does not need.
-    from muster.cli.replay import Replay, replay
-
     asked = Replay(base=before, head=after, work=work, durations=lengths, compression=compress, limit=seconds)
     report, record, is_settled = replay(name, asked)
     if to_markdown or not (to_html or as_json):
