@@ -80,7 +80,7 @@ def _manager_flags(command: argparse.ArgumentParser, environment: Mapping[str, s
         "--deployment",
         default=environment.get("MUSTER_DEPLOYMENT", ""),
         metavar="NAME",
-        help="the Deployment that this is a replica of: when it goes, waiting gangs are told and give back "
+        help="the Deployment that this is a replica of: when it goes, waiting gangs get an Event and release "
         "what they hold [MUSTER_DEPLOYMENT]",
     )
 

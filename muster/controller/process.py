@@ -1,8 +1,8 @@
 """The parts of one process, put together from its settings.
 
-Decides what the manager and the webhooks share and what each has of its own: the election and the farewell of
-the one, the server and the certificates of the other. Leaves what is reconciled and reviewed to those who
-register it.
+Decides what the manager and the webhooks share and what each has of its own: the election and the uninstall
+handlers of the one, the server and the certificates of the other. Leaves what is reconciled and reviewed to
+those who register it.
 """
 
 import argparse

@@ -1,8 +1,8 @@
-"""What all gangs share, whichever scheduler admits them.
+"""What all gangs share, for either scheduler.
 
     demand -> split -> attempt -> assembly -> requests
 
-What a gang's pods need, which ProvisioningRequests that makes, what lies in the API for one attempt, what to
-do next, and the hands that do it. `muster.controller.kueue` (Kueue) and `muster.controller.kai` build on it
-and know nothing of each other.
+The pods' demands, the ProvisioningRequests that they make, the state of one attempt in the API, the next
+step, and the writes. `muster.controller.kueue` and `muster.controller.kai` build on it and do not know each
+other.
 """

@@ -1,8 +1,7 @@
-"""What a state machine of gangs can ask its executor to do with requests and words.
+"""Actions on requests, placeholders and Events that both schedulers share.
 
-Decides the vocabulary that all gangs share; each scheduler adds what it writes on its own objects. Each
-action is one write, is safe to do twice, and names its object so exactly that a stale decision hits nothing
-else.
+Each action is one write, is safe to repeat, and names its object so exactly that a stale decision changes
+nothing else. Each scheduler adds the actions on its own objects.
 """
 
 from collections.abc import Iterable, Mapping
@@ -15,7 +14,7 @@ from muster.controller.gangs.objects import Belonging, Placeholder, PodTemplate,
 from muster.controller.gangs.split import RequestSpec
 
 WaitReason = Literal["nodes", "turn", "room"]
-"""Whose news should bring a gang back: the nodes', the gang's that goes before it, or its queue's."""
+"""Whose changes requeue a gang: its nodes', the preceding gang's, or its queue's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +46,7 @@ class CreatePlaceholders:
     labels: Mapping[str, str]
     image: str
     max_lifetime: timedelta
-    """After so long nobody can still wait for the rest: they end by themselves."""
+    """After this time no gang can still wait for the rest: they end by themselves."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

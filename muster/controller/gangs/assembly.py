@@ -1,9 +1,9 @@
-"""One step of a gang towards standing whole.
+"""Computes the next step of one attempt towards a fully provisioned gang.
 
-Decides, for a gang that may have its capacity, what comes next: the scarcest pool is asked first, the next
-when that is Accepted (turn_order.py); when all are Provisioned the nodes are verified (verify.py); a
-failure or a passed deadline ends the attempt. Leaves whether it may have capacity at all, and what a step
-means for the gang's own object, to each scheduler's machine.
+The scarcest pool is requested first, the next when that is Accepted (turn_order.py); when all are Provisioned
+the nodes are verified (verify.py); a failure or a passed deadline ends the attempt. Not responsible for
+whether the gang may have capacity, or for what a step means for the gang's own object: each scheduler decides
+that.
 """
 
 from collections.abc import Sequence
@@ -82,14 +82,14 @@ class CreateNext:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ready:
-    """Every request is Provisioned and every node stands."""
+    """Every request is Provisioned and every node is ready."""
 
     capacity_claims: tuple[CapacityClaim, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReleaseEarly:
-    """Pieces that came too early are given back and asked for again when the one that is late stands."""
+    """Pieces that came too early are given back and requested again when the late one is provisioned."""
 
     releases: tuple[Delete, ...]
     event: EmitEvent
@@ -234,7 +234,7 @@ def _expiring_early(attempt: Attempt, policy: GangPolicy) -> list[ProvisioningRe
 
 
 def _release_early(attempt: Attempt, early: Sequence[ProvisioningRequest], limit: Deadline) -> ReleaseEarly:
-    """The late piece keeps its place in the cloud's queue; nobody pays for the others meanwhile."""
+    """The late piece keeps its place in the cloud's queue; the others cost nothing meanwhile."""
     assert attempt.late is not None
     names = {request.metadata.name for request in early}
     pools = ", ".join(spec.pool for spec in attempt.gang.request_specs if attempt.request_name(spec) in names)

@@ -1,8 +1,7 @@
-"""One attempt of a gang to stand whole, at one moment.
+"""One attempt of a gang at one moment: plain data and questions about it.
 
-Decides which of the requests that lie in the API belong to it and are what the policy asks for. Plain data
-and plain questions about it; each scheduler says what its gang is and what an attempt is, the caches are
-read by its view, and assembly.py decides.
+Responsible for which requests in the API belong to the attempt and are what the policy asks for. Each
+scheduler defines its gang and its attempt; its view reads the caches, and assembly.py decides.
 """
 
 from abc import ABC, abstractmethod
@@ -49,7 +48,7 @@ class Attempt(ABC):
     @property
     @abstractmethod
     def history(self) -> RetryHistory:
-        """What the gang's object says of this and earlier attempts."""
+        """What the gang's object records of this and earlier attempts."""
 
     @property
     def clamped_history(self) -> RetryHistory:
@@ -62,7 +61,7 @@ class Attempt(ABC):
 
     @property
     def is_in_turn(self) -> bool:
-        """Each piece is asked for when the one before stands, not already when it is accepted."""
+        """Each piece is requested when the one before is provisioned, not already when it is accepted."""
         return self.history.in_turn == self.labels[ATTEMPT]
 
     @property
@@ -84,7 +83,7 @@ class Attempt(ABC):
 
     @abstractmethod
     def turn_position(self) -> TurnPosition | None:
-        """Where a split gang stands in line; None when it is not one, or has nothing left to wait for."""
+        """The turn position of a split gang; None when it is not one, or has nothing left to request."""
 
     @cached_property
     def attempted(self) -> tuple[ProvisioningRequest, ...]:
@@ -124,7 +123,7 @@ class Attempt(ABC):
 
     @property
     def is_provisioned(self) -> bool:
-        """Every request says Provisioned; whether the nodes stand is another question."""
+        """Every request is Provisioned; verify.py checks the nodes."""
         asked = [self.current.get(spec.shape) for spec in self.gang.request_specs]
         return all(request is not None and request.status.holds("Provisioned") for request in asked)
 
@@ -135,7 +134,7 @@ class Attempt(ABC):
             return None
         unasked = [spec for spec in self.gang.request_specs if spec.shape not in self.current]
         if self.is_in_turn and self.late is not None:
-            unasked = []  # It asks for nothing before that stands, so it is in nobody's way.
+            unasked = []  # It asks for nothing before that stands, so it blocks no other gang.
         return TurnPosition(
             uid=uid,
             name=name,

@@ -1,8 +1,7 @@
-"""What a provisioned request promises, and what the gang's pods must carry to claim it.
+"""What a provisioned request promises, and what pods carry to claim it.
 
-Decides the claim of each PodSet (the consume annotation, the pin to its lease) and the room that its pods
-will look for with it. Also what other gangs were promised and have not used: room that must not be promised
-twice.
+Computes the claim of each PodSet (the consume annotation, the pin to its lease) and the capacity that its
+pods need. Also the capacity that other gangs have claimed and not used, which must not be given away twice.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -114,7 +113,7 @@ def unused_claims(
     """What another gang's provisioned requests promise and its pods do not occupy yet. `ended`: pods of a
     PodSet that are done and come back no more.
 
-    A lease with nodes of its own needs no protection: nobody else's pods select its label. What nothing was
+    A lease with nodes of its own needs no protection: no other gang's pods select its label. What nothing was
     asked for (a head on nodes that stand) has no mark of its own: it is counted until the rest has its nodes.
     """
     consumers = Consumers(gang, (pod for pod in pods if pod.spec.node_name), ended=ended)

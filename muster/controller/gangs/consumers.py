@@ -1,9 +1,9 @@
-"""Which pods of a gang have their node already, by what they consume and the PodSet that they are of.
+"""Which pods of a gang already have a node, by the request they consume and their PodSet.
 
-Decides whose place a pod takes where PodSets share one request: a small pod is none of the large ones that
-are missing. Kueue writes the PodSet on every pod that it starts (pkg/controller/jobframework/reconciler.go of
-0.19.2); a pod without its word (KAI's, or one that names a PodSet that the gang has not) counts for whichever
-asks first. Leaves to the caller which nodes count.
+Where PodSets share one request, a small pod does not count for a missing large one. Kueue writes the PodSet
+on every pod that it starts (pkg/controller/jobframework/reconciler.go of 0.19.2); a pod without it (KAI's, or
+one of a PodSet that the gang does not have) counts for the first PodSet that needs one. The caller decides
+which nodes count.
 """
 
 from collections import Counter

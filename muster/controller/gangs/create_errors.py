@@ -1,9 +1,8 @@
-"""What the API server does not let us create for a gang.
+"""Errors of the API server when an object of a gang is created.
 
-Decides which answer ends the attempt: the same object gets the same answer again, and quota would be held
-meanwhile, with nothing said. Whether a later attempt may get another one is told by the rules of reasons.py.
-Leaves answers that are no judgement of the object (429, 5xx, none at all, what startup.py knows) to the
-backoff of whoever asked.
+A rejection ends the attempt: the same object would be rejected again while the gang holds quota without
+progress. reasons.py decides whether a later attempt may succeed. Answers that are no rejection (429, 5xx, no
+answer, what startup.py recognises) are left to the work queue's backoff.
 """
 
 import re
@@ -20,7 +19,7 @@ webhook has chosen, and 500 where it cannot be reached and may not be left out.
 
 
 def is_rejection(error: ApiError) -> bool:
-    """Whether somebody has judged the object, or has to and cannot."""
+    """Whether the object was rejected, or a webhook that has to judge it cannot be reached."""
     judged = isinstance(error, BadRequest | Forbidden | Invalid)
     return judged or _WEBHOOK.search(error.status.message) is not None
 
@@ -34,7 +33,7 @@ class CreateRejected(Exception):
 
 
 class NameTaken(CreateRejected):
-    """An object with the name of ours belongs to somebody else; a person has to look."""
+    """An object with our name has another owner; a person has to resolve it."""
 
     def __init__(self, kind: str, *, attempt: str, message: str) -> None:
         super().__init__(kind, attempt=attempt, reason="NameTaken", message=message)

@@ -1,8 +1,8 @@
-"""How long a gang may wait for what.
+"""The deadlines of an attempt.
 
-Decides the one moment at which an attempt is given up, and which clock that is. The clocks are the policy's;
-they start at moments that API objects carry, so a restart does not move them. A moment ahead of our own clock
-counts as now: two machines' clocks differ, and nobody waits longer for that.
+Computes the one moment at which an attempt ends, and which of the policy's fields sets it. Deadlines start at
+timestamps of API objects, so a restart does not move them. A timestamp ahead of our own clock counts as now:
+clocks of two machines differ, and no gang waits longer because of it.
 """
 
 from collections.abc import Iterable, Iterator, Mapping

@@ -1,7 +1,7 @@
-"""What the pods of a gang need, as amounts, selectors and tolerations.
+"""What the pods of a gang need: amounts, node selectors and tolerations.
 
-Decides what one pod needs from a node. Leaves to each scheduler's room which pods a gang has and which pool
-each goes to, to split.py how that becomes ProvisioningRequests, and to verify.py whether nodes have it.
+Computes what one pod needs from a node. Each scheduler decides which pods a gang has and which pool each
+uses; split.py makes ProvisioningRequests of that, and verify.py checks the nodes.
 """
 
 from collections import OrderedDict

@@ -1,8 +1,8 @@
-"""What becomes of gangs and of their requests, as metrics.
+"""Metrics about gangs and their requests, from what changes in the caches.
 
-Decides which news counts as which outcome. Looks on and changes nothing: whatever goes wrong here costs a
-number, never a gang. Counts on the leader alone, so that the sums over replicas are right; durations are
-differences of the API's own timestamps, so that a restart or a change of leaders shortens none.
+Observes and never writes: a failure here costs a number, not a gang. Counts on the leader only, so that sums
+over replicas are right. Durations are differences of the API's timestamps, so a restart or a new leader
+shortens none.
 """
 
 from collections.abc import Awaitable, Callable
@@ -94,7 +94,7 @@ class GangObserver:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestObserver:
     """`changed` listens to a cache of requests. `counts`: whether this process leads and the cache has been
-    read, for what the first list tells was there before us. `flavor`: what the policy says of a pool.
+    read, for what the first list contains existed before. `flavor`: what the policy says of a pool.
     """
 
     metrics: GangMetrics

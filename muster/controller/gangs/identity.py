@@ -1,7 +1,7 @@
-"""What the objects of a gang's attempt are called.
+"""Names of the objects of an attempt.
 
-Decides names that follow from what is in the API alone, so a crash before the answer of a create finds its
-object again, and a second replica makes the same one. Which attempt is which is each scheduler's question.
+Names follow from the API alone: after a crash before the answer of a create, the same name finds the object,
+and a second replica chooses the same one. Which attempt is which is each scheduler's to define.
 """
 
 import hashlib

@@ -1,4 +1,4 @@
-"""By what the caches of nodes and pods are indexed, whoever schedules: where they are, what they consume."""
+"""Indexes of the caches of nodes and pods that both schedulers use."""
 
 from muster.controller.gangs.objects import Node, Pod
 from muster.model.names import CONSUME_ANNOTATION, GKE_LEASE_LABEL, POOL_LABEL

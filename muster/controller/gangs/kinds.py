@@ -1,9 +1,8 @@
-"""Kinds that our caches wait for.
+"""Kinds that our caches need and the API server does not serve.
 
-Decides what is told of a cluster that lacks one: gangs would wait for it in vain, and nobody reads the log of
-a process that is merely not ready, or whose creates fail. Nothing is judged before every cache has been read
-or is known to be missing, so that a restart says nothing that it takes back a moment later. Leaves what is
-cached to the manager, and when a kind counts as missing to the informer.
+Gangs would wait for such a kind forever, so conditions report it. Nothing is reported before every cache has
+been read or its kind is known to be missing: a restart must not report what it retracts a moment later. The
+manager decides what is cached; the informer decides when a kind counts as missing.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,11 +15,11 @@ from muster.controller.runtime.informer import unserved
 
 REASON: Final = "KindsMissing"
 SHORT_RECHECK: Final = RequeueAfter(0.2)
-"""While caches are being read for the first time; no news of ours tells when they are."""
+"""While caches are being read for the first time; no event shows when they have been."""
 MISSING_RECHECK: Final = RequeueAfter(5.0)
 """While a kind is missing."""
 RECHECK_INTERVAL = RequeueAfter(30.0)
-"""While none is; no news of ours tells when one goes."""
+"""While none is; no event shows when one goes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,5 +35,5 @@ class Kinds:
         return "; ".join(unserved(kind) for kind in self.missing())
 
     def recheck_interval(self) -> RequeueAfter:
-        """To be asked with the verdict, not after it is told: the kind may be there by then."""
+        """Read together with the verdict, not after the write: the kind may be served by then."""
         return MISSING_RECHECK if self.missing() else RECHECK_INTERVAL

@@ -1,7 +1,7 @@
 """When a gang's capacity is taken back.
 
-Decides the end of a lease from its request alone. It counts from Provisioned, some minutes after the first of
-the machines started: a little late, which the notice ahead of it makes up for.
+Computes the end of a lease from its request alone. It counts from Provisioned, some minutes after the first
+machine started: slightly late, which the notice ahead of the end allows for.
 """
 
 from collections.abc import Iterable, Mapping

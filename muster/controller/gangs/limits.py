@@ -1,7 +1,7 @@
-"""Gangs that can never fit, however long they wait.
+"""Gangs that can never fit, from the policy's limits of each pool.
 
-Decides it from what the policy says of its pools. Each answer says what, where, what is allowed and how to
-fix it. Leaves jobs whose pools are not chosen yet to the webhooks.
+Each answer names the limit, what is allowed and the fix. Jobs whose pools are not chosen yet are checked by
+the webhooks.
 """
 
 from collections import Counter
@@ -58,7 +58,7 @@ def fewest_nodes(pieces: Sequence[tuple[int, Amounts]], flavor: FlavorPolicy) ->
 
 
 def nodes_needed(count: int, amounts: Amounts, flavor: FlavorPolicy) -> int:
-    """The fewest nodes that hold so many pods, by GPUs; without GPUs it cannot be told, so none."""
+    """The fewest nodes that hold so many pods, by GPUs; without GPUs it is unknown, so none."""
     gpus = amounts.get(GPU_RESOURCE, Fraction(0))
     if not gpus or not flavor.gpus_per_node:
         return 0

@@ -1,8 +1,7 @@
-"""The metrics of gangs and of their requests.
+"""The metrics of gangs and their requests: names, units and labels.
 
-Decides their names, units and labels, and keeps every label within a bound: states, phases and outcomes are
-ours, classes and pools the policy's. Leaves what is observed to gang_state.py and to each scheduler's room.
-docs/metrics.md says what each means and what to do about it.
+Every label is bounded: states, phases and outcomes are ours, classes and pools the policy's. gang_state.py
+and each scheduler's room observe them; docs/metrics.md explains each and what to do about it.
 """
 
 from datetime import datetime

@@ -1,10 +1,9 @@
-"""Which pods of a running gang have lost their nodes for good.
+"""Pods of a running gang that have lost their nodes for good.
 
-Decides it by counting: a pod that stands on a Ready node is there; for each that does not, some node must
-have room. Where none has, nobody will make one, because the gang's request has been consumed. Goes by what
-the pods carry, not by the request: that may be gone, and the gang runs on. Pods of one PodSet can carry
-several claims, one of each growth; a pod that is made anew carries the newest. Leaves how long nodes may be
-missing to the policy.
+A pod on a Ready node is present; every other pod needs a node with room. Where there is none, none will be
+provisioned, because the gang's request has been consumed. Uses what the pods carry, not the request, which
+may be deleted while the gang runs. Pods of one PodSet may carry several claims, one of each scale-up; a pod
+that is created again carries the newest. The policy decides how long nodes may be missing.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence

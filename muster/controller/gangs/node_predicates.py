@@ -1,14 +1,14 @@
-"""Which telling of a node is news to those who wait for nodes.
+"""Predicate for node changes: heartbeats are no change.
 
-A kubelet says every few minutes that its node lives: of fifteen thousand nodes that is fifty tellings a
-second, at each of which every gang that waits would look again.
+A kubelet updates its node every few minutes. With fifteen thousand nodes that is fifty updates a second, each
+of which would reconcile every gang that waits for nodes.
 """
 
 from muster.controller.gangs.objects import Node
 
 
 def node_changed(before: Node | None, after: Node | None) -> bool:
-    """A node that only says that it lives is none."""
+    """Whether more than the heartbeat changed."""
     return before is None or after is None or _relevant(before) != _relevant(after)
 
 

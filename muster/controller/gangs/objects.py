@@ -1,8 +1,7 @@
-"""The kinds that every gang is made of and gets its capacity through, each cut to the fields that we use.
+"""Kinds that every gang uses, each cut to the fields that are read.
 
-Decides which fields of pods, nodes and requests reach our memory: whole clusters of them are cached, so
-nothing is kept for later. Leaves metadata to muster.controller.kube, and the kinds of a scheduler to its own
-room.
+Whole clusters of pods, nodes and requests are cached, so a field that is not used does not reach memory.
+Metadata is muster.controller.kube's; a scheduler's kinds are its own room's.
 """
 
 from datetime import datetime

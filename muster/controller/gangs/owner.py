@@ -1,7 +1,7 @@
-"""Whose gang it is.
+"""The owner of a gang: a Workload or a RayCluster.
 
-Decides how what we write is tied to the object that a gang belongs to (a Workload, a RayCluster): an owner
-reference for garbage collection, a label and an annotation that lead back.
+Responsible for how our objects are tied to it: an owner reference for garbage collection, and a label and an
+annotation that lead back to it.
 """
 
 from dataclasses import dataclass

@@ -1,9 +1,9 @@
-"""Pods that keep nodes for a gang that is not whole yet (`onStaggered: hold`).
+"""Pods that hold nodes for a gang that is not complete yet (`onStaggered: hold`).
 
-Decides when a finished request is consumed by pods that do nothing, and what those are: as many as the gang
-will have there, of the same size, on the same nodes. They begin when the booking is about to end and go in
-the step that lets the gang start. How long that may last is the deadlines' question: nodes are paid for
-meanwhile, which is what whoever writes `hold` chooses.
+Responsible for when a finished request is consumed by placeholder pods, and for their spec: as many as the
+gang will have there, of the same size, on the same nodes. They start when the booking is about to end and are
+deleted in the step that lets the gang start. The deadlines bound how long that lasts: the nodes are paid for
+meanwhile, which a policy with `hold` accepts.
 """
 
 from collections.abc import Iterator, Mapping

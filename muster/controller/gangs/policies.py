@@ -1,7 +1,6 @@
-"""The GangPolicies of the cluster.
+"""The GangPolicies of the cluster: which are valid, and the condition on each.
 
-Decides which are obeyed, and tells on each whether it is and what is wrong with it. Leaves who obeys which to
-the schedulers' rooms.
+Each scheduler's room decides which policy applies to which gang.
 """
 
 from collections.abc import Callable, Sequence
@@ -109,7 +108,7 @@ async def apply_condition(
     *,
     now: datetime,
 ) -> None:
-    """Apply one condition of ours, if it says something new."""
+    """Apply one condition of ours, if it has changed."""
     before = status.condition(condition.type)
     generation = obj.metadata.generation
     if before is not None and _content(before) == (*_content(condition)[:3], generation):

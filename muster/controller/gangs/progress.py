@@ -66,7 +66,7 @@ def format_provisioned(gang: Gang) -> str:
 
 
 def format_release(history: RetryHistory) -> str:
-    """What a user is told when a gang is released."""
+    """The text of the Event when a gang is released."""
     when = f" at {clock(history.retry_at)}" if history.retry_at else ""
     why = history.last_failure.rstrip(".")
     return f"{why}. Everything is released and no quota is held; try {history.tries + 1}{when}"

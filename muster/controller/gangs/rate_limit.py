@@ -1,8 +1,8 @@
-"""How fast gangs come back.
+"""Rate limit of retries, shared by all gangs.
 
-Decides when the retry of a gang may begin, so that thousands that failed together come back as a stream and
-not as a wave: a bucket of tokens that all gangs share, each waiter with a token of its own coming to it.
-Leaves the pause of each gang to retry.py. Kept in memory only: a restart costs one burst.
+A token bucket, so that thousands of gangs that failed together come back as a stream and not as a wave. Each
+waiting gang holds a token of its own. The backoff of a single gang is retry.py's. Kept in memory only: a
+restart costs one burst.
 """
 
 import time
@@ -16,7 +16,7 @@ from muster.controller.kube.resource import Key
 BURST: Final = timedelta(seconds=6)
 """The bucket holds the tokens of so much time: a tenth of `retry.perMinute`."""
 TOKEN_EXPIRY: Final = 600.0
-"""Seconds after which a token that nobody has taken is gone."""
+"""Seconds after which a token that was not consumed expires."""
 
 
 class RetryLimiter:
@@ -47,7 +47,7 @@ class RetryLimiter:
 
     def release(self, key: Key) -> Key | None:
         """The gang will not try again, or not now. The last in the row gets its token, which costs the others
-        no look: that gang is to be told. None where nobody waits for a later one.
+        no reconcile: that gang is returned. None where no gang waits for a later one.
         """
         if key not in self._given:
             return None

@@ -1,9 +1,8 @@
-"""Why capacity did not come or went away, and what follows from it.
+"""Why capacity was not provisioned or was lost, and what follows.
 
-Decides between another attempt after a pause, another at once, and a refusal, from the words that autoscalers
-put into conditions, and those with which the API server denies a create. A refusal deactivates the Workload
-until a person acts, so only what no retry can mend is refused; whatever is not in the table counts as
-passing.
+A table from the conditions that autoscalers write, and from the API server's rejections, to retry, requeue or
+refuse. A refusal deactivates the Workload until a person acts, so only what no retry can fix is refused; what
+is not in the table counts as temporary.
 """
 
 import re

@@ -1,9 +1,9 @@
-"""The hands that make and delete the requests of gangs.
+"""Creates and deletes the requests of gangs.
 
-Decides how a stale or repeated decision is kept from doing harm: every deletion carries the uid, and a
-create that finds its name taken believes it only when the owner's uid fits. What is written goes into the
-caches at once: the next decision must not be made from before this write. Leaves the gang's own object to
-its scheduler, whether a denial may pass to startup.py, and what follows one to create_errors.py.
+Responsible for the safety of a stale or repeated decision: every deletion carries the uid, and a create that
+finds its name taken accepts the object only if the owner's uid matches. Writes go into the caches at once, so
+that the next decision sees them. Each scheduler writes the gang's own object; startup.py recognises temporary
+rejections, create_errors.py the others.
 """
 
 import time

@@ -1,8 +1,8 @@
-"""The pause between two attempts, and when there is no further one.
+"""Backoff between attempts, and when there is no further attempt.
 
-Decides how long a gang waits outside the quota and what its object (a Workload, a gated pod) carries
-meanwhile. The pause follows from a uid and the number of tries alone: a crash half way decides the same
-again, and gangs that failed together still come back apart.
+Computes how long a gang waits without quota, and what its object (a Workload, a gated pod) carries meanwhile.
+The backoff follows from a uid and the number of attempts alone: after a crash the same delay results, and
+gangs that failed together retry at different times.
 """
 
 import hashlib
@@ -30,14 +30,14 @@ from muster.model.names import (
 )
 
 RETRY_AT: Final = RETRY_AT_ANNOTATION
-"""On an inactive Workload: we deactivated it, and until when. Without it, somebody else did, and we stay
-away. To stop a gang that waits here for good, remove this annotation.
+"""On an inactive Workload: this controller deactivated it, and until when. Without this annotation another
+client did, and the controller does not reactivate it. Remove it to keep a waiting gang inactive.
 """
 TRIES: Final = TRIES_ANNOTATION
 FIRST_TRY: Final = f"{GROUP}/first-try"
 LAST_FAILURE: Final = LAST_FAILURE_ANNOTATION
 REFUSED: Final = REFUSED_ANNOTATION
-"""On an inactive Workload: why we deactivated it for good. Whoever activates it again starts afresh."""
+"""On an inactive Workload: why it was refused. After a person activates it, it starts afresh."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,9 +50,9 @@ class RetryHistory:
     last_failure: str = ""
     refused: str = ""
     refused_for: str = ""
-    """Of a growth, which nobody has to activate: what the refusal is about. It ends when that changes."""
+    """Of a scale-up, which stays active: what the refusal depends on. It ends when that changes."""
     grows: bool = False
-    """The next try is that of a growth, which waits in the quota: who deactivates it meanwhile is not us."""
+    """The next attempt is a scale-up's, which keeps its quota: a deactivation meanwhile is not ours."""
     avoid: tuple[str, ...] = ()
     """Flavors that were out of stock and that it keeps away from."""
     in_turn: str = ""
@@ -152,7 +152,7 @@ def backoff(uid: str, tries: int, policy: RetryPolicy) -> timedelta:
 
 def clamp_to_clock(history: RetryHistory, *, now: datetime, policy: RetryPolicy) -> RetryHistory:
     """The history as it is, or with a next try now where it is further ahead than any pause reaches: a clock
-    that was ahead of ours has written that (or the policy's pauses were longer), and nobody waits for it.
+    that was ahead of ours has written that (or the policy's backoff was longer), and it is not waited for.
     """
     longest = policy.max * (1 + policy.jitter_percent / 100) + _WRITTEN
     is_ahead = history.retry_at is not None and history.retry_at > now + longest

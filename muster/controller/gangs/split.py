@@ -1,7 +1,8 @@
-"""A gang as ProvisioningRequests: one for each distinct shape, in the order in which they are asked for.
+"""A gang as ProvisioningRequests: one for each distinct shape, in the order of requesting.
 
-Decides how PodSets are grouped into requests and which comes first. One global order of pools, the same for
-every gang, is one half of what keeps two gangs from holding half each for ever; turn_order.py is the other.
+Responsible for how PodSets are grouped into requests and for their order. One global order of pools, the same
+for every gang, is half of what prevents two gangs from holding half of their capacity each; turn_order.py is
+the other half.
 """
 
 from collections.abc import Iterable, Iterator, Mapping

@@ -23,7 +23,7 @@ PATIENCE: Final = 60.0
 """Seconds. A server has read what it judges by within a few; what is missing for a minute is missing."""
 
 _REMEMBERED: Final = 3600.0
-"""Seconds, longer than any backoff: an object that nobody asks for again is forgotten."""
+"""Seconds, longer than any backoff: an object that is not created again is forgotten."""
 
 
 class Startup:

@@ -1,8 +1,8 @@
 """The PodTemplates and ProvisioningRequests that we write.
 
-Decides their content and who owns them. The gang's owner owns the templates and the templates own the
-request, so that everything goes with the owner even when we are not there; and Kueue's own provisioning
-controller, which deletes every request whose owner has a Workload's *name*, never matches.
+The gang's owner owns the templates and the templates own the request, so that garbage collection works
+without this controller; and Kueue's own provisioning controller, which deletes every request whose owner has
+a Workload's *name*, never matches.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,11 +1,10 @@
-"""Whose turn it is: split gangs that share a pool ask one after another.
+"""Order in which split gangs that share a pool make their requests.
 
-Decides whether a gang may make its next request now, so that two gangs never hold half each and wait for the
-other half. Every split gang asks its pools in one global order (split.py); in each pool, one that has asked
-and is not whole yet goes before all others, then the one of the highest priority, then the one whose quota
-is oldest. A gang of one request holds nothing while it waits, so it is never in line. A stale cache can let
-two ask in one pool: the later in this order then gives way, and the order is total, so one of them always
-stays.
+Prevents two gangs from holding half of their capacity each and waiting for the other half. Every split gang
+requests its pools in one global order (split.py). In each pool a gang with requests that is not complete
+precedes all others, then the highest priority, then the oldest quota. A gang of one request holds nothing
+while it waits, so it takes no turn. With a stale cache two gangs may request in one pool: the later one then
+releases its requests, and because the order is total, one of them always stays.
 """
 
 from collections.abc import Iterable

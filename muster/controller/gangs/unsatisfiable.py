@@ -1,7 +1,7 @@
-"""What the refusal of a gang is about.
+"""What the refusal of a gang depends on.
 
-Decides when a refusal ends by itself: when what may have led to it, and what a person can change of that, is
-another. Leaves to each scheduler's machine which refusals it holds against that.
+A refusal ends when its cause, or what a person can change about it, has changed. Each scheduler decides which
+refusals end that way.
 """
 
 from muster.controller.gangs.identity import digest

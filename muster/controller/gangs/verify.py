@@ -1,9 +1,9 @@
-"""Do the nodes of a gang stand?
+"""Checks whether the nodes of a gang exist, by placing its pods on paper.
 
-Decides by placing pods on nodes on paper: Ready, schedulable, fitting nodes, less what runs on them, less
-what other gangs were promised and have not used yet. A condition `Provisioned` is a promise that not every
-autoscaler keeps. Places greedily, largest first: where pods of very different sizes share nodes it may find
-less room than there is, never more. Leaves spreading, pod affinity and ports to the scheduler.
+Counts Ready, schedulable, fitting nodes, less what runs on them, less what other gangs have claimed and not
+used. The condition `Provisioned` is a promise that not every autoscaler keeps. Places greedily, largest
+first: where pods of very different sizes share nodes it may find less room than there is, never more.
+Spreading, pod affinity and ports are the scheduler's.
 """
 
 from collections import defaultdict
@@ -122,7 +122,7 @@ def _merge_equal(claims: Iterable[PodDemand]) -> Iterator[PodDemand]:
 
 
 def _largest_first(demands: Iterable[PodDemand]) -> Iterator[PodDemand]:
-    """Extended resources before cpu and memory: whoever needs GPUs has the fewest nodes to choose from."""
+    """Extended resources before cpu and memory: pods that need GPUs have the fewest nodes to choose from."""
     sizes: dict[int, tuple[Fraction, ...]] = defaultdict(tuple)
     listed = list(demands)
     for demand in listed:

@@ -1,6 +1,6 @@
-"""What the machine of KAI gangs can ask its executor to do with pods, beside what all gangs share.
+"""Actions on pods, beside those that all gangs share.
 
-Each action is one write, is safe to do twice, and names its pod by uid.
+Each action is one write, is safe to repeat, and names its pod by uid.
 """
 
 from collections.abc import Mapping

@@ -1,12 +1,12 @@
-"""Which pods of a Ray cluster pass the gate together.
+"""Which pods of a Ray cluster are ungated together.
 
-Decides it from the pods alone. While KAI's minimum is not there yet, the pods that make it whole are one
-batch: all of them or none. What comes later (a cluster that grows, a pod made again above the minimum) passes
-group by group, so that with what has passed already it makes whole replicas.
+Computed from the pods alone. Until KAI's minimum exists, the pods that complete it are one batch: all of them
+or none. Later pods (a cluster that scales up, a pod created again above the minimum) are ungated group by
+group, so that together with earlier ones they make whole replicas.
 
-Every batch has a leader, the gated pod that came first. The leader's uid and its count of tries are the
-identity of an attempt, and its gate goes last: whoever takes over in the middle of a release finds the same
-batch, what is gated of it still and, by their annotation, what has passed.
+Every batch has a leader, its oldest gated pod. The leader's uid and its number of attempts identify an
+attempt, and its gate is removed last: after a crash or a change of leaders in the middle of a release the
+same batch is found again, with what is still gated and, by their annotation, what has passed.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -133,7 +133,7 @@ def _attempt(pod: GatedPod) -> str:
 
 
 def _order(pod: GatedPod, leaders: Collection[str]) -> tuple[bool, bool, datetime, str]:
-    """Who leads already, then the head, then by age: pods made within one second are told apart by name."""
+    """Who leads already, then the head, then by age: pods made within one second are ordered by name."""
     meta = pod.metadata
     is_head = group_of(pod) == HEAD_GROUP
     return meta.uid not in leaders, not is_head, meta.creation_timestamp or _FIRST, meta.name

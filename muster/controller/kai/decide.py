@@ -1,20 +1,19 @@
-"""What to do now about one Ray cluster of a KAI stack.
+"""Computes the next writes for one Ray cluster of a KAI stack.
 
-Decides, from API objects and the time alone, which writes bring each batch of gated pods closer to passing
-whole or to holding nothing. No I/O, no clock, no memory: after a crash the same objects lead to the same
-decision.
+Pure: depends only on API objects and the current time, so that after a crash the same objects lead to the
+same decision. Each batch of gated pods either passes whole or holds no capacity.
 
     every pod of the batch exists                    (batches.py)
       -> the leaf queue and all above it have room   (queue_capacity.py)
       -> its requests are Provisioned and verified   (muster.controller.gangs.assembly)
-      -> every pod is stamped and loses its gate, the leader last
-    A failure, a passed deadline or lost room on the way releases every request; a batch that has begun to
-    pass is finished by whoever comes next, unless its capacity is lost: then what no node has is recalled.
+      -> every pod is annotated and ungated, the leader last
+    A failure, a passed deadline or lost room on the way releases every request. A batch that has begun to
+    pass is completed, unless its capacity is lost: then its pods without a node are deleted, and KubeRay
+    creates them again, gated.
 
-Its promises: nothing is asked for without room in the queue; no gate goes before every request is
-provisioned and every node verified; no write when nothing has changed. A gang that loses running pods is
-not this machine's: KAI evicts what falls below its minimum, KubeRay makes the pods anew, and they are born
-gated.
+Invariants: nothing is requested without room in the queue; no gate is removed before every request is
+provisioned and every node verified; no write when nothing has changed. Losing running pods is not decided
+here: KAI evicts what falls below its minimum, and KubeRay creates the pods again, gated.
 """
 
 from bisect import bisect_left
@@ -205,7 +204,7 @@ def _step(snapshot: BatchSnapshot) -> Decision:
 
 def _refusal_is_outdated(snapshot: BatchSnapshot) -> bool:
     """The refusal is not of what waits now: its pods or what the policy says of them have changed. While pods
-    are missing nobody knows; what an earlier release has refused says nothing of it.
+    are missing this is unknown; a refusal by an earlier release does not count.
     """
     return not snapshot.batch.missing_reason and snapshot.history.refused_for not in (
         "",
@@ -346,7 +345,7 @@ def _release_and_retry(snapshot: BatchSnapshot, policy: GangPolicy, failure: str
         given = f"gave up after {tries} tries, retry.deadline of {limit} is over"
         return _refuse(snapshot, f"{given}; last: {failure}")
     next_history = replace(next_history, grows=snapshot.batch.unit > 0)
-    # The note first: with it another attempt begins, and whoever comes next releases what is left of this.
+    # The note first: with it another attempt begins, and the next reconcile releases what is left of this.
     note = PatchAnnotations(
         pod=snapshot.batch.leader, history=next_history, status=format_backoff(next_history)
     )

@@ -1,8 +1,7 @@
-"""The hands of the machine of KAI gangs: each action as one call to the API.
+"""Carries out actions: each is one call to the API.
 
-Decides how a stale decision is kept from doing harm: every write to a pod carries its uid, and lifting a gate
-twice is the same as lifting it once. Leaves requests to muster.controller.gangs, and what to do to
-decide.py.
+Safe with a stale decision: every write to a pod carries its uid, and removing a gate twice equals removing it
+once. Requests are muster.controller.gangs'; decide.py decides what to do.
 """
 
 import asyncio
@@ -151,8 +150,8 @@ class Executor:
 
 
 async def _all(calls: Iterable[Any]) -> None:
-    """Side by side. What one of them raises ends all, and is raised as it is: whoever reacts to a refusal
-    knows no groups.
+    """Side by side. What one of them raises ends all, and is raised as it is: callers that react to a refusal
+    know no groups.
     """
     try:
         async with asyncio.TaskGroup() as tasks:

@@ -1,7 +1,7 @@
-"""Where the gang of a Ray cluster stands, as an onlooker says it.
+"""The state of a Ray cluster's gang, for metrics and logs.
 
-Decides the one state that metrics and logs give a cluster, which may have several batches: while any pod is
-behind the gate, what those wait for counts. Decides nothing about the gang: that is decide.py's.
+One state for a cluster that may have several batches: while any pod is gated, what those pods wait for
+counts.
 """
 
 from collections.abc import Iterable

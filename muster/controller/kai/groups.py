@@ -1,8 +1,8 @@
 """How many pods of each group a Ray cluster needs before KAI starts any of them.
 
-Decides it exactly as KAI's own grouper counts (pkg/podgrouper/podgrouper/plugins/ray/ray_grouper.go, v0.17):
-the head and, of every worker group, minReplicas × numOfHosts, or replicas × numOfHosts where minReplicas is
-0. Asking for fewer would buy nodes for a gang that KAI does not start.
+Counts exactly as KAI's own grouper (pkg/podgrouper/podgrouper/plugins/ray/ray_grouper.go, v0.17): the head
+and, of every worker group, minReplicas × numOfHosts, or replicas × numOfHosts where minReplicas is 0. With
+fewer, nodes would be bought for a gang that KAI does not start.
 """
 
 from collections.abc import Mapping

@@ -1,8 +1,8 @@
 """What the queues hold already, and what is on its way to them.
 
-Decides it from pods and from gangs that gather: pods with a node (KAI counts them as allocated, a little
-later than we see them), pods that we released and that have none yet, and gangs that have asked for
-capacity or have begun to pass. Rebuilt from API objects at every look: nothing is remembered.
+Computed from pods and from gangs that are being provisioned: pods with a node (KAI counts them as allocated,
+a little later than we see them), released pods that have no node yet, and gangs that have requested capacity
+or have begun to pass. Computed from API objects each time: nothing is kept in memory.
 """
 
 from collections.abc import Iterable, Iterator

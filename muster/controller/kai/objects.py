@@ -1,8 +1,8 @@
-"""The kinds that KAI gangs are read from, each cut to the fields that we use.
+"""The kinds that KAI gangs are read from, each cut to the fields that are used.
 
-Decides which fields of Ray clusters, pods and queues reach our memory. Units of a Queue's spec are KAI's own
-(gpu devices, cpu millicores, memory in megabytes of 10^6 bytes); its status holds Kubernetes quantities
-(https://github.com/NVIDIA/KAI-Scheduler, docs/queues and pkg/queuecontroller).
+Units of a Queue's spec are KAI's own (gpu devices, cpu millicores, memory in megabytes of 10^6 bytes); its
+status holds Kubernetes quantities (https://github.com/NVIDIA/KAI-Scheduler, docs/queues and
+pkg/queuecontroller).
 """
 
 from typing import Any

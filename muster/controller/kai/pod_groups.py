@@ -1,10 +1,10 @@
-"""The pods of a batch as the pieces of a gang.
+"""The pods of a batch as a gang.
 
-Decides which pool each pod goes to and what nodes are asked for. A pod with a part of a GPU carries no GPU
-request, so nobody would provision one for it: pods of equal parts are packed into whole GPUs, and those are
-asked for. Equal parts pack in any order; parts of different sizes are not mixed, because KAI's own order
-might then need one GPU more than was asked for, and the gang would never start. Leaves requests to
-muster.controller.gangs.
+Computes the pool of each pod and the nodes to request. A pod with a part of a GPU has no GPU request, so no
+autoscaler would provision one for it: pods of equal parts are packed into whole GPUs, and those are
+requested. Equal parts pack in any order; parts of different sizes are not mixed, because KAI's own order
+might need one GPU more than was requested, and the gang would never start. Requests are
+muster.controller.gangs'.
 """
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence

@@ -1,6 +1,7 @@
-"""What a user reads on the leader of a batch and in Events.
+"""Texts on the leader of a batch and in Events.
 
-Decides the words, and that they change only when something has: a gang that waits costs no writes.
+Each follows from the batch's state alone, so it changes only when that does: a gang that waits costs no
+writes.
 """
 
 from muster.controller.gangs.progress import format_provisioned

@@ -1,8 +1,7 @@
-"""Everything that a decision about one Ray cluster is made from, at one moment.
+"""A Ray cluster and its batches at one moment: plain data and questions about it.
 
-Decides which requests belong to which batch: those of a batch that still waits, those that released pods
-consume, and those that nobody needs any more. Plain data and plain questions about it; reading the caches is
-the view's, deciding is the machine's.
+Responsible for which requests belong to which batch: those of a waiting batch, those that released pods
+consume, and those that are no longer needed. The view reads the caches, decide.py decides.
 """
 
 from collections.abc import Mapping
@@ -195,7 +194,7 @@ class BatchSnapshot(Attempt):
     @property
     def is_in_turn_order(self) -> bool:
         """Whether gangs that share a pool wait for it: it gathers. One that waits for room in its queue, or
-        for its next try, holds nobody up: what still runs of the gang behind it may hold that very room.
+        for its next try, delays no other gang: what still runs of the gang behind it may hold that very room.
         """
         return self.turn is not None and not self.batch.ungated and not self.batch.missing_reason
 
@@ -207,7 +206,7 @@ class BatchSnapshot(Attempt):
     @property
     def reserved_usage(self) -> tuple[QueueUsage, ...]:
         """What it holds of its queues before its pods are released: nothing until it asks. Once it has begun
-        to pass, the rest of it goes before everybody. Raises ValueError.
+        to pass, the rest of it precedes all others. Raises ValueError.
         """
         pods, turn = (self.batch.gated, None) if self.batch.ungated else (self.batch.pods, self.turn)
         if turn is None and not self.batch.ungated:
@@ -217,7 +216,7 @@ class BatchSnapshot(Attempt):
 
     @cached_property
     def usage(self) -> tuple[QueueUsage, ...]:
-        """What everybody else holds, other batches of this cluster among them."""
+        """What all others hold, other batches of this cluster among them."""
         siblings = [
             other
             for other in self.cluster_snapshot.batch_snapshots

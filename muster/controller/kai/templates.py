@@ -1,7 +1,7 @@
-"""A pod as nodes are asked for it.
+"""A pod as nodes are requested for it.
 
-Decides what of a gated pod goes into the PodTemplate of a request: what the scheduler looks at. Pods that
-share GPUs become one pod of whole GPUs. Leaves who owns it to muster.controller.gangs.
+Copies from a gated pod into the PodTemplate of a request what the scheduler looks at. Pods that share GPUs
+become one pod of whole GPUs. Ownership is muster.controller.gangs'.
 """
 
 from copy import deepcopy

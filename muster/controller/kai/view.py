@@ -1,7 +1,7 @@
-"""What is known about one Ray cluster, gathered from the caches.
+"""Builds the snapshot of one Ray cluster from the caches.
 
-Decides which objects bear on a decision: nodes, pods of others and other gangs are looked at only when the
-decision can depend on them. Reads caches, calls nothing, decides nothing.
+Nodes, pods of others and other gangs are read only when the decision can depend on them. Reads caches, calls
+nothing, decides nothing.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping

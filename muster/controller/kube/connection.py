@@ -32,7 +32,7 @@ class ConnectionSettingsError(Exception):
 
 @dataclass(slots=True)
 class TokenFile:
-    """A bearer token that somebody else rotates."""
+    """A bearer token that another program rotates."""
 
     path: Path
     clock: Callable[[], float] = time.monotonic
@@ -52,8 +52,8 @@ class TokenFile:
 
 @dataclass(slots=True)
 class AuthorityFile:
-    """Whom to trust to be the server, in a file that somebody else rotates. The first reading raises OSError
-    or ValueError where the file holds no authority; later such a file changes nothing.
+    """Whom to trust to be the server, in a file that another program rotates. The first reading raises
+    OSError or ValueError where the file holds no authority; later such a file changes nothing.
     """
 
     path: Path
@@ -73,7 +73,7 @@ class AuthorityFile:
         return self._context
 
     def forget(self) -> None:
-        """Read the file again at the next call: the server's certificate is from somebody else."""
+        """Read the file again at the next call: the server's certificate is signed by another authority."""
         self._read_at = float("-inf")
 
     def _read(self) -> None:

@@ -47,7 +47,7 @@ together.
 """
 
 IDLE_TIMEOUT = 150.0
-"""Two bookmark intervals and a half: longer silence means that nobody is at the other end."""
+"""Two bookmark intervals and a half: longer silence means that the connection is dead."""
 
 BACKOFF_BASE = 0.5
 BACKOFF_CAP = 30.0
@@ -74,7 +74,7 @@ class Sink(Protocol[T]):
         """
 
     def put(self, obj: T) -> None:
-        """An object was added or changed, or is told again."""
+        """An object was added or changed, or is delivered again."""
 
     def remove(self, obj: T) -> None:
         """An object was deleted; its resourceVersion is that of the deletion."""
@@ -84,7 +84,7 @@ class Sink(Protocol[T]):
 
 
 class Watcher(Protocol):
-    """Told how the following goes, for metrics."""
+    """Observes the watch, for metrics."""
 
     def event(self, kind: str) -> None: ...
 
@@ -99,7 +99,7 @@ class Watcher(Protocol):
 
 
 OnEvent = Callable[[T, msgspec.Raw], None]
-"""Told of each object that a watch brings, with its bytes; these are valid during the call only."""
+"""Called with each object that a watch delivers and its bytes; these are valid during the call only."""
 
 
 class _Event(msgspec.Struct, frozen=True, gc=False):

@@ -91,7 +91,7 @@ def _shared(spec: msgspec.Struct) -> msgspec.Struct:
 
 @lru_cache(maxsize=4096)
 def _once(encoded: bytes, kind: type[msgspec.Struct]) -> msgspec.Struct:
-    """Gangs made from one template differ in fields that nobody here reads."""
+    """Gangs made from one template differ in fields that are not read here."""
     return msgspec.json.decode(encoded, type=kind)
 
 

@@ -38,7 +38,7 @@ REPEATABLE_CODES = frozenset({500, 502, 503, 504})
 
 
 class Observer(Protocol):
-    """Told how calls go. `code` is 0 when there was no answer."""
+    """Observes calls. `code` is 0 when there was no answer."""
 
     def called(self, call: "Call", code: int, seconds: float) -> None:
         """After each attempt, in the task that made it."""
@@ -80,7 +80,7 @@ class Call:
 
 
 class NullObserver:
-    """The observer of a transport that nobody observes."""
+    """Ignores all calls."""
 
     def called(self, call: Call, code: int, seconds: float) -> None: ...
 

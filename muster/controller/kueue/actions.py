@@ -1,7 +1,7 @@
-"""What the state machine can ask its executor to do with a Workload, beside what all gangs share.
+"""Actions on a Workload, beside those that all gangs share.
 
-Decides the vocabulary between decide.py and reconciler.py: each action is one write, is safe to do twice,
-and names its object so exactly that a stale decision hits nothing else.
+Each action is one write, is safe to repeat, and names its object so exactly that a stale decision changes
+nothing else.
 """
 
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Our entry on a Workload, written when it says something new."""
+"""Our check state on a Workload, written only when it changes."""
 
 from muster.controller.kueue.actions import SetCheckState, State
 from muster.controller.kueue.objects import PodSetUpdate

@@ -1,7 +1,7 @@
-"""The other half of the pair: our AdmissionChecks.
+"""Our AdmissionChecks: whether each is Active, and which policy it follows.
 
-Decides whether a check is Active, so that Kueue sends Workloads to it only when we know what to do with them.
-Leaves Workloads to the reconciler and the policies to muster.controller.gangs.
+Kueue sends Workloads only to an active check. Workloads are the reconcile loop's, policies
+muster.controller.gangs'.
 """
 
 from collections.abc import Callable
@@ -33,7 +33,7 @@ class Checks:
         return check is not None and is_ours(check)
 
     def is_being_removed(self) -> bool:
-        """Whether none of ours is there to stay: another takes over, or nobody."""
+        """Whether all of ours are being deleted, or none exists."""
         return not any(
             is_ours(check) and not check.metadata.deletion_timestamp for check in self._checks.store
         )

@@ -1,7 +1,7 @@
-"""What other gangs were promised, remembered until something that it is made from changes.
+"""Snapshots of other gangs that claim capacity, cached by version.
 
-Decides whose promises come before whose. A gang that checks its nodes has to leave room for every promise
-that is not used yet: to work each of them out anew, every time, would cost the square of their number.
+A gang that verifies its nodes leaves room for every unused claim: computing each of them anew, every time,
+would cost the square of their number.
 """
 
 from collections import OrderedDict

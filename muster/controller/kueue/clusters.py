@@ -1,12 +1,11 @@
-"""The RayCluster of an elastic gang, whole: its pod templates must hold no claim.
+"""The RayCluster of an elastic gang: its pod templates must hold no claim.
 
-When Kueue starts a job it writes the claims of our check into the job's pod templates, and there they stay.
-Pods of a later growth would be born with the claim of the first request: Kueue leaves such pods behind their
-gate for ever, and after an eviction it can start the job no more, because the next claim contradicts the old
-(pkg/controller/elasticjobs, pkg/podset of Kueue 0.19.2). Taken off the templates, the claims of each growth
-come to its pods from the Workload, when Kueue lifts their gate. Pods that were born with a claim before it
-was taken off, and did not pass, are born anew. Decides what is taken off, which pods that is, and how many
-may be scheduled; pure.
+When Kueue starts a job it writes the claims of our check into the job's pod templates, where they stay. Pods
+of a later scale-up would be created with the claim of the first request: Kueue keeps such pods gated forever,
+and after an eviction it cannot start the job again, because the next claim contradicts the old one
+(pkg/controller/elasticjobs, pkg/podset of Kueue 0.19.2). With the templates cleaned, the claims of each
+scale-up reach its pods from the Workload, when Kueue removes their gate. Gated pods that carry an old claim
+are deleted and created again. Pure: which claims and pods those are, and how many pods may be scheduled.
 """
 
 from collections import Counter

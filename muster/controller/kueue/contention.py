@@ -1,8 +1,7 @@
-"""What other gangs wait for and were promised, as far as it concerns one.
+"""Gangs that compete with one gang: for its turn and for its nodes.
 
-Decides who stands in one line with a gang, and whose room it has to leave. Whoever looks at others pays for
-their number: only those are looked at that may concern it, and each is worked out once for each version of
-it. Reads caches, calls nothing.
+Looks only at gangs that share a pool, and computes each once for each of its versions, because the cost grows
+with their number. Reads caches, calls nothing.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -74,7 +73,7 @@ class CompetingGangs:
                 continue
 
     def _unused_claims(self, other: WorkloadSnapshot) -> Iterable[PodDemand]:
-        # Of a growth, which of its pods are done does not tell whether they are new ones.
+        # Of a scale-up, which of its pods are done does not show whether they are new ones.
         ended = {} if other.is_scale_up else other.ended
         return unused_claims(other.gang, other.current, self._consumers(other), ended=ended)
 
@@ -132,7 +131,7 @@ def may_be_split(workload: Workload) -> bool:
 
 
 def turn_position_of(other: WorkloadSnapshot) -> TurnPosition | None:
-    """Where it stands in line; None where it does not, or cannot be read."""
+    """Its turn position; None where it has none, or cannot be read."""
     try:
         return other.turn_position() if other.is_provisioning and not is_whole(other) else None
     except ValueError:

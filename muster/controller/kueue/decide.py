@@ -172,8 +172,8 @@ PHASES: Final[tuple[Phase, ...]] = (
 
 
 def _leave(snapshot: WorkloadSnapshot) -> tuple[Action, ...]:
-    """That nobody asks for it any more, first: Kueue must not start it on what is given back, and a check
-    that is being removed goes only when no queue names it, which nobody else would tell.
+    """Report first that nothing is requested: Kueue must not start the gang on capacity being released, and
+    a check that is being removed goes only when no queue names it, which nothing else reports.
     """
     if not snapshot.has_quota:
         return clear_check_state(snapshot)
@@ -184,15 +184,15 @@ def _leave(snapshot: WorkloadSnapshot) -> tuple[Action, ...]:
 
 
 def _pending_deadline(snapshot: WorkloadSnapshot, policy: GangPolicy) -> Deadline:
-    """How long it may hold its quota without asking for anything. A growth never leaves it, so its time runs
-    anew with each try.
+    """How long it may hold its quota without asking for anything. A scale-up never leaves it, so its time
+    starts again with each attempt.
     """
     since = scale_up.attempt_started(snapshot) if snapshot.is_scale_up else snapshot.began
     return Deadline(since + policy.queue_timeout, since, "queueTimeout")
 
 
 def _assemble(snapshot: WorkloadSnapshot, policy: GangPolicy) -> Decision:
-    """One step towards a gang that stands whole, or the way back."""
+    """One step towards a complete gang, or the end of the attempt."""
     if not snapshot.is_scale_up:
         return _step(snapshot, policy)
     if (blocked := while_scaling_up(snapshot)) is not None:

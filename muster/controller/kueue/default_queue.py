@@ -1,8 +1,8 @@
-"""Which of a namespace's queues a job is for, where it names none.
+"""The queue of a job that names none.
 
-Decides by what the job says of itself: the only queue there is, the one of the pool that it names, the one
-whose nodes alone have the GPUs that its pods ask for, Kueue's default one. Where several would do nobody
-guesses. A queue is of a pool only with KAI and a shard for each pool.
+Chosen from the job itself: the only queue of the namespace, the queue of the pool that the job names, the
+only queue whose nodes have the GPUs that its pods request, or Kueue's default one. With several candidates
+none is chosen. A queue belongs to a pool only with KAI and a shard for each pool.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

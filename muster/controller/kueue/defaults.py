@@ -1,8 +1,8 @@
-"""What a new job need not say: its queue, its priority, its gate, Ray's token, how it is upgraded.
+"""Defaults of a new job: its queue, its priority, its gate, Ray's token, how it is upgraded.
 
-Decides on creation only, from the queue tree in the cache, as a JSON patch of what is missing; a second time
-over there is nothing left to patch. What a job says is left as it is, but for a KAI queue that is none of its
-namespace's, which would leave its pods pending without a word. Refusing is the policies' and webhooks.py's.
+On creation only, from the queue tree in the cache, as a JSON patch of what is missing; a second pass finds
+nothing to patch. What a job sets is kept, except a KAI queue that is not its namespace's, which would leave
+its pods pending without an explanation. Refusing is for the policies and webhooks.py.
 """
 
 from collections.abc import Callable, Iterator

@@ -1,8 +1,8 @@
-"""The hands on the Ray cluster of an elastic gang: its templates, and its pods behind the gate.
+"""Writes to the Ray cluster of an elastic gang: its templates and its gated pods.
 
-Decides how a stale look is kept from doing harm: a cluster is written with the resourceVersion that was read,
-so that what the autoscaler writes into the same lists meanwhile stays, and a pod is deleted by its uid and
-version, so never one that has passed. Leaves what to take off and which pods to clusters.py.
+Safe with a stale read: a cluster is written with the resourceVersion that was read, so that concurrent
+changes of the autoscaler to the same lists are kept, and a pod is deleted by uid and version, so never one
+that has passed. clusters.py decides what to remove.
 """
 
 from collections.abc import Mapping

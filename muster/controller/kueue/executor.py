@@ -1,9 +1,8 @@
-"""The hands of the state machine: each action as one call to the API.
+"""Carries out actions: each is one call to the API.
 
-Decides how a stale decision is kept from doing harm. Every write to the Workload carries the resourceVersion
-that the decision was made from, every deletion the uid; before anything is deleted the Workload is read live.
-A create that finds its name taken believes it only when the owner's uid fits. Leaves what to do to
-decide.py.
+Safe with a stale decision: every write to the Workload carries the resourceVersion that the decision was made
+from, every deletion the uid, and before anything is deleted the Workload is read live. A create that finds
+its name taken accepts the object only if the owner's uid matches. decide.py decides what to do.
 """
 
 from collections.abc import Callable, Mapping

@@ -1,8 +1,8 @@
 """Another flavor of the queue for a gang whose pool is out of stock.
 
-Decides which flavors a gang keeps away from and whether its queue has one left where it fits. Kueue has no
-word for it (kubernetes-sigs/kueue 2560): it gives the same flavor again. What it does obey is the node
-affinity of a PodSet, which may be changed while the Workload holds no quota; the job's own pods never see it.
+Computes which flavors a gang avoids and whether its queue has another one where it fits. Kueue has no field
+for it (kubernetes-sigs/kueue 2560) and assigns the same flavor again. It does obey the node affinity of a
+PodSet, which may be changed while the Workload holds no quota; the job's own pods never see it.
 """
 
 from collections.abc import Collection, Iterator, Mapping

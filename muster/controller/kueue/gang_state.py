@@ -1,8 +1,4 @@
-"""Where a Workload stands, as an onlooker says it.
-
-Decides the one state that metrics and logs give a gang, and since when it is in it. Decides nothing about
-the gang: that is decide.py's.
-"""
+"""The state of a Workload's gang, for metrics and logs: which one, and since when."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -39,7 +35,7 @@ def _state(
     if not workload.spec.active:
         if history.refused:
             return GangState.REFUSED, status.since("Evicted")
-        # Without our note somebody else deactivated it, and it is nobody's concern here.
+        # Without our annotation another client deactivated it: no gang of ours.
         return (
             (GangState.BACKING_OFF, status.since("Evicted"))
             if history.retry_at and not history.grows

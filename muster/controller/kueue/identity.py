@@ -1,7 +1,7 @@
 """Which attempt of a Workload an object belongs to.
 
-Decides it by the reservation of quota: Kueue's `retryCount` is reset on preemption and would hand an old,
-consumed request to a new attempt. Names follow in muster.controller.gangs.identity.
+An attempt is one reservation of quota: Kueue's `retryCount` is reset on preemption and would assign an old,
+consumed request to a new attempt. Names are muster.controller.gangs.identity's.
 """
 
 from typing import Final
@@ -18,7 +18,7 @@ def attempt(workload: Workload, *, tries: int = 0) -> str:
     """The identity of the present reservation, and of the try within it, fit for a label.
 
     The reservation's time has whole seconds only, and Kueue can evict and reserve again within one: the
-    number of evictions, which it counts in the same write, tells such neighbours apart. A queue that is
+    number of evictions, which it counts in the same write, separates such reservations. A queue that is
     stopped takes quota without an eviction (pkg/controller/core/workload_controller.go): of such neighbours
     within one second the later goes on with what the earlier has asked for.
     """

@@ -1,9 +1,9 @@
 """Quota that a running gang holds while none of its pods uses it.
 
-Decides since when that is so, for a metric and one line in the log. Changes nothing: a job between two of its
-tries has no pods either, and Kueue bounds what never came up (waitForPodsReady). Kept in memory only: another
-leader counts from its own first look. A gang that was promised nothing by a request cannot be told from
-others by its pods, and is left out.
+Computes since when, for a metric and one log line. Changes nothing: a job between two of its own retries has
+no pods either, and Kueue bounds a start that never happens (waitForPodsReady). Kept in memory only: a new
+leader counts from its first check. A gang without a request of ours cannot be recognised by its pods, and is
+left out.
 """
 
 import asyncio

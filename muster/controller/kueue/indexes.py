@@ -1,7 +1,7 @@
-"""By what the caches of Workloads, and of what is written for them, are indexed.
+"""Indexes of the caches of Workloads and of what is written for them.
 
-Decides which Workloads and requests may concern a gang of some pools at all: whoever asks by these need not
-look at the rest of the cluster.
+They select the Workloads and requests that may concern a gang of some pools, so that the rest of the cluster
+is not read.
 """
 
 from datetime import datetime
@@ -43,7 +43,7 @@ def minute(moment: datetime) -> str:
 
 
 def minute_provisioned(request: ProvisioningRequest) -> list[str]:
-    """When it was promised nodes, for whoever looks for what came lately."""
+    """The minute in which it was Provisioned, to find recent requests."""
     moment = request.status.since("Provisioned")
     return [minute(moment)] if moment else []
 

@@ -1,7 +1,7 @@
 """The jobs that users submit, cut to what decides whether they can ever run.
 
-Decides how a RayJob, RayCluster, RayService or Job becomes the PodSets that Kueue will make of it. Leaves the
-judgement to webhooks.py and limits.py.
+Computes the PodSets that Kueue will make of a RayJob, RayCluster, RayService or Job. webhooks.py and
+limits.py judge them.
 """
 
 from collections.abc import Iterator

@@ -1,7 +1,7 @@
-"""Jobs that can never fit, whatever pools they would be given.
+"""Jobs that can never fit, in whatever pools.
 
-Decides it from what the policy says of its pools, before a job is created. When its pools are chosen,
-muster.controller.gangs.limits decides once more.
+Checked against the policy's pools before a job is created. When its pools are chosen,
+muster.controller.gangs.limits checks again.
 """
 
 from collections.abc import Iterable

@@ -1,13 +1,13 @@
-"""The Workloads that are about to ask for capacity, whole, as the watch told of them.
+"""The whole Workloads that are about to request capacity, as the watch delivered them.
 
-Decides which pod templates need no call of their own. The caches keep of a Workload what decisions need; its
-request needs the whole template once, moments after the watch has brought it. What is not here (a gang from
-before our start, one pushed out by others) is read live.
+The caches keep only what decisions need of a Workload; its request needs the whole template once, moments
+after the watch has delivered it. What is not here (a gang from before our start, one evicted from this cache)
+is read live.
 
-That call was no guard: it knew the Workload's uid, not whether it still held its quota. What guards a request
-is the same with and without it: its name follows from uid, check, reservation and shape, so there is one at
-most; its templates are owned by that uid, so they go with the Workload, and view.orphans finds what garbage
-collection does not; and the news that the quota is gone deletes what was asked for with it.
+That call is no safeguard: it reads the Workload's uid, not whether the quota is still held. A request is
+guarded the same with and without it: its name follows from uid, check, reservation and shape, so there is at
+most one; its templates are owned by that uid, so they are deleted with the Workload, and view.orphans finds
+what garbage collection does not; and losing the quota deletes what was requested with it.
 """
 
 from collections import OrderedDict

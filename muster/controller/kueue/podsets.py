@@ -1,7 +1,7 @@
-"""The PodSets of a Workload as the pieces of a gang.
+"""The PodSets of a Workload as a gang.
 
-Decides which PodSets ask for capacity of ours and what one of their pods needs from a node, in the flavors
-that Kueue assigned. Leaves the rest of a gang's way to muster.controller.gangs.
+Computes which PodSets request capacity and what one of their pods needs from a node, in the flavors that
+Kueue assigned. The rest is muster.controller.gangs'.
 """
 
 from collections.abc import Iterable, Mapping
@@ -44,7 +44,7 @@ def part(workload: Workload, counts: Mapping[str, int]) -> Workload:
 def done_before(workload: Workload) -> Mapping[str, int]:
     """The pods, by PodSet, that were done when the Workload was admitted: Kueue reserves for the rest alone
     (pkg/workload/workload.go of 0.19.2, totalRequestsFromPodSets). Of a PodSet that may be admitted in part
-    nobody can tell, so none.
+    this is unknown, so none.
     """
     admission = workload.status.admission
     admitted = {each.name: each.count for each in (admission.pod_set_assignments if admission else ())}

@@ -1,6 +1,6 @@
-"""What a user reads on a Workload that waits outside the quota or has been refused.
+"""Texts on a Workload that backs off or was refused.
 
-The words are the model's, so that the preview says the same; what a gathering gang says is
+The texts are the model's, so that the preview shows the same; those of a gang that is being provisioned are
 muster.controller.gangs.progress.
 """
 

@@ -1,4 +1,4 @@
-"""The queue tree in the cache: what a namespace's work may name, read once a version of the object."""
+"""The queue tree: what a namespace's jobs may name, parsed once for each version of the object."""
 
 from typing import Final
 

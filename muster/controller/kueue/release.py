@@ -19,7 +19,7 @@ from muster.model.gangpolicy import GangPolicy, OnStockOut, format_duration
 def try_next_flavor(
     snapshot: WorkloadSnapshot, policy: GangPolicy, failure: str, exhausted: str
 ) -> Decision | None:
-    """Release everything and try the next flavor of the queue at once, where there is one. A growth stays
+    """Release everything and try the next flavor of the queue at once, where there is one. A scale-up stays
     where the rest of its gang runs.
     """
     wants_next = policy.on_stock_out is OnStockOut.NEXT_FLAVOR and exhausted and not snapshot.is_scale_up
@@ -56,7 +56,7 @@ def release_and_retry(snapshot: WorkloadSnapshot, policy: GangPolicy, failure: s
         )
         return refuse(snapshot, f"{given}; last: {failure}")
     event = EmitEvent(kind="Warning", reason="GangReleased", message=format_release(next_history))
-    # The note first: it is what a crash in the middle of the deletions is finished from.
+    # The history first: after a crash during the deletions it is what they are finished from.
     return Decision(
         actions=(Deactivate(history=next_history), *delete_all(snapshot), event),
         requeue_at=next_history.retry_at,

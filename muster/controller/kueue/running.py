@@ -1,8 +1,8 @@
 """What to do about a gang that runs.
 
-Decides when it has to queue again as a whole: its capacity was revoked, or nodes of it have been missing for
-longer than the policy allows, and a consumed request buys no others. Also when the end of its lease is told.
-The bookkeeping of earlier attempts ends here.
+It queues again as a whole when its capacity was revoked, or when nodes have been missing for longer than the
+policy allows: a consumed request buys no others. Also announces the end of its lease, and ends the
+bookkeeping of earlier attempts.
 """
 
 from collections.abc import Sequence
@@ -30,7 +30,7 @@ RECHECK_INTERVAL: Final = timedelta(minutes=1)
 
 
 def while_running(snapshot: WorkloadSnapshot) -> Decision:
-    """The gang stands on its nodes, or did."""
+    """The gang has its nodes, or had them."""
     stale = _delete_stale(snapshot)
     if back := _revoked(snapshot):
         return Decision(actions=(*stale, *back))
@@ -40,7 +40,7 @@ def while_running(snapshot: WorkloadSnapshot) -> Decision:
     if since and snapshot.now - since >= policy.node_loss_grace:
         gone = f"{format_missing(missing_placements)} for {rounded(snapshot.now - since)}"
         return Decision(actions=(*stale, *_retry(snapshot, gone, reason="NodesLost")))
-    # Without a policy or its flavors nobody can tell whether the nodes are back.
+    # Without a policy or its flavors it is unknown whether the nodes are back.
     is_known = snapshot.policy is not None and not snapshot.unresolved_flavor
     missing_since = since if is_known else snapshot.history.nodes_missing
     next_history = replace(
@@ -54,7 +54,7 @@ def while_running(snapshot: WorkloadSnapshot) -> Decision:
         if snapshot.surroundings.lacks_pods and snapshot.surroundings.pods
         else []
     )
-    # Not for a moment that has passed: nobody looks again for a start that was missed so long ago.
+    # Not for a moment that has passed: a start that was missed so long ago is not checked again.
     admitted = snapshot.workload.status.since("Admitted")
     look_at = (
         admitted + policy.node_loss_grace if snapshot.surroundings.is_unseen and admitted else snapshot.now
@@ -72,14 +72,14 @@ def while_running(snapshot: WorkloadSnapshot) -> Decision:
 
 
 def notice_at(snapshot: WorkloadSnapshot, policy: GangPolicy) -> datetime | None:
-    """When the end of its lease is to be told; None where it has been, or there is none."""
+    """When the end of its lease is announced; None where it has been, or there is none."""
     ends = _end(snapshot)
     notice = ends - policy.lease_notice if ends and policy.lease_notice else None
     return notice if notice and notice > snapshot.now else None
 
 
 def _announced_end(snapshot: WorkloadSnapshot, policy: GangPolicy) -> datetime | None:
-    """The end of its lease, once it is so near that it is told."""
+    """The end of its lease, once it is near enough to be announced."""
     is_known = policy.lease_notice and notice_at(snapshot, policy) is None
     return _end(snapshot) if is_known else None
 
@@ -99,7 +99,7 @@ def _delete_stale(snapshot: WorkloadSnapshot) -> tuple[Delete, ...]:
 
 
 def while_scaling_up(snapshot: WorkloadSnapshot) -> Decision | None:
-    """What ends a growth because of the part that ran before; None while that stands."""
+    """What ends a scale-up because of the part that ran before; None while that is intact."""
     if back := _revoked(snapshot):
         return Decision(actions=back)
     policy = snapshot.policy or GangPolicy()
@@ -111,7 +111,7 @@ def while_scaling_up(snapshot: WorkloadSnapshot) -> Decision | None:
     kept = replace(snapshot.history, nodes_missing=since, lease_ends=_announced_end(snapshot, policy))
     recorded = _record(snapshot, kept, missing_placements, policy)
     if since:
-        # What is asked for stays asked for; nothing new is, while nobody knows whether the gang stands.
+        # What is asked for stays asked for; nothing new is, while it is unknown whether the gang is complete.
         return Decision(actions=recorded, requeue_at=since + policy.node_loss_grace, waiting_on=("nodes",))
     return Decision(actions=recorded) if recorded else None
 
@@ -119,7 +119,7 @@ def while_scaling_up(snapshot: WorkloadSnapshot) -> Decision | None:
 def _carried_history(snapshot: WorkloadSnapshot) -> RetryHistory:
     """What stays noted of a gang that runs."""
     history = snapshot.history
-    # The tries are part of the name of a growth's requests: that must not change while they are used.
+    # The tries are part of the name of a scale-up's requests: that must not change while they are used.
     tries = history.tries if snapshot.is_scale_up else 0
     return RetryHistory(avoid=history.avoid, tries=tries, unclaimed=history.unclaimed)
 

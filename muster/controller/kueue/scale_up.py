@@ -1,13 +1,13 @@
-"""What to do about an elastic gang that grows, beside what is done about every gang.
+"""What to do about a scale-up of an elastic gang, beside what is done about every gang.
 
-Decides how a growth fails. The slice that grows holds the quota of the whole gang, and the pods that run
-already would stop with it if it were evicted or deactivated (Kueue suspends the cluster). So a growth that
-fails gives its requests back, keeps its quota and stays Pending until it tries again: what runs is not
-touched. It ends when the cluster asks for less, which Kueue writes into the same slice. One that no try can
-help stays refused until what it asks for or a limit of it is another.
+The slice that scales up holds the quota of the whole gang, and evicting or deactivating it would stop the
+pods that already run (Kueue suspends the cluster). So a failed scale-up releases its requests, keeps its
+quota and stays Pending until its next attempt: running pods are not touched. It ends when the cluster
+requests fewer pods, which Kueue writes into the same slice. A refused scale-up stays refused until its
+request or its limits change.
 
-    the slice before is finished, and what of it may be scheduled is known
-      -> the pause after its last try is over, and it is its turn among all that try again
+    the slice before is finished, and its schedulable pods are counted
+      -> the backoff of its last attempt has ended, and its retry token is due
       -> as every gang (decide.py)
 """
 
@@ -35,19 +35,19 @@ from muster.model.gangpolicy import GangPolicy, format_duration
 from muster.model.waiting import clock
 
 RECHECK_INTERVAL: Final = timedelta(seconds=5)
-"""Until the cluster of an elastic gang is started: no news of ours tells it."""
+"""Until the cluster of an elastic gang is started: no watch of ours shows it."""
 SHORT_RECHECK: Final = timedelta(seconds=1)
 
 
 def remove_claims(
     snapshot: WorkloadSnapshot, *, history: RetryHistory | None = None
 ) -> tuple[RemoveClaims, ...]:
-    """An elastic gang's pods get their claims one growth at a time: its templates must hold none."""
+    """An elastic gang's pods get their claims one scale-up at a time: its templates must hold none."""
     if not snapshot.is_elastic:
         return ()
     flavors = snapshot.policy.flavors if snapshot.policy else ()
     pins = {pin.key for flavor in flavors for pin in flavor.node_selector_from_details}
-    # Also where no policy is accepted at the moment: nobody looks at these templates a second time.
+    # Also where no policy is accepted at the moment: these templates are not checked a second time.
     pins |= {key for claims in snapshot.carried.values() for claim in claims for key in claim.node_selector}
     return (RemoveClaims(selectors=tuple(sorted(pins)), history=history),)
 
@@ -78,7 +78,7 @@ def before_requesting(snapshot: WorkloadSnapshot) -> Decision | None:
 
 
 def _between_attempts(snapshot: WorkloadSnapshot) -> Decision | None:
-    """A growth that has failed and waits; None where there is nothing to wait for."""
+    """A scale-up that has failed and waits; None where there is nothing to wait for."""
     history = snapshot.history
     if history.refused and history.refused_for != _subject(snapshot):
         return Decision(actions=(PatchAnnotations(history=_fresh_history(snapshot)),))
@@ -96,7 +96,7 @@ def _between_attempts(snapshot: WorkloadSnapshot) -> Decision | None:
 
 
 def _subject(snapshot: WorkloadSnapshot) -> str:
-    """What a refusal of this growth is about."""
+    """What a refusal of this scale-up depends on."""
     try:
         return subject_of(snapshot.gang, snapshot.policy or GangPolicy())
     except ValueError:
@@ -112,13 +112,13 @@ def _fresh_history(snapshot: WorkloadSnapshot) -> RetryHistory:
 
 
 def attempt_started(snapshot: WorkloadSnapshot) -> datetime:
-    """When the present try began: the deadlines of a growth run anew with each, its quota stays."""
+    """When this attempt began: the deadlines of a scale-up start again with each; its quota stays."""
     began = (snapshot.history.retry_at if snapshot.is_scale_up else None) or snapshot.quota_since
     return began or snapshot.now
 
 
 def release_and_retry(snapshot: WorkloadSnapshot, policy: GangPolicy, failure: str) -> Decision:
-    """Give the growth's requests back, and try again later."""
+    """Release the requests of the scale-up, and retry later."""
     history = snapshot.history
     uid = snapshot.workload.metadata.uid
     next_history = next_attempt(
@@ -132,7 +132,7 @@ def release_and_retry(snapshot: WorkloadSnapshot, policy: GangPolicy, failure: s
 
 
 def refuse(snapshot: WorkloadSnapshot, reason: str) -> Decision:
-    """No try can help this growth as it is."""
+    """No attempt can satisfy this scale-up as it is."""
     history = replace(snapshot.history, refused=reason[:1000], refused_for=_subject(snapshot), retry_at=None)
     if history == snapshot.history:
         return Decision(actions=(*delete_all(snapshot), *set_pending(snapshot, _format_refusal(history))))
@@ -141,7 +141,7 @@ def refuse(snapshot: WorkloadSnapshot, reason: str) -> Decision:
 
 def _end(snapshot: WorkloadSnapshot, history: RetryHistory, reason: str, message: str) -> Decision:
     event = EmitEvent(kind="Warning", reason=reason, message=message)
-    # The word before the deletions: who was Ready must not be while something is taken from it.
+    # Clear Ready before deleting requests, so that Kueue cannot start the gang on capacity being released.
     actions: tuple[Action, ...] = (
         PatchAnnotations(history=history),
         *set_pending(snapshot, message),

@@ -1,10 +1,10 @@
-"""Elastic gangs: the slices that a Ray cluster which grows is made of.
+"""Elastic gangs: the slices that a growing Ray cluster is made of.
 
-Kueue makes a new Workload for each growth of a job with the annotation `kueue.x-k8s.io/elastic-job`, larger
-than the one before, which it finishes (reason WorkloadSliceReplaced) as soon as the new one has quota. The
-pods of the old one run on. Decides what of a slice runs already, what it stands on and who stands on whom;
-leaves what follows to scale_up.py and running.py. Read in pkg/workloadslicing and pkg/scheduler of Kueue
-0.19.2.
+For each scale-up of a job with the annotation `kueue.x-k8s.io/elastic-job`, Kueue creates a new, larger
+Workload and finishes the one before (reason WorkloadSliceReplaced) as soon as the new one has quota. The pods
+of the old one keep running. Computes what of a slice already runs, which earlier slices it uses and which
+later ones use it; scale_up.py and running.py act on it. Read in pkg/workloadslicing and pkg/scheduler of
+Kueue 0.19.2.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -19,7 +19,7 @@ from muster.model.names import ELASTIC_JOB, RUNS_ANNOTATION
 
 REPLACES: Final = "kueue.x-k8s.io/workload-slice-replacement-for"
 MAX_CHAIN: Final = 1000
-"""Slices that are followed back: a bound for a chain that somebody has tied into a ring."""
+"""Slices that are followed back: a bound for a chain that is a cycle."""
 
 Find = Callable[[Key], Workload | None]
 FindSuccessors = Callable[[Key], Iterable[Workload]]
@@ -33,7 +33,7 @@ class RunningBase:
 
     runs: Mapping[str, int]
     is_uncounted: bool = False
-    """The slice before it may have been replaced before its pods could be scheduled: nobody has looked."""
+    """The slice before it may have been replaced before its pods were schedulable and counted."""
     is_open: bool = False
     """The slice before it is not finished yet: what runs of it can still change."""
 
@@ -61,7 +61,7 @@ def base(workload: Workload, find: Find) -> RunningBase:
     """What this slice comes upon when it asks for capacity.
 
     That is what the last slice before it which was admitted has. Once this slice is evicted its cluster is
-    suspended, and nothing runs any more. A slice before it that somebody has deleted tells nothing: then all
+    suspended, and nothing runs any more. A slice before it that was deleted shows nothing: then all
     is asked for, which costs money and starts nothing too early.
     """
     if was_evicted(workload):
@@ -87,7 +87,7 @@ def _has_run_whole(before: Workload) -> bool:
 
 
 def recorded_counts(workload: Workload) -> Mapping[str, int] | None:
-    """The pods that ran already when somebody looked; None where nobody has."""
+    """The pods that ran when they were counted; None where they were not."""
     recorded = workload.metadata.annotations.get(RUNS_ANNOTATION)
     if recorded is None:
         return None

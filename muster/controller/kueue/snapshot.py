@@ -1,7 +1,7 @@
-"""Everything that a decision about one Workload is made from, at one moment.
+"""A Workload's own facts at one moment: plain data and questions about it.
 
-Decides what Kueue's conditions allow. Plain data and plain questions about it; reading the caches is the
-reconciler's, deciding is the machine's.
+Responsible for what Kueue's conditions allow. The view reads the caches, decide.py decides; what lies around
+the Workload is surroundings.py.
 """
 
 from collections.abc import Mapping
@@ -58,7 +58,7 @@ class WorkloadSnapshot(Attempt):
     has_running_successor: bool = False
     """It is a slice that was replaced, and its pods run under a later one."""
     check_is_being_removed: bool = False
-    """No check of ours stays: whoever waits outside the quota is let back in while we are there to do it."""
+    """No check of ours stays: deactivated Workloads are activated while this controller is there to do it."""
 
     @cached_property
     def check_state(self) -> CheckState | None:
@@ -91,7 +91,7 @@ class WorkloadSnapshot(Attempt):
 
     @cached_property
     def labels(self) -> Mapping[str, str]:
-        # Only a growth tries again within one reservation.
+        # Only a scale-up retries within one reservation.
         tries = self.history.tries if self.is_scale_up else 0
         return identity.labels(self.workload, check=self.check, tries=tries)
 
@@ -114,7 +114,7 @@ class WorkloadSnapshot(Attempt):
 
     @property
     def began(self) -> datetime:
-        """When it got its quota; now where nobody says so, or another machine's clock is ahead of ours."""
+        """When it got its quota; now where no condition says so, or another machine's clock is ahead."""
         return min(self.quota_since or self.now, self.now)
 
     @property
@@ -169,16 +169,16 @@ class WorkloadSnapshot(Attempt):
 
     @cached_property
     def unresolved_flavor(self) -> str:
-        """What its admission does not tell of where its PodSets may run; empty when it tells all. Not to be
-        named is not to ask for nothing, nor is a flavor that nobody has made.
+        """What its admission leaves open about where its PodSets run; empty when it names all flavors. A
+        PodSet without an assignment, or with a flavor that does not exist, still needs capacity.
         """
         admission, policy = self.workload.status.admission, self.policy or GangPolicy()
         if admission is None:
-            return "its quota is reserved and nothing says in which flavors"
+            return "QuotaReserved is true, but status.admission names no flavors"
         assignments = {each.name: each for each in admission.pod_set_assignments}
         for each in self.workload.spec.pod_sets:
             if each.name not in assignments:
-                return f"its admission says nothing of PodSet {each.name}"
+                return f"status.admission has no assignment for PodSet {each.name}"
             where = assignments[each.name]
             to = f"to which PodSet {each.name} is admitted"
             for name in where.flavors.values():
@@ -194,12 +194,12 @@ class WorkloadSnapshot(Attempt):
         try:
             return unlisted(pod_set, assignment, self.policy) if self.policy else ""
         except ValueError:
-            return ""  # The machine meets it too, and says so.
+            return ""  # The decision meets it too, and reports it.
 
     @property
     def wants_retry(self) -> bool:
-        """Its pause is over, and it has not begun again: we took it out of the quota, or it is a growth that
-        has not asked yet.
+        """Its pause is over, and it has not begun again: we took it out of the quota, or it is a
+        scale-up that has not requested yet.
         """
         retry_at = self.history.retry_at
         if retry_at is None or self.history.refused or retry_at > self.now or self.is_finished:
@@ -210,7 +210,7 @@ class WorkloadSnapshot(Attempt):
 
     @property
     def is_resting(self) -> bool:
-        """A growth between two tries, or one that is refused: it asks for nothing."""
+        """A scale-up between two attempts, or one that is refused: it requests nothing."""
         retry_at = self.history.retry_at
         waits = retry_at is not None and retry_at > self.now
         return self.is_scale_up and (waits or bool(self.history.refused))
@@ -229,8 +229,8 @@ class WorkloadSnapshot(Attempt):
 
     @property
     def is_overdue(self) -> bool:
-        """Admitted for so long that a pod of it should have been seen, and not so long ago that nobody can
-        have missed it since.
+        """Admitted for so long that a pod of it should have been seen, and not so long ago that it was
+        checked before.
         """
         since = self.workload.status.since("Admitted")
         grace = (self.policy or GangPolicy()).node_loss_grace
@@ -283,7 +283,7 @@ class WorkloadSnapshot(Attempt):
 
     def turn_position(self) -> TurnPosition | None:
         if self.is_resting:
-            return None  # Nobody waits for it.
+            return None  # No other gang waits for it.
         key = self.workload.key
         return self._turn_position(
             uid=self.workload.metadata.uid,

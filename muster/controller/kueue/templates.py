@@ -1,7 +1,7 @@
 """A PodSet's template as its pods will be.
 
-Decides how a Workload's template and its flavors make the pod that nodes are asked for. Leaves who owns
-what we write to muster.controller.gangs.
+Merges a Workload's template and its flavors into the pod that nodes are requested for. Ownership is
+muster.controller.gangs'.
 """
 
 from collections.abc import Iterable, Mapping

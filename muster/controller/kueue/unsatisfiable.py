@@ -1,7 +1,7 @@
-"""What a job asks of its queue, its priority and its scheduler that can never be had.
+"""What a job asks of its queue, its priority and its scheduler that can never be granted.
 
-Decides from the queue tree, each with what would be allowed. Pure functions of the job's own words; what its
-pods need of pools is limits.py's.
+Each answer names what is allowed. Pure functions of the job and the queue tree; what its pods need of pools
+is checked in limits.py.
 """
 
 import re
@@ -104,8 +104,8 @@ def scale_up(
         least, replicas, most = group.min_replicas, group.replicas, group.max_replicas
         if not ray_groups.is_counted(least=least, replicas=replicas, most=most):
             said = {"replicas": replicas, "minReplicas": least, "maxReplicas": most}
-            told = ", ".join(f"{name} {value}" for name, value in said.items() if value is not None)
-            yield f"group {group.group_name} has {told}; {ray_groups.FIX}"
+            given = ", ".join(f"{name} {value}" for name, value in said.items() if value is not None)
+            yield f"group {group.group_name} has {given}; {ray_groups.FIX}"
 
 
 def upgrade(obj: Object, spec: RayClusterSpec | None, tree: QueueTree) -> Iterator[str]:

@@ -1,8 +1,7 @@
-"""What is known about one Workload, gathered from the caches.
+"""Builds the snapshot of one Workload from the caches.
 
-Decides which objects bear on a decision, so that a reconcile costs what its gang costs and not what the
-cluster costs: nodes, pods and other gangs are looked at only when the decision can depend on them. Reads
-caches, calls nothing, decides nothing.
+A reconcile costs what its gang costs, not what the cluster costs: nodes, pods and other gangs are read only
+when the decision can depend on them. Reads caches, calls nothing, decides nothing.
 """
 
 from collections.abc import Iterable, Iterator

@@ -1,9 +1,8 @@
-"""What is refused when a job is created, because it would wait for ever or could never be stopped.
+"""What is refused when a job is created, because it would wait forever or could never be stopped.
 
-Decides on creation only: an object that exists must stay changeable, deletable and finishable whatever the
-policy says today. Pure functions of the object and the GangPolicy in the cache. Which namespaces are asked
-about (those of teams) is the webhook configuration's; what tenants may never do is a
-ValidatingAdmissionPolicy's and needs no process of ours.
+On creation only: an existing object must stay changeable, deletable and finishable whatever the policy says
+today. Pure functions of the object and the GangPolicy in the cache. The webhook configuration selects the
+namespaces (those of teams); what tenants may never do is a ValidatingAdmissionPolicy's and needs no process.
 """
 
 import re
@@ -32,7 +31,7 @@ from muster.model.queuetree import QueueTree
 
 RAY_CLUSTER_NAME: Final = 53
 RAY_JOB_NAME: Final = 47
-"""KubeRay 1.6 fails longer names after Kueue has reserved their quota, which then nobody gives back
+"""KubeRay 1.6 fails longer names after Kueue has reserved their quota, which is then never released
 (ray-operator/controllers/ray/utils/constant.go)."""
 _RAY_NAME: Final = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?\Z")
 """A DNS-1035 label. The API server also takes names that begin with a digit or have dots; KubeRay 1.6 fails

@@ -36,8 +36,8 @@ How to write a reconciler:
 
 What holds:
 - `reconcile` is never run twice at a time for one key, and runs on the leader only. At the start of leading
-  every cached object is enqueued once; deletions seen by nobody leave no key behind, so let owner references
-  do the clean-up.
+  every cached object is enqueued once; deletions that no process saw leave no key behind, so let owner
+  references do the clean-up.
 - Any exception costs this key its backoff (0.1 s doubling to 5 min; at least the server's Retry-After).
   `Conflict` is one of them and is not logged as an error. Events cut a backoff short, but never the server's
   Retry-After (of which a minute is believed), and not below 5 s after the fifth failure in a row.

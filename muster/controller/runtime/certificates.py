@@ -66,7 +66,7 @@ MUTATING = Resource(
 
 
 class Server(Protocol):
-    """Whoever serves with the certificate."""
+    """A server that uses the certificate."""
 
     def use(self, *, certificate: bytes, key: bytes) -> None: ...
 

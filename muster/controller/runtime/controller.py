@@ -102,8 +102,8 @@ class Controller(Generic[K]):
     def watches_transitions(
         self, informer: Informer[T], keys: Callable[[T | None, T | None], Iterable[K]]
     ) -> "Controller[K]":
-        """Reconcile `keys(before, after)` at each change of an informer, where only the difference tells whom
-        it concerns. Nothing of it is reconciled at the start, which waits until it is known.
+        """Reconcile `keys(before, after)` at each change of an informer, where only the difference shows
+        which keys it concerns. Nothing of it is reconciled at the start, which waits until it is known.
         """
         self._sources.append(_Source(informer, lambda _: ()))
 
@@ -116,7 +116,7 @@ class Controller(Generic[K]):
         return self
 
     def _enqueue(self, keys: Callable[[T], Iterable[K]], obj: T) -> None:
-        """One object whose keys cannot be told must not stop the cache that everybody shares."""
+        """An object whose keys cannot be computed must not stop the cache that all controllers share."""
         try:
             for key in keys(obj):
                 self.queue.add(key)

@@ -46,7 +46,7 @@ class Informer(Generic[T]):
         self._reflector = Reflector(
             client, resource, self.store, watcher=self, selection=selection, on_event=on_event
         )
-        # Told of every event of every watch: a counter is looked up once for each of the few kinds of event.
+        # Runs for every event of every watch: each of the few counters is looked up once.
         self._event_counter = lru_cache(partial(metrics.watch_events.labels, str(resource)))
         metrics.cache_objects.labels(str(resource)).set_function(lambda: len(self.store))
         metrics.cache_unreadable.labels(str(resource)).set_function(lambda: self.store.unreadable_count)

@@ -111,7 +111,7 @@ class LeaderElection:
             await asyncio.sleep(RETRY_PERIOD * (1 + (JITTER - 1) * self._jitter()))
 
     async def hold(self) -> None:
-        """Renew for ever. Raises LeaseLost when that has not worked for RENEW_DEADLINE, or somebody else
+        """Renew for ever. Raises LeaseLost when that has failed for RENEW_DEADLINE, or another process
         has it.
         """
         try:
@@ -155,13 +155,13 @@ class LeaderElection:
             self._log.warning("lease not released", error=str(error) or "timeout")
 
     async def _give_up(self, lease: Lease) -> None:
-        nobody = LeaseSpec(
+        released = LeaseSpec(
             lease_duration_seconds=1,
             acquire_time=lease.spec.acquire_time,
             renew_time=self._wall_clock(),
             lease_transitions=lease.spec.lease_transitions,
         )
-        await self._write(nobody, lease.metadata.resource_version)
+        await self._write(released, lease.metadata.resource_version)
 
     async def _try(self) -> bool:
         """One attempt to get or renew the lease. True when it is ours."""
@@ -191,7 +191,7 @@ class LeaderElection:
             self._observed = _Observed(lease, self._observed.at)
 
     def _free(self, lease: Lease) -> bool:
-        """Ours, nobody's, or unchanged for its whole duration under our eyes."""
+        """Ours, not held, or unchanged for its whole duration under our eyes."""
         holder = lease.spec.holder_identity
         if not holder or holder == self.identity:
             return True

@@ -18,7 +18,7 @@ LEVELS = ("debug", "info", "warning", "error")
 
 
 class _Pipe:
-    """Standard error, whose failures are nobody's: no gang waits because nobody reads our lines."""
+    """Standard error, whose failures are ignored: no gang waits because log lines are not read."""
 
     def write(self, line: bytes) -> None:
         with suppress(OSError, ValueError):

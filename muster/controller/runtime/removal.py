@@ -1,7 +1,7 @@
-"""Is this end a restart, or the end for good?
+"""Whether this shutdown is a restart or an uninstall.
 
-Decides it by the Deployment that this process is a replica of: when that is gone, is going or wants no
-replica any more, nobody comes after us.
+Read from the Deployment that this process is a replica of: when it is gone, is being deleted or has no
+replicas, no process follows this one.
 """
 
 from typing import Final

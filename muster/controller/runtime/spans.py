@@ -1,4 +1,4 @@
-"""What a span is to the rest of the runtime, whoever collects it."""
+"""What a span is to the rest of the runtime, independent of the collector."""
 
 from collections.abc import Mapping
 from contextlib import AbstractContextManager

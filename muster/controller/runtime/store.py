@@ -5,7 +5,7 @@ changed. Leaves the talking to the API to the reflector and the reaction to the 
 
 Duplicates change nothing. A telling older than the one held is dropped, and so is one about a uid that is
 known to be deleted, from before its deletion; a list takes nothing away that is younger than itself: our own
-writes are put here before a watch tells of them. All are judged by resourceVersion where the two can be
+writes are put here before a watch delivers them. All are judged by resourceVersion where the two can be
 compared.
 """
 
@@ -48,7 +48,7 @@ class Store(Generic[T]):
         return iter(list(self._objects.values()))
 
     def get(self, key: Key) -> T | None:
-        """The object as last told. While it is `unreadable` this is its last form that did decode."""
+        """The object as last delivered. While it is `unreadable` this is its last form that did decode."""
         return self._objects.get(key)
 
     def by_uid(self, uid: str) -> T | None:

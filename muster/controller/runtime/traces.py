@@ -1,9 +1,8 @@
-"""What the process does, step by step, for whoever collects traces.
+"""What the process does, step by step, as spans for a trace collector.
 
-Decides what a span is: a reconcile or a review, and within it each attempt of each call to the API server. A
-gang's reconciles are one trace, whose id is the uid of its Workload (without the dashes): whoever knows the
-gang knows the trace. Off unless an OTLP endpoint is configured; nothing of OpenTelemetry is loaded then.
-Leaves sending to `otlp`.
+A span is a reconcile or a review, and within it each attempt of each call to the API server. A gang's
+reconciles are one trace, whose id is the uid of its Workload (without the dashes). Off unless an OTLP
+endpoint is configured; nothing of OpenTelemetry is loaded then. Sending is otlp.py's.
 """
 
 from collections.abc import Mapping

@@ -197,9 +197,9 @@ def test_a_late_sibling_that_was_asked_for_last_releases_the_gang_before_the_boo
 @pytest.mark.parametrize(
     ("forged", "why"),
     [
-        ({"ghost": ("l4", 1)}, "says nothing of PodSet main"),
+        ({"ghost": ("l4", 1)}, "status.admission has no assignment for PodSet main"),
         ({"main": ("nobodys", 1)}, "there is no ResourceFlavor nobodys"),
-        (None, "nothing says in which flavors"),
+        (None, "status.admission names no flavors"),
     ],
 )
 def test_an_admission_that_does_not_say_where_lets_nothing_start_and_says_so(
