@@ -69,6 +69,10 @@ pin: $(STAMP) ## Write the digests of the others' images and of the charts into 
 	@: "$${STACK:?name a stack: make pin STACK=gke-prod}"
 	@$(PY) -m muster image pin "$$STACK"
 
+.PHONY: pin-programs
+pin-programs: $(STAMP) ## Write the digests of released programs into versions.toml
+	@$(PY) -m muster local pin-programs
+
 .PHONY: backend
 backend: $(STAMP) ## Make the bucket and key for a stack's state and secrets: make backend STACK=gke-prod
 	@: "$${STACK:?name a stack: make backend STACK=gke-prod}"
