@@ -1,7 +1,7 @@
-"""Quotas: guarantees that hardware can keep, and no team that owns a pool.
+"""Quotas: guarantees that the hardware can keep, and no team that owns a whole pool.
 
-Judges the queues that are registered, so that a hand-written ClusterQueue counts as well as one of ours.
-What a pool holds comes from the stack's description.
+Checks the registered queues, so that a hand-written ClusterQueue counts as well. The capacity of a pool
+comes from the stack's description.
 """
 
 from collections import defaultdict

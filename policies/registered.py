@@ -1,7 +1,7 @@
 """What a stack registers, as the policies read it.
 
-Decides how inputs become plain values and where Kubernetes objects are found: in the Bundles of Muster and
-among the resources of the Kubernetes provider. Leaves judging to the topics.
+Responsible for turning inputs into plain values and for finding Kubernetes objects: in Muster's Bundles and
+among the resources of the Kubernetes provider. Not responsible for checks (the other modules).
 """
 
 import json

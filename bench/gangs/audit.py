@@ -1,7 +1,8 @@
-"""The API server's audit log: who called what, when, and what was written.
+"""The API server's audit log: which client called what, when, and what was written.
 
-Decides what is logged (POLICY) and reads it back. Its times have microseconds and are the server's own, so
-they do not depend on when a watcher heard of a change. Leaves what the calls mean to timeline.py.
+Responsible for what is logged (POLICY) and for reading it. Times are the server's own, in microseconds, so
+they do not depend on when a watcher received a change. Not responsible for the meaning of calls
+(timeline.py).
 """
 
 from collections.abc import Iterable, Iterator, Mapping

@@ -1,8 +1,8 @@
-"""What is run, in which order, and for how long at most.
+"""The trials of a run, their order, and its time limit.
 
-Decides that a case is run to its end before the next one, and that its contenders take turns, each round
-another one first: whatever the machine does meanwhile hits both. Where the time is over nothing more begins,
-so the case that matters least comes last.
+Each case is run to its end before the next one. Its contenders take turns, and each round starts with
+another one, so that load on the machine affects both. When the time is over no further trial starts, so the
+least important case comes last.
 """
 
 import time

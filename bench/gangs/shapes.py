@@ -1,6 +1,7 @@
-"""What a case consists of: the queues, and the gangs that are put into them.
+"""The queues of a case, and the gangs that are submitted to them.
 
-Decides the figures of each case. Leaves how gangs come in to load.py and how the cloud answers to cloud.py.
+Responsible for the figures of each case. Not responsible for the rate of submission (load.py) nor for the
+cloud's answers (cloud.py).
 """
 
 from collections.abc import Iterator

@@ -1,9 +1,9 @@
-"""A cluster full of Workloads, as the API server would have stored it after days: written straight into etcd.
+"""A cluster full of Workloads, written straight into etcd as the API server would have stored it after days.
 
-Decides what "live" is: of every ten Workloads three run on a node of their own, with the request and the
-template that our controller made for them, and seven wait for quota. What ours made is made by its own pure
-functions, so that it finds everything as it would have left it. They are smaller than a RayJob's Workload:
-one PodSet and no managedFields. 50,000 of 12 KiB each took the API server more than 22 GiB.
+Of every ten Workloads three run on a node of their own, with the request and the template that our
+controller made for them, and seven wait for quota. The controller's objects are made by its own pure
+functions, so that it finds them as it would have left them. They are smaller than a RayJob's Workload: one
+PodSet and no managedFields. 50,000 of 12 KiB each took the API server more than 22 GiB.
 """
 
 import json

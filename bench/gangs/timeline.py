@@ -1,7 +1,7 @@
-"""What became of each gang, and when: read from the calls that wrote it.
+"""The history of each gang, read from the calls that wrote it.
 
-Decides which write means what, for Kueue's own check and for ours alike. The time of an event is the moment
-at which the API server answered the write that made it true.
+Responsible for which write means which event, for Kueue's own check and for ours. The time of an event is
+the time at which the API server answered the write.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

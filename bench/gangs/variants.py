@@ -1,6 +1,6 @@
-"""Who is compared: the two checks, each beside Kueue as its chart ships it and beside a tuned one.
+"""The variants that are compared: two checks, each with Kueue as shipped in its chart and with a tuned Kueue.
 
-Decides what "tuned" is. Both checks always have the same Kueue beside them: only the check differs.
+Responsible for what "tuned" means. Both checks always have the same Kueue, so only the check differs.
 """
 
 from dataclasses import dataclass, replace

@@ -1,7 +1,7 @@
 """Clients for Google Cloud's APIs, from the definitions that ship with the library.
 
-Decides limits (a timeout, a few tries) and which credentials: the application's own. The library is loaded
-when a client is wanted.
+Responsible for limits (a timeout, a few attempts) and for the credentials, which are the application's own.
+The library is loaded when a client is made.
 """
 
 from collections.abc import Callable

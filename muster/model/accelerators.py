@@ -1,8 +1,7 @@
-"""The GPUs that pools are made of.
+"""The GPUs that pools can have.
 
-Decides the accelerators Muster knows, under the names that GKE labels its nodes with
-(`cloud.google.com/gke-accelerator`; AWS has no such names, so its A10G is named in the same fashion).
-Leaves to machines.py which machine carries how many.
+Named like GKE's node labels (`cloud.google.com/gke-accelerator`). AWS has no such names, so its A10G is
+named in the same way. Not responsible for which machine has how many (machines/).
 """
 
 from dataclasses import dataclass

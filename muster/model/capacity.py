@@ -1,7 +1,7 @@
-"""Ways to buy nodes.
+"""The capacity types of nodes.
 
-Decides which capacity kinds exist, which provider has which, and which classes of ProvisioningRequest a
-queued pool can ask with. Which machine can be bought in which way is the machine table's.
+Responsible for which types exist, which provider has which, and which classes of ProvisioningRequest a
+queued pool can use. Which machine is sold with which type is in machines/.
 """
 
 from collections.abc import Mapping

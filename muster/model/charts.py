@@ -1,7 +1,7 @@
-"""Charts, images and where a stack takes them from.
+"""Charts, images and the sources that a stack takes them from.
 
-Decides the sources that a config may name, and what a chart or image of each is called. Leaves the table of
-versions to muster/artifacts/data/versions.toml, and installing to the components.
+Responsible for the sources that a config may name, and for the reference of a chart or image in each. Not
+responsible for versions (muster/artifacts/data/versions.toml) nor for installing (muster.components).
 """
 
 import re

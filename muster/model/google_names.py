@@ -1,7 +1,7 @@
-"""What Muster calls the things of a GKE cluster that a Google project has once, and not once a region.
+"""Names of a GKE cluster's resources that are unique in a Google project, not only in a region.
 
-Decides that clusters of one name in two regions of a project share none of them: the region is in the name,
-or in its hash. What is a region's own (cluster, subnetwork, router, image repository) goes by the cluster's
+Clusters of the same name in two regions of a project share none of them, because the name or its hash
+contains the region. Regional resources (cluster, subnetwork, router, image repository) have the cluster's
 name.
 
 cloud.google.com, "Resource naming convention": networks, 63 characters; "Create service accounts": 6 to 30.

@@ -1,9 +1,10 @@
-"""Cloud identities of teams: which one a team's pods act as, and whether it is made for them.
+"""Cloud identities of teams: which identity a team's pods use, and whether Muster makes it.
 
-Decides who gets one, what it is called and which names of identities and buckets a cloud takes. Leaves the
-ServiceAccount to render/tenancy, and the identity with its rights to components/identities.
+Responsible for which teams have one, for its name, and for valid names of identities and buckets. Not
+responsible for the ServiceAccount (render/tenancy) nor for the identity and its rights
+(components/identities).
 
-An identity that a team names is bound to its pods and otherwise left alone: what it may do is its owner's.
+An identity that a team names is bound to its pods and not changed otherwise; its owner sets its rights.
 """
 
 import re

@@ -1,6 +1,7 @@
-"""Where a stack's controller image lives: one repository beside its cluster.
+"""The repository of a stack's controller image, one for each cluster.
 
-Decides names. Leaves making the repository to the components and pushing to the room `images`.
+Responsible for names. Not responsible for making the repository (muster.components) nor for pushing
+(artifacts/publish).
 """
 
 from typing import Final

@@ -1,7 +1,7 @@
-"""KubeRay's operator: what Muster sets of it, in the two spellings that installing it takes.
+"""The settings of KubeRay's operator, in the two formats of its two ways of installation.
 
-Decides concurrency, the fixed head name and the batch scheduler. Leaves sizes and nodes to the components'
-footprint, and what Ray clusters must be to ray.py.
+Responsible for concurrency, the fixed head name and the batch scheduler. Not responsible for sizes and
+nodes (components/sizing.py) nor for rules on Ray clusters (ray.py).
 """
 
 from collections.abc import Mapping

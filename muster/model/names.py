@@ -1,7 +1,7 @@
-"""The names that rooms and clusters agree on.
+"""The names that Muster's programs and clusters share.
 
-Decides every name that two of our programs, or one of them and a cluster, have to spell alike. Names that a
-user chooses (pools, teams, departments, priorities) are not here: they come from the stack file.
+Contains every name that two of our programs, or one of them and a cluster, have to spell alike. Names that
+a user chooses (pools, teams, departments, priorities) are in the stack file.
 """
 
 from typing import Final

@@ -1,6 +1,7 @@
-"""Priorities: who goes first, and who may be preempted by whom.
+"""Priorities of work.
 
-Decides what a priority is. Leaves which team may use which to the teams, and preemption to the renderers.
+Responsible for what a priority is. Not responsible for which team may use which (queues.py) nor for
+preemption (muster.render).
 """
 
 from dataclasses import dataclass

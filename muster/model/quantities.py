@@ -1,8 +1,9 @@
 """Typed amounts: GPUs, millicores, bytes, and Kubernetes quantities.
 
-Decides how an amount is read and that it is always written in Kubernetes' canonical form: a controller that
-reads an object and writes it back canonicalises every quantity in it (`1000m` becomes `1`, `2000` becomes
-`2k`), and anything else would show up as drift for ever. Leaves what an amount is *for* to quotas.
+Responsible for parsing amounts and for always formatting them in Kubernetes' canonical form: a controller
+that reads an object and writes it back canonicalises every quantity in it (`1000m` becomes `1`, `2000`
+becomes `2k`), and any other format would be reported as drift for ever. Not responsible for what an amount
+is used for (quotas.py).
 """
 
 import re

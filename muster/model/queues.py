@@ -1,7 +1,7 @@
-"""The queue tree: departments nest to any depth, teams are its leaves.
+"""The queue tree: departments nest to any depth, and teams are the leaves.
 
-Decides what a team owns (quota), may take from others (borrow), gives to others (lend), and its weight when
-what is free is divided. Leaves the arithmetic to quotas.py and the rules to rules/.
+Responsible for a team's guaranteed quota, what it may borrow and lend, and its weight for free capacity.
+Not responsible for the arithmetic (quotas.py) nor for checks (muster.validation).
 """
 
 from collections.abc import Iterator, Mapping

@@ -1,7 +1,7 @@
-"""What a quota means in CPU, memory and GPUs.
+"""The meaning of a quota in CPU, memory and GPUs.
 
-Decides the part of CPU and memory that comes with a GPU, and the share of the CPU pools that a team has
-when it names none. Leaves who may use which part to the renderers, and whether the sums fit to rules/.
+Responsible for the CPU and memory that come with a GPU, and for the default share of a team in the CPU
+pools. Not responsible for manifests (muster.render) nor for whether the sums fit (muster.validation).
 """
 
 from collections.abc import Mapping

@@ -1,6 +1,6 @@
-"""Ray: which releases may run, how its API is guarded, and the ports that its pods talk over.
+"""Ray: supported releases, the authentication of its API, and the ports of its pods.
 
-Decides facts and floors. Leaves rendering them to render/ray.py, and a team's network to its tenancy.
+Not responsible for manifests (render/ray.py) nor for a team's network (render/tenancy).
 """
 
 from dataclasses import dataclass

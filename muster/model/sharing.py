@@ -1,7 +1,7 @@
-"""Several pods on one GPU: which ways there are, what each isolates, and how a GPU is divided.
+"""Sharing a GPU between pods: the kinds of sharing, what each isolates, and how a GPU is divided.
 
-Decides the ways and the tables. Leaves which image and cloud can do which to rules/sharing.py, and the device
-plugin's configuration to gpu_operator.py.
+Not responsible for which image and cloud support which kind (validation/sharing.py) nor for the device
+plugin's configuration (gpu_operator.py).
 """
 
 from collections.abc import Mapping

@@ -1,7 +1,7 @@
-"""Tenancy: who may do what in a team's namespace, and what a team's pods may reach.
+"""Tenancy: the rights in a team's namespace, and what a team's pods may reach.
 
-Decides the settings of a stack and of a team. Leaves what they are in Kubernetes to render/tenancy, who
-becomes which group of the cluster to members, and cloud identities to the components.
+Responsible for the settings of a stack and of a team. Not responsible for manifests (render/tenancy), for
+the cluster's groups (members.py), nor for cloud identities (muster.components).
 """
 
 from collections.abc import Mapping

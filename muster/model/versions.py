@@ -1,7 +1,4 @@
-"""Versions as numbers that compare.
-
-Decides how a version is read out of its text. Leaves which versions are needed to those who need them.
-"""
+"""Versions as comparable numbers."""
 
 import re
 from typing import NamedTuple

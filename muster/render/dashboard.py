@@ -1,7 +1,7 @@
-"""The dashboard of Muster, for Grafana.
+"""Muster's dashboard for Grafana.
 
-Decides what is on it and in which order: gangs, then capacity, then the controller itself. Every panel is a
-time series of one expression over every pod of ours.
+Its sections are gangs, then capacity, then the controller itself. Every panel is a time series of one
+expression over all pods of the controller.
 """
 
 from dataclasses import dataclass

@@ -1,7 +1,7 @@
-"""The stack's GangPolicy: what the gang-admission controller knows about every pool.
+"""The stack's GangPolicy, with the gang-admission controller's settings for every pool.
 
-Decides, from a pool's kind, what is asked for and what is checked. Leaves the timeouts to the stack and the
-meaning of each field to gangpolicy.
+Responsible for the requests and checks that follow from a pool's capacity type. Not responsible for
+timeouts (the stack sets them) nor for the meaning of each field (model/gangpolicy).
 """
 
 from dataclasses import replace

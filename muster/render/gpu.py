@@ -1,7 +1,4 @@
-"""What the GPU Operator's namespace needs around the chart: a quota on GKE, and Google's driver installer.
-
-Decides their sizes and selectors. Leaves the operator to its chart.
-"""
+"""Objects of the GPU Operator's namespace besides its chart: a quota on GKE, Google's driver installer."""
 
 from typing import Any, Final
 

@@ -1,7 +1,4 @@
-"""The shape of a manifest.
-
-Decides the frame every object of ours has. Leaves what is inside to the other renderers.
-"""
+"""The common fields of every manifest."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -1,8 +1,8 @@
-"""Who finds the controller's metrics, and who may reach them.
+"""The objects that expose the controller's metrics, and the network policy for them.
 
-Decides the objects of `muster:observability`; the alerts are alerts.py's, the panels dashboard.py's. Kinds:
-PodMonitor and PrometheusRule (prometheus-operator, api.md), PodMonitoring and Rules (Google Cloud Managed
-Service for Prometheus, "managed collection" and "rule evaluation").
+Responsible for the objects of `muster:observability` except alerts (alerts.py) and panels (dashboard.py).
+Kinds: PodMonitor and PrometheusRule (prometheus-operator, api.md), PodMonitoring and Rules (Google Cloud
+Managed Service for Prometheus, "managed collection" and "rule evaluation").
 """
 
 import json

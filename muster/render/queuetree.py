@@ -1,8 +1,8 @@
-"""The stack's QueueTree: what the webhooks know of queues, taken from the very objects that make them.
+"""The stack's QueueTree: the queues as the webhooks need them, derived from the rendered queue objects.
 
-Decides the most GPUs that a queue can ever hold, as a bound from above: its own and what it may borrow, or
-all of its tree's where borrowing has no limit. What a lender keeps back is not subtracted: a bound that is
-too high lets a gang wait, one that is too low would refuse a gang that runs.
+Responsible for the upper bound of GPUs that a queue can hold: its own and what it may borrow, or all of its
+tree's where borrowing has no limit. Lending limits are not subtracted: a bound that is too high lets a gang
+wait, and one that is too low would refuse a gang that could run.
 """
 
 from collections.abc import Iterable, Mapping

@@ -1,6 +1,6 @@
-"""What guards Ray in a cluster: the admission policy for its kinds and the network policy for its pods.
+"""The admission policy for Ray's kinds and the network policy for its pods.
 
-Decides the expressions and the objects. They need no process of ours: the API server and the network judge.
+They need no process of ours: the API server and the network enforce them.
 """
 
 from typing import Any, Final

@@ -1,7 +1,7 @@
 """Amounts: quota, borrowing and lending of teams and departments.
 
-Decides which amounts make sense for a pool and that guarantees can be kept: quotas of a pool sum to no more
-than the pool. Leaves how amounts become CPU and memory to quotas.py.
+Responsible for which amounts make sense for a pool, and for guarantees that can be kept: the quotas of a
+pool sum to no more than the pool. Not responsible for the CPU and memory of an amount (model/quotas.py).
 """
 
 from collections.abc import Iterator, Mapping

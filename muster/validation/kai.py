@@ -1,7 +1,7 @@
 """KAI: shards, the figures of its queues, names, priority classes and topologies.
 
-Decides what a KAI stack must hold beyond what holds for every stack. Leaves what KAI has no word for to
-scheduler_support.py and the figures themselves to muster/model/kai/tree.py.
+Responsible for the additional rules of a KAI stack. Not responsible for fields that KAI does not support
+(scheduler_support.py) nor for the figures themselves (muster/model/kai/tree.py).
 """
 
 import re

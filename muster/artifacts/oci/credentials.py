@@ -1,6 +1,6 @@
-"""What lets us into a registry: the cloud's own identity, or what `docker login` wrote down.
+"""Credentials for a registry: the cloud's own identity, or the result of `docker login`.
 
-Decides which registry takes which. The clouds' libraries are loaded when their registry is asked for.
+Responsible for which registry uses which. A cloud's library is loaded only for its own registry.
 """
 
 import base64

@@ -1,7 +1,8 @@
-"""An OCI image put together from files, or read from an oci-archive.
+"""An OCI image, built from files or read from an oci-archive.
 
-Decides the bytes: files in order, of one time and of root, compressed the same way everywhere, so that the
-same files give the same digest. https://github.com/opencontainers/image-spec/blob/main/manifest.md
+The bytes are reproducible: files are sorted, have one timestamp and belong to root, and the compression is
+fixed, so that the same files give the same digest.
+https://github.com/opencontainers/image-spec/blob/main/manifest.md
 """
 
 import gzip

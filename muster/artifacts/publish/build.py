@@ -1,8 +1,7 @@
-"""The controller's image for each processor.
+"""The controller's image for each processor architecture.
 
-Decides how both are made: this machine's own by the local cluster's build, so that what is pushed is what was
-tested there; the other by unpacking the same packages, the same wheels and the same code, without running
-anything of it.
+This machine's own architecture is built as for the local cluster, so that the pushed image is the tested
+one. The other one is made by unpacking the same packages, wheels and code without running any of them.
 """
 
 import platform

@@ -1,8 +1,7 @@
-"""Fetches charts: into a folder, for clusters that reach no registry, and for their digests.
+"""Fetches charts: into a folder, for clusters without access to a registry, and for their digests.
 
-Decides what a chart's archive is called in a folder (as `muster:charts.path` expects it) and whose digests a
-stack lacks. The first answer is believed, as with images: a digest makes sure that what came when it was
-written is what comes later.
+Responsible for the name of a chart's archive in a folder (as `muster:charts.path` expects it) and for which
+digests a stack lacks. The first answer is trusted: a digest guarantees that later downloads are the same.
 """
 
 from collections.abc import Iterator

@@ -1,7 +1,7 @@
-"""Asks registries for the digests of the images that a stack names by tag.
+"""Resolves the images that a stack names by tag to digests.
 
-Decides what is asked and what the answer is called. The first answer is believed: a digest makes sure that
-what ran when it was written is what runs later, not that it was any good.
+The registry's first answer is trusted: a digest guarantees that later pulls are the same, not that the
+image is safe.
 """
 
 from collections.abc import Iterator

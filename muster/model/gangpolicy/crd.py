@@ -1,7 +1,8 @@
 """The custom resource definition of GangPolicy.
 
-Decides what the API server refuses by itself and which defaults it fills in, from the same dataclasses that
-the controller reads. Rules between fields are the controller's and end as the condition `Accepted`.
+Responsible for what the API server refuses and which defaults it sets, derived from the same dataclasses
+that the controller reads. The controller checks rules between fields and reports them in the condition
+`Accepted`.
 """
 
 from datetime import timedelta

@@ -1,7 +1,4 @@
-"""Durations as GangPolicy writes them: `1h30m`, `45s`.
-
-Decides their grammar and their shortest spelling. Leaves alone what a duration is for.
-"""
+"""Durations as GangPolicy writes them: `1h30m`, `45s`."""
 
 import re
 from datetime import timedelta

@@ -1,7 +1,7 @@
 """The policy as plain data: how gangs get their capacity, in which order, for how long.
 
-Decides fields, units and defaults. Leaves alone what the numbers should be for a cloud (the stack's business)
-and what the controller does with them (muster/controller/gangs).
+Responsible for fields, units and defaults. Not responsible for the values that suit a cloud (the stack sets
+them) nor for what the controller does with them (muster/controller/gangs).
 """
 
 from collections.abc import Mapping

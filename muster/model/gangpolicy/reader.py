@@ -1,7 +1,7 @@
-"""Reads a policy out of untyped values: an object's `spec`, or the same words in a stack file.
+"""Reads a policy from untyped values: an object's `spec`, or the same keys in a stack file.
 
-Decides what is refused as unreadable, and reads on after a mistake so that one look shows them all. Leaves
-the rules between fields to rules.py.
+Responsible for what is malformed. Reading continues after a mistake, so that all mistakes are reported at
+once. Not responsible for rules between fields (rules.py).
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,6 +1,7 @@
-"""What the fields of a policy must hold together.
+"""Rules between the fields of a policy.
 
-Decides which policies the controller obeys. Leaves alone reading them (reader.py) and whether flavors exist.
+Responsible for which policies the controller applies. Not responsible for reading them (reader.py) nor for
+whether flavors exist.
 """
 
 from collections.abc import Iterator

@@ -1,7 +1,7 @@
-"""Priorities as KAI takes them.
+"""Priorities for KAI.
 
-Decides which classes exist in a KAI stack: the stack's own, and those that KAI falls back to for work that
-names none. Leaves the manifests to render/kai.
+Responsible for which classes a KAI stack has: the stack's own, and those that KAI uses for work without a
+class. Not responsible for manifests (render/kai).
 """
 
 from collections.abc import Iterable, Mapping

@@ -1,7 +1,7 @@
-"""A SchedulingShard: one scheduler, and how it goes about its nodes.
+"""A SchedulingShard: the settings of one scheduler.
 
-Decides which of its knobs a stack may turn: all of them, in KAI's own words (`key`, where ours differ), since
-who turns them reads KAI's documentation. Leaves to partition.py how many there are.
+A stack can set all of them, with KAI's own names (`key`, where ours differ), because KAI's documentation
+describes them. Not responsible for the number of shards (partition.py).
 """
 
 from collections.abc import Mapping

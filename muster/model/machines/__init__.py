@@ -1,10 +1,10 @@
-"""The machine types that pools are made of: one table a cloud, each with the pages it was taken from.
+"""The machine types of pools: one table for each cloud, each with its sources.
 
     MACHINES               name -> Machine
     machines_of(provider)  those that a pool of this provider may name
 
-Decides sizes, GPUs, disks, network and the ways in which a machine is sold. Leaves what a pool makes of it to
-pools.py and rules/machines.py.
+Responsible for sizes, GPUs, disks, network and capacity types of a machine. Not responsible for how a pool
+uses it (pools.py, validation/machines.py).
 """
 
 from types import MappingProxyType

@@ -1,6 +1,6 @@
-"""What a node keeps for itself, by provider, and what is left for pods.
+"""What a node reserves for itself, by provider, and what remains for pods.
 
-Leaves out what DaemonSets take: they are pods, and depend on what is installed.
+Does not include DaemonSets: they are pods, and depend on what is installed.
 """
 
 from typing import Final

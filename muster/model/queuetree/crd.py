@@ -1,7 +1,7 @@
 """The custom resource definition of QueueTree.
 
-Decides what the API server refuses by itself. Lists are atomic: one writer has the whole of it, and per-entry
-ownership of a thousand teams would weigh more than the teams.
+Responsible for what the API server refuses. Lists are atomic: there is one writer, and field ownership for
+each of a thousand teams would be larger than the teams.
 """
 
 from typing import Any

@@ -1,7 +1,6 @@
-"""The queues as a webhook sees them: by namespace.
+"""The queues as a webhook needs them: by namespace.
 
-Decides what is known of each. Leaves how it is written to manifest.py, and judging to
-muster/controller/admission.
+Not responsible for the format of the object (manifest.py) nor for checks (muster.controller).
 """
 
 from collections.abc import Mapping

@@ -1,11 +1,10 @@
 """The values of KAI's chart.
 
-Decides what the chart makes and what comes from the tree instead. Every object is rendered by the chart
-itself (`kaiConfig.render`), so installing needs no hook: none to write its Config, none to copy Kueue's
-topologies, and none to clean up, which ignores tolerations and hangs where all nodes have taints (NVIDIA's
-own recipes switch it off for that). The hook that is left updates definitions when the chart's version
-changes.
-Queues, shards and priority classes are the tree's. Checked against the values of chart 0.17.0.
+The chart itself renders every object (`kaiConfig.render`), so that installing needs no hook: none to write
+its Config, none to copy Kueue's topologies, and none to clean up, which ignores tolerations and hangs where
+all nodes have taints (NVIDIA's own recipes switch it off for that reason). The remaining hook updates CRDs
+when the chart's version changes. Queues, shards and priority classes are not in the chart; tree.py and
+shards.py render them. Compared with the values of chart 0.17.0.
 """
 
 from collections.abc import Mapping

@@ -1,7 +1,7 @@
-"""The queue tree: departments and teams as Queues, and what tenancy gives a team.
+"""The queue tree: departments and teams as Queues, and a team's tenancy objects.
 
-Decides that every figure is written: what a Queue leaves out, KAI reads as nothing. Leaves the figures to
-muster/model/kai/tree.py, and a team's namespace and who may do what in it to tenancy.
+Every figure is written, because KAI reads a missing one as zero. Not responsible for the figures
+(muster/model/kai/tree.py) nor for a team's namespace and rights (render/tenancy).
 """
 
 from typing import Final

@@ -1,8 +1,8 @@
-"""The resource groups of a ClusterQueue or Cohort: one for all its pools, and those beside them.
+"""The resource groups of a ClusterQueue or Cohort: one for all its pools, and explicit ones.
 
-Decides that cpu, memory and nvidia.com/gpu of every pool stay in one group: Kueue gives a pod one flavor per
-group, and a GPU pod needs its CPU from the node that has its GPU. CPU pools come first with a GPU quota of 0,
-so a pod without a GPU is offered CPU pools before all others.
+cpu, memory and nvidia.com/gpu of every pool are in one group: Kueue gives a pod one flavor for each group,
+and a GPU pod needs its CPU from the node that has its GPU. CPU pools come first with a GPU quota of 0, so
+that a pod without a GPU is assigned to a CPU pool first.
 """
 
 from collections.abc import Iterable, Mapping

@@ -1,8 +1,8 @@
 """Kueue's own configuration, `config.kueue.x-k8s.io/v1beta2`.
 
-Decides which jobs Kueue manages and what it does with admitted work whose pods do not start. The chart
-takes this as one string in place of its own, so what the chart sets and Kueue's Deployment relies on
-(ports, leader election) is repeated here. Checked against apis/config/v1beta2 of Kueue 0.19.2.
+Responsible for which jobs Kueue manages and for what it does with admitted work whose pods do not start.
+The chart takes this as one string that replaces its own, so settings of the chart that Kueue's Deployment
+needs (ports, leader election) are repeated here. Compared with apis/config/v1beta2 of Kueue 0.19.2.
 """
 
 from typing import Final

@@ -1,8 +1,8 @@
 """The queue tree: departments as Cohorts, teams as Namespace, ClusterQueue and LocalQueues.
 
-Decides what belongs to whom and in which order it is made. Leaves a ClusterQueue's fields to queues.py and
-access to a namespace to tenancy. Every department is a Cohort, its parent department the Cohort's parent;
-top-level departments share nothing.
+Responsible for the objects of each and for their order. Every department is a Cohort, and its parent
+department is the Cohort's parent; top-level departments share nothing. Not responsible for a ClusterQueue's
+fields (queues.py) nor for access to a namespace (render/tenancy).
 """
 
 from muster.model import names

@@ -1,7 +1,7 @@
-"""Who acts in a team's namespace: its pods, its pipelines, its members.
+"""The accounts of a team's namespace: its pods, its pipelines, its members.
 
-Decides the two ServiceAccounts and the one RoleBinding. What a member may do is roles.py; what a cloud
-identity may do is the cloud's.
+Responsible for the two ServiceAccounts and the RoleBinding. The rights of a member are in roles.py; those
+of a cloud identity are set in the cloud.
 """
 
 from collections.abc import Mapping

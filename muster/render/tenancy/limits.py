@@ -1,7 +1,7 @@
-"""What a namespace may pile up, and what a container without a request counts as.
+"""Limits of a namespace: the number of objects, and defaults for containers without requests.
 
-Decides counts of objects, which protect the API server and the controllers from one team, and the default
-requests, without which a pod would count as nothing in every queue. How much the team may run is its queue's.
+Counts of objects protect the API server and the controllers from a single team. Without default requests a
+pod would count as nothing in every queue. The team's queue limits how much it may run.
 """
 
 from collections.abc import Mapping

@@ -1,9 +1,8 @@
-"""What a team's pods may reach and who reaches them: nothing, but for what Ray, jobs and buckets need.
+"""Network policies of a team's pods: only the traffic that Ray, jobs and buckets need.
 
-Decides one NetworkPolicy for what comes in and one for what goes out, beside Ray's own. They act where '
-'the cluster's network
-enforces NetworkPolicies (GKE Dataplane V2, the VPC CNI's network policy agent on EKS); elsewhere they are
-words.
+Responsible for one NetworkPolicy for incoming and one for outgoing traffic, in addition to Ray's own. They
+have an effect where the cluster's network enforces NetworkPolicies (GKE Dataplane V2, the VPC CNI's network
+policy agent on EKS), and none elsewhere.
 """
 
 from collections.abc import Mapping

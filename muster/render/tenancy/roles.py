@@ -1,8 +1,8 @@
-"""What a member of a team may do in the team's namespace.
+"""The rights of a team's members in its namespace.
 
-Decides the one ClusterRole that every team's RoleBinding names: submit and end Ray and batch work, look at
-it, and read what it waits for. Nothing that admits work, nothing of the cluster, no pod that does not come
-out of a job.
+Responsible for the one ClusterRole that every team's RoleBinding names: create and delete Ray and batch
+work, and read it and the objects that it waits for. It has no right to admit work, to cluster-scoped
+objects, or to pods without a job.
 """
 
 from typing import Any, Final

@@ -1,6 +1,6 @@
-"""Which pods ask for GPUs, and of what work they may be.
+"""Which pods request GPUs, and which work they may belong to.
 
-Decides it once, for the pods themselves and for the templates that Jobs make them of.
+One rule for pods and for the pod templates of Jobs.
 """
 
 from typing import Final

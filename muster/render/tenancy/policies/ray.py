@@ -1,8 +1,8 @@
-"""What a Ray cluster may grow to and where a RayJob may run: never past what its queue counted.
+"""The size of a Ray cluster and the cluster of a RayJob: never more than its queue counted.
 
-Decides the ways around a queue: a cluster that its head scales, a group whose bounds exceed its replicas, a
-job that picks its cluster by labels, a second cluster beside the first, and a group that is added to what
-runs.
+Refuses the ways around a queue: a cluster that its head scales, a group whose bounds exceed its replicas, a
+job that selects its cluster by labels, a second cluster beside the first, and a group that is added to a
+running cluster.
 """
 
 from typing import Final
