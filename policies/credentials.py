@@ -61,7 +61,7 @@ def in_bundles(case: Case) -> Iterator[Finding]:
                 f"{item.label} has its content in a Bundle, whose text is plain in state.", item.urn
             )
         elif item.kind == "ConfigMap" and any(_CREDENTIAL.search(str(value)) for value in values.values()):
-            yield Finding(f"{item.label} holds a credential.", item.urn)
+            yield Finding(f"{item.label} contains a credential.", item.urn)
 
 
 RULES: Final = (

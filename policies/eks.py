@@ -1,4 +1,4 @@
-"""EKS: private, and hardened as AWS's own guide asks.
+"""EKS: private, and hardened as in AWS's own guide.
 
 Source of the flags: https://docs.aws.amazon.com/eks/latest/best-practices/security.html
 """
@@ -60,7 +60,7 @@ def _template(template: Resource) -> Iterator[str]:
 RULES: Final = (
     Rule(
         name="eks-private",
-        description="EKS clusters answer inside their VPC, and outside to named networks alone.",
+        description="EKS clusters can be reached only from their VPC and from named networks.",
         judge=private,
         severity=Severity.CRITICAL,
         remediation="leave muster:cluster private, and list publicCidrs if you must.",

@@ -1,4 +1,4 @@
-"""GKE: private, and hardened as Google's own guide asks.
+"""GKE: private, and hardened as in Google's own guide.
 
 Source of the flags: https://cloud.google.com/kubernetes-engine/docs/how-to/hardening-your-cluster
 """
@@ -78,7 +78,7 @@ def _pool(pool: Resource) -> Iterator[str]:
 RULES: Final = (
     Rule(
         name="gke-private",
-        description="GKE clusters have private nodes and an endpoint for named networks alone.",
+        description="GKE clusters have private nodes and an endpoint that is open only to named networks.",
         judge=private,
         severity=Severity.CRITICAL,
         remediation="leave muster:cluster private, and list authorizedNetworks.",

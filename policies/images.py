@@ -25,7 +25,7 @@ def by_digest(case: Case) -> Iterator[Finding]:
 
 
 def images_of(value: Any) -> Iterator[str]:
-    """The images of all containers in an object, at whatever depth its pod templates lie."""
+    """The images of all containers in an object, in pod templates at any depth."""
     if isinstance(value, Mapping):
         for key, inner in value.items():
             if key in _CONTAINERS and isinstance(inner, list):

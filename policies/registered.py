@@ -21,7 +21,7 @@ _SKIPPED: Final = "\nkind: CustomResourceDefinition"
 
 
 class Unknown:
-    """A value that a preview cannot know. It is there, so "is it set" is answered with yes."""
+    """A value that a preview does not know. It counts as set."""
 
     def __repr__(self) -> str:
         return "<unknown until the update>"
@@ -46,7 +46,7 @@ class Resource:
     is_protected: bool = False
 
     def at(self, *keys: str) -> Any:
-        """The input at this path, None where there is none; UNKNOWN where it or what holds it is unknown."""
+        """The input at this path. None where there is none; UNKNOWN where it or a parent is unknown."""
         found: Any = self.inputs
         for key in keys:
             if isinstance(found, Unknown):
@@ -98,7 +98,7 @@ class Registered:
 
 
 def read(resources: Sequence[PolicyResource]) -> Registered:
-    """From what the engine hands to a stack policy."""
+    """From the arguments of a stack policy."""
     return Registered(
         tuple(
             Resource(

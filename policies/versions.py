@@ -32,7 +32,7 @@ def minimum_versions(case: Case) -> Iterator[Finding]:
             continue
         least = max(minimum.version, Version.of(raised.get(component, "0.0")))
         if version < least:
-            reason = minimum.reason if least == minimum.version else "the pack's config asks for it"
+            reason = minimum.reason if least == minimum.version else "the pack's config requires it"
             yield Finding(f"{component} {version} is below {least}: {reason}.", urn)
 
 

@@ -1,1 +1,1 @@
-"""The charts, CRDs and images of a stack: which, from where, at which digest; how ours are published."""
+"""The charts, CRDs and images of a stack, their sources and digests, and the publishing of Muster's own."""

@@ -61,7 +61,7 @@ def catalogue(path: Path = VERSIONS_FILE) -> Catalogue:
     except (OSError, tomllib.TOMLDecodeError) as problem:
         raise CatalogueError(f"{path} cannot be read: {problem}; restore it from version control.") from None
     except KeyError as hole:
-        raise CatalogueError(f"{path}: key {hole} is missing; see the entries beside it.") from None
+        raise CatalogueError(f"{path}: key {hole} is missing; compare it with the other entries.") from None
 
 
 def _chart(name: str, entry: Mapping[str, Any]) -> ChartEntry:

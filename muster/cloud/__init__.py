@@ -1,1 +1,1 @@
-"""A cloud account, before and beside Pulumi: clients with limits, and where state and secrets live."""
+"""A cloud account outside Pulumi: API clients with limits, and the backend for state and secrets."""

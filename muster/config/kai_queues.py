@@ -1,7 +1,7 @@
 """Reads `kai:` of a team or department: the settings of its KAI Queue.
 
 Responsible for how a figure is written: an amount in the units of quotas, or `unlimited`. KAI's own -1 is
-refused with the word to write instead. Not responsible for which values are legal (muster/validation).
+refused with the value to write instead. Not responsible for which values are legal (muster/validation).
 """
 
 from collections.abc import Callable

@@ -1,4 +1,5 @@
-"""The domain: clusters, pools, teams, quotas, priorities, and the manifests they mean.
+"""The domain model: clusters, pools, teams, quotas, priorities.
 
-Standard library alone: no Pulumi, no Kubernetes client, no file, no network. Every other room reads it.
+Uses only the standard library: no Pulumi, no Kubernetes client, no file, no network. Every other room
+imports it.
 """

@@ -11,12 +11,10 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True)
 class Accelerator:
-    """`memory_gib` is the memory of one GPU. `rank` orders accelerators from the most ordinary to the
-    scarcest.
+    """`memory_gib` is the memory of one GPU. `rank` orders accelerators from the most common to the scarcest.
 
-    The rank decides two things: a worker that names no pool is offered the most ordinary GPU first, and a
-    gang over several pools asks for its scarcest piece first, because all its pieces share one booking
-    clock.
+    A worker that names no pool gets the most common GPU first. A gang over several pools requests its
+    scarcest piece first, because the bookings of all its pieces run at the same time.
     """
 
     name: str

@@ -44,9 +44,9 @@ LEGAL_CAPACITY: Final[Mapping[Provider, tuple[Capacity, ...]]] = MappingProxyTyp
     }
 )
 
-# The first class of a provider is its default. A queued pool of GKE is one of flex-start with queued
-# provisioning, which answers its own class alone; on EKS the open autoscaler is all there is. `existing` may
-# be either.
+# The first class of a provider is its default. A queued pool of GKE uses flex-start with queued
+# provisioning, which answers only its own class. EKS has only the open-source autoscaler. `existing` may be
+# either.
 PROVISIONING_CLASSES: Final[Mapping[Provider, tuple[str, ...]]] = MappingProxyType(
     {
         Provider.GKE: (names.GKE_QUEUED_CLASS,),

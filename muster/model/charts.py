@@ -16,8 +16,8 @@ _DIGEST: Final = re.compile(r"sha256:[0-9a-f]{64}")
 
 
 class ChartOrigin(StrEnum):
-    """project: each project's own repository. mirror: one OCI registry that holds them all. folder: a path of
-    this checkout, for clusters that reach no registry.
+    """project: each project's own repository. mirror: one OCI registry that has them all. folder: a path in
+    the project, for clusters without access to a registry.
     """
 
     PROJECT = "project"

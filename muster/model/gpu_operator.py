@@ -136,8 +136,8 @@ def values(wanted: Installation, *, control_nodes: Mapping[str, str]) -> dict[st
 
 
 def _cos() -> dict[str, Any]:
-    """Container-Optimized OS: the driver's place, the toolkit beside it, and a check that needs no pod of its
-    own (the chart wants the variable to have a value).
+    """Container-Optimized OS: the paths of driver and toolkit, and a check without a pod of its own (the
+    chart requires a value of the variable).
     """
     return {
         "hostPaths": {"driverInstallDir": _COS_DRIVER},

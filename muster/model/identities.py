@@ -30,7 +30,7 @@ _AMAZON_BUCKET: Final = re.compile(r"[a-z0-9][-.a-z0-9]{1,61}[a-z0-9]\Z")
 
 
 def is_made(cluster: Cluster, team: Team) -> bool:
-    """Whether the team's identity is one of our own making: it asks for buckets and names none."""
+    """Whether Muster makes the team's identity: the team has buckets and names no identity."""
     is_ours = isinstance(cluster, GkeCluster | EksCluster)
     return is_ours and bool(team.access.buckets) and team.access.identity is None
 

@@ -12,7 +12,7 @@ IMAGE: Final = "gang-admission"
 
 
 def repository_id(cluster: Cluster) -> str:
-    """The cloud's own name of it. Artifact Registry's holds several images, ECR's is one image's."""
+    """The cloud's own name of it. Artifact Registry's has several images, ECR's only one."""
     return f"{cluster.name}-images" if isinstance(cluster, GkeCluster) else f"{cluster.name}/{IMAGE}"
 
 

@@ -33,8 +33,8 @@ class Operator:
 
     @property
     def batch_scheduler(self) -> str:
-        """The word for KubeRay, which knows it from 1.5 on, the floor of every stack. Kueue needs none: it
-        sees suspended jobs, not pods, and any word would hand its pods to a scheduler that is not there.
+        """KubeRay's setting, supported from 1.5 on, the minimum version of every stack. Empty for Kueue,
+        which suspends jobs and not pods; any value would assign the pods to a scheduler that does not exist.
         """
         return KAI if self.scheduler is Scheduler.KAI else ""
 

@@ -23,8 +23,8 @@ QUEUE_TREE: Final = "default"
 CONTROLLER_NAME: Final = "muster.dev/gang-admission"
 FIELD_MANAGER: Final = CONTROLLER_NAME
 ADMISSION_CHECK: Final = "gang"
-# The scheduling gate behind which every GPU pod of a KAI stack is born: the webhook and the policies put it
-# there, the controller alone takes it away. (Kueue stacks need none: Kueue gates its own pods.)
+# The scheduling gate of every GPU pod of a KAI stack. The webhook and the policies add it at creation, and
+# only the controller removes it. (Kueue stacks need none: Kueue gates its own pods.)
 GANG_GATE: Final = f"{GROUP}/gang"
 BUILTIN_CONTROLLER_NAME: Final = "kueue.x-k8s.io/provisioning-request"
 
@@ -38,7 +38,7 @@ KAI_NAMESPACE: Final = "kai-scheduler"
 POOL_LABEL: Final = "muster.dev/pool"
 TEAM_LABEL: Final = "muster.dev/team"
 DEPARTMENT_LABEL: Final = "muster.dev/department"
-# A namespace with this label at "true" holds what scrapes metrics, and may reach metrics ports alone.
+# A namespace with this label at "true" contains metrics scrapers, and may reach only metrics ports.
 MONITORING_LABEL: Final = "muster.dev/monitoring"
 SYSTEM_POOL: Final = "system"
 
@@ -62,14 +62,14 @@ PRIORITY_LABEL: Final = "kueue.x-k8s.io/priority-class"
 KUEUE_API_VERSION: Final = "kueue.x-k8s.io/v1beta2"
 KUEUE_CONFIG_API_VERSION: Final = "config.kueue.x-k8s.io/v1beta2"
 
-# On whatever Muster makes for a Workload.
+# On all objects that Muster makes for a Workload.
 WORKLOAD_UID_LABEL: Final = f"{GROUP}/workload-uid"
 # On a Workload that waits outside the quota: until when, how often it has tried, and why not; or why never.
 RETRY_AT_ANNOTATION: Final = f"{GROUP}/retry-at"
 TRIES_ANNOTATION: Final = f"{GROUP}/tries"
 LAST_FAILURE_ANNOTATION: Final = f"{GROUP}/last-failure"
 REFUSED_ANNOTATION: Final = f"{GROUP}/refused"
-# On a growth that was refused: a digest of what it asked for and of the limits that it met.
+# On a refused scale-up: a digest of its requests and of the limits at that time.
 REFUSED_FOR_ANNOTATION: Final = f"{GROUP}/refused-for"
 # On a growth between two tries: it waits in the quota.
 GROWS_ANNOTATION: Final = f"{GROUP}/grows"
@@ -108,12 +108,12 @@ KAI_SCHEDULER: Final = "kai-scheduler"
 KAI_QUEUE_LABEL: Final = "kai.scheduler/queue"
 KAI_PRIORITY_LABEL: Final = "priorityClassName"
 
-# Ray's words: of a pod, whose cluster it is of, and of a Ray object, its priority (read by KAI's grouper).
+# Ray's labels: the cluster of a pod, and the priority of a Ray object (read by KAI's grouper).
 RAY_CLUSTER_LABEL: Final = "ray.io/cluster"
 RAY_PRIORITY_LABEL: Final = "ray.io/priority-class-name"
 
-# Kueue's words: an annotation of jobs that grow slice by slice, and the gate of their pods; the prefix of a
-# job's annotations that name parameters of its requests, which Kueue copies onto the Workload.
+# Kueue's names: the annotation of elastic jobs, and the gate of their pods; the prefix of a job's
+# annotations with parameters of its requests, which Kueue copies to the Workload.
 ELASTIC_JOB: Final = "kueue.x-k8s.io/elastic-job"
 # On the pods that Kueue has let start (pkg/constants of 0.19.2).
 POD_SET_LABEL: Final = "kueue.x-k8s.io/podset"
@@ -121,7 +121,7 @@ POD_SET_LABEL: Final = "kueue.x-k8s.io/podset"
 LEAST_AT_ONCE: Final = "kueue.x-k8s.io/job-min-parallelism"
 JOB_PARAMETER_PREFIX: Final = "provreq.kueue.x-k8s.io/"
 
-# The label of the same name as the taint of queued nodes has to be asked for.
+# A pod has to select the label with the same name as the taint of queued nodes.
 GKE_QUEUED_LABEL: Final = GKE_QUEUED_TAINT_KEY
 # Keeps GKE's own device plugin away (and with it GKE's driver installation).
 GKE_NO_PLUGIN_LABEL: Final = "gke-no-default-nvidia-gpu-device-plugin"

@@ -33,8 +33,8 @@ class Placement(StrEnum):
 
 
 class LocalDisks(StrEnum):
-    """What becomes of a machine's local NVMe disks. `ephemeral`: they hold images, logs, emptyDirs and
-    containers' files (one striped volume); fast, and gone with the node. `none`: left alone.
+    """The use of a machine's local NVMe disks. `ephemeral`: for images, logs, emptyDirs and containers'
+    files (one striped volume); fast, and lost with the node. `none`: not used.
     """
 
     NONE = "none"
@@ -43,7 +43,7 @@ class LocalDisks(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeNetwork:
-    """A further network of a GKE pool's nodes (GPUDirect): a VPC and a subnetwork that are there."""
+    """A further network of a GKE pool's nodes (GPUDirect): an existing VPC and subnetwork."""
 
     network: str
     subnetwork: str

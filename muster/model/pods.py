@@ -15,7 +15,7 @@ Amounts = Mapping[str, Fraction]
 
 @dataclass(frozen=True, slots=True)
 class Initial:
-    """An init container: a sidecar stays beside all that starts after it."""
+    """An init container. A sidecar keeps running while the later containers run."""
 
     amounts: Amounts
     is_sidecar: bool

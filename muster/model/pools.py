@@ -108,10 +108,11 @@ class Pool:
 
     @property
     def order(self) -> tuple[int, str]:
-        """CPU pools first, then GPUs from the most ordinary to the scarcest. Never the order of the file.
+        """CPU pools first, then GPUs from the most common to the scarcest, independent of the order in the
+        file.
 
-        Kueue tries flavors in order, and the engine hands maps over sorted by key: the order must come from
-        what the pools are.
+        Kueue tries flavors in order, and the engine passes maps sorted by key, so the order has to follow
+        from the pools themselves.
         """
         accelerator = self.accelerator
         return (accelerator.rank if accelerator else 0, self.name)

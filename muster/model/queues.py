@@ -78,7 +78,7 @@ class Queueing(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preemption:
-    """A quota is a guarantee, so its owner reclaims it from whatever borrowed it: `reclaim` is `any` by
+    """A quota is a guarantee, so its owner reclaims it from any work that borrows it: `reclaim` is `any` by
     default.
     """
 

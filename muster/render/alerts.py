@@ -66,7 +66,7 @@ def alerts(policy: GangPolicy) -> tuple[Alert, ...]:
             # A pod that does not run reports no metric, so a missing certificate is alerted on separately.
             expr=f"sum(rate({answers}[5m])) > 0 or sum(rate({reviews}[5m])) > 0 or absent({serving})",
             lasting="5m",
-            summary="Reviews fail, or no webhook pod is there: new RayJobs are refused.",
+            summary="Reviews fail, or there is no webhook pod: new RayJobs are refused.",
         ),
         Alert(
             name="MusterCertificateEnds",
@@ -87,14 +87,14 @@ def alerts(policy: GangPolicy) -> tuple[Alert, ...]:
             severity="warning",
             expr=f"time() - ({unused} > 0) > {_UNUSED_SECONDS}",
             lasting="5m",
-            summary="A gang that runs by its Workload holds quota, and no pod of it is on a node.",
+            summary="A gang is running by its Workload and holds quota, but none of its pods is on a node.",
         ),
         Alert(
             name="MusterWatchIsDeaf",
             severity="warning",
             expr=f"max by (resource) ({ours('muster_watch_lag_seconds')}) > 300",
             lasting="5m",
-            summary="The API server says nothing about {{ $labels.resource }}: decisions may be late.",
+            summary="The API server sends no events about {{ $labels.resource }}: decisions may be late.",
         ),
         Alert(
             name="MusterReconcilesFail",
@@ -115,6 +115,6 @@ def alerts(policy: GangPolicy) -> tuple[Alert, ...]:
             severity="info",
             expr=f"sum(increase({ours('muster_gang_refusals_total')}[15m])) > 0",
             lasting="0m",
-            summary="A gang was given up; its Workload says why.",
+            summary="A gang was refused; its Workload has the reason.",
         ),
     )

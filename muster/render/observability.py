@@ -28,14 +28,14 @@ _GOOGLE_NAMESPACE: Final = "gmp-system"
 
 
 def annotations(wanted: Observability, port: int) -> Mapping[str, str]:
-    """On each pod of ours."""
+    """On each of our pods."""
     if wanted.metrics is not Scraping.ANNOTATIONS:
         return {}
     return {"prometheus.io/scrape": "true", "prometheus.io/port": str(port), "prometheus.io/path": PATH}
 
 
 def objects(stack: Stack, *, selector: Mapping[str, str], port: str) -> dict[str, list[Manifest]]:
-    """What the stack wants beside its pods, by a key for each. `selector` finds pods, `port` is a name."""
+    """The stack's further objects, each with a key. `selector` finds pods, `port` is a name."""
     wanted = stack.observability
     found = {
         "monitors": [_monitor(wanted, selector, port)] if wanted.metrics.has_rules else [],

@@ -11,8 +11,8 @@ from muster.render.manifest import Manifest, manifest
 
 POLICY: Final = "muster-ray"
 NETWORK_POLICY: Final = "ray"
-# Where each kind holds the description of its Ray cluster. A RayJob that selects a cluster has none: that
-# cluster was judged when it was made.
+# Where each kind has the spec of its Ray cluster. A RayJob that selects a cluster has none: that cluster was
+# checked when it was created.
 _CLUSTER: Final = {"RayCluster": "spec", "RayJob": "rayClusterSpec", "RayService": "rayClusterConfig"}
 _ADMISSION: Final = "admissionregistration.k8s.io/v1"
 
@@ -86,8 +86,8 @@ def _rule() -> dict[str, Any]:
 
 
 def _variables() -> dict[str, str]:
-    """Each check about what is there now and, at an update, about what was there: work that runs since before
-    the policy may still be suspended and resumed, but nothing sound becomes unsound.
+    """Each check of the new object and, at an update, of the old one: work that is older than the policy may
+    still be suspended and resumed, but a valid object cannot become invalid.
     """
     found: dict[str, str] = {}
     for when, root in (("now", "object"), ("before", "oldObject")):
@@ -112,7 +112,7 @@ def _validations(ray: Ray) -> list[dict[str, str]]:
         checks |= {
             "IsGuarded": "authOptions.mode has to be token: without it any client that reaches the "
             "cluster runs "
-            "code in it (CVE-2023-48022). Add `authOptions: {mode: token}` beside rayVersion.",
+            "code in it (CVE-2023-48022). Add `authOptions: {mode: token}` next to rayVersion.",
             "KeepsGuard": "RAY_AUTH_MODE may not be set by hand: it would switch token authentication off. "
             "Remove it from the containers' env.",
         }

@@ -4,8 +4,8 @@
     check_incomplete(stack)           the rules that need neither the cluster nor the pools
 
 Responsible for which rules make up a check. Not responsible for finding adjacent stacks (muster/config), nor
-for the versions of charts and images: those are the catalogue's, and artifacts/upstream.py holds them to
-model/minimum_versions.py whenever it resolves artifacts.
+for the versions of charts and images: artifacts/upstream.py compares the
+catalogue with model/minimum_versions.py when it resolves artifacts.
 
 Every path in a violation is a config path.
 """

@@ -31,7 +31,7 @@ def _images(stack: Stack) -> Iterator[Violation]:
     if ours is not None and not has_digest(ours):
         yield Violation(
             "muster:image",
-            f"{ours!r} names no digest: what runs with rights over queues has to be exactly one image.",
+            f"{ours!r} has no digest: a controller with rights over queues has to be exactly one image.",
             "run `make image push STACK=...`, which publishes it and writes name@sha256:... here.",
         )
     for name, reference in stack.images.pinned.items():

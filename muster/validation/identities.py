@@ -27,7 +27,7 @@ def _nothing_made(path: str, team: Team) -> Iterator[Violation]:
     """A warning only: the same file may later describe a cluster that Muster makes."""
     for key, said in (("identity", team.access.identity), ("buckets", team.access.buckets)):
         if said:
-            message = "nothing is made of it in an existing cluster, whose cloud identities are its owner's."
+            message = "it has no effect in an existing cluster, whose owner makes its cloud identities."
             fix = (
                 f"bind the ServiceAccount {POD_ACCOUNT} of namespace {team.namespace} to an identity "
                 f"yourself, or take {key} away."
@@ -47,7 +47,7 @@ def _forms(path: str, cluster: Cluster, team: Team) -> Iterator[Violation]:
             message = (
                 f"{bucket!r} cannot be the name of a bucket in {'S3' if is_amazon else 'Cloud Storage'}."
             )
-            fix = "write its name alone, without s3://, gs://, a path or a wildcard."
+            fix = "write only its name, without s3://, gs://, a path or a wildcard."
             yield Violation(at(path, f"buckets.{bucket}"), message, fix)
 
 

@@ -56,7 +56,7 @@ def kai_rules(stack: Stack) -> list[Violation]:
 
 def _artifacts(stack: Stack) -> Iterator[Violation]:
     if stack.artifacts is ArtifactSource.LOCAL:
-        message = "the local cluster builds no KAI: its chart and images come from their registry alone."
+        message = "the local build has no KAI: its chart and images come only from their registry."
         fix = "write `upstream`, or `muster:scheduler: kueue`."
         yield Violation("muster:artifacts", message, fix)
 
@@ -77,7 +77,7 @@ def _gpu_sharing(stack: Stack) -> Iterator[Violation]:
     """Parts of GPUs by KAI; what its node-scale-adjuster is for (docs/gpu-sharing of KAI 0.17.0)."""
     if stack.kai.cluster_autoscaling and not stack.kai.gpu_sharing:
         message = "does nothing without gpuSharing: it shows an autoscaler pods with a part of a GPU."
-        fix = "remove it, or write `gpuSharing: true`; whole GPUs are asked for without it."
+        fix = "remove it, or write `gpuSharing: true`; whole GPUs do not need it."
         yield Violation("muster:kai.clusterAutoscaling", message, fix, level="warning")
     if not stack.kai.gpu_sharing:
         return
@@ -135,7 +135,7 @@ def _section(stack: Stack, path: str, settings: QueueSettings) -> Iterator[Viola
 
 
 def _names(queues: list[Node]) -> Iterator[Violation]:
-    """A Queue's name is the value of a label on all work: at most 63 characters, and one Queue's alone."""
+    """A Queue's name is the value of a label on all work: unique, with at most 63 characters."""
     seen: dict[str, str] = {}
     for node in queues:
         path = _path(node)
@@ -148,7 +148,7 @@ def _names(queues: list[Node]) -> Iterator[Violation]:
 
 
 def _figures(node: Node) -> Iterator[Violation]:
-    """A limit holds the quota: what is guaranteed and cannot be used is no guarantee."""
+    """A limit includes the quota: a guarantee that cannot be used is none."""
     for key in RESOURCES:
         figures = node.figures[key]
         if not within(figures.quota, figures.limit):
@@ -175,7 +175,9 @@ def _parents(queues: list[Node]) -> Iterator[Violation]:
                     f"{_format_figure(key, total)}."
                 )
                 path = at(_path(node), "kai", *_at(node.part), key, "quota")
-                yield Violation(path, message, "raise it, or leave it out: it then holds what is below.")
+                yield Violation(
+                    path, message, "raise it, or leave it out: it is then the sum of those below."
+                )
 
 
 def _sums(stack: Stack, queues: list[Node]) -> Iterator[Violation]:

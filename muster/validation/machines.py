@@ -96,7 +96,7 @@ def _gpus(choice: Choice, machine: Machine, path: str) -> Iterator[Violation]:
         message = f"machine {machine.name} cannot carry {choice.gpus}."
         yield Violation(f"{path}.gpusPerNode", message, fix)
     if choice.gpus == 0 and choice.accelerator is not None and may_be_bare:
-        message = f"is 0, but accelerator {choice.accelerator} is asked for."
+        message = f"is 0, but accelerator {choice.accelerator} is set."
         yield Violation(f"{path}.gpusPerNode", message, f"{fix[:-1]}, or leave `accelerator` out.")
 
 

@@ -72,7 +72,7 @@ def _choice(pool: Pool, provider: Provider) -> Choice:
 
 def _standing(pool: Pool, path: str) -> Iterator[Violation]:
     if pool.capacity is Capacity.QUEUED and not pool.is_gpu:
-        message = "a CPU pool cannot be queued: only GPUs are asked for, a CPU head needs a node at once."
+        message = "a CPU pool cannot be queued: only GPUs are requested, and a CPU head needs a node at once."
         yield Violation(f"{path}.capacity", message, "use on-demand, or spot where the provider has it.")
     if pool.capacity is Capacity.QUEUED and pool.min_nodes:
         message = "a queued pool has no permanent nodes: they are made for a gang and deleted after it."
@@ -118,7 +118,7 @@ def _run(pool: Pool, provider: Provider, path: str) -> Iterator[Violation]:
         return
     most = pool.max_run or MOST_RUN
     if int(asked) > most:
-        message = f"asks for {asked} s, but nodes of the pool are taken away after {most} s."
+        message = f"requests {asked} s, but nodes of the pool are deleted after {most} s."
         fix = f"write at most {most}, or raise maxRunDuration (at most {MOST_RUN} s, seven days)."
         yield Violation(f"{path}.parameters.{_RUN}", message, fix)
     else:

@@ -1,1 +1,1 @@
-"""Images and charts in OCI registries: put together, pushed, fetched. The standard library alone."""
+"""Images and charts in OCI registries: built, pushed, fetched. Uses only the standard library."""

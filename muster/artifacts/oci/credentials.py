@@ -76,5 +76,5 @@ def _pair(encoded: str, *, source: str) -> Credentials:
     try:
         user, _, secret = base64.b64decode(encoded).decode().partition(":")
     except (binascii.Error, UnicodeDecodeError):
-        raise RegistryError(f"{source} holds credentials that cannot be read; log in again.") from None
+        raise RegistryError(f"{source} has credentials that cannot be read; log in again.") from None
     return Credentials(user, secret)

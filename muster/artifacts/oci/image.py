@@ -128,7 +128,7 @@ def index_of(images: Sequence[Image]) -> bytes:
 
 
 def push(images: Sequence[Image], registry: Registry, *, tag: str) -> str:
-    """The index's digest, after everything it needs is there."""
+    """Push the image and its index, and return the index's digest."""
     for image in images:
         for content in image.blobs.values():
             registry.push_blob(content)

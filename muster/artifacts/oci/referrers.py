@@ -1,4 +1,4 @@
-"""What belongs to an image and is stored beside it: documents that name it as their subject.
+"""Documents of an image that are stored in its repository and name it as their subject.
 
 https://github.com/opencontainers/distribution-spec/blob/v1.1.1/spec.md, "Listing Referrers" and, for
 registries that do not know them, "Referrers Tag Schema".

@@ -13,7 +13,7 @@ from muster.model.clusters import EksCluster
 from muster.model.image_repository import address
 from muster.model.stack import Stack
 
-# As components/image_repository.py names them; that room is not imported for two words.
+# Named as in components/image_repository.py, which is not imported for two constants.
 _STEP: Final = {"MUSTER_STEP": "image-repository"}
 _RESOURCE: Final = "**image-repository"
 _SECONDS: Final = 600

@@ -57,7 +57,7 @@ def _strategies(section: Section) -> tuple[Strategy, ...]:
     legal = (known, *((each,) for each in known))
     if words and words not in legal:
         fix = f"write [{', '.join(known)}] or one of the two."
-        section.note("preemptionStrategies", f"is [{', '.join(words)}], which Kueue does not know.", fix)
+        section.note("preemptionStrategies", f"is [{', '.join(words)}], which Kueue does not support.", fix)
         return known
     return tuple(Strategy(word) for word in words) or known
 

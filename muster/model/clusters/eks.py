@@ -1,7 +1,7 @@
 """An EKS cluster: its settings and their defaults.
 
 Not a choice, because only one way is safe: nodes in private subnets, IMDSv2 with a hop limit of 1, Secrets
-encrypted under a KMS key, access by access entries alone, Pod Identity instead of node rights.
+encrypted under a KMS key, access only by access entries, Pod Identity instead of node rights.
 """
 
 from collections.abc import Mapping
@@ -34,8 +34,8 @@ class ExistingVpc:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EksNetwork:
-    """`cidr` is divided into a private and a small public subnet a zone; each pod takes an address of its
-    own. Or a VPC that is there (`existing`; the rest then means nothing).
+    """`cidr` is divided into a private and a small public subnet for each zone; each pod takes an address.
+    With an existing VPC (`existing`) the other fields have no effect.
     """
 
     cidr: str = "10.0.0.0/16"

@@ -32,11 +32,11 @@ class ReleaseChannel(StrEnum):
 
 
 class GpuDriver(StrEnum):
-    """Who installs the GPU driver on Container-Optimized OS, and with it who advertises the GPUs.
+    """Which component installs the GPU driver on Container-Optimized OS and advertises the GPUs.
 
     `default` and `latest`: GKE does both, with its default or newest driver for the node version; the GPU
-    Operator's device plugin is off. `installer`: GKE keeps its hands off (the label
-    gke-no-default-nvidia-gpu-device-plugin and a disabled driver), Google's installer DaemonSet brings the
+    Operator's device plugin is off. `installer`: GKE does neither (the label
+    gke-no-default-nvidia-gpu-device-plugin and a disabled driver); Google's installer DaemonSet installs the
     driver and the operator's device plugin advertises. There is no third state: a mixture has no driver, or
     two advertisers (github.com/NVIDIA/aicr, pull requests 1998, 2044 and 2047).
     """
@@ -64,9 +64,9 @@ class ExistingNetwork:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GkeNetwork:
-    """Address ranges of the VPC that Muster makes, or one that is there (`existing`; the ranges then mean
-    nothing). Sizes: a node takes one address of `nodes` and a /24 of `pods`, so the defaults hold 1,024
-    nodes. `control_plane` is a /28 of its own that overlaps nothing.
+    """Address ranges of the VPC that Muster makes, or an existing VPC (`existing`; the ranges then have no
+    effect). A node takes one address of `nodes` and a /24 of `pods`, so the defaults are for 1,024 nodes.
+    `control_plane` is a separate /28 without overlaps.
     """
 
     nodes: str = "10.0.0.0/20"

@@ -1,6 +1,6 @@
-"""The system pool: the nodes on which Kueue, KubeRay, the GPU Operator's controllers and ours run.
+"""The system pool: the nodes of Kueue, KubeRay, the GPU Operator's controllers and Muster's own.
 
-It is apart from every pool of work, so that no job can push them out, and it has no GPU.
+It is separate from all pools of work, so that no job can evict them, and it has no GPU.
 """
 
 from dataclasses import dataclass

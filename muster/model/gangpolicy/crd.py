@@ -183,7 +183,7 @@ def _flavor() -> Schema:
         "required": ["name"],
         "properties": {
             "name": {**text, "minLength": 1, "description": "The ResourceFlavor."},
-            "provisioningClassName": {**text, "default": "", "description": "Empty: nothing is asked for."},
+            "provisioningClassName": {**text, "default": "", "description": "Empty: nothing is requested."},
             "parameters": {
                 "type": "object",
                 "maxProperties": 100,
@@ -212,7 +212,7 @@ def _flavor() -> Schema:
                 "type": "integer",
                 "format": "int32",
                 "default": default.scarcity,
-                "description": "Higher is asked for first.",
+                "description": "Pools with a higher value are requested first.",
             },
         },
     }

@@ -54,8 +54,9 @@ class DetailSelector:
 class FlavorPolicy:
     """How gangs get nodes of one ResourceFlavor.
 
-    An empty `provisioning_class_name` asks for nothing: with `verify_nodes` the pods assigned to this flavor
-    must then fit on nodes that exist (a CPU head on a fixed pool); without it the flavor is left alone.
+    With an empty `provisioning_class_name` nothing is requested. With `verify_nodes` the pods assigned to
+    this flavor must then fit on existing nodes (a CPU head on a fixed pool); without it the flavor is
+    ignored.
     """
 
     name: str
@@ -70,7 +71,7 @@ class FlavorPolicy:
     gpu_memory: int = 0
     """MiB of one GPU, of which a pod's `gpu-memory` is a part; 0 = not known, such a pod gets a whole one."""
     scarcity: int = 0
-    """Higher is asked for first: what is hardest to get must not wait for what is easy."""
+    """Higher is requested first, so that scarce capacity does not wait for common capacity."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

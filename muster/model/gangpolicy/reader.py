@@ -112,7 +112,7 @@ class _Reader:
         return DetailSelector(key=self._text(values, "key", path), detail=self._text(values, "detail", path))
 
     def _word(self, values: Mapping[str, object], key: str, default: Word, path: str) -> Word:
-        """One of the words of the default's kind."""
+        """A member of the default's enumeration."""
         words = type(default)
         value = values.get(key, default.value)
         try:

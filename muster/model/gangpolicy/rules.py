@@ -54,7 +54,7 @@ def _clock_violations(policy: GangPolicy, path: str) -> Iterator[Violation]:
         yield Violation(
             f"{path}.onStaggered",
             "`hold` is not supported with KAI: the pods that keep the nodes would be in no queue.",
-            "write `release`: what comes too early is given back and asked for again.",
+            "write `release`: a piece that comes too early is released and requested again.",
         )
 
 

@@ -1,6 +1,6 @@
-"""What of KAI's API the model leaves out, and why. A test holds the list complete against KAI's schemas.
+"""Fields of KAI's API that the model leaves out, and why. A test compares the list with KAI's schemas.
 
-A path ends at the field that is left out; everything below it is left out with it.
+A path names the topmost field that is left out; everything below it is left out, too.
 """
 
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ EXCLUDED: Final[Mapping[str, str]] = MappingProxyType(
         "PodGroup.spec": "is one gang's, not a stack's: KAI's grouper writes it from the labels of the work.",
         "SchedulingShard.spec.usageDBConfig.connectionString": (
             "may carry a password, and a stack file may not: "
-            "connectionStringEnvVar names the variable that holds it."
+            "connectionStringEnvVar names the variable that contains it."
         ),
     }
 )

@@ -1,7 +1,7 @@
-"""Amounts as KAI counts them: without bound, or so many.
+"""Amounts as KAI counts them: a number, or unlimited.
 
-KAI writes "without bound" as -1, reads what is left out as 0, and a limit of 0 as "nothing" (docs/queues of
-KAI 0.17.0). Here a figure is a typed amount or UNLIMITED, and the renderer alone knows the numbers.
+KAI writes "unlimited" as -1, reads a missing figure as 0, and a limit of 0 as "nothing" (docs/queues of
+KAI 0.17.0). Here a figure is a typed amount or UNLIMITED, and only the renderer uses these numbers.
 """
 
 from collections.abc import Iterable

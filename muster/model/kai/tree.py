@@ -56,7 +56,7 @@ class Node:
 
     @property
     def is_open(self) -> bool:
-        """Whether anything could ever run here: what may hold no CPU holds nothing."""
+        """Whether anything could ever run here. Without CPU nothing can."""
         return self.figures["cpu"].limit != 0
 
 

@@ -20,7 +20,7 @@ class Effect(StrEnum):
 
 
 class Operator(StrEnum):
-    """How a toleration meets a taint: by its value, or whatever the value is."""
+    """How a toleration matches a taint: by its value, or by any value."""
 
     EQUAL = "Equal"
     EXISTS = "Exists"

@@ -1,4 +1,4 @@
-"""Resource groups beside the pools': quotas of what no pool brings, such as licences.
+"""Resource groups in addition to the pools': quotas of resources that no pool has, such as licences.
 
 The pools of a queue share one group, because a GPU pod needs its CPU from the node that has its GPU
 (render/kueue/groups.py); these come after it, each over flavors of its own (`muster:kueue.flavors`).

@@ -64,7 +64,7 @@ class Fungibility:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BorrowWithinCohort:
-    """Only work below `max_priority_threshold` is preempted, whatever the preemptor's priority."""
+    """Only work below `max_priority_threshold` is preempted, regardless of the preemptor's priority."""
 
     policy: BorrowPreemption = BorrowPreemption.NEVER
     max_priority_threshold: int | None = None

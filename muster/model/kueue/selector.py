@@ -17,7 +17,7 @@ class SelectorOperator(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expression:
-    """`values` belong to In and NotIn alone."""
+    """Only In and NotIn have `values`."""
 
     key: str
     operator: SelectorOperator

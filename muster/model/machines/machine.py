@@ -46,5 +46,5 @@ class Machine:
 
     @property
     def efa_by_default(self) -> bool:
-        """A machine with several network cards reaches most of its bandwidth through EFA alone."""
+        """A machine with several network cards needs EFA for most of its bandwidth."""
         return self.efa > 1

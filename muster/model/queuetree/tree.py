@@ -14,12 +14,12 @@ ANY_POOL: Final = "*"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Queue:
-    """`name` is the word by which work names it. `most` are the most GPUs of a pool that work of it can ever
-    hold at a time, borrowed ones included: a bound from above. A pool that is not there has none for it;
-    with no pool at all, nothing is known.
+    """`name` is the name that work uses. `most` is an upper bound of the GPUs of each pool that work of the
+    queue can hold at a time, borrowed ones included. A missing pool means none of its GPUs; without any pool
+    the bound is unknown.
 
-    `pool` is the one pool that the queue is of, empty for a queue of any; `gpus` are those of one of its
-    nodes, as pods ask for them.
+    `pool` is the queue's one pool, empty for a queue of any pool; `gpus` are those of one of its nodes, as
+    pods request them.
     """
 
     name: str
@@ -43,8 +43,8 @@ class Space:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueTree:
-    """`kai`: KAI schedules, not Kueue. `gated`: GPU pods of gangs are born behind our gate. `guarded`: Ray
-    clusters have to answer to their token alone.
+    """`kai`: KAI schedules, not Kueue. `gated`: GPU pods of gangs are created with our gate. `guarded`: Ray
+    clusters have to require their token.
     """
 
     kai: bool = False

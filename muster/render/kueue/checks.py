@@ -72,7 +72,8 @@ def builtin_name(pool: Pool) -> str:
 def builtin_config(stack: Stack, pool: Pool) -> Manifest:
     """The ProvisioningRequestConfig of Kueue's own check of a pool.
 
-    Kueue's limit counts retries, ours is a deadline, so of GangPolicy's `retry` only the pauses carry over.
+    Kueue limits the number of retries, Muster their total time, so only the backoff of GangPolicy's `retry`
+    is used.
     """
     said, retry = pool.kueue.provisioning, stack.gang_admission.policy.retry
     spec: Manifest = {

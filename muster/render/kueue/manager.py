@@ -58,7 +58,7 @@ def manager_config(stack: Stack) -> Manifest:
         config["featureGates"] = gates
     said = stack.kueue
     if stack.is_weighted:
-        # Weights count only with fair sharing, and its presence alone switches it on.
+        # Weights apply only with fair sharing, which the presence of this section enables.
         config["fairSharing"] = {"preemptionStrategies": [each.value for each in said.strategies]}
     if said.usage_sharing is not None:
         config["admissionFairSharing"] = _usage(said.usage_sharing)
@@ -68,9 +68,10 @@ def manager_config(stack: Stack) -> Manifest:
 
 
 def _gates(stack: Stack) -> dict[str, bool]:
-    """FlavorFungibility stays on, as Kueue has it: without it 0.19.2 takes whatever needs a preemption that
-    is not to be had for untried, asks again at once, for ever, and never comes to what waits behind it
-    (pkg/cache/queue/ cluster_queue.go, requeueIfNotPresent; seen with `preview what-if`).
+    """FlavorFungibility keeps Kueue's default, enabled. Without it 0.19.2 treats a Workload that needs an
+    impossible preemption as not tried yet, requeues it immediately without end, and never reaches the
+    Workloads behind it (pkg/cache/queue/cluster_queue.go, requeueIfNotPresent; observed with `muster
+    what-if`).
     """
     is_concurrent = any(team.kueue.concurrent_admission is not None for _, team in stack.teams())
     return {_CONCURRENT: True} if is_concurrent else {}

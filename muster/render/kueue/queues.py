@@ -36,7 +36,7 @@ _QUEUEING: Final = {Queueing.BEST_EFFORT: "BestEffortFIFO", Queueing.STRICT: "St
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """A stack and what every team's queue asks of the whole of it, found once."""
+    """A stack and the figures that the queues of all teams need."""
 
     stack: Stack
     rest: Unnamed

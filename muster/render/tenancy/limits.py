@@ -13,7 +13,7 @@ from muster.model.stack import Stack
 from muster.model.tenancy import MOST_OBJECTS
 from muster.render.manifest import Manifest, manifest
 
-# The words of the stack file in Kubernetes' own.
+# Kubernetes' names for the keys of the stack file.
 _COUNTED: Final[Mapping[str, str]] = {
     "rayJobs": "count/rayjobs.ray.io",
     "rayClusters": "count/rayclusters.ray.io",

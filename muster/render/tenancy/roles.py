@@ -54,8 +54,8 @@ def _kai() -> list[Rule]:
 
 
 def _around() -> list[Rule]:
-    """What work needs beside it. Pods are looked into, and no more than the work itself could do; code and
-    tokens are mounted from ConfigMaps and Secrets, and volumes come from the stack.
+    """Rights that work needs in addition: reading and debugging pods, which gives no more than the work
+    itself has. Code and tokens are mounted from ConfigMaps and Secrets, and volumes come from the stack.
     """
     return [
         _rule("", ["pods", "services", "endpoints", "events", "persistentvolumeclaims"], _READ),

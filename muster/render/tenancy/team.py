@@ -17,10 +17,10 @@ from muster.render.tenancy.volumes import volumes
 def team_objects(
     stack: Stack, department: Department, team: Team, *, queues: tuple[str, ...]
 ) -> list[Manifest]:
-    """Everything of one team that no scheduler knows, in the order in which it can be created.
+    """The objects of one team without its queue, in the order in which they can be created.
 
-    `queues` are the words by which the team's work may name its queue: LocalQueues of Kueue's, leaf Queues of
-    KAI's.
+    `queues` are the names by which the team's work may name its queue: LocalQueues with Kueue, leaf Queues
+    with KAI.
     """
     labels = {names.TEAM_LABEL: team.name, names.DEPARTMENT_LABEL: department.name}
     return [

@@ -32,7 +32,7 @@ def fields_of(stack: Stack) -> dict[str, str]:
 
 
 def _amounts(place: str, allowance: Allowance) -> dict[str, str]:
-    """Resources beside CPU, memory and GPUs."""
+    """Resources other than CPU, memory and GPUs."""
     shares = {"quota": allowance.quota, "borrow": allowance.borrow.pools, "lend": allowance.lend.pools}
     return {
         at(place, key, pool, "resources"): "resources"

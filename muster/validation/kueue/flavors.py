@@ -112,7 +112,7 @@ def _taints(path: str, taints: tuple[Taint, ...], *, is_gpu: bool) -> Iterator[V
         if not _LABEL.match(taint.key) or not _VALUE.match(taint.value):
             yield Violation(at(place, index), f"{taint.key}={taint.value} cannot be a taint.", "correct it.")
         if (taint.key, taint.effect) in seen:
-            message = f"the taint {taint.key}:{taint.effect} is there already."
+            message = f"the taint {taint.key}:{taint.effect} exists already."
             yield Violation(at(place, index), message, "keep one of the two.")
         seen.add((taint.key, taint.effect))
 

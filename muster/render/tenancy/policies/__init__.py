@@ -21,7 +21,7 @@ from muster.render.tenancy.policies.work import work
 
 
 def policies(stack: Stack) -> list[list[Manifest]]:
-    """Every policy, each with its binding. What holds our own controller is enforced in every mode."""
+    """Every policy, each with its binding. Those for our own controller are enforced in every mode."""
     of_ours = controller(
         holds=gang.holds(stack), steers=gang.steers(stack), has_slices=stack.scheduler is Scheduler.KUEUE
     )

@@ -33,9 +33,9 @@ _STATUS: Final = "request.?subResource.orValue('') == 'status'"
 
 
 def controller(*, holds: bool = False, steers: bool = False, has_slices: bool = False) -> Policy:
-    """`holds`: it may make pods that keep nodes, and those are held to their name too. `steers`: it may
-    change the affinity of a Workload's PodSets, which Kueue chooses flavors by. `has_slices`: elastic gangs
-    come in Kueue's slices, and a pod of one that can never start is deleted.
+    """`holds`: the controller may create placeholder pods, limited by their names. `steers`: it may change
+    the affinity of a Workload's PodSets, by which Kueue chooses flavors. `has_slices`: it may delete a pod
+    of an elastic gang's slice that can never start.
     """
     return Policy(
         name="muster-controller",

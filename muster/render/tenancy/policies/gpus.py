@@ -15,7 +15,7 @@ WAYS: Final = f"resources of {_VENDOR}, resourceClaims, annotations {', '.join(_
 
 
 def asked(of: str) -> str:
-    """Whether a pod or a template asks for any of NVIDIA's resources (whole GPUs, MIG slices, shared ones), a
+    """Whether a pod or a template requests any of NVIDIA's resources (whole GPUs, MIG slices, shared ones), a
     device claimed by name, or a part of a GPU as KAI counts it.
     """
     resources = (
@@ -29,7 +29,7 @@ def asked(of: str) -> str:
 
 
 def kinds(stack: Stack) -> str:
-    """What a queue admits with its GPUs. The gate is lifted from pods of Ray clusters alone."""
+    """The kinds that a queue admits with GPUs. The gate is removed only from pods of Ray clusters."""
     if stack.is_gated:
         return "RayJob, RayCluster or RayService"
     return "RayJob, RayCluster, RayService or batch Job"

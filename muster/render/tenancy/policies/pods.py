@@ -20,7 +20,7 @@ _ADMITTED: Final = (
     "(owner.kind == 'RayCluster' && owner.apiVersion.startsWith('ray.io/'))))"
 )
 
-# What keeps the nodes of a gang that is not whole yet: ours, and it goes with the Workload.
+# Placeholder pods, which keep the nodes of an incomplete gang; they are deleted with the Workload.
 _PLACEHOLDER: Final = (
     f"{OURS} && object.metadata.?ownerReferences.orValue([]).exists(owner, "
     "owner.kind == 'Workload' && owner.apiVersion.startsWith('kueue.x-k8s.io/'))"

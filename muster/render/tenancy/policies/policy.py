@@ -47,8 +47,8 @@ class Rule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
-    """`unless` are reasons not to look at all; `words` are CEL variables, in an order in which each may use
-    those before it. `everywhere` holds outside of team namespaces too.
+    """`unless` are conditions under which the policy does not apply; `words` are CEL variables, each of
+    which may use those before it. `everywhere`: also outside of team namespaces.
     """
 
     name: str

@@ -14,7 +14,7 @@ _WRITES: Final = ("CREATE", "UPDATE", "DELETE")
 _INSTEAD: Final = {
     "workloads": "change or delete the job itself, and Kueue changes its Workload",
     "localqueues": "use the queue of this namespace; queues are made from the stack of the platform team",
-    "provisioningrequests": "submit the job with a queue, and its capacity is asked for",
+    "provisioningrequests": "submit the job with a queue, and its capacity is requested",
     "podtemplates": "write the pod template into the job",
     "podgroups": "submit the job with a queue, and KAI groups its pods",
     "bindrequests": "submit the job with a queue, and KAI binds its pods",

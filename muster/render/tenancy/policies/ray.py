@@ -57,7 +57,7 @@ def _added() -> Rule:
 
 
 def _made() -> Rule:
-    """Of what KubeRay made for a RayJob or RayService, Kueue counts the owner alone."""
+    """Of a RayCluster that KubeRay made for a RayJob or RayService, Kueue counts only the owner."""
     made = (
         "object.metadata.?ownerReferences.orValue([]).filter(owner, owner.apiVersion.startsWith('ray.io/'))"
     )

@@ -1,12 +1,12 @@
-"""Who asks, in CEL: the cluster's own controllers, an administrator, or anybody else, who is a tenant."""
+"""The user of a request, in CEL: the cluster's own controllers, an administrator, or else a tenant."""
 
 from collections.abc import Sequence
 from typing import Final
 
 from muster.model import names
 
-# Kueue, KubeRay, KAI, ours, and the controllers of the cluster: all have their accounts in these namespaces,
-# in which no tenant may do anything.
+# Kueue, KubeRay, KAI, Muster's controller, and those of the cluster have their accounts in these namespaces,
+# in which tenants have no rights.
 _SYSTEM: Final = (
     "kube-system",
     names.KUEUE_NAMESPACE,
@@ -17,7 +17,7 @@ _SYSTEM: Final = (
 
 
 def quoted(words: Sequence[str]) -> str:
-    """A CEL list of strings. Words come from the stack, which its rules keep to plain names."""
+    """A CEL list of strings. They come from the stack, whose rules allow only plain names."""
     return "[" + ", ".join(f"'{word}'" for word in words) + "]"
 
 

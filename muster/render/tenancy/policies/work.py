@@ -44,7 +44,7 @@ def work(stack: Stack) -> Policy:
 
 
 def ray_spec(of: str) -> str:
-    """The spec of the Ray cluster in an object, whatever its kind; empty where there is none."""
+    """The spec of the Ray cluster in an object of any kind; empty where there is none."""
     return (
         f"request.resource.resource == 'rayclusters' ? dyn({of}.spec) : "
         f"{of}.spec.?rayClusterSpec.or({of}.spec.?rayClusterConfig).orValue(dyn({{}}))"
@@ -116,8 +116,8 @@ def _named_priorities(stack: Stack, labels: str, templates: str) -> str:
 
 
 def _gpus(stack: Stack) -> tuple[Rule, ...]:
-    """The pods of such a Job would be refused (`pods`), and its author would find that in an Event alone. An
-    administrator's too: they are made by the Job's controller.
+    """The policy `pods` would refuse the pods of such a Job, and its author would see that only in an Event.
+    The same holds for an administrator's Job, because the Job's controller creates the pods.
     """
     if not stack.is_gated:
         return ()
