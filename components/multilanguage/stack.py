@@ -1,0 +1,98 @@
+"""What a program in another language says of a stack: the sections of a stack file, as properties.
+
+Responsible for the properties that both components share, and for reading them as a stack file is read, with
+every violation and its fix. The schema is inferred from these annotations: no forward references.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final, NotRequired, TypedDict
+
+import pulumi
+
+from muster import config
+from muster.errors import MusterError
+from muster.model.stack import Stack as Described
+
+PACKAGE: Final = "muster-components"
+_SECTIONS: Final = {
+    "cluster": "cluster",
+    "pools": "pools",
+    "departments": "departments",
+    "priorities": "priorities",
+    "scheduler": "scheduler",
+    "kai": "kai",
+    "gang_admission": "gangAdmission",
+    "pods_ready": "podsReady",
+    "kueue": "kueue",
+    "tenancy": "tenancy",
+    "artifacts": "artifacts",
+    "charts": "charts",
+    "image": "image",
+    "images": "images",
+    "observability": "observability",
+    "ray": "ray",
+}
+
+
+class Stack(TypedDict):
+    """The sections of a stack file, under the same names and with the same rules."""
+
+    cluster: dict[str, Any]
+    """The cluster: provider (gke, eks, existing), name, and what the provider needs."""
+    pools: dict[str, Any]
+    """Pools of equal nodes by name. A pool that is taken out is deleted with its nodes."""
+    departments: dict[str, Any]
+    """The queue tree: departments with teams and quotas. A team that is taken out loses its namespace."""
+    priorities: NotRequired[dict[str, Any]]
+    """Priorities of work by name. A greater number may preempt a smaller one."""
+    scheduler: NotRequired[str]
+    """Which scheduler queues and admits: kueue (the default) or kai."""
+    kai: NotRequired[dict[str, Any]]
+    """Settings of the KAI Scheduler."""
+    gang_admission: NotRequired[dict[str, Any]]
+    """How gangs get their capacity: mode, timeouts, retry."""
+    pods_ready: NotRequired[dict[str, Any]]
+    """What happens to admitted work whose pods do not become ready."""
+    kueue: NotRequired[dict[str, Any]]
+    """Kueue's own settings."""
+    tenancy: NotRequired[dict[str, Any]]
+    """What teams may do. With mode off nothing keeps a team from using another team's queue."""
+    artifacts: NotRequired[str]
+    """Where charts and images come from: upstream (the default) or local."""
+    charts: NotRequired[dict[str, Any]]
+    """Where charts come from: a mirror or a folder, and their digests."""
+    image: NotRequired[str]
+    """The controller's image by digest. Another one rolls its pods; no gang loses its capacity."""
+    images: NotRequired[dict[str, Any]]
+    """Other images: a mirror, or a reference by digest for one of them."""
+    observability: NotRequired[dict[str, Any]]
+    """Monitors, alerts, dashboard and traces of Muster itself."""
+    ray: NotRequired[dict[str, Any]]
+    """What Ray clusters have to be."""
+
+
+def read_stack(args: Stack) -> Described:
+    """The stack that the properties describe. ConfigError lists everything that is wrong with it."""
+    given: Mapping[str, Any] = args
+    named = {key: given.get(name) for name, key in _SECTIONS.items()}
+    values = {key: _plain(value, key) for key, value in named.items() if value is not None}
+    return config.parse(values, source=Path(f"{pulumi.get_stack()} ({PACKAGE})"))
+
+
+def _plain(value: Any, path: str) -> Any:
+    """The value as a stack file has it: the engine's numbers are floating."""
+    match value:
+        case pulumi.Output():
+            raise MusterError(
+                f"{path} comes from another resource. The description decides which resources exist, "
+                "so it has to be known before any resource is made.",
+                fix="write the value itself; kubeconfig and controllerImage may come from a resource.",
+            )
+        case dict():
+            return {str(key): _plain(each, f"{path}.{key}") for key, each in value.items()}
+        case list():
+            return [_plain(each, f"{path}[{index}]") for index, each in enumerate(value)]
+        case float() if value.is_integer():
+            return int(value)
+    return value
