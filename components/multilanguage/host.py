@@ -19,3 +19,7 @@ def _version() -> str | None:
         return version("muster")
     except PackageNotFoundError:
         return None  # a checkout that is not installed
+
+
+if __name__ == "__main__":
+    main()
