@@ -31,4 +31,4 @@ nightly = kubernetes.apiextensions.CustomResource(
     opts=pulumi.ResourceOptions(provider=cluster.kubernetes, depends_on=[queues.teams["team-a"]]),
 )
 
-pulumi.export("nightly", nightly.metadata["name"])
+pulumi.export("nightly", nightly.id)

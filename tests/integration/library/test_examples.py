@@ -20,6 +20,7 @@ from muster.render import kueue
 from tests import built
 from tests.clouds.charts import offline
 from tests.clouds.engine import ROOT, Workspace, workspace
+from tests.last_build import last_build
 
 _CHART: Final = "kueue-chart"
 _NEEDED: Final = (
@@ -116,6 +117,25 @@ def test_own_objects_come_after_the_queues_and_go_before_them(cluster: _Cluster,
     assert "nightly" in cluster.names(f"{_KUEUE}/localqueues")
     deleted = [step.name for step in made.destroy().changes if step.op == "delete"]
     assert deleted.index("nightly") < deleted.index("team-a")
+
+
+def test_the_state_of_the_last_build_previews_as_no_change(cluster: _Cluster, tmp_path: Path) -> None:
+    """The queues of its program, applied by its own code."""
+    kubeconfig = cluster.plane.kubeconfig()
+    environment = {
+        "SWITCH_STACK": str(_EXAMPLES / "queues-alone" / "teams.yaml"),
+        "SWITCH_KUBECONFIG": str(kubeconfig),
+    }
+    before = last_build(tmp_path / "before")
+    program = Path("tests/integration/kai/program")
+    made = workspace(
+        tmp_path / "engine", before / program, "switch", {**environment, "PYTHONPATH": str(before)}
+    )
+    made.up()
+    made.project = ROOT / program
+    made.environment["PYTHONPATH"] = str(ROOT)
+    made.preview("--expect-no-changes")
+    made.destroy()
 
 
 def test_two_platforms_in_one_program_do_not_collide(
