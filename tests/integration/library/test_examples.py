@@ -56,7 +56,11 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[_Cluster]:
         define(plane, programs)
         config = kueue.manager_config(load(_EXAMPLES / "queues-alone" / "teams.yaml"))
         with (
-            envtest.controllers(plane, programs, ("resourcequota-controller", "namespace-controller")),
+            envtest.controllers(
+                plane,
+                programs,
+                ("garbage-collector-controller", "namespace-controller", "resourcequota-controller"),
+            ),
             envtest.kueue(plane, programs, config=config, chart=programs.assets[_CHART]),
         ):
             yield _Cluster(plane, folder)
