@@ -73,7 +73,7 @@ def chosen_programs(option: str | None = None) -> Programs:
         return Programs(named)
     except ValueError:
         raise LocalClusterError(
-            f"--programs {named}",
+            f"--programs {option}" if option else f"{PROGRAMS_VARIABLE}={named}",
             "is not a source of programs",
             fix=f"use {', '.join(Programs)}",
             exit_code=ExitCode.UNUSABLE,

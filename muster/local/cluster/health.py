@@ -60,11 +60,11 @@ def examine(name: str, kubectl: str | None) -> Report:
     ]
     nodes = _nodes(cluster, kubectl, faults)
     state = State.DEGRADED if faults else State.HEALTHY
-    return Report(name, state, cluster.api_url, units, nodes, faults, _programs(cluster))
+    return Report(name, state, cluster.api_url, units, nodes, faults, origins(cluster))
 
 
-def _programs(cluster: LocalCluster) -> dict[str, dict[str, str]]:
-    """From the file that `up` wrote; a local cluster of an older Muster has no such record."""
+def origins(cluster: LocalCluster) -> dict[str, dict[str, str]]:
+    """Where each program came from, as `up` recorded it. A local cluster of an older Muster has no record."""
     try:
         found: dict[str, dict[str, str]] = json.loads(cluster.artifacts.read_text())["origins"]
     except (OSError, KeyError, ValueError):

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
 from muster.cli import main
-from muster.local.cluster import local_cluster
+from muster.local.build import bundle
+from muster.local.cluster import health, local_cluster
 
 
 @pytest.fixture(autouse=True)
@@ -33,3 +35,35 @@ def test_taking_down_what_is_not_there_is_done_already(capsys: pytest.CaptureFix
 def test_a_name_that_is_none_is_wrong_use(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["local", "status", "--name", "Bad!"]) == 2
     assert "lower-case letters" in capsys.readouterr().err
+
+
+def test_status_names_the_origin_of_every_program(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    origin = {"how": "downloaded", "version": "v1.34.4", "sha256": "0f3a" * 16, "checked": "a checksum"}
+    report = health.Report("one", health.State.HEALTHY, programs={"kubelet": origin})
+    monkeypatch.setattr(health, "examine", lambda *_: report)
+    assert main(["local", "status", "--name", "one"]) == 0
+    line = next(line for line in capsys.readouterr().out.splitlines() if "program kubelet" in line)
+    assert line.endswith("v1.34.4 downloaded (sha256 0f3a0f3a0f3a, a checksum)")
+    assert main(["local", "status", "--name", "one", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["programs"] == {"kubelet": origin}
+
+
+def test_the_origins_are_those_that_up_recorded(tmp_path: Path) -> None:
+    cluster = local_cluster.LocalCluster("one", 0, run=tmp_path, state=tmp_path)
+    assert health.origins(cluster) == {}
+    cluster.artifacts.write_text(json.dumps({"origins": {"etcd": {"how": "built"}}}))
+    assert health.origins(cluster) == {"etcd": {"how": "built"}}
+
+
+def test_a_broken_bundle_is_a_failure_outside(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "bundle").write_bytes(b"no bundle")
+    assert main(["local", "bundle", "import", str(tmp_path / "bundle")]) == 3
+    assert "is not a whole bundle" in capsys.readouterr().err
+
+
+def test_a_bundle_of_other_pins_is_unusable(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    bundle.write(tmp_path / "bundle", [], pins="others")
+    assert main(["local", "bundle", "import", str(tmp_path / "bundle")]) == 2
+    assert "other versions of the programs" in capsys.readouterr().err

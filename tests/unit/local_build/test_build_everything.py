@@ -115,3 +115,6 @@ def test_ci_compiles_whatever_is_asked_for(outside_ci: pytest.MonkeyPatch) -> No
 def test_another_word_is_refused_with_the_words_that_are_known(outside_ci: pytest.MonkeyPatch) -> None:
     with pytest.raises(LocalClusterError, match="use auto, download, build"):
         chosen_programs("maybe")
+    outside_ci.setenv(PROGRAMS_VARIABLE, "perhaps")
+    with pytest.raises(LocalClusterError, match=f"{PROGRAMS_VARIABLE}=perhaps"):
+        chosen_programs()

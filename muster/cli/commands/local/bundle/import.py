@@ -7,7 +7,6 @@ from pathlib import Path
 import click
 
 from muster.cli.command import command
-from muster.cli.options import FILE
 from muster.errors import ExitCode
 from muster.local.build import transfer
 from muster.local.build.cache import cache_root
@@ -19,7 +18,7 @@ _CODES = {
 
 
 @command(examples="muster local bundle import muster-bundle.tar.gz\nmuster local up", codes=_CODES)
-@click.argument("file", type=FILE)
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 def cli(file: Path) -> None:
     """Put the programs and images of a bundle into the cache.
 
