@@ -16,13 +16,18 @@ from muster.cli.options import existing_stack, stack_name, stack_path
 from muster.cli.revision import check_revision, default_revision, file_at
 from muster.preview.inputs import NONE, parse_stack_option
 
-_HELP: Final = (
-    "The stack before the change: [STACK=]FILE, a git revision, or `none`. "
-    "Default: the stack's file where this branch left the default branch."
+_DEFAULT: Final = "Default: the stack's file where this branch left the default branch."
+base_option = click.option(
+    "--base",
+    multiple=True,
+    metavar="BASE",
+    help=f"The stack before the change: [STACK=]FILE, a git revision, or `none`. {_DEFAULT} May be repeated.",
 )
-base_option = click.option("--base", multiple=True, metavar="BASE", help=f"{_HELP} May be repeated.")
 one_base_option = click.option(
-    "--base", default="", metavar="BASE", help=_HELP.replace("[STACK=]FILE", "a file")
+    "--base",
+    default="",
+    metavar="BASE",
+    help=f"The stack before the change: a file or a git revision. {_DEFAULT}",
 )
 
 

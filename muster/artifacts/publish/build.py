@@ -18,30 +18,48 @@ from muster.local.build.buildah import MADE_AT
 from muster.local.build.cache import Cache
 from muster.local.build.children import Children
 from muster.local.build.images import CONTROLLER_PARTS, ImageBuilder
+from muster.local.build.progress import Board
 from muster.local.build.versions import load
 from muster.paths import PACKAGE
 
 # As registries call a processor -> as the kernel does.
 MACHINES: Final[Mapping[str, str]] = {"amd64": "x86_64", "arm64": "aarch64"}
+# What one image took on two cores without a cache, for the progress display.
+_SECONDS: Final = 45.0
 CREATED: Final = "2025-01-01T00:00:00Z"
 
 
-def build(cache: Cache | None = None) -> tuple[Image, ...]:
+def build(cache: Cache | None = None, *, board: Board | None = None) -> tuple[Image, ...]:
     """Build one image for each processor, from the cache where it has them.
 
-    Raises LocalClusterError when one cannot be built.
+    Each image is a task of `board`. Raises LocalClusterError when one cannot be built.
     """
     preflight.check_for_images()
+    board = board or Board()
+    for name in (_here(), *_others()):
+        board.add(_task(name), _SECONDS)
     children = Children()
     builder = ImageBuilder(cache or Cache(), children, versions=load(), base=None)
     try:
-        own = builder.gang_admission()
-        mine = read_archive(own.archive, architecture=_here())
-        others = [_foreign(builder, name, like=mine) for name in MACHINES if name != _here()]
+        with board.task(_task(_here())):
+            own = builder.gang_admission()
+            mine = read_archive(own.archive, architecture=_here())
+        others = []
+        for name in _others():
+            with board.task(_task(name)):
+                others.append(_foreign(builder, name, like=mine))
     except BaseException:
         children.stop()
         raise
     return (mine, *others)
+
+
+def _task(architecture: str) -> str:
+    return f"image {architecture}"
+
+
+def _others() -> list[str]:
+    return [name for name in MACHINES if name != _here()]
 
 
 def _here() -> str:

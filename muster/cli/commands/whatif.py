@@ -64,7 +64,7 @@ _CODES = {
     default=600.0,
     show_default=True,
     metavar="N",
-    help="Simulated seconds a second.",
+    help="How many times faster than in reality jobs run.",
 )
 @click.option(
     "--seconds", type=float, default=600.0, show_default=True, metavar="N", help="Time limit of each side."

@@ -36,9 +36,11 @@ def cli(stack: str | None, *, repository: str | None, boms: Path | None) -> None
         repository_for(stack, repository)
     # Brings the image builder, which `--help` does not need.
     from muster.artifacts.publish.build import CREATED, build
+    from muster.local.build.progress import Board, shown
 
-    with progress():
-        images = build()
+    board = Board()
+    with progress(), shown(board):
+        images = build(board=board)
     for image in images:
         click.echo(f"{image.architecture:6} {image.digest}")
     click.echo(f"both   {digest_of(index_of(images))}")

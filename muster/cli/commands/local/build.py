@@ -8,8 +8,9 @@ from pathlib import Path
 import click
 
 from muster.cli.command import command
+from muster.cli.commands.local.building import building
 from muster.cli.options import FILE, programs_option
-from muster.cli.output import note, progress
+from muster.cli.output import note
 from muster.local import preflight
 from muster.local.build import everything
 from muster.local.build.progress import clock_text
@@ -35,13 +36,13 @@ def cli(*, only: str, base: Path | None, artifacts: Path | None, programs: str |
     started = time.monotonic()
     chosen = everything.chosen_programs(programs)
     if only:
-        with progress():
+        with building():
             built = everything.ensure_only(only, base=base, programs=chosen)
         for kind, where in built:
             click.echo(f"{kind}: {where}")
     else:
         preflight.check()
-        with progress():
+        with building():
             made = everything.ensure_all(base=base, programs=chosen)
         if artifacts:
             made.write(artifacts)

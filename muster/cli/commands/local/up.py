@@ -8,9 +8,10 @@ from pathlib import Path
 import click
 
 from muster.cli.command import command
+from muster.cli.commands.local.building import building
 from muster.cli.commands.local.living import kubectl
 from muster.cli.options import FILE, name_option, programs_option
-from muster.cli.output import is_quiet, progress
+from muster.cli.output import is_quiet
 from muster.errors import ExitCode
 from muster.local import preflight
 from muster.local.build import everything
@@ -56,7 +57,7 @@ def cli(name: str, *, pools: Path, clock_scale: float, programs: str | None) -> 
         _already_up(found[0])
         return
     preflight.check()
-    with progress():
+    with building():
         artifacts = everything.ensure_all(programs=everything.chosen_programs(programs))
     begun = time.monotonic()
 
