@@ -140,7 +140,7 @@ class Releases:
             "checked": "digest in versions.toml" if recorded else "publisher's checksum file",
         }
         (tree / RECORD).write_text(json.dumps(origin) + "\n", encoding="utf-8")
-        self._cache.publish(entry, tree)
+        self._cache.publish(entry, tree, unsummed=[RECORD])  # a bundle writes a record of its own
 
     def published_digest(self, release: Release, *, arch: str) -> str:
         """The SHA-256 that the publisher's checksum file has for the release's file."""

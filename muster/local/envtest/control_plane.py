@@ -28,7 +28,7 @@ from muster.local.envtest.programs import Programs
 from muster.local.envtest.reading import Reader
 
 _BOOT_SECONDS: Final = 90.0
-# A busy machine takes its time; whoever asked would only ask again.
+# A busy machine needs time; a caller that gives up would only ask again.
 _CALL_SECONDS: Final = 60.0
 # It lives for minutes: memory is cheaper than collecting it.
 _ENVIRONMENT: Final = {**os.environ, "GOGC": "400"}

@@ -55,7 +55,7 @@ def due(inventory: Inventory, request: Request) -> bool:
 def attempt(inventory: Inventory, request: Request) -> None:
     if request.missing_templates:
         message = conditions.missing_templates(len(request.pod_sets), request.missing_templates)
-        inventory.set_conditions(request, conditions.NO_PODS.saying(message), touch=True)
+        inventory.set_conditions(request, conditions.NO_PODS.with_message(message), touch=True)
     elif request.provisioning_class == names.CHECK_CAPACITY:
         _check(inventory, request)
     else:

@@ -29,7 +29,7 @@ class ConditionUpdate:
     reason: str
     message: str
 
-    def saying(self, message: str) -> ConditionUpdate:
+    def with_message(self, message: str) -> ConditionUpdate:
         return ConditionUpdate(self.type, self.status, self.reason, message)
 
 

@@ -64,7 +64,7 @@ def _begin(inventory: Inventory, request: Request) -> None:
 
 def _refusal(inventory: Inventory, request: Request) -> ConditionUpdate | None:
     if len(request.pod_sets) != 1:
-        return conditions.WARDEN.saying(conditions.denied(conditions.SINGLE_POD_SET))
+        return conditions.WARDEN.with_message(conditions.denied(conditions.SINGLE_POD_SET))
     text = request.parameters.get(names.MAX_RUN_DURATION)
     if text is not None:
         shortest, longest = (
@@ -72,14 +72,14 @@ def _refusal(inventory: Inventory, request: Request) -> ConditionUpdate | None:
             for bound in (inventory.times.shortest_run, inventory.times.longest_run)
         )
         if not (text.isascii() and text.isdigit() and len(text) < 10 and shortest <= int(text) <= longest):
-            return conditions.WARDEN.saying(
+            return conditions.WARDEN.with_message(
                 conditions.denied(
                     f"parameter {names.MAX_RUN_DURATION} is '{text[:40]}'; "
                     f"allowed are whole seconds from {shortest} to {longest}"
                 )
             )
     if request.missing_templates:
-        return conditions.NO_PODS.saying(
+        return conditions.NO_PODS.with_message(
             conditions.missing_templates(len(request.pod_sets), request.missing_templates)
         )
     return None
@@ -89,7 +89,7 @@ def _find_pool(inventory: Inventory, request: Request) -> None:
     if request.missing_templates:
         inventory.set_conditions(
             request,
-            conditions.NO_PODS.saying(
+            conditions.NO_PODS.with_message(
                 conditions.missing_templates(len(request.pod_sets), request.missing_templates)
             ),
         )
@@ -134,13 +134,13 @@ def _misfit(inventory: Inventory, request: Request) -> ConditionUpdate:
         return conditions.NO_QUEUED_POOL
     fitting = [pool.name for pool, _ in _fitting(inventory, request)]
     if fitting:
-        return conditions.POOL_SIZE_REACHED.saying(
+        return conditions.POOL_SIZE_REACHED.with_message(
             f"{conditions.POOL_SIZE_REACHED.message}, affected nodepools: {', '.join(fitting)}"
         )
     lease = resize_request_name(request.namespace, request.name)
     shapes = [shape for shape, _ in request.demand]
     errors = ", ".join(f"{pool.name} ({inventory.obstacle(pool, shapes, lease)})" for pool in pools)
-    return conditions.NOT_SCHEDULABLE.saying(
+    return conditions.NOT_SCHEDULABLE.with_message(
         f"{conditions.NOT_SCHEDULABLE.message}. Predicate checking errors: {errors}"
     )
 
@@ -188,10 +188,10 @@ def _stocked_out(inventory: Inventory, request: Request, pool: Pool) -> bool:
     if fault.wait:
         details = {key: value for key, value in request.details.items() if key != names.DETAIL_READY_AT}
         inventory.set_conditions(
-            request, conditions.POOL_EXHAUSTED.saying(f"{reason} ETA: unknown."), details=details
+            request, conditions.POOL_EXHAUSTED.with_message(f"{reason} ETA: unknown."), details=details
         )
     else:
-        inventory.set_conditions(request, conditions.STOCK_OUT.saying(reason))
+        inventory.set_conditions(request, conditions.STOCK_OUT.with_message(reason))
     return True
 
 
@@ -209,7 +209,7 @@ def _queue(inventory: Inventory, request: Request, pool: Pool) -> None:
         if request.asked <= inventory.stock(pool.name):
             inventory.blocked.add(pool.name)
         inventory.set_conditions(
-            request, conditions.POOL_EXHAUSTED.saying(f"{_exhausted(pool)} ETA: unknown.")
+            request, conditions.POOL_EXHAUSTED.with_message(f"{_exhausted(pool)} ETA: unknown.")
         )
         return
     ready_at = inventory.now + _delay(inventory, request, pool)
@@ -219,7 +219,9 @@ def _queue(inventory: Inventory, request: Request, pool: Pool) -> None:
     inventory.promise(pool.name, count)
     inventory.set_conditions(
         request,
-        conditions.NOT_PROVISIONED.saying(f"{conditions.NOT_PROVISIONED.message} ETA: {rfc3339(ready_at)}"),
+        conditions.NOT_PROVISIONED.with_message(
+            f"{conditions.NOT_PROVISIONED.message} ETA: {rfc3339(ready_at)}"
+        ),
         details={
             **request.details,
             names.DETAIL_NODES: str(count),
@@ -253,7 +255,7 @@ def _deliver(inventory: Inventory, request: Request, pool: Pool) -> None:
             details = {key: value for key, value in request.details.items() if key != names.DETAIL_READY_AT}
             inventory.set_conditions(
                 request,
-                conditions.POOL_EXHAUSTED.saying(f"{_exhausted(pool)} ETA: unknown."),
+                conditions.POOL_EXHAUSTED.with_message(f"{_exhausted(pool)} ETA: unknown."),
                 details=details,
             )
         return

@@ -1,4 +1,4 @@
-"""The supervisor keeps what it was given running, and answers whoever asks."""
+"""The supervisor restarts its processes, and answers every request."""
 
 from __future__ import annotations
 

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from muster.local.build import bundle
 from muster.local.build.cache import Cache
 from muster.local.build.children import Children
 from muster.local.build.origins import How, origin_of
@@ -229,9 +230,9 @@ def test_a_redirect_to_plain_http_elsewhere_is_refused(publisher: Publisher, tmp
 
 
 def test_only_publishers_that_answer_are_reachable(publisher: Publisher, tmp_path: Path) -> None:
-    with socket.socket() as nobody:
-        nobody.bind(("127.0.0.1", 0))
-        closed = Publisher(f"http://127.0.0.1:{nobody.getsockname()[1]}")
+    with socket.socket() as closed_port:
+        closed_port.bind(("127.0.0.1", 0))
+        closed = Publisher(f"http://127.0.0.1:{closed_port.getsockname()[1]}")
         near, far = program_at(publisher), replace(program_at(closed), name="far")
         built_only = replace(near, name="built", release=None)
         assert releases(tmp_path).reachable([near, far, built_only]) == {"prog"}
@@ -257,3 +258,17 @@ def test_a_silent_publisher_is_not_reachable(publisher: Publisher, tmp_path: Pat
 )
 def test_a_digest_is_read_from_the_usual_checksum_files(text: str, found: str | None) -> None:
     assert digest_in(text, file="prog") == found
+
+
+def test_a_downloaded_program_arrives_unharmed_with_a_bundle(publisher: Publisher, tmp_path: Path) -> None:
+    publisher.publish("prog", PROGRAM)
+    program = program_at(publisher)
+    path = releases(tmp_path).fetch(program)
+    record = {"version": "v1", "checked": "publisher's checksum file"}
+    part = bundle.Part(kind="imported", name="prog", key="key", folder=path.parent, record=record)
+    bundle.write(tmp_path / "bundle", [part], pins="pins")
+    importer = Cache(tmp_path / "importer")
+    entry = bundle.read(tmp_path / "bundle", importer, pins="pins")[0]
+    assert entry.fault() is None
+    origin = origin_of(program, entry.path / "prog", cache=importer.root)
+    assert (origin.how, origin.checked) == (How.IMPORTED, "publisher's checksum file")
