@@ -73,7 +73,7 @@ def deployments_of(program: Program, *, provider: BundleProvider) -> pulumi.Outp
 
 
 def programs_of(stack: Stack) -> tuple[Program, ...]:
-    """The programs that the stack needs, whoever installs them."""
+    """The programs that the stack needs, installed by it or not."""
     scheduler = Program.KAI if stack.scheduler is Scheduler.KAI else Program.KUEUE
     of_gpus = () if required_installation(stack) is None else (Program.GPU_OPERATOR,)
     return (scheduler, Program.KUBERAY, *of_gpus)

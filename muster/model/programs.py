@@ -1,4 +1,4 @@
-"""The programs that Muster can install into a cluster, and which of them a stack leaves to somebody else.
+"""The programs that Muster can install into a cluster, and which of them a stack leaves out.
 
 Decides where each is expected and the config key that leaves it out. Leaves the oldest versions that work to
 minimum_versions.py, and the comparison with a cluster to existing_programs.py.
@@ -37,8 +37,8 @@ class Placement:
     """`title`: its name in messages. `key`: the config section with `install`. `selector`: the labels of its
     Deployment, installed by its chart or by its plain manifests. `namespace`: where Muster installs it.
 
-    `is_bound`: policies and network rules recognise the program by that namespace, so an installation of
-    somebody else's has to be there as well.
+    `is_bound`: policies and network rules recognise the program by that namespace, so an existing
+    installation has to be there as well.
     """
 
     title: str

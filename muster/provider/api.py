@@ -14,7 +14,7 @@ from typing import Any, Self
 import aiohttp
 
 from muster.provider.credentials import Credentials
-from muster.provider.deadline import Deadline, TimeUp
+from muster.provider.deadline import Deadline, DeadlineError
 from muster.provider.kubeconfig import Access
 from muster.provider.manifests import Ref
 
@@ -60,7 +60,7 @@ class ApiError(Exception):
 
     @property
     def webhook_down(self) -> bool:
-        """A webhook that cannot be reached, as opposed to one that says no."""
+        """A webhook that cannot be reached, as opposed to one that denies."""
         return (
             self.status == 500
             and "failed calling webhook" in self.text
@@ -89,11 +89,11 @@ class ApiError(Exception):
         return self.status in (429, 502, 503, 504) or "etcdserver: request timed out" in self.text
 
 
-class UnknownKind(Exception):
+class UnknownKindError(Exception):
     """The cluster serves no such kind."""
 
 
-class Unreachable(Exception):
+class UnreachableError(Exception):
     """No server answers at the cluster's address."""
 
 
@@ -149,7 +149,7 @@ class Cluster:
         try:
             path = await self._path(ref, deadline, patience=0)
             return await self._call("GET", path, deadline)
-        except UnknownKind:
+        except UnknownKindError:
             return None
         except ApiError as error:
             if error.status == 404:
@@ -165,7 +165,7 @@ class Cluster:
         ref = Ref(api_version, kind, "", "")
         try:
             plural, _ = await self._resource(ref, deadline, patience=0)
-        except UnknownKind:
+        except UnknownKindError:
             return []
         root = "/apis" if ref.group else "/api"
         query = {"labelSelector": selector, "limit": "500"}
@@ -211,7 +211,7 @@ class Cluster:
         try:
             path = await self._path(ref, deadline, patience=0)
             return await self._call("DELETE", path, deadline, body={"propagationPolicy": propagation})
-        except UnknownKind:
+        except UnknownKindError:
             return None
         except ApiError as error:
             if error.status == 404:
@@ -225,7 +225,7 @@ class Cluster:
         return f"{root}/{ref.api_version}{space}/{plural}/{ref.name}"
 
     async def _resource(self, ref: Ref, deadline: Deadline, *, patience: float) -> tuple[str, bool]:
-        """Raises UnknownKind when the kind does not turn up within `patience` seconds."""
+        """Raises UnknownKindError when the kind does not turn up within `patience` seconds."""
         wanted = (ref.api_version, ref.kind)
         limit = deadline.within(patience)
         while wanted not in self._discovery.kinds:
@@ -236,7 +236,7 @@ class Cluster:
                 break
             if limit.remaining() <= 0:
                 deadline.check()
-                raise UnknownKind(
+                raise UnknownKindError(
                     f"the cluster serves no kind {ref.kind} in {ref.api_version}; install its CRD first, or "
                     "correct apiVersion and kind"
                 )
@@ -286,7 +286,7 @@ class Cluster:
                     raise
             except (aiohttp.ClientError, TimeoutError, OSError) as error:
                 if reach.remaining() <= pause:
-                    raise Unreachable(
+                    raise UnreachableError(
                         f"no answer from the cluster of context {self.access.context!r} at "
                         f"{self.access.server}: {str(error) or type(error).__name__}"
                     ) from error
@@ -342,4 +342,4 @@ def _status_body(raw: bytes) -> Mapping[str, Any]:
     return body if isinstance(body, dict) else {}
 
 
-__all__ = ["ApiError", "Cluster", "Conflict", "TimeUp", "UnknownKind", "Unreachable"]
+__all__ = ["ApiError", "Cluster", "Conflict", "DeadlineError", "UnknownKindError", "UnreachableError"]

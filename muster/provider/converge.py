@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from muster.provider.api import ApiError, Cluster, Conflict, UnknownKind, Unreachable
-from muster.provider.deadline import Deadline, TimeUp
+from muster.provider.api import ApiError, Cluster, Conflict, UnknownKindError, UnreachableError
+from muster.provider.deadline import Deadline, DeadlineError
 from muster.provider.fields import holds
 from muster.provider.kubeconfig import KubeconfigError
 from muster.provider.manifests import Item, Ref
@@ -25,7 +25,7 @@ FORCE = "muster.dev/force-conflicts"
 # Namespaces that a cluster cannot be without: the API server refuses to delete them.
 PERMANENT_NAMESPACES = frozenset({"default"})
 
-_EXPECTED_ERRORS = (ApiError, UnknownKind, Unreachable, TimeUp, KubeconfigError)
+_EXPECTED_ERRORS = (ApiError, UnknownKindError, UnreachableError, DeadlineError, KubeconfigError)
 _POLL = 0.25
 _SLOW_POLL = 2.0
 
@@ -281,8 +281,8 @@ async def _gone(cluster: Cluster, ref: Ref, uid: str | None, deadline: Deadline)
                 return
             await deadline.sleep(pause)
             pause = min(pause * 1.5, _SLOW_POLL)
-    except TimeUp as error:
-        raise TimeUp(f"still being deleted ({error}); {_holding(ref, live)}") from None
+    except DeadlineError as error:
+        raise DeadlineError(f"still being deleted ({error}); {_holding(ref, live)}") from None
 
 
 def _holding(ref: Ref, live: Mapping[str, Any] | None) -> str:

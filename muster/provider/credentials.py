@@ -135,7 +135,7 @@ def _info(plugin: ExecPlugin, access: Access) -> dict[str, Any]:
 
 
 def _load_certificate(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
-    """Python's ssl reads certificates from files only: one that nobody else can read, gone at once."""
+    """Python's ssl reads certificates from files only: this one is private and deleted at once."""
     descriptor, name = tempfile.mkstemp(prefix="muster-")
     try:
         with os.fdopen(descriptor, "wb") as file:

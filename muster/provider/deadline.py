@@ -7,12 +7,12 @@ import asyncio
 import contextlib
 
 
-class TimeUp(Exception):
+class DeadlineError(Exception):
     """The operation's time is over, or the user cancelled it."""
 
 
 class Deadline:
-    """Counts down from its making; `cancel` ends it at once for everybody who waits on it."""
+    """Counts down from its creation. Setting `cancelled` ends every wait on it at once."""
 
     def __init__(self, seconds: float, *, cancelled: asyncio.Event | None = None) -> None:
         self._end = asyncio.get_running_loop().time() + seconds
@@ -28,16 +28,16 @@ class Deadline:
 
     def check(self) -> None:
         if self.cancelled:
-            raise TimeUp("cancelled")
+            raise DeadlineError("cancelled")
         if self.remaining() <= 0:
-            raise TimeUp(f"not done after {self.seconds:.0f} s")
+            raise DeadlineError(f"not done after {self.seconds:.0f} s")
 
     def within(self, seconds: float) -> "Deadline":
         """A shorter one inside this one."""
         return Deadline(max(0.0, min(seconds, self.remaining())), cancelled=self._cancelled)
 
     async def sleep(self, seconds: float) -> None:
-        """Raises TimeUp instead of sleeping past the end."""
+        """Raises DeadlineError instead of sleeping past the end."""
         self.check()
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._cancelled.wait(), min(seconds, max(0.0, self.remaining())))

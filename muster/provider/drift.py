@@ -1,7 +1,7 @@
-"""Whether a live object still says what we applied, and what it says instead. Pure.
+"""Compares a live object with what we applied. Pure.
 
 Only fields that we applied count: defaults that the server filled in, fields of other managers and the
-status are nobody's drift. What the server's own record of our fields (`metadata.managedFields`) knows and
+status are no drift. What the server's own record of our fields (`metadata.managedFields`) knows and
 the object does not show is how a list is merged: by keys (`k:{...}`), as a set (`v:...`) or whole.
 """
 
@@ -31,7 +31,7 @@ def project(applied: Mapping[str, Any], live: Mapping[str, Any], *, manager: str
 
 
 def _owned(live: Mapping[str, Any], manager: str) -> Mapping[str, Any]:
-    """The fields that the server says we applied, as fieldsV1 writes them; empty when it has no record."""
+    """The fields that we applied by the server's record, in the form of fieldsV1; empty without a record."""
     merged: dict[str, Any] = {}
     for entry in live.get("metadata", {}).get("managedFields", ()):
         if (
@@ -87,7 +87,7 @@ def _project_keyed(
     for item in applied:
         keys, fields = next(((keys, fields) for keys, fields in selectors if _has(item, keys)), (None, {}))
         if keys is None:
-            # Not ours any more (somebody took every field of it), or a key that the server defaulted.
+            # Not ours any more (others took over every field of it), or a key that the server defaulted.
             keys = _guess(item, selectors[0][0])
         twin = next((other for other in live if _has(other, keys)), _MISSING)
         if twin is not _MISSING:

@@ -1,4 +1,4 @@
-"""What a provider says to the person at the terminal: log lines, and a status line that replaces itself."""
+"""The engine's log: lines that stay, and one status line for each resource, which is replaced."""
 
 import contextlib
 import time
@@ -6,7 +6,7 @@ import time
 import grpc  # type: ignore[import-untyped]  # grpcio ships no types
 from pulumi.runtime.proto import engine_pb2, engine_pb2_grpc
 
-# The engine redraws its tree for each status; more often than this nobody can read.
+# The engine redraws its tree for each status; faster changes cannot be read.
 _STATUS_EVERY = 0.5
 
 

@@ -15,7 +15,7 @@ import yaml
 
 
 class KubeconfigError(Exception):
-    """The kubeconfig does not lead to a cluster; the message says where it stops and what to do."""
+    """The kubeconfig does not lead to a cluster; the message names what is missing and the fix."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

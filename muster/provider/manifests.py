@@ -1,4 +1,4 @@
-"""What stands in a Bundle: texts -> Kubernetes objects, each with its identity, or a list of what is wrong.
+"""Parses the manifests of a Bundle: texts -> Kubernetes objects with identities, or a list of problems.
 
 A text is YAML (one or more documents) or JSON: one object, a list of objects, a `kind: List`, or a mapping
 from a label of the author's choice to an object (a mapping without `kind`; the label makes the engine's
@@ -66,7 +66,7 @@ class Problem:
 
 
 class ManifestError(Exception):
-    """A Bundle that cannot be read; `problems` says why, key by key."""
+    """A Bundle that cannot be read; `problems` has the reasons, key by key."""
 
     def __init__(self, problems: list[Problem]) -> None:
         super().__init__("; ".join(f"manifests[{problem.key!r}]: {problem.message}" for problem in problems))
@@ -74,7 +74,7 @@ class ManifestError(Exception):
 
 
 def documents(text: str) -> list[dict[str, Any]]:
-    """The objects in one text. Raises ValueError, whose message says what is wrong."""
+    """The objects in one text. Raises ValueError with the reason."""
     return list(_objects(_load(text)))
 
 
@@ -97,7 +97,7 @@ def read(manifests: Mapping[str, str]) -> list[Item]:
             ref = ref_of(body)
             if ref.identity in seen:
                 problems.append(
-                    Problem(key, f"{ref} stands under {seen[ref.identity]!r} too; keep it in one place")
+                    Problem(key, f"{ref} is under {seen[ref.identity]!r} too. Fix: keep it in one place")
                 )
                 continue
             seen[ref.identity] = key
@@ -179,7 +179,7 @@ def _objects(loaded: list[Any]) -> Iterator[dict[str, Any]]:
 
 def lean(body: dict[str, Any]) -> dict[str, Any]:
     """The object without an empty `spec`: applied over one that had fields of ours, the API server makes
-    `spec: null` of it and refuses that, so nobody could ever take the last field away.
+    `spec: null` of it and refuses that, so the last field could never be removed.
     """
     return body if body.get("spec", True) != {} else {key: body[key] for key in body if key != "spec"}
 

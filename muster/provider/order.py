@@ -27,7 +27,7 @@ _APPLY: tuple[tuple[str, ...], ...] = (
     ("ClusterQueue",),
     ("LocalQueue",),
     (_LAST,),
-    # Rules that judge other requests come last, so that they never stand in the way of their own bundle.
+    # Rules that judge other requests come last, so that they never block their own bundle.
     (
         "ValidatingAdmissionPolicy",
         "ValidatingAdmissionPolicyBinding",
@@ -48,7 +48,7 @@ _DELETE: tuple[tuple[str, ...], ...] = (
     *reversed(_APPLY[2:5]),
     ("CustomResourceDefinition",),
 )
-# Kueue holds these with a finalizer for as long as a ClusterQueue names them, in whatever bundle that stands.
+# Kueue holds these with a finalizer for as long as a ClusterQueue names them, in whatever bundle that is.
 SHARED = frozenset({"Topology", "ResourceFlavor", "AdmissionCheck", "Cohort"})
 
 _APPLY_RANK = {kind: rank for rank, wave in enumerate(_APPLY) for kind in wave}

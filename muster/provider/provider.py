@@ -15,9 +15,9 @@ from google.protobuf import empty_pb2  # type: ignore[import-untyped]  # protobu
 from pulumi.runtime.proto import plugin_pb2, provider_pb2, provider_pb2_grpc
 
 from muster.provider import VERSION, kubeconfig
-from muster.provider.api import ApiError, Cluster, Unreachable
+from muster.provider.api import ApiError, Cluster, UnreachableError
 from muster.provider.changes import changes, path
-from muster.provider.deadline import Deadline, TimeUp
+from muster.provider.deadline import Deadline, DeadlineError
 from muster.provider.engine import Engine
 from muster.provider.kubeconfig import KubeconfigError
 from muster.provider.manifests import ManifestError, read
@@ -30,7 +30,7 @@ from muster.provider.wire import from_struct, init_failure, known, to_struct
 _WRITE_TIMEOUT, _READ_TIMEOUT, _DELETE_TIMEOUT = 300.0, 120.0, 100.0
 _PROBE_TIMEOUT = 5.0
 
-_EXPECTED_ERRORS = (ApiError, KubeconfigError, ManifestError, TimeUp, Unreachable)
+_EXPECTED_ERRORS = (ApiError, KubeconfigError, ManifestError, DeadlineError, UnreachableError)
 _KINDS = {
     "add": provider_pb2.PropertyDiff.ADD,
     "update": provider_pb2.PropertyDiff.UPDATE,

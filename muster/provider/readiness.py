@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from muster.provider.api import ApiError, Cluster
-from muster.provider.deadline import Deadline, TimeUp
+from muster.provider.deadline import Deadline, DeadlineError
 from muster.provider.manifests import Item, Ref
 
 # The field manager of everything that this provider applies.
@@ -35,7 +35,7 @@ async def await_established(cluster: Cluster, ref: Ref, live: Mapping[str, Any],
         await deadline.sleep(_POLL)
         current = await cluster.get(ref, deadline)
         if _condition(current, "NamesAccepted", status="False"):
-            raise TimeUp("its names are taken by another CRD; see its condition NamesAccepted")
+            raise DeadlineError("its names are taken by another CRD; see its condition NamesAccepted")
 
 
 def _condition(live: Mapping[str, Any] | None, kind: str, status: str = "True") -> bool:
@@ -47,7 +47,7 @@ async def await_counted(cluster: Cluster, item: Item, deadline: Deadline, log_st
     """Wait until kube-controller-manager has counted every name of a ResourceQuota.
 
     Until then the API server refuses each new object of those kinds with `status unknown for quota`. Raises
-    TimeUp, which names what is missing. Kinds that the cluster does not serve are not waited for.
+    DeadlineError, which names what is missing. Kinds that the cluster does not serve are not waited for.
     """
     limit = deadline.within(_QUOTA_TIMEOUT)
     recount = deadline.within(_RECOUNT_INTERVAL)
@@ -59,8 +59,8 @@ async def await_counted(cluster: Cluster, item: Item, deadline: Deadline, log_st
             if recount.remaining() <= 0:
                 await _request_recount(cluster, item, limit)
                 recount = deadline.within(_RECOUNT_INTERVAL)
-    except TimeUp as error:
-        raise TimeUp(_not_counted(missing, error)) from None
+    except DeadlineError as error:
+        raise DeadlineError(_not_counted(missing, error)) from None
 
 
 async def _missing(cluster: Cluster, item: Item, deadline: Deadline) -> list[str]:
@@ -76,7 +76,7 @@ async def _missing(cluster: Cluster, item: Item, deadline: Deadline) -> list[str
 def uncounted(applied: Mapping[str, Any], live: Mapping[str, Any] | None) -> list[str]:
     """The names of a quota's `spec.hard` that its status does not cover yet.
 
-    A name is covered when it stands in `status.hard`, and a count of objects also has to stand in
+    A name is covered when it is in `status.hard`, and a count of objects also has to be in
     `status.used`: for a kind that the controller does not know yet it fills in the first and not the second.
     Other names that it does not know are never counted, and nothing is refused because of them.
     """
@@ -105,7 +105,7 @@ async def _request_recount(cluster: Cluster, item: Item, deadline: Deadline) -> 
         return  # The periodic recount is still to come.
 
 
-def _not_counted(missing: list[str], error: TimeUp) -> str:
+def _not_counted(missing: list[str], error: DeadlineError) -> str:
     names = ", ".join(missing) or "the quota"
     return (
         f"kube-controller-manager has not counted {names} ({error}), so the API server refuses new objects "
@@ -120,8 +120,8 @@ async def await_accepted(
 ) -> str | None:
     """Wait until the API server accepts the creation of an object in a dry run.
 
-    Returns the denial of a webhook or policy that lasts, None when the object was accepted. Raises TimeUp
-    when the quota does not answer in time.
+    Returns the denial of a webhook or policy that lasts, None when the object was accepted. Raises
+    DeadlineError when the quota does not answer in time.
     """
     limit, denial = deadline.within(_DRY_RUN_TIMEOUT), deadline.within(_DENIAL_TIMEOUT)
     refusal = "no answer"
@@ -132,8 +132,8 @@ async def await_accepted(
                 return refusal
             log_status(f"waiting until a dry run of {item.ref.kind} is accepted: {refusal}")
             await limit.sleep(_SLOW_POLL)
-    except TimeUp as error:
-        raise TimeUp(f"a dry run was not accepted ({error}): {refusal}") from None
+    except DeadlineError as error:
+        raise DeadlineError(f"a dry run was not accepted ({error}): {refusal}") from None
     return None
 
 

@@ -29,7 +29,7 @@ def known(value: Any) -> bool:
 def init_failure(
     *, id_: str, properties: Mapping[str, Any], inputs: Mapping[str, Any], reasons: Iterable[str]
 ) -> bytes:
-    """What tells the engine that a resource exists and is not as it should be, as gRPC status details."""
+    """gRPC status details for a resource that exists and was not completed."""
     detail = provider_pb2.ErrorResourceInitFailed(
         id=id_, properties=to_struct(properties), inputs=to_struct(inputs), reasons=list(reasons)
     )

@@ -27,7 +27,7 @@ def program_rules(stack: Stack) -> list[Violation]:
 
 
 def _kueue(stack: Stack) -> Iterator[Violation]:
-    """What stands in Kueue's own configuration file, which the chart brings."""
+    """The settings of Kueue's own configuration file, which the chart brings."""
     key, known = PLACEMENTS[Program.KUEUE].key, KueueOptions()
     settings = {
         "muster:podsReady": stack.pods_ready != PodsReady(),
