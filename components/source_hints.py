@@ -13,7 +13,7 @@ import pulumi
 from pulumi.runtime.proto import engine_pb2
 from pulumi.runtime.settings import get_engine
 
-from muster.config.document import read
+from muster.config.document import load_document
 from muster.config.errors import nearest_line
 from muster.model.stack import Stack
 
@@ -27,7 +27,7 @@ _POOLS: Final = (
 
 def log_source_lines(stack: Stack, source: Path) -> None:
     """Has every cluster and pool that the program makes from now on say where it comes from."""
-    lines = read(source).lines if source.is_file() else {}
+    lines = load_document(source).lines if source.is_file() else {}
 
     def say(arguments: pulumi.ResourceHookArgs) -> None:
         path = path_of(stack, type_=arguments.type, name=arguments.name)

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from muster.config.document import NAMESPACE, read
+from muster.config.document import NAMESPACE, load_document
 from muster.validation.duplicate_clusters import ClusterIdentity
 
 _PREFIX: Final = "Pulumi."
@@ -39,7 +39,7 @@ def _text(path: Path) -> str:
 
 
 def _identity(path: Path) -> ClusterIdentity | None:
-    cluster = read(path).values.get(f"{NAMESPACE}cluster")
+    cluster = load_document(path).values.get(f"{NAMESPACE}cluster")
     if not isinstance(cluster, Mapping):
         return None
     fields = {key: cluster.get(key) for key in ("provider", "region", "name", "project")}

@@ -8,7 +8,7 @@ and the amount fits (muster/validation).
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from muster.config.kueue.groups import read_quantity
+from muster.config.kueue.groups import parse_quantity
 from muster.config.section import Section, describe_value
 from muster.model.pools import Pool
 from muster.model.quantities import Gpus, Millicores, parse_cpu, parse_memory
@@ -18,10 +18,10 @@ from muster.model.violations import at
 Pools = Mapping[str, Pool]
 
 
-def read_allowance(section: Section, pools: Pools) -> Allowance:
+def parse_allowance(section: Section, pools: Pools) -> Allowance:
     """The four keys that teams and departments share. The caller reads the others and closes the section."""
     amounts = section.section("quota")
-    quota = {name: read_amount(amounts, name, value, pools) for name, value in amounts.items()}
+    quota = {name: parse_amount(amounts, name, value, pools) for name, value in amounts.items()}
     weight = section.integer("weight", -1, least=1, most=1_000_000)
     return Allowance(
         quota=MappingProxyType({name: amount for name, amount in quota.items() if amount is not None}),
@@ -46,7 +46,7 @@ def _limit(section: Section, key: str, pools: Pools) -> Limit:
     found: dict[str, Share | None] = {}
     for name, share in shares.items():
         bound = _bound(share)
-        found[name] = bound if bound is not None else read_amount(shares, name, share, pools)
+        found[name] = bound if bound is not None else parse_amount(shares, name, share, pools)
     return Limit(pools=MappingProxyType({name: share for name, share in found.items() if share is not None}))
 
 
@@ -54,7 +54,7 @@ def _bound(value: object) -> Bound | None:
     return Bound(value) if isinstance(value, str) and value in (Bound.NONE, Bound.ALL) else None
 
 
-def read_amount(section: Section, pool: str, value: object, pools: Pools) -> Amount | None:
+def parse_amount(section: Section, pool: str, value: object, pools: Pools) -> Amount | None:
     """Read `value` as an amount of `pool`. An unknown pool is read as a GPU pool; a rule reports it."""
     if isinstance(value, Mapping):
         return _detailed(Section(value, at(section.path, pool), section.found))
@@ -90,7 +90,7 @@ def _detailed(section: Section) -> Amount:
     except ValueError as error:
         section.note("memory", f"must be an amount of memory: {error}.", "write it like 512Mi or 16Gi.")
     others = section.section("resources")
-    named = {name: read_quantity(others, name) for name, _ in others.items()}
+    named = {name: parse_quantity(others, name) for name, _ in others.items()}
     section.close()
     return Amount(
         gpus=None if gpus in (None, -1) else Gpus(gpus),

@@ -15,7 +15,7 @@ from muster.model.violations import suggestion
 _ONE: Final = "write one of `mirror:` and `path:`, or neither for each project's own repository."
 
 
-def read_charts(section: Section) -> ChartSource:
+def parse_charts(section: Section) -> ChartSource:
     """Where charts come from. An empty section means each project's own repository."""
     mirror, path = section.text("mirror"), section.text("path")
     digests = _known(section.section("digests"), catalogue().charts, noun="chart")
@@ -29,7 +29,7 @@ def read_charts(section: Section) -> ChartSource:
     return ChartSource(digests=digests)
 
 
-def read_images(root: Section) -> ImageSource:
+def parse_images(root: Section) -> ImageSource:
     """The controller's image and those of other projects. The project file sets `muster:image` to "" for
     none.
     """

@@ -1,23 +1,23 @@
 """Reads `muster:departments`: the queue tree, to any depth."""
 
-from muster.config.allowances import Pools, read_allowance
-from muster.config.kai_queues import read_queue as read_kai_queue
-from muster.config.kueue import read_cohort, read_queue
+from muster.config.allowances import Pools, parse_allowance
+from muster.config.kai_queues import parse_queue as parse_kai_queue
+from muster.config.kueue import parse_cohort, parse_queue
 from muster.config.section import Section
-from muster.config.tenancy import read_access
+from muster.config.tenancy import parse_access
 from muster.model import names
 from muster.model.queues import Department, Preemption, Queueing, Reclaim, Team, Within
 
 
-def read_department(section: Section, name: str, pools: Pools) -> Department:
+def parse_department(section: Section, name: str, pools: Pools) -> Department:
     """A department and everything below it. Children are sorted by name, because the engine keeps no
     order.
     """
-    allowance = read_allowance(section, pools)
-    departments = section.each("departments", lambda child, key: read_department(child, key, pools))
-    teams = section.each("teams", lambda child, key: read_team(child, key, pools))
-    kai = read_kai_queue(section.section("kai"))
-    kueue = read_cohort(section.section("kueue"))
+    allowance = parse_allowance(section, pools)
+    departments = section.each("departments", lambda child, key: parse_department(child, key, pools))
+    teams = section.each("teams", lambda child, key: parse_team(child, key, pools))
+    kai = parse_kai_queue(section.section("kai"))
+    kueue = parse_cohort(section.section("kueue"))
     section.close()
     return Department(
         name=name,
@@ -29,19 +29,19 @@ def read_department(section: Section, name: str, pools: Pools) -> Department:
     )
 
 
-def read_team(section: Section, name: str, pools: Pools) -> Team:
+def parse_team(section: Section, name: str, pools: Pools) -> Team:
     """A team. Everything but its quota has a default."""
     team = Team(
         name=name,
         namespace=section.text("namespace") or name,
-        allowance=read_allowance(section, pools),
+        allowance=parse_allowance(section, pools),
         priorities=section.words("priorities"),
         local_queue=section.text("localQueue") or names.DEFAULT_LOCAL_QUEUE,
         preemption=_preemption(section.section("preemption")),
         queueing=section.choice("queueing", Queueing, Queueing.BEST_EFFORT) or Queueing.BEST_EFFORT,
-        kai=read_kai_queue(section.section("kai")),
-        kueue=read_queue(section.section("kueue")),
-        access=read_access(section),
+        kai=parse_kai_queue(section.section("kai")),
+        kueue=parse_queue(section.section("kueue")),
+        access=parse_access(section),
     )
     section.close()
     return team

@@ -45,7 +45,7 @@ class Document:
     violations: tuple[Violation, ...] = ()
 
 
-def read(path: Path) -> Document:
+def load_document(path: Path) -> Document:
     """Read a stack file. A file that cannot be read becomes a document with one violation."""
     try:
         if path.stat().st_size > _MOST_BYTES:
@@ -153,7 +153,7 @@ class _Marks:
         )
 
 
-def decoded(value: object) -> object:
+def decode_value(value: object) -> object:
     """A value as the engine passes it: an object may be its JSON text."""
     if isinstance(value, str) and value[:1] in ("{", "["):
         try:

@@ -10,7 +10,7 @@ from muster.model.stack import GangAdmission, GangMode
 _KEY: Final = "gangAdmission"
 
 
-def read_gang(root: Section) -> GangAdmission:
+def parse_gang(root: Section) -> GangAdmission:
     """`muster`, `builtin` or `off`; or a mapping with the fields of GangPolicy and `mode`.
 
     Flavors are not written here, because they come from the pools.

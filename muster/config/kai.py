@@ -28,7 +28,7 @@ from muster.model.violations import at
 Item = TypeVar("Item")
 
 
-def read_kai(section: Section) -> KaiSettings:
+def parse_kai(section: Section) -> KaiSettings:
     """The settings. Those of an absent section are KAI's defaults."""
     sharding = section.choice("sharding", Sharding, Sharding.ONE) if section.has("sharding") else None
     section.get("sharding")

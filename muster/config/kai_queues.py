@@ -18,7 +18,7 @@ Amount = TypeVar("Amount", bound=int)
 _WORD: Final = UNLIMITED.value
 
 
-def read_queue(section: Section) -> QueueSettings:
+def parse_queue(section: Section) -> QueueSettings:
     """The settings. Those of an absent section are all unset."""
     pools = section.section("pools")
     priority = section.integer("priority", -1, least=0)

@@ -29,7 +29,7 @@ class Nodes:
     labels: Mapping[str, str]
 
 
-def read_nodes(section: Section, machine: Machine | None, cluster: Cluster | None) -> Nodes:
+def parse_nodes(section: Section, machine: Machine | None, cluster: Cluster | None) -> Nodes:
     is_ours = cluster is not None and cluster.provider is not Provider.EXISTING
     images = IMAGES[cluster.provider] if cluster is not None else ()
     image = section.choice("image", Image, images[0] if images else Image.COS)
@@ -48,7 +48,7 @@ def read_nodes(section: Section, machine: Machine | None, cluster: Cluster | Non
     )
 
 
-def read_reservation(section: Section) -> Reservation | None:
+def parse_reservation(section: Section) -> Reservation | None:
     """A name or id, or a mapping with `name` and the `project` that shares it."""
     value = section.get("reservation")
     if not isinstance(value, Mapping):

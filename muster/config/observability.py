@@ -7,7 +7,7 @@ from muster.config.section import Section
 from muster.model.observability import Observability, Scraping
 
 
-def read_observability(section: Section) -> Observability:
+def parse_observability(section: Section) -> Observability:
     known = Observability()
     sample = section.number("sample", least=0, most=1)
     found = Observability(

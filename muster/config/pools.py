@@ -6,8 +6,8 @@ provisioning class from the provider. Not responsible for which values are legal
 
 from types import MappingProxyType
 
-from muster.config.kueue import read_pool_kueue
-from muster.config.nodes import read_nodes, read_reservation
+from muster.config.kueue import parse_pool_kueue
+from muster.config.nodes import parse_nodes, parse_reservation
 from muster.config.section import Section, describe_value
 from muster.model.capacity import PROVISIONING_CLASSES, Capacity
 from muster.model.clusters import Cluster, Provider
@@ -17,7 +17,7 @@ from muster.model.sharing import MIG_PROFILES, GpuSharing, Sharing
 from muster.validation.machines import Choice, gpus_of, made_of
 
 
-def read_pool(section: Section, name: str, cluster: Cluster | None) -> Pool | None:
+def parse_pool(section: Section, name: str, cluster: Cluster | None) -> Pool | None:
     """One pool, or None if it is malformed and was reported."""
     choice = _choice(section, cluster)
     machine = _machine(choice)
@@ -26,10 +26,10 @@ def read_pool(section: Section, name: str, cluster: Cluster | None) -> Pool | No
     least = section.integer("minNodes", 0, least=0, most=15_000)
     parameters = _parameters(section.section("parameters"))
     provisioning_class = section.text("provisioningClass")
-    reservation = read_reservation(section)
-    nodes = read_nodes(section, machine, cluster)
+    reservation = parse_reservation(section)
+    nodes = parse_nodes(section, machine, cluster)
     sharing = _sharing(section, machine)
-    kueue = read_pool_kueue(section.section("kueue"))
+    kueue = parse_pool_kueue(section.section("kueue"))
     section.close()
     wrong = made_of(choice, section.path) if choice.machine else []
     section.found.extend(wrong)

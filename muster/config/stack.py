@@ -10,18 +10,18 @@ from types import MappingProxyType
 
 from muster.config.adjacent_stacks import load_adjacent_clusters
 from muster.config.allowances import Pools
-from muster.config.charts import read_charts, read_images
-from muster.config.clusters import read_cluster
-from muster.config.departments import read_department
-from muster.config.document import NAMESPACE, Document, decoded, read
+from muster.config.charts import parse_charts, parse_images
+from muster.config.clusters import parse_cluster
+from muster.config.departments import parse_department
+from muster.config.document import NAMESPACE, Document, decode_value, load_document
 from muster.config.errors import ConfigError
-from muster.config.gang import read_gang
-from muster.config.kai import read_kai
-from muster.config.kueue import read_kueue
-from muster.config.observability import read_observability
-from muster.config.pools import read_pool
+from muster.config.gang import parse_gang
+from muster.config.kai import parse_kai
+from muster.config.kueue import parse_kueue
+from muster.config.observability import parse_observability
+from muster.config.pools import parse_pool
 from muster.config.section import Section
-from muster.config.tenancy import read_tenancy
+from muster.config.tenancy import parse_tenancy
 from muster.model.clusters import Cluster, ExistingCluster
 from muster.model.pools import Pool
 from muster.model.priorities import Priority
@@ -35,7 +35,7 @@ from muster.validation import check, check_incomplete
 
 def load(path: str | Path) -> Stack:
     """Read the stack file at `path`. Raises ConfigError with every violation."""
-    return _stack(read(Path(path)))
+    return _stack(load_document(Path(path)))
 
 
 def parse(values: Mapping[str, object], *, source: str | Path) -> Stack:
@@ -44,8 +44,8 @@ def parse(values: Mapping[str, object], *, source: str | Path) -> Stack:
     for line numbers and does not have to exist.
     """
     path = Path(source)
-    marks = read(path) if path.is_file() else Document(str(source))
-    named = {key if ":" in key else f"{NAMESPACE}{key}": decoded(value) for key, value in values.items()}
+    marks = load_document(path) if path.is_file() else Document(str(source))
+    named = {key if ":" in key else f"{NAMESPACE}{key}": decode_value(value) for key, value in values.items()}
     ours = {key: value for key, value in named.items() if key.startswith(NAMESPACE)}
     return _stack(Document(str(source), ours, marks.lines))
 
@@ -80,7 +80,7 @@ def _stack(document: Document) -> Stack:
 
 def _read(root: Section) -> tuple[Stack, bool]:
     """The stack as far as it can be read, and whether its cluster and all of its pools were read."""
-    cluster = read_cluster(_required(root, "cluster"))
+    cluster = parse_cluster(_required(root, "cluster"))
     pools = _pools(_required(root, "pools"), cluster)
     sound = MappingProxyType({name: pool for name, pool in pools.items() if pool is not None})
     _required(root, "departments")
@@ -90,17 +90,17 @@ def _read(root: Section) -> tuple[Stack, bool]:
         departments=tuple(sorted(_departments(root, sound), key=lambda department: department.name)),
         priorities=_priorities(root.section("priorities")),
         scheduler=root.choice("scheduler", Scheduler, Scheduler.KUEUE) or Scheduler.KUEUE,
-        gang_admission=read_gang(root),
+        gang_admission=parse_gang(root),
         pods_ready=_pods_ready(root.section("podsReady")),
-        tenancy=read_tenancy(root),
+        tenancy=parse_tenancy(root),
         artifacts=root.choice("artifacts", ArtifactSource, ArtifactSource.UPSTREAM)
         or ArtifactSource.UPSTREAM,
         ray=_ray(root.section("ray")),
-        charts=read_charts(root.section("charts")),
-        images=read_images(root),
-        kai=read_kai(root.section("kai")),
-        kueue=read_kueue(root.section("kueue")),
-        observability=read_observability(root.section("observability")),
+        charts=parse_charts(root.section("charts")),
+        images=parse_images(root),
+        kai=parse_kai(root.section("kai")),
+        kueue=parse_kueue(root.section("kueue")),
+        observability=parse_observability(root.section("observability")),
         kuberay=_program(root.section("kuberay")),
         gpu_operator=_program(root.section("gpuOperator")),
     )
@@ -117,13 +117,13 @@ def _required(root: Section, key: str) -> Section:
 
 def _pools(section: Section, cluster: Cluster | None) -> dict[str, Pool | None]:
     return {
-        name: read_pool(Section(value, at(section.path, name), section.found), name, cluster)
+        name: parse_pool(Section(value, at(section.path, name), section.found), name, cluster)
         for name, value in section.items()
     }
 
 
 def _departments(root: Section, pools: Pools) -> tuple[Department, ...]:
-    return root.each("departments", lambda section, name: read_department(section, name, pools))
+    return root.each("departments", lambda section, name: parse_department(section, name, pools))
 
 
 def _priorities(section: Section) -> tuple[Priority, ...]:

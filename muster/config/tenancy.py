@@ -20,7 +20,7 @@ from muster.model.tenancy import (
 )
 
 
-def read_tenancy(root: Section) -> Tenancy:
+def parse_tenancy(root: Section) -> Tenancy:
     """The stack's settings: the mode alone, or a mapping."""
     known = Tenancy()
     if isinstance(root.get("tenancy"), str):
@@ -51,7 +51,7 @@ def _objects(section: Section) -> Mapping[str, int]:
     return MappingProxyType({word: count for word, count in counts.items() if count is not None})
 
 
-def read_access(section: Section) -> Access:
+def parse_access(section: Section) -> Access:
     """The keys of a team that are not its queue's; the caller reads the rest and closes the section."""
     return Access(
         members=section.words("members"),

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from muster.config import ConfigError, parse
-from muster.config.document import Document, read
+from muster.config.document import Document, load_document
 from muster.config.errors import nearest_line
 from muster.config.stack import examine
 from muster.live.errors import PreviewError
@@ -151,7 +151,7 @@ def _stack_of_plan(path: Path, found: Plan) -> str:
 def _load_stack_file(path: Path) -> LoadedSide:
     if not path.is_file():
         raise InputError(f"{path}: no such file. Fix: name a stack file, such as stacks/Pulumi.STACK.yaml.")
-    document = read(path)
+    document = load_document(path)
     stack, found = examine(document)
     errors = tuple(_format_mistake(document, each) for each in found if each.level == "error")
     warnings = tuple(each for each in found if each.level == "warning")

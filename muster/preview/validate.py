@@ -17,7 +17,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
-from muster.config.document import read
+from muster.config.document import load_document
 from muster.config.errors import nearest_line
 from muster.config.stack import examine
 from muster.live.sanitize import sanitize_line
@@ -58,7 +58,7 @@ def check_file(path: Path) -> FileResult:
     """Check one stack file, offline. Paths are relative to the working directory, as annotations require."""
     here = Path.cwd()
     shown = path.relative_to(here) if path.is_absolute() and path.is_relative_to(here) else path
-    document = read(path)
+    document = load_document(path)
     _, violations = examine(document)
     findings = (
         Finding(shown.as_posix(), nearest_line(document.lines, each.path) or 1, each) for each in violations

@@ -8,7 +8,7 @@ from typing import Any, Final
 from ruamel.yaml import YAML
 
 from muster.artifacts.catalogue import catalogue
-from muster.config.document import read
+from muster.config.document import load_document
 from muster.model.clusters import Provider
 from tests.clouds.engine import ROOT
 
@@ -16,7 +16,7 @@ OWN: Final = {file.stem: file for file in sorted((Path(__file__).parent / "stack
 
 
 def provider(stack: Path) -> str:
-    cluster = read(stack).values["muster:cluster"]
+    cluster = load_document(stack).values["muster:cluster"]
     assert isinstance(cluster, dict)
     return str(cluster["provider"])
 

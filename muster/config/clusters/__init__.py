@@ -4,18 +4,18 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Final
 
-from muster.config.clusters.eks import read_eks
-from muster.config.clusters.existing import read_existing
-from muster.config.clusters.gke import read_gke
+from muster.config.clusters.eks import parse_eks
+from muster.config.clusters.existing import parse_existing
+from muster.config.clusters.gke import parse_gke
 from muster.config.section import Section
 from muster.model.clusters import Cluster, Provider
 
 _READERS: Final[Mapping[Provider, Callable[[Section], Cluster | None]]] = MappingProxyType(
-    {Provider.GKE: read_gke, Provider.EKS: read_eks, Provider.EXISTING: read_existing}
+    {Provider.GKE: parse_gke, Provider.EKS: parse_eks, Provider.EXISTING: parse_existing}
 )
 
 
-def read_cluster(section: Section) -> Cluster | None:
+def parse_cluster(section: Section) -> Cluster | None:
     """The cluster, or None if it is malformed and was reported."""
     provider = section.choice("provider", Provider)
     if provider is None:
@@ -25,4 +25,4 @@ def read_cluster(section: Section) -> Cluster | None:
     return cluster
 
 
-__all__ = ["read_cluster"]
+__all__ = ["parse_cluster"]

@@ -2,7 +2,7 @@
 
 from types import MappingProxyType
 
-from muster.config.clusters.system import read_system
+from muster.config.clusters.system import parse_system
 from muster.config.section import Section
 from muster.model.clusters import (
     Access,
@@ -16,7 +16,7 @@ from muster.model.clusters import (
 from muster.model.violations import at
 
 
-def read_eks(section: Section) -> EksCluster | None:
+def parse_eks(section: Section) -> EksCluster | None:
     name = section.text("name", required=True)
     region = section.text("region", required=True)
     network = _network(section.section("network"))
@@ -34,7 +34,7 @@ def read_eks(section: Section) -> EksCluster | None:
         kms_key=section.text("kmsKey"),
         logs=section.words("logs") if section.has("logs") else default.logs,
         log_days=days or default.log_days,
-        system_pool=read_system(section, Provider.EKS, default.system_pool),
+        system_pool=parse_system(section, Provider.EKS, default.system_pool),
         tags=section.texts("tags"),
     )
     return cluster if name and region else None

@@ -4,7 +4,7 @@ from muster.config.section import Section
 from muster.model.clusters import Autoscaler, ExistingCluster, Provider
 
 
-def read_existing(section: Section) -> ExistingCluster | None:
+def parse_existing(section: Section) -> ExistingCluster | None:
     name = section.text("name", required=True)
     kubeconfig = section.text("kubeconfig")
     context = section.text("context", required=kubeconfig is None)

@@ -1,11 +1,11 @@
 """Reads a GKE cluster."""
 
-from muster.config.clusters.system import read_system
+from muster.config.clusters.system import parse_system
 from muster.config.section import Section
 from muster.model.clusters import ExistingNetwork, GkeCluster, GkeNetwork, GpuDriver, Provider, ReleaseChannel
 
 
-def read_gke(section: Section) -> GkeCluster | None:
+def parse_gke(section: Section) -> GkeCluster | None:
     name = section.text("name", required=True)
     region = section.text("region", required=True)
     project = section.text("project", required=True)
@@ -25,7 +25,7 @@ def read_gke(section: Section) -> GkeCluster | None:
         kms_key=section.text("kmsKey"),
         node_service_account=section.text("nodeServiceAccount"),
         gpu_driver=section.choice("gpuDriver", GpuDriver, default.gpu_driver) or default.gpu_driver,
-        system_pool=read_system(section, Provider.GKE, default.system_pool),
+        system_pool=parse_system(section, Provider.GKE, default.system_pool),
         labels=section.texts("labels"),
     )
     return cluster if name and region and project else None

@@ -6,7 +6,7 @@ from muster.model.machines import machines_of
 from muster.model.violations import suggestion
 
 
-def read_system(cluster: Section, provider: Provider, default: SystemPool) -> SystemPool:
+def parse_system(cluster: Section, provider: Provider, default: SystemPool) -> SystemPool:
     section = cluster.section("systemPool")
     machine = default.machine
     name = section.text("machine")

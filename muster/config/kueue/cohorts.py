@@ -2,18 +2,18 @@
 
 from typing import Final
 
-from muster.config.kueue.groups import read_groups
+from muster.config.kueue.groups import parse_groups
 from muster.config.section import Section
 from muster.model.kueue import CohortOptions
 
 _NONE: Final = "none"
 
 
-def read_cohort(section: Section) -> CohortOptions:
+def parse_cohort(section: Section) -> CohortOptions:
     """`cohort` is a name, or `none` for teams that do not share."""
     name = section.text("cohort")
     options = CohortOptions(
-        name=None if name == _NONE else name, exists=name != _NONE, resource_groups=read_groups(section)
+        name=None if name == _NONE else name, exists=name != _NONE, resource_groups=parse_groups(section)
     )
     section.close()
     return options

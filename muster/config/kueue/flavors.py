@@ -16,7 +16,7 @@ from muster.model.kueue import (
 from muster.model.kueue.checks import RETRIES
 
 
-def read_pool_kueue(section: Section) -> PoolOptions:
+def parse_pool_kueue(section: Section) -> PoolOptions:
     """The `kueue:` section of a pool."""
     options = PoolOptions(
         flavor=section.text("flavor"),
@@ -30,7 +30,7 @@ def read_pool_kueue(section: Section) -> PoolOptions:
     return options
 
 
-def read_flavor(section: Section, name: str) -> Flavor:
+def parse_flavor(section: Section, name: str) -> Flavor:
     """A flavor without a pool."""
     flavor = Flavor(
         name=name,

@@ -5,11 +5,11 @@ from muster.model.kueue import FlavorQuota, Group, Quota
 from muster.model.quantities import Quantity
 
 
-def read_groups(section: Section) -> tuple[Group, ...]:
+def parse_groups(section: Section) -> tuple[Group, ...]:
     return section.list("resourceGroups", _group)
 
 
-def read_quantity(section: Section, key: str) -> Quantity | None:
+def parse_quantity(section: Section, key: str) -> Quantity | None:
     """An amount such as 8, 1.5 or 100Gi. None when it is absent, or malformed and reported."""
     value = section.get(key)
     if value is None:
@@ -38,8 +38,8 @@ def _flavor(section: Section) -> FlavorQuota | None:
 
 
 def _quota(section: Section) -> Quota | None:
-    name, nominal = section.text("name", required=True), read_quantity(section, "nominalQuota")
-    borrowing, lending = read_quantity(section, "borrowingLimit"), read_quantity(section, "lendingLimit")
+    name, nominal = section.text("name", required=True), parse_quantity(section, "nominalQuota")
+    borrowing, lending = parse_quantity(section, "borrowingLimit"), parse_quantity(section, "lendingLimit")
     if not section.has("nominalQuota"):
         section.note("nominalQuota", "is missing.", "write `nominalQuota:` and its value; 0 is allowed.")
     section.close()

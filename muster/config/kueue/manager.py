@@ -2,21 +2,21 @@
 
 from types import MappingProxyType
 
-from muster.config.kueue.flavors import read_flavor
+from muster.config.kueue.flavors import parse_flavor
 from muster.config.section import Section, describe_value
 from muster.model.kueue import AdmissionCheck, KueueOptions, Parameters, Strategy, Topology, UsageSharing
 
 _MULTI_KUEUE = "multiKueue"
 
 
-def read_kueue(section: Section) -> KueueOptions:
+def parse_kueue(section: Section) -> KueueOptions:
     """The `muster:kueue` section."""
     topologies = section.section("topologies")
     found = [Topology(name=name, levels=topologies.words(name)) for name, _ in topologies.items()]
     options = KueueOptions(
         install=section.flag("install", True),
         topologies=tuple(sorted(found, key=lambda each: each.name)),
-        flavors=tuple(sorted(section.each("flavors", read_flavor), key=lambda each: each.name)),
+        flavors=tuple(sorted(section.each("flavors", parse_flavor), key=lambda each: each.name)),
         admission_checks=tuple(sorted(section.each("admissionChecks", _check), key=lambda each: each.name)),
         strategies=_strategies(section.section("fairSharing")),
         usage_sharing=_usage(section),

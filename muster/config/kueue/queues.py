@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Final
 
-from muster.config.kueue.groups import read_groups
+from muster.config.kueue.groups import parse_groups
 from muster.config.section import Section, describe_value
 from muster.model.kueue import (
     AdmissionMode,
@@ -28,7 +28,7 @@ from muster.model.queues import Bound
 _UNSAID: Final = -(2**63)
 
 
-def read_queue(section: Section) -> QueueOptions:
+def parse_queue(section: Section) -> QueueOptions:
     """The `kueue:` section of a team."""
     known = QueueOptions()
     options = QueueOptions(
@@ -41,7 +41,7 @@ def read_queue(section: Section) -> QueueOptions:
         admission_mode=_scope(section),
         admission_checks=_checks(section),
         concurrent_admission=_concurrent(section),
-        resource_groups=read_groups(section),
+        resource_groups=parse_groups(section),
     )
     section.close()
     return options

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from muster import config
-from muster.config.document import read
+from muster.config.document import load_document
 from muster.config.stack import examine
 
 _GKE = """config:
@@ -43,7 +43,7 @@ def test_a_cluster_that_another_stack_describes_is_refused_by_its_name(tmp_path:
 def test_what_the_engine_hands_over_is_held_to_the_files_beside_it(tmp_path: Path) -> None:
     path = two(tmp_path, gke(), gke())
     with pytest.raises(config.ConfigError):
-        config.parse(dict(read(path).values), source=path)
+        config.parse(dict(load_document(path).values), source=path)
 
 
 @pytest.mark.parametrize("other", [{"name": "ml2"}, {"project": "acme2"}, {"region": "us-east1"}])
@@ -52,7 +52,7 @@ def test_another_name_region_or_project_is_another_cluster(tmp_path: Path, other
 
 
 def test_aws_accounts_are_in_no_file_so_eks_is_only_warned_of(tmp_path: Path) -> None:
-    stack, found = examine(read(two(tmp_path, _EKS, _EKS)))
+    stack, found = examine(load_document(two(tmp_path, _EKS, _EKS)))
     assert stack is not None
     assert [(each.path, each.level) for each in found if "stack other" in each.message] == [
         ("muster:cluster.name", "warning")

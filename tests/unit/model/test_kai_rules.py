@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from muster.config import load
-from muster.config.document import parse_text, read
+from muster.config.document import load_document, parse_text
 from muster.config.errors import ConfigError
 from muster.config.stack import examine
 from muster.model.stack import Scheduler
@@ -103,7 +103,7 @@ def test_what_is_said_to_kai_alone_is_told_key_by_key_under_kueue() -> None:
 
 def test_every_word_to_kai_is_told_under_the_key_that_it_is_written_with() -> None:
     file = Path(__file__).parents[2] / "kai" / "every-field.yaml"
-    document = read(file)
+    document = load_document(file)
     stack = load(file)
     paths = {violation.path for violation in unsupported_fields(replace(stack, scheduler=Scheduler.KUEUE))}
     assert paths <= document.lines.keys()

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from muster import paths
-from muster.config.document import read
+from muster.config.document import load_document
 from muster.config.stack import examine
 from muster.errors import MusterError
 from muster.scaffold.project import FILES, Project, Target, examples, files
@@ -74,7 +74,7 @@ def test_every_file_is_complete_and_can_be_read(target: Target, tmp_path: Path) 
 def test_every_stack_of_a_new_project_is_valid(target: Target, tmp_path: Path) -> None:
     write_project(project(target, "dev", "ml-prod"), tmp_path, force=False)
     for name in ("dev", "ml-prod"):
-        violations = examine(read(tmp_path / "stacks" / f"Pulumi.{name}.yaml"))[1]
+        violations = examine(load_document(tmp_path / "stacks" / f"Pulumi.{name}.yaml"))[1]
         assert not [each for each in violations if each.level == "error"]
 
 
