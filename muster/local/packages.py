@@ -22,7 +22,7 @@ def missing() -> list[Package]:
 
 
 def install(packages: list[Package]) -> None:
-    """Installs with apt-get, without questions and without recommended extras."""
+    """Install with apt-get, without questions and without recommended extras."""
     names = [package.name for package in packages]
     if shutil.which("apt-get") is None or os.environ.get("MUSTER_NO_INSTALL"):
         raise LocalClusterError(

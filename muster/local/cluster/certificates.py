@@ -103,7 +103,7 @@ def create(cluster: LocalCluster) -> Pki:
 
 
 def load_authority(directory: Path, name: str) -> Authority:
-    """Reads an authority back, for the process that issues the nodes' certificates."""
+    """Read an authority back, for the process that issues the nodes' certificates."""
     pair = Pair(directory / f"{name}.crt", directory / f"{name}.key")
     key = serialization.load_pem_private_key(pair.key.read_bytes(), password=None)
     if not isinstance(key, ec.EllipticCurvePrivateKey):
@@ -112,7 +112,7 @@ def load_authority(directory: Path, name: str) -> Authority:
 
 
 def kubeconfig(path: Path, *, server: str, authority: Authority, client: Pair, user: str) -> Path:
-    """Writes a self-contained kubeconfig that only root can read, for the holder of a certificate."""
+    """Write a self-contained kubeconfig that only root can read, for the holder of a certificate."""
     proof = {
         "client-certificate-data": _base64(client.certificate),
         "client-key-data": _base64(client.key),

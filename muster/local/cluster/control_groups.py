@@ -23,7 +23,7 @@ def containers(tasks: Path) -> list[str]:
 
 
 def remove(ids: Iterable[str]) -> None:
-    """Removes the containers' groups from every hierarchy: one for v2, one for each controller of v1."""
+    """Remove the containers' groups from every hierarchy: one for v2, one for each controller of v1."""
     names = list(ids)
     deadline = time.monotonic() + _PATIENCE
     for root in [_MOUNT, *(path for path in _MOUNT.glob("*") if path.is_dir())]:

@@ -88,7 +88,7 @@ def bridge(number: int) -> str:
 
 
 def write_files(cluster: LocalCluster, spec: NodeSpec, number: int, *, pause_image: str) -> None:
-    """Writes containerd's, the CNI plugins' and the kubelet's configuration."""
+    """Write containerd's, the CNI plugins' and the kubelet's configuration."""
     place = files(cluster, spec.name)
     for directory in (
         place.run / "cni",

@@ -32,7 +32,7 @@ _PAUSE: Final = 0.3
 
 
 def prepare(cluster: LocalCluster, settings: Settings, spec: NodeSpec, number: int) -> None:
-    """Gives the node its identity, its configuration and a disk with the images on it."""
+    """Give the node its identity, its configuration and a disk with the images on it."""
     place = node.files(cluster, spec.name)
     node.write_files(cluster, spec, number, pause_image=settings.pause_image)
     authority = certificates.load_authority(cluster.pki, "ca")
@@ -53,7 +53,7 @@ def units(cluster: LocalCluster, settings: Settings, spec: NodeSpec) -> list[Uni
 
 
 def remove(cluster: LocalCluster, name: str, number: int) -> None:
-    """Ends what still runs on the node, then takes its mounts, bridge and disk away."""
+    """End what still runs on the node, then take its mounts, bridge and disk away."""
     place = node.files(cluster, name)
     containers = control_groups.containers(place.tasks)
     inodes = _kill_containers(place.tasks)
@@ -89,7 +89,7 @@ def _patch_node_status(cluster: LocalCluster, name: str, body: str) -> bool:
 
 
 def _kill_containers(tasks: Path) -> set[int]:
-    """Kills every container's first process; returns the network namespaces that they lived in."""
+    """Kill every container's first process; returns the network namespaces that they lived in."""
     inodes: set[int] = set()
     for pid_file in tasks.glob("*/init.pid"):
         try:

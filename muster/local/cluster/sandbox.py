@@ -23,7 +23,7 @@ _PARKING: Final = Path("/mnt")
 
 
 def spawn(cluster: LocalCluster, argv: list[str], *, log: Path) -> subprocess.Popen[bytes]:
-    """Starts `argv` as process 1 of new namespaces; returns the process that waits for it."""
+    """Start `argv` as process 1 of new namespaces; returns the process that waits for it."""
     command = [
         "unshare",
         "--net",

@@ -81,7 +81,7 @@ class Supervisor:
         running.task = asyncio.create_task(self._keep(running), name=unit.name)
 
     async def _keep(self, running: Running) -> None:
-        """Starts the unit whenever its gate is open and it does not run; backs off from a crash loop."""
+        """Start the unit whenever its gate is open and it does not run; backs off from a crash loop."""
         backoff = _FIRST_BACKOFF
         while True:
             await self._gates.passed(running.unit.after)
@@ -116,7 +116,7 @@ class Supervisor:
         return process.pid
 
     def _reap(self) -> None:
-        """Collects every dead child, orphans of containers included."""
+        """Collect every dead child, orphans of containers included."""
         while True:
             try:
                 pid, status = os.waitpid(-1, os.WNOHANG)

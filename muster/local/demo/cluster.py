@@ -137,7 +137,7 @@ class Cluster:
         )
 
     def delete(self, kind: str, name: str, *, namespace: str | None = None, grace: int | None = None) -> None:
-        """Asks for the deletion; an object that is gone already is fine. `grace` in seconds is for pods."""
+        """Ask for the deletion; an object that is gone already is fine. `grace` in seconds is for pods."""
         scope = {"namespace": namespace} if namespace else {}
         how = {"cascade": CascadeType.BACKGROUND, "grace_period": grace}
         try:

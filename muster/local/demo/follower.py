@@ -64,7 +64,7 @@ class Follower:
     # -- doing ---------------------------------------------------------------------------------
 
     def apply(self, file: str, *, images: dict[str, str], programs: dict[str, str]) -> None:
-        """Applies a file of examples/; `programs` become the ConfigMaps that its pods mount."""
+        """Apply a file of examples/; `programs` become the ConfigMaps that its pods mount."""
         for name, path in programs.items():
             self._apply(_config_map(name, self.namespace, EXAMPLES / path))
         text = (EXAMPLES / file).read_text()
@@ -78,7 +78,7 @@ class Follower:
         self._screen.say(f"$ kubectl apply -f examples/{file}")
 
     def clean_up(self) -> None:
-        """Deletes what the story made, the last first."""
+        """Delete what the story made, the last first."""
         for manifest in reversed(self._applied):
             meta = manifest["metadata"]
             self.cluster.delete(manifest["kind"], meta["name"], namespace=meta.get("namespace"))

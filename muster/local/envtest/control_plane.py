@@ -97,7 +97,7 @@ class ControlPlane:
         return self.call("PATCH", f"{path}?fieldManager=bare&force=true", manifest, content_type=_APPLY)
 
     def define(self, kinds: Sequence[dict[str, Any]]) -> None:
-        """Applies CustomResourceDefinitions and waits until they are served."""
+        """Apply CustomResourceDefinitions and wait until they are served."""
         at = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
         paths = [f"{at}/{kind['metadata']['name']}" for kind in kinds]
         for kind, path in zip(kinds, paths, strict=True):
@@ -108,12 +108,12 @@ class ControlPlane:
         )
 
     def start(self) -> None:
-        """Starts the API server, again after a `kill`, on the same port and store."""
+        """Start the API server, again after a `kill`, on the same port and store."""
         self.server.start()
         self.server.await_(self._is_ready, seconds=_BOOT_SECONDS)
 
     def settle(self) -> None:
-        """Waits until the server calls itself healthy. On a busy machine that is long after it first answers,
+        """Wait until the server calls itself healthy. On a busy machine that is long after it first answers,
         and Kubernetes' own controllers wait ten seconds for it and then end.
         """
         self.server.await_(

@@ -53,7 +53,7 @@ class Process:
         )
 
     def await_(self, ready: Callable[[], bool], *, seconds: float) -> None:
-        """Returns when it is ready; LocalClusterError when it ends before, or when the time is over."""
+        """Return when it is ready. Raise LocalClusterError when it ends first or at the timeout."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             if not self.is_alive:

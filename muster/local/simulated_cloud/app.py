@@ -240,7 +240,7 @@ class Autoscaler:
         return requests
 
     def _configure(self) -> None:
-        """Takes over pools and faults when their ConfigMaps change; keeps the last good ones otherwise."""
+        """Take over pools and faults when their ConfigMaps change; keeps the last good ones otherwise."""
         pools = self._config.objects.get(f"{names.NAMESPACE}/{names.POOLS_CONFIG}") or {}
         text = str((pools.get("data") or {}).get(names.POOLS_KEY) or "")
         if text and text != self._offering_text:
@@ -349,6 +349,6 @@ def _template_shape(raw: Raw) -> PodShape:
 
 
 async def serve(kubeconfig: Path, control: Path, *, scale: float) -> None:
-    """Runs until cancelled."""
+    """Run until cancelled."""
     async with Api(Access.read(kubeconfig)) as api:
         await Autoscaler(api, Machines(control), scale=scale).run()

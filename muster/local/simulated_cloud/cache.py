@@ -80,7 +80,7 @@ class Cache:
         return version
 
     def learn(self, item: Raw) -> None:
-        """Takes the answer to a write of ours for news."""
+        """Apply the answer to a write of ours as if a watch had reported it."""
         self._put(item)
         self._changed()
 

@@ -90,7 +90,7 @@ class Executor:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def start(self, key: str, work: Coroutine[Any, Any, None]) -> None:
-        """Runs the work beside everything else, unless something runs for the key already."""
+        """Run the work beside everything else, unless something runs for the key already."""
         if key in self._tasks:
             work.close()
             return

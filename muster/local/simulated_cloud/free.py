@@ -27,7 +27,7 @@ def free_capacity(inventory: Inventory, *, beside: Request | None = None) -> Fre
 
 
 def place(inventory: Inventory, free: Free, shape: PodShape, count: int) -> int:
-    """Puts up to `count` pods where they fit, node by node; returns how many found a place."""
+    """Put up to `count` pods where they fit, node by node; returns how many found a place."""
     return _place(inventory, free, shape, count, list(free))
 
 
@@ -52,7 +52,7 @@ def _unused(inventory: Inventory, node: Node) -> dict[str, int]:
 
 
 def _book(inventory: Inventory, free: Free, request: Request) -> None:
-    """Takes off what a request has booked and its pods have not consumed yet."""
+    """Take off what a request has booked and its pods have not consumed yet."""
     if (
         request.ended
         or request.is_true(conditions.BOOKING_EXPIRED)

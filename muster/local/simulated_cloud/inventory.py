@@ -111,7 +111,7 @@ class Inventory:
     def provision(
         self, request: Request, ordinals: Sequence[int], *, lease: str = "", expires: float | None = None
     ) -> int:
-        """Creates nodes for these ordinals as far as machines exist; returns how many."""
+        """Create nodes for these ordinals as far as machines exist; returns how many."""
         pool = self.offering.pools.get(request.pool or "")
         if pool is None:
             return 0
@@ -166,7 +166,7 @@ class Inventory:
         details: Mapping[str, str] | None = None,
         touch: bool = False,
     ) -> None:
-        """Writes conditions (and details) if that changes anything."""
+        """Write conditions (and details) if that changes anything."""
         said = request.conditions
         for word in words:
             said = written(said, word, now=self.now, generation=request.generation, touch=touch)

@@ -27,7 +27,7 @@ class Machines:
         self._socket = socket
 
     async def up(self, name: str, pool: Pool, *, lease: str) -> None:
-        """Returns once the machine's processes run; a machine that runs already is fine."""
+        """Return once the machine's processes run; a machine that runs already is fine."""
         labels = node_labels(CreateNode(name, pool.name, lease=lease), pool)
         own = {key: value for key, value in labels.items() if "kubernetes.io/" not in key}
         await self._ask(
@@ -44,7 +44,7 @@ class Machines:
         )
 
     async def down(self, name: str) -> None:
-        """Returns once nothing of the machine is left; a machine that does not exist is fine."""
+        """Return once nothing of the machine is left; a machine that does not exist is fine."""
         await self._ask({"op": "node-down", "name": name})
 
     async def running(self) -> dict[str, str]:
