@@ -43,7 +43,7 @@ def cluster_rules() -> list[Rule]:
 
 
 def rules() -> list[Rule]:
-    """In its own namespace: its lease, and the ConfigMap that tells how it is. Creating cannot be limited by
+    """In its own namespace: its lease, and the ConfigMap with its status. Creating cannot be limited by
     name.
     """
     return [

@@ -29,7 +29,7 @@ class BundleProvider(pulumi.ProviderResource):
 
 
 class Bundle(pulumi.CustomResource):
-    """Objects that are applied in order and removed in reverse.
+    """Objects that are applied in order and deleted in reverse.
 
     `manifests`: a key of our choice -> objects as text. `dry_runs`: a key of `manifests` -> objects that the
     API server has to accept in a dry run before the Bundle is done. A change of them alone is no update.

@@ -1,7 +1,7 @@
 """A chart as one Helm release.
 
 Responsible for the options of a release, wherever its chart comes from. One release, not a resource for each
-of a chart's objects: docs/decisions/001-resource-grain.md says why.
+of a chart's objects: docs/decisions/001-resource-grain.md has the reason.
 """
 
 from collections.abc import Mapping

@@ -90,7 +90,7 @@ def flags(cluster_name: pulumi.Input[str]) -> list[pulumi.Input[str]]:
         "--provisioning-request-max-backoff-time=10m",
         "--max-nodes-per-scaleup=1000",
         "--expander=least-waste",
-        # The controller's own booking ends after ten minutes; a node that nobody uses goes soon after.
+        # The controller's own booking ends after ten minutes; an unused node goes soon after.
         "--scale-down-unneeded-time=10m",
         "--skip-nodes-with-system-pods=false",
         "--leader-elect=true",
@@ -154,7 +154,7 @@ def deployment(
         "containers": [container],
     }
     return {
-        # One acts, by lease; the other is there when its node goes.
+        # One acts, by lease; the other takes over when its node goes.
         "replicas": 2,
         "selector": {"matchLabels": _LABELS},
         "template": {"metadata": {"labels": _LABELS}, "spec": pod},

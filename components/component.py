@@ -14,8 +14,8 @@ class Component(pulumi.ComponentResource):
     """`short_name`: the instance of this name gives its children their short names, which is how Muster's own
     program names them. Every other instance puts its own name in front of them.
 
-    What `opts.depends_on` names is there before anything of the component is made, and stays until all of the
-    component is gone.
+    What `opts.depends_on` names exists before anything of the component is made, and until all of it is
+    deleted.
     """
 
     def __init__(

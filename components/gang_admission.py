@@ -26,7 +26,8 @@ from muster.render.manifest import Manifest, manifest
 _RBAC = "rbac.authorization.k8s.io"
 
 # The certificate keeper holds a field of every webhook. One that were only taken out of the list would stay
-# there as that field alone, which the API server refuses: with another list the configuration is made anew.
+# there as that field alone, which the API server refuses: with another list the configuration is created
+# again.
 _LISTED = f"{names.GROUP}/webhooks"
 
 # Pod Security: what the two programs keep to anyway, so that nothing else slips in beside them.
@@ -113,7 +114,7 @@ class GangAdmission(Component):
         account = self._object(_ours("v1", "ServiceAccount", name), after=[self.namespace])
         budget = {
             "maxUnavailable": 1,
-            # Pods that are not ready serve nobody: without this, two of them keep a node from being drained.
+            # Pods that are not ready answer no request: without this, two of them block a drain.
             "unhealthyPodEvictionPolicy": "AlwaysAllow",
             "selector": {"matchLabels": pods.labels(name)},
         }

@@ -54,7 +54,7 @@ def _kueue_rules() -> list[Rule]:
         _rule("kueue.x-k8s.io", ["workloads/status", "admissionchecks/status"], ["patch"]),
         # The claims of an elastic gang come off the templates of its cluster.
         _rule("ray.io", ["rayclusters"], ["get", "patch"]),
-        # A pod of one that was born with such a claim, behind Kueue's gate for ever, is born anew; and
+        # A pod of one that was born with such a claim, behind Kueue's gate for ever, is created again; and
         # placeholders go. An admission policy keeps it to these.
         _rule("", ["pods"], ["delete"]),
     ]
@@ -62,7 +62,7 @@ def _kueue_rules() -> list[Rule]:
 
 def _kai_rules() -> list[Rule]:
     """A gate is lifted by a patch of the pod. A pod that has passed for capacity which is lost is deleted, so
-    that KubeRay makes it anew behind the gate.
+    that KubeRay creates it again behind the gate.
     """
     return [
         _rule("ray.io", ["rayclusters"], ["get", *_FOLLOW]),
@@ -73,7 +73,7 @@ def _kai_rules() -> list[Rule]:
 
 
 def manager_rules() -> list[Rule]:
-    """In our own namespace: the lease, and, for who takes leave, whether our own Deployment is there to stay.
+    """In our own namespace: the lease, and, for its shutdown, whether its own Deployment is being deleted.
     Creating cannot be limited by name.
     """
     return [

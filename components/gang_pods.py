@@ -1,4 +1,4 @@
-"""The pods of the gang-admission controller: one image, two programs, nothing that they could do without."""
+"""The pods of the gang-admission controller: one image, two programs, the least privileges."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -31,7 +31,7 @@ def labels(program: str) -> dict[str, str]:
 
 def priority() -> Manifest:
     """The class of both programs' pods: no class that a stack may define takes their nodes from them. They
-    take nobody's either, so that no rollout on a full cluster breaks a gang. Neither can ever be changed in
+    preempt no pods either, so that no rollout on a full cluster breaks a gang. Neither can ever be changed in
     the cluster: another value is another name. (The system's own classes would need a ResourceQuota on GKE.)
     """
     return manifest(

@@ -1,7 +1,7 @@
 """Which new objects the API server shows to the controller before it stores them.
 
-Decides what is reviewed and what happens while nobody answers. Only namespaces of teams, only creation: no
-webhook of ours stands in the way of the cluster itself. The rules are the controller's.
+Responsible for what is reviewed and for the failure policy. Only creation in namespaces of teams is reviewed,
+so no webhook of Muster can block the cluster itself. The rules are the controller's.
 """
 
 from typing import Final
@@ -13,8 +13,8 @@ from muster.render.tenancy.policies.who import MADE_BY_KUBERAY
 
 _TIMEOUT_SECONDS: Final = 5
 
-# (kind, group, version, resource, while nobody answers). A RayJob that Kueue cannot suspend would run beside
-# its queue: better none than that. The others would only wait for what never comes, and say so.
+# (kind, group, version, resource, failure policy). A RayJob that Kueue cannot suspend would run outside its
+# queue, so it is refused while the webhook is down. The others would only wait, and their status shows it.
 _REVIEWED: Final = (
     ("rayjob", "ray.io", "v1", "rayjobs", "Fail"),
     ("raycluster", "ray.io", "v1", "rayclusters", "Ignore"),
@@ -62,7 +62,7 @@ def _webhook(kind: str, group: str, version: str, resource: str, failure_policy:
         ],
         "namespaceSelector": {"matchExpressions": [{"key": names.TEAM_LABEL, "operator": "Exists"}]},
         "objectSelector": {},
-        # What KubeRay makes of an object that has been here waits for nobody.
+        # The object that KubeRay made this one from has been reviewed.
         "matchConditions": [{"name": "not-made-by-kuberay", "expression": f"!({MADE_BY_KUBERAY})"}],
         "matchPolicy": "Equivalent",
         "failurePolicy": failure_policy,

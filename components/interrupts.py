@@ -1,9 +1,9 @@
-"""What the program does when it is interrupted: it goes, without a word.
+"""Ends the program quietly when the engine interrupts it.
 
-The engine runs it in a process group of its own, which a terminal's Ctrl-C does not reach, and interrupts it
-when there is no more use for it: once what had begun is over and written down, after somebody's Ctrl-C and
-after a resource that could not be made. Whatever the program was waiting for, a traceback of it tells nobody
-anything; not to go would cost the five seconds after which the engine kills it.
+The engine runs the program in a process group of its own, which Ctrl-C on a terminal does not reach. It
+interrupts the program itself, after Ctrl-C and after a resource could not be made, once everything that had
+begun is over and recorded. A traceback of whatever the program was waiting for would not help the user, and a
+program that does not end is killed after five seconds.
 """
 
 import atexit
@@ -14,24 +14,24 @@ from contextlib import suppress
 from types import FrameType
 from typing import Final
 
-# As shells say it of a process that SIGINT ended.
+# The exit code that shells report for a process that SIGINT ended.
 _INTERRUPTED: Final = 128 + signal.SIGINT
 _tidying: Final[list[Callable[[], object]]] = []
 
 
 def go_quietly() -> None:
-    """From now on."""
+    """Exit without output when SIGINT comes, from now on."""
     signal.signal(signal.SIGINT, _go)
 
 
 def at_the_end(tidy: Callable[[], object]) -> None:
-    """Whichever way the program ends, short of being killed."""
+    """Run `tidy` however the program ends, unless it is killed."""
     _tidying.append(tidy)
     atexit.register(tidy)
 
 
 def _go(number: int, frame: FrameType | None) -> None:
     for tidy in _tidying:
-        with suppress(Exception):  # an interrupt may come in the middle of anything: the next may still do
+        with suppress(Exception):  # an interrupt may come at any point; run the others in any case
             tidy()
     os._exit(_INTERRUPTED)

@@ -133,7 +133,7 @@ def overlay(operator: kuberay.Operator) -> dict[str, Any]:
         "apiVersion": "kustomize.config.k8s.io/v1beta1",
         "kind": "Kustomization",
         "namespace": names.RAY_NAMESPACE,
-        # By target: in its own file the Deployment stands in a namespace that the tree replaces.
+        # By target: the file of the Deployment names a namespace that the tree replaces.
         "patches": [
             {
                 "patch": json.dumps(deployment),

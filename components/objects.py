@@ -1,4 +1,4 @@
-"""One Kubernetes object as one resource of the Kubernetes provider, from a manifest as it stands.
+"""One Kubernetes object as one resource of the Kubernetes provider, from its manifest.
 
 The SDK's own classes register the same resources; they want each field in Python's spelling and cost a second
 of imports in every preview. A manifest is what the model renders, the documentation shows and `kubectl`
@@ -16,7 +16,7 @@ from muster.render.manifest import Manifest
 
 
 class KubernetesObject(pulumi.CustomResource):
-    """Applied by the server; a Deployment is there when it is rolled out. The type is the manifest's own."""
+    """Applied by the server; a Deployment is done when it is rolled out. Its type is the manifest's."""
 
     def __init__(self, name: str, manifest: Manifest, *, opts: pulumi.ResourceOptions) -> None:
         super().__init__(token(manifest), name, dict[str, Any](manifest), opts)

@@ -1,7 +1,8 @@
-"""One run of the program: what it makes, and what the stack tells the outside.
+"""One run of the program: what it makes, and the outputs of the stack.
 
-Decides what comes before the platform and after it, and the names of the outputs, which others build on:
-docs/outputs.md describes each. Leaves reading the description and refusing it to the caller.
+Responsible for what comes before and after the platform, and for the names of the outputs, which others build
+on: docs/outputs.md describes each. Not responsible for reading the description or refusing it
+(entrypoint.py).
 """
 
 from collections.abc import Mapping
@@ -19,7 +20,7 @@ from muster.model.stack import Stack
 
 
 def make(stack: Stack, *, artifacts: Artifacts | None, source: Path) -> Mapping[str, pulumi.Input[object]]:
-    """Makes what the stack describes and returns its outputs by name. Without artifacts there is nothing to
+    """Make what the stack describes and return its outputs by name. Without artifacts there is nothing to
     install: only the repository for our image is made.
     """
     outputs: dict[str, pulumi.Input[object]] = {}

@@ -1,8 +1,8 @@
-"""Says which line of the stack file asked for what is being made in a cloud.
+"""Logs which line of the stack file defines a cloud resource that is being made.
 
-A cloud's message names its own resource and knows nothing of the stack file. The engine shows what is logged
-about a resource beside that resource's error, so the line stands there before the cloud can say no. Only what
-is bought is told: clusters and pools. Nothing is said where nothing changes.
+A cloud's error names its own resource and knows nothing of the stack file. The engine shows a resource's log
+lines beside its error, so the line is logged before the cloud can refuse. Only for what is bought, clusters
+and pools, and only when they change.
 """
 
 from collections.abc import Mapping
@@ -26,15 +26,15 @@ _POOLS: Final = (
 
 
 def log_source_lines(stack: Stack, source: Path) -> None:
-    """Has every cluster and pool that the program makes from now on say where it comes from."""
+    """Make every cluster and pool that the program registers from now on log its line of the stack file."""
     lines = load_document(source).lines if source.is_file() else {}
 
-    def say(arguments: pulumi.ResourceHookArgs) -> None:
+    def log_line(arguments: pulumi.ResourceHookArgs) -> None:
         path = path_of(stack, type_=arguments.type, name=arguments.name)
         if path is not None:
-            _log(arguments.urn, f"asked for by {place(path, source=source, lines=lines)}")
+            _log(arguments.urn, f"defined at {place(path, source=source, lines=lines)}")
 
-    hook = pulumi.ResourceHook("origin", say)
+    hook = pulumi.ResourceHook("origin", log_line)
 
     def bind(arguments: pulumi.ResourceTransformationArgs) -> pulumi.ResourceTransformationResult | None:
         if arguments.type_ not in (*_CLUSTERS, *_POOLS):
@@ -54,7 +54,7 @@ def path_of(stack: Stack, *, type_: str, name: str) -> str | None:
         return None
     pool = name.removeprefix(f"{stack.cluster.name}-")
     is_ours = pool in {each.name for each in stack.pools}
-    # The system pool is said at the cluster.
+    # The system pool is a setting of the cluster.
     return f"muster:pools.{pool}" if is_ours else "muster:cluster"
 
 

@@ -1,7 +1,8 @@
 """How a program reaches a cluster of its own making: a kubeconfig, and the providers that use it.
 
 The kubeconfig holds no credential: it names the cloud's own plugin, which asks for a token with the
-credentials of whoever runs it. It is a secret all the same, because it says where the control plane is.
+credentials of the user who runs it. It is a secret all the same, because it holds the address of the control
+plane.
 """
 
 import json
@@ -18,7 +19,7 @@ _EXEC = "client.authentication.k8s.io/v1beta1"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plugin:
-    """A program on PATH that hands out tokens, and what to say where it is missing."""
+    """A program on PATH that issues tokens, and the hint to print where it is missing."""
 
     command: str
     arguments: tuple[str, ...] = ()

@@ -1,8 +1,8 @@
 """Kueue, from its own chart as one Helm release.
 
 Responsible for the chart's values: image, sizes, nodes, configuration. One release, not a resource for each
-of the chart's eighty objects: docs/decisions/001-resource-grain.md says why. Kueue's configuration is the
-model's `manager_config`.
+of the chart's eighty objects: docs/decisions/001-resource-grain.md has the reason. Kueue's configuration is
+the model's `manager_config`.
 """
 
 import json
@@ -105,7 +105,7 @@ def values(stack: Stack, *, image: str, sizing: Sizing) -> Mapping[str, Any]:
                 "resources": sizing.kueue.resources(),
             },
             "nodeSelector": sizing.node_selector(),
-            # A queue waits on Kueue's webhooks, so its start is in the way of everybody: look often.
+            # Every queue waits for Kueue's webhooks, so probe their start often.
             "readinessProbe": {"initialDelaySeconds": 2, "periodSeconds": 2},
         },
         "managerConfig": {"controllerManagerConfigYaml": json.dumps(kueue.manager_config(stack), indent=1)},

@@ -61,7 +61,7 @@ def _addon(
         cluster_name=cluster.name,
         addon_name=name,
         pod_identity_associations=identities,
-        # A cluster comes with copies of some that nobody manages: the add-on takes them over.
+        # A new cluster has unmanaged copies of some: the add-on takes them over.
         resolve_conflicts_on_create="OVERWRITE",
         resolve_conflicts_on_update="PRESERVE",
         tags=dict(described.tags) or None,

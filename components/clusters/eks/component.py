@@ -139,9 +139,7 @@ def _plugin(cluster: EksCluster) -> access.Plugin:
 
 
 def _entries(ours: Mapping[str, Access], teams: Mapping[str, Access]) -> dict[str, Access]:
-    """One entry a principal, which is all that EKS takes: a team's groups come on top of what the stack
-    says.
-    """
+    """One entry a principal, which is all that EKS takes: a team's groups are added to those of the stack."""
     by_principal = {entry.principal: who for who, entry in ours.items()}
     found = dict(ours)
     for who, entry in teams.items():

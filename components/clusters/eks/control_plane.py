@@ -55,7 +55,7 @@ def control_plane(
         tags=cluster.tags,
         opts=opts,
     )
-    # EKS makes the group itself, without an end to what it keeps, unless it is there before.
+    # EKS makes the group itself, with unlimited retention, unless it exists before.
     logs = aws.cloudwatch.LogGroup(
         f"{name}-logs",
         name=f"/aws/eks/{cluster.name}/cluster",
@@ -75,9 +75,9 @@ def control_plane(
             public_access_cidrs=list(cluster.public_cidrs) or None,
         ),
         access_config=aws.eks.ClusterAccessConfigArgs(
-            # Access entries alone: no ConfigMap that a careless edit locks everybody out with.
+            # Access entries alone: no ConfigMap with which one careless edit locks every user out.
             authentication_mode="API",
-            # Whoever runs the program installs into the cluster it makes.
+            # The user who runs the program installs into the cluster that it makes.
             bootstrap_cluster_creator_admin_permissions=True,
         ),
         encryption_config=aws.eks.ClusterEncryptionConfigArgs(
@@ -121,8 +121,7 @@ def grant(
         name,
         cluster_name=cluster.name,
         principal_arn=access.principal,
-        # An empty list, not nothing: the provider takes groups that are no longer spoken of for ones that
-        # stay.
+        # An empty list, not None: the provider keeps groups that an update leaves out.
         kubernetes_groups=list(access.groups),
         type="STANDARD",
         tags=dict(described.tags) or None,

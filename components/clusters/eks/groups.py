@@ -1,7 +1,6 @@
 """The managed node groups of an EKS cluster: the system pool, and one a pool of the stack.
 
-Node counts are cluster-autoscaler's from the first minute on: they are said once, at creation, and never
-again.
+Node counts belong to cluster-autoscaler: they are set once, at creation, and ignored afterwards.
 """
 
 from collections.abc import Mapping, Sequence

@@ -135,7 +135,7 @@ def _bottlerocket() -> str:
 
 
 def _market(pool: Pool) -> aws.ec2.LaunchTemplateInstanceMarketOptionsArgs | None:
-    """Spot is said on the node group: EKS refuses it here."""
+    """Spot is set on the node group: EKS refuses it here."""
     if pool.capacity is not Capacity.CAPACITY_BLOCK:
         return None
     return aws.ec2.LaunchTemplateInstanceMarketOptionsArgs(market_type="capacity-block")

@@ -72,7 +72,7 @@ def _bits(number: int) -> int:
 
 
 class _Vpc:
-    """Makes the VPC; `network` is what comes of it."""
+    """Makes the VPC; `network` is the result."""
 
     def __init__(self, cluster: EksCluster, prefix: str, opts: pulumi.ResourceOptions) -> None:
         self._cluster, self._prefix, self._opts = cluster, prefix, opts

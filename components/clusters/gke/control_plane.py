@@ -31,7 +31,7 @@ def control_plane(
     return gcp.container.Cluster(
         name,
         name=cluster.name,
-        # Said here too, or a stack that moves to another project would be told of an update.
+        # Repeated here: otherwise the preview shows a move to another project as an update.
         project=cluster.project,
         location=cluster.region,
         node_locations=list(cluster.zones) or None,
@@ -86,7 +86,7 @@ def control_plane(
 
 
 def _authorized(cluster: GkeCluster) -> gcp.container.ClusterMasterAuthorizedNetworksConfigArgs:
-    """Always on: an empty list authorises nobody from outside, while nodes keep their own way."""
+    """Always on: an empty list authorises no address from outside; nodes keep their own access."""
     return gcp.container.ClusterMasterAuthorizedNetworksConfigArgs(
         cidr_blocks=[
             gcp.container.ClusterMasterAuthorizedNetworksConfigCidrBlockArgs(
@@ -107,7 +107,7 @@ def _groups(
 
 
 def _encryption(key: pulumi.Input[str] | None) -> gcp.container.ClusterDatabaseEncryptionArgs:
-    """Said either way: the provider takes an encryption that is no longer spoken of for one that stays."""
+    """Set in both cases: the provider keeps an encryption that an update leaves out."""
     if key is None:
         return gcp.container.ClusterDatabaseEncryptionArgs(state="DECRYPTED")
     return gcp.container.ClusterDatabaseEncryptionArgs(state="ENCRYPTED", key_name=key)

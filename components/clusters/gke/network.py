@@ -83,7 +83,8 @@ def _made(cluster: GkeCluster, prefix: str, opts: pulumi.ResourceOptions) -> Net
             gcp.compute.SubnetworkSecondaryIpRangeArgs(range_name=PODS, ip_cidr_range=ranges.pods),
             gcp.compute.SubnetworkSecondaryIpRangeArgs(range_name=SERVICES, ip_cidr_range=ranges.services),
         ],
-        # Pods and Services live in them: while the cluster stands the API changes none, so it goes with them.
+        # Pods and Services live in them: while the cluster exists the API changes none, so a change replaces
+        # the subnetwork.
         opts=pulumi.ResourceOptions.merge(
             opts, pulumi.ResourceOptions(replace_on_changes=["secondaryIpRanges"])
         ),

@@ -122,7 +122,7 @@ def _local_disks(pool: Pool) -> gcp.container.NodePoolNodeConfigEphemeralStorage
 
 def _affinity(pool: Pool) -> gcp.container.NodePoolNodeConfigReservationAffinityArgs:
     """Only a pool of capacity `reservation` takes from one: GKE would otherwise use up any open reservation
-    of the same machine, and a queued pool is refused unless it says that it takes none.
+    of the same machine, and a queued pool is refused unless it is set to take none.
     """
     if pool.reservation is None:
         return gcp.container.NodePoolNodeConfigReservationAffinityArgs(

@@ -1,6 +1,6 @@
 """The node pools of a GKE cluster: the system pool, and one a pool of the stack.
 
-Node counts are the autoscaler's from the first minute on: they are said once, at creation, and never again.
+Node counts belong to the autoscaler: they are set once, at creation, and ignored afterwards.
 """
 
 from typing import Final
@@ -37,7 +37,8 @@ def pool(
         cluster=control_plane.name,
         project=cluster.project,
         location=cluster.region,
-        # The cluster's said here too: a pool that names none keeps those it had, whatever the cluster's are.
+        # The cluster's are repeated here: a pool that names none keeps those it had, whatever the cluster's
+        # are.
         # https://registry.terraform.io/providers/hashicorp/google/latest/docs/resources/container_node_pool
         node_locations=list(one.zones or cluster.zones) or None,
         initial_node_count=_initial(one.min_nodes, zones=len(one.zones or cluster.zones) or _ZONES),
@@ -127,7 +128,7 @@ def upgrades(one: Pool) -> gcp.container.NodePoolUpgradeSettingsArgs | None:
     spare.
     """
     if one.capacity is Capacity.QUEUED:
-        # GKE sets SHORT_LIVED by itself there; the provider does not know the word.
+        # GKE sets SHORT_LIVED by itself there; the provider does not know the value.
         return None
     surge, unavailable = (0, 1) if one.is_gpu else (1, 0)
     return gcp.container.NodePoolUpgradeSettingsArgs(
@@ -141,7 +142,7 @@ def _initial(least: int, *, zones: int) -> int | None:
 
 
 def _networks(further: tuple[NodeNetwork, ...] = ()) -> gcp.container.NodePoolNetworkConfigArgs:
-    """Said for every pool: the provider takes networks that are no longer spoken of for ones that stay."""
+    """Set for every pool: the provider keeps networks that an update leaves out."""
     return gcp.container.NodePoolNetworkConfigArgs(
         enable_private_nodes=True,
         additional_node_network_configs=[

@@ -1,7 +1,7 @@
 """A team's Google service account: made with the rights on its buckets, and bound to the team's pods.
 
 Workload Identity knows pods by project, namespace and ServiceAccount, not by cluster: a cluster of the same
-project that somebody else runs can have pods with the same name.
+project that another team runs can have pods with the same name.
 https://cloud.google.com/kubernetes-engine/docs/concepts/workload-identity#identity_sameness
 """
 
