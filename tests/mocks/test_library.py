@@ -56,7 +56,9 @@ def test_every_component_has_one_shape_and_documented_args(component: Any) -> No
     assert args.__name__ == f"{component.__name__}Args" or component.__module__.endswith("existing")
     assert args.__dataclass_params__.frozen
     assert all(field.kw_only for field in dataclasses.fields(args))
-    undocumented = [each.name for each in dataclasses.fields(args) if f"`{each.name}`" not in args.__doc__]
+    undocumented = [
+        each.name for each in dataclasses.fields(args) if f"`{each.name}`" not in str(args.__doc__)
+    ]
     assert not undocumented
 
 
@@ -110,7 +112,7 @@ def test_a_vpc_comes_from_other_resources_and_none_is_made() -> None:
 
     def program() -> None:
         thing = Thing("thing")
-        subnets = {zone: thing.urn.apply(lambda _, zone=zone: f"subnet-{zone}") for zone in cluster.zones}
+        subnets = {zone: pulumi.Output.format("subnet-{0}-{1}", zone, thing.id) for zone in cluster.zones}
         vpc = ExistingVpcArgs(vpc=thing.urn.apply(lambda _: "vpc-own"), private_subnets=subnets)
         EksGpuCluster("own", EksGpuClusterArgs(cluster=cluster, pools=stack.pools, vpc=vpc))
 
@@ -118,7 +120,7 @@ def test_a_vpc_comes_from_other_resources_and_none_is_made() -> None:
     assert not made.of("aws:ec2/vpc:Vpc")
     inputs = made.one("aws:eks/cluster:Cluster", "own").inputs
     assert inputs["tags"]["muster.dev/vpc"] == f"{cluster.region}:vpc-own"
-    assert set(inputs["vpcConfig"]["subnetIds"]) == {f"subnet-{zone}" for zone in cluster.zones}
+    assert set(inputs["vpcConfig"]["subnetIds"]) == {f"subnet-{zone}-thing-id" for zone in cluster.zones}
 
 
 def test_a_vpc_without_a_subnet_for_every_zone_is_refused() -> None:
