@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from muster.local.build.versions import Program, load
+from muster.local.cluster import coredns
 from muster.local.errors import LocalClusterError
 from muster.paths import REQUIREMENTS, VERSIONS_FILE
 
@@ -85,3 +86,39 @@ def test_a_file_that_is_not_toml_is_one_clear_error(tmp_path: Path) -> None:
     broken.write_text("[go")
     with pytest.raises(LocalClusterError, match="cannot be read"):
         load(broken)
+
+
+PATCHED = [program for program in VERSIONS.programs.values() if program.patch]
+
+
+@pytest.mark.parametrize("program", PATCHED, ids=lambda program: program.name)
+def test_a_patch_is_for_the_version_that_go_mod_pins(program: Program) -> None:
+    assert program.patch is not None
+    assert program.patch.source.is_file()
+    assert f"{program.patch.module} {program.patch.version}" in (program.directory / "go.mod").read_text()
+    sums = (program.directory / "go.sum").read_text()
+    assert f"{program.patch.module} {program.patch.version} h1:" in sums
+
+
+def test_coredns_is_built_with_every_plugin_of_the_corefile() -> None:
+    patch = VERSIONS.programs["coredns"].patch
+    assert patch is not None
+    built = set(re.findall(r"coredns/plugin/(\w+)\"", patch.source.read_text()))
+    manifests = coredns.objects("image")
+    corefile = next(text for each in manifests if (text := each.get("data", {}).get("Corefile")))
+    named = set(re.findall(r"^ {4}(\w+)", corefile, re.MULTILINE))
+    assert named
+    assert named <= built
+
+
+@pytest.mark.parametrize("program", [each for each in FOREIGN if each.release], ids=lambda each: each.name)
+def test_a_release_is_of_the_pinned_version(program: Program) -> None:
+    """Pulumi's language host is part of the CLI's release; the plugin is released as it is stamped."""
+    assert program.release is not None
+    pinned = {
+        "pulumi-language-python": VERSIONS.programs["pulumi"].version,
+        "pulumi-resource-kubernetes": f"v{dict(program.stamps).get('main.version', '')}",
+    }
+    assert program.release.version == pinned.get(program.name, program.version)
+    for text in (program.release.url, program.release.checksums):
+        assert program.release.filled(text, arch="amd64").startswith("https://")
