@@ -1,8 +1,8 @@
 """The two programs of the image: `manager` reconciles, `webhooks` answers the API server.
 
-Decides how a program starts and what its end means. Leaves what is reconciled and reviewed to the functions
-that `__main__` passes in, the settings to flags.py and the parts to process.py. Two processes, because a slow
-reconcile must not delay a review, and because they need different permissions.
+Responsible for how a program starts and for its exit code. `__main__` passes in what is reconciled and
+reviewed; the settings are flags.py's, the parts process.py's. Two processes, because a slow reconcile must
+not delay a review, and because they need different permissions.
 """
 
 import argparse

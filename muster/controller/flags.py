@@ -1,8 +1,4 @@
-"""The command line of the two programs.
-
-Decides every flag, its default, the environment variable behind it and the words that explain it. Leaves what
-the settings mean to the parts that they are given to.
-"""
+"""The command line of the two programs: every flag, its default, its environment variable and its help."""
 
 import argparse
 import socket

@@ -1,8 +1,7 @@
-"""The parts of one process, put together from its settings.
+"""Builds the parts of one process from its settings.
 
-Decides what the manager and the webhooks share and what each has of its own: the election and the uninstall
-handlers of the one, the server and the certificates of the other. Leaves what is reconciled and reviewed to
-those who register it.
+The manager and the webhooks share most parts; the election and the uninstall handlers are the manager's, the
+server and the certificates the webhooks'.
 """
 
 import argparse

@@ -1,8 +1,8 @@
-"""Whose gangs this process looks after: Kueue's Workloads or KAI's Ray clusters.
+"""Chooses the scheduler whose gangs this process reconciles: Kueue's Workloads or KAI's Ray clusters.
 
-Decides it once, at the start, from the GangPolicy: `spec.kai` is there exactly where KAI schedules. The other
-scheduler's kinds need not exist in the cluster, so only one of the two is ever watched; when the policy says
-something else later, the process ends and Kubernetes starts it anew.
+Read once, at the start, from the GangPolicy: `spec.kai` is set exactly where KAI schedules. The other
+scheduler's kinds need not exist in the cluster, so only one of the two is ever watched; when the policy
+changes to the other scheduler, the process ends and Kubernetes restarts it.
 """
 
 import asyncio
@@ -42,7 +42,7 @@ async def setup(manager: Manager) -> None:
 
 async def is_kais(reader: Client) -> bool:
     """What the policy says. A server that does not answer is asked again for a while: a process that ends is
-    started anew after a pause that grows to minutes.
+    started again after a pause that grows to minutes.
     """
     give_up = asyncio.get_running_loop().time() + PATIENCE
     while True:

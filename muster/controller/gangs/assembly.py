@@ -37,14 +37,14 @@ from muster.model.gangpolicy import GangPolicy, format_duration
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unsatisfiable:
-    """No try can help."""
+    """No retry can succeed."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptFailed:
-    """This attempt is over: release everything, try again later."""
+    """This attempt has ended: release everything, retry later."""
 
     failure: str
     exhausted: str = ""
@@ -53,21 +53,21 @@ class AttemptFailed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wait:
-    """Nothing to do but to wait for `status`, once `releases` are given back."""
+    """Wait for `status` to change, once `releases` are deleted."""
 
     status: str
     limit: Deadline
     waiting_on: tuple[WaitReason, ...] = ()
     releases: tuple[Delete, ...] = ()
     requeue_at: datetime | None = None
-    """When to look again before the limit."""
+    """When to reconcile again before the limit."""
     short_pool: str = ""
-    """The pool that its time is lost in."""
+    """The pool that delays it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HoldNodes:
-    """Keep what came early until the rest is there."""
+    """Hold nodes that came early until the rest is provisioned."""
 
     holds: tuple[CreatePlaceholders, ...]
     event: EmitEvent
@@ -89,7 +89,7 @@ class Ready:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReleaseEarly:
-    """Pieces that came too early are given back and requested again when the late one is provisioned."""
+    """Release requests that came too early; make them again when the late one is provisioned."""
 
     releases: tuple[Delete, ...]
     event: EmitEvent
@@ -101,8 +101,8 @@ Step = Unsatisfiable | AttemptFailed | Wait | CreateNext | Ready | ReleaseEarly 
 
 
 def next_step(attempt: Attempt, policy: GangPolicy, *, since: datetime) -> Step:
-    """The next step of a gang with at least one ask. `since`: when it was first allowed to ask. Raises
-    ValueError for a quantity that cannot be read.
+    """Return the next step of a gang with at least one request. `since`: when it was first allowed to make
+    one. Raises ValueError for a bad quantity.
     """
     if (reason := unsatisfiable_reason(attempt.gang)) is not None:
         return Unsatisfiable(reason=reason)
@@ -111,10 +111,10 @@ def next_step(attempt: Attempt, policy: GangPolicy, *, since: datetime) -> Step:
     ]
     if failed:
         worst = next((found for found in failed if found.outcome is Outcome.REFUSE), failed[0])
-        status = f"{worst.summary}: {worst.detail}"
+        cause = f"{worst.summary}: {worst.detail}"
         if worst.outcome is Outcome.REFUSE:
-            return Unsatisfiable(reason=status)
-        return AttemptFailed(failure=status, exhausted=_exhausted_pool(attempt, worst))
+            return Unsatisfiable(reason=cause)
+        return AttemptFailed(failure=cause, exhausted=_exhausted_pool(attempt, worst))
     limit = deadline(attempt.gang, attempt.current, quota_since=since, policy=policy, now=attempt.now)
     if not policy.holds and (early := _expiring_early(attempt, policy)):
         return _release_early(attempt, early, limit)
@@ -122,14 +122,11 @@ def next_step(attempt: Attempt, policy: GangPolicy, *, since: datetime) -> Step:
     if limit.at <= attempt.now and not isinstance(step, Ready):
         why = step.status if isinstance(step, Wait) else ""
         return replace(deadline_exceeded(limit, why), exhausted=_short_pool(attempt, step))
-    if isinstance(step, Wait):
-        kept = placeholders.due(attempt, policy)
-        return (
-            _hold_nodes(kept, limit)
-            if kept
-            else replace(step, requeue_at=placeholders.next_due(attempt, policy))
-        )
-    return step
+    if not isinstance(step, Wait):
+        return step
+    if holds := placeholders.due(attempt, policy):
+        return _hold_nodes(holds, limit)
+    return replace(step, requeue_at=placeholders.next_due(attempt, policy))
 
 
 def _exhausted_pool(attempt: Attempt, failed: Loss) -> str:
@@ -140,20 +137,20 @@ def _exhausted_pool(attempt: Attempt, failed: Loss) -> str:
 
 
 def _short_pool(attempt: Attempt, step: Step) -> str:
-    """The pool whose nodes did not come in time: promised or not."""
+    """The pool whose nodes were not provisioned in time."""
     if attempt.late is not None:
         return attempt.late.pool
     return step.short_pool if isinstance(step, Wait) else ""
 
 
 def deadline_exceeded(limit: Deadline, why: str) -> AttemptFailed:
-    """The end of an attempt whose time is over. `why`: what it waited for, which its check says no more."""
-    status = f"{limit.clock} of {format_duration(limit.limit)} has passed"
-    return AttemptFailed(failure=f"{status}: {why}" if why else status)
+    """End an attempt after its deadline. `why`: what it waited for, which its check no longer shows."""
+    passed = f"{limit.clock} of {format_duration(limit.limit)} has passed"
+    return AttemptFailed(failure=f"{passed}: {why}" if why else passed)
 
 
 def delete_outdated(attempt: Attempt) -> tuple[Delete, ...]:
-    """Deletes requests of earlier attempts, and of this one that the policy no longer makes."""
+    """Delete requests of earlier attempts, and those of this one that the policy no longer makes."""
     kept = {request.metadata.name for request in attempt.current.values()}
     requests = [request for request in attempt.requests if request.metadata.name not in kept]
     outdated = [template for template in attempt.templates if template.metadata.name not in attempt.written]
@@ -170,12 +167,8 @@ def pod_sets(spec: RequestSpec) -> str:
 
 
 def _provision(attempt: Attempt, limit: Deadline) -> Step:
-    position = attempt.turn_position()
-    if (
-        position
-        and not attempt.is_provisioned
-        and (older := conflicting_gang(position, attempt.surroundings.others))
-    ):
+    position = None if attempt.is_provisioned else attempt.turn_position()
+    if position and (older := conflicting_gang(position, attempt.surroundings.others)):
         return _yield_turn(attempt, older, limit)
     for spec in attempt.gang.request_specs:
         request = attempt.current.get(spec.shape)
@@ -228,13 +221,13 @@ def _hold_nodes(holds: tuple[CreatePlaceholders, ...], limit: Deadline) -> HoldN
 
 
 def _expiring_early(attempt: Attempt, policy: GangPolicy) -> list[ProvisioningRequest]:
-    """What came so early that its booking ends before the gang is whole."""
+    """Requests whose booking ends before the gang is complete."""
     ends = ((request, booking_end(request, policy, now=attempt.now)) for request in attempt.early)
     return [request for request, end in ends if end and end <= attempt.now]
 
 
 def _release_early(attempt: Attempt, early: Sequence[ProvisioningRequest], limit: Deadline) -> ReleaseEarly:
-    """The late piece keeps its place in the cloud's queue; the others cost nothing meanwhile."""
+    """The late request keeps its place in the cloud's queue; the others cost nothing meanwhile."""
     assert attempt.late is not None
     names = {request.metadata.name for request in early}
     pools = ", ".join(spec.pool for spec in attempt.gang.request_specs if attempt.request_name(spec) in names)
@@ -251,23 +244,22 @@ def _release_early(attempt: Attempt, early: Sequence[ProvisioningRequest], limit
 
 
 def _yield_turn(attempt: Attempt, older: TurnPosition, limit: Deadline) -> Step:
-    """Take back what was asked, keep the quota, and stand in line: no failure, so no note and no backoff."""
+    """Release the requests, keep the quota, and wait for the turn: no failure, so no note and no backoff."""
     outdated = delete_outdated(attempt)
     asked = tuple(action for action in delete_all(attempt) if action not in outdated)
     return Wait(status=f"{older.name} asked first", limit=limit, waiting_on=("turn",), releases=asked)
 
 
 def _verify(attempt: Attempt, limit: Deadline) -> Step:
-    """Every request is Provisioned. Believe it when the nodes stand."""
+    """Every request is Provisioned: check that the nodes are ready."""
     capacity_claims = capacity_claims_of(attempt.gang, attempt.current)
-    own = {item.metadata.name for item in attempt.placeholders}
+    own, around = {item.metadata.name for item in attempt.placeholders}, attempt.surroundings
     placements = verify(
-        [promise.demand for promise in capacity_claims if promise.is_verified],
-        nodes=attempt.surroundings.nodes,
-        pods=[
-            pod for pod in attempt.surroundings.pods if pod.metadata.name not in own
-        ],  # They make room for its pods.
-        claims=attempt.surroundings.claims,
+        [claim.demand for claim in capacity_claims if claim.is_verified],
+        nodes=around.nodes,
+        # Its own placeholders make room for its pods.
+        pods=[pod for pod in around.pods if pod.metadata.name not in own],
+        claims=around.claims,
     )
     short = next((placement.demand.pool for placement in placements if not placement.is_complete), None)
     if short is not None:
@@ -277,7 +269,7 @@ def _verify(attempt: Attempt, limit: Deadline) -> Step:
 
 def _accepted_status(spec: RequestSpec, request: ProvisioningRequest) -> str:
     """The autoscaler's own estimate, where it gives one."""
-    capacity_claims = request.status.condition("Provisioned")
-    estimate = f" ({capacity_claims.message[:200]})" if capacity_claims and capacity_claims.message else ""
+    provisioned = request.status.condition("Provisioned")
+    estimate = f" ({provisioned.message[:200]})" if provisioned and provisioned.message else ""
     there = format_capacity(f"0 of {spec.count}", spec.pool, shares_nodes=spec.shares_nodes)
     return f"{there} for {pod_sets(spec)}{estimate}"

@@ -43,7 +43,7 @@ class Attempt(ABC):
 
     @abstractmethod
     def request_name(self, spec: RequestSpec) -> str:
-        """The name of the ask's request in this attempt."""
+        """The name of this request in this attempt."""
 
     @property
     @abstractmethod
@@ -56,17 +56,17 @@ class Attempt(ABC):
         return clamp_to_clock(self.history, now=self.now, policy=(self.policy or GangPolicy()).retry)
 
     def request_labels(self, spec: RequestSpec) -> Mapping[str, str]:
-        """What the ask's request and templates carry."""
+        """The labels of a request and its templates."""
         return self.labels
 
     @property
     def is_in_turn(self) -> bool:
-        """Each piece is requested when the one before is provisioned, not already when it is accepted."""
+        """Each request is made when the one before is Provisioned, not already when it is Accepted."""
         return self.history.in_turn == self.labels[ATTEMPT]
 
     @property
     def late(self) -> RequestSpec | None:
-        """The first piece, in the order of asking, that is asked for and not provisioned."""
+        """The first request, in order, that exists and is not provisioned."""
         asked = ((spec, self.current.get(spec.shape)) for spec in self.gang.request_specs)
         return next(
             (spec for spec, request in asked if request and not request.status.holds("Provisioned")), None
@@ -74,7 +74,7 @@ class Attempt(ABC):
 
     @property
     def early(self) -> tuple[ProvisioningRequest, ...]:
-        """Provisioned pieces that come after a late one: their booking runs out while it is waited for."""
+        """Provisioned requests after a late one: their booking ends while the late one is waited for."""
         if self.late is None:
             return ()
         after = self.gang.request_specs[self.gang.request_specs.index(self.late) + 1 :]
@@ -93,7 +93,7 @@ class Attempt(ABC):
 
     @cached_property
     def current(self) -> Mapping[str, ProvisioningRequest]:
-        """The live requests of this attempt that are what the policy asks for, by shape."""
+        """The live requests of this attempt that match the policy, by shape."""
         named = {request.metadata.name: request for request in self.attempted if not _is_going(request)}
         found = {spec.shape: (spec, named.get(self.request_name(spec))) for spec in self.gang.request_specs}
         return {

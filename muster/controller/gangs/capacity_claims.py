@@ -32,7 +32,7 @@ class PodClaim:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CapacityClaim:
-    """One PodSet and where its pods will go. `pod_claim` is None where nothing was asked for."""
+    """One PodSet and where its pods will go. `pod_claim` is None where nothing was requested."""
 
     demand: PodDemand
     pod_claim: PodClaim | None
@@ -70,7 +70,7 @@ def _capacity_claim(demand: Demand, spec: RequestSpec, request: ProvisioningRequ
 
 
 def pinned_demand(demand: Demand, pins: Mapping[str, str]) -> PodDemand:
-    """The room that the pods of a PodSet look for, pinned to their lease."""
+    """The capacity that the pods of a PodSet need, pinned to their lease."""
     unpinned = _pod_demand(demand)
     needs = replace(unpinned.needs, node_selector={**unpinned.needs.node_selector, **pins})
     return replace(unpinned, needs=needs)

@@ -19,7 +19,7 @@ from muster.model.names import GPU_RESOURCE
 from muster.model.pods import Amounts
 
 _MOST: Final = 4096
-"""Specs whose amounts are remembered, those of the last looks: a few megabytes."""
+"""Specs whose amounts are cached, the latest ones: a few megabytes."""
 
 _KNOWN: Final[OrderedDict[int, tuple[PodSpec, Amounts]]] = OrderedDict()
 """By the id of the spec, which is held with them so that nothing else is given its id."""
@@ -93,7 +93,7 @@ def pod_amounts(spec: PodSpec) -> Amounts:
 
 
 def amounts_once(spec: PodSpec) -> Amounts:
-    """The same of a spec that is looked at once, from anybody and of any size. Nothing of it is kept."""
+    """The same for a spec that is read once, from any source and of any size. Nothing is cached."""
     initials = (
         pods.Initial(_needs(container.resources), container.restart_policy == "Always")
         for container in spec.init_containers

@@ -24,7 +24,7 @@ _CONDITIONS: Final = {"Accepted": "accept", "Provisioned": "provision"}
 
 
 class GangObservation(NamedTuple):
-    """A gang at one look. `since` is None where no object says it: then it is since now. `failure` is what
+    """A gang at one moment. `since` is None where no object shows it: then it is since now. `failure` is what
     its last attempt ended with, or why it was given up.
     """
 
@@ -49,7 +49,7 @@ class GangObserver:
         self._log = structlog.get_logger("gangs")
 
     def around(self, reconcile: Callable[[Key], Awaitable[Result]]) -> Callable[[Key], Awaitable[Result]]:
-        """The same reconcile, with a look before it."""
+        """The same reconcile, observed before it runs."""
 
         async def observed(key: Key) -> Result:
             try:

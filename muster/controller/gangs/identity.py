@@ -13,7 +13,7 @@ ATTEMPT: Final = f"{GROUP}/attempt"
 """Label of everything that one attempt has made."""
 
 NEEDS: Final = f"{GROUP}/needs"
-"""Label of a request: a digest of where its pods may go, as flavors said when it was made."""
+"""Label of a request: a digest of where its pods may go, by its flavors when it was made."""
 
 _DIGEST_LENGTH: Final = 24
 """96 bits: a collision among a million live requests is no concern, and names stay legible."""

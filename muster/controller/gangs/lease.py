@@ -12,7 +12,7 @@ from muster.controller.gangs.objects import ProvisioningRequest
 from muster.model.names import GKE_QUEUED_CLASS, LEASE_ENDS_ANNOTATION
 
 LONGEST: Final = timedelta(days=7)
-"""GKE's limit, and what it takes when a request says nothing (cloud.google.com, "Run a large-scale workload
+"""GKE's limit, and its default (cloud.google.com, "Run a large-scale workload
 with flex-start with queued provisioning").
 """
 RUN: Final = "maxRunDurationSeconds"
@@ -29,8 +29,8 @@ def lease_end(request: ProvisioningRequest) -> datetime | None:
 
 
 def first_end(annotations: Iterable[Mapping[str, str]]) -> datetime | None:
-    """When the first of a gang's leases ends, by what its pods carry: a gang that loses one stands no
-    more.
+    """When the first of a gang's leases ends, by what its pods carry: a gang that loses one is no longer
+    complete.
     """
     ends = (parse_time(each.get(LEASE_ENDS_ANNOTATION, "")) for each in annotations)
     return min((end for end in ends if end), default=None)
@@ -46,5 +46,5 @@ def parse_time(text: str) -> datetime | None:
 
 
 def format_time(at: datetime) -> str:
-    """As an annotation says it."""
+    """As an annotation holds it."""
     return at.isoformat().replace("+00:00", "Z")

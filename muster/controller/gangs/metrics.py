@@ -16,19 +16,19 @@ from muster.controller.kube.resource import Key
 
 
 class GangState(StrEnum):
-    """Where a gang stands; the words are Kueue's where Kueue has one."""
+    """The state of a gang, named as Kueue names it where it has a name."""
 
     QUEUED = "queued"
     """Waits for quota, or for room in its queue."""
     PROVISIONING = "provisioning"
     """Holds quota; its capacity is being gathered."""
     READY = "ready"
-    """Stands whole; its scheduler has not let it in yet."""
+    """Fully provisioned; its scheduler has not started it yet."""
     RUNNING = "running"
     EVICTING = "evicting"
     """Its scheduler takes the quota back."""
     BACKING_OFF = "backing_off"
-    """Released everything, holds no quota, tries again later."""
+    """Released everything, holds no quota, retries later."""
     REFUSED = "refused"
     """No retry can help; waits for a person."""
 

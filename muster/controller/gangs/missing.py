@@ -52,7 +52,7 @@ def _is_ready(node: Node) -> bool:
 def _unbound(
     gang: Gang, claims: Claims, bound: Iterable[Pod], ended: Mapping[str, int]
 ) -> Iterator[PodDemand]:
-    """The pods that still look for a node. `bound`: those that have one."""
+    """The pods that have no node yet. `bound`: those that have one."""
     consumers = Consumers(gang, bound, ended=ended)
     for spec in gang.request_specs:
         for demand in spec.demands if spec.flavor.verify_nodes else ():

@@ -38,7 +38,7 @@ class Conditioned(Partial, frozen=True):
     conditions: tuple[Condition, ...] = ()
 
     def condition(self, kind: str) -> Condition | None:
-        # Asked dozens of times in one look at a gang: a generator would take most of the time of it.
+        # Called dozens of times in one reconcile: a generator would take most of its time.
         for condition in self.conditions:
             if condition.type == kind:
                 return condition
@@ -194,7 +194,7 @@ class GangPolicyObject(Object, frozen=True):
 
 
 class QueueTreeObject(Object, frozen=True):
-    """What the program says of queues, not yet read: `muster.model.queuetree.from_spec` reads it."""
+    """The queues that the program wrote, not yet parsed: `muster.model.queuetree.from_spec` does."""
 
     spec: dict[str, Any] = field(default_factory=dict)
 

@@ -28,7 +28,7 @@ _NOBODY_UID: Final = 65535
 
 
 def due(attempt: Attempt, policy: GangPolicy) -> tuple[CreatePlaceholders, ...]:
-    """What is to be kept from now on."""
+    """The requests whose nodes must be held from now on."""
     if not policy.holds:
         return ()
     moments = (
@@ -40,7 +40,7 @@ def due(attempt: Attempt, policy: GangPolicy) -> tuple[CreatePlaceholders, ...]:
 
 
 def next_due(attempt: Attempt, policy: GangPolicy) -> datetime | None:
-    """When the first of the finished requests has to be kept."""
+    """When the nodes of the first finished request must be held."""
     if not policy.holds:
         return None
     moments = (booking_end(attempt.current[spec.shape], policy, now=attempt.now) for spec in _open(attempt))
@@ -48,7 +48,7 @@ def next_due(attempt: Attempt, policy: GangPolicy) -> datetime | None:
 
 
 def _open(attempt: Attempt) -> Iterator[RequestSpec]:
-    """Pieces that are provisioned and have fewer placeholders than pods."""
+    """Requests that are provisioned and have fewer placeholders than pods."""
     held = {item.metadata.name for item in attempt.placeholders}
     for spec in attempt.gang.request_specs:
         request = attempt.current.get(spec.shape)
@@ -66,20 +66,20 @@ def _create_placeholders(attempt: Attempt, spec: RequestSpec, policy: GangPolicy
         capacity_claims=claims_of_request(spec, request),
         labels=attempt.request_labels(spec),
         image=policy.placeholder_image,
-        # Each piece that is accepted later begins it anew.
+        # Each request that is accepted later starts it again.
         max_lifetime=policy.provision_timeout * len(attempt.gang.request_specs),
     )
 
 
 def named(request: str, spec: RequestSpec) -> Iterator[tuple[str, int]]:
-    """The name of each placeholder of a request, and which PodSet of it it stands for."""
+    """The name of each placeholder of a request, and the PodSet that it replaces."""
     for index, demand in enumerate(spec.demands):
         for number in range(demand.count):
             yield placeholder_name(request, index, number), index
 
 
 def pod(owner: Owner, action: CreatePlaceholders, *, name: str, index: int) -> dict[str, Any]:
-    """Restricted, without a token, gone at once when it is deleted, and not there for ever when no controller
+    """Restricted, without a token, gone at once when it is deleted, and not there forever when no controller
     is left to do that.
     """
     claim = action.capacity_claims[index]

@@ -43,7 +43,7 @@ class Policies:
         return found if isinstance(found, GangPolicy) else None
 
     def flavor(self, name: str) -> FlavorPolicy | None:
-        """What the first accepted policy that has this flavor says of it."""
+        """The flavor in the first accepted policy that has it."""
         accepted = (self.accepted(policy.metadata.name) for policy in self._policies.store)
         return next((flavor for policy in accepted if policy and (flavor := policy.flavor(name))), None)
 

@@ -29,7 +29,7 @@ class RetryLimiter:
         self._row: list[tuple[float, Key]] = []  # The same, by time.
 
     def wait(self, key: Key, *, per_minute: int) -> timedelta:
-        """How long the gang's token still takes; asked again, the same token. 0 per minute: no bound."""
+        """How long until the gang's token is due; the same token each time. 0 per minute: no limit."""
         now = self._clock()
         if per_minute <= 0:
             return timedelta(0)

@@ -54,7 +54,7 @@ ON_CREATE: Final = ""
 """In the place of a condition: the API server's answer to the creation of what an attempt needs."""
 
 RULES: Final = (
-    # The pods took what was booked (kubernetes/autoscaler 9806): what was asked for has happened.
+    # The pods took what was booked (kubernetes/autoscaler 9806): the request was used as intended.
     _rule("BookingExpired", r"^CapacityBookingConsumed\b", Outcome.IGNORE, "booking consumed"),
     _rule("CapacityRevoked", r"", Outcome.RETRY, "capacity revoked"),
     _rule(
@@ -85,7 +85,7 @@ RULES: Final = (
 )
 
 AFTER_ADMISSION: Final = frozenset({"CapacityRevoked"})
-"""A running gang loses nothing when its request fails or its booking ends late: it stands on its nodes."""
+"""A running gang loses nothing when its request fails or its booking ends late: it has its nodes."""
 
 
 def loss(request: ProvisioningRequest, *, admitted: bool, held: bool = False) -> Loss | None:

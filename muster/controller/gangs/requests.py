@@ -55,7 +55,7 @@ class Requests:
     async def create_templates(
         self, owner: Owner, action: CreateTemplates, templates: Mapping[str, Json]
     ) -> None:
-        """`templates`: the pod of each of the ask's PodSets, as nodes are to be asked for it."""
+        """`templates`: the pod template of each PodSet in the request."""
         for number, demand in enumerate(action.spec.demands):
             body = pod_template(
                 owner,
@@ -89,7 +89,7 @@ class Requests:
     async def release_orphan(
         self, item: Belonging, *, of: Key, owners: Resource[Any], uid_label: str
     ) -> None:
-        """Delete what was made for an owner that is gone; looks live whether it is."""
+        """Delete what was made for an owner that no longer exists, which is read live."""
         try:
             live = await self._client.get(owners, of)
         except NotFound:

@@ -56,7 +56,7 @@ class RetryHistory:
     avoid: tuple[str, ...] = ()
     """Flavors that were out of stock and that it keeps away from."""
     in_turn: str = ""
-    """The attempt whose pieces are asked for one after another, because the last came too early."""
+    """The attempt whose requests are made one after another, because others came too early."""
     nodes_missing: datetime | None = None
     """While it runs: since when it lacks nodes."""
     lease_ends: datetime | None = None
@@ -69,7 +69,7 @@ class RetryHistory:
 
 _EMPTY: Final = RetryHistory()
 _WRITTEN: Final = timedelta(seconds=1)
-"""Moments are written in whole seconds."""
+"""Times are written in whole seconds."""
 
 
 def parse_history(held: Object) -> RetryHistory:

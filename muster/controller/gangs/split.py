@@ -47,14 +47,14 @@ class RequestSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gang:
-    """What has to stand before any pod of it may start."""
+    """What must be provisioned before any of its pods may start."""
 
     request_specs: tuple[RequestSpec, ...]
     """Scarcest first."""
     present: tuple[Demand, ...]
-    """PodSets that nothing is asked for and that must fit on nodes which exist."""
+    """PodSets without a request, which must fit on existing nodes."""
     running: tuple[Demand, ...] = ()
-    """While it grows: the pods of it that have their nodes, for which nothing is asked."""
+    """While it scales up: its pods that have their nodes, for which nothing is requested."""
 
     @property
     def is_split(self) -> bool:

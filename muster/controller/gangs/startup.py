@@ -38,7 +38,7 @@ class Startup:
 
     def may_explain(self, name: str, message: str) -> bool:
         """Whether this denial of the object `name` may be the server's and not the object's. The names of
-        objects carry their attempt, so that none is denied anew long after it was denied first.
+        objects carry their attempt, so that none is denied again long after it was denied first.
         """
         if not _WORDS.search(message):
             return False

@@ -31,7 +31,7 @@ def pod_template(
 def provisioning_request(
     owner: Owner, *, name: str, spec: RequestSpec, templates: Sequence[PodTemplate], labels: Mapping[str, str]
 ) -> Json:
-    """The request; `templates` are those of the ask's demands, in their order, as they are in the API."""
+    """The request; `templates` are those of its demands, in their order, as they are in the API."""
     owners = [owner_reference(POD_TEMPLATE, template) for template in templates]
     pod_sets = [
         {"podTemplateRef": {"name": template.metadata.name}, "count": demand.count}

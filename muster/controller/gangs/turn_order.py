@@ -14,7 +14,7 @@ from datetime import datetime
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnPosition:
-    """A split gang that is not whole yet."""
+    """A split gang that is not complete."""
 
     uid: str
     name: str
@@ -24,7 +24,7 @@ class TurnPosition:
     """Pools in which it has live requests."""
     priority: int
     next_pool: str
-    """The pool that it asks next; empty when it has asked everywhere."""
+    """The pool of its next request; empty when it has all of them."""
 
 
 def blocking_gang(waiter: TurnPosition, others: Iterable[TurnPosition]) -> TurnPosition | None:

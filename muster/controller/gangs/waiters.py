@@ -35,7 +35,7 @@ class Waiters:
                 del self._by_lease[lease]
 
     def affected_by(self, before: Node | None, after: Node | None, *, lease: str) -> Iterable[Key]:
-        """Who may want to look again."""
+        """The gangs to reconcile."""
         if not node_changed(before, after):
             return ()
         return {*self._by_lease.get(_ANY, ()), *self._by_lease.get(lease, ())}

@@ -27,7 +27,7 @@ class Ungate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteUnbound:
-    """Delete a released pod that no node has: its gate cannot come back, but KubeRay makes it anew, gated.
+    """Delete a released pod that no node has: its gate cannot come back, but KubeRay makes it again, gated.
 
     `request` is what it was to consume; empty for a pod that nothing was asked for.
     """
@@ -50,8 +50,8 @@ Action = CreateTemplates | CreateRequest | Delete | Ungate | DeleteUnbound | Pat
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """The actions, in order, and when to look again even if nothing happens. Lifts that follow one another
-    may be made side by side, except the last.
+    """The actions, in order, and when to reconcile again even if nothing changes. Consecutive Ungates may be
+    made concurrently, except the last.
     """
 
     actions: tuple[Action, ...] = ()

@@ -30,7 +30,7 @@ class Batch:
     gated: tuple[GatedPod, ...]
     ungated: tuple[GatedPod, ...] = ()
     missing_reason: str = ""
-    """What keeps it from being whole; empty when every pod of it exists."""
+    """Why it is not complete; empty when all of its pods exist."""
     unit: int = 0
     """0: all or none. Else it may pass in part, so many pods at a time fewer."""
 
@@ -115,7 +115,7 @@ def _growth(cluster: RayCluster, group: str, members: Sequence[GatedPod]) -> Bat
     attempt = attempt_of(cluster, gated[0])
     ungated = tuple(pod for pod in members if not is_gated(pod) and _attempt(pod) == attempt)
     unit = hosts(cluster, group)
-    # A replica may stand but for one pod that was lost: KubeRay makes that one again, and no other with it.
+    # A replica may lack only one pod that was lost: KubeRay makes that one again, and no other with it.
     others = len(members) - len(gated) - len(ungated)
     whole = len(members) // unit * unit - others
     missing_reason = "" if whole > 0 else f"{len(members) % unit} of {unit} pods of a replica of {group}"

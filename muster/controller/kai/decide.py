@@ -168,7 +168,7 @@ def _step(snapshot: BatchSnapshot) -> Decision:
             )
         )
     if history.grows and not snapshot.batch.unit:
-        # What KAI's minimum has lost stands behind nothing that a growth waits for: KAI would evict the rest.
+        # Pods that KAI's minimum has lost do not wait as a scale-up does: KAI would evict the rest.
         return Decision(
             actions=(
                 PatchAnnotations(
@@ -203,7 +203,7 @@ def _step(snapshot: BatchSnapshot) -> Decision:
 
 
 def _refusal_is_outdated(snapshot: BatchSnapshot) -> bool:
-    """The refusal is not of what waits now: its pods or what the policy says of them have changed. While pods
+    """The refusal is outdated: the pods or their flavors in the policy have changed. While pods
     are missing this is unknown; a refusal by an earlier release does not count.
     """
     return not snapshot.batch.missing_reason and snapshot.history.refused_for not in (
@@ -224,7 +224,7 @@ def _fit_to_quota(snapshot: BatchSnapshot, policy: GangPolicy) -> tuple[BatchSna
     def part(count: int) -> BatchSnapshot:
         return replace(snapshot, batch=snapshot.batch.first(count))
 
-    # What fits in part fits in every smaller part: of hundreds a few are looked at.
+    # What fits in part fits in every smaller part: a few of hundreds are checked.
     largest = bisect_left(parts, True, key=lambda count: not _insufficient_quota(part(count), policy))
     return (part(parts[largest]), "") if largest < len(parts) else (snapshot, shortfall)
 
@@ -266,7 +266,7 @@ def _provision(snapshot: BatchSnapshot, policy: GangPolicy) -> Decision:
 
 
 def finish(snapshot: BatchSnapshot, policy: GangPolicy) -> Decision:
-    """It has begun to pass: room and nodes were looked at. The rest follows, unless its capacity is lost."""
+    """It has begun to pass: room and nodes were checked. The rest follows, unless its capacity is lost."""
     request_specs = snapshot.gang.request_specs
     failed = [found for request in snapshot.attempted if (found := loss(request, admitted=False))]
     if not request_specs:
@@ -301,7 +301,7 @@ def _ungate_all(snapshot: BatchSnapshot, claims: Iterable[PodClaim]) -> Iterator
     *others, leader = (*snapshot.batch.gated[1:], snapshot.batch.gated[0])
     for pod in (*others, leader):
         demand = demands.get(pod.metadata.uid)
-        # A pod that led before another came first still says what it waited for.
+        # A former leader still has the status of what it waited for.
         is_told = pod is leader or STATUS in pod.metadata.annotations
         annotations = {ATTEMPT: snapshot.batch.attempt, SIZE: str(len(snapshot.batch.pods))}
         annotations |= {STATUS: format_ungated(snapshot.gang)} if is_told else {}
@@ -379,7 +379,7 @@ def set_status(snapshot: BatchSnapshot, message: str) -> tuple[Action, ...]:
 
 
 def _keep_gated(cluster_snapshot: ClusterSnapshot, reason: str) -> tuple[Action, ...]:
-    """A cluster that makes no batches: its oldest gated pod says why."""
+    """A cluster that makes no batches: its oldest gated pod shows why."""
     gated = [pod for pod in cluster_snapshot.pods if is_gated(pod)]
     if not gated:
         return ()

@@ -114,7 +114,7 @@ class Executor:
         self._requests.remember(GATED_POD, patched)
 
     async def _delete_unbound(self, action: DeleteUnbound) -> None:
-        """A live look first: a cache of requests that lags must not cost a pod."""
+        """A live read first: a cache of requests that lags must not cost a pod."""
         pod = action.pod
         try:
             live = await self._client.get(GATED_POD, pod.key)

@@ -64,7 +64,7 @@ def queue_of(pod: GatedPod, cluster: RayCluster | None) -> str:
 
 
 def pool_of(pod: GatedPod, cluster: RayCluster | None) -> str:
-    """The pool that the pod is pinned to; empty where nothing says one."""
+    """The pool that the pod is pinned to; empty where nothing names one."""
     said = [pod.spec.node_selector, pod.metadata.labels, *([cluster.metadata.labels] if cluster else [])]
     return next((labels[POOL_LABEL] for labels in said if labels.get(POOL_LABEL)), "")
 

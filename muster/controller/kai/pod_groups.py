@@ -54,7 +54,7 @@ class PodGroupDemand:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Placed:
-    """One pod, its pool, and what it needs there; without a pool nothing is asked for it."""
+    """One pod, its pool, and what it needs there; without a pool nothing is requested for it."""
 
     pod: GatedPod
     flavor: FlavorPolicy
@@ -83,7 +83,7 @@ def gpus(pod: GatedPod, gpu_memory: int = 0) -> Fraction:
 
 
 def share(pod: GatedPod, gpu_memory: int) -> Share | None:
-    """The part of a GPU that a pod asks for; a whole one where the size of the GPU is not known."""
+    """The part of a GPU that a pod requests; a whole one where the size of the GPU is not known."""
     notes = pod.metadata.annotations
     if FRACTION in notes:
         part = _number(notes, FRACTION)
@@ -165,7 +165,7 @@ def _number(notes: Mapping[str, str], key: str) -> Fraction:
 
 
 def _likeness(placed: _Placed) -> Hashable:
-    """Pods of one likeness stand in one demand. Those that share GPUs may be of several groups."""
+    """Equal pods make one demand. Those that share GPUs may be of several groups."""
     needs = placed.needs
     where = (frozenset(needs.node_selector.items()), needs.tolerations, needs.terms)
     if placed.share:

@@ -1,10 +1,10 @@
 """Does the queue have room?
 
 Decides it for a leaf queue and all queues above it, from what KAI has allocated and from what is on its way:
-gangs that gather capacity, and pods that are released and not bound yet. `status.requested` plays no part: it
-counts our own gated pods. Preemptible work may take its queue's quota, and what lies between quota and limit
-only where the policy allows; other work may take quota that non-preemptible work has left. Units here: GPUs,
-cores, bytes.
+gangs that provision capacity, and pods that are released and not bound yet. `status.requested` plays no part:
+it counts our own gated pods. Preemptible work may take its queue's quota, and what lies between quota and
+limit only where the policy allows; other work may take quota that non-preemptible work has left. Units here:
+GPUs, cores, bytes.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -20,7 +20,7 @@ from muster.model.pods import Amounts
 from muster.model.quantities import parse_quantity
 
 Turn = tuple[datetime, str]
-"""When a gang first asked for capacity, and its attempt: a total order of those that gather."""
+"""When a gang first requested capacity, and its attempt: a total order of gangs being provisioned."""
 
 _SCALE: Mapping[str, Fraction] = {"gpu": Fraction(1), "cpu": Fraction(1, 1000), "memory": Fraction(10**6)}
 """One of KAI's units in ours."""
@@ -39,7 +39,7 @@ class QueueDemand:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueUsage:
-    """What is, or will be, taken: by pods that are bound or released, or by a gang that gathers its capacity.
+    """What is, or will be, taken: by pods that are bound or released, or by a gang that is being provisioned.
 
     `turn` is set for a gang that gathers: only one that asked earlier goes before another that has asked.
     """
@@ -97,7 +97,7 @@ def _missing(
 def _bound(
     queue: Queue, resource: str, is_preemptible: bool, over_quota: OverQuota
 ) -> tuple[Fraction | None, str]:
-    """How much may be taken, and what says so. None: no bound."""
+    """How much may be taken, and the name of that bound. None: no bound."""
     share = getattr(queue.spec.resources, resource)
     assert isinstance(share, Share)
     scale = _SCALE[resource]
@@ -114,7 +114,7 @@ def _bound(
 
 def _taken(queue: Queue, below: set[str], usage: Iterable[QueueUsage], *, preemptible_too: bool) -> Amounts:
     """KAI's own figure or what the bound pods show, whichever is more (KAI's lags behind its bindings), and
-    what is released or gathering.
+    what is released or being provisioned.
     """
     status = queue.status
     reported = status.allocated if preemptible_too else status.allocated_non_preemptible

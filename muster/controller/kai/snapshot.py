@@ -50,7 +50,7 @@ class ClusterSnapshot:
     """What others hold of the queues; what other batches of this cluster gather is not among it."""
     surroundings: Surroundings = ALONE
     retry_delay: timedelta = timedelta(0)
-    """How long a next try has to wait for the tries of others."""
+    """How long its next attempt waits for those of other gangs."""
 
     @property
     def is_over(self) -> bool:
@@ -89,7 +89,7 @@ class ClusterSnapshot:
         sizes = [item.metadata.labels.get(SIZE, "") for item in snapshot.requests]
         sizes += [pod.metadata.annotations.get(SIZE, "") for pod in batch.ungated]
         size = next(iter(sizes), "")
-        # A growing batch that has asked, or begun to pass, stays as large as it was then.
+        # A scale-up that has requested capacity, or begun to pass, keeps its size.
         is_fixed = batch.unit and size.isdecimal() and int(size) < len(batch.pods)
         return replace(snapshot, batch=batch.first(int(size))) if is_fixed else snapshot
 
@@ -131,7 +131,7 @@ class BatchSnapshot(Attempt):
     cluster_snapshot: ClusterSnapshot
     batch: Batch
     full_batch: Batch
-    """The batch before it was cut to what it has asked for, or to what has room."""
+    """The batch before it was cut to what it has requested, or to what has room."""
 
     @property
     def cluster(self) -> RayCluster:
@@ -181,13 +181,13 @@ class BatchSnapshot(Attempt):
 
     @property
     def wants_retry(self) -> bool:
-        """Its pause is over, and it has not asked again yet."""
+        """Its backoff has ended, and it has not requested again."""
         retry_at = self.history.retry_at
         return retry_at is not None and retry_at <= self.now and not self.requests and not self.batch.ungated
 
     @property
     def turn(self) -> Turn | None:
-        """Since when it gathers capacity; None while it has asked for nothing."""
+        """Since when it provisions capacity; None while it has requested nothing."""
         asked = [item.metadata.creation_timestamp or self.now for item in self.requests]
         return (min(asked), self.batch.attempt) if asked else None
 
@@ -205,8 +205,8 @@ class BatchSnapshot(Attempt):
 
     @property
     def reserved_usage(self) -> tuple[QueueUsage, ...]:
-        """What it holds of its queues before its pods are released: nothing until it asks. Once it has begun
-        to pass, the rest of it precedes all others. Raises ValueError.
+        """What it holds of its queues before its pods are released: nothing until it requests. Once it has
+        begun to pass, the rest of it precedes all others. Raises ValueError.
         """
         pods, turn = (self.batch.gated, None) if self.batch.ungated else (self.batch.pods, self.turn)
         if turn is None and not self.batch.ungated:

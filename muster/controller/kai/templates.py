@@ -27,7 +27,7 @@ def owner_of(cluster: RayCluster) -> Owner:
 
 
 def template_of(pod: WholePod, group_demand: PodGroupDemand) -> Json:
-    """The template of a piece, made from one of its pods."""
+    """The template of equal pods, made from one of them."""
     spec: Json = {key: deepcopy(value) for key, value in pod.spec.items() if key not in _OWN}
     spec["nodeSelector"] = {**spec.get("nodeSelector", {}), **group_demand.demand.needs.node_selector}
     added = missing_tolerations(group_demand.demand.flavor, group_demand.pods[0].spec.tolerations)
@@ -40,7 +40,7 @@ def template_of(pod: WholePod, group_demand: PodGroupDemand) -> Json:
 
 
 def _packed(container: Json, amounts: Amounts) -> Json:
-    """One container that asks for all: extended resources need a limit that equals the request."""
+    """One container that requests all: extended resources need a limit that equals the request."""
     written = {name: _quantity(name, amount) for name, amount in amounts.items() if amount}
     limits: dict[str, Any] = {name: text for name, text in written.items() if "/" in name}
     return {**container, "resources": {"requests": written, "limits": limits}}

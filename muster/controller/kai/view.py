@@ -30,7 +30,7 @@ from muster.model.gangpolicy import GangPolicy
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class View:
-    """The caches, asked in the words of the domain."""
+    """The caches, queried in terms of gangs."""
 
     clusters: Informer[RayCluster]
     pods: Informer[GatedPod]
@@ -125,7 +125,7 @@ class View:
     # Other gangs
 
     def _provisioning(self, cluster: RayCluster, now: datetime) -> Iterator[BatchSnapshot]:
-        """The batches of other clusters that have asked for capacity or have begun to pass."""
+        """The batches of other clusters that have requested capacity or have begun to pass."""
         keys = {
             *self.requests.store.index_values(BY_CLUSTER),
             *self.pods.store.index_values(RELEASED),
@@ -221,7 +221,7 @@ def _turn_position(other: BatchSnapshot) -> TurnPosition | None:
 
 
 def _is_readable(mine: BatchSnapshot) -> bool:
-    """A batch that is not says so itself; the cluster's others are none the worse for it."""
+    """A batch that is not reports it itself; the cluster's others are not affected."""
     try:
         return mine.gang is not None
     except ValueError:
@@ -236,7 +236,7 @@ def _asks(other: BatchSnapshot) -> tuple[RequestSpec, ...]:
 
 
 def _rank(snapshot: BatchSnapshot) -> tuple[bool, datetime, str]:
-    """Who is promised nodes first: what passes already, then the one whose last piece came first."""
+    """Priority of claims: what passes already, then the one that was provisioned first."""
     try:
         moments = [request.status.since("Provisioned") for request in snapshot.current.values()]
     except ValueError:

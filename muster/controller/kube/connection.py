@@ -1,8 +1,7 @@
-"""Where the API server is and who we are to it.
+"""Where the API server is, and the credentials for it.
 
-Decides between the pod's own ServiceAccount, explicit settings and a kubeconfig in JSON (kubectl writes one
-with `kubectl config view --raw --minify -o json`, so no YAML parser is needed here). Leaves requests to the
-transport.
+Read from the pod's own ServiceAccount, from explicit settings, or from a kubeconfig in JSON (kubectl writes
+one with `kubectl config view --raw --minify -o json`, so no YAML parser is needed here).
 """
 
 import base64

@@ -1,7 +1,7 @@
-"""What the API server answers when it does not do what it was asked.
+"""Errors of the API server, typed.
 
-Decides which type an HTTP answer becomes, with the API's own words in the message. Leaves the reaction to
-the caller; `retry_after` carries the pause that the server asked for, in seconds, up to a minute.
+Maps an HTTP answer to an exception, with the API's own message. The caller decides what to do; `retry_after`
+carries the delay that the server asked for, in seconds, up to a minute.
 """
 
 from typing import Final

@@ -1,7 +1,6 @@
-"""Lines out of chunks.
+"""Lines from a stream of chunks.
 
-Decides where one watch event ends and the next begins, for events of any length: an object may be larger
-than the line limit of every ready-made reader. Leaves their meaning to the reader.
+Splits watch events of any length: an object may be larger than the line limit of every ready-made reader.
 """
 
 

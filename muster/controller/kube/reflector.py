@@ -1,20 +1,17 @@
-"""Following one collection for ever: paged LIST, then WATCH, then whatever it takes to keep following.
+"""Follows one collection forever: paged LIST, then WATCH, then whatever is needed to continue.
 
-Decides when to resume, when to list again and how long to wait in between. Leaves what is known about each
-object to the sink, which must make sense of duplicates: a resumed watch may repeat what it has said before.
+Responsible for when to resume, when to list again and how long to wait in between. What is known about each
+object is the sink's, which must handle duplicates: a resumed watch may repeat events.
 
 What can go wrong, and what happens then:
-- the server ends the watch (every 5 to 10 minutes, on our request): resume after the last resourceVersion
-seen;
+- the server ends the watch (every 5 to 10 minutes, on our request): resume after the last resourceVersion;
 - the connection breaks or is half open (silence past `IDLE_TIMEOUT`; bookmarks come about once a minute):
-the same;
-- 410, as an HTTP status or as an ERROR event, or a resourceVersion from the future: list again and let the
-sink work out
-  the difference;
-- a list older than what we have seen (a lagging replica, or an etcd restored from a backup): listed once
-more after a
-  pause, and believed the second time;
-- an object that does not decode: reported by name and left behind; everything else goes on.
+  the same;
+- 410, as an HTTP status or as an ERROR event, or a resourceVersion from the future: list again; the sink
+  works out the difference;
+- a list older than what we have seen (a lagging replica, or an etcd restored from a backup): listed once more
+  after a pause, and accepted the second time;
+- an object that does not decode: reported by name and skipped; everything else continues.
 """
 
 import asyncio
@@ -42,7 +39,7 @@ from muster.controller.kube.lines import LineSplitter
 from muster.controller.kube.resource import Key, Resource, T
 
 WATCH_SECONDS = (300, 600)
-"""Server-side length of one watch, drawn anew each time so that replicas and kinds do not reconnect
+"""Server-side length of one watch, drawn again each time so that replicas and kinds do not reconnect
 together.
 """
 
@@ -197,7 +194,7 @@ class Reflector(Generic[T]):
     async def _check_history(self) -> None:
         """Before resuming after a failure: is the server's history at least as long as ours?
 
-        A watch from a future version is accepted and stays silent for ever (kube-apiserver 1.34), so ask
+        A watch from a future version is accepted and stays silent forever (kube-apiserver 1.34), so ask
         with the smallest list there is.
         """
         async with aclosing(self._client.pages(self.resource, self._selection, size=1)) as pages:

@@ -1,8 +1,7 @@
 """TLS contexts from PEM bytes.
 
-Decides how a key pair that exists only in memory becomes an ssl context: OpenSSL wants file names, the root
-file system is read-only, so the bytes pass through an anonymous memory file. Leaves trust decisions to the
-callers.
+A key pair that exists only in memory becomes an ssl context: OpenSSL needs file names and the root file
+system is read-only, so the bytes pass through an anonymous memory file. Callers decide whom to trust.
 """
 
 import os

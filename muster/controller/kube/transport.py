@@ -1,8 +1,8 @@
 """One HTTP call to the API server, with its deadline, its bounded retries and its typed error.
 
-Decides what is retried: an answer that says "not now" (429) always, because the server has not acted;
-trouble on the way or behind the server (transport, 5xx) only for calls that can be repeated without harm.
-Leaves verbs and bodies to the client and the streaming of watches to the reader of `stream`.
+Retries "not now" (429) always, because the server has not acted; transport errors and 5xx only for calls that
+can be repeated safely. Verbs and bodies are the client's; the streaming of watches is the reader's of
+`stream`.
 """
 
 import asyncio

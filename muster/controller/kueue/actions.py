@@ -32,7 +32,7 @@ class State(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetCheckState:
-    """Apply our whole entry on the Workload."""
+    """Apply our whole check state on the Workload."""
 
     state: State
     message: str
@@ -41,21 +41,21 @@ class SetCheckState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deactivate:
-    """Deactivate the Workload and note on it, in the same write, that it was us and until when."""
+    """Deactivate the Workload and note on it, in the same write, that this controller did, and until when."""
 
     history: RetryHistory
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reactivate:
-    """Activate the Workload that we deactivated, and take the note off in the same write."""
+    """Activate the Workload that this controller deactivated, and remove that note in the same write."""
 
     history: RetryHistory
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetFlavorAffinity:
-    """Keep the PodSets of a Workload without quota away from these pools; from none takes our word off."""
+    """Keep the PodSets of a Workload without quota away from these pools; without pools, undo it."""
 
     pools: tuple[str, ...]
     policy: GangPolicy
@@ -63,7 +63,7 @@ class SetFlavorAffinity:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PatchAnnotations:
-    """Set the history on the Workload; what it does not hold is removed."""
+    """Set the history on the Workload; what it does not contain is removed."""
 
     history: RetryHistory
 
@@ -81,8 +81,8 @@ class RemoveClaims:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordRunningPods:
-    """Look how many pods of the gang's RayCluster may be scheduled, and note it: no slice before this one can
-    let more of them go.
+    """Count how many pods of the gang's RayCluster may be scheduled, and note it: no earlier slice can ungate
+    more of them.
     """
 
 
@@ -104,7 +104,7 @@ Action = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """The actions, in order, and when to look again even if nothing happens."""
+    """The actions, in order, and when to reconcile again even if nothing changes."""
 
     actions: tuple[Action, ...] = ()
     requeue_at: datetime | None = None

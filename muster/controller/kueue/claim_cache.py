@@ -1,6 +1,6 @@
 """Snapshots of other gangs that claim capacity, cached by version.
 
-A gang that verifies its nodes leaves room for every unused claim: computing each of them anew, every time,
+A gang that verifies its nodes leaves room for every unused claim: computing each of them again, every time,
 would cost the square of their number.
 """
 
@@ -55,7 +55,7 @@ class ClaimCache:
 
 
 def rank(snapshot: WorkloadSnapshot) -> Rank:
-    """Who is promised room first: gangs that are Ready, then the one whose last piece came first."""
+    """Priority of claims: gangs that are Ready, then the one that was provisioned first."""
     moments = [request.status.since("Provisioned") for request in snapshot.current.values()]
     last = max((moment for moment in moments if moment), default=snapshot.now)
     return not is_whole(snapshot), last, snapshot.workload.metadata.uid

@@ -92,7 +92,7 @@ def running_pods(pods: Iterable[ElasticPod]) -> Mapping[str, int]:
 
 def pods_with_old_claim(pods: Iterable[ElasticPod], claims: Mapping[str, str]) -> list[ElasticPod]:
     """Pods behind the gate with a claim that is not the one which their PodSet has now (`claims`: requests by
-    PodSet): Kueue leaves them there for ever.
+    PodSet): Kueue leaves them there forever.
     """
     return [
         pod

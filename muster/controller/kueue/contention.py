@@ -24,7 +24,7 @@ from muster.controller.kueue.snapshot import WorkloadSnapshot
 from muster.controller.runtime.informer import Informer
 
 START_WINDOW: Final = timedelta(minutes=15)
-"""For so long after its last piece a gang's pods may be on their way: a booking, and what comes before."""
+"""How long after its last request was provisioned a gang's pods may be starting: a booking and a margin."""
 _MINUTE: Final = timedelta(minutes=1)
 
 
@@ -41,7 +41,7 @@ class CompetingGangs:
     base_snapshot: Callable[[Workload, str, datetime], WorkloadSnapshot]
 
     def waiting_turns(self, snapshot: WorkloadSnapshot) -> Iterator[TurnPosition]:
-        """The other split gangs that wait in the same pools and are not whole yet."""
+        """The other split gangs that wait in the same pools and are not complete."""
         pools = {spec.pool for spec in snapshot.gang.request_specs}
         found = {
             workload.metadata.uid: workload
@@ -101,7 +101,7 @@ class CompetingGangs:
         self, workload: Workload, check: str, flavors: Version, now: datetime
     ) -> TurnPosition | None:
         try:
-            # What a slice of an elastic gang asks for goes by the slice before it, too: not remembered.
+            # The requests of an elastic slice depend on earlier slices, too: not cached.
             if is_elastic(workload):
                 return turn_position_of(self.base_snapshot(workload, check, now))
             return turn_position_of(self._cached(workload, check, flavors, now).snapshot)

@@ -82,13 +82,13 @@ def _finished(snapshot: WorkloadSnapshot) -> Decision | None:
 
 
 def _avoiding_flavors(snapshot: WorkloadSnapshot) -> Decision | None:
-    """Kueue has not put our check on it yet, and it must not avoid flavors for ever."""
+    """Kueue has not put our check on it yet, and it must not avoid flavors forever."""
     is_avoiding = snapshot.check_state is None and snapshot.history.avoid and not snapshot.is_reserved
     return queued(snapshot) if is_avoiding else None
 
 
 def _check_removed(snapshot: WorkloadSnapshot) -> Decision | None:
-    """The next controller requests anew: capacity that stays here would be held twice and never released."""
+    """The next controller requests again: capacity that stays here would be held twice and never released."""
     if snapshot.check_state is not None and (not snapshot.check_is_being_removed or snapshot.is_admitted):
         return None
     return Decision(actions=(*_leave(snapshot), *delete_all(snapshot)))
@@ -184,7 +184,7 @@ def _leave(snapshot: WorkloadSnapshot) -> tuple[Action, ...]:
 
 
 def _pending_deadline(snapshot: WorkloadSnapshot, policy: GangPolicy) -> Deadline:
-    """How long it may hold its quota without asking for anything. A scale-up never leaves it, so its time
+    """How long it may hold its quota without a request. A scale-up never leaves it, so its time
     starts again with each attempt.
     """
     since = scale_up.attempt_started(snapshot) if snapshot.is_scale_up else snapshot.began
@@ -285,7 +285,7 @@ def _pod_set_updates(
 
 
 def _clear_ready(snapshot: WorkloadSnapshot) -> tuple[Action, ...]:
-    """What it was Ready on is gone: Kueue must not admit it onto that while it asks again."""
+    """Kueue must not admit the gang onto lost capacity while it is requested again."""
     if snapshot.state != State.READY:
         return ()
     return set_pending(snapshot, "provisioned capacity was lost; requesting it again")
@@ -294,7 +294,7 @@ def _clear_ready(snapshot: WorkloadSnapshot) -> tuple[Action, ...]:
 def _wait(snapshot: WorkloadSnapshot, step: Wait) -> Decision:
     message = format_wait(step.status, step.limit)
     return Decision(
-        # The word first: who was Ready must not be while something is taken from it.
+        # Clear Ready before deleting requests: Kueue must not start the gang on capacity being released.
         actions=(*set_pending(snapshot, message), *delete_outdated(snapshot), *step.releases),
         requeue_at=min(step.limit.at, step.requeue_at) if step.requeue_at else step.limit.at,
         waiting_on=step.waiting_on,

@@ -13,7 +13,7 @@ from muster.model.quantities import parse_quantity
 from muster.model.queuetree import Queue, Space
 
 Json = dict[str, Any]
-# How a pod asks KAI for a part of a GPU: it has no nvidia.com/gpu then.
+# How a pod requests a part of a GPU from KAI: it has no nvidia.com/gpu then.
 _PARTS: Final = ("gpu-fraction", "gpu-memory")
 
 
@@ -52,7 +52,7 @@ def _pools(body: Json, templates: Sequence[Json]) -> Iterator[str]:
 
 
 def _gpus(template: Json) -> int:
-    """What one pod asks for; a part of a GPU is of one."""
+    """What one pod requests; a part of a GPU counts as one."""
     marks = {**mapping(template, "metadata", "annotations"), **mapping(template, "metadata", "labels")}
     part = 1 if any(mark in marks for mark in _PARTS) else 0
     containers = mapping(template, "spec").get("containers")
@@ -71,7 +71,7 @@ def _count(container: Mapping[str, Any]) -> int:
 
 
 def mapping(value: Mapping[str, Any], *path: str) -> Mapping[str, Any]:
-    """What stands at the path, if it is a mapping."""
+    """The value at the path, if it is a mapping."""
     here: Any = value
     for step in path:
         here = here.get(step) if isinstance(here, Mapping) else None

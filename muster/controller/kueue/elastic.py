@@ -64,7 +64,7 @@ class Clusters:
         return (await self._client.list(ELASTIC_POD, selection)).items
 
     async def _recycle(self, pod: ElasticPod) -> None:
-        """KubeRay makes it anew, without a claim."""
+        """KubeRay makes it again, without a claim."""
         meta = pod.metadata
         try:
             await self._client.delete(

@@ -101,11 +101,11 @@ class Executor:
                     self._emit_event(workload, action)
 
     async def release_orphan(self, item: Belonging, *, of: Key) -> None:
-        """Delete what was made for a Workload that is gone; looks live whether it is."""
+        """Delete what was made for a Workload that no longer exists, which is read live."""
         await self._requests.release_orphan(item, of=of, owners=WORKLOAD, uid_label=WORKLOAD_UID)
 
     async def _confirm(self, workload: Workload) -> None:
-        """A live look before anything is deleted: a cache may lag behind a new reservation."""
+        """A live read before anything is deleted: a cache may lag behind a new reservation."""
         try:
             live = await self._client.get(WORKLOAD, workload.key)
         except NotFound:
@@ -115,7 +115,7 @@ class Executor:
             raise StaleDecision(f"Workload {workload.key} has changed")
 
     async def _set_check_state(self, workload: Workload, check: str, action: SetCheckState) -> Workload:
-        """Our whole entry, so that nothing of an earlier one stays; force, because Kueue applies it too."""
+        """The whole check state, so that nothing of an earlier one stays; by force: Kueue applies it too."""
         before = workload.check_state(check)
         kept = before.last_transition_time if before and before.state == action.state else None
         check_state = {

@@ -20,10 +20,10 @@ from muster.controller.kueue.slices import earlier_slices
 from muster.controller.kueue.snapshot import claims_of
 
 PERIOD: Final = 60.0
-"""Seconds between two looks: no news of pods comes to gangs that run."""
+"""Seconds between two checks: pod changes do not reconcile gangs that run."""
 REPORT_AFTER: Final = timedelta(minutes=30)
 _BATCH: Final = 200
-"""Gangs that are looked at before other tasks get their turn."""
+"""Gangs that are checked before other tasks run."""
 
 
 class IdleQuotaMonitor:
@@ -43,7 +43,7 @@ class IdleQuotaMonitor:
         self._log = structlog.get_logger("gangs")
 
     async def run(self) -> None:
-        """Look again and again, for ever: a number is not worth the process."""
+        """Check forever; a failure must not end the process."""
         while True:
             try:
                 await self.check_all()
@@ -52,7 +52,7 @@ class IdleQuotaMonitor:
             await asyncio.sleep(PERIOD)
 
     async def check_all(self) -> None:
-        """One look at every gang that runs; where this process does not lead it knows of none."""
+        """Check every gang that runs; a process that does not lead knows of none."""
         now, since, reported = self._clock(), dict[str, datetime](), set[str]()
         for number, key in enumerate(self._metrics.of(GangState.RUNNING), start=1):
             workload = self._find(key)

@@ -24,7 +24,7 @@ def workload_key(item: Belonging) -> Key:
 
 
 def pools_provisioning(workload: Workload) -> list[str]:
-    """The flavors in which it gathers capacity."""
+    """The flavors in which it provisions capacity."""
     status = workload.status
     if not status.holds("QuotaReserved") or status.holds("Admitted") or status.admission is None:
         return []

@@ -109,7 +109,7 @@ def unlisted(pod_set: PodSet, assignment: PodSetAssignment, policy: GangPolicy) 
 
 
 def _managed(amounts: Amounts, policy: GangPolicy) -> str:
-    """The first managed resource that a pod asks for; empty where it asks for none."""
+    """The first managed resource that a pod requests; empty where it requests none."""
     return next((name for name in policy.managed_resources if amounts.get(name)), "")
 
 

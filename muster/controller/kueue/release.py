@@ -44,7 +44,7 @@ def release_and_retry(snapshot: WorkloadSnapshot, policy: GangPolicy, failure: s
     if snapshot.is_scale_up:
         return scale_up.release_and_retry(snapshot, policy, failure)
     uid = snapshot.workload.metadata.uid
-    # Time in which nothing could be asked for (no controller ran, no policy was accepted) is no try.
+    # Time in which nothing could be requested (no controller ran, no policy was accepted) is no attempt.
     began = snapshot.began if snapshot.attempted and snapshot.policy else snapshot.now
     next_history = next_attempt(
         snapshot.counted_history, uid=uid, began=began, failure=failure, now=snapshot.now, policy=policy.retry

@@ -111,7 +111,7 @@ def while_scaling_up(snapshot: WorkloadSnapshot) -> Decision | None:
     kept = replace(snapshot.history, nodes_missing=since, lease_ends=_announced_end(snapshot, policy))
     recorded = _record(snapshot, kept, missing_placements, policy)
     if since:
-        # What is asked for stays asked for; nothing new is, while it is unknown whether the gang is complete.
+        # Requests stay; no new one is made while it is unknown whether the gang is complete.
         return Decision(actions=recorded, requeue_at=since + policy.node_loss_grace, waiting_on=("nodes",))
     return Decision(actions=recorded) if recorded else None
 
@@ -119,7 +119,7 @@ def while_scaling_up(snapshot: WorkloadSnapshot) -> Decision | None:
 def _carried_history(snapshot: WorkloadSnapshot) -> RetryHistory:
     """What stays noted of a gang that runs."""
     history = snapshot.history
-    # The tries are part of the name of a scale-up's requests: that must not change while they are used.
+    # The number of attempts is part of the names of a scale-up's requests, which are in use.
     tries = history.tries if snapshot.is_scale_up else 0
     return RetryHistory(avoid=history.avoid, tries=tries, unclaimed=history.unclaimed)
 
@@ -134,7 +134,7 @@ def _revoked(snapshot: WorkloadSnapshot) -> tuple[Action, ...]:
 
 
 def _retry(snapshot: WorkloadSnapshot, what: str, *, reason: str) -> tuple[Action, ...]:
-    """Retry without a pause: Kueue evicts the gang as a whole and queues it at once."""
+    """Retry without a backoff: Kueue evicts the gang as a whole and queues it at once."""
     return (
         *set_check_state(snapshot, State.RETRY, f"{what}; the gang queues again"),
         EmitEvent(kind="Warning", reason=reason, message=f"{what}. The gang queues again."),
@@ -142,7 +142,7 @@ def _retry(snapshot: WorkloadSnapshot, what: str, *, reason: str) -> tuple[Actio
 
 
 def _missing_placements(snapshot: WorkloadSnapshot) -> Sequence[Placement]:
-    """PodSets that lack nodes. What cannot be read was read when it was admitted: it is not looked at."""
+    """PodSets that lack nodes. A bad quantity was reported before it was admitted: it is skipped here."""
     if not snapshot.surroundings.lacks_pods:
         return ()
     try:

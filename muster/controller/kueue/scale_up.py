@@ -53,12 +53,12 @@ def remove_claims(
 
 
 def is_claimed(snapshot: WorkloadSnapshot) -> bool:
-    """It runs, and its templates have not been looked at since it was started."""
+    """It runs, and its templates have not been cleaned since it was started."""
     return snapshot.is_elastic and snapshot.history.unclaimed != snapshot.labels[ATTEMPT]
 
 
 def inherited_claims(snapshot: WorkloadSnapshot) -> Mapping[str, PodClaim]:
-    """The claims of PodSets that grow no further: a pod of theirs that is made anew goes where they are."""
+    """The claims of PodSets that grow no further: a pod of theirs that is made again goes where they are."""
     found: dict[str, PodClaim] = {}
     for before in snapshot.earlier_slices:
         for name, claim in before.claims.items():
@@ -104,7 +104,7 @@ def _subject(snapshot: WorkloadSnapshot) -> str:
 
 
 def _fresh_history(snapshot: WorkloadSnapshot) -> RetryHistory:
-    """Without the refusal. The tries go on being counted: requests are named after them."""
+    """Without the refusal. Attempts are still counted: requests are named after them."""
     now = truncate_seconds(snapshot.now)
     tries = snapshot.history.tries + 1
     begun = replace(snapshot.history, tries=tries, first_try=now, retry_at=now, grows=True)

@@ -27,7 +27,7 @@ FindSuccessors = Callable[[Key], Iterable[Workload]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunningBase:
-    """What a slice that grows comes upon. `runs`: pods that run already, by PodSet; empty when it asks for
+    """What already runs when a slice scales up. `runs`: pods by PodSet; empty when it requests
     everything.
     """
 
@@ -58,7 +58,7 @@ def replaced(workload: Workload) -> list[Key]:
 
 
 def base(workload: Workload, find: Find) -> RunningBase:
-    """What this slice comes upon when it asks for capacity.
+    """What already runs when this slice requests capacity.
 
     That is what the last slice before it which was admitted has. Once this slice is evicted its cluster is
     suspended, and nothing runs any more. A slice before it that was deleted shows nothing: then all
@@ -96,7 +96,7 @@ def recorded_counts(workload: Workload) -> Mapping[str, int] | None:
 
 
 def format_counts(runs: Mapping[str, int]) -> str:
-    """As an annotation says it; `recorded_counts` reads it."""
+    """As an annotation holds it; `recorded_counts` reads it."""
     return ",".join(f"{name}={count}" for name, count in sorted(runs.items()) if count)
 
 
@@ -133,7 +133,7 @@ def was_evicted(workload: Workload) -> bool:
 
 
 def successors(workload: Workload, find_successors: FindSuccessors) -> Iterator[Workload]:
-    """The slices that live and stand on this one."""
+    """The live slices that use this one."""
     seen, todo = {workload.key}, [workload]
     while todo:
         for later in find_successors(todo.pop().key):

@@ -50,9 +50,9 @@ class WorkloadSnapshot(Attempt):
     queue_flavors: tuple[tuple[str, ...], ...] = ()
     """The flavors of its ClusterQueue, by resource group, in the queue's order."""
     retry_delay: timedelta = timedelta(0)
-    """How long its next try has to wait for the tries of others."""
+    """How long its next attempt waits for those of other gangs."""
     base: RunningBase = NO_BASE
-    """What an elastic gang has already while this slice of it asks for more."""
+    """What an elastic gang already has while this slice requests more."""
     earlier_slices: tuple[EarlierSlice, ...] = ()
     """What the slices before it were promised and pods run on, the last first."""
     has_running_successor: bool = False

@@ -48,7 +48,7 @@ def queue_limit(
 
 
 def pod_sets(job_pod_sets: Sequence[JobPodSet], tree: QueueTree) -> Iterator[str]:
-    """Groups that Kueue can make no PodSets of: it tries for ever, and the job waits in no queue."""
+    """Groups that Kueue can make no PodSets of: it tries forever, and the job waits in no queue."""
     if tree.kai:
         return
     for name, count in Counter(pod_set.name for pod_set in job_pod_sets).items():
@@ -65,7 +65,7 @@ def pod_sets(job_pod_sets: Sequence[JobPodSet], tree: QueueTree) -> Iterator[str
 
 
 def _asked(job_pod_sets: Iterable[JobPodSet]) -> dict[str, float]:
-    """Pool -> GPUs of the pieces that name it; "" -> of all of them together."""
+    """Pool -> GPUs of the PodSets that name it; "" -> of all of them together."""
     asked: dict[str, float] = {}
     for pod_set in job_pod_sets:
         gpus = float(pod_set.amounts.get(GPU_RESOURCE, 0)) * pod_set.count
@@ -125,7 +125,7 @@ def upgrade(obj: Object, spec: RayClusterSpec | None, tree: QueueTree) -> Iterat
 
 
 def submission(mode: str, tree: QueueTree) -> Iterator[str]:
-    """KubeRay 1.6 fails a K8sJobMode job with KAI for ever: its submitter stands outside the pod group
+    """KubeRay 1.6 fails a K8sJobMode job with KAI forever: its submitter is outside the pod group
     (ray-operator/controllers/ray/batchscheduler/kai-scheduler, DoBatchSchedulingOnSubmission).
     """
     if tree.kai and mode in ("", "K8sJobMode"):

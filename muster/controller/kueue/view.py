@@ -46,7 +46,7 @@ from muster.model.names import AVOID_ANNOTATION, GKE_LEASE_LABEL, POOL_LABEL
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class View:
-    """The caches, asked in the words of the domain."""
+    """The caches, queried in terms of gangs."""
 
     workloads: Informer[Workload]
     requests: Informer[ProvisioningRequest]
@@ -125,7 +125,7 @@ class View:
         return self.requests.get(request) or self.templates.get(template)
 
     def workloads_using(self, item: Belonging) -> list[Key]:
-        """The Workload that it was made for, and slices of an elastic gang that stand on that one."""
+        """The Workload that it was made for, and slices of an elastic gang that use it."""
         key = workload_key(item)
         made_for = self.workloads.get(key)
         if made_for is None or not made_for.status.holds("Finished"):
@@ -133,7 +133,7 @@ class View:
         return [key, *(successor.key for successor in successors(made_for, self._later))]
 
     def is_in_turn_order(self, workload: Workload, check: str, *, now: datetime) -> bool:
-        """Whether this may be a split gang that asks, or waits to ask, for its next piece."""
+        """Whether this may be a split gang that makes, or waits to make, its next request."""
         return (
             may_be_split(workload) and turn_position_of(self._base_snapshot(workload, check, now)) is not None
         )
@@ -147,7 +147,7 @@ class View:
         items = (*requests, *templates, *self.placeholders.store.by_index(BY_WORKLOAD, workload.key))
         entries |= {item.metadata.labels.get(identity.CHECK, "") for item in items}
         if not entries and not {RETRY_AT, AVOID_ANNOTATION}.isdisjoint(workload.metadata.annotations):
-            entries = {""}  # Its queue has lost the check while it waited: it must not wait for ever.
+            entries = {""}  # Its queue has lost the check while it waited: it must not wait forever.
         return tuple(sorted(entries))
 
     def orphans(self, key: Key, workload: Workload | None) -> list[Belonging]:

@@ -1,7 +1,7 @@
 """Our own certificate authority, as values.
 
-Decides when an authority or a serving certificate is due and which authority signs. Reads no clock and no
-cluster: the keeper in `certificates` brings the time and stores the result.
+Computes when an authority or a serving certificate is due and which authority signs. Reads no clock and no
+cluster: the keeper in certificates.py passes the time and stores the result.
 
 A new authority is published (in `bundle`) for `Lifetimes.overlap` before it signs anything, and an old one
 stays published until it expires, so clients that hold either bundle accept either serving certificate.

@@ -1,8 +1,8 @@
-"""Keeping the webhook certificates: one Secret, every replica, no restart.
+"""Rotates the webhook certificates: one Secret, every replica, no restart.
 
-Decides the order of a rotation: the Secret first, then the bundle in the webhook configurations, then the
-server. All replicas run the same keeper on the same Secret; its resourceVersion lets one of them win.
-Leaves what is due to `authority` and the handshakes to the webhook server.
+Order of a rotation: the Secret first, then the bundle in the webhook configurations, then the server. All
+replicas run the same keeper on the same Secret; its resourceVersion lets one of them win. authority.py
+computes what is due; the webhook server does the handshakes.
 """
 
 import asyncio
@@ -102,7 +102,7 @@ class CertificateKeeper:
         self._log = structlog.get_logger("certificates").bind(secret=str(secret))
 
     async def run(self) -> None:
-        """Look again and again, for ever. A failure is logged and the certificate in use stays in use."""
+        """Look again and again, forever. A failure is logged and the certificate in use stays in use."""
         while True:
             try:
                 await self.sync()

@@ -1,8 +1,8 @@
 """Workers that take keys from a queue and reconcile them.
 
-Decides what the end of a reconcile means for its key: success forgets the backoff, a returned delay comes
-back then, any exception costs this key (and only it) its backoff. Leaves what to do with a key to the
-reconcile function and the choice of keys to the sources.
+Responsible for what the end of a reconcile means for its key: success resets the backoff, a returned delay
+requeues it, any exception costs this key (and only it) its backoff. The reconcile function decides what to do
+with a key, the sources which keys are added.
 """
 
 import asyncio

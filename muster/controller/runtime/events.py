@@ -1,8 +1,8 @@
 """Kubernetes Events: what a user reads under `kubectl describe`.
 
-Decides which Events are written: the same news about the same object becomes one Event with a count, an
-object gets a burst and then one every few minutes, the process a bounded rate. Recording never raises,
-never waits, and loses Events rather than slow a reconcile: an Event is a courtesy, the status is the truth.
+Repetitions about the same object become one Event with a count; an object gets a burst and then one Event
+every few minutes, the process a bounded rate. Recording never raises, never waits, and loses Events rather
+than slow a reconcile: the status is the source of truth.
 """
 
 import asyncio
@@ -125,7 +125,7 @@ class EventRecorder:
         self._wake.set()
 
     async def run(self) -> None:
-        """Write what is recorded, for ever."""
+        """Write what is recorded, forever."""
         while True:
             while self._waiting:
                 await self._write(self._waiting.popleft())

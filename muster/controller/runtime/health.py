@@ -1,7 +1,7 @@
 """/healthz, /readyz and /metrics, on a port of their own.
 
-Decides when the process is ready: when every named check says so. Liveness asks only whether the event loop
-still turns: a process that cannot reach the API server must not be restarted for it.
+The process is ready when every named check passes. Liveness checks only that the event loop runs: a process
+that cannot reach the API server must not be restarted for it.
 """
 
 from collections.abc import Callable

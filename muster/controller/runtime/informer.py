@@ -1,7 +1,7 @@
 """A cache of one collection that keeps itself up to date.
 
-Decides when a cache may be believed (`has_synced`), says what keeps it from being read and measures how fresh
-it is. Leaves the protocol to the reflector and the content to the store.
+Responsible for when a cache is complete (`has_synced`), what prevents it, and how fresh it is. The protocol
+is the reflector's, the content the store's.
 """
 
 import asyncio

@@ -1,10 +1,10 @@
-"""Who leads: one coordination.k8s.io Lease.
+"""Leader election by one coordination.k8s.io Lease.
 
-Decides when this process may act as the leader. Another holder's lease counts as expired when we have not
-seen it change for its duration on our own monotonic clock, so wrong wall clocks do not matter. Our own
-counts as held until `RENEW_DEADLINE` after the start of the last renewal that succeeded; `check` says so
-before every write, also right after a pause of the whole process. Leader election fences nothing by itself:
-correctness stays with names and preconditions.
+Responsible for when this process may act as the leader. Another holder's lease counts as expired when it has
+not changed for its duration on our own monotonic clock, so wrong wall clocks do not matter. Our own counts as
+held until `RENEW_DEADLINE` after the start of the last successful renewal; `check` enforces it before every
+write, also right after a pause of the whole process. Leader election is no fencing: correctness relies on
+names and preconditions.
 
 Durations are client-go's and Kueue's: 15 s lease, 10 s to renew it, a try every 2 s.
 """
@@ -111,7 +111,7 @@ class LeaderElection:
             await asyncio.sleep(RETRY_PERIOD * (1 + (JITTER - 1) * self._jitter()))
 
     async def hold(self) -> None:
-        """Renew for ever. Raises LeaseLost when that has failed for RENEW_DEADLINE, or another process
+        """Renew forever. Raises LeaseLost when that has failed for RENEW_DEADLINE, or another process
         has it.
         """
         try:

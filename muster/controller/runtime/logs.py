@@ -1,7 +1,7 @@
 """Structured logs: one JSON object a line on standard error.
 
-Decides the format, and that a line that cannot be written costs nothing but itself. What a line is about
-(controller, key, reconcile id) comes from the context that the controller binds.
+A line that cannot be written is dropped and nothing else is affected. The controller binds what a line is
+about (controller, key, reconcile id).
 """
 
 import json

@@ -147,7 +147,7 @@ class Manager:
         return all(informer.has_synced or informer.is_unserved for informer in self._informers)
 
     def service(self, name: str, run: Run) -> None:
-        """Something that runs for ever on every replica, such as a webhook server. Cancelled at the end."""
+        """Something that runs forever on every replica, such as a webhook server. Cancelled at the end."""
         self._services[name] = run
 
     def on_uninstall(self, handler: Callable[[], Awaitable[None]]) -> None:

@@ -1,6 +1,6 @@
 """Spans to an OpenTelemetry collector, by OTLP over HTTP.
 
-Decides ids, names and attributes of spans. Sending is the SDK's: in a thread of its own, in batches, from a
+Responsible for ids, names and attributes of spans. The SDK sends: in a thread of its own, in batches, from a
 bounded queue; a collector that is slow or gone costs spans and log lines, never a reconcile. Endpoint,
 service name and sampling are OpenTelemetry's own environment variables. Loaded only where traces are on.
 """

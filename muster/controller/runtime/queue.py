@@ -1,10 +1,9 @@
 """The work queue: which key is worked on next.
 
-Decides order, deduplication and delay. A key is worked on by one worker at a time; added while it is being
-worked on, it comes back afterwards; added while it waits, it waits once. A pause that the server has ordered,
-and some seconds after many failures in a row, nothing shortens. Keys of different lanes
-(namespaces) take turns, so that one namespace's thousand keys do not stand before another's first. Leaves
-running the work to the controller.
+Responsible for order, deduplication and delay. A key is worked on by one worker at a time; added meanwhile,
+it comes back afterwards; added while it waits, it waits once. A delay that the server asked for, and some
+seconds after many failures in a row, are never shortened. Keys of different lanes (namespaces) take turns, so
+that one namespace's thousand keys do not delay another's first.
 
 Time is the event loop's, so tests run it on virtual time.
 """

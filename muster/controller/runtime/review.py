@@ -1,7 +1,7 @@
-"""Admission reviews: the question that the API server asks and the three answers to it.
+"""Admission reviews: the API server's question and the three answers to it.
 
-Decides the shape of a review function: pure, from one `Review` to one `Verdict`, with no call to anything.
-Leaves HTTP, limits and TLS to the webhook server, and the rules to `muster.controller.kueue`.
+A review function is pure, from one `Review` to one `Verdict`, and calls nothing. HTTP, limits and TLS are the
+webhook server's; the rules are `muster.controller.kueue`'s.
 """
 
 from collections.abc import Callable

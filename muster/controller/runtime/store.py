@@ -1,12 +1,12 @@
-"""What is known about one collection, in memory.
+"""The objects of one collection, in memory.
 
-Decides which of two tellings of an object is the newer one, keeps the secondary indexes, and says what
-changed. Leaves the talking to the API to the reflector and the reaction to the listeners.
+Responsible for which of two versions of an object is newer, for the secondary indexes and for what changed.
+The reflector talks to the API; listeners react.
 
-Duplicates change nothing. A telling older than the one held is dropped, and so is one about a uid that is
-known to be deleted, from before its deletion; a list takes nothing away that is younger than itself: our own
-writes are put here before a watch delivers them. All are judged by resourceVersion where the two can be
-compared.
+Duplicates change nothing. A version older than the one held is dropped, and so is one of a uid that is known
+to be deleted, from before its deletion; a list removes nothing that is younger than itself: our own writes
+are stored here before a watch delivers them. All are compared by resourceVersion where the two are
+comparable.
 """
 
 from collections import OrderedDict

@@ -1,8 +1,8 @@
-"""The HTTPS server that the API server asks before it stores an object.
+"""The HTTPS server that the API server calls before it stores an object.
 
-Decides limits (body size, reviews at a time, time to read), what an unexpected end of a review means for
-the client, and which certificate a new connection gets. Leaves the verdicts to the review functions and the
-certificates to their keeper.
+Responsible for limits (body size, concurrent reviews, time to read), for what a failed review means for the
+client, and for which certificate a new connection gets. Review functions give the verdicts; the keeper
+rotates the certificates.
 """
 
 import asyncio
@@ -73,7 +73,7 @@ class WebhookServer:
         await self._listening.wait()
 
     async def run(self) -> None:
-        """Serve for ever, from the first certificate on. Cancelled, it finishes the reviews under way."""
+        """Serve forever, from the first certificate on. Cancelled, it finishes the reviews under way."""
         await self._certified.wait()
         app = web.Application(client_max_size=MAX_BODY)
         app.router.add_post("/{tail:.*}", self._answer)
