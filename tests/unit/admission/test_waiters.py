@@ -22,7 +22,7 @@ def _ready(status: str) -> dict[str, Any]:
     return {"status": {"conditions": [{"type": "Ready", "status": status}]}}
 
 
-def test_a_gang_with_leases_hears_of_their_nodes_alone_and_one_without_of_all() -> None:
+def test_a_gang_with_leases_is_affected_by_their_nodes_only() -> None:
     waiters = Waiters()
     waiters.add(_ONE, frozenset({"lease-1", "lease-2"}))
     waiters.add(_OTHER, frozenset())
@@ -31,7 +31,7 @@ def test_a_gang_with_leases_hears_of_their_nodes_alone_and_one_without_of_all() 
     assert set(waiters.affected_by(None, _node("1"), lease="")) == {_OTHER}
 
 
-def test_who_waits_no_longer_hears_nothing_and_who_waits_for_others_now_hears_of_those() -> None:
+def test_a_gang_is_affected_only_by_what_it_waits_for_now() -> None:
     waiters = Waiters()
     waiters.add(_ONE, frozenset({"lease-1"}))
     waiters.add(_ONE, frozenset({"lease-2"}))
@@ -42,7 +42,7 @@ def test_who_waits_no_longer_hears_nothing_and_who_waits_for_others_now_hears_of
     assert set(waiters.affected_by(None, _node("1"), lease="lease-2")) == {_ONE}
 
 
-def test_a_heartbeat_is_no_news_and_every_change_that_matters_is() -> None:
+def test_a_heartbeat_is_no_node_change() -> None:
     waiters = Waiters()
     waiters.add(_ONE, frozenset())
     before = _node("1", **_ready("True"))

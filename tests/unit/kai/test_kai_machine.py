@@ -530,7 +530,7 @@ def test_a_growth_cut_short_lets_no_more_pass_than_there_was_room_for() -> None:
     assert here.gated("a") == 2
 
 
-def test_lifting_twice_is_lifting_once() -> None:
+def test_ungating_twice_equals_ungating_once() -> None:
     here = world()
     here.submit("a", {"headgroup": HEAD, "workers": Group("l4", 1)})
     run(here, 1)

@@ -13,7 +13,7 @@ from muster.controller.kai.hooks import RayClusterHooks
 from muster.controller.kai.view import View
 from muster.controller.kube.resource import Key
 from tests.unit.kai.kai_world import Group, World, queue
-from tests.unit.kai.test_kai_pace import Caches
+from tests.unit.kai.test_kai_rate_limit import Caches
 
 replace = msgspec.structs.replace
 

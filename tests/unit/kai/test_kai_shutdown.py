@@ -27,7 +27,7 @@ def leave(here: World) -> None:
         here.carry_out("a", action)
 
 
-def test_a_gang_that_waits_gives_everything_back_stays_gated_and_is_told() -> None:
+def test_uninstall_releases_a_waiting_gang_keeps_its_gates_and_reports_it() -> None:
     here = waiting()
     assert here.requests
     actions = shutdown_actions(here.snapshot("a"))

@@ -105,7 +105,7 @@ def test_the_api_servers_words_decide_what_follows(
 
 
 @pytest.mark.parametrize("kind", [CreateTemplates, CreateRequest])
-def test_what_may_pass_later_is_told_releases_everything_and_is_tried_again(kind: type) -> None:
+def test_a_temporary_rejection_releases_everything_and_is_retried(kind: type) -> None:
     world = Guarded(denies={kind: QUOTA})
     world.submit("a", SPLIT)
     world.tick()
@@ -182,7 +182,7 @@ def test_who_is_called_not_admitted_from_its_first_quota_on_has_not_run() -> Non
 
 
 @pytest.mark.parametrize("words", [PARAMETER, WARDEN], ids=lambda words: words[0])
-def test_what_no_try_can_mend_is_refused_with_the_words(words: tuple[str, str]) -> None:
+def test_a_permanent_rejection_refuses_the_gang_with_its_message(words: tuple[str, str]) -> None:
     world = Guarded(denies={CreateRequest: words})
     world.submit("a", SPLIT)
     world.tick()
@@ -194,7 +194,7 @@ def test_what_no_try_can_mend_is_refused_with_the_words(words: tuple[str, str]) 
     assert not world.templates
 
 
-def test_the_pieces_that_came_before_go_with_the_one_that_is_denied() -> None:
+def test_a_rejected_request_releases_the_earlier_ones() -> None:
     world = Guarded()
     world.submit("a", SPLIT)
     world.kueue()
@@ -219,7 +219,7 @@ def test_nodes_that_no_placeholder_may_keep_are_given_back() -> None:
     assert not world.requests
 
 
-def test_of_a_gang_that_lost_its_quota_meanwhile_nothing_is_written() -> None:
+def test_a_rejection_after_the_quota_was_lost_writes_nothing() -> None:
     world = World()
     world.submit("a", PLAIN)
     world.kueue()
@@ -241,7 +241,7 @@ def test_of_a_gang_that_lost_its_quota_meanwhile_nothing_is_written() -> None:
 
 
 @pytest.mark.parametrize("words", [QUOTA, PARAMETER], ids=lambda words: words[0])
-def test_a_growth_that_is_denied_says_so_and_keeps_what_runs(words: tuple[str, str]) -> None:
+def test_a_rejected_scale_up_reports_it_and_keeps_running_pods(words: tuple[str, str]) -> None:
     world = Elastic(stock={"l4": 20})
     in_calm(world)
     made, pods = set(world.requests), set(world.pods)
@@ -264,7 +264,7 @@ def test_a_growth_that_is_denied_says_so_and_keeps_what_runs(words: tuple[str, s
     assert (set(world.requests), set(world.pods)) == (made, pods), "it waits, and what runs goes on"
 
 
-def test_a_ready_gang_that_is_denied_what_has_vanished_is_released() -> None:
+def test_a_ready_gang_whose_lost_request_is_rejected_is_released() -> None:
     world = Guarded()
     ready(world)
     world.requests.clear()

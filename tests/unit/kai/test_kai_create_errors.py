@@ -23,7 +23,7 @@ from muster.controller.kai.pod_groups import PodGroupDemand
 from muster.controller.kai.view import View
 from muster.controller.kube.resource import Key
 from tests.unit.kai.kai_world import Group, World, queue
-from tests.unit.kai.test_kai_pace import Caches
+from tests.unit.kai.test_kai_rate_limit import Caches
 
 GANG = {"headgroup": Group("l4"), "workers": Group("h100", 2)}
 QUOTA = ("Forbidden", 'podtemplates "muster-0" is forbidden: exceeded quota: few, used: count/podtemplates=9')
@@ -84,7 +84,7 @@ def notes(here: World) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("kind", [CreateTemplates, CreateRequest])
-def test_what_may_pass_later_is_told_releases_everything_and_is_tried_again(kind: type) -> None:
+def test_a_temporary_rejection_releases_everything_and_is_retried(kind: type) -> None:
     here = asking(kind, QUOTA)
     here.tick()
     assert QUOTA[1] in notes(here)[LAST_FAILURE]
@@ -99,7 +99,7 @@ def test_what_may_pass_later_is_told_releases_everything_and_is_tried_again(kind
     assert here.running("a") == 3
 
 
-def test_what_no_try_can_mend_is_refused_with_the_words() -> None:
+def test_a_permanent_rejection_refuses_the_gang_with_its_message() -> None:
     here = asking(CreateRequest, PARAMETER)
     here.tick()
     assert PARAMETER[1] in notes(here)[REFUSED]
@@ -112,7 +112,7 @@ def test_what_no_try_can_mend_is_refused_with_the_words() -> None:
     assert not here.requests, "until a person acts"
 
 
-def test_the_pieces_that_came_before_go_with_the_one_that_is_denied() -> None:
+def test_a_rejected_request_releases_the_earlier_ones() -> None:
     here = asking(CreateRequest, QUOTA)
     here.denies.clear()
     here.tick()

@@ -17,7 +17,7 @@ def _snapshot(uid: str) -> WorkloadSnapshot:
     return WorkloadSnapshot(check="gang", workload=workload, now=START, policy=GangPolicy())
 
 
-def test_a_gang_is_worked_out_again_when_its_version_changes_and_not_before() -> None:
+def test_a_snapshot_is_computed_once_per_version() -> None:
     memory, made = ClaimCache(), list[str]()
 
     def make() -> WorkloadSnapshot:
@@ -31,11 +31,11 @@ def test_a_gang_is_worked_out_again_when_its_version_changes_and_not_before() ->
     assert len(made) == 3
 
 
-def test_a_gang_without_quota_holds_no_promises() -> None:
+def test_a_gang_without_quota_holds_no_claims() -> None:
     assert ClaimCache().get("one", "gang", (), lambda: _snapshot("one")).rank is None
 
 
-def test_what_cannot_be_read_is_not_remembered() -> None:
+def test_an_unreadable_gang_is_not_cached() -> None:
     def make() -> WorkloadSnapshot:
         raise ValueError("no quantity")
 

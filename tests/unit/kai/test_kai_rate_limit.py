@@ -105,7 +105,7 @@ def test_gangs_that_failed_together_ask_again_at_the_rate_of_the_policy() -> Non
 
 
 @pytest.mark.parametrize("is_deleted", [True, False])
-def test_who_is_deleted_gives_its_turn_to_the_last(is_deleted: bool) -> None:
+def test_a_deleted_cluster_releases_its_token_to_the_last(is_deleted: bool) -> None:
     here, woken = failed_together(PER_MINUTE), list[Key]()
     reconciler = paced(here, woken.append)
     here.now += timedelta(hours=1)

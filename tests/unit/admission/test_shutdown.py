@@ -20,7 +20,7 @@ def waiting(stock: int = 0) -> World:
     return world
 
 
-def test_a_gang_that_gathers_gives_everything_back_and_is_told() -> None:
+def test_uninstall_releases_a_gang_that_is_being_provisioned_and_reports_it() -> None:
     world = waiting()
     assert world.requests
     actions = shutdown_actions(world.snapshot("a"))
@@ -33,7 +33,7 @@ def test_a_gang_that_gathers_gives_everything_back_and_is_told() -> None:
     assert [action.reason for action in actions if isinstance(action, EmitEvent)] == ["ControllerRemoved"]
 
 
-def test_nobodys_trouble_keeps_the_farewell_from_the_others() -> None:
+def test_a_gang_that_fails_does_not_delay_the_release_of_others() -> None:
     left = []
 
     async def close() -> None:
@@ -57,7 +57,7 @@ def test_a_gang_that_runs_is_left_alone() -> None:
     assert shutdown_actions(world.snapshot("a")) == ()
 
 
-def test_a_gang_that_waits_outside_the_quota_is_let_in_unless_somebody_else_put_it_there() -> None:
+def test_uninstall_reactivates_only_gangs_that_the_controller_deactivated() -> None:
     world = waiting()
     (request,) = world.requests
     world.answer(request, "Failed", reason="OutOfStock")

@@ -23,7 +23,7 @@ def gang(number: int) -> Key:
 
 @settings(deadline=None, max_examples=50)
 @given(st.integers(1, 200), st.integers(1, 600), st.lists(st.floats(0, 30), max_size=200), st.randoms())
-def test_never_more_begin_than_the_rate_and_one_burst_allow_whoever_gives_up(
+def test_retries_never_exceed_the_rate_and_one_burst(
     gangs: int, per_minute: int, steps: list[float], chance: Random
 ) -> None:
     clock = Clock()
@@ -45,7 +45,7 @@ def test_never_more_begin_than_the_rate_and_one_burst_allow_whoever_gives_up(
         assert count <= allowed + 1e-6
 
 
-def test_everybody_gets_a_token_in_the_order_of_asking_and_asking_again_costs_none() -> None:
+def test_tokens_are_given_in_order_and_once_per_gang() -> None:
     clock = Clock()
     pace = RetryLimiter(clock)
     waits = [pace.wait(gang(number), per_minute=60) for number in range(12)]
@@ -56,7 +56,7 @@ def test_everybody_gets_a_token_in_the_order_of_asking_and_asking_again_costs_no
     assert pace.wait(gang(11), per_minute=60) == timedelta(0)
 
 
-def test_a_gang_that_never_takes_its_token_is_forgotten() -> None:
+def test_an_unused_token_expires() -> None:
     clock = Clock()
     pace = RetryLimiter(clock)
     pace.wait(gang(0), per_minute=60)
@@ -66,7 +66,7 @@ def test_a_gang_that_never_takes_its_token_is_forgotten() -> None:
     assert [key for _, key in pace._row] == [gang(1)]
 
 
-def test_a_token_that_is_given_back_is_the_lasts_and_the_lasts_is_the_next_newcomers() -> None:
+def test_a_released_token_goes_to_the_last_gang_and_that_ones_to_the_next_newcomer() -> None:
     clock = Clock()
     pace = RetryLimiter(clock)
     waits = [pace.wait(gang(number), per_minute=60) for number in range(20)]
@@ -79,7 +79,7 @@ def test_a_token_that_is_given_back_is_the_lasts_and_the_lasts_is_the_next_newco
     assert [pace.wait(gang(number), per_minute=60) for number in others] == [waits[n] for n in others]
 
 
-def test_when_nearly_all_give_up_those_that_are_left_begin_at_once() -> None:
+def test_when_most_tokens_are_released_the_rest_retry_at_once() -> None:
     clock = Clock()
     pace = RetryLimiter(clock)
     for number in range(1000):
@@ -89,7 +89,7 @@ def test_when_nearly_all_give_up_those_that_are_left_begin_at_once() -> None:
     assert not any(pace.wait(gang(number), per_minute=60) for number in range(995, 1000))
 
 
-def test_a_token_that_is_over_is_nobodys() -> None:
+def test_a_due_token_is_not_passed_on() -> None:
     clock = Clock()
     pace = RetryLimiter(clock)
     waits = [pace.wait(gang(number), per_minute=60) for number in range(30)]
@@ -109,7 +109,7 @@ def test_a_token_that_is_given_back_after_later_ones_were_used_brings_none_of_th
     assert pace.wait(gang(7), per_minute=60) == timedelta(seconds=1)
 
 
-def test_who_has_no_token_gives_none_back() -> None:
+def test_a_gang_without_a_token_releases_none() -> None:
     pace = RetryLimiter(Clock())
     pace.wait(gang(0), per_minute=60)
     pace.consume(gang(0))
@@ -117,6 +117,6 @@ def test_who_has_no_token_gives_none_back() -> None:
     assert pace.release(gang(0)) is None
 
 
-def test_without_a_bound_nobody_waits() -> None:
+def test_without_a_limit_no_gang_waits() -> None:
     pace = RetryLimiter(Clock())
     assert not any(pace.wait(gang(number), per_minute=0) for number in range(1000))

@@ -142,7 +142,7 @@ def world() -> World:
     return made
 
 
-def test_room_for_one_head_is_promised_once(world: World) -> None:
+def test_room_for_one_head_is_claimed_once(world: World) -> None:
     assert _ready(world) == ["a"]
     world.nodes["cpu-1"] = node("cpu-1", "cpu", cpus=1)
     assert _ready(world) == ["a", "b"]
@@ -218,7 +218,7 @@ def _provision(world: World, request: str) -> None:
 
 
 @pytest.mark.parametrize("asked", [True, False])
-def test_who_lost_a_node_is_told_also_when_the_request_is_gone(asked: bool) -> None:
+def test_a_lost_node_affects_its_gang_also_when_the_request_is_deleted(asked: bool) -> None:
     """cluster-autoscaler deletes a request a week after it was provisioned, and the gang runs on."""
     world = World(stock={"l4": 2})
     world.submit("a", {"main": ("l4", 2)})
@@ -305,7 +305,7 @@ def _with_entry(world: World, name: str, state: State) -> Any:
     )
 
 
-def test_only_gangs_that_need_several_requests_stand_in_line() -> None:
+def test_only_split_gangs_take_turns() -> None:
     world = World(policy=_POLICY)
     for name, pieces in (("a", _SPLIT), ("b", _SPLIT), ("whole", {"main": ("l4", 1)}), ("headed", _HEADED)):
         world.submit(name, pieces)

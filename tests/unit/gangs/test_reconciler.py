@@ -1,0 +1,119 @@
+"""The reconcile loop that both schedulers share."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+
+from muster.controller.gangs.actions import Delete, WaitReason
+from muster.controller.gangs.create_errors import CreateRejected
+from muster.controller.gangs.reconciler import POLL_INTERVAL, GangReconciler
+from muster.controller.kube.resource import Key
+from muster.controller.runtime.controller import RequeueAfter
+from muster.model.gangpolicy import GangPolicy
+
+NOW = datetime(2026, 11, 21, 10, 0, tzinfo=UTC)
+A, B = Key("ns", "a"), Key("ns", "b")
+DELETION = Delete(kind="Pod", namespace="ns", name="x", uid="u")
+
+
+@dataclass(frozen=True)
+class Decided:
+    actions: tuple[object, ...] = ()
+    requeue_at: datetime | None = None
+    waiting_on: tuple[WaitReason, ...] = ()
+    begins_attempt: bool = False
+
+
+@dataclass(frozen=True)
+class Seen:
+    key: Key
+    wants_retry: bool = False
+    delay: timedelta = timedelta(0)
+    policy: GangPolicy | None = None
+
+    def with_retry_delay(self, delay: timedelta) -> Seen:
+        return replace(self, delay=delay)
+
+
+@dataclass
+class Fake:
+    """`decided`: what is decided of each key; a key that is not there is gone."""
+
+    decided: dict[Key, Decided] = field(default_factory=dict)
+    is_contended_by_others: bool = True
+    rejects: bool = False
+    log: list[str] = field(default_factory=list)
+
+    def targets(self, key: Key) -> Sequence[Key] | None:
+        return [key] if key in self.decided else None
+
+    def is_contended(self, target: Key, *, now: datetime) -> bool:
+        return self.is_contended_by_others
+
+    def load(self, target: Key, *, now: datetime) -> Seen:
+        self.log.append(f"load {target.name}")
+        return Seen(target)
+
+    def decide(self, snapshot: Seen) -> Decided:
+        return self.decided[snapshot.key]
+
+    def after_rejection(self, snapshot: Seen, rejected: CreateRejected) -> Decided:
+        self.log.append(f"end {rejected.attempt}")
+        self.rejects = False
+        return Decided(requeue_at=NOW)
+
+    async def apply(self, decision: Decided, snapshot: Seen) -> None:
+        self.log.append(f"apply {snapshot.key.name}")
+        if self.rejects:
+            raise CreateRejected("ProvisioningRequest", attempt="one", reason="Forbidden", message="no")
+        await asyncio.sleep(0)
+        self.log.append(f"applied {snapshot.key.name}")
+
+    async def release_orphans(self, key: Key) -> None:
+        self.log.append(f"orphans {key.name}")
+
+    def leases(self, snapshot: Seen) -> frozenset[str]:
+        return frozenset()
+
+
+def reconciler(hooks: Fake, enqueued: list[Key]) -> GangReconciler[Key, Seen, Decided]:
+    return GangReconciler(hooks, enqueue=enqueued.append, clock=lambda: NOW)
+
+
+async def _both(hooks: Fake) -> list[str]:
+    gangs = reconciler(hooks, [])
+    await asyncio.gather(gangs.reconcile(A), gangs.reconcile(B))
+    return [line for line in hooks.log if not line.startswith("orphans")]
+
+
+async def test_a_contended_gang_is_not_loaded_while_another_begins_its_attempt() -> None:
+    begins = Decided(begins_attempt=True)
+    lines = await _both(Fake({A: begins, B: begins}))
+    assert lines == ["load a", "apply a", "applied a", "load b", "apply b", "applied b"]
+
+
+async def test_gangs_that_are_not_contended_are_applied_concurrently() -> None:
+    lines = await _both(Fake({A: Decided(), B: Decided()}, is_contended_by_others=False))
+    assert lines.index("load b") < lines.index("applied a")
+
+
+async def test_a_rejected_create_ends_the_attempt_from_a_new_snapshot() -> None:
+    hooks = Fake({A: Decided(begins_attempt=True)}, rejects=True)
+    result = await reconciler(hooks, []).reconcile(A)
+    assert hooks.log == ["orphans a", "load a", "apply a", "load a", "end one", "apply a", "applied a"]
+    assert result == RequeueAfter(0.0)
+
+
+async def test_a_gang_that_releases_something_or_is_gone_brings_the_waiting_ones_back() -> None:
+    hooks, enqueued = Fake({A: Decided(actions=(DELETION,)), B: Decided(waiting_on=("turn",))}), list[Key]()
+    gangs = reconciler(hooks, enqueued)
+    assert await gangs.reconcile(B) == RequeueAfter(POLL_INTERVAL.total_seconds())
+    assert enqueued == []
+    await gangs.reconcile(A)
+    assert enqueued == [B]
+    del hooks.decided[A]
+    assert await gangs.reconcile(A) is None
+    assert enqueued == [B, B]
