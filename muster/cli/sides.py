@@ -33,14 +33,15 @@ one_base_option = click.option(
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """A stack with the change. Its file is missing where the change deletes the stack."""
+    """A stack with the change. A change that deletes the stack has no file, or is written `STACK=none`."""
 
     name: str
     file: Path
+    is_deleted: bool = False
 
     @property
     def value(self) -> str:
-        return f"{self.name}={self.file if self.file.is_file() else NONE}"
+        return f"{self.name}={NONE if self.is_deleted or not self.file.is_file() else self.file}"
 
 
 def heads(stacks: Sequence[str]) -> list[Head]:
@@ -50,17 +51,33 @@ def heads(stacks: Sequence[str]) -> list[Head]:
 
 def _head(stack: str) -> Head:
     name, path = parse_stack_option(stack)
-    if name:
-        return Head(name, Path(NONE) if str(path) == NONE else path)
-    file = stack_path(stack)
-    return Head(stack_name(file), file)
+    if not name:
+        file = stack_path(stack)
+        return Head(stack_name(file), file)
+    if str(path) == NONE:
+        return Head(name, stack_path(name), is_deleted=True)
+    return Head(name, path)
 
 
 def bases(values: Sequence[str], found: Sequence[Head], *, into: Path) -> list[str]:
-    """The base of every head, as [STACK=]FILE or none. Files of a revision are written into a directory."""
-    if not values:
-        return [_at(default_revision(_folder(head)), head, into) for head in found]
-    return [each for value in values for each in _base(value, found, into)]
+    """The base of every head, as [STACK=]FILE or none. Files of a revision are written into a directory.
+
+    MusterError where a head has neither a file nor a base: its name or its file is wrong.
+    """
+    if values:
+        named = [each for value in values for each in _base(value, found, into)]
+    else:
+        named = [_at(default_revision(_folder(head)), head, into) for head in found]
+    for head in found:
+        if not head.is_deleted and not _is_before(head.name, named):
+            existing_stack(str(head.file))
+    return named
+
+
+def _is_before(name: str, named: Sequence[str]) -> bool:
+    """Whether the stack has a base that says its name."""
+    parsed = (parse_stack_option(each) for each in named)
+    return any(stack == name and str(path) != NONE for stack, path in parsed)
 
 
 def _base(value: str, found: Sequence[Head], into: Path) -> Iterator[str]:
@@ -76,10 +93,7 @@ def _base(value: str, found: Sequence[Head], into: Path) -> Iterator[str]:
 
 
 def _at(revision: str, head: Head, into: Path) -> str:
-    before = file_at(revision, head.file, into=into / head.name)
-    if before is None and not head.file.is_file() and str(head.file) != NONE:
-        existing_stack(str(head.file))  # On neither side: the name or the file is wrong.
-    return f"{head.name}={before or NONE}"
+    return f"{head.name}={file_at(revision, head.file, into=into / head.name) or NONE}"
 
 
 def _folder(head: Head) -> Path:

@@ -9,9 +9,9 @@ from pathlib import Path
 import click
 
 from muster.cli.command import command
-from muster.cli.options import FILE, STACK, context_option, existing_stack, json_option
+from muster.cli.options import FILE, STACK, context_option, json_option
 from muster.cli.output import STDOUT, note_list, put, put_json
-from muster.cli.sides import Head, base_option, bases, heads
+from muster.cli.sides import base_option, bases, heads
 from muster.errors import ExitCode, MusterError
 from muster.live.cluster.api import Api
 from muster.live.cluster.kubeconfig import connect
@@ -113,27 +113,15 @@ def cli(
     )
     found = heads(stacks)
     with tempfile.TemporaryDirectory(prefix="muster-diff-") as folder:
+        files = [] if base_plan and not base else bases(base, found, into=Path(folder))
         diffs = load_inputs(
-            SideOptions(
-                side="base", files=_base_files(base, found, base_plan, into=Path(folder)), plans=base_plan
-            ),
+            SideOptions(side="base", files=files, plans=base_plan),
             SideOptions(side="head", files=[each.value for each in found], plans=head_plan),
             shared,
         )
     _write(diffs, to_markdown=to_markdown, to_html=to_html, as_json=as_json)
     _check(diffs, [FailOn(each) for each in fail_on])
     return ExitCode.DONE
-
-
-def _base_files(
-    values: Sequence[str], found: Sequence[Head], plans: Sequence[str], *, into: Path
-) -> Sequence[str]:
-    files = () if plans and not values else bases(values, found, into=into)
-    for head in found:
-        is_deleted = any(each.startswith(f"{head.name}=") and not each.endswith("=none") for each in files)
-        if str(head.file) != "none" and not is_deleted:
-            existing_stack(str(head.file))
-    return files
 
 
 def _check_outputs(outputs: Sequence[str | None]) -> None:

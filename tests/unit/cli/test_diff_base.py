@@ -82,6 +82,7 @@ def test_a_new_stack_has_no_base_and_a_deleted_one_no_head(
     Path(FILE).rename("stacks/Pulumi.other.yaml")
     assert "2 teams gain quota" in diff(capsys, "other")
     assert "removed, with namespace" in diff(capsys, "dev")
+    assert "removed, with namespace" in diff(capsys, "dev=none", "--base", "main")
     assert main(["diff", "neither"]) == 2
     assert "Pulumi.neither.yaml: there is no such stack file" in capsys.readouterr().err
 

@@ -86,7 +86,11 @@ def test_ctrl_c_ends_with_one_line(
 
 def _value(parameter: click.Parameter) -> list[str]:
     """Anything that the parameter accepts."""
-    value = parameter.type.choices[0] if isinstance(parameter.type, click.Choice) else "1"
+    value = "1"
+    if isinstance(parameter.type, click.Choice):
+        value = parameter.type.choices[0]
+    elif isinstance(parameter.type, click.Path):
+        value = __file__ if parameter.type.file_okay else str(Path(__file__).parent)
     return [value] if isinstance(parameter, click.Argument) else [parameter.opts[0], value]
 
 
