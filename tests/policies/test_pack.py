@@ -1,7 +1,7 @@
-"""The pack under the real engine: `pulumi preview --policy-pack policies` on a passing and a failing stack a
-topic.
+"""The pack with the real engine: `pulumi preview --policy-pack policies` on a passing and a failing stack
+for each topic.
 
-A case file says what is registered and what the pack has to find; nothing else may be found.
+A case file has the registered resources and the expected violations; any other violation fails the test.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ CASES: Final = {
 }
 
 
-# "    - [mandatory]  gke-private  (gcp:container/cluster:Cluster: ml)", and below it what is said.
+# "    - [mandatory]  gke-private  (gcp:container/cluster:Cluster: ml)", and below it the message.
 _HEADING: Final = re.compile(r"\s*- \[\w+\]\s+(\S+)")
 
 
@@ -126,7 +126,7 @@ def test_a_sound_stack_passes(engine: Engine, topic: str) -> None:
 
 
 @pytest.mark.parametrize("topic", CASES)
-def test_a_stack_that_breaks_a_policy_is_told_which_and_how_to_mend_it(engine: Engine, topic: str) -> None:
+def test_a_stack_that_breaks_a_policy_gets_its_name_and_a_fix(engine: Engine, topic: str) -> None:
     side = CASES[topic]["failing"]
     verdict = engine.preview(side, CASES[topic].get("settings", {}))
     expected = {policy: [said] if isinstance(said, str) else said for policy, said in side["expects"].items()}

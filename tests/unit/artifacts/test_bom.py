@@ -48,7 +48,7 @@ def test_packages_of_both_kinds_are_listed_and_removed_ones_are_not() -> None:
     assert found["Some_Package"]["licenses"] == [{"license": {"name": "MIT"}}]
 
 
-def test_packages_that_were_only_unpacked_are_listed_from_their_own_words() -> None:
+def test_packages_that_were_only_unpacked_are_listed_from_their_metadata() -> None:
     own = LIBC.replace("Status: install ok installed", "Priority: optional")
     unpacked = {"var/lib/dpkg/status": "", "var/lib/dpkg/status.d/libc6": own, "usr/lib/os-release": RELEASE}
     assert "libc6" in listed(image(unpacked))
@@ -62,7 +62,7 @@ def test_the_base_is_named_by_its_digest_and_the_image_by_its_own() -> None:
     assert document["metadata"]["component"]["version"] == subject.digest
 
 
-def test_what_an_upper_layer_says_is_what_counts() -> None:
+def test_a_file_of_an_upper_layer_replaces_one_below() -> None:
     newer = {"var/lib/dpkg/status": LIBC.replace("u14", "u15")}
     assert listed(image(BASE, newer))["libc6"]["version"].endswith("u15")
 

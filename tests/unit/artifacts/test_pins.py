@@ -38,7 +38,7 @@ def test_pinned_images_are_no_longer_taken_by_tag(form: str, tmp_path: Path) -> 
     ]
 
 
-def test_images_in_braces_are_left_to_their_writer_and_told() -> None:
+def test_images_in_braces_are_not_changed_but_reported() -> None:
     with pytest.raises(StackFileError, match=r"kueue: a\.b/kueue@sha256"):
         with_pins("config:\n  muster:images: {mirror: a.b/c}\n", PINS, source="x")
 
@@ -68,6 +68,6 @@ def test_charts_get_their_digests_and_nothing_else_is_touched(form: str, tmp_pat
     assert stack.charts.location == ("" if form == "absent" else "oci://m.example/x")
 
 
-def test_charts_in_braces_are_left_to_their_writer_and_told() -> None:
+def test_charts_in_braces_are_not_changed_but_reported() -> None:
     with pytest.raises(StackFileError, match=r"as their `digests`: .*kueue: sha256"):
         with_charts("config:\n  muster:charts: {path: charts}\n", DIGESTS, source="x")

@@ -80,7 +80,7 @@ def test_it_is_found_by_its_subject_and_no_tag_is_made(modern: tuple[Registry, d
     assert all(name.startswith("sha256:") for name in held)
 
 
-def test_what_is_attached_says_what_it_is_about(modern: tuple[Registry, dict[str, bytes]]) -> None:
+def test_an_attached_document_names_its_subject(modern: tuple[Registry, dict[str, bytes]]) -> None:
     registry, held = modern
     subject = b'{"an": "image"}'
     manifest = json.loads(held[attach(registry, subject=subject, content=b"bill", media_type=MEDIA_TYPE)])

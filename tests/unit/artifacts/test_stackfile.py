@@ -25,7 +25,7 @@ def test_a_file_without_the_line_gets_it_first() -> None:
     assert fresh == "config:\n  muster:image: c/d@sha256:2\n  muster:scheduler: kai\n"
 
 
-def test_a_file_that_is_no_stack_says_what_to_write() -> None:
+def test_a_file_that_is_no_stack_is_refused_with_the_line_to_write() -> None:
     with pytest.raises(StackFileError, match=r"write `  muster:image: c/d"):
         with_image("{}", "c/d@sha256:2", source="x")
 

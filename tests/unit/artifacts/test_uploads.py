@@ -82,7 +82,7 @@ def _served(uploads: Uploads) -> Iterator[Repository]:
         server.server_close()
 
 
-def test_an_upload_that_breaks_is_begun_anew() -> None:
+def test_a_broken_upload_is_restarted() -> None:
     content = b"x" * _MEBI
     uploads = Uploads(breaks=2)
     with _served(uploads) as repository:

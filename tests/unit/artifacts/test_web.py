@@ -1,4 +1,4 @@
-"""A call ends, tries again where that helps, and tells no other host what lets us in."""
+"""A call has a timeout, is retried where that helps, and never sends credentials to another host."""
 
 import threading
 from collections.abc import Iterator
@@ -68,7 +68,7 @@ def test_a_server_that_stays_busy_is_given_up() -> None:
     assert len(busy.asked) == 3
 
 
-def test_nobody_there_is_told_with_the_name() -> None:
+def test_an_unreachable_host_is_reported_by_name() -> None:
     with served(Script((200, {}, b""))) as host:
         pass
     with pytest.raises(UnreachableError, match=rf"{host} does not answer .* after 3 tries"):
@@ -95,16 +95,16 @@ def test_a_challenge_is_answered_with_a_token_of_its_scope() -> None:
     assert [held for _, held in script.asked] == ["Basic dTpw", "Bearer t"]
 
 
-@pytest.mark.parametrize(("status", "told"), [(401, "log in"), (403, "roles"), (500, "try again")])
-def test_a_refusal_says_what_to_do(status: int, told: str) -> None:
+@pytest.mark.parametrize(("status", "expected"), [(401, "log in"), (403, "roles"), (500, "try again")])
+def test_a_refusal_has_a_remedy(status: int, expected: str) -> None:
     body = b'{"errors": [{"code": "DENIED", "message": "no"}]}'
     with served(Script((status, {}, body))) as host:
         registry = Registry(Repository.of(f"{host}/a"), None, QUICK)
-        with pytest.raises(RegistryError, match=told):
+        with pytest.raises(RegistryError, match=expected):
             registry.manifest("latest")
 
 
-def test_what_is_not_what_its_digest_says_is_refused() -> None:
+def test_content_that_does_not_match_its_digest_is_refused() -> None:
     digest = "sha256:" + "ab" * 32
     with served(Script((200, {}, b"something else"))) as host:
         registry = Registry(Repository.of(f"{host}/a"), None, QUICK)

@@ -69,7 +69,7 @@ def _life(meta: dict[str, Any]) -> list[bytes]:
 
 
 @pytest.mark.parametrize("meta", [_OURS, _KUEUES], ids=["ours", "Kueue's"])
-def test_a_gangs_life_is_read_from_the_writes_that_were_accepted_whoever_asked_for_it(
+def test_a_gangs_history_is_read_from_accepted_writes_of_either_controller(
     meta: dict[str, Any],
 ) -> None:
     found = timelines(calls(_life(meta)))
@@ -113,7 +113,7 @@ def test_only_answered_calls_count_and_each_once() -> None:
     }
 
 
-def test_a_name_that_only_the_body_tells_is_read_there() -> None:
+def test_a_name_that_is_only_in_the_body_is_read_there() -> None:
     (call,) = calls([_requested("r", _OURS, at=0)])
     assert (call.name, asker(call.body["metadata"])) == ("r", "g")
 
@@ -140,7 +140,7 @@ def test_quota_is_lost_to_a_stocked_out_gang_only_while_a_runnable_one_waits() -
     assert figures.lost_share(gangs, stocked_out=[(_TEAM, "out")], slots=2) == pytest.approx(5 / 50)
 
 
-def test_quota_that_nobody_waits_for_is_not_lost() -> None:
+def test_quota_that_no_gang_waits_for_is_not_lost() -> None:
     gangs = {
         (_TEAM, "out"): _timeline((0, Moment.CREATED), (0, Moment.RESERVED)),
         (_TEAM, "first"): _timeline((1, Moment.CREATED), (2, Moment.RESERVED), (6, Moment.FINISHED)),

@@ -1,4 +1,4 @@
-"""The commit that a trial says it measured."""
+"""The commit that a trial records."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def _git(folder: Path, *arguments: str) -> str:
     return done.stdout.strip()
 
 
-def test_a_build_is_its_commit_and_says_when_a_program_differs_from_it(tmp_path: Path) -> None:
+def test_a_build_is_its_commit_with_a_mark_for_changes(tmp_path: Path) -> None:
     assert build.here(tmp_path) == ""
     (tmp_path / "docs").mkdir()
     for name in ("program.py", "docs/results.json", "README.md"):

@@ -69,7 +69,7 @@ def test_a_tuned_one_is_beside_the_tuned_built_in() -> None:
     assert "| admitted, ratio |  |  | 2.00 |" in table.markdown(found)
 
 
-def test_what_a_cut_trial_cost_a_gang_is_left_out_and_its_column_says_so() -> None:
+def test_the_cost_of_a_cut_trial_is_left_out_with_a_note() -> None:
     found = _results()
     cut = replace(_TRIAL, case="cut-10", is_cut_short=True, admitted=1)
     found.trials = [cut, replace(cut, is_cut_short=False, admitted=10), replace(cut, contender="muster")]
@@ -80,7 +80,7 @@ def test_what_a_cut_trial_cost_a_gang_is_left_out_and_its_column_says_so() -> No
     assert "| memory, peak, MiB | 100 | 100 |" in text
 
 
-def test_a_percentile_says_of_how_many_and_that_of_a_few_the_99th_is_the_largest() -> None:
+def test_a_percentile_has_its_sample_count_and_the_99th_of_few_is_the_maximum() -> None:
     def told(*counts: int) -> str:
         found = _results()
         found.trials = [replace(_TRIAL, to_request=Latency(0.1, 0.2, count)) for count in counts]
@@ -104,7 +104,7 @@ def test_the_first_and_the_last_trial_are_dated_and_every_build_is_named() -> No
     assert "| measured, UTC | 2026-11-22 09:44 to 09:51 |" in table.markdown(found)
 
 
-def test_costs_are_of_the_controllers_alone_and_for_each_gang() -> None:
+def test_costs_are_of_the_controllers_only_and_for_each_gang() -> None:
     text = table.markdown(_results())
     assert "| calls a gang | 10.0 | 10.0 |" in text
     assert "| CPU a gang, ms | 150 | 150 |" in text
@@ -117,7 +117,7 @@ def test_what_no_trial_of_a_case_has_is_no_row_of_it() -> None:
     assert "quota-time lost" not in table.markdown(_results())
 
 
-def test_a_trial_that_did_not_come_about_is_told() -> None:
+def test_a_failed_trial_is_reported() -> None:
     found = _results()
     assert "count nowhere" not in table.markdown(found)
     found.failed.append("round 1 of 2, burst-10, muster: kube-apiserver: is not ready after 90 s")

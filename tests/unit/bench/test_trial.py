@@ -46,7 +46,7 @@ async def _played(beside: Coroutine[Any, Any, None], *, most: float) -> None:
 
 
 @pytest.mark.parametrize("broken", [_broken_cloud, _broken_watch])
-async def test_a_plane_that_answers_no_more_is_not_told_as_a_limit_of_time(broken: Any) -> None:
+async def test_a_dead_control_plane_is_not_reported_as_a_timeout(broken: Any) -> None:
     with pytest.raises(StageError, match=r"did not last.*nobody answers"):
         await _played(broken(), most=60.0)
 

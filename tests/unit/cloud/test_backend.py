@@ -19,7 +19,7 @@ RING = "projects/p/locations/us-central1/keyRings"
 _BUCKET = "muster-state-123456789012-eu-west-1"
 
 
-def test_on_google_the_bucket_keeps_versions_and_is_nobody_elses() -> None:
+def test_on_google_the_bucket_is_versioned_and_private() -> None:
     routes: Routes = {
         "POST /b": (200, {}),
         f"POST /v1/{RING}": (200, {}),
@@ -42,7 +42,7 @@ def test_on_google_what_is_there_stays() -> None:
         assert make(GKE, google=google).url == "gs://p-muster-state"
 
 
-def test_on_google_a_refusal_says_where_the_roles_are() -> None:
+def test_on_google_a_refusal_names_the_page_with_the_roles() -> None:
     refused = (403, {"error": {"code": 403, "message": "no storage.buckets.create"}})
     with (
         cloud({"POST /b": refused}) as (_, google),
@@ -51,7 +51,7 @@ def test_on_google_a_refusal_says_where_the_roles_are() -> None:
         make(GKE, google=google)
 
 
-def test_nobody_there_is_an_error_and_not_a_wait_for_ever() -> None:
+def test_an_unreachable_cloud_is_an_error_after_a_timeout() -> None:
     with cloud({}) as (_, google):
         pass
     dead = Google(endpoint=google.endpoint, credentials=google.credentials)
@@ -107,14 +107,14 @@ def test_on_aws_a_second_run_puts_the_settings_back_and_makes_nothing(aws: dict[
     make(EKS)
 
 
-def test_a_bucket_that_is_somebody_elses_is_refused(aws: dict[str, Stubber]) -> None:
+def test_a_bucket_of_another_account_is_refused(aws: dict[str, Stubber]) -> None:
     aws["kms"].add_response("describe_key", {"KeyMetadata": {"KeyId": "k"}}, {"KeyId": "alias/muster-pulumi"})
     aws["s3"].add_client_error("create_bucket", "BucketAlreadyExists", "not yours")
     with pytest.raises(BackendError, match="BucketAlreadyExists"):
         make(EKS)
 
 
-def test_somebody_elses_cluster_has_no_backend_of_ours() -> None:
+def test_an_existing_cluster_has_no_backend() -> None:
     with pytest.raises(BackendError, match="choose any backend"):
         make(ExistingCluster(name="x"))
 

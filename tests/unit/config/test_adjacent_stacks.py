@@ -1,4 +1,4 @@
-"""Two stacks with one cluster: refused before anything is made, with the other stack's name."""
+"""Two stacks that describe the same cluster are refused, with the other stack's name."""
 
 from pathlib import Path
 
@@ -34,10 +34,10 @@ def two(folder: Path, mine: str, other: str) -> Path:
 def test_a_cluster_that_another_stack_describes_is_refused_by_its_name(tmp_path: Path) -> None:
     with pytest.raises(config.ConfigError) as refused:
         config.load(two(tmp_path, gke(), gke()))
-    told = str(refused.value)
-    assert "muster:cluster.name" in told
-    assert "'ml' in us-central1 of project acme is also described by stack other" in told
-    assert "give one of them another name, or another region or project" in told
+    message = str(refused.value)
+    assert "muster:cluster.name" in message
+    assert "'ml' in us-central1 of project acme is also described by stack other" in message
+    assert "give one of them another name, or another region or project" in message
 
 
 def test_what_the_engine_hands_over_is_held_to_the_files_beside_it(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Artifacts are there and whole, or the error says what is missing and how to get it."""
+"""Artifacts are complete, or the error names what is missing and how to get it."""
 
 import json
 from pathlib import Path
@@ -32,7 +32,7 @@ def test_artifacts_come_from_the_file_that_the_environment_names(
     assert found.image("kueue").startswith("muster.local/kueue@sha256:")
 
 
-def test_an_unset_variable_is_told_with_both_ways_out(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unset_variable_is_reported_with_both_remedies(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("MUSTER_ARTIFACTS", raising=False)
     with pytest.raises(
         ArtifactError, match=r"MUSTER_ARTIFACTS is not set.*make up.*muster:artifacts: upstream"
@@ -40,7 +40,7 @@ def test_an_unset_variable_is_told_with_both_ways_out(monkeypatch: pytest.Monkey
         resolved.load()
 
 
-def test_a_missing_file_entry_or_path_is_told_by_name(file: Path) -> None:
+def test_a_missing_file_entry_or_path_is_reported_by_name(file: Path) -> None:
     with pytest.raises(ArtifactError, match="does not exist"):
         resolved.load(file.parent / "other.json")
     found = resolved.load(file)
@@ -53,7 +53,7 @@ def test_a_missing_file_entry_or_path_is_told_by_name(file: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "expected"),
     [
         ("{", "cannot be read"),
         ("[]", "JSON object"),
@@ -62,8 +62,8 @@ def test_a_missing_file_entry_or_path_is_told_by_name(file: Path) -> None:
         ('{"images": {"kueue": "muster.local/kueue:latest"}}', "has no digest"),
     ],
 )
-def test_a_broken_file_says_what_is_wrong(text: str, told: str, tmp_path: Path) -> None:
+def test_a_malformed_file_is_refused_with_the_reason(text: str, expected: str, tmp_path: Path) -> None:
     path = tmp_path / "artifacts.json"
     path.write_text(text, encoding="utf-8")
-    with pytest.raises(ArtifactError, match=told):
+    with pytest.raises(ArtifactError, match=expected):
         resolved.load(path)

@@ -22,7 +22,9 @@ def test_a_new_stack_file_is_a_valid_stack_of_its_provider(provider: str, tmp_pa
     assert path.read_text(encoding="utf-8").count("#") > 3
 
 
-def test_a_stack_file_that_is_there_is_left_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_existing_stack_file_is_not_overwritten(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     path = tmp_path / "Pulumi.mine.yaml"
     path.write_text("mine", encoding="utf-8")
     assert main(["new", "mine", "--provider", "gke", "--folder", str(tmp_path)]) == 2
@@ -35,7 +37,7 @@ def test_a_name_that_leads_out_of_the_folder_is_no_name(tmp_path: Path) -> None:
     assert list(tmp_path.parent.glob("*.yaml")) == []
 
 
-def test_validate_tells_every_file_and_fails_when_one_is_wrong(
+def test_validate_reports_every_file_and_fails_when_one_is_invalid(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     main(["new", "good", "--provider", "eks", "--folder", str(tmp_path)])
@@ -44,9 +46,9 @@ def test_validate_tells_every_file_and_fails_when_one_is_wrong(
     capsys.readouterr()
     good = tmp_path / "Pulumi.good.yaml"
     assert main(["validate", str(good), str(bad)]) == 1
-    told = capsys.readouterr().out
-    assert f"{bad}:2: muster:cluster.provider" in told
-    assert "good.yaml: is a stack" in told
+    output = capsys.readouterr().out
+    assert f"{bad}:2: muster:cluster.provider" in output
+    assert "good.yaml: is a stack" in output
     assert main(["validate", str(good), str(bad), str(tmp_path / "none.yaml")]) == 2
     assert "cannot be read" in capsys.readouterr().out
 

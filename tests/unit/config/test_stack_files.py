@@ -1,4 +1,4 @@
-"""A stack file becomes the stack that it says, and every mistake is told at once, at its place, with its
+"""A stack file is read into a stack, and every mistake is reported at once, at its path, with its
 fix.
 """
 
@@ -137,7 +137,7 @@ def test_three_lines_are_a_team() -> None:
     assert "team-new" in [team.name for _, team in stack_of(more).teams()]
 
 
-def test_every_mistake_is_told_at_once() -> None:
+def test_all_mistakes_are_reported_at_once() -> None:
     text = (
         GKE.replace("provider: gke", "provider: gek")
         .replace("maxNodes: 20", "maxNodes: many")
@@ -158,7 +158,7 @@ def test_every_mistake_is_told_at_once() -> None:
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "path", "told"),
+    ("old", "new", "path", "expected"),
     [
         ("muster:pools:", "muster:poools:", "muster:poools", "did you mean 'pools'?"),
         ("g2-standard-4", "g2-standard-5", "muster:pools.l4.machine", "did you mean 'g2-standard-"),
@@ -182,14 +182,16 @@ def test_every_mistake_is_told_at_once() -> None:
         ("region: us-central1, ", "", "muster:cluster.region", "is missing"),
     ],
 )
-def test_a_mistake_is_told_at_its_path_with_what_is_allowed(old: str, new: str, path: str, told: str) -> None:
+def test_a_mistake_is_reported_at_its_path_with_what_is_allowed(
+    old: str, new: str, path: str, expected: str
+) -> None:
     assert old in GKE
     found = mistakes(GKE.replace(old, new))
     assert path in found
-    assert told in found[path]
+    assert expected in found[path]
 
 
-def test_a_missing_section_is_told_by_name() -> None:
+def test_a_missing_section_is_reported_by_name() -> None:
     assert set(mistakes("config: {muster:scheduler: kueue}")) >= {
         "muster:cluster",
         "muster:pools",
@@ -200,7 +202,7 @@ def test_a_missing_section_is_told_by_name() -> None:
 @pytest.mark.parametrize(
     ("gang", "mode"), [("builtin", GangMode.BUILTIN), ("off", GangMode.OFF), ("{mode: off}", GangMode.OFF)]
 )
-def test_gang_admission_may_be_one_word_and_off_is_a_word(gang: str, mode: GangMode) -> None:
+def test_gang_admission_may_be_the_mode_alone_and_off_is_a_string(gang: str, mode: GangMode) -> None:
     assert stack_of(f"{GKE}  muster:gangAdmission: {gang}\n").gang_admission.mode is mode
 
 
@@ -231,7 +233,7 @@ def test_a_cpu_quota_may_name_memory_too() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "expected"),
     [
         ("config: {a: [", "is not YAML in line 1"),
         ("config: [1]", "no mapping `config:`"),
@@ -241,12 +243,12 @@ def test_a_cpu_quota_may_name_memory_too() -> None:
         ("a: \t- b\n\x07", "is not YAML"),
     ],
 )
-def test_what_is_no_stack_file_says_so(text: str, told: str) -> None:
+def test_a_file_that_is_no_stack_file_is_refused_with_the_reason(text: str, expected: str) -> None:
     (message,) = mistakes(text).values()
-    assert told in message
+    assert expected in message
 
 
-def test_a_key_that_stands_twice_is_a_mistake_with_both_lines() -> None:
+def test_a_duplicate_key_is_reported_with_both_lines() -> None:
     found = mistakes(GKE + "        team-b: {quota: {l4: 1}}\n")
     assert "in lines 12 and 13" in found["muster:departments.research.teams.team-b"]
 
@@ -292,7 +294,7 @@ def refusals(values: dict[str, object]) -> list[Violation] | None:
 
 
 @given(st.dictionaries(_KEYS, _VALUES, max_size=8))
-def test_any_value_at_all_is_a_stack_or_says_why_not(values: dict[str, object]) -> None:
+def test_any_value_is_a_stack_or_a_violation(values: dict[str, object]) -> None:
     assert refusals(values) != []
 
 

@@ -1,4 +1,4 @@
-"""What a stack says of tenants is read with its place, and what it leaves out is safe."""
+"""The tenancy settings of a stack are read, and their defaults are safe."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_tenancy_is_on_by_default() -> None:
     )
 
 
-def test_one_word_sets_the_mode() -> None:
+def test_tenancy_may_be_the_mode_alone() -> None:
     assert stack("warn").tenancy.mode is TenancyMode.WARN
 
 
@@ -69,7 +69,7 @@ def test_a_team_s_members_buckets_and_volumes_are_read() -> None:
         ({"reach": ["10.0.0.0/33"]}, {}, ["muster:tenancy.reach[0]", "10.20.0.0/16"]),
     ],
 )
-def test_a_mistake_is_told_with_its_place(tenancy: object, team: dict[str, Any], words: list[str]) -> None:
+def test_a_mistake_is_reported_with_its_path(tenancy: object, team: dict[str, Any], words: list[str]) -> None:
     with pytest.raises(ConfigError) as refused:
         stack(tenancy, **team)
     for word in words:

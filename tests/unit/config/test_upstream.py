@@ -1,4 +1,4 @@
-"""Charts and images come from the source that the stack names, and only as what the table says they are."""
+"""Charts and images come from the source that the stack names, and only with the recorded digests."""
 
 import hashlib
 from collections.abc import Mapping
@@ -35,7 +35,7 @@ def mistakes(**more: object) -> Mapping[str, str]:
     return {violation.path: f"{violation.message} {violation.fix}" for violation in caught.value.violations}
 
 
-def test_without_a_word_each_chart_comes_from_its_own_project() -> None:
+def test_by_default_each_chart_comes_from_its_own_project() -> None:
     found = upstream.published(stack(), name="here")
     kueue, kuberay = found.chart("kueue"), found.chart("kuberay")
     assert (kueue.reference, kueue.version, kueue.repository) == (
@@ -58,7 +58,7 @@ def test_a_mirror_holds_every_chart_under_its_name() -> None:
         assert (chart.version, chart.repository) == (entry.version, None)
 
 
-def test_a_folder_holds_archives_and_a_missing_one_is_told(tmp_path: Path) -> None:
+def test_a_folder_has_archives_and_a_missing_one_is_reported(tmp_path: Path) -> None:
     (tmp_path / upstream.archive_name(KUBERAY)).write_bytes(b"chart")
     found = upstream.published(stack(charts={"path": str(tmp_path)}), name="here")
     assert found.chart("kuberay").reference == str(tmp_path / "kuberay-operator-1.6.2.tgz")
@@ -106,7 +106,7 @@ def test_a_mirror_takes_the_place_of_the_registry(reference: str, expected: str)
 
 
 @pytest.mark.parametrize(
-    ("more", "path", "told"),
+    ("more", "path", "expected"),
     [
         ({"charts": {"mirror": "https://a"}}, "muster:charts.mirror", "oci://"),
         ({"charts": {"mirror": "oci://a", "path": "b"}}, "muster:charts.path", "neither"),
@@ -122,13 +122,11 @@ def test_a_mirror_takes_the_place_of_the_registry(reference: str, expected: str)
         ({"images": {"mirror": "https://a"}}, "muster:images.mirror", "scheme"),
     ],
 )
-def test_a_source_that_cannot_be_used_is_refused_where_it_stands(
-    more: dict[str, object], path: str, told: str
-) -> None:
-    assert told in mistakes(**more)[path]
+def test_an_unusable_source_is_refused_at_its_path(more: dict[str, object], path: str, expected: str) -> None:
+    assert expected in mistakes(**more)[path]
 
 
-def test_every_chart_has_a_digest_or_says_why_it_has_none() -> None:
+def test_every_chart_has_a_digest_or_a_reason_for_none() -> None:
     for entry in catalogue().charts.values():
         assert entry.digest or entry.unread, entry.name
         assert entry.licence

@@ -11,7 +11,7 @@ import pytest
 
 @cache
 def module_cache() -> Path:
-    """GOMODCACHE as go itself would say it."""
+    """The GOMODCACHE that go itself would use."""
     named = os.environ.get("GOMODCACHE")
     if not named and shutil.which("go"):
         answer = subprocess.run(

@@ -1,4 +1,4 @@
-"""Stack files that say much to Kueue, for tests that hold what is rendered against Kueue's definitions."""
+"""Stack files with many Kueue settings, for tests that validate rendered objects against Kueue's CRDs."""
 
 from pathlib import Path
 from typing import Any

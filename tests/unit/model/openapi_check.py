@@ -1,6 +1,6 @@
 """Checks an object against the OpenAPI schema of its CRD, as the API server would, but for CEL rules.
 
-Unknown fields are mistakes: the API server would drop them without a word.
+Unknown fields are mistakes: the API server would drop them silently.
 """
 
 import re

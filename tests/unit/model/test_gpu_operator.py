@@ -38,7 +38,9 @@ def stack(provider: Provider, *, cluster: dict[str, Any] | None = None, **pool: 
     return parse(written, source="x")
 
 
-def told(provider: Provider, *, cluster: dict[str, Any] | None = None, **pool: Any) -> list[Violation]:
+def violations_of(
+    provider: Provider, *, cluster: dict[str, Any] | None = None, **pool: Any
+) -> list[Violation]:
     written = config(provider)
     written["muster:cluster"] |= cluster or {}
     written["muster:pools"]["l4"] |= pool
@@ -58,7 +60,7 @@ def render(provider: Provider, **more: Any) -> dict[str, Any]:
 INSTALLER = {"gpuDriver": "installer"}
 
 
-def test_gke_installs_the_driver_and_advertises_alone() -> None:
+def test_gke_alone_installs_the_driver_and_advertises() -> None:
     found = render(Provider.GKE)
     assert found["driver"]["enabled"] is False
     assert found["devicePlugin"] == {"enabled": False}
@@ -122,7 +124,7 @@ def test_the_quota_holds_every_operand_of_every_gpu_node() -> None:
     assert scope["values"] == ["system-node-critical", "system-cluster-critical"]
 
 
-def test_nothing_is_installed_where_nobody_said_whose_nodes_they_are() -> None:
+def test_nothing_is_installed_on_nodes_of_an_unknown_cloud() -> None:
     assert installation(stack(Provider.EXISTING)) is None
     theirs = installation(stack(Provider.EXISTING, cluster={"cloud": "gke"}))
     assert theirs is not None
@@ -163,7 +165,7 @@ def test_every_profile_cuts_a_gpu_into_what_its_memory_holds(accelerator: str) -
         assert int(memory.removesuffix("gb")) * instances <= ACCELERATORS[accelerator].memory_gib * 1.05
 
 
-def test_mig_is_told_to_its_manager_by_the_nodes_label() -> None:
+def test_the_mig_manager_reads_the_nodes_label() -> None:
     cut = stack(
         Provider.EKS,
         accelerator="nvidia-h100-80gb",
@@ -182,7 +184,7 @@ def test_mig_is_told_to_its_manager_by_the_nodes_label() -> None:
     assert rendered["migManager"]["enabled"] is True
 
 
-def test_on_gke_its_own_plugin_is_told_through_the_node_pool() -> None:
+def test_on_gke_its_own_plugin_is_configured_by_the_node_pool() -> None:
     shared = stack(Provider.GKE, sharing="time-slicing", shares=4)
     pool = shared.pool("l4")
     assert pool is not None
@@ -196,8 +198,8 @@ def test_on_gke_its_own_plugin_is_told_through_the_node_pool() -> None:
 
 
 @pytest.mark.parametrize("kind", [Sharing.TIME_SLICING, Sharing.MPS])
-def test_sharing_that_does_not_isolate_says_so_and_stops_nothing(kind: Sharing) -> None:
-    (warning,) = told(Provider.EKS, sharing=kind.value, shares=2)
+def test_sharing_without_isolation_is_a_warning(kind: Sharing) -> None:
+    (warning,) = violations_of(Provider.EKS, sharing=kind.value, shares=2)
     assert warning.level == "warning"
     assert "does not isolate" in warning.message
 
@@ -221,7 +223,7 @@ def test_sharing_that_does_not_isolate_says_so_and_stops_nothing(kind: Sharing) 
 def test_sharing_that_cannot_be_is_refused(
     provider: Provider, more: dict[str, Any], path: str, words: str
 ) -> None:
-    found = {each.path: each.message for each in told(provider, **more) if each.level == "error"}
+    found = {each.path: each.message for each in violations_of(provider, **more) if each.level == "error"}
     assert words in found[f"muster:pools.l4.{path}"]
 
 
@@ -235,16 +237,16 @@ def test_the_table_holds_versions_without_known_ways_out() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "version", "told"),
+    ("name", "version", "expected"),
     [
         ("gpu-operator", "v25.3.0", "CVE-2025-23266"),
         (TOOLKIT, "1.17.7", "CVE-2025-23266"),
         ("kuberay", "v1.4.2", "KAI"),
     ],
 )
-def test_a_version_below_its_floor_is_refused_with_the_reason(name: str, version: str, told: str) -> None:
+def test_a_version_below_its_floor_is_refused_with_the_reason(name: str, version: str, expected: str) -> None:
     (found,) = minimum_version_rules({name: version})
-    assert told in found.message
+    assert expected in found.message
 
 
 def test_a_table_with_such_a_version_stops_every_stack(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -256,7 +258,7 @@ def test_a_table_with_such_a_version_stops_every_stack(monkeypatch: pytest.Monke
         upstream.resolve_artifacts(stack(Provider.GKE), name="here")
 
 
-def test_the_table_says_the_toolkit_that_the_chart_deploys() -> None:
+def test_the_table_has_the_toolkit_that_the_chart_deploys() -> None:
     published = Path(__file__).parents[3].parent / "shared" / "data" / "chart-values"
     entry = catalogue().charts["gpu-operator"]
     file = published / entry.values

@@ -110,7 +110,7 @@ def test_rights_that_would_never_be_granted_are_refused(cluster: Cluster, identi
 
 
 @pytest.mark.parametrize(("identity", "buckets", "key"), [(ARN, (), "identity"), (None, ("b-1",), "buckets")])
-def test_an_existing_cluster_is_told_that_nothing_is_made(
+def test_an_existing_cluster_gets_a_warning_that_nothing_is_made(
     identity: str | None, buckets: tuple[str, ...], key: str
 ) -> None:
     (violation,) = broken(EXISTING, identity=identity, buckets=buckets)

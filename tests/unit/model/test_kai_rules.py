@@ -1,4 +1,4 @@
-"""What a KAI stack is refused for, and what a switch of schedulers tells."""
+"""Violations of a KAI stack, and of a switch between the schedulers."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -65,7 +65,7 @@ _TEAM = "muster:departments.research.teams.team-a"
         ("{preemption: {reclaim: lower-priority}}", "preemption.reclaim", "reclaims"),
     ],
 )
-def test_what_kai_has_no_word_for_is_told_where_it_stands(said: str, path: str, word: str) -> None:
+def test_fields_that_kai_does_not_support_are_reported_at_their_path(said: str, path: str, word: str) -> None:
     violation = _found(team=said)[f"{_TEAM}.{path}"]
     assert word in violation.message
     assert violation.fix
@@ -79,7 +79,7 @@ def test_the_short_form_is_good_for_both_schedulers() -> None:
     assert _found(team="{quota: {l4: 4}, lend: {l4: 4}}") == {}
 
 
-def test_what_is_said_to_kai_alone_is_told_key_by_key_under_kueue() -> None:
+def test_under_kueue_each_field_for_kai_only_is_reported() -> None:
     found = _found(
         scheduler="kueue",
         team="{kai: {priority: 200, gpu: {quota: 1}, pools: {l4: {cpu: {limit: 1}}}}}",
@@ -101,7 +101,7 @@ def test_what_is_said_to_kai_alone_is_told_key_by_key_under_kueue() -> None:
     assert all("muster:scheduler: kai" in violation.fix for violation in found.values())
 
 
-def test_every_word_to_kai_is_told_under_the_key_that_it_is_written_with() -> None:
+def test_every_field_for_kai_is_reported_under_its_key() -> None:
     file = Path(__file__).parents[2] / "kai" / "every-field.yaml"
     document = load_document(file)
     stack = load(file)
@@ -113,7 +113,7 @@ def test_every_word_to_kai_is_told_under_the_key_that_it_is_written_with() -> No
     } <= paths
 
 
-def test_kueues_own_check_and_readiness_are_told_under_kai() -> None:
+def test_under_kai_kueues_check_and_readiness_are_reported() -> None:
     assert "muster:gangAdmission" in _found(top="  muster:gangAdmission: builtin")
     assert "muster:podsReady" in _found(top="  muster:podsReady: {timeout: 10m}")
 
@@ -136,7 +136,7 @@ def test_two_gpu_pools_in_one_shard_are_refused_with_the_reason() -> None:
     assert "muster:kai.sharding" not in _found(pools=pools)
 
 
-def test_two_cpu_pools_are_not_told_apart_by_one_queue() -> None:
+def test_one_queue_does_not_distinguish_two_cpu_pools() -> None:
     pools = "    large: {machine: e2-standard-8, maxNodes: 2}"
     assert f"{_TEAM}.quota.large" in _found(pools=pools, team="{quota: {large: 1}}")
     per_pool = "  muster:kai: {sharding: per-pool}"
@@ -157,7 +157,7 @@ def test_figures_that_contradict_each_other_are_refused(team: str, department: s
     assert _found(team=team, department=department)[path].level == "error"
 
 
-def test_with_a_shard_a_pool_a_figure_says_which_pool_it_means() -> None:
+def test_with_a_shard_for_each_pool_a_figure_names_its_pool() -> None:
     top = "  muster:kai: {sharding: per-pool, pools: {l5: {}}}"
     found = _found(top=top, team="{kai: {gpu: {quota: 1}, pools: {l4: {gpu: {quota: 2}}}}}")
     assert found.keys() == {f"{_TEAM}.kai.gpu", "muster:kai.pools.l5"}
@@ -173,7 +173,7 @@ def test_two_queues_of_one_name_are_refused() -> None:
     assert any("'a-b-c'" in violation.message for violation in found)
 
 
-def test_what_the_api_server_refuses_of_priorities_and_topologies_is_told_before() -> None:
+def test_priorities_and_topologies_that_the_api_server_refuses_are_reported() -> None:
     found = _found(priorities="{system-mine: 5, huge: 2000000000, muster-gang-admission: 7}")
     refused = ("system-mine", "huge", "muster-gang-admission")
     assert found.keys() >= {f"muster:priorities.{name}" for name in refused}
@@ -182,7 +182,7 @@ def test_what_the_api_server_refuses_of_priorities_and_topologies_is_told_before
     assert {path.rpartition("levels")[2] for path in found} == {"[0]", "[1]", "[2]"}
 
 
-def test_minus_one_is_told_what_to_write() -> None:
+def test_minus_one_is_refused_with_the_word_to_write() -> None:
     found = _found(team="{kai: {gpu: {limit: -1}}}")
     assert "unlimited" in found[f"{_TEAM}.kai.gpu.limit"].fix
 

@@ -47,7 +47,7 @@ def test_figures_are_gpus_millicores_and_millions_of_bytes() -> None:
     assert share["memory"]["quota"] == L4.machine.allocatable_memory // 2**20 * 2**20 // 10**6
 
 
-def test_a_part_of_a_gpu_and_no_bound_at_all_can_be_said() -> None:
+def test_a_part_of_a_gpu_and_unlimited_can_be_written() -> None:
     half = QueueSettings(shares=Shares(gpu=Share(quota=MilliGpus(500), limit=UNLIMITED)))
     endless = QueueSettings(shares=Shares(gpu=Share(quota=UNLIMITED)))
     tree = _kai(
@@ -110,7 +110,7 @@ def test_only_teams_have_queues_without_children(some: Stack) -> None:
 
 @settings(max_examples=25)
 @given(stacks())
-def test_parents_come_first_and_the_tree_says_the_same_as_the_list(some: Stack) -> None:
+def test_parents_come_first_and_the_tree_equals_the_list(some: Stack) -> None:
     seen: set[str] = set()
     for queue in kai.queues(replace(some, scheduler=Scheduler.KAI)):
         assert queue["spec"].get("parentQueue", "") in {"", *seen}

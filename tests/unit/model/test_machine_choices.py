@@ -76,7 +76,7 @@ LOCAL = {
     "local-h100": ("nvidia-h100-80gb", {1}, {Q, D}),
 }
 OF = {Provider.GKE: GKE, Provider.EKS: EKS, Provider.EXISTING: LOCAL}
-# Legal as far as anybody says, and nobody says it: a warning.
+# Legal as far as known, but without a source: a warning.
 UNSOURCED = {
     *((name, Q) for name in MACHINES if name.startswith("n1-")),
     ("a3-ultragpu-8g", D),
@@ -130,7 +130,7 @@ def test_every_combination_is_legal_or_refused_with_its_rule_and_its_fix(provide
 
 
 @pytest.mark.parametrize("machine", MACHINES.values(), ids=lambda machine: machine.name)
-def test_what_no_page_says_is_a_warning_and_nothing_else_is(machine: Machine) -> None:
+def test_only_an_unsourced_capacity_is_a_warning(machine: Machine) -> None:
     for capacity in Capacity:
         choice = Choice(provider=machine.provider, machine=machine.name, capacity=capacity)
         warned = any(each.level == "warning" for each in choice_rules(choice, "p"))
@@ -138,7 +138,7 @@ def test_what_no_page_says_is_a_warning_and_nothing_else_is(machine: Machine) ->
 
 
 @pytest.mark.parametrize(
-    ("choice", "path", "told"),
+    ("choice", "path", "expected"),
     [
         (Choice(provider=Provider.GKE, machine="p5.48xlarge"), "machine", "of provider gke"),
         (Choice(provider=Provider.EKS, machine="g6.xlarge", capacity=B), "capacity", "not sold as"),
@@ -157,10 +157,10 @@ def test_what_no_page_says_is_a_warning_and_nothing_else_is(machine: Machine) ->
         (Choice(provider=Provider.GKE, machine="n1-standard-4", gpus=3), "gpusPerNode", "1, 2, 4"),
     ],
 )
-def test_a_refusal_says_where_why_and_what_instead(choice: Choice, path: str, told: str) -> None:
+def test_a_refusal_has_path_reason_and_fix(choice: Choice, path: str, expected: str) -> None:
     (found,) = [each for each in choice_rules(choice, "p") if each.level == "error"]
     assert found.path == f"p.{path}"
-    assert told in f"{found.message} {found.fix}"
+    assert expected in f"{found.message} {found.fix}"
 
 
 def test_the_promised_machines_are_all_there_with_their_network() -> None:

@@ -1,4 +1,4 @@
-"""The machine table is whole and says no more than a node can give."""
+"""The machine table is complete and has no more than a node can give."""
 
 import pytest
 
@@ -21,7 +21,7 @@ def test_a_machine_has_gpu_counts_exactly_when_it_has_an_accelerator(machine: Ma
     assert all(count > 0 for count in machine.gpu_counts)
 
 
-def test_gke_reserves_what_its_documentation_says() -> None:
+def test_gke_reserves_the_documented_amounts() -> None:
     # e2-standard-4: 60 + 10 + 5 + 5 millicores; 1 + 0.8 + 0.8 GiB and 100 MiB.
     machine = MACHINES["e2-standard-4"]
     assert machine.allocatable_cpu == 4000 - 80

@@ -35,7 +35,7 @@ def refused(provider: Provider = Provider.GKE, **said: object) -> list[str]:
     return [violation.path for violation in caught.value.violations if violation.level == "error"]
 
 
-def test_a_stack_that_says_nothing_announces_its_metrics_and_makes_nothing() -> None:
+def test_by_default_metrics_are_announced_and_no_object_is_made() -> None:
     silent = stack()
     assert objects(silent, selector=SELECTOR, port="health") == {}
     assert annotations(silent.observability, 8080)["prometheus.io/scrape"] == "true"
@@ -120,7 +120,7 @@ def test_every_expression_closes_what_it_opens_and_divides_by_labels_that_there_
         assert set(grouped.split(", ")) <= own
 
 
-def test_the_page_says_what_to_do_about_every_alert_and_no_other() -> None:
+def test_the_page_has_a_remedy_for_every_alert_and_no_other() -> None:
     rows = re.findall(r"^\| `(Muster\w+)` \| (\w+) \|", PAGE.read_text(), re.MULTILINE)
     assert sorted(rows) == sorted((alert.name, str(alert.severity)) for alert in ALERTS)
 

@@ -1,4 +1,6 @@
-"""What the tenancy policies say, and in which stacks; their CEL is tried in tests/integration/tenancy."""
+"""Messages of the tenancy policies, and the stacks that have them; tests/integration/tenancy runs their
+CEL.
+"""
 
 from dataclasses import replace
 from typing import Any
@@ -36,7 +38,7 @@ def test_batch_jobs_may_ask_for_gpus_but_where_their_pods_would_wait_at_a_gate(
 
 
 @pytest.mark.parametrize("scheduler", Scheduler)
-def test_whoever_is_told_of_a_label_is_told_where_a_cron_job_has_it(scheduler: Scheduler) -> None:
+def test_a_message_about_a_label_names_its_place_in_a_cron_job(scheduler: Scheduler) -> None:
     told = [says for says in _messages(_stack(scheduler, GangMode.MUSTER), "muster-work") if LABEL in says]
     assert told
     for says in told:

@@ -31,7 +31,7 @@ def _table(**more: Any) -> PriceTable:
     return found
 
 
-def test_every_price_of_ours_says_where_and_when_it_was_read() -> None:
+def test_every_built_in_price_has_a_source_and_a_date() -> None:
     for price in BUILT_IN.prices:
         assert price.source.startswith("https://")
         assert price.machine in MACHINES
@@ -50,7 +50,7 @@ def test_queued_nodes_of_eks_cost_what_nodes_on_demand_cost() -> None:
     assert BUILT_IN.of(replace(POOL, capacity=Capacity.SPOT), EKS) is None
 
 
-def test_what_nobody_has_read_has_no_price() -> None:
+def test_a_machine_without_a_source_has_no_price() -> None:
     assert [BUILT_IN.of(pool, GKE) for pool in (CPU, L4)] == [None, None]
 
 

@@ -25,7 +25,7 @@ def test_a_cpu_brings_its_part_of_the_memory() -> None:
     assert half.gpus == 0
 
 
-def test_what_an_amount_says_goes_before_what_derives() -> None:
+def test_explicit_figures_of_an_amount_override_derived_ones() -> None:
     amount = Amount(gpus=Gpus(2), cpu=parse_cpu("3"), memory=parse_memory("5Gi"))
     assert resources(L4, amount) == Resources(Millicores(3000), parse_memory("5Gi"), Gpus(2))
 

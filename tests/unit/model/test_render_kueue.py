@@ -1,4 +1,4 @@
-"""The rendered queues mean what the stack says."""
+"""The rendered queues match the stack."""
 
 import random
 from dataclasses import replace
@@ -109,7 +109,7 @@ def test_no_queue_lends_more_than_it_has(some: Stack) -> None:
                 assert lent <= parse_quantity(amounts["nominalQuota"])
 
 
-def test_the_check_stands_on_queued_pools_of_the_queue_alone() -> None:
+def test_only_queued_pools_of_the_queue_have_the_check() -> None:
     fixed = replace(L4, name="fixed", capacity=Capacity.ON_DEMAND, provisioning_class=None)
     some = stack(
         Department(
@@ -123,7 +123,7 @@ def test_the_check_stands_on_queued_pools_of_the_queue_alone() -> None:
     assert "admissionChecksStrategy" not in queue(some, "team-c")
 
 
-def test_every_check_that_a_queue_names_is_rendered_whoever_does_it() -> None:
+def test_every_check_that_a_queue_names_is_rendered() -> None:
     other = replace(H100, provisioning_class=names.BEST_EFFORT_ATOMIC_CLASS, parameters={"a": "b"})
     base = stack(
         Department(
@@ -180,7 +180,7 @@ def test_prod_preempts_dev_and_an_owner_reclaims_its_quota() -> None:
     }
 
 
-def test_weights_switch_fair_sharing_on_for_everybody_or_nobody() -> None:
+def test_any_weight_enables_fair_sharing_for_all_queues() -> None:
     plain, weighted = two_teams(Allowance()), two_teams(Allowance(weight=2))
     assert "fairSharing" not in kueue.manager_config(plain)
     assert "fairSharing" not in queue(plain, "team-a")
@@ -189,7 +189,7 @@ def test_weights_switch_fair_sharing_on_for_everybody_or_nobody() -> None:
     assert queue(weighted, "team-b")["fairSharing"] == {"weight": "1"}
 
 
-def test_a_queue_takes_jobs_of_its_own_namespace_alone_whatever_labels_it_carries() -> None:
+def test_a_queue_accepts_jobs_of_its_own_namespace_only() -> None:
     spec = queue(two_teams(Allowance()), "team-b")
     assert spec["namespaceSelector"] == {"matchLabels": {"kubernetes.io/metadata.name": "team-b"}}
 
@@ -253,7 +253,7 @@ def test_only_gkes_class_takes_one_pod_set_and_pins_to_its_lease(name: str, leas
     assert bool(flavor["nodeSelectorFromDetails"]) is leased
 
 
-def test_a_check_of_capacity_answers_at_once_unless_the_pool_says_otherwise() -> None:
+def test_a_capacity_check_answers_at_once_unless_the_pool_overrides_it() -> None:
     pool = replace(H100, provisioning_class=names.CHECK_CAPACITY_CLASS)
     assert pool.request_parameters == {"noRetry": "true"}
     assert replace(pool, parameters={"noRetry": "false"}).request_parameters == {"noRetry": "false"}

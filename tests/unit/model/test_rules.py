@@ -56,7 +56,7 @@ def test_what_a_department_lends_is_its_teams_quota() -> None:
     assert paths(stack(Department(name="company", departments=(inner,)))) == []
 
 
-def test_borrowing_where_nobody_lends_is_refused() -> None:
+def test_borrowing_without_a_lender_is_refused() -> None:
     wish = Allowance(borrow=Limit(pools={"l4": gpus(1)}))
     owner = Allowance(quota={"l4": gpus(1)})
     miser = replace(owner, lend=Limit(otherwise=Bound.NONE))
@@ -74,7 +74,7 @@ def test_departments_side_by_side_do_not_lend_to_each_other_and_nested_ones_do()
     assert paths(stack(Department(name="company", departments=(wish, owner)))) == []
 
 
-def test_a_top_level_department_has_nobody_to_exchange_with() -> None:
+def test_a_top_level_department_cannot_borrow_or_lend() -> None:
     top = Department(
         name="research", allowance=Allowance(borrow=Limit(otherwise=Bound.ALL)), teams=(team("team-a"),)
     )
@@ -178,7 +178,7 @@ def test_the_gke_class_is_not_served_on_eks() -> None:
     assert _pools(pool, provider=Provider.EKS) == ["muster:pools.l4.provisioningClass"]
 
 
-def test_a_cpu_pool_is_never_queued_and_a_queued_pool_never_stands() -> None:
+def test_a_cpu_pool_is_never_queued_and_a_queued_pool_has_no_permanent_nodes() -> None:
     queued = replace(L4, name="more", machine=MACHINES["e2-standard-4"], gpus_per_node=0)
     assert _pools(queued) == ["muster:pools.more.capacity"]
     assert _pools(replace(L4, min_nodes=1)) == ["muster:pools.l4.minNodes"]

@@ -89,7 +89,7 @@ def test_a_gke_cluster_that_google_would_refuse_is_refused_here(change: Mapping[
     assert found(replace(GKE, **change), L4, H100) == {f"muster:cluster.{path}": "error"}
 
 
-def test_who_may_reach_the_control_plane_is_said_and_the_whole_internet_is_a_warning() -> None:
+def test_authorized_networks_are_required_and_the_whole_internet_is_a_warning() -> None:
     nobody = replace(GKE, authorized_networks={})
     assert found(nobody, L4) == {"muster:cluster.authorizedNetworks": "warning"}
     assert found(replace(nobody, private_endpoint=True), L4) == {}
@@ -205,7 +205,7 @@ def test_a_name_that_a_node_pool_cannot_have_is_refused() -> None:
     assert found(EXISTING, replace(L4, name="4l")) == {}
 
 
-def test_of_nodes_that_somebody_else_makes_nothing_can_be_said() -> None:
+def test_nodes_of_an_existing_cluster_have_no_settings() -> None:
     pool = replace(L4, zones=("a",), image=Image.COS, labels={"a": "b"})
     assert found(EXISTING, pool) == {
         "muster:pools.l4.zones": "error",
@@ -225,7 +225,7 @@ def test_karpenter_is_taken_without_gang_admission_and_then_promises_nothing() -
 
 
 @pytest.mark.parametrize("autoscaler", [Autoscaler.KARPENTER, Autoscaler.NONE])
-def test_nothing_is_queued_where_nobody_answers(autoscaler: Autoscaler) -> None:
+def test_a_queued_pool_needs_an_autoscaler_for_provisioning_requests(autoscaler: Autoscaler) -> None:
     cluster = replace(EXISTING, autoscaler=autoscaler)
     assert found(cluster, L4, gangs=OFF)["muster:pools.l4.capacity"] == "error"
 

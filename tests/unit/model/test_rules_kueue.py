@@ -43,12 +43,12 @@ def stack_file(
     return yaml.safe_dump({"config": config})
 
 
-def told(text: str) -> list[Violation]:
+def violations_of(text: str) -> list[Violation]:
     return examine(parse_text(text, source="test.yaml"))[1]
 
 
 def paths(text: str) -> list[str]:
-    return [violation.path for violation in told(text)]
+    return [violation.path for violation in violations_of(text)]
 
 
 def of_team(**said: Any) -> str:
@@ -71,12 +71,12 @@ def with_groups(*groups: dict[str, Any], **team: Any) -> str:
     return stack_file(team={"kueue": {"resourceGroups": list(groups)}, **team}, kueue=FLAVORS)
 
 
-def test_a_stack_that_says_everything_breaks_no_rule_but_warns_of_labels() -> None:
-    warned = {violation.path: violation.level for violation in told(EVERYTHING.read_text())}
+def test_a_stack_with_every_field_breaks_no_rule_but_warns_of_labels() -> None:
+    warned = {violation.path: violation.level for violation in violations_of(EVERYTHING.read_text())}
     place = "muster:departments.company.departments.research.teams.team-a.kueue"
     assert warned == {f"{place}.namespaceSelector": "warning"}
-    assert told(PREEMPTING.read_text()) == []
-    assert told(stack_file()) == []
+    assert violations_of(PREEMPTING.read_text()) == []
+    assert violations_of(stack_file()) == []
 
 
 # Children against their parents.
@@ -85,7 +85,7 @@ def test_a_stack_that_says_everything_breaks_no_rule_but_warns_of_labels() -> No
 def test_a_team_borrows_no_more_than_can_ever_come_through_its_departments() -> None:
     some = stack_file(team={"borrow": {"l4": 3}})
     assert paths(some) == [f"{TEAM_A}.borrow.l4"]
-    assert "no more than 2" in told(some)[0].message
+    assert "no more than 2" in violations_of(some)[0].message
     assert paths(stack_file(team={"borrow": {"l4": 2}})) == []
 
 
@@ -140,14 +140,14 @@ def test_a_group_lends_no_more_than_it_has() -> None:
     assert paths(with_groups(group({**LICENCE, "lendingLimit": 1}))) == []
 
 
-def test_a_flavor_says_exactly_what_its_group_covers() -> None:
+def test_a_flavor_has_exactly_the_resources_of_its_group() -> None:
     short = group(LICENCE, covered=["example.com/licence", "example.com/seat"])
     assert paths(with_groups(short)) == [f"{KUEUE}.resourceGroups[0].flavors[0].resources"]
     twice = group(LICENCE, LICENCE, covered=["example.com/licence"])
     assert paths(with_groups(twice)) == [f"{KUEUE}.resourceGroups[0].flavors[0].resources"]
 
 
-def test_a_resource_and_a_flavor_are_in_one_group_alone() -> None:
+def test_a_resource_and_a_flavor_are_in_one_group_only() -> None:
     assert paths(with_groups(group({"name": "cpu", "nominalQuota": 1}))) == [
         f"{KUEUE}.resourceGroups[0].coveredResources[0]"
     ]
@@ -163,7 +163,7 @@ def test_a_resource_and_a_flavor_are_in_one_group_alone() -> None:
 
 
 def test_a_group_names_a_flavor_that_exists_and_is_not_empty() -> None:
-    (found,) = told(with_groups(group(LICENCE, flavor="licenses")))
+    (found,) = violations_of(with_groups(group(LICENCE, flavor="licenses")))
     assert found.path == f"{KUEUE}.resourceGroups[0].flavors[0].name"
     assert "did you mean 'licences'" in found.fix
     assert paths(with_groups({"coveredResources": [], "flavors": []})) == [f"{KUEUE}.resourceGroups[0]"]
@@ -190,7 +190,7 @@ def test_a_threshold_bounds_a_preemption_that_can_happen() -> None:
     place = f"{KUEUE}.borrowWithinCohort.maxPriorityThreshold"
     assert paths(of_team(borrowWithinCohort={"maxPriorityThreshold": 100})) == [place]
     some = of_team(borrowWithinCohort={"policy": "LowerPriority", "maxPriorityThreshold": 99})
-    assert [(each.path, each.level) for each in told(some)] == [(place, "warning")]
+    assert [(each.path, each.level) for each in violations_of(some)] == [(place, "warning")]
 
 
 def test_ordering_by_usage_needs_its_settings_and_weights_of_local_queues_need_it() -> None:
@@ -247,9 +247,9 @@ def test_a_selector_that_a_tenant_could_meet_is_warned_of() -> None:
     place = f"{KUEUE}.namespaceSelector"
     by_name = {"matchLabels": {"kubernetes.io/metadata.name": "team-a"}}
     assert paths(of_team(namespaceSelector=by_name)) == []
-    assert [each.level for each in told(of_team(namespaceSelector={"matchLabels": {"team": "a"}}))] == [
-        "warning"
-    ]
+    assert [
+        each.level for each in violations_of(of_team(namespaceSelector={"matchLabels": {"team": "a"}}))
+    ] == ["warning"]
     wrong = {"matchExpressions": [{"key": "kubernetes.io/metadata.name", "operator": "In"}]}
     assert paths(of_team(namespaceSelector=wrong)) == [f"{place}.matchExpressions[0]"]
 
@@ -353,7 +353,7 @@ def test_multikueue_goes_with_no_queued_pool_on_every_flavor_and_once() -> None:
 
 
 def test_multikueue_itself_is_refused_with_the_reason() -> None:
-    (found,) = told(stack_file(kueue={"multiKueue": {"clusters": ["a"]}}))
+    (found,) = violations_of(stack_file(kueue={"multiKueue": {"clusters": ["a"]}}))
     assert (found.path, "one cluster" in found.fix) == ("muster:kueue.multiKueue", True)
 
 
@@ -404,7 +404,9 @@ def test_a_queue_has_no_more_groups_and_resources_than_kueue_takes() -> None:
         for number in range(16)
     ]
     text = stack_file(team={"kueue": {"resourceGroups": many}}, kueue={"flavors": flavors})
-    assert [(each.path, "17 resource groups" in each.message) for each in told(text)] == [(KUEUE, True)]
+    assert [(each.path, "17 resource groups" in each.message) for each in violations_of(text)] == [
+        (KUEUE, True)
+    ]
     text = stack_file(team={"kueue": {"resourceGroups": many[:15]}}, kueue={"flavors": flavors})
     assert paths(text) == []
 
@@ -446,9 +448,9 @@ def test_a_short_stack_uses_no_field_that_only_kueue_knows() -> None:
     assert fields_of(stack) == {}
 
 
-def test_a_mistake_in_a_section_of_kueue_is_told_at_its_line() -> None:
+def test_a_mistake_in_a_kueue_section_is_reported_at_its_line() -> None:
     text = EVERYTHING.read_text().replace("whenCanPreempt: TryNextFlavor", "whenCanPreempt: TryNextFlavour")
-    (found,) = [each for each in told(text) if "whenCanPreempt" in each.path]
+    (found,) = [each for each in violations_of(text) if "whenCanPreempt" in each.path]
     line = next(number for number, each in enumerate(text.splitlines(), start=1) if "TryNextFlavour" in each)
     assert "did you mean 'TryNextFlavor'" in found.fix
     assert parse_text(text, source="x").lines[found.path] == line

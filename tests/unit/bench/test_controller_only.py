@@ -1,4 +1,4 @@
-"""What counts as a write that nobody needed."""
+"""Which writes count as needless."""
 
 from __future__ import annotations
 
