@@ -25,6 +25,8 @@ _SECTIONS: Final = {
     "gang_admission": "gangAdmission",
     "pods_ready": "podsReady",
     "kueue": "kueue",
+    "kuberay": "kuberay",
+    "gpu_operator": "gpuOperator",
     "tenancy": "tenancy",
     "artifacts": "artifacts",
     "charts": "charts",
@@ -56,6 +58,10 @@ class Stack(TypedDict):
     """What happens to admitted work whose pods do not become ready."""
     kueue: NotRequired[dict[str, Any]]
     """Kueue's own settings."""
+    kuberay: NotRequired[dict[str, Any]]
+    """Whether KubeRay is installed. With install false the cluster has to have one that Muster supports."""
+    gpu_operator: NotRequired[dict[str, Any]]
+    """Whether the GPU Operator is installed. With install false the cluster has to have one that works."""
     tenancy: NotRequired[dict[str, Any]]
     """What teams may do. With mode off nothing keeps a team from using another team's queue."""
     artifacts: NotRequired[str]
