@@ -62,7 +62,7 @@ from muster.model.names import CONSUME_ANNOTATION
 
 def decide(cluster_snapshot: ClusterSnapshot) -> Decision:
     """The decision for this scene. Deterministic, and quiet where everything is as it should be."""
-    if cluster_snapshot.is_over:
+    if cluster_snapshot.is_finished:
         return Decision(actions=deletions(cluster_snapshot.requests, cluster_snapshot.templates))
     try:
         batch_snapshots = cluster_snapshot.batch_snapshots

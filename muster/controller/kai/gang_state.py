@@ -11,7 +11,7 @@ from muster.controller.gangs.gang_state import GangObservation
 from muster.controller.gangs.metrics import GangState
 from muster.controller.gangs.objects import ProvisioningRequest
 from muster.controller.gangs.retry import parse_history
-from muster.controller.kai.labels import CLUSTER_UID, is_bound, is_gated, is_over
+from muster.controller.kai.labels import CLUSTER_UID, is_bound, is_finished, is_gated
 from muster.controller.kai.ledger import is_released
 from muster.controller.kai.objects import GatedPod, RayCluster
 
@@ -23,7 +23,7 @@ def observe(
     if cluster.metadata.deletion_timestamp:
         return None
     uid = cluster.metadata.uid
-    pods = [pod for pod in pods if not is_over(pod)]
+    pods = [pod for pod in pods if not is_finished(pod)]
     gated = [pod for pod in pods if is_gated(pod)]
     if not gated:
         if any(map(is_released, pods)):

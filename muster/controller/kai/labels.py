@@ -50,7 +50,7 @@ def is_bound(pod: GatedPod) -> bool:
     return bool(pod.spec.node_name)
 
 
-def is_over(pod: GatedPod) -> bool:
+def is_finished(pod: GatedPod) -> bool:
     return pod.status.phase in ("Succeeded", "Failed") or pod.metadata.deletion_timestamp is not None
 
 

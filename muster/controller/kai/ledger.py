@@ -8,7 +8,7 @@ or have begun to pass. Computed from API objects each time: nothing is kept in m
 from collections.abc import Iterable, Iterator
 
 from muster.controller.gangs.identity import ATTEMPT
-from muster.controller.kai.labels import is_bound, is_gated, is_over
+from muster.controller.kai.labels import is_bound, is_finished, is_gated
 from muster.controller.kai.objects import GatedPod
 from muster.controller.kai.queue_capacity import QueueDemand, QueueUsage
 from muster.controller.kai.snapshot import BatchSnapshot
@@ -16,7 +16,7 @@ from muster.controller.kai.snapshot import BatchSnapshot
 
 def is_released(pod: GatedPod) -> bool:
     """We removed its gate, and no node has it yet."""
-    return ATTEMPT in pod.metadata.annotations and not (is_gated(pod) or is_bound(pod) or is_over(pod))
+    return ATTEMPT in pod.metadata.annotations and not (is_gated(pod) or is_bound(pod) or is_finished(pod))
 
 
 def of_pods(pods: Iterable[tuple[GatedPod, QueueDemand]]) -> Iterator[QueueUsage]:
@@ -24,7 +24,7 @@ def of_pods(pods: Iterable[tuple[GatedPod, QueueDemand]]) -> Iterator[QueueUsage
     them.
     """
     for pod, queue_demand in pods:
-        if is_over(pod) or is_gated(pod):
+        if is_finished(pod) or is_gated(pod):
             continue
         if is_bound(pod) or is_released(pod):
             yield QueueUsage(demand=queue_demand, is_bound=is_bound(pod))

@@ -38,7 +38,7 @@ _FIX: Final = (
 
 def shutdown_actions(snapshot: ClusterSnapshot) -> tuple[Action, ...]:
     """The last writes for this cluster."""
-    if snapshot.is_over:
+    if snapshot.is_finished:
         return ()
     try:
         return tuple(action for batch in snapshot.batch_snapshots for action in _release(batch))

@@ -53,14 +53,14 @@ class ClusterSnapshot:
     """How long its next attempt waits for those of other gangs."""
 
     @property
-    def is_over(self) -> bool:
+    def is_finished(self) -> bool:
         return self.cluster.metadata.deletion_timestamp is not None
 
     @property
     def wants_retry(self) -> bool:
         """The backoff of a batch has ended, and the batch has not requested capacity again."""
         try:
-            return not self.is_over and any(batch.wants_retry for batch in self.batch_snapshots)
+            return not self.is_finished and any(batch.wants_retry for batch in self.batch_snapshots)
         except ValueError:
             return False  # The decision meets it too, and reports it.
 

@@ -17,7 +17,7 @@ from muster.controller.gangs.templates import POOL
 from muster.controller.gangs.turn_order import TurnPosition
 from muster.controller.gangs.verify import PodDemand
 from muster.controller.kai.indexes import BY_CLUSTER, BY_QUEUE, RELEASED, ray_cluster_of
-from muster.controller.kai.labels import CLUSTER_UID, is_gated, is_over
+from muster.controller.kai.labels import CLUSTER_UID, is_finished, is_gated
 from muster.controller.kai.ledger import of_gangs, of_pods
 from muster.controller.kai.objects import GatedPod, PriorityClass, Queue, RayCluster
 from muster.controller.kai.pod_groups import pod_group_demands
@@ -48,7 +48,7 @@ class View:
     def snapshot(self, cluster: RayCluster, *, now: datetime) -> ClusterSnapshot:
         """Everything that a decision about this cluster depends on."""
         base = self._base_snapshot(cluster, now)
-        if base.is_over or not any(is_gated(pod) for pod in base.pods):
+        if base.is_finished or not any(is_gated(pod) for pod in base.pods):
             return base
         others = list(self._provisioning(cluster, now))
         snapshot = replace(base, usage=(*self._usage(base), *of_gangs(others)))
@@ -76,7 +76,7 @@ class View:
             pods=tuple(
                 pod
                 for pod in self.pods.store.by_index(BY_CLUSTER, key)
-                if not is_over(pod) and any(owner.uid == uid for owner in pod.metadata.owner_references)
+                if not is_finished(pod) and any(owner.uid == uid for owner in pod.metadata.owner_references)
             ),
             requests=tuple(
                 item for item in self.requests.store.by_index(BY_CLUSTER, key) if _made_for(item) == uid
