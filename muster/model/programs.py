@@ -1,7 +1,7 @@
 """The programs that Muster can install into a cluster, and which of them a stack leaves out.
 
-Decides where each is expected and the config key that leaves it out. Leaves the oldest versions that work to
-minimum_versions.py, and the comparison with a cluster to existing_programs.py.
+Responsible for where each is expected and for the config key that leaves it out. Not responsible for minimum
+versions (minimum_versions.py) nor for the comparison with a cluster (existing_programs.py).
 """
 
 from collections.abc import Mapping

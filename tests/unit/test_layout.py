@@ -49,6 +49,16 @@ def test_python_is_in_its_folders_and_nowhere_else() -> None:
     assert elsewhere == {"__main__.py"}
 
 
+def test_only_the_policy_pack_changes_the_import_path() -> None:
+    changes = re.compile(r"\bsys\.path(\[\d+\] =|\.(insert|append|extend)\()")
+    found = {
+        name
+        for name in tracked("*.py")
+        if not name.startswith("tests/") and changes.search((ROOT / name).read_text(encoding="utf-8"))
+    }
+    assert found == {"policies/__main__.py"}
+
+
 def test_no_module_looks_for_the_checkout_by_its_own_path() -> None:
     for name in tracked("muster/*.py", "components/*.py", "policies/*.py"):
         if name in LOCATE_THEMSELVES:
