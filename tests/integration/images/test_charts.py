@@ -131,5 +131,5 @@ def test_charts_are_fetched_from_a_mirror_and_compared(registry_host: str, tmp_p
     other = ChartEntry(
         name="kueue", chart="kueue", version="1.2.3", repository="x", licence="L", digest="sha256:" + "0" * 64
     )
-    with pytest.raises(RegistryError, match=r"versions\.toml says"):
+    with pytest.raises(RegistryError, match=r"but versions\.toml has sha256:"):
         list(fetch([other], tmp_path, mirror=mirror))
