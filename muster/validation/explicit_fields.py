@@ -11,7 +11,7 @@ from typing import Any, Final
 _KEY: Final = "key"
 
 
-def written(section: Any, default: Any) -> Iterator[str]:
+def explicit_keys(section: Any, default: Any) -> Iterator[str]:
     """The keys, dotted, of everything in `section` that differs from `default`."""
     for each in fields(section):
         value, other = getattr(section, each.name), getattr(default, each.name)
@@ -24,7 +24,7 @@ def written(section: Any, default: Any) -> Iterator[str]:
 
 def _below(value: Any, default: Any) -> Iterator[str]:
     if is_dataclass(value) and type(value) is type(default):
-        yield from written(value, default)
+        yield from explicit_keys(value, default)
     elif isinstance(value, Mapping):
         yield from value
     else:

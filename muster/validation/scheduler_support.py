@@ -16,7 +16,7 @@ from muster.model.queues import Allowance, Amount, Bound, Queueing, Reclaim, Tea
 from muster.model.quotas import NOTHING, Unnamed, lending, quota, unnamed
 from muster.model.stack import GangMode, PodsReady, Scheduler, Stack
 from muster.model.violations import Violation, at
-from muster.validation.explicit_fields import written
+from muster.validation.explicit_fields import explicit_keys
 from muster.validation.paths import department_path, team_path
 
 _TO_KAI: Final = "remove it, or write `muster:scheduler: kai`."
@@ -49,14 +49,14 @@ def unsupported_fields(stack: Stack) -> list[Violation]:
 
 def _kai_only(stack: Stack) -> Iterator[Violation]:
     """Under Kueue: the fields that only KAI supports."""
-    yield from _keys("muster:kai", written(stack.kai, KaiSettings()))
+    yield from _keys("muster:kai", explicit_keys(stack.kai, KaiSettings()))
     if stack.gang_admission.policy.kai is not None:
         yield from _keys("muster:gangAdmission", iter(("kai",)))
     for above, department in stack.walk():
         path = at(department_path((*above, department)), "kai")
-        yield from _keys(path, written(department.kai, QueueSettings()))
+        yield from _keys(path, explicit_keys(department.kai, QueueSettings()))
     for chain, team in stack.teams():
-        yield from _keys(at(team_path(chain, team), "kai"), written(team.kai, QueueSettings()))
+        yield from _keys(at(team_path(chain, team), "kai"), explicit_keys(team.kai, QueueSettings()))
 
 
 def _keys(path: str, keys: Iterator[str]) -> Iterator[Violation]:

@@ -11,7 +11,7 @@ from muster.validation.kueue.checks import check_rules
 from muster.validation.kueue.counts import count_rules
 from muster.validation.kueue.flavors import flavor_rules
 from muster.validation.kueue.groups import group_rules
-from muster.validation.kueue.object_names import title_rules
+from muster.validation.kueue.object_names import object_name_rules
 from muster.validation.kueue.queues import queue_rules
 from muster.validation.kueue.scheduler import scheduler_rules
 from muster.validation.kueue.sharing import sharing_rules
@@ -21,5 +21,13 @@ def kueue_rules(stack: Stack) -> list[Violation]:
     """Every rule about Kueue; for another scheduler, that none of Kueue's fields is used."""
     if stack.scheduler is not Scheduler.KUEUE:
         return scheduler_rules(stack)
-    rules = (title_rules, flavor_rules, group_rules, queue_rules, check_rules, sharing_rules, count_rules)
+    rules = (
+        object_name_rules,
+        flavor_rules,
+        group_rules,
+        queue_rules,
+        check_rules,
+        sharing_rules,
+        count_rules,
+    )
     return [violation for rule in rules for violation in rule(stack)]

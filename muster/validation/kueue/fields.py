@@ -10,7 +10,7 @@ from muster.model.kueue import CohortOptions, KueueOptions, PoolOptions, QueueOp
 from muster.model.queues import Allowance, Amount
 from muster.model.stack import Stack
 from muster.model.violations import at
-from muster.validation.explicit_fields import written
+from muster.validation.explicit_fields import explicit_keys
 from muster.validation.paths import department_path, team_path
 
 Options = PoolOptions | CohortOptions | QueueOptions | KueueOptions
@@ -43,4 +43,4 @@ def _amounts(place: str, allowance: Allowance) -> dict[str, str]:
 
 
 def _used(place: str, options: Options) -> dict[str, str]:
-    return {at(place, key): key for key in written(options, type(options)())}
+    return {at(place, key): key for key in explicit_keys(options, type(options)())}

@@ -12,7 +12,7 @@ _Title = tuple[str, str]
 """A name and the config path where it is written."""
 
 
-def title_rules(stack: Stack) -> list[Violation]:
+def object_name_rules(stack: Stack) -> list[Violation]:
     """Names of ResourceFlavors, Topologies, Cohorts, ClusterQueues, LocalQueues and AdmissionChecks."""
     kinds = {
         "ResourceFlavor": [*_flavors(stack)],
