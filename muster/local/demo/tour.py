@@ -20,14 +20,13 @@ _MUSTER: Final = (sys.executable, "-m", "muster")
 
 
 class StepError(MusterError):
-    """A step failed; its own output has the cause."""
+    """A step failed; its own output has the cause. The exit code of another program means nothing here."""
 
-    def __init__(self, step: str, code: int) -> None:
-        is_ours = code in set(ExitCode)
+    def __init__(self, step: str, code: int, *, is_ours: bool) -> None:
         super().__init__(
             f"{step} ended with exit code {code}.",
             fix="see its output above. The local cluster keeps running: muster local status.",
-            exit_code=ExitCode(code) if is_ours else ExitCode.OUTSIDE,
+            exit_code=ExitCode(code) if is_ours and code in set(ExitCode) else ExitCode.OUTSIDE,
         )
 
 
@@ -69,7 +68,7 @@ def _step(name: str, command: Sequence[str], environment: os._Environ[str] | dic
     begun = time.monotonic()
     code = subprocess.run(command, env=dict(environment), check=False).returncode
     if code != 0:
-        raise StepError(name, code)
+        raise StepError(name, code, is_ours=tuple(command[: len(_MUSTER)]) == _MUSTER)
     return time.monotonic() - begun
 
 
