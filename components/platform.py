@@ -14,11 +14,12 @@ import pulumi
 
 from muster.artifacts.resolved import Artifacts
 from muster.components import existing_programs
-from muster.components.bundle import Bundle, text
+from muster.components.bundle import Bundle
 from muster.components.cluster_autoscaler import ClusterAutoscaler, ClusterAutoscalerArgs
 from muster.components.clusters.cluster import ClusterInputs, cluster_of
 from muster.components.component import Component
 from muster.components.context import PlatformContext
+from muster.components.crds import crd_manifests
 from muster.components.gang_admission import GangAdmission, GangAdmissionArgs
 from muster.components.gpu_operator import GpuOperator, GpuOperatorArgs
 from muster.components.identities import Identities, IdentitiesArgs
@@ -30,10 +31,8 @@ from muster.components.schedulers.kai import Kai, KaiArgs
 from muster.components.schedulers.kueue import Kueue, KueueArgs
 from muster.components.sizing import Sizing
 from muster.components.tenancy import Tenancy, TenancyArgs
-from muster.model import queuetree
-from muster.model.clusters import EksCluster, Provider
-from muster.model.gangpolicy import crd
-from muster.model.gpu_operator import cloud_of, installation
+from muster.model.clusters import EksCluster
+from muster.model.gpu_operator import installation
 from muster.model.programs import Program
 from muster.model.stack import GangMode, Scheduler, Stack, retains_crds
 from muster.render import submission
@@ -135,19 +134,13 @@ class Platform(Component):
         self.register_outputs({"queueNames": self.queue_names})
 
     def _crds(self, context: PlatformContext) -> Bundle:
-        """What programs look for once, when they start: Kueue for ProvisioningRequests, the controller for
-        its GangPolicy.
-
-        GKE serves ProvisioningRequests itself. CRDs outlive their stack: deleting one deletes all of its
-        objects.
-        """
-        manifests = {"gangpolicies": text([crd()]), "queuetrees": text([queuetree.crd()])}
-        if cloud_of(context.stack.cluster) is not Provider.GKE:
-            manifests["provisioningrequests"] = context.artifacts.crd("provisioningrequests").read_text()
+        """CRDs outlive their stack: deleting one deletes all of its objects."""
         fits = existing_programs.check(context.stack, provider=context.bundles)
         kept = pulumi.ResourceOptions(retain_on_delete=retains_crds(context.stack.artifacts))
         opts = pulumi.ResourceOptions.merge(self.child_options(provider=context.bundles), kept)
-        checked = {key: fits.apply(partial(_unchanged, content)) for key, content in manifests.items()}
+        checked = {
+            key: fits.apply(partial(_unchanged, content)) for key, content in crd_manifests(context).items()
+        }
         return Bundle(self.child_name("crds"), manifests=checked, opts=opts)
 
     def _scheduling(self) -> pulumi.Resource:

@@ -13,16 +13,22 @@ import pytest
 
 import muster.components
 from muster.artifacts import upstream
-from muster.components.bundle import BundleProvider
+from muster.components.bundle import Bundle, BundleProvider
 from muster.components.clusters.cluster import ClusterInputs
 from muster.components.clusters.eks import EksGpuCluster, EksGpuClusterArgs, ExistingVpcArgs
+from muster.components.clusters.existing import ExistingCluster, ExistingClusterArgs
 from muster.components.clusters.gke import ExistingNetworkArgs
 from muster.components.component import Component
+from muster.components.context import PlatformContext
+from muster.components.crds import crd_manifests
 from muster.components.deletion_guard import DeletionGuard
+from muster.components.gang_admission import GangAdmission, GangAdmissionArgs
 from muster.components.platform import Platform, PlatformArgs
 from muster.components.queues import Queues, QueuesArgs
+from muster.components.schedulers.kueue import Kueue, KueueArgs
 from muster.errors import MusterError
-from muster.model.clusters import EksCluster, ExistingCluster
+from muster.model import clusters
+from muster.model.clusters import EksCluster
 from tests.mocks import shipped
 from tests.mocks.recorder import Program, run, secret
 
@@ -76,7 +82,7 @@ def test_two_platforms_share_no_urn(name: str) -> None:
 
 
 def existing() -> Program:
-    stack = replace(shipped.shipped("gke-prod"), cluster=ExistingCluster(name="x", context="here"))
+    stack = replace(shipped.shipped("gke-prod"), cluster=clusters.ExistingCluster(name="x", context="here"))
     artifacts = upstream.resolve_artifacts(stack, name="test")
 
     def program() -> None:
@@ -158,6 +164,34 @@ def test_everything_of_a_component_waits_for_what_it_depends_on_and_nothing_goes
     for bundle in made.of(BUNDLE):
         assert made.comes_after(bundle, first), bundle.name
         assert made.comes_after(own, bundle), bundle.name
+
+
+def test_scheduler_and_gang_admission_work_without_a_platform() -> None:
+    """As docs/library.md shows it."""
+    stack = shipped.shipped("gke-prod")
+
+    def program() -> None:
+        cluster = ExistingCluster(
+            "here", ExistingClusterArgs(cluster_name="here", kubeconfig="{}", context="c")
+        )
+        context = PlatformContext.of(stack, cluster, artifacts=upstream.resolve_artifacts(stack, name="x"))
+        crds = Bundle(
+            "crds",
+            manifests=crd_manifests(context),
+            opts=pulumi.ResourceOptions(provider=cluster.bundles, retain_on_delete=True),
+        )
+        kueue = Kueue("kueue", KueueArgs(context=context), opts=pulumi.ResourceOptions(depends_on=[crds]))
+        GangAdmission(
+            "gang-admission",
+            GangAdmissionArgs(context=context),
+            opts=pulumi.ResourceOptions(depends_on=[kueue]),
+        )
+
+    made = run(program)
+    manager = made.one(DEPLOYMENT, "gang-admission-manager-deployment")
+    release = made.one("kubernetes:helm.sh/v3:Release", "kueue")
+    assert made.comes_after(manager, release)
+    assert made.comes_after(release, made.one(BUNDLE, "crds"))
 
 
 def test_the_folder_of_the_plugin_holds_no_other_module() -> None:

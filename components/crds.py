@@ -1,0 +1,21 @@
+"""CRDs that programs look for once, when they start: Kueue for ProvisioningRequests, the controller for its
+GangPolicy.
+"""
+
+from muster.components.bundle import text
+from muster.components.context import PlatformContext
+from muster.model import queuetree
+from muster.model.clusters import Provider
+from muster.model.gangpolicy import crd
+from muster.model.gpu_operator import cloud_of
+
+
+def crd_manifests(context: PlatformContext) -> dict[str, str]:
+    """Manifests for one Bundle. GKE serves ProvisioningRequests itself.
+
+    Set `retain_on_delete` for the Bundle: deleting a CRD deletes all of its objects.
+    """
+    manifests = {"gangpolicies": text([crd()]), "queuetrees": text([queuetree.crd()])}
+    if cloud_of(context.stack.cluster) is not Provider.GKE:
+        manifests["provisioningrequests"] = context.artifacts.crd("provisioningrequests").read_text()
+    return manifests
