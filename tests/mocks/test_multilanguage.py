@@ -1,6 +1,7 @@
 """The component provider without an engine: its schema, what it reads, and what it registers."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any, Final
 
@@ -8,12 +9,13 @@ import pulumi
 import pytest
 import yaml
 from pulumi.provider.experimental.component import ComponentProvider
+from pulumi.provider.server import ComponentInitError
 
 from muster import config
 from muster.components.bundle import BundleProvider
 from muster.components.multilanguage.platform import Platform
 from muster.components.multilanguage.queues import Queues
-from muster.components.multilanguage.stack import PACKAGE, Stack, read_stack
+from muster.components.multilanguage.stack import PACKAGE
 from muster.components.queues import Queues as PythonQueues
 from muster.components.queues import QueuesArgs as PythonQueuesArgs
 from muster.errors import MusterError
@@ -24,18 +26,26 @@ TEAMS: Final = ROOT / "examples" / "library" / "queues-alone" / "teams.yaml"
 BUNDLE: Final = "muster:k8s:Bundle"
 
 
-def sections() -> Stack:
+def sections() -> dict[str, Any]:
     """The example's stack, as the engine hands it over: every number is floating."""
     described = yaml.safe_load(TEAMS.read_text())["config"]
-    found: Any = json.loads(json.dumps(described), parse_int=float)
-    names = {"gangAdmission": "gang_admission"}
-    plain = {key.removeprefix("muster:"): value for key, value in found.items()}
-    mapped: Any = {names.get(key, key): value for key, value in plain.items()}
-    return mapped  # type: ignore[no-any-return]  # as the host maps it
+    found: dict[str, Any] = json.loads(json.dumps(described), parse_int=float)
+    return {key.removeprefix("muster:"): value for key, value in found.items()}
+
+
+def host() -> ComponentProvider:
+    """The SDK's own host, which the plugin starts."""
+    return ComponentProvider([Platform, Queues], PACKAGE, None, "1.0.0")
+
+
+def queues(stack: dict[str, Any]) -> Program:
+    """What the host registers for a program's `muster-components:Queues`."""
+    inputs: Any = {"stack": stack, "kubeconfig": "{}", "kubeContext": "shared"}
+    return run(lambda: host().construct("queues", f"{PACKAGE}:index:Queues", inputs))
 
 
 def test_the_schema_documents_every_section_of_a_stack() -> None:
-    schema = json.loads(ComponentProvider([Platform, Queues], PACKAGE, None, "1.0.0").schema or "")
+    schema = json.loads(host().schema or "")
     assert schema["resources"].keys() == {f"{PACKAGE}:index:Platform", f"{PACKAGE}:index:Queues"}
     documented = schema["types"][f"{PACKAGE}:index:Stack"]["properties"]
     program = yaml.safe_load((ROOT / "Pulumi.yaml").read_text())["config"]
@@ -45,21 +55,22 @@ def test_the_schema_documents_every_section_of_a_stack() -> None:
         assert all(each["description"] for each in resource["inputProperties"].values())
 
 
-def test_a_stack_is_what_its_file_describes() -> None:
-    read: list[object] = []
-    run(lambda: read.append(read_stack(sections())))
-    assert read == [config.load(TEAMS)]
-
-
 def test_a_value_of_the_stack_that_a_resource_makes_is_refused() -> None:
-    def program() -> None:
-        stack = sections()
-        stack["departments"]["research"]["teams"]["team-a"]["quota"]["l4"] = pulumi.Output.from_input(4)
-        read_stack(stack)
-
+    stack = sections()
+    stack["departments"]["research"]["teams"]["team-a"]["quota"]["l4"] = pulumi.Output.from_input(4)
     where = r"departments\.research\.teams\.team-a\.quota\.l4 comes from another resource"
-    with pytest.raises(MusterError, match=where):
-        run(program)
+    with pytest.raises(ComponentInitError) as caught:
+        queues(stack)
+    assert isinstance(caught.value.inner, MusterError)
+    assert re.search(where, str(caught.value.inner))
+
+
+def test_a_violation_names_its_place_and_its_fix() -> None:
+    stack = sections()
+    stack["pools"]["l4"]["maxNodes"] = -1.0
+    with pytest.raises(ComponentInitError) as caught:
+        queues(stack)
+    assert "muster:pools.l4.maxNodes" in str(caught.value.inner)
 
 
 def bundles(program: Program) -> dict[str, Any]:
@@ -71,9 +82,7 @@ def test_the_queues_are_those_of_the_python_component() -> None:
         provider = BundleProvider("bundles", kubeconfig="{}", context="c")
         PythonQueues("queues", PythonQueuesArgs(stack=config.load(TEAMS), provider=provider))
 
-    program = run(
-        lambda: Queues("queues", {"stack": sections(), "kubeconfig": "{}", "kube_context": "shared"})
-    )
+    program = queues(sections())
     assert bundles(run(ours)).items() <= bundles(program).items()
     provider = program.one("pulumi:providers:muster", "queues-bundles")
     assert secret(provider.inputs["kubeconfig"]) == "{}"
