@@ -19,7 +19,8 @@ def test_a_new_stack_file_is_a_valid_stack_of_its_provider(provider: str, tmp_pa
     stack = config.load(path)
     assert stack.cluster.provider == ("existing" if provider == "local" else provider)
     assert kueue.admission_check(stack)
-    assert path.read_text(encoding="utf-8").count("#") > 3
+    # Every choice of a cloud's stack is explained where it is made; stack local has fewer choices.
+    assert path.read_text(encoding="utf-8").count("#") > (3 if provider == "local" else 10)
 
 
 def test_an_existing_stack_file_is_not_overwritten(
