@@ -38,10 +38,14 @@ def host() -> ComponentProvider:
     return ComponentProvider([Platform, Queues], PACKAGE, None, "1.0.0")
 
 
+def construct(stack: dict[str, Any]) -> Any:
+    inputs: Any = {"stack": stack, "kubeconfig": "{}", "kubeContext": "shared"}
+    return host().construct("queues", f"{PACKAGE}:index:Queues", inputs)
+
+
 def queues(stack: dict[str, Any]) -> Program:
     """What the host registers for a program's `muster-components:Queues`."""
-    inputs: Any = {"stack": stack, "kubeconfig": "{}", "kubeContext": "shared"}
-    return run(lambda: host().construct("queues", f"{PACKAGE}:index:Queues", inputs))
+    return run(lambda: construct(stack))
 
 
 def test_the_schema_documents_every_section_of_a_stack() -> None:
@@ -56,11 +60,15 @@ def test_the_schema_documents_every_section_of_a_stack() -> None:
 
 
 def test_a_value_of_the_stack_that_a_resource_makes_is_refused() -> None:
-    stack = sections()
-    stack["departments"]["research"]["teams"]["team-a"]["quota"]["l4"] = pulumi.Output.from_input(4)
+    def from_another_resource() -> Any:
+        stack = sections()
+        # An Output needs the event loop of a running program.
+        stack["departments"]["research"]["teams"]["team-a"]["quota"]["l4"] = pulumi.Output.from_input(4)
+        return construct(stack)
+
     where = r"departments\.research\.teams\.team-a\.quota\.l4 comes from another resource"
     with pytest.raises(ComponentInitError) as caught:
-        queues(stack)
+        run(from_another_resource)
     assert isinstance(caught.value.inner, MusterError)
     assert re.search(where, str(caught.value.inner))
 

@@ -146,7 +146,11 @@ def _sources(program: Program) -> list[bytes | str]:
     described = json.dumps(
         [program.module, program.version, program.package, program.ldflags, program.beside]
     )
-    return [*(path.read_bytes() if path.exists() else b"" for path in sources), described]
+    patch = program.patch
+    patched: list[bytes | str] = []
+    if patch is not None:
+        patched = [f"{patch.module}@{patch.version}/{patch.file}", patch.source.read_bytes()]
+    return [*(path.read_bytes() if path.exists() else b"" for path in sources), described, *patched]
 
 
 class GoBuilder:

@@ -21,8 +21,7 @@ _PROGRAMS: Final = Path(__file__).parent / "programs"
 class Patch:
     """One file of a module that `source` replaces while a program is compiled.
 
-    A patch only leaves out what Muster never runs, so that the program compiles faster. It is no part of the
-    cache's key: a binary that was built without it does the same.
+    A patch only leaves out what Muster never runs, so that the program compiles faster.
     """
 
     module: str

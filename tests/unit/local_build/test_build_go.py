@@ -225,9 +225,11 @@ def test_a_patched_file_is_compiled_and_the_module_stays_as_it_is(
     assert (module / "deep" / "file.go").read_text() == "original"
 
 
-def test_a_patch_does_not_change_the_key(program: Program, tmp_path: Path) -> None:
+def test_a_patch_is_an_ingredient_of_the_key(program: Program, tmp_path: Path) -> None:
     cache, toolchain = Cache(tmp_path), Toolchain(go=tmp_path, version="go1.26.1", arch="amd64")
-    patch = Patch(module="example.org/lib", version="v1", file="x.go", source=tmp_path / "x.go")
-    assert program_entry(cache, program, toolchain) == program_entry(
-        cache, replace(program, patch=patch), toolchain
-    )
+    source = tmp_path / "x.go"
+    patched = replace(program, patch=Patch("example.org/lib", "v1", "x.go", source))
+    source.write_text("one")
+    one = program_entry(cache, patched, toolchain)
+    source.write_text("two")
+    assert len({one, program_entry(cache, patched, toolchain), program_entry(cache, program, toolchain)}) == 3
