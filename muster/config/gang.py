@@ -8,6 +8,8 @@ from muster.model.gangpolicy import GangPolicy, KaiPolicy, from_spec, to_manifes
 from muster.model.stack import GangAdmission, GangMode
 
 _KEY: Final = "gangAdmission"
+# A policy without an empty field: its manifest has every key.
+_FULL: Final = GangPolicy(placeholder_image="any", kai=KaiPolicy())
 
 
 def parse_gang(root: Section) -> GangAdmission:
@@ -19,7 +21,7 @@ def parse_gang(root: Section) -> GangAdmission:
         return GangAdmission(mode=root.choice(_KEY, GangMode, GangMode.MUSTER) or GangMode.MUSTER)
     section = root.section(_KEY)
     mode = section.choice("mode", GangMode, GangMode.MUSTER) or GangMode.MUSTER
-    default = to_manifest(GangPolicy(kai=KaiPolicy()))["spec"]
+    default = to_manifest(_FULL)["spec"]
     written = {key: section.get(key) for key in default if key != "flavors"}
     settings = {key: value for key, value in written.items() if value is not None}
     if isinstance(settings.get("retry"), Mapping):
