@@ -4,6 +4,7 @@ Responsible for: which files a project has, and what is in them for its provider
 reading the templates beside this module. Not responsible for: writing (write.py) or comparing (update.py).
 """
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -13,9 +14,12 @@ from typing import Final
 
 from muster import paths
 from muster.config.scaffold import template as stack_file
+from muster.config.schema import stack_schema
 from muster.model.providers import Provider
 
 FILES: Final = Path(__file__).parent / "files"
+SCHEMA: Final = "schema.json"
+"""The schema's file, beside the stack files. Their first line names it, for editors."""
 # The names for which rule protect-prod and images-by-digest hold without exception from the first day.
 _PRODUCTION: Final = ("prod", "*-prod")
 
@@ -59,6 +63,7 @@ def files(project: Project) -> dict[str, str]:
         ".github/workflows/muster-up.yml": fill("github/up.yml"),
         ".github/workflows/muster-drift.yml": fill("github/drift.yml"),
         ".gitlab/muster.yml": fill("gitlab/muster.yml"),
+        f"{paths.STACKS}/{SCHEMA}": json.dumps(stack_schema(), indent=2) + "\n",
     }
 
 
@@ -70,7 +75,7 @@ def examples(project: Project) -> dict[str, str]:
         "policies/own_rules.py": fill("policies/own_rules.py"),
     }
     for name in project.stacks:
-        found[f"{paths.STACKS}/Pulumi.{name}.yaml"] = stack_text(project.target, name)
+        found[f"{paths.STACKS}/Pulumi.{name}.yaml"] = with_schema(stack_text(project.target, name))
         if not _is_production(name):
             found[f"policies/{name}.json"] = fill("policies/lenient.json")
     return found
@@ -92,6 +97,11 @@ def stack_text(target: Target, name: str) -> str:
     if target is Target.LOCAL:
         return _read("stacks/local.yaml").replace("@NAME@", name)
     return stack_file(name, Provider(target.value))
+
+
+def with_schema(text: str) -> str:
+    """A stack file in a folder that has the schema: an editor with the YAML language server uses it."""
+    return f"# yaml-language-server: $schema={SCHEMA}\n{text}"
 
 
 def _read(name: str) -> str:

@@ -11,7 +11,7 @@ from muster import paths
 from muster.cli.command import command
 from muster.cli.options import DIRECTORY
 from muster.config.scaffold import write_stack
-from muster.scaffold.project import Target, stack_text
+from muster.scaffold.project import SCHEMA, Target, stack_text, with_schema
 
 _EXAMPLES = """
 muster new gke-dev --provider gke
@@ -37,7 +37,9 @@ muster new lab --provider existing
 def cli(stack: str, *, provider: str, folder: Path | None) -> None:
     """Write one more stack file, small, commented and valid. An existing file is left alone."""
     target = Target(provider)
-    path = write_stack(stack, stack_text(target, stack), folder=folder or paths.project() / paths.STACKS)
+    folder = folder or paths.project() / paths.STACKS
+    text = stack_text(target, stack)
+    path = write_stack(stack, with_schema(text) if (folder / SCHEMA).is_file() else text, folder=folder)
     click.echo(f"{path} written. Next:")
     for line in _next(target, stack):
         click.echo(f"  {line}")

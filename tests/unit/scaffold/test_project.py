@@ -9,8 +9,10 @@ from pathlib import Path
 
 import pytest
 import yaml
+from jsonschema import Draft202012Validator
 
 from muster import paths
+from muster.cli import main
 from muster.config.document import load_document
 from muster.config.stack import examine
 from muster.errors import MusterError
@@ -76,6 +78,18 @@ def test_every_stack_of_a_new_project_is_valid(target: Target, tmp_path: Path) -
     for name in ("dev", "ml-prod"):
         violations = examine(load_document(tmp_path / "stacks" / f"Pulumi.{name}.yaml"))[1]
         assert not [each for each in violations if each.level == "error"]
+
+
+@pytest.mark.parametrize("target", Target)
+def test_an_editor_finds_the_schema_beside_every_stack_file(target: Target, tmp_path: Path) -> None:
+    write_project(project(target, "dev", "ml-prod"), tmp_path, force=False)
+    more = ["new", "one-more", "--provider", target.value, "--folder", str(tmp_path / "stacks")]
+    assert main(more) == 0
+    for file in (tmp_path / "stacks").glob("Pulumi.*.yaml"):
+        comment, _, named = file.read_text(encoding="utf-8").splitlines()[0].partition("$schema=")
+        assert comment == "# yaml-language-server: "
+        schema = json.loads((file.parent / named).read_text(encoding="utf-8"))
+        assert Draft202012Validator(schema).is_valid(yaml.safe_load(file.read_text(encoding="utf-8")))
 
 
 @pytest.mark.parametrize("target", Target)

@@ -1,0 +1,22 @@
+"""`muster schema`."""
+
+from __future__ import annotations
+
+from muster.cli.command import command
+from muster.cli.output import put_json
+from muster.config.schema import stack_schema
+
+_EXAMPLES = """
+muster schema > stacks/schema.json
+check-jsonschema --schemafile stacks/schema.json stacks/Pulumi.*.yaml
+"""
+
+
+@command(examples=_EXAMPLES)
+def cli() -> None:
+    """Print the JSON Schema of a stack file, by which an editor completes and checks it.
+
+    An editor with the YAML language server finds it by the first line of a stack file, which `muster init`
+    writes: `# yaml-language-server: $schema=schema.json`. Only `muster validate` checks rules between keys.
+    """
+    put_json(stack_schema())

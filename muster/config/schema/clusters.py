@@ -1,0 +1,257 @@
+"""The schema of `muster:cluster`: one for each provider, chosen by `provider`."""
+
+from typing import Final
+
+from muster.config.schema.kinds import (
+    Schema,
+    by_name,
+    choice,
+    defined,
+    each,
+    either,
+    flag,
+    integer,
+    key,
+    mapping,
+    text,
+    texts,
+    words,
+)
+from muster.model.clusters import (
+    AccessPolicy,
+    Autoscaler,
+    EksCluster,
+    EksNetwork,
+    GkeCluster,
+    GkeNetwork,
+    GpuDriver,
+    NatGateways,
+    Provider,
+    ReleaseChannel,
+    SystemPool,
+)
+from muster.model.clusters.eks import LOG_KINDS
+from muster.model.machines import machines_of
+
+_GKE: Final = GkeCluster(name="", project="", region="")
+_EKS: Final = EksCluster(name="", region="", zones=())
+_PROTECT: Final = (
+    "Whether the cluster, and pools that take from a reservation, are kept from being destroyed or replaced."
+)
+
+
+def cluster() -> Schema:
+    """Whatever the provider: the rest depends on it."""
+    return {
+        "type": "object",
+        "description": "The cluster: its provider, its name, and what the provider needs.",
+        "properties": {"provider": key("Who runs the cluster.", choice(Provider))},
+        "required": ["provider"],
+        "allOf": [
+            {
+                "if": {"properties": {"provider": {"const": provider.value}}, "required": ["provider"]},
+                "then": defined(_definition(provider)),
+            }
+            for provider in Provider
+        ],
+    }
+
+
+def definitions() -> dict[str, Schema]:
+    return {
+        _definition(Provider.GKE): _gke(),
+        _definition(Provider.EKS): _eks(),
+        _definition(Provider.EXISTING): _existing(),
+    }
+
+
+def _definition(provider: Provider) -> str:
+    return f"{provider}Cluster"
+
+
+def _provider(provider: Provider) -> Schema:
+    return key("Who runs the cluster.", {"const": provider.value})
+
+
+def _gke() -> Schema:
+    return mapping(
+        {
+            "provider": _provider(Provider.GKE),
+            "name": key("The name of the cluster in Google Cloud.", text()),
+            "region": key("The region, such as us-central1.", text()),
+            "project": key("The id of the Google Cloud project.", text()),
+            "zones": key("Zones of the nodes.", words(), otherwise="GKE chooses them in the region"),
+            "protect": key(_PROTECT, flag(), default=_GKE.protect),
+            "releaseChannel": key(
+                "Which versions GKE moves the cluster to; queued pools need none.",
+                choice(ReleaseChannel),
+                default=_GKE.release_channel.value,
+            ),
+            "version": key("The version of Kubernetes, in quotes.", text()),
+            "network": key("The address ranges of the network, or an existing network.", _gke_network()),
+            "authorizedNetworks": key(
+                "Name: addresses that can reach the control plane.", texts(), otherwise="none"
+            ),
+            "privateEndpoint": key(
+                "Whether the control plane has no public address.", flag(), default=_GKE.private_endpoint
+            ),
+            "kmsKey": key(
+                "Full name of the key that encrypts Secrets and the disks of nodes.",
+                text(),
+                otherwise="Google's own keys",
+            ),
+            "nodeServiceAccount": key(
+                "Email of an existing service account for the nodes.", text(), otherwise="Muster makes one"
+            ),
+            "gpuDriver": key(
+                "Which GPU driver is installed: GKE's default or latest, or that of Google's installer.",
+                choice(GpuDriver),
+                default=_GKE.gpu_driver.value,
+            ),
+            "systemPool": _system(Provider.GKE, _GKE.system_pool),
+            "labels": key("Labels of the cluster in Google Cloud.", texts(), otherwise="none"),
+        },
+        required=("provider", "name", "region", "project"),
+    )
+
+
+def _gke_network() -> Schema:
+    known = GkeNetwork()
+    names = ("network", "subnetwork", "pods", "services")
+    existing = mapping(
+        {
+            "network": key("The VPC; in a shared VPC projects/PROJECT/global/networks/NAME.", text()),
+            "subnetwork": key("The subnetwork of the nodes.", text()),
+            "pods": key("The secondary range of the pods.", text()),
+            "services": key("The secondary range of the services.", text()),
+        },
+        required=names,
+    )
+    return mapping(
+        {
+            "nodes": key("Addresses of the nodes.", text(), default=known.nodes),
+            "pods": key("Addresses of the pods; each node takes a /24.", text(), default=known.pods),
+            "services": key("Addresses of the services.", text(), default=known.services),
+            "controlPlane": key("A separate /28 for the control plane.", text(), default=known.control_plane),
+            "existing": key(
+                "An existing VPC; the other ranges then have no effect.",
+                existing,
+                otherwise="Muster makes one",
+            ),
+        }
+    )
+
+
+def _eks() -> Schema:
+    return mapping(
+        {
+            "provider": _provider(Provider.EKS),
+            "name": key("The name of the cluster in AWS.", text()),
+            "region": key("The region, such as us-east-1.", text()),
+            "zones": key("At least two zones; left out with network.existing.", words()),
+            "protect": key(_PROTECT, flag(), default=_EKS.protect),
+            "version": key("The version of Kubernetes, in quotes.", text(), default=_EKS.version),
+            "network": key("The address range of the network, or an existing network.", _eks_network()),
+            "publicCidrs": key(
+                "Addresses that can reach the control plane over the internet.",
+                words(),
+                otherwise="none, the VPC alone reaches it",
+            ),
+            "access": key(
+                "Name: the ARN of an administrator of the cluster, or a principal with its rights.",
+                by_name(either(text(), _principal())),
+                otherwise="only the principal that creates the cluster",
+            ),
+            "kmsKey": key("ARN of the key that encrypts Secrets.", text(), otherwise="Muster makes one"),
+            "logs": key(
+                "Which logs of the control plane go to CloudWatch.",
+                each({"type": "string", "enum": list(LOG_KINDS)}),
+                default=list(_EKS.logs),
+            ),
+            "logDays": key(
+                "How many days CloudWatch keeps them.", integer(least=1, most=3653), default=_EKS.log_days
+            ),
+            "systemPool": _system(Provider.EKS, _EKS.system_pool),
+            "tags": key("Tags of everything that is made in AWS.", texts(), otherwise="none"),
+        },
+        required=("provider", "name", "region"),
+    )
+
+
+def _eks_network() -> Schema:
+    known = EksNetwork()
+    existing = mapping(
+        {
+            "vpc": key("The id of the VPC.", text()),
+            "privateSubnets": key(
+                "Zone: id of its private subnet; the zones become the cluster's.",
+                {"type": "object", "minProperties": 1, "additionalProperties": text()},
+            ),
+        },
+        required=("vpc", "privateSubnets"),
+    )
+    return mapping(
+        {
+            "cidr": key("Addresses of the VPC; every pod takes one.", text(), default=known.cidr),
+            "natGateways": key(
+                "One NAT gateway for all zones, or one per zone.",
+                choice(NatGateways),
+                default=known.nat_gateways.value,
+            ),
+            "existing": key(
+                "An existing VPC; the other keys then have no effect.", existing, otherwise="Muster makes one"
+            ),
+        }
+    )
+
+
+def _principal() -> Schema:
+    return mapping(
+        {
+            "principal": key("ARN of an IAM role or user.", text()),
+            "policy": key(
+                "Its access policy of EKS, for the whole cluster.", choice(AccessPolicy), otherwise="none"
+            ),
+            "groups": key("Groups that the cluster's own RBAC knows.", words(), otherwise="none"),
+        },
+        required=("principal",),
+    )
+
+
+def _existing() -> Schema:
+    return mapping(
+        {
+            "provider": _provider(Provider.EXISTING),
+            "name": key("A name for the cluster.", text()),
+            "context": key("The context in the kubeconfig; required without `kubeconfig`.", text()),
+            "kubeconfig": key("The kubeconfig file.", text(), otherwise="kubectl's own"),
+            "cloud": key(
+                "The cloud of the nodes, which decides on drivers and images.",
+                choice(Provider),
+                default=Provider.EXISTING.value,
+            ),
+            "autoscaler": key(
+                "Who makes nodes: an autoscaler that answers ProvisioningRequests, Karpenter, or none.",
+                choice(Autoscaler),
+                default=Autoscaler.PROVISIONING_REQUESTS.value,
+            ),
+        },
+        required=("provider", "name"),
+    )
+
+
+def _system(provider: Provider, known: SystemPool) -> Schema:
+    pool = mapping(
+        {
+            "machine": key(
+                "The machine type.", choice(sorted(machines_of(provider))), default=known.machine.name
+            ),
+            "minNodes": key(
+                "Fewest nodes, over all zones.", integer(least=1, most=100), default=known.min_nodes
+            ),
+            "maxNodes": key(
+                "Most nodes, over all zones.", integer(least=1, most=1000), default=known.max_nodes
+            ),
+        }
+    )
+    return key("The nodes of Kueue, KubeRay and the other controllers.", pool)

@@ -1,0 +1,141 @@
+"""The schema of `muster:departments`: the queue tree."""
+
+from typing import Final
+
+from muster.config.schema import kai, kueue
+from muster.config.schema.kinds import (
+    Schema,
+    by_name,
+    choice,
+    defined,
+    either,
+    flag,
+    integer,
+    key,
+    mapping,
+    quantity,
+    text,
+    words,
+)
+from muster.model.names import DEFAULT_LOCAL_QUEUE
+from muster.model.queues import Bound, Preemption, Queueing, Reclaim, Within
+from muster.model.tenancy import BucketRight
+
+_LIMIT: Final = "amounts by pool, `all` or `none`"
+
+
+def definitions() -> dict[str, Schema]:
+    return {
+        "amount": _amount(),
+        "limit": either(choice(Bound), by_name(either(choice(Bound), defined("amount")))),
+        "department": _department(),
+        "team": _team(),
+        "kaiQueue": kai.queue(),
+        "resourceGroups": kueue.resource_groups(),
+    }
+
+
+def _amount() -> Schema:
+    """GPUs of a GPU pool, CPUs of a CPU pool, or a mapping. Which of them, only the pool can decide."""
+    detailed = mapping(
+        {
+            "gpus": key("GPUs.", integer()),
+            "cpu": key("CPUs.", quantity(), otherwise="the share that comes with the GPUs"),
+            "memory": key("Memory.", quantity(), otherwise="the share that comes with the GPUs"),
+            "resources": key("Other resources by name.", by_name(quantity()), otherwise="none"),
+        }
+    )
+    # `null` is no amount: an entry of a quota has a value.
+    return either(quantity(), {**detailed, "type": "object"})
+
+
+def _allowance() -> dict[str, Schema]:
+    return {
+        "quota": key(
+            "What is guaranteed, by pool: GPUs of a GPU pool, CPUs of a CPU pool.", by_name(defined("amount"))
+        ),
+        "borrow": key(
+            f"The most it may borrow of unused quota: {_LIMIT}.",
+            defined("limit"),
+            otherwise="no GPUs, and any free CPU",
+        ),
+        "lend": key(f"The most it lends of its own quota: {_LIMIT}.", defined("limit"), otherwise="all"),
+        "weight": key("Its share of free capacity.", integer(least=1, most=1_000_000), otherwise="1"),
+    }
+
+
+def _department() -> Schema:
+    return mapping(
+        {
+            **_allowance(),
+            "departments": key("Departments below this one, by name.", by_name(defined("department"))),
+            "teams": key("Its teams, by name.", by_name(defined("team"))),
+            "kai": key("Its Queue in KAI's own terms.", defined("kaiQueue")),
+            "kueue": key("Its Cohort in Kueue's own terms.", kueue.cohort()),
+        }
+    )
+
+
+def _team() -> Schema:
+    return mapping(
+        {
+            **_allowance(),
+            "namespace": key("The namespace of its work.", text(), otherwise="its name"),
+            "priorities": key("The priorities that it may use.", words(), otherwise="all"),
+            "localQueue": key("The name of its LocalQueue.", text(), default=DEFAULT_LOCAL_QUEUE),
+            "preemption": key("Which running work it may preempt.", _preemption()),
+            "queueing": key(
+                "Whether a job that fits may start before an older one that does not.",
+                choice(Queueing),
+                default=Queueing.BEST_EFFORT.value,
+            ),
+            "kai": key("Its Queue in KAI's own terms.", defined("kaiQueue")),
+            "kueue": key("Its ClusterQueue in Kueue's own terms.", kueue.queue()),
+            **_access(),
+        }
+    )
+
+
+def _preemption() -> Schema:
+    known = Preemption()
+    return mapping(
+        {
+            "within": key("Work of the same team.", choice(Within), default=known.within.value),
+            "reclaim": key(
+                "Work of other teams that borrows its quota.", choice(Reclaim), default=known.reclaim.value
+            ),
+        }
+    )
+
+
+def _access() -> dict[str, Schema]:
+    return {
+        "members": key(
+            "Who works in its namespace: groups of the identity provider, `user:NAME`, or ARNs on EKS.",
+            words(),
+            otherwise="none",
+        ),
+        "identity": key(
+            "An existing cloud identity for its pods: address of a service account, or ARN of a role.",
+            text(),
+            otherwise="none, or one that is made for its buckets",
+        ),
+        "buckets": key(
+            "Bucket: what its pods may do with its objects.", by_name(choice(BucketRight)), otherwise="none"
+        ),
+        "pullSecrets": key("Secrets by which its pods pull images.", words(), otherwise="none"),
+        "volumes": key("Volumes of its namespace, by name.", by_name(_volume()), otherwise="none"),
+        "defaultPriority": key("The priority of work that names none.", text()),
+    }
+
+
+def _volume() -> Schema:
+    return mapping(
+        {
+            "size": key("Its size, such as 1Ti.", text()),
+            "storageClass": key("Its storage class.", text(), otherwise="that of the cluster"),
+            "volume": key("An existing PersistentVolume that it binds.", text()),
+            "shared": key("Whether several nodes mount it at once.", flag(), default=True),
+        },
+        required=("size",),
+    )

@@ -1,0 +1,89 @@
+"""The schema of a whole stack file. Pulumi's own keys and those of other programs are left alone."""
+
+from typing import Final
+
+from muster.config.document import NAMESPACE
+from muster.config.schema import clusters, departments, kai, kueue, pools, settings
+from muster.config.schema.kinds import Schema, by_name, choice, defined, integer, key
+from muster.model.stack import ArtifactSource, Scheduler
+
+_REQUIRED: Final = ("cluster", "pools", "departments")
+
+
+def stack_schema() -> Schema:
+    """A new schema, ready for `json.dumps`."""
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "Stack file of Muster",
+        "type": "object",
+        "required": ["config"],
+        "properties": {
+            "config": _config(),
+            "secretsprovider": {
+                "type": "string",
+                "description": "Where Pulumi encrypts secrets of this stack.",
+            },
+            "encryptedkey": {"type": "string", "description": "Written by Pulumi."},
+            "encryptionsalt": {"type": "string", "description": "Written by Pulumi."},
+            "environment": {"description": "Environments of Pulumi ESC that the stack imports."},
+        },
+        "$defs": {
+            **clusters.definitions(),
+            **pools.definitions(),
+            **departments.definitions(),
+            **kai.definitions(),
+        },
+    }
+
+
+def _config() -> Schema:
+    return {
+        "type": "object",
+        "description": "The keys of the stack. Muster's begin with `muster:`.",
+        "required": [f"{NAMESPACE}{name}" for name in _REQUIRED],
+        "properties": {f"{NAMESPACE}{name}": kind for name, kind in _keys().items()},
+        # Keys of other programs, such as gcp:project.
+        "patternProperties": {f"^(?!{NAMESPACE})": {}},
+        "additionalProperties": False,
+    }
+
+
+def _keys() -> dict[str, Schema]:
+    return {
+        "cluster": clusters.cluster(),
+        "pools": key(
+            "Pools of equal nodes, by name.", {"type": "object", "additionalProperties": defined("pool")}
+        ),
+        "departments": key(
+            "The queue tree: departments with teams and, nested, departments, by name.",
+            {"type": "object", "additionalProperties": defined("department")},
+        ),
+        "priorities": key(
+            "Priorities of work, by name: a greater number may preempt a smaller one.",
+            by_name(integer(least=-(2**31))),
+        ),
+        "scheduler": key("Who queues and admits.", choice(Scheduler), default=Scheduler.KUEUE.value),
+        "gangAdmission": key("How gangs get their capacity.", settings.gang_admission()),
+        "podsReady": key("What happens to admitted work whose pods do not come up.", settings.pods_ready()),
+        "tenancy": key("What tenants may do.", settings.tenancy()),
+        "artifacts": key(
+            "Where charts, manifests and images come from: this machine, or their registries.",
+            choice(ArtifactSource),
+            default=ArtifactSource.UPSTREAM.value,
+        ),
+        "ray": key("What Ray clusters have to be.", settings.ray()),
+        "charts": key(
+            "Where charts come from.", settings.charts(), otherwise="each project's own repository"
+        ),
+        "image": key(
+            "The image of Muster's controller by digest; `muster image push` writes it.", settings.image()
+        ),
+        "images": key(
+            "Where other images come from.", settings.images(), otherwise="each image's own registry"
+        ),
+        "kai": key("Settings of the KAI Scheduler.", kai.settings()),
+        "kueue": key("Settings of Kueue.", kueue.settings()),
+        "observability": key("How Muster is watched.", settings.observability()),
+        "kuberay": key("The KubeRay operator.", settings.program("KubeRay")),
+        "gpuOperator": key("The GPU Operator.", settings.program("the GPU Operator")),
+    }

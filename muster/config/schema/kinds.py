@@ -1,0 +1,106 @@
+"""The kinds of values of a stack file as JSON Schema, one for each way in which `Section` reads a key."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import timedelta
+from enum import StrEnum
+from typing import Any, Final
+
+from muster.model.gangpolicy import DURATION_PATTERN, format_duration
+
+Schema = dict[str, Any]
+
+_MOST: Final = 2**31 - 1
+# As parse_quantity reads an amount; the decimal exponents of Kubernetes included.
+_QUANTITY: Final = (
+    r"^([0-9]{1,40}(\.[0-9]{0,40})?|\.[0-9]{1,40})([numkMGTPE]|[KMGTPE]i|[eE][+-]?[0-9]{1,2})?$"
+)
+
+
+def key(sentence: str, kind: Schema, *, default: object = None, otherwise: str = "") -> Schema:
+    """A key of a mapping: what it is for, and its default; `otherwise` where only words can express it."""
+    if default is not None:
+        return {**kind, "description": f"{sentence} Default: {_shown(default)}.", "default": default}
+    return {**kind, "description": f"{sentence} Default: {otherwise}." if otherwise else sentence}
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return f"[{', '.join(map(_shown, value))}]"
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def text(*, longest: int | None = None) -> Schema:
+    return {"type": "string", "minLength": 1} | ({} if longest is None else {"maxLength": longest})
+
+
+def choice(words: type[StrEnum] | Iterable[str]) -> Schema:
+    return {"type": "string", "enum": [str(word) for word in words]}
+
+
+def integer(*, least: int = 0, most: int = _MOST) -> Schema:
+    return {"type": "integer", "minimum": least, "maximum": most}
+
+
+def number(*, least: float = 0, most: float = 1e9) -> Schema:
+    return {"type": "number", "minimum": least, "maximum": most}
+
+
+def flag() -> Schema:
+    return {"type": "boolean"}
+
+
+def duration() -> Schema:
+    """`45s`, `30m`, `1h30m`."""
+    return {"type": "string", "pattern": DURATION_PATTERN, "minLength": 2}
+
+
+def format_seconds(seconds: int) -> str:
+    """A default of the model, as the file has it."""
+    return format_duration(timedelta(seconds=seconds))
+
+
+def quantity() -> Schema:
+    """`8`, `1.5`, `500m`, `100Gi`."""
+    return {"type": ["number", "string"], "minimum": 0, "pattern": _QUANTITY}
+
+
+def word(*, longest: int | None = None) -> Schema:
+    """A text that other programs take: numbers and booleans of YAML are converted."""
+    return {"type": ["string", "number", "boolean"]} | ({} if longest is None else {"maxLength": longest})
+
+
+def each(item: Schema, *, least: int = 0) -> Schema:
+    """A list."""
+    return {"type": "array", "items": item} | ({"minItems": least} if least else {})
+
+
+def words() -> Schema:
+    return each({"type": "string"})
+
+
+def texts() -> Schema:
+    return by_name(text())
+
+
+def by_name(item: Schema) -> Schema:
+    """A mapping whose keys are names chosen by the user."""
+    return {"type": ["object", "null"], "additionalProperties": item}
+
+
+def mapping(keys: Mapping[str, Schema], *, required: Sequence[str] = ()) -> Schema:
+    """A mapping with these keys and no others. Without a required key it may be left empty."""
+    kind: Schema = {"type": "object" if required else ["object", "null"], "properties": dict(keys)}
+    if required:
+        kind["required"] = list(required)
+    return {**kind, "additionalProperties": False}
+
+
+def either(*kinds: Schema) -> Schema:
+    return {"anyOf": list(kinds)}
+
+
+def defined(name: str) -> Schema:
+    """What `$defs` has by this name."""
+    return {"$ref": f"#/$defs/{name}"}

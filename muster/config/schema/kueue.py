@@ -1,0 +1,308 @@
+"""The schema of `muster:kueue`, and of `kueue:` of pools, departments and teams, named as in Kueue's API."""
+
+from typing import Final
+
+from muster.config.schema.kinds import (
+    Schema,
+    by_name,
+    choice,
+    defined,
+    duration,
+    each,
+    either,
+    flag,
+    format_seconds,
+    integer,
+    key,
+    mapping,
+    number,
+    quantity,
+    text,
+    texts,
+    words,
+)
+from muster.model.kueue import (
+    AdmissionMode,
+    BorrowPreemption,
+    BorrowWithinCohort,
+    Effect,
+    Fungibility,
+    Migration,
+    Operator,
+    PodSetMerge,
+    Preference,
+    Search,
+    SelectorOperator,
+    StopPolicy,
+    Strategy,
+    UsageSharing,
+)
+from muster.model.kueue.checks import RETRIES
+from muster.model.queues import Bound
+
+_ANY: Final = integer(least=-(2**31))
+
+
+def settings() -> Schema:
+    check = mapping(
+        {
+            "controllerName": key("The controller that answers the check.", text()),
+            "parameters": key("The object that the controller reads.", _parameters()),
+        },
+        required=("controllerName",),
+    )
+    strategies = {"type": "array", "items": choice(Strategy), "minItems": 1, "uniqueItems": True}
+    sharing = mapping(
+        {
+            "preemptionStrategies": key(
+                "When fair sharing may preempt.",
+                strategies,
+                default=[strategy.value for strategy in Strategy],
+            )
+        }
+    )
+    return mapping(
+        {
+            "install": key(
+                "Whether Muster installs Kueue; false where the cluster has it.", flag(), default=True
+            ),
+            "topologies": key(
+                "Name: node labels, from the widest level to the narrowest.",
+                by_name(words()),
+                otherwise="none",
+            ),
+            "flavors": key(
+                "ResourceFlavors without a pool, by name.", by_name(mapping(_flavor())), otherwise="none"
+            ),
+            "admissionChecks": key("Checks of other controllers, by name.", by_name(check), otherwise="none"),
+            "fairSharing": key("How fair sharing preempts, where any `weight` is set.", sharing),
+            "admissionFairSharing": key("How past use counts.", _usage_sharing(), otherwise="it does not"),
+            "excludeResourcePrefixes": key(
+                "Prefixes of resources that no queue counts.", words(), otherwise="none"
+            ),
+        }
+    )
+
+
+def _parameters() -> Schema:
+    return mapping(
+        {
+            "apiGroup": key("Its API group.", text()),
+            "kind": key("Its kind.", text()),
+            "name": key("Its name.", text()),
+        },
+        required=("apiGroup", "kind", "name"),
+    )
+
+
+def _usage_sharing() -> Schema:
+    known = UsageSharing()
+    return mapping(
+        {
+            "usageHalfLifeTime": key(
+                "After this time past use counts half.", duration(), default=format_seconds(known.half_life)
+            ),
+            "usageSamplingInterval": key(
+                "How often use is sampled.", duration(), default=format_seconds(known.sampling)
+            ),
+            "resourceWeights": key(
+                "Resource: how much it counts.", by_name(number(most=1_000_000)), otherwise="1 for each"
+            ),
+        }
+    )
+
+
+def _flavor() -> dict[str, Schema]:
+    taint = mapping(
+        {
+            "key": key("The key of the taint.", text()),
+            "value": key("The value of the taint.", text(), otherwise="none"),
+            "effect": key("What it does to pods that do not tolerate it.", choice(Effect)),
+        },
+        required=("key", "effect"),
+    )
+    toleration = mapping(
+        {
+            "key": key("The key of the taint.", text(), otherwise="any"),
+            "operator": key("How the value is compared.", choice(Operator), default=Operator.EQUAL.value),
+            "value": key("The value of the taint.", text(), otherwise="none"),
+            "effect": key("The effect of the taint.", choice(Effect), otherwise="any"),
+            "seconds": key("How long it tolerates NoExecute.", _ANY, otherwise="for ever"),
+        }
+    )
+    return {
+        "nodeLabels": key("Further labels that its nodes have.", texts(), otherwise="none"),
+        "nodeTaints": key("Further taints that its nodes have.", each(taint), otherwise="none"),
+        "tolerations": key(
+            "Further tolerations of the pods that get it.", each(toleration), otherwise="none"
+        ),
+        "topology": key("One of `muster:kueue.topologies`.", text(), otherwise="none"),
+    }
+
+
+def pool() -> Schema:
+    provisioning = mapping(
+        {
+            "check": key("The name of Kueue's own check.", text(), otherwise="from the provisioning class"),
+            "config": key(
+                "The name of its ProvisioningRequestConfig.", text(), otherwise="from the provisioning class"
+            ),
+            "retries": key("Retries before Kueue deactivates the work.", integer(most=1000), default=RETRIES),
+            "podSetMergePolicy": key(
+                "Which PodSets become one PodSet of the request.", choice(PodSetMerge), otherwise="none"
+            ),
+            "nodeSelector": key(
+                "Node label: the detail of the finished request that pods are pinned to.",
+                texts(),
+                otherwise="what the provisioning class needs",
+            ),
+        }
+    )
+    return mapping(
+        {
+            "flavor": key("The name of the ResourceFlavor.", text(), otherwise="the pool's name"),
+            **_flavor(),
+            "provisioning": key("Kueue's own check, with `gangAdmission: builtin`.", provisioning),
+        }
+    )
+
+
+def cohort() -> Schema:
+    return mapping(
+        {
+            "cohort": key(
+                "The name of the Cohort; `none` for teams that share nothing.",
+                text(),
+                otherwise="the department's name",
+            ),
+            "resourceGroups": defined("resourceGroups"),
+        }
+    )
+
+
+def resource_groups() -> Schema:
+    resource = mapping(
+        {
+            "name": key("The resource.", text()),
+            "nominalQuota": key("What is guaranteed.", quantity()),
+            "borrowingLimit": key("The most that is borrowed.", quantity(), otherwise="no limit"),
+            "lendingLimit": key("The most that is lent.", quantity(), otherwise="no limit"),
+        },
+        required=("name", "nominalQuota"),
+    )
+    flavor = mapping(
+        {
+            "name": key("One of `muster:kueue.flavors`.", text()),
+            "resources": key("Its quotas.", each(resource)),
+        },
+        required=("name",),
+    )
+    group = mapping(
+        {
+            "coveredResources": key("The resources of the group.", words()),
+            "flavors": key("The flavors of the group.", each(flavor)),
+        }
+    )
+    return key("Quotas of resources that no pool has.", each(group), otherwise="none")
+
+
+def queue() -> Schema:
+    known = Fungibility()
+    fungibility = mapping(
+        {
+            "whenCanBorrow": key(
+                "What happens at a flavor that needs borrowing.",
+                choice(Search),
+                default=known.when_can_borrow.value,
+            ),
+            "whenCanPreempt": key(
+                "What happens at a flavor that needs preemption.",
+                choice(Search),
+                default=known.when_can_preempt.value,
+            ),
+            "preference": key(
+                "Which of the two is better, where both others are TryNextFlavor.",
+                choice(Preference),
+                otherwise="none",
+            ),
+        }
+    )
+    borrow = mapping(
+        {
+            "policy": key(
+                "Which work it may preempt in order to borrow.",
+                choice(BorrowPreemption),
+                default=BorrowWithinCohort().policy.value,
+            ),
+            "maxPriorityThreshold": key(
+                "Only work up to this priority is preempted.", _ANY, otherwise="no threshold"
+            ),
+        }
+    )
+    scope = mapping(
+        {"admissionMode": key("Whether past use orders its LocalQueues.", choice(AdmissionMode))},
+        required=("admissionMode",),
+    )
+    concurrent = mapping(
+        {
+            "mode": key("What admitted work does when a better flavor is free.", choice(Migration)),
+            "lastAcceptableFlavorName": key("The last flavor that is tried.", text()),
+        },
+        required=("mode",),
+    )
+    uses = either(choice([Bound.ALL]), {"type": "array", "items": {"type": "string"}, "minItems": 1})
+    return mapping(
+        {
+            "clusterQueue": key("The name of the ClusterQueue.", text(), otherwise="the team's name"),
+            "localQueues": key("Further LocalQueues, by name.", by_name(_local_queue())),
+            "namespaceSelector": key(
+                "Namespaces that may use the queue.", _selector(), otherwise="the team's namespace"
+            ),
+            "stopPolicy": _stop_policy(),
+            "flavorFungibility": key("When the next flavor is tried.", fungibility, otherwise="Kueue's own"),
+            "borrowWithinCohort": key("Whether it preempts in order to borrow.", borrow),
+            "admissionScope": key("How work of its LocalQueues is ordered.", scope, otherwise="none"),
+            "admissionChecks": key(
+                "Check: the pools that it applies to, or `all`.", by_name(uses), otherwise="none"
+            ),
+            "concurrentAdmissionPolicy": key(
+                "Admission on every flavor at once (alpha in Kueue).", concurrent, otherwise="none"
+            ),
+            "resourceGroups": defined("resourceGroups"),
+        }
+    )
+
+
+def _stop_policy() -> Schema:
+    return key(
+        "Hold admits nothing more; HoldAndDrain also evicts what runs.",
+        choice(StopPolicy),
+        default=StopPolicy.NONE.value,
+    )
+
+
+def _local_queue() -> Schema:
+    weight = integer(most=1_000_000)
+    return mapping(
+        {
+            "stopPolicy": _stop_policy(),
+            "weight": key("Its share, where past use counts.", weight, otherwise="1"),
+        }
+    )
+
+
+def _selector() -> Schema:
+    expression = mapping(
+        {
+            "key": key("The label.", text()),
+            "operator": key("How it is compared.", choice(SelectorOperator)),
+            "values": key("The values, for In and NotIn.", words()),
+        },
+        required=("key", "operator"),
+    )
+    return mapping(
+        {
+            "matchLabels": key("Labels with their values.", texts()),
+            "matchExpressions": key("Expressions that all have to hold.", each(expression)),
+        }
+    )

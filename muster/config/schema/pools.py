@@ -1,0 +1,122 @@
+"""The schema of `muster:pools`."""
+
+from typing import Final
+
+from muster.config.schema import kueue
+from muster.config.schema.kinds import (
+    Schema,
+    choice,
+    duration,
+    each,
+    either,
+    flag,
+    integer,
+    key,
+    mapping,
+    text,
+    texts,
+    words,
+)
+from muster.model.accelerators import ACCELERATORS
+from muster.model.capacity import Capacity
+from muster.model.machines import MACHINES
+from muster.model.nodes import Image, LocalDisks, Placement
+from muster.model.sharing import MIG_PROFILES, Sharing
+
+_PROFILES: Final = sorted({profile for profiles in MIG_PROFILES.values() for profile in profiles})
+_PARAMETER: Final[Schema] = {"type": ["string", "integer"], "maxLength": 255}
+
+
+def definitions() -> dict[str, Schema]:
+    return {"pool": _pool()}
+
+
+def _pool() -> Schema:
+    return mapping(
+        {
+            "machine": key("The machine type of all nodes.", choice(sorted(MACHINES))),
+            "accelerator": key(
+                "The GPU of the machine.", choice(ACCELERATORS), otherwise="the one that the machine carries"
+            ),
+            "gpusPerNode": key("GPUs of one node.", integer(most=16), otherwise="those of the machine"),
+            "capacity": key(
+                "How nodes are bought: queued for all nodes of a gang at once, on-demand as pods request.",
+                choice(Capacity),
+                default=Capacity.ON_DEMAND.value,
+            ),
+            "maxNodes": key("Most nodes, over all zones.", integer(least=1, most=15_000)),
+            "minNodes": key("Nodes that are always there, over all zones.", integer(most=15_000), default=0),
+            "parameters": key(
+                "Parameters of every ProvisioningRequest of the pool, such as maxRunDurationSeconds.",
+                {"type": ["object", "null"], "additionalProperties": _PARAMETER},
+                otherwise="none",
+            ),
+            "provisioningClass": key(
+                "The class of the pool's ProvisioningRequests.",
+                text(),
+                otherwise="that of the provider, for a queued pool",
+            ),
+            "reservation": key(
+                "What a reserved pool takes from: a name, id or ARN, or name and project.",
+                either(text(), _reservation()),
+            ),
+            "zones": key("Zones of the nodes.", words(), otherwise="those of the cluster"),
+            "maxRunDuration": key(
+                "After this time a node is deleted, even if it runs work.",
+                duration(),
+                otherwise="never; in a queued pool of GKE seven days",
+            ),
+            "image": key(
+                "The operating system of the nodes.", choice(Image), otherwise="that of the provider"
+            ),
+            "bootDiskGiB": key("Size of the boot disk in GiB.", integer(least=30, most=16_384), default=200),
+            "localDisks": key(
+                "Whether the machine's local disks hold images, logs and files of containers.",
+                choice(LocalDisks),
+                otherwise="ephemeral where the machine has such disks",
+            ),
+            "placement": key(
+                "Whether nodes are close together in one zone.",
+                choice(Placement),
+                default=Placement.ANY.value,
+            ),
+            "efa": key(
+                "Whether the machine's EFA interfaces are attached (EKS).",
+                flag(),
+                otherwise="true on machines that are made for it",
+            ),
+            "networks": key(
+                "Further networks of the nodes, in the order of their cards (GKE).",
+                each(_network()),
+                otherwise="none",
+            ),
+            "labels": key("Labels of the nodes.", texts(), otherwise="none"),
+            "sharing": key("How pods share one GPU.", choice(Sharing), default=Sharing.NONE.value),
+            "shares": key("How many pods one GPU serves.", integer(least=1), default=1),
+            "migProfile": key(
+                "The MIG profile that divides the GPU, with `sharing: mig`.", choice(_PROFILES)
+            ),
+            "kueue": key("The pool's ResourceFlavor in Kueue's own terms.", kueue.pool()),
+        },
+        required=("machine", "maxNodes"),
+    )
+
+
+def _reservation() -> Schema:
+    return mapping(
+        {
+            "name": key("The name of the reservation.", text()),
+            "project": key("The project that shares it.", text(), otherwise="that of the cluster"),
+        },
+        required=("name",),
+    )
+
+
+def _network() -> Schema:
+    return mapping(
+        {
+            "network": key("An existing VPC.", text()),
+            "subnetwork": key("Its subnetwork.", text()),
+        },
+        required=("network", "subnetwork"),
+    )

@@ -1,0 +1,163 @@
+"""The schema of a stack's smaller keys: gang admission, tenancy, observability, charts, images, programs."""
+
+from typing import Any, Final
+
+from muster.artifacts.catalogue import catalogue
+from muster.config.schema.kinds import (
+    Schema,
+    choice,
+    duration,
+    either,
+    flag,
+    format_seconds,
+    integer,
+    key,
+    mapping,
+    number,
+    text,
+    texts,
+    words,
+)
+from muster.model.gangpolicy import crd
+from muster.model.observability import Observability, Scraping
+from muster.model.ray import Ray, RayAuth
+from muster.model.stack import GangMode, PodsReady
+from muster.model.tenancy import MOST_OBJECTS, Egress, PodSecurity, Tenancy, TenancyMode
+
+# Those of a GangPolicy that come from the pools.
+_FROM_POOLS: Final = ("flavors",)
+
+
+def gang_admission() -> Schema:
+    """The mode, or the mode and the fields of GangPolicy as its own definition has them."""
+    spec = crd()["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
+    fields = {name: _field(each) for name, each in spec["properties"].items() if name not in _FROM_POOLS}
+    mode = key(
+        "Who provides the capacity of gangs: Muster, Kueue's own check, or nothing.",
+        choice(GangMode),
+        default=GangMode.MUSTER.value,
+    )
+    return either(choice(GangMode), mapping({"mode": mode, **fields}))
+
+
+def _field(field: dict[str, Any]) -> Schema:
+    """A field of a CRD as a key of a stack file."""
+    kept = {name: value for name, value in field.items() if not name.startswith("x-kubernetes-")}
+    sentence = kept.pop("description")
+    default = kept.pop("default", None)
+    if "properties" in kept:
+        return key(sentence, mapping({name: _field(each) for name, each in kept["properties"].items()}))
+    return key(sentence, kept, default=default or None if isinstance(default, str) else default)
+
+
+def pods_ready() -> Schema:
+    known = PodsReady()
+    return mapping(
+        {
+            "timeout": key(
+                "How long admitted work may take until its pods are ready.",
+                duration(),
+                default=format_seconds(known.timeout),
+            ),
+            "recovery": key(
+                "How long running work may miss a pod.", duration(), default=format_seconds(known.recovery)
+            ),
+            "retries": key(
+                "How often such work is retried before it is deactivated.",
+                integer(most=1000),
+                default=known.retries,
+            ),
+        }
+    )
+
+
+def tenancy() -> Schema:
+    known = Tenancy()
+    objects = {
+        name: key("Most objects of this kind in a namespace.", integer(), default=most)
+        for name, most in MOST_OBJECTS.items()
+    }
+    settings = mapping(
+        {
+            "mode": key(
+                "Whether what the policies forbid is refused, warned of, or allowed.",
+                choice(TenancyMode),
+                default=known.mode.value,
+            ),
+            "podSecurity": key(
+                "The Pod Security Standard of team namespaces.",
+                choice(PodSecurity),
+                default=known.pod_security.value,
+            ),
+            "egress": key(
+                "What pods may reach outside of their namespace.", choice(Egress), default=known.egress.value
+            ),
+            "reach": key("Address ranges that every team may reach as well.", words(), otherwise="none"),
+            "objects": key("The most objects of a kind in a namespace.", mapping(objects)),
+            "parameters": key(
+                "Parameters of ProvisioningRequests that a job may set.",
+                words(),
+                default=list(known.parameters),
+            ),
+            "defaultPriority": key("The priority of work that names none.", text()),
+        }
+    )
+    return either(choice(TenancyMode), settings)
+
+
+def charts() -> Schema:
+    digests = {name: key(f"Digest of the chart {name}.", text()) for name in catalogue().charts}
+    return mapping(
+        {
+            "mirror": key("An OCI registry that has the charts.", text(), otherwise="each project's own"),
+            "path": key("A folder that has the charts; in place of `mirror`.", text()),
+            "digests": key("Digests of the charts' archives.", mapping(digests), otherwise="Muster's own"),
+        }
+    )
+
+
+def image() -> Schema:
+    return {"type": "string"}
+
+
+def images() -> Schema:
+    pinned = {
+        name: key(f"Reference of the image {name}, with its digest.", text()) for name in catalogue().images
+    }
+    return mapping(
+        {
+            **pinned,
+            "mirror": key(
+                "A registry and path in place of each image's own registry.", text(), otherwise="none"
+            ),
+        }
+    )
+
+
+def observability() -> Schema:
+    known = Observability()
+    return mapping(
+        {
+            "metrics": key(
+                "How metrics are found: by annotations, a PodMonitor, a PodMonitoring, or not at all.",
+                choice(Scraping),
+                default=known.metrics.value,
+            ),
+            "alerts": key("Whether alerts are installed.", flag(), default=known.alerts),
+            "dashboard": key("Whether a dashboard is installed.", flag(), default=known.dashboard),
+            "labels": key("Labels of monitors, alerts and the dashboard.", texts(), otherwise="none"),
+            "traces": key("An OTLP endpoint over HTTP.", text(), otherwise="no traces"),
+            "sample": key("The share of gangs that are traced.", number(most=1), default=known.sample),
+        }
+    )
+
+
+def ray() -> Schema:
+    return mapping(
+        {"auth": key("Whether Ray's API needs a token.", choice(RayAuth), default=Ray().auth.value)}
+    )
+
+
+def program(name: str) -> Schema:
+    sentence = f"Whether Muster installs {name}; false where the cluster has it."
+    return mapping({"install": key(sentence, flag(), default=True)})
