@@ -51,7 +51,7 @@ def settings() -> Schema:
         },
         required=("controllerName",),
     )
-    strategies = {"type": "array", "items": choice(Strategy), "minItems": 1, "uniqueItems": True}
+    strategies = {"type": "array", "items": choice(Strategy), "uniqueItems": True}
     sharing = mapping(
         {
             "preemptionStrategies": key(

@@ -26,12 +26,21 @@ from muster.model.tenancy import MOST_OBJECTS, Egress, PodSecurity, Tenancy, Ten
 
 # Those of a GangPolicy that come from the pools.
 _FROM_POOLS: Final = ("flavors",)
+# Where the sentence of the definition is about the object, and not about what a stack writes.
+_SENTENCES: Final = {
+    "placeholderImage": (
+        "Image of the pods on held nodes, with `onStaggered: hold`. Default: the stack's pause image."
+    ),
+    "kai": "How gangs are admitted where KAI schedules.",
+}
 
 
 def gang_admission() -> Schema:
     """The mode, or the mode and the fields of GangPolicy as its own definition has them."""
     spec = crd()["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
     fields = {name: _field(each) for name, each in spec["properties"].items() if name not in _FROM_POOLS}
+    for name, sentence in _SENTENCES.items():
+        fields[name]["description"] = sentence
     mode = key(
         "Who provides the capacity of gangs: Muster, Kueue's own check, or nothing.",
         choice(GangMode),
