@@ -26,14 +26,9 @@ _BEFORE: Final = "fc210a7efdfd090410e8136496d68c0dfa583f5d"
 _ROOMS: Final = ("controller", "model", "stackconfig", "manifests")
 _RENDER: Final = """
 import json, pathlib, sys
-try:
-    from muster.config import load
-    from muster.model.gangpolicy import crd
-    from muster.render import gang
-except ImportError:  # the older build has no package around its folders
-    from model.gangpolicy import crd
-    from model.render import gang
-    from stackconfig import load
+from {root}model.gangpolicy import crd
+from {render} import gang
+from {config} import load
 print(json.dumps([crd(), gang.policy(load(pathlib.Path(sys.argv[1])))]))
 """
 
@@ -126,7 +121,11 @@ def _policy_of_now(world: World) -> Iterator[None]:
 
 def _apply_policy(world: World, code: Path) -> None:
     """The policy and its definition, as the program of that checkout writes them."""
-    command = [sys.executable, "-c", _RENDER, str(STACK)]
+    if (code / "muster").is_dir():
+        names = {"root": "muster.", "render": "muster.render", "config": "muster.config"}
+    else:  # The older build has no package around its folders; an installed Muster must not stand in for it.
+        names = {"root": "", "render": "model.render", "config": "stackconfig"}
+    command = [sys.executable, "-c", _RENDER.format(**names), str(STACK)]
     environment = {**os.environ, "PYTHONPATH": str(code), "PYTHONSAFEPATH": "1"}
     made = subprocess.run(command, env=environment, capture_output=True, check=True)
     definition, policy = json.loads(made.stdout)
