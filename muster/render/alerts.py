@@ -1,7 +1,7 @@
 """Prometheus alerts about Muster.
 
-Responsible for the expressions, for how long each has to be true, and for severities: `critical` pages,
-`warning` waits for working hours, `info` is for dashboards. Each alert has a row in docs/metrics.md. A test
+Responsible for the expressions, for how long each has to be true, and for severities: `critical` is for
+paging, `warning` for working hours, `info` for dashboards. Each alert has a row in docs/metrics.md. A test
 compares the metrics with those of the controller.
 """
 
@@ -16,12 +16,12 @@ PAGE: Final = "docs/metrics.md"
 _SLACK_SECONDS: Final = 600
 _WEEK_SECONDS: Final = 7 * 86_400
 _UNUSED_SECONDS: Final = 1800
-"""Between its admission and its first pod, and between two tries of its job, a gang has none: minutes."""
+"""A gang has no pod for some minutes after its admission and between two tries of its job."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alert:
-    """`expr` is PromQL, `lasting` how long it has to hold."""
+    """`expr` is PromQL; `lasting` is how long it has to be true."""
 
     name: str
     severity: Literal["critical", "warning", "info"]
@@ -40,7 +40,7 @@ class Alert:
 
 
 def alerts(policy: GangPolicy) -> tuple[Alert, ...]:
-    """The alerts of an environment whose gangs have this policy."""
+    """Return the alerts of an environment with this GangPolicy."""
     longest = int((policy.queue_timeout + policy.provision_timeout).total_seconds()) + _SLACK_SECONDS
     oldest = ours("muster_gang_oldest_timestamp_seconds", 'state="provisioning"')
     unused = ours("muster_gang_unused_quota_timestamp_seconds")
@@ -73,21 +73,21 @@ def alerts(policy: GangPolicy) -> tuple[Alert, ...]:
             severity="critical",
             expr=f"min({ours('muster_certificate_expiration_timestamp_seconds')}) - time() < {_WEEK_SECONDS}",
             lasting="1h",
-            summary="A webhook certificate ends within seven days and is not renewed.",
+            summary="A webhook certificate expires within seven days and has not been renewed.",
         ),
         Alert(
             name="MusterQuotaHeldTooLong",
             severity="warning",
             expr=f"time() - ({oldest} > 0) > {longest}",
             lasting="5m",
-            summary="A gang holds quota for longer than the policy's deadlines together.",
+            summary="A gang has held quota for longer than queueTimeout and provisionTimeout together.",
         ),
         Alert(
             name="MusterQuotaUnused",
             severity="warning",
             expr=f"time() - ({unused} > 0) > {_UNUSED_SECONDS}",
             lasting="5m",
-            summary="A gang is running by its Workload and holds quota, but none of its pods is on a node.",
+            summary="A Workload is admitted and holds quota, but none of its pods has a node.",
         ),
         Alert(
             name="MusterWatchIsDeaf",
@@ -101,20 +101,20 @@ def alerts(policy: GangPolicy) -> tuple[Alert, ...]:
             severity="warning",
             expr=f"sum by (controller) (rate({errors}[5m])) > 0.1",
             lasting="15m",
-            summary="Reconciles of {{ $labels.controller }} fail.",
+            summary="Reconciles of controller {{ $labels.controller }} fail.",
         ),
         Alert(
             name="MusterPoolIsOutOfStock",
             severity="info",
             expr=f"{unsold} unless {sold}",
             lasting="1h",
-            summary="The cloud sold nothing of pool {{ $labels.pool }} for an hour.",
+            summary="The cloud has provided no capacity of pool {{ $labels.pool }} for an hour.",
         ),
         Alert(
             name="MusterGangRefused",
             severity="info",
             expr=f"sum(increase({ours('muster_gang_refusals_total')}[15m])) > 0",
             lasting="0m",
-            summary="A gang was refused; its Workload has the reason.",
+            summary="A gang was refused; its Workload shows the reason.",
         ),
     )

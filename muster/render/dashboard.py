@@ -15,7 +15,7 @@ _WIDTH, _HEIGHT, _PER_ROW = 8, 7, 3
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """`legend`: the labels that distinguish the lines; `unit` is Grafana's name of it."""
+    """`legend`: the labels that distinguish the lines. `unit`: Grafana's name of the unit."""
 
     title: str
     expr: str
@@ -43,31 +43,35 @@ _REVIEWS: Final = "controller_runtime_webhook_latency_seconds"
 
 PANELS: Final = (
     Panel("Gangs by state", f"sum by (state) ({ours('muster_gangs')})", ("state",)),
-    Panel("Oldest gang that holds quota without capacity", f"time() - (max({_OLDEST}) > 0)", (), "s"),
-    Panel("Longest without any pod of those that run", f"time() - (max({_UNUSED}) > 0)", (), "s"),
+    Panel("Longest time of a gang with quota but no capacity", f"time() - (max({_OLDEST}) > 0)", (), "s"),
+    Panel("Longest time of a running gang without a pod", f"time() - (max({_UNUSED}) > 0)", (), "s"),
     Panel("Time in each state, p95", _quantile("muster_gang_phase_seconds", "phase"), ("phase",), "s"),
-    Panel("Releases an hour, by why", _hourly("muster_gang_retries_total", "reason"), ("reason",)),
-    Panel("Requests an hour", _hourly(f"{_REQUESTS}s_total", "pool, outcome"), ("pool", "outcome")),
+    Panel("Releases an hour, by reason", _hourly("muster_gang_retries_total", "reason"), ("reason",)),
     Panel(
-        "Time of requests, p95",
+        "ProvisioningRequests an hour", _hourly(f"{_REQUESTS}s_total", "pool, outcome"), ("pool", "outcome")
+    ),
+    Panel(
+        "ProvisioningRequest duration, p95",
         _quantile(f"{_REQUESTS}_seconds", "class, phase"),
         ("class", "phase"),
         "s",
     ),
     Panel("Leader", f"max by (pod) ({ours('leader_election_master_status')})", ("pod",)),
-    Panel("Keys that wait for a worker", f"sum by (name) ({ours('workqueue_depth')})", ("name",)),
+    Panel("Keys waiting for a worker", f"sum by (name) ({ours('workqueue_depth')})", ("name",)),
     Panel("Reconciles a second", _rate(_RECONCILES, "controller, result"), ("controller", "result")),
     Panel("API calls a second, by code", _rate("rest_client_requests_total", "code"), ("code",)),
     Panel("API latency, p95", _quantile("rest_client_request_duration_seconds", "verb"), ("verb",), "s"),
     Panel("Watch lag", f"max by (resource) ({ours('muster_watch_lag_seconds')})", ("resource",), "s"),
-    Panel("Reviews a second, by verdict", _rate("muster_webhook_reviews_total", "verdict"), ("verdict",)),
-    Panel("Reviews, p99", _quantile(_REVIEWS, "webhook", 0.99), ("webhook",), "s"),
+    Panel(
+        "Webhook reviews a second, by verdict", _rate("muster_webhook_reviews_total", "verdict"), ("verdict",)
+    ),
+    Panel("Webhook latency, p99", _quantile(_REVIEWS, "webhook", 0.99), ("webhook",), "s"),
     Panel("Memory", f"max by (pod) ({ours('process_resident_memory_bytes')})", ("pod",), "bytes"),
 )
 
 
 def dashboard() -> dict[str, Any]:
-    """Grafana's JSON model of it; the data source is chosen where it is shown."""
+    """Return the dashboard as Grafana's JSON model. The viewer selects the data source."""
     return {
         "uid": "muster",
         "title": "Muster",
