@@ -190,16 +190,15 @@ def _of_admission(workload: Object, who: str) -> Iterator[Event]:
     uid = workload["metadata"]["uid"]
     for check in (workload.get("status") or {}).get("admissionChecks") or ():
         message = str(check.get("message", ""))
-        stable = message.partition(" after ")[0]  # what follows is the time that passed
-        if stable and not stable.startswith("Reset to Pending"):
+        if message and not message.startswith("Reset to Pending"):
             state = "" if check["state"] == "Pending" else f" {check['state']}"
             mood = {"Ready": Mood.GOOD, "Retry": Mood.BAD, "Rejected": Mood.BAD}.get(
                 check["state"], Mood.PLAIN
             )
             yield Event(
-                f"{uid}/check/{check['state']}/{stable}",
+                f"{uid}/check/{check['state']}/{message}",
                 who,
-                f"check {check['name']}{state}: {stable}",
+                f"check {check['name']}{state}: {message}",
                 None,
                 mood,
             )
