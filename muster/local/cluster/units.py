@@ -18,6 +18,8 @@ if TYPE_CHECKING:  # `muster image` comes by here, without the extra that has cr
     from muster.local.cluster.certificates import Pki
 
 ETCD_PORT: Final = 2379
+# No Service names an address outside of the cluster: the proxies would take it from its owner.
+ADMISSION_PLUGINS: Final = "--enable-admission-plugins=NodeRestriction,DenyServiceExternalIPs"
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +134,7 @@ def _apiserver(cluster: LocalCluster, pki: Pki, program: str) -> tuple[str, ...]
         f"--proxy-client-cert-file={pki.front_proxy_client.certificate}",
         f"--proxy-client-key-file={pki.front_proxy_client.key}",
         "--authorization-mode=Node,RBAC",
-        "--enable-admission-plugins=NodeRestriction",
+        ADMISSION_PLUGINS,
         "--allow-privileged=true",
         "--profiling=false",
     )

@@ -23,6 +23,7 @@ _PLURALS = {
     "NetworkPolicy": "networkpolicies",
     "ValidatingAdmissionPolicy": "validatingadmissionpolicies",
     "Endpoints": "endpoints",
+    "Gateway": "gateways",
 }
 _GLOBAL = frozenset(
     (
@@ -74,7 +75,11 @@ class Caller:
         return self.send("GET", path)
 
     def send(
-        self, method: str, path: str, body: Object | None = None, content_type: str = "application/json"
+        self,
+        method: str,
+        path: str,
+        body: Object | list[Object] | None = None,
+        content_type: str = "application/json",
     ) -> Answer:
         request = urllib.request.Request(  # noqa: S310 - the address is this test's own server
             self.server.url + path,

@@ -18,7 +18,7 @@ from muster.model.gangpolicy import OnStaggered, OnStockOut
 from muster.model.stack import Scheduler, Stack
 from muster.render import queues, ray, tenancy
 from tests import built
-from tests.integration.tenancy import crds
+from tests.integration.tenancy import crds, works
 from tests.integration.tenancy.cluster import (
     Caller,
     Object,
@@ -96,7 +96,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     kuberay = built.kuberay()
     with envtest.control_plane(tmp_path_factory.mktemp("tenancy"), programs) as server:
         kinds = [*programs.kinds(CRDS), *programs.kinds(PROVISIONING_CRD), *crds.kuberay(kuberay)]
-        server.define(kinds)
+        server.define([*kinds, *crds.gateways()])
         yield world_of(server, described())
 
 
@@ -134,6 +134,9 @@ def _refused(world: World) -> Iterator[tuple[Caller, Object]]:
         world.trusted,
         {"apiVersion": "v1", "kind": "PodTemplate", "metadata": metadata, "template": template(1)},
     )
+    yield world.member, works.ray_cluster(headGroupSpec=works.head(serviceType="NodePort"))
+    yield world.controllers["kuberay"], works.service(externalIPs=["192.0.2.1"])
+    yield world.trusted, works.INGRESS
     if world.scheduler is Scheduler.KAI:
         yield world.controllers["kuberay"], pod(owner=owner("RayCluster", "ray.io/v1"), name="early")
 
@@ -149,7 +152,13 @@ def _accounts(scheduler: Scheduler) -> list[Object]:
         for group in ("ray.io", "batch", "kueue.x-k8s.io", "autoscaling.x-k8s.io", "apps")
     ]
     everything.append({"apiGroups": [""], "resources": ["pods", "pods/*", "podtemplates"], "verbs": ["*"]})
-    objects += [_named("ClusterRole", "controllers", rules=everything)]
+    networks = [
+        {"apiGroups": [group], "resources": ["*"], "verbs": ["*"]}
+        for group in ("networking.k8s.io", "gateway.networking.k8s.io", "discovery.k8s.io")
+    ]
+    # Of KubeRay's own role (config/rbac/role.yaml), and of the cluster's controllers of endpoints.
+    doors = {"apiGroups": [""], "resources": ["services", "services/status", "endpoints"], "verbs": ["*"]}
+    objects += [_named("ClusterRole", "controllers", rules=[*everything, *networks, doors])]
     ours = gang_authority.manager_cluster_rules(scheduler, holds=scheduler is Scheduler.KUEUE)
     objects += [_named("ClusterRole", "ours", rules=ours)]
     for name, (namespace, sa) in CONTROLLERS.items():
@@ -157,8 +166,8 @@ def _accounts(scheduler: Scheduler) -> list[Object]:
         subject = {"kind": "ServiceAccount", "name": sa, "namespace": namespace}
         objects.append(_binding(f"test-{name}", "ours" if name == "ours" else "controllers", subject))
     # (Nobody gathers the rights of the built-in role `edit` here: that is a controller's work.)
-    edit = {"apiGroups": ["", "networking.k8s.io"], "resources": ["*"], "verbs": ["*"]}
-    objects.append(_named("ClusterRole", "too-much", rules=[*everything, edit]))
+    edit = {"apiGroups": [""], "resources": ["*"], "verbs": ["*"]}
+    objects.append(_named("ClusterRole", "too-much", rules=[*everything, *networks, edit]))
     objects.append(_account("team-a", "trusted"))
     subject = {"kind": "ServiceAccount", "name": "trusted", "namespace": "team-a"}
     return [*objects, _binding("too-much", "too-much", subject, namespace="team-a")]

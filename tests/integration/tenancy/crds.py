@@ -1,4 +1,4 @@
-"""KubeRay's real definitions, from what the local cluster installs."""
+"""KubeRay's real definitions, from what the local cluster installs, and the names of the Gateway API's."""
 
 from __future__ import annotations
 
@@ -12,6 +12,32 @@ _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 def kuberay(kustomization: Path) -> list[dict[str, Any]]:
     return [_read(file) for file in sorted((kustomization.parent / "crd" / "bases").glob("*.yaml"))]
+
+
+def gateways() -> list[dict[str, Any]]:
+    """Two kinds of the Gateway API, without its schemas."""
+    return [_gateway_kind(kind) for kind in ("Gateway", "HTTPRoute")]
+
+
+def _gateway_kind(kind: str) -> dict[str, Any]:
+    group, plural = "gateway.networking.k8s.io", f"{kind.lower()}s"
+    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {
+            "name": f"{plural}.{group}",
+            # The API server keeps groups of k8s.io to those who say so.
+            "annotations": {"api-approved.kubernetes.io": "unapproved, for tests"},
+        },
+        "spec": {
+            "group": group,
+            "names": {"kind": kind, "plural": plural},
+            "scope": "Namespaced",
+            "versions": [version],
+        },
+    }
 
 
 def _read(file: Path) -> dict[str, Any]:

@@ -294,7 +294,7 @@ ATTACKS = {
     "an open network": Attack(
         lambda caller: caller.patch(NETWORK, {"spec": {"ingress": [{}]}}), ("platform team",), by_rbac=True
     ),
-    "a dashboard on the internet": creating(SERVICE, "services.loadbalancers", by_rbac=True),
+    "a dashboard on the internet": creating(SERVICE, "remove spec.type LoadBalancer", by_rbac=True),
 }
 
 

@@ -20,7 +20,9 @@ from tests.integration.tenancy.conftest import World, described, world_of
 from tests.integration.tenancy.works import (
     QUEUE,
     changed,
+    cluster_spec,
     cron_job,
+    head,
     job,
     labelled,
     named,
@@ -28,6 +30,8 @@ from tests.integration.tenancy.works import (
     pod,
     ray_cluster,
     ray_job,
+    ray_service,
+    service,
     template,
 )
 
@@ -175,6 +179,40 @@ def test_a_queue_cannot_be_changed_to_another_teams_later(kai: World) -> None:
     answer = kai.trusted.patch(CLUSTER, change)
     assert not answer.is_allowed
     assert OWN in answer.message
+
+
+def test_an_incremental_upgrade_opens_no_gateway(kai: World) -> None:
+    options = {"gatewayClassName": "istio", "intervalSeconds": 10, "stepSizePercent": 10}
+    incremental = {"type": "NewClusterWithIncrementalUpgrade", "clusterUpgradeOptions": options}
+    standing = named(queued(ray_service(upgradeStrategy={"type": "NewCluster"})), "standing")
+    assert kai.member.create(standing, dry_run=False).is_allowed
+    for who in kai.tenants:
+        for answer in (
+            who.create(queued(ray_service(upgradeStrategy=incremental))),
+            who.create(queued(ray_service(upgradeStrategy={"type": incremental["type"]}))),
+            who.patch(standing, {"spec": {"upgradeStrategy": incremental}}),
+        ):
+            assert answer.code == 403, answer
+            assert "opens a Gateway" in answer.message
+
+
+def test_no_ray_object_takes_an_address(kai: World) -> None:
+    spec: Object = {"externalIPs": ["10.96.0.1"], "ports": [{"name": "api", "port": 6443}]}
+    stolen = {"spec": spec}
+    clusters = cluster_spec(headGroupSpec=head(headService=stolen))
+    bodies = (
+        ray_cluster(**clusters),
+        ray_job(rayClusterSpec=clusters),
+        ray_service(rayClusterConfig=clusters),
+        ray_service(serveService=stolen),
+    )
+    for who in kai.tenants:
+        for body in bodies:
+            answer = who.create(queued(body))
+            assert answer.code == 403, answer
+            assert "remove spec.externalIPs" in answer.message
+    answer = kai.controllers["kuberay"].create(service("RayCluster", **spec))
+    assert "remove spec.externalIPs" in answer.message
 
 
 def test_a_gpu_pod_of_a_cluster_stands_behind_our_gate_or_is_not_made(kai: World) -> None:

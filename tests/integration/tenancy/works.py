@@ -79,6 +79,28 @@ def ray_service(**spec: Any) -> Object:
     return _object("ray.io/v1", "RayService", spec, name="llm")
 
 
+def head(**fields: Any) -> Object:
+    """The head group of a cluster."""
+    return {"rayStartParams": {}, "template": template(), **fields}
+
+
+def service(kind: str | None = None, name: str = "web", **spec: Any) -> Object:
+    """A Service of a team; with a kind of Ray's, one that KubeRay makes for it."""
+    metadata: Object = {"name": name, "namespace": NAMESPACE}
+    if kind is not None:
+        metadata["ownerReferences"] = [owner(kind, "ray.io/v1")]
+    spec = {"ports": [{"name": "dashboard", "port": 8265}], "selector": {"app": "web"}, **spec}
+    return {"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": spec}
+
+
+INGRESS: Object = {
+    "apiVersion": "networking.k8s.io/v1",
+    "kind": "Ingress",
+    "metadata": {"name": "dashboard", "namespace": NAMESPACE},
+    "spec": {"defaultBackend": {"service": {"name": "web", "port": {"number": 8265}}}},
+}
+
+
 def job(**spec: Any) -> Object:
     spec = {"suspend": True, "template": template(1, restart="Never"), **spec}
     return _object("batch/v1", "Job", spec, name="primes")

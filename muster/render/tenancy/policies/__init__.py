@@ -3,8 +3,10 @@ rights.
 
 work        a queue and a priority of the team's, no way to admit oneself, and none not to be stopped
 ray         no growing past what the queue counted
+services    no address or port outside of the cluster, also where KubeRay writes the Service
+routes      no Ingress, no Gateway
 pods        GPUs only for pods of admitted work; in KAI stacks behind our gate
-protected   Workloads, queues, requests, quotas and networks are not a tenant's to write
+protected   Workloads, queues, requests, quotas, networks and endpoints are not a tenant's to write
 namespaces  labels and annotations of a team's Namespace are not a tenant's to write
 controller  limits our own accounts to their own check
 """
@@ -17,6 +19,8 @@ from muster.render.tenancy.policies.controller import controller
 from muster.render.tenancy.policies.pods import pods
 from muster.render.tenancy.policies.protected import namespaces, protected
 from muster.render.tenancy.policies.ray import ray
+from muster.render.tenancy.policies.routes import routes
+from muster.render.tenancy.policies.services import ray_services, services
 from muster.render.tenancy.policies.work import work
 
 
@@ -27,6 +31,9 @@ def policies(stack: Stack) -> list[list[Manifest]]:
     )
     found = [of_ours.manifests(TenancyMode.ENFORCE)]
     if stack.tenancy.mode is not TenancyMode.OFF:
-        ours = (work(stack), ray(stack), pods(stack), protected(), namespaces())
+        ours = (
+            *(work(stack), ray(stack), ray_services(stack), services(), routes()),
+            *(pods(stack), protected(), namespaces()),
+        )
         found += [policy.manifests(stack.tenancy.mode) for policy in ours]
     return found

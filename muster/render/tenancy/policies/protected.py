@@ -11,6 +11,7 @@ from muster.render.tenancy.policies.policy import Kinds, Policy, Rule
 from muster.render.tenancy.policies.who import ADMINISTRATOR, EVERYWHERE, SYSTEM
 
 _WRITES: Final = ("CREATE", "UPDATE", "DELETE")
+_SELECTED: Final = "set spec.selector of the Service, and the cluster finds its pods"
 _INSTEAD: Final = {
     "workloads": "change or delete the job itself, and Kueue changes its Workload",
     "localqueues": "use the queue of this namespace; queues are made from the stack of the platform team",
@@ -18,6 +19,9 @@ _INSTEAD: Final = {
     "podtemplates": "write the pod template into the job",
     "podgroups": "submit the job with a queue, and KAI groups its pods",
     "bindrequests": "submit the job with a queue, and KAI binds its pods",
+    "endpoints": _SELECTED,
+    "endpointslices": _SELECTED,
+    "services": "controllers of the cluster write the status; change spec of the Service",
 }
 _OTHERWISE: Final = "ask the platform team to change the stack"
 
@@ -40,6 +44,9 @@ def protected() -> Policy:
             ),
             Kinds(group="", resources=("podtemplates", "resourcequotas", "limitranges"), operations=_WRITES),
             Kinds(group="networking.k8s.io", resources=("networkpolicies",), operations=_WRITES),
+            # What a Service leads to, and the addresses of its load balancer.
+            Kinds(group="", resources=("endpoints", "services/status"), operations=_WRITES),
+            Kinds(group="discovery.k8s.io", resources=("endpointslices",), operations=_WRITES),
         ),
         unless=(
             ("the-system", SYSTEM),

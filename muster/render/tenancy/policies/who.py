@@ -28,7 +28,7 @@ def accounts_of(*namespaces: str) -> str:
 
 
 SYSTEM: Final = accounts_of(*_SYSTEM)
-_OPERATOR: Final = accounts_of(names.RAY_NAMESPACE)
+KUBERAY: Final = accounts_of(names.RAY_NAMESPACE)
 OURS: Final = accounts_of(names.SYSTEM_NAMESPACE)
 
 # A user who may write every Namespace of the cluster could change what these policies read, so they do not
@@ -52,7 +52,19 @@ EVERYWHERE: Final = " || ".join(
 
 # A RayCluster or submitter Job that KubeRay makes for an object that was checked; its owner counts.
 MADE_BY_KUBERAY: Final = (
-    f"{_OPERATOR} && object.metadata.?ownerReferences.orValue([]).exists(owner, "
+    f"{KUBERAY} && object.metadata.?ownerReferences.orValue([]).exists(owner, "
     "owner.?controller.orValue(false) && owner.apiVersion.startsWith('ray.io/') && "
     "owner.kind in ['RayJob', 'RayService', 'RayCluster'])"
 )
+
+
+def owned_by_ray(of: str) -> str:
+    """Whether KubeRay made it for a Ray object: a Service, for example."""
+    return (
+        f"{of}.metadata.?ownerReferences.orValue([]).exists(owner, "
+        "owner.?controller.orValue(false) && owner.apiVersion.startsWith('ray.io/'))"
+    )
+
+
+# KubeRay, which on a cluster that had one may have its account in another namespace.
+BY_KUBERAY: Final = f"{KUBERAY} || (request.operation == 'CREATE' && {owned_by_ray('object')})"

@@ -1,0 +1,28 @@
+"""The flags of the local cluster's API server that no Muster policy stands for."""
+
+from __future__ import annotations
+
+import urllib.error
+from pathlib import Path
+
+import pytest
+
+from muster.local import envtest
+from muster.local.cluster.units import ADMISSION_PLUGINS
+from tests import built
+
+
+def test_no_service_of_the_local_cluster_names_an_external_address(tmp_path: Path) -> None:
+    """In any namespace, and not even for its administrator."""
+    programs = built.programs(("etcd", "kube-apiserver"), ())
+    body = {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": "mine"},
+        "spec": {"externalIPs": ["192.0.2.1"], "ports": [{"port": 443}]},
+    }
+    with envtest.control_plane(tmp_path, programs, flags=(ADMISSION_PLUGINS,)) as server:
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            server.call("POST", "/api/v1/namespaces/default/services", body)
+        assert refused.value.code == 403
+        assert "external IPs is denied" in refused.value.read().decode()
