@@ -14,6 +14,7 @@ from muster.config import load
 from muster.local import envtest
 from muster.local.envtest import ControlPlane
 from muster.local.envtest.programs import CRDS, PROVISIONING_CRD
+from muster.model import names
 from muster.model.gangpolicy import OnStaggered, OnStockOut
 from muster.model.stack import Scheduler, Stack
 from muster.render import queues, ray, tenancy
@@ -134,7 +135,8 @@ def _refused(world: World) -> Iterator[tuple[Caller, Object]]:
         world.trusted,
         {"apiVersion": "v1", "kind": "PodTemplate", "metadata": metadata, "template": template(1)},
     )
-    yield world.member, works.ray_cluster(headGroupSpec=works.head(serviceType="NodePort"))
+    opened = works.ray_cluster(headGroupSpec=works.head(serviceType="NodePort"))
+    yield world.member, labelled(opened, names.KAI_QUEUE_LABEL, "team-a-l4")
     yield world.controllers["kuberay"], works.service(externalIPs=["192.0.2.1"])
     yield world.trusted, works.INGRESS
     if world.scheduler is Scheduler.KAI:
