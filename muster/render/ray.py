@@ -14,6 +14,7 @@ NETWORK_POLICY: Final = "ray"
 # Where each kind has the spec of its Ray cluster. A RayJob that selects a cluster has none: that cluster was
 # checked when it was created.
 _CLUSTER: Final = {"RayCluster": "spec", "RayJob": "rayClusterSpec", "RayService": "rayClusterConfig"}
+_VERSION: Final = "v1"
 _ADMISSION: Final = "admissionregistration.k8s.io/v1"
 
 
@@ -117,13 +118,29 @@ def _validations(ray: Ray) -> list[dict[str, str]]:
             "Remove it from the containers' env.",
         }
     return [
-        {
-            "expression": f"variables.now{name} || "
-            f"(request.operation == 'UPDATE' && !variables.before{name})",
-            "message": message,
-        }
-        for name, message in checks.items()
+        _version_written(),
+        *(
+            {
+                "expression": f"variables.now{name} || "
+                f"(request.operation == 'UPDATE' && !variables.before{name})",
+                "message": message,
+            }
+            for name, message in checks.items()
+        ),
     ]
+
+
+def _version_written() -> dict[str, str]:
+    """An older version of the kinds has fewer fields. The API server drops the others, `authOptions` among
+    them, from what is stored and from the old object that a policy sees: a write in that version would switch
+    token authentication off unseen.
+    """
+    return {
+        "expression": f"request.resource.version == '{_VERSION}'",
+        "message": f"write Ray objects as apiVersion ray.io/{_VERSION}: an older version has no authOptions, "
+        "and a write in it removes them.",
+        "reason": "Forbidden",
+    }
 
 
 def _ray_cluster(root: str) -> str:

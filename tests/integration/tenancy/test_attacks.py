@@ -355,6 +355,18 @@ def test_a_ray_job_is_not_changed_into_one_that_cannot_be_suspended(world: World
                 assert word in answer.message, answer.message
 
 
+def test_an_older_version_of_the_kinds_does_not_switch_authentication_off(world: World) -> None:
+    """It would gain the code of whoever reaches the cluster: the API server drops authOptions on the way."""
+    body = works.ray_cluster()
+    body["metadata"]["name"] = "authenticated"
+    assert world.member.create(body, dry_run=False).is_allowed
+    older = body | {"apiVersion": "ray.io/v1alpha1"}
+    answer = world.member.patch(older, {"metadata": {"labels": {"any": "change"}}})
+    assert answer.code == 403, answer.message
+    assert "write Ray objects as apiVersion ray.io/v1" in answer.message
+    assert world.member.patch(body, {"metadata": {"labels": {"any": "change"}}}).is_allowed
+
+
 def test_a_deployment_with_gpus_gets_no_pods(world: World) -> None:
     for caller in (world.member, world.person):
         assert caller.create(DEPLOYMENT).code == 403
