@@ -71,7 +71,7 @@ SUITES: Final = {
         Suite("policies", 90, (_pytest("policies", "-n", "4", *_PLAIN),)),
         Suite("browser", 40, (_pytest("browser", *_PLAIN),)),
         Suite("build", 2400, ((*_PYTHON, "muster", "local", "build"),)),
-        Suite("integration", 480, (_pytest("integration", "--hypothesis-seed=0"),)),
+        Suite("integration", 600, (_pytest("integration", "--hypothesis-seed=0"),)),
         Suite("faults", 180, (_pytest("faults", "-n", "2", *_PLAIN),)),
         # One at a time: the first few tests apply whole stacks, which both workers take turns at.
         Suite("clouds", 480, (_pytest("clouds", "-n", "2", "--maxschedchunk=1", *_PLAIN),)),
