@@ -98,9 +98,9 @@ def installation(stack: Stack) -> Installation | None:
 
 
 def required_installation(stack: Stack) -> Installation | None:
-    """The GPU Operator that the stack's nodes need, whoever installs it; None where it has no GPUs, or where
-    the cloud of its nodes is not known. What was built on this machine has no GPU Operator: its GPUs are
-    simulated.
+    """The GPU Operator that the stack's nodes need, installed by Muster or not; None where it has no GPUs, or
+    where the cloud of its nodes is not known. What was built on this machine has no GPU Operator: its GPUs
+    are simulated.
     """
     kind = gpu_stack(stack.cluster)
     pools = tuple(pool for pool in stack.pools if pool.is_gpu)

@@ -1,7 +1,7 @@
 """The record of what `muster init` wrote into a project: `.muster.yaml`.
 
 Responsible for: the choices that were made, and the digest of each file as it was written, by which an
-update tells a change of the user from a change of the templates.
+update distinguishes a change of the user from a change of the templates.
 """
 
 import hashlib

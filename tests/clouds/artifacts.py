@@ -1,4 +1,4 @@
-"""What the local cluster built, with stand-ins for the chart and the image that nobody can build here."""
+"""What the local cluster built, with stand-ins for the chart and the image that cannot be built here."""
 
 from __future__ import annotations
 

@@ -6,7 +6,6 @@ one. The other one is made by unpacking the same packages, wheels and code witho
 
 import platform
 import py_compile
-import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -17,7 +16,7 @@ from muster.local import preflight
 from muster.local.build.buildah import MADE_AT
 from muster.local.build.cache import Cache
 from muster.local.build.children import Children
-from muster.local.build.images import CONTROLLER_PARTS, ImageBuilder
+from muster.local.build.images import CONTROLLER_PARTS, ImageBuilder, copy_source
 from muster.local.build.progress import Board
 from muster.local.build.versions import load
 from muster.paths import PACKAGE
@@ -72,8 +71,8 @@ def _foreign(builder: ImageBuilder, architecture: str, *, like: Image) -> Image:
     with tempfile.TemporaryDirectory(prefix="muster-image-") as folder:
         tree = Path(folder)
         for part in CONTROLLER_PARTS:
-            _copy(PACKAGE / part, tree / "muster" / part)
-        shutil.copytree(packages.path / "site", tree / "site", symlinks=True)
+            copy_source(PACKAGE / part, tree / "muster" / part)
+        copy_source(packages.path / "site", tree / "site")
         _compile(tree)
         code = layer_of_files(_placed(tree, under="opt/muster"), made_at=MADE_AT)
     settings: dict[str, Any] = like.config["config"]
@@ -83,14 +82,6 @@ def _foreign(builder: ImageBuilder, architecture: str, *, like: Image) -> Image:
         settings=settings,
         created=CREATED,
     )
-
-
-def _copy(source: Path, target: Path) -> None:
-    if source.is_dir():
-        shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__"))
-    else:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(source, target)
 
 
 def _placed(tree: Path, *, under: str) -> Iterator[tuple[str, Path]]:

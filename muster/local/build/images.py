@@ -210,7 +210,7 @@ class ImageBuilder:
             context.mkdir()
             tree.mkdir()
             for name, source in plan.files.items():
-                _place(source, context / name)
+                copy_source(source, context / name)
             containerfile = plan.containerfile
             if isinstance(containerfile, str):
                 (scratch / "Containerfile").write_text(containerfile, encoding="utf-8")
@@ -252,7 +252,8 @@ def _sources(place: str, source: Path) -> list[tuple[str, bytes]]:
     ]
 
 
-def _place(source: Path, target: Path) -> None:
+def copy_source(source: Path, target: Path) -> None:
+    """Copy a file or a directory to where an image takes it from, without bytecode of this machine."""
     target.parent.mkdir(parents=True, exist_ok=True)
     if source.is_dir():
         shutil.copytree(

@@ -1,4 +1,4 @@
-"""A local cluster comes up, is told from a sick one, stands beside another, and leaves nothing."""
+"""A local cluster starts, is distinguished from a broken one, runs beside another, and leaves nothing."""
 
 from __future__ import annotations
 

@@ -356,7 +356,7 @@ def test_a_ray_job_is_not_changed_into_one_that_cannot_be_suspended(world: World
 
 
 def test_an_older_version_of_the_kinds_does_not_switch_authentication_off(world: World) -> None:
-    """It would gain the code of whoever reaches the cluster: the API server drops authOptions on the way."""
+    """Gained: any client that reaches the cluster runs code in it. The API server drops authOptions."""
     body = works.ray_cluster()
     body["metadata"]["name"] = "authenticated"
     assert world.member.create(body, dry_run=False).is_allowed

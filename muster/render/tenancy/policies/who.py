@@ -50,21 +50,19 @@ EVERYWHERE: Final = " || ".join(
     )
 )
 
-# A RayCluster or submitter Job that KubeRay makes for an object that was checked; its owner counts.
-MADE_BY_KUBERAY: Final = (
-    f"{KUBERAY} && object.metadata.?ownerReferences.orValue([]).exists(owner, "
-    "owner.?controller.orValue(false) && owner.apiVersion.startsWith('ray.io/') && "
-    "owner.kind in ['RayJob', 'RayService', 'RayCluster'])"
-)
 
-
-def owned_by_ray(of: str) -> str:
-    """Whether KubeRay made it for a Ray object: a Service, for example."""
+def owned_by_ray(of: str, *, kinds: Sequence[str] = ()) -> str:
+    """Whether KubeRay made it for a Ray object, of one of these kinds where any are named."""
+    named = f" && owner.kind in {quoted(kinds)}" if kinds else ""
     return (
         f"{of}.metadata.?ownerReferences.orValue([]).exists(owner, "
-        "owner.?controller.orValue(false) && owner.apiVersion.startsWith('ray.io/'))"
+        f"owner.?controller.orValue(false) && owner.apiVersion.startsWith('ray.io/'){named})"
     )
 
 
+# A RayCluster or submitter Job that KubeRay makes for an object that was checked; its owner counts.
+MADE_BY_KUBERAY: Final = (
+    f"{KUBERAY} && {owned_by_ray('object', kinds=('RayJob', 'RayService', 'RayCluster'))}"
+)
 # KubeRay, which on a cluster that had one may have its account in another namespace.
 BY_KUBERAY: Final = f"{KUBERAY} || (request.operation == 'CREATE' && {owned_by_ray('object')})"
