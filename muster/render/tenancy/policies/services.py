@@ -28,6 +28,8 @@ _HARMLESS: Final = (
     *("internalTrafficPolicy", "trafficDistribution", "ipFamilies", "ipFamilyPolicy"),
 )
 _FIELDS: Final = ("type", "clusterIP", "clusterIPs", "ports", *_HARMLESS)
+# The API server gives it to each Service with an address or port outside of the cluster, and to no other.
+_GIVEN: Final = ("externalTrafficPolicy",)
 _PORT_FIELDS: Final = ("name", "port", "targetPort", "protocol", "appProtocol")
 _METADATA: Final = ("name", "namespace", "labels", "annotations")
 # Controllers of clouds, DNS and proxies act on annotations of their own domains, and publish what they name.
@@ -148,7 +150,7 @@ def _faults(service: str, *, names_address: bool) -> str:
         f"(!({spec}.?type.orValue('') in ['', '{_TYPE}']) ? ['spec.type ' + string({spec}.type)] : [])",
         f"{spec}.?ports.orValue([]).map(port, port.filter(key, !(key in {quoted(_PORT_FIELDS)})))"
         ".filter(keys, keys.size() > 0).map(keys, 'spec.ports[].' + keys[0])",
-        _others(spec, _FIELDS, "spec."),
+        _others(spec, _FIELDS if names_address else (*_FIELDS, *_GIVEN), "spec."),
     ]
     if names_address:
         found += [
