@@ -41,7 +41,7 @@ test: $(STAMP) ## Everything that CI runs
 
 .PHONY: soak
 soak: $(STAMP) ## Break calls and kill the controller by 20 drawn seeds: make soak [SEEDS=50], one again with SEED=123
-	@SEEDS="$(or $(SEEDS),$(if $(SEED),,20))" SEED="$(SEED)" $(PY) -m pytest -v tests/faults $(if $(SEED),-k schedule_of_faults) -p no:hypothesispytest
+	@SEEDS="$(or $(SEEDS),$(if $(SEED),,20))" SEED="$(SEED)" $(PY) -m pytest -v tests/faults $(if $(SEED),-k schedule_of_faults,tests/e2e/test_killed.py) -p no:hypothesispytest
 
 .PHONY: test-fast
 test-fast: $(STAMP) ## Checks and unit tests: no local cluster, seconds
