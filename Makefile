@@ -44,7 +44,7 @@ soak: $(STAMP) ## Break calls and kill the controller by 20 drawn seeds: make so
 	@SEEDS="$(or $(SEEDS),$(if $(SEED),,20))" SEED="$(SEED)" $(PY) -m pytest -v tests/faults $(if $(SEED),-k schedule_of_faults,tests/e2e/test_killed.py) -p no:hypothesispytest
 
 .PHONY: test-fast
-test-fast: $(STAMP) ## Checks and unit tests: no local cluster, seconds
+test-fast: $(STAMP) ## Checks and unit tests: no local cluster, two minutes
 	@$(PY) -m tests.budget check unit
 
 .PHONY: check

@@ -70,13 +70,14 @@ def share(case: Case) -> Iterator[Finding]:
 
 def borrowing(case: Case) -> Iterator[Finding]:
     """A queue in a cohort that may borrow GPUs without limit takes all that is idle, and others wait to
-    reclaim.
+    reclaim. A CPU pool has none to lend: Kueue wants every resource of a group for each of its flavors.
     """
+    without = {pool.name for pool in case.stack.pools if not pool.is_gpu} if case.stack else set()
     for item in case.registered.items("ClusterQueue"):
         if not item.spec.get("cohortName"):
             continue
         for flavor, gpus in _gpus(item).items():
-            if "borrowingLimit" not in gpus:
+            if "borrowingLimit" not in gpus and flavor not in without:
                 yield Finding(f"{item.label} borrows GPUs of {flavor} without limit.", item.urn)
 
 
