@@ -9,8 +9,7 @@ import pytest
 from muster.model.names import ELASTIC_JOB
 from tests.integration.tenancy.cluster import Object
 from tests.integration.tenancy.conftest import World
-from tests.integration.tenancy.test_attacks import REQUEST, TEMPLATE, WORKLOAD
-from tests.integration.tenancy.works import changed, named, owner, pod
+from tests.integration.tenancy.works import REQUEST, TEMPLATE, WORKLOAD, changed, named, owner, pod
 
 SPEC = ("template", "spec")
 SINCE = "2026-01-01T00:00:00Z"

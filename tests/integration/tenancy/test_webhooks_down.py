@@ -13,8 +13,7 @@ from muster.render.manifest import manifest
 from tests.integration.tenancy import works
 from tests.integration.tenancy.cluster import Object, await_allowed, await_denied, collection
 from tests.integration.tenancy.conftest import World, described
-from tests.integration.tenancy.test_attacks import WORKLOAD
-from tests.integration.tenancy.works import named, owner, pod
+from tests.integration.tenancy.works import WORKLOAD, named, owner, pod
 
 
 @pytest.fixture(scope="module")

@@ -7,8 +7,7 @@ import pytest
 from tests.integration.tenancy import works
 from tests.integration.tenancy.cluster import Object, await_allowed, await_denied, place
 from tests.integration.tenancy.conftest import World
-from tests.integration.tenancy.test_attacks import REQUEST
-from tests.integration.tenancy.works import annotated, labelled, named, owner, pod
+from tests.integration.tenancy.works import REQUEST, annotated, labelled, named, owner, pod
 
 ORDINARY = {
     "RayJob": works.ray_job(),

@@ -36,7 +36,7 @@ def cluster_spec(*, workers: int = 2, gpus: int = 1, **spec: Any) -> Object:
     }
 
 
-def _object(api_version: str, kind: str, spec: Object, *, name: str, priority: str = "dev") -> Object:
+def _work(api_version: str, kind: str, spec: Object, *, name: str, priority: str = "dev") -> Object:
     labels = {QUEUE: "default", PRIORITY: priority}
     metadata = {"name": name, "namespace": NAMESPACE, "labels": labels}
     return {"apiVersion": api_version, "kind": kind, "metadata": metadata, "spec": spec}
@@ -51,7 +51,7 @@ def ray_job(**spec: Any) -> Object:
         "rayClusterSpec": cluster_spec(),
         **spec,
     }
-    return _object("ray.io/v1", "RayJob", {k: v for k, v in spec.items() if v is not None}, name="train")
+    return _work("ray.io/v1", "RayJob", {k: v for k, v in spec.items() if v is not None}, name="train")
 
 
 def in_a_cluster(mode: str) -> Object:
@@ -66,7 +66,7 @@ def in_a_cluster(mode: str) -> Object:
 
 
 def ray_cluster(**spec: Any) -> Object:
-    return _object("ray.io/v1", "RayCluster", {**cluster_spec(), "suspend": True, **spec}, name="notebook")
+    return _work("ray.io/v1", "RayCluster", {**cluster_spec(), "suspend": True, **spec}, name="notebook")
 
 
 def ray_service(**spec: Any) -> Object:
@@ -76,7 +76,7 @@ def ray_service(**spec: Any) -> Object:
         "rayClusterConfig": cluster_spec(suspend=True),
         **spec,
     }
-    return _object("ray.io/v1", "RayService", spec, name="llm")
+    return _work("ray.io/v1", "RayService", spec, name="llm")
 
 
 def head(**fields: Any) -> Object:
@@ -103,14 +103,14 @@ INGRESS: Object = {
 
 def job(**spec: Any) -> Object:
     spec = {"suspend": True, "template": template(1, restart="Never"), **spec}
-    return _object("batch/v1", "Job", spec, name="primes")
+    return _work("batch/v1", "Job", spec, name="primes")
 
 
 def cron_job() -> Object:
     one = job()
     labels = {"labels": one["metadata"].pop("labels")}
     spec = {"schedule": "0 3 * * *", "jobTemplate": {"metadata": labels, "spec": one["spec"]}}
-    return _object("batch/v1", "CronJob", spec, name="nightly")
+    return _work("batch/v1", "CronJob", spec, name="nightly")
 
 
 def pod(gpus: int = 1, *, owner: Object | None = None, name: str = "bare", **spec: Any) -> Object:
@@ -149,3 +149,64 @@ def annotated(body: Object, key: str, value: str) -> Object:
 
 def named(body: Object, name: str) -> Object:
     return changed(body, "metadata", "name", value=name)
+
+
+POD_SETS = [{"name": "main", "count": 1, "template": template(8, restart="Never")}]
+
+
+def existing(api_version: str, kind: str, name: str, **fields: Any) -> Object:
+    metadata = {"name": name} if kind == "Namespace" else {"name": name, "namespace": NAMESPACE}
+    return {"apiVersion": api_version, "kind": kind, "metadata": metadata, **fields}
+
+
+WORKLOAD = existing(
+    "kueue.x-k8s.io/v1beta2", "Workload", "mine", spec={"queueName": "default", "podSets": POD_SETS}
+)
+QUEUE_OBJECT = existing("kueue.x-k8s.io/v1beta2", "LocalQueue", "theirs", spec={"clusterQueue": "team-b"})
+REQUEST = existing(
+    "autoscaling.x-k8s.io/v1",
+    "ProvisioningRequest",
+    "mine",
+    spec={
+        "provisioningClassName": "queued-provisioning.gke.io",
+        "podSets": [{"count": 1, "podTemplateRef": {"name": "t"}}],
+    },
+)
+TEMPLATE = existing("v1", "PodTemplate", "mine", template=template(1))
+DEPLOYMENT = existing(
+    "apps/v1",
+    "Deployment",
+    "web",
+    spec={
+        "selector": {"matchLabels": {"app": "web"}},
+        "template": {"metadata": {"labels": {"app": "web"}}, **template(1)},
+    },
+)
+
+
+def in_template(path: str, *field: str, value: Any) -> Object:
+    """Ordinary work with one value changed in the pod template at this path of `TEMPLATES`."""
+    kind, *keys = path.split(".")
+    body = copy.deepcopy(TEMPLATES[path])
+    at = body
+    for key in keys:
+        at = at[key.removesuffix("[]")]
+        if key.endswith("[]"):
+            at = at[0]
+    at |= changed(at, *field, value=value)
+    assert body["kind"] == kind
+    return body
+
+
+_RAY_GROUPS = ("headGroupSpec.template", "workerGroupSpecs[].template")
+# Every pod template that a tenant writes, and ordinary work that has it.
+TEMPLATES: dict[str, Object] = {
+    **{f"RayJob.spec.rayClusterSpec.{group}": ray_job() for group in _RAY_GROUPS},
+    **{f"RayCluster.spec.{group}": ray_cluster() for group in _RAY_GROUPS},
+    **{f"RayService.spec.rayClusterConfig.{group}": ray_service() for group in _RAY_GROUPS},
+    "RayJob.spec.submitterPodTemplate": ray_job(
+        submissionMode="K8sJobMode", submitterPodTemplate=template(restart="Never")
+    ),
+    "Job.spec.template": job(),
+    "CronJob.spec.jobTemplate.spec.template": cron_job(),
+}

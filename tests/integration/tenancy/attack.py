@@ -1,0 +1,181 @@
+"""One attack of a tenant: the object that it writes, what that would gain, and the policy that refuses it.
+
+An attack is tried as three tenants (`World.tenants`) and in every way that its kind has: the object is
+created, and an ordinary object of the kind is changed into it by PUT and by PATCH. All of it is dry run.
+
+    Attack(
+        name="RayJob in another team's queue",
+        body=labelled(works.ray_job(), works.QUEUE, "team-b"),
+        gains="another team's GPUs",
+        policy="muster-work",
+        path=f"RayJob.metadata.labels[{works.QUEUE}]",
+        words=("is not one of this namespace", "one of: default"),
+    )
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Final
+
+from tests.integration.tenancy import works
+from tests.integration.tenancy.cluster import Answer, Caller, Object
+from tests.integration.tenancy.cluster import place as path_of
+from tests.integration.tenancy.conftest import World
+from tests.integration.tenancy.works import named
+
+# What else refuses a request than one of our policies, and the words by which its refusal is known.
+RBAC: Final = "RBAC"
+_OTHERS: Final = {
+    RBAC: "cannot {verb} resource",
+    "PodSecurity": "violates PodSecurity",
+    "ResourceQuota": "exceeded quota",
+    "the API server": "is invalid",
+}
+_MERGE: Final = "application/merge-patch+json"
+
+
+class Way(StrEnum):
+    CREATE = "CREATE"
+    UPDATE = "UPDATE"
+    PATCH = "PATCH"
+    DELETE = "DELETE"
+
+
+WRITES: Final = (Way.CREATE, Way.UPDATE, Way.PATCH)
+CHANGES: Final = (Way.UPDATE, Way.PATCH)
+
+# What an attack of a kind is changed from, unless it names something else.
+ORDINARY: Final[dict[str, Object]] = {
+    "RayJob": works.ray_job(),
+    "RayCluster": works.ray_cluster(),
+    "RayService": works.ray_service(),
+    "Job": works.job(),
+    "CronJob": works.cron_job(),
+    "Service": works.service(),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attack:
+    """`path` is the field that carries the attack, in the notation of judgements.yaml. `policy` is a policy
+    of Muster or one of `_OTHERS`; `words` are what its message holds besides: what is wrong and what to write
+    instead. `by_rbac`: a team's members have no right to the request, so only a tenant with too many rights
+    meets the policy. `before` is what exists, where that is not an ordinary object of the kind.
+    """
+
+    name: str
+    body: Object
+    gains: str
+    policy: str
+    path: str
+    words: tuple[str, ...] = ()
+    by_rbac: bool = False
+    ways: tuple[Way, ...] = ()
+    before: Object | None = None
+    subresource: str = ""
+
+    @property
+    def tried(self) -> tuple[Way, ...]:
+        if self.ways:
+            return self.ways
+        has_before = self.before is not None or self.body["kind"] in ORDINARY
+        return WRITES if has_before else (Way.CREATE,)
+
+    def attempts(self, world: World) -> Iterator[tuple[Way, Caller, Answer]]:
+        """Every way, as every tenant."""
+        standing = self._standing(world) if set(self.tried) & set(CHANGES) else None
+        for way in self.tried:
+            for caller in world.tenants:
+                yield way, caller, self._attempt(caller, way, standing)
+
+    def check(self, world: World) -> None:
+        """Refused in every way to every tenant, by the policy that the attack names."""
+        for way, caller, answer in self.attempts(world):
+            where = f"{self.name}: {way} as {caller.name}: {answer.code} {answer.message}"
+            assert answer.code in (403, 422), where
+            if self.by_rbac and caller is not world.trusted:
+                assert "cannot " in answer.message, where
+            elif not (way in CHANGES and _is_immutable(answer)):
+                assert self._names_policy(answer), where
+                for word in self.words:
+                    assert word in answer.message, f"{word!r} is missing: {where}"
+
+    def _names_policy(self, answer: Answer) -> bool:
+        known = _OTHERS.get(self.policy, f"ValidatingAdmissionPolicy '{self.policy}'")
+        return known.partition("{")[0] in answer.message
+
+    @property
+    def _before(self) -> Object:
+        """What is changed into the attack; it remains for the other attacks of its kind."""
+        kind = self.body["kind"]
+        return self.before or named(ORDINARY[kind], f"ordinary-{kind.lower()}")
+
+    def _standing(self, world: World) -> Object:
+        found = world.admin.get(path_of(self._before))
+        if not found.is_allowed:
+            maker = world.trusted if self.by_rbac else world.member
+            found = maker.create(self._before, dry_run=False)
+            assert found.is_allowed, f"{self.name}: what exists before: {found.message}"
+        return found.body
+
+    def _attempt(self, caller: Caller, way: Way, standing: Object | None) -> Answer:
+        if way is Way.CREATE:
+            return caller.create(self.body)
+        if way is Way.DELETE:
+            return caller.delete(self.body)
+        assert standing is not None
+        change = difference(self._before, named(self.body, self._before["metadata"]["name"]))
+        path = path_of(standing) + (f"/{self.subresource}" if self.subresource else "") + "?dryRun=All"
+        if way is Way.PATCH:
+            return caller.send("PATCH", path, change, _MERGE)
+        return caller.send("PUT", path, merged(standing, change))
+
+
+def in_each_template(
+    name: str, *field: str, value: Any, gains: str, policy: str, words: tuple[str, ...], path: str
+) -> tuple[Attack, ...]:
+    """The same attack in every pod template that a tenant writes; `path` is relative to the template."""
+    return tuple(
+        Attack(
+            name=f"{name}, in {place}",
+            body=works.in_template(place, *field, value=value),
+            gains=gains,
+            policy=policy,
+            path=f"{place}.{path}",
+            words=words,
+            before=named(body, f"ordinary-{index}"),
+        )
+        for index, (place, body) in enumerate(works.TEMPLATES.items())
+    )
+
+
+def difference(before: Object, after: Object) -> Object:
+    """The merge patch that makes one of the other."""
+    found: Object = {key: None for key in before if key not in after}
+    for key, value in after.items():
+        old = before.get(key)
+        if isinstance(old, dict) and isinstance(value, dict):
+            if inner := difference(old, value):
+                found[key] = inner
+        elif old != value:
+            found[key] = value
+    return found
+
+
+def merged(body: Object, change: Object) -> Object:
+    """What a merge patch makes of an object."""
+    found = {key: value for key, value in body.items() if change.get(key, value) is not None}
+    for key, value in change.items():
+        old = body.get(key)
+        if isinstance(value, dict):
+            found[key] = merged(old if isinstance(old, dict) else {}, value)
+        elif value is not None:
+            found[key] = value
+    return found
+
+
+def _is_immutable(answer: Answer) -> bool:
+    return answer.code == 422 and "immutable" in answer.message

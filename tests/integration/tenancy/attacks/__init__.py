@@ -1,0 +1,1 @@
+"""Every attack of a tenant, by what it is after."""

@@ -1,0 +1,91 @@
+"""Past what the queue counted: clusters that grow, second clusters, and jobs that nothing stops."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from tests.integration.tenancy import works
+from tests.integration.tenancy.attack import Attack
+from tests.integration.tenancy.cluster import Object
+from tests.integration.tenancy.works import cluster_spec
+
+_SIZE: Final = "muster-ray-size"
+_UPGRADE_GAINS: Final = "a second cluster's GPUs beside the first's, which no queue has counted"
+
+# Where each kind has its Ray cluster, and ordinary work with another one there.
+CLUSTERS: Final[dict[str, Callable[[Object], Object]]] = {
+    "RayCluster.spec": lambda spec: works.ray_cluster(**spec),
+    "RayJob.spec.rayClusterSpec": lambda spec: works.ray_job(rayClusterSpec=spec),
+    "RayService.spec.rayClusterConfig": lambda spec: works.ray_service(
+        rayClusterConfig={**spec, "suspend": True}
+    ),
+}
+
+
+def _group(**fields: Any) -> Object:
+    spec = cluster_spec()
+    spec["workerGroupSpecs"][0] |= fields
+    return spec
+
+
+def _in_each_cluster(
+    name: str, field: str, spec: Object, *, gains: str, words: tuple[str, ...]
+) -> tuple[Attack, ...]:
+    return tuple(
+        Attack(
+            name=f"{name}, in {place}",
+            body=make(spec),
+            gains=gains,
+            policy=_SIZE,
+            path=f"{place}.{field}",
+            words=words,
+        )
+        for place, make in CLUSTERS.items()
+    )
+
+
+_GROWS: Final = "GPUs beyond those that the queue counted"
+_BOUNDS: Final = ("minReplicas <= replicas <= maxReplicas",)
+
+ATTACKS: Final = (
+    *_in_each_cluster(
+        "a cluster that scales itself",
+        "enableInTreeAutoscaling",
+        cluster_spec(enableInTreeAutoscaling=True),
+        gains=_GROWS,
+        words=("remove enableInTreeAutoscaling", "elastic-job"),
+    ),
+    *_in_each_cluster(
+        "replicas that KubeRay raises",
+        "workerGroupSpecs[].minReplicas",
+        _group(replicas=0, minReplicas=64, maxReplicas=64),
+        gains=_GROWS,
+        words=_BOUNDS,
+    ),
+    *_in_each_cluster(
+        "replicas above their bound",
+        "workerGroupSpecs[].maxReplicas",
+        _group(replicas=9, maxReplicas=1, minReplicas=0),
+        gains=_GROWS,
+        words=_BOUNDS,
+    ),
+    Attack(
+        name="RayJob that picks a cluster by any label",
+        body=works.ray_job(
+            rayClusterSpec=None, shutdownAfterJobFinishes=None, clusterSelector={"app": "somebody-s"}
+        ),
+        gains="a cluster that no queue knows",
+        policy=_SIZE,
+        path="RayJob.spec.clusterSelector{}",
+        words=("cluster of its own namespace", "ray.io/cluster"),
+    ),
+    Attack(
+        name="RayJob that cannot be suspended",
+        body=works.ray_job(submissionMode="InteractiveMode", entrypoint=None),
+        gains="GPUs without end: preemption passes it by",
+        policy="muster-work",
+        path="RayJob.spec.submissionMode",
+        words=("InteractiveMode cannot be suspended", "use HTTPMode, or K8sJobMode"),
+    ),
+)
