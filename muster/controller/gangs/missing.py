@@ -20,14 +20,21 @@ Claims = Mapping[str, Sequence[PodClaim]]
 
 
 def missing(
-    gang: Gang, claims: Claims, *, nodes: Sequence[Node], pods: Iterable[Pod], ended: Mapping[str, int]
+    gang: Gang,
+    claims: Claims,
+    *,
+    nodes: Sequence[Node],
+    pods: Iterable[Pod],
+    ended: Mapping[str, int],
+    spared: Collection[str] = (),
 ) -> tuple[Placement, ...]:
-    """One Room for each PodSet that is short. `pods`: what runs on `nodes`; `ended`: pods of a PodSet that
-    are done and come back no more.
+    """One Placement for each PodSet that is short. `pods`: what runs on `nodes`; `ended`: pods of a PodSet
+    that are done and come back no more; `spared`: the names of nodes that count as theirs without being
+    ready.
     """
     listed = tuple(pods)
-    ready = {node.metadata.name for node in nodes if _is_ready(node)}
-    demands = tuple(_unbound(gang, claims, _on(ready, listed), ended))
+    kept = {node.metadata.name for node in nodes if _is_ready(node) or node.metadata.name in spared}
+    demands = tuple(_unbound(gang, claims, _on(kept, listed), ended))
     placements = verify(demands, nodes=nodes, pods=listed) if demands else ()
     return tuple(placement for placement in placements if not placement.is_complete)
 

@@ -37,8 +37,18 @@ def format_nodes(placements: Sequence[Placement]) -> str:
 
 def format_missing(placements: Sequence[Placement]) -> str:
     """What a running gang has lost."""
-    each = (f"{_format_missing_one(placement)} for {placement.demand.name}" for placement in placements)
-    return f"lacks {', '.join(each)}"
+    return f"lacks {_format_each_missing(placements)}"
+
+
+def format_silent(placements: Sequence[Placement]) -> str:
+    """Nodes of a running gang that may be lost."""
+    return f"nothing is heard of {_format_each_missing(placements)}"
+
+
+def _format_each_missing(placements: Sequence[Placement]) -> str:
+    return ", ".join(
+        f"{_format_missing_one(placement)} for {placement.demand.name}" for placement in placements
+    )
 
 
 def _format_missing_one(placement: Placement) -> str:

@@ -1,12 +1,13 @@
 """What to do about a gang that runs.
 
 It queues again as a whole when its capacity was revoked, or when nodes have been missing for longer than the
-policy allows: a consumed request buys no others. Also announces the end of its lease, and ends the
-bookkeeping of earlier attempts.
+policy allows: a consumed request buys no others. A silent node has a grace of its own, and stays the gang's
+while most nodes are silent. Also announces the end of its lease, and ends the bookkeeping of earlier
+attempts.
 """
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -14,7 +15,8 @@ from muster.controller.gangs.actions import Delete, EmitEvent, deletions
 from muster.controller.gangs.identity import ATTEMPT
 from muster.controller.gangs.lease import first_end
 from muster.controller.gangs.missing import missing
-from muster.controller.gangs.progress import format_missing
+from muster.controller.gangs.outages import is_silent
+from muster.controller.gangs.progress import format_missing, format_silent
 from muster.controller.gangs.reasons import loss
 from muster.controller.gangs.retry import RetryHistory, truncate_seconds
 from muster.controller.gangs.verify import Placement
@@ -29,24 +31,41 @@ from muster.model.waiting import clock, rounded
 RECHECK_INTERVAL: Final = timedelta(minutes=1)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Loss:
+    """The nodes that a gang lacks. It queues again as a whole `grace` after `since`."""
+
+    placements: Sequence[Placement]
+    since: datetime
+    grace: timedelta
+    is_silent: bool
+    """They exist, and nothing is heard of them."""
+
+    @property
+    def ends(self) -> datetime:
+        return self.since + self.grace
+
+    def __str__(self) -> str:
+        return format_silent(self.placements) if self.is_silent else format_missing(self.placements)
+
+
 def while_running(snapshot: WorkloadSnapshot) -> Decision:
     """The gang has its nodes, or had them."""
     stale = _delete_stale(snapshot)
     if back := _revoked(snapshot):
         return Decision(actions=(*stale, *back))
     policy = snapshot.policy or GangPolicy()
-    missing_placements = _missing_placements(snapshot)
-    since = _since(snapshot, missing_placements, policy)
-    if since and snapshot.now - since >= policy.node_loss_grace:
-        gone = f"{format_missing(missing_placements)} for {rounded(snapshot.now - since)}"
-        return Decision(actions=(*stale, *_retry(snapshot, gone, reason="NodesLost")))
+    lost = _loss(snapshot, policy)
+    if lost and snapshot.now >= lost.ends:
+        return Decision(actions=(*stale, *_give_up(snapshot, lost)))
     # Without a policy or its flavors it is unknown whether the nodes are back.
     is_known = snapshot.policy is not None and not snapshot.unresolved_flavor
+    since = lost.since if lost else None
     missing_since = since if is_known else snapshot.history.nodes_missing
     next_history = replace(
         _carried_history(snapshot), nodes_missing=missing_since, lease_ends=_announced_end(snapshot, policy)
     )
-    wakes = [since + policy.node_loss_grace] if since else []
+    wakes = [lost.ends] if lost else []
     wakes += [notice] if (notice := notice_at(snapshot, policy)) else []
     # A node that is drained loses its pods without a word to us.
     wakes += (
@@ -65,9 +84,9 @@ def while_running(snapshot: WorkloadSnapshot) -> Decision:
         cleaned = remove_claims(snapshot, history=replace(next_history, unclaimed=snapshot.labels[ATTEMPT]))
         wakes += [snapshot.now + START_RECHECK]
     return Decision(
-        actions=(*stale, *_record(snapshot, next_history, missing_placements, policy), *cleaned),
+        actions=(*stale, *_record(snapshot, next_history, lost), *cleaned),
         requeue_at=min(wakes, default=None),
-        waiting_on=("nodes",) if since else (),
+        waiting_on=("nodes",) if lost else (),
     )
 
 
@@ -103,16 +122,15 @@ def while_scaling_up(snapshot: WorkloadSnapshot) -> Decision | None:
     if back := _revoked(snapshot):
         return Decision(actions=back)
     policy = snapshot.policy or GangPolicy()
-    missing_placements = _missing_placements(snapshot)
-    since = _since(snapshot, missing_placements, policy)
-    if since and snapshot.now - since >= policy.node_loss_grace:
-        gone = f"{format_missing(missing_placements)} for {rounded(snapshot.now - since)}"
-        return Decision(actions=_retry(snapshot, gone, reason="NodesLost"))
+    lost = _loss(snapshot, policy)
+    if lost and snapshot.now >= lost.ends:
+        return Decision(actions=_give_up(snapshot, lost))
+    since = lost.since if lost else None
     kept = replace(snapshot.history, nodes_missing=since, lease_ends=_announced_end(snapshot, policy))
-    recorded = _record(snapshot, kept, missing_placements, policy)
-    if since:
+    recorded = _record(snapshot, kept, lost)
+    if lost:
         # Requests stay; no new one is made while it is unknown whether the gang is complete.
-        return Decision(actions=recorded, requeue_at=since + policy.node_loss_grace, waiting_on=("nodes",))
+        return Decision(actions=recorded, requeue_at=lost.ends, waiting_on=("nodes",))
     return Decision(actions=recorded) if recorded else None
 
 
@@ -141,10 +159,28 @@ def _retry(snapshot: WorkloadSnapshot, what: str, *, reason: str) -> tuple[Actio
     )
 
 
-def _missing_placements(snapshot: WorkloadSnapshot) -> Sequence[Placement]:
+def _give_up(snapshot: WorkloadSnapshot, lost: _Loss) -> tuple[Action, ...]:
+    return _retry(snapshot, f"{lost} for {rounded(snapshot.now - lost.since)}", reason="NodesLost")
+
+
+def _loss(snapshot: WorkloadSnapshot, policy: GangPolicy) -> _Loss | None:
+    """What is gone, or else what has been silent; None where the policy waits for it without end."""
+    around = snapshot.surroundings
+    if not around.lacks_pods:
+        return None
+    silent = {node.metadata.name for node in around.nodes if is_silent(node)}
+    placements, grace = _missing_placements(snapshot, silent), policy.node_loss_grace
+    is_gone = bool(placements)
+    if not is_gone:
+        placements, grace = _missing_placements(snapshot, around.in_outage), policy.unreachable_grace
+    if not placements or grace <= timedelta(0):
+        return None
+    since = min(snapshot.history.nodes_missing or snapshot.now, truncate_seconds(snapshot.now))
+    return _Loss(placements=placements, since=since, grace=grace, is_silent=not is_gone)
+
+
+def _missing_placements(snapshot: WorkloadSnapshot, spared: Collection[str]) -> Sequence[Placement]:
     """PodSets that lack nodes. A bad quantity was reported before it was admitted: it is skipped here."""
-    if not snapshot.surroundings.lacks_pods:
-        return ()
     try:
         return missing(
             snapshot.expected_gang,
@@ -152,37 +188,23 @@ def _missing_placements(snapshot: WorkloadSnapshot) -> Sequence[Placement]:
             nodes=snapshot.surroundings.nodes,
             pods=snapshot.surroundings.pods,
             ended=snapshot.ended,
+            spared=spared,
         )
     except ValueError:
         return ()
 
 
-def _since(
-    snapshot: WorkloadSnapshot, missing_placements: Sequence[Placement], policy: GangPolicy
-) -> datetime | None:
-    if not missing_placements or policy.node_loss_grace <= timedelta(0):
-        return None
-    return min(snapshot.history.nodes_missing or snapshot.now, truncate_seconds(snapshot.now))
-
-
-def _record(
-    snapshot: WorkloadSnapshot,
-    next_history: RetryHistory,
-    missing_placements: Sequence[Placement],
-    policy: GangPolicy,
-) -> tuple[Action, ...]:
+def _record(snapshot: WorkloadSnapshot, next_history: RetryHistory, lost: _Loss | None) -> tuple[Action, ...]:
     history = snapshot.history
     if next_history == history:
         return ()
     events: list[Action] = []
-    if next_history.nodes_missing and not history.nodes_missing:
-        at = clock(next_history.nodes_missing + policy.node_loss_grace)
-        limit = format_duration(policy.node_loss_grace)
-        lost = format_missing(missing_placements)
-        message = f"{lost}; unless they are back the gang queues again at {at}, {limit} after"
+    if lost and not history.nodes_missing:
+        limit = format_duration(lost.grace)
+        message = f"{lost}; unless they are back the gang queues again at {clock(lost.ends)}, {limit} after"
         events.append(_warn("NodesMissing", message))
     if history.nodes_missing and not next_history.nodes_missing:
-        events.append(EmitEvent(kind="Normal", reason="NodesBack", message="every pod has a node again"))
+        events.append(_back(snapshot))
     if next_history.lease_ends and next_history.lease_ends != history.lease_ends:
         at = clock(next_history.lease_ends, far=True)
         events.append(
@@ -191,6 +213,13 @@ def _record(
             )
         )
     return (PatchAnnotations(history=next_history), *events)
+
+
+def _back(snapshot: WorkloadSnapshot) -> EmitEvent:
+    if snapshot.surroundings.in_outage:
+        message = "nothing is heard of most nodes: the gang is left as it is until they answer"
+        return _warn("NodesSilent", message)
+    return EmitEvent(kind="Normal", reason="NodesBack", message="every pod has a node again")
 
 
 def _warn(reason: str, message: str) -> EmitEvent:

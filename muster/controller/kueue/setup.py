@@ -139,6 +139,7 @@ def _gangs(manager: Manager, inputs: _Inputs) -> None:
     controller.watches(inputs.flavors, partial(_provisioning_in, view))
     controller.watches(inputs.policy_objects, waiting)
     controller.watches(inputs.checks, waiting)
+    controller.reads(view.pods, view.queues)
 
 
 def _observe(view: View, key: Key) -> GangObservation | None:

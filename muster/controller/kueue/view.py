@@ -21,6 +21,7 @@ from muster.controller.gangs.objects import (
     PodTemplate,
     ProvisioningRequest,
 )
+from muster.controller.gangs.outages import is_silent, nodes_in_outage
 from muster.controller.gangs.retry import RETRY_AT
 from muster.controller.gangs.split import RequestSpec
 from muster.controller.gangs.verify import is_usable
@@ -102,7 +103,10 @@ class View:
         demands = [demand for spec in gang.request_specs for demand in spec.demands]
         found = (*self._leased(claims), *(self._pooled(demands) if is_shared else ()), *their_nodes)
         nodes = tuple({node.metadata.name: node for node in found}.values())
-        return WorkloadSurroundings(lacks_pods=True, nodes=nodes, pods=tuple(self._pods(nodes)))
+        silent = nodes_in_outage(self.nodes.store) if any(map(is_silent, nodes)) else frozenset()
+        return WorkloadSurroundings(
+            lacks_pods=True, nodes=nodes, pods=tuple(self._pods(nodes)), in_outage=silent
+        )
 
     def _leased(self, claims: Iterable[PodClaim]) -> Iterator[Node]:
         for claim in claims:

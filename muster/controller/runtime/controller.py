@@ -105,7 +105,7 @@ class Controller(Generic[K]):
         """Reconcile `keys(before, after)` at each change of an informer, where only the difference shows
         which keys it concerns. Nothing of it is reconciled at the start, which waits until it is known.
         """
-        self._sources.append(_Source(informer, lambda _: ()))
+        self.reads(informer)
 
         def changed(before: T | None, after: T | None) -> None:
             obj = after or before
@@ -113,6 +113,13 @@ class Controller(Generic[K]):
                 self._enqueue(lambda _: keys(before, after), obj)
 
         informer.store.listen(changed)
+        return self
+
+    def reads(self, *informers: Informer[Any]) -> "Controller[K]":
+        """Caches whose changes reconcile nothing, and without which no reconcile may begin: what has not
+        been read yet looks like what does not exist.
+        """
+        self._sources += [_Source(informer, lambda _: ()) for informer in informers]
         return self
 
     def _enqueue(self, keys: Callable[[T], Iterable[K]], obj: T) -> None:

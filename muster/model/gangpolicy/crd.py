@@ -123,6 +123,10 @@ def _spec() -> Schema:
                 default.node_loss_grace,
                 "How long a running gang may lack nodes before it queues again as a whole; 0s: for ever.",
             ),
+            "unreachableGrace": _duration(
+                default.unreachable_grace,
+                "The same for nodes of which nothing is heard (Ready is Unknown); 0s: for ever.",
+            ),
             "leaseNotice": _duration(
                 default.lease_notice,
                 "How long before its lease ends a running gang is notified; 0s: not at all.",

@@ -32,6 +32,7 @@ def to_manifest(policy: GangPolicy, *, name: str = GANG_POLICY) -> Manifest:
                 "perMinute": policy.retry.per_minute,
             },
             "nodeLossGrace": format_duration(policy.node_loss_grace),
+            "unreachableGrace": format_duration(policy.unreachable_grace),
             "leaseNotice": format_duration(policy.lease_notice),
             "flavors": [_flavor_to_spec(flavor) for flavor in policy.flavors],
             **({"kai": {"overQuota": policy.kai.over_quota.value}} if policy.kai else {}),

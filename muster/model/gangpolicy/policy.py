@@ -107,6 +107,10 @@ class GangPolicy:
     """How long a running gang may lack nodes before it queues again as a whole: a request that has been
     consumed buys no other node. 0 = for ever.
     """
+    unreachable_grace: timedelta = timedelta(minutes=5)
+    """The same for nodes of which nothing is heard, whose pods may run on: as long as Kubernetes lets pods
+    stay on them. 0 = for ever. It does not begin while most nodes are silent.
+    """
     lease_notice: timedelta = timedelta(minutes=30)
     """How long before the end of its lease a running gang is notified. 0 = not at all."""
     flavors: tuple[FlavorPolicy, ...] = ()

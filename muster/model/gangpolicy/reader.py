@@ -65,6 +65,7 @@ class _Reader:
             placeholder_image=self._text(values, "placeholderImage", path),
             retry=self._retry(values.get("retry", {}), f"{path}.retry"),
             node_loss_grace=self._duration(values, "nodeLossGrace", path, known.node_loss_grace),
+            unreachable_grace=self._duration(values, "unreachableGrace", path, known.unreachable_grace),
             lease_notice=self._duration(values, "leaseNotice", path, known.lease_notice),
             flavors=tuple(
                 self._flavor(item, f"{path}.flavors[{index}]")
@@ -210,6 +211,7 @@ _SPEC_FIELDS = (
     "placeholderImage",
     "retry",
     "nodeLossGrace",
+    "unreachableGrace",
     "leaseNotice",
     "flavors",
     "kai",

@@ -26,6 +26,7 @@ from muster.controller.gangs.objects import (
     ResourceNeeds,
     Toleration,
 )
+from muster.controller.gangs.outages import nodes_in_outage
 from muster.controller.gangs.placeholders import named
 from muster.controller.gangs.retry import to_annotations
 from muster.controller.gangs.turn_order import TurnPosition
@@ -148,7 +149,9 @@ class World(Paper[Decision]):
         mine = self._plain(name)
         others = tuple(place for other in self.workloads if other != name and (place := self._place(other)))
         nodes, pods = tuple(self.nodes.values()), tuple(self.pods.values())
-        seen = mine.with_surroundings(WorkloadSurroundings(others=others, nodes=nodes, pods=pods))
+        seen = mine.with_surroundings(
+            WorkloadSurroundings(others=others, nodes=nodes, pods=pods, in_outage=nodes_in_outage(nodes))
+        )
         stands = seen.runs or (seen.is_scale_up and seen.is_provisioning)
         snapshot: WorkloadSnapshot = among(seen, lacks_pods=stands and not self._is_settled(seen))
         return snapshot

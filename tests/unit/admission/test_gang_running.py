@@ -8,7 +8,7 @@ import pytest
 
 from muster.controller.gangs.identity import ATTEMPT
 from muster.controller.gangs.lease import first_end, lease_end
-from muster.controller.gangs.objects import PodTemplate
+from muster.controller.gangs.objects import Condition, PodTemplate
 from muster.controller.kueue.actions import State
 from muster.controller.kueue.decide import decide
 from muster.controller.kueue.objects import ReclaimablePod
@@ -134,6 +134,67 @@ def test_without_a_grace_lost_nodes_are_left_to_others() -> None:
     world.now += timedelta(hours=1)
     world.settle()
     assert world.writes == before
+
+
+def silence(world: World, *names: str) -> None:
+    """The node controller has heard nothing of them."""
+    for name in names:
+        held = world.nodes[name]
+        status = replace(held.status, conditions=(Condition(type="Ready", status="Unknown"),))
+        world.nodes[name] = replace(held, status=status)
+    world.jobs()
+    world.settle()
+
+
+def test_a_silent_node_has_a_grace_of_its_own() -> None:
+    world = running()
+    silence(world, sorted(world.nodes)[0])
+    assert reasons(world)[-1] == "NodesMissing"
+    assert "nothing is heard of 1 l4 node for main" in world.told[-1].message
+    assert "5m after" in world.told[-1].message
+    world.now += POLICY.unreachable_grace - MINUTE
+    world.settle()
+    assert entry_state(world, "a") is State.READY
+    world.now += MINUTE
+    world.settle()
+    assert entry_state(world, "a") is State.RETRY
+    assert reasons(world)[-1] == "NodesLost"
+
+
+def test_a_silent_node_that_is_deleted_counts_as_lost_by_the_time_it_has_been_silent() -> None:
+    world = running()
+    name = sorted(world.nodes)[0]
+    silence(world, name)
+    world.now += POLICY.node_loss_grace
+    world.settle()
+    assert entry_state(world, "a") is State.READY
+    del world.nodes[name]
+    world.settle()
+    assert entry_state(world, "a") is State.RETRY
+
+
+def test_a_network_partition_evicts_nothing() -> None:
+    world = World(stock={"l4": 20}, runtime=timedelta(days=30))
+    gangs = [f"gang-{number}" for number in range(10)]
+    for name in gangs:
+        world.submit(name, PAIR)
+    for _ in range(4):
+        world.tick()
+    assert sorted(world.started) == gangs
+    held = dict(world.nodes)
+    silence(world, *sorted(world.nodes))
+    for _ in range(6):
+        world.now += timedelta(minutes=10)
+        world.jobs()
+        world.settle()
+    assert {entry_state(world, name) for name in gangs} == {State.READY}
+    _, *heard_again = sorted(world.nodes)
+    world.nodes.update({name: held[name] for name in heard_again})
+    world.settle()
+    assert {entry_state(world, name) for name in gangs} == {State.READY}, "its own grace begins now"
+    world.now += POLICY.unreachable_grace
+    world.settle()
+    assert [entry_state(world, name) for name in gangs].count(State.RETRY) == 1
 
 
 def test_a_gang_on_shared_nodes_that_nobody_has_seen_is_looked_at_after_the_grace_and_for_a_while() -> None:
