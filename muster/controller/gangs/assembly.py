@@ -154,7 +154,11 @@ def delete_outdated(attempt: Attempt) -> tuple[Delete, ...]:
     kept = {request.metadata.name for request in attempt.current.values()}
     requests = [request for request in attempt.requests if request.metadata.name not in kept]
     outdated = [template for template in attempt.templates if template.metadata.name not in attempt.written]
-    stray = [item for item in attempt.placeholders if request_of_placeholder(item.metadata.name) not in kept]
+    stray = [
+        item
+        for item in attempt.placeholders
+        if request_of_placeholder(item.metadata.name) not in kept or placeholders.has_ended(item)
+    ]
     return deletions(requests, outdated, stray)
 
 

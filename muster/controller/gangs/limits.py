@@ -8,12 +8,16 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from math import ceil
+from typing import Final
 
 from muster.controller.gangs.demand import Demand
 from muster.controller.gangs.split import Gang
 from muster.model.gangpolicy import FlavorPolicy
-from muster.model.names import GPU_RESOURCE
+from muster.model.names import GPU_RESOURCE, JOB_PARAMETER_PREFIX
 from muster.model.pods import Amounts
+
+LONGEST_PARAMETER: Final = 255
+"""Characters in a value of spec.parameters (kubernetes/autoscaler, provisioningrequest/v1/types.go)."""
 
 
 def unsatisfiable_reason(gang: Gang) -> str | None:
@@ -24,6 +28,9 @@ def unsatisfiable_reason(gang: Gang) -> str | None:
             return per_node(demand.pod_set, demand.needs.amounts, [demand.flavor])
     needed = _needed((*asked, *gang.running))
     for spec in gang.request_specs:
+        for name, value in spec.parameters.items():
+            if len(value) > LONGEST_PARAMETER:
+                return parameter_too_long(name, value)
         if too_many_nodes(needed[spec.pool], spec.flavor):
             return per_pool("the gang", needed[spec.pool], [spec.flavor])
     return None
@@ -78,6 +85,13 @@ def per_node(name: str, amounts: Amounts, flavors: Sequence[FlavorPolicy]) -> st
     return (
         f"one pod of {name} asks for {amounts[GPU_RESOURCE]} GPUs, more than any node has ({allowed}); "
         f"spread them over more pods"
+    )
+
+
+def parameter_too_long(name: str, value: str) -> str:
+    return (
+        f"annotation {JOB_PARAMETER_PREFIX}{name} has {len(value)} characters, and a ProvisioningRequest "
+        f"takes {LONGEST_PARAMETER}; shorten it"
     )
 
 

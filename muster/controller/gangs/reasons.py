@@ -63,7 +63,6 @@ RULES: Final = (
         Outcome.REFUSE,
         "request refused",
     ),
-    _rule("Failed", r"only single PodSet|not supported|is invalid", Outcome.REFUSE, "request refused"),
     _rule("Failed", r"quota", Outcome.NEXT_FLAVOR, "cloud quota exhausted"),
     _rule(
         "Failed",
@@ -71,6 +70,8 @@ RULES: Final = (
         Outcome.NEXT_FLAVOR,
         "out of stock",
     ),
+    # Behind those that retry: a stock-out may come with the words of a refusal, and not the other way round.
+    _rule("Failed", r"only single PodSet|not supported|is invalid", Outcome.REFUSE, "request refused"),
     _rule("Failed", r"^Expired|^CapacityReservationTimeExpired", Outcome.RETRY, "request expired"),
     _rule("Failed", r"", Outcome.RETRY, "provisioning failed"),
     _rule("BookingExpired", r"", Outcome.RETRY, "booking expired"),

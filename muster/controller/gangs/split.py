@@ -108,6 +108,5 @@ def _request_specs(ordered: list[Demand], annotations: Mapping[str, str]) -> Ite
 def _parameters(annotations: Mapping[str, str], flavor: FlavorPolicy) -> Mapping[str, str]:
     """The policy's parameters; a job may change the value of those that the policy names, and add none."""
     return {
-        name: annotations.get(JOB_PARAMETER_PREFIX + name, value)[:255]
-        for name, value in flavor.parameters.items()
+        name: annotations.get(JOB_PARAMETER_PREFIX + name, value) for name, value in flavor.parameters.items()
     }

@@ -20,6 +20,8 @@ from muster.model.gangpolicy import GangPolicy
 from muster.model.names import CONTROLLER_NAME, GANG_POLICY_KIND, GROUP
 
 ACTIVE: Final = "Active"
+_LONGEST_NAME: Final = 63
+"""Of a label's value."""
 
 
 class Checks:
@@ -89,6 +91,9 @@ class CheckReconciler:
     def _verdict(self, check: AdmissionCheck) -> tuple[str, str, str]:
         if message := self._kinds.message:
             return "False", REASON, message
+        if len(check.metadata.name) > _LONGEST_NAME:
+            wanted = f"at most {_LONGEST_NAME} characters, because what is requested carries it as a label"
+            return "False", "BadName", f"the name of this AdmissionCheck is too long; use {wanted}"
         name = policy_name(check)
         if not name:
             wanted = f"apiGroup: {GROUP}, kind: {GANG_POLICY_KIND}, name: <policy>"

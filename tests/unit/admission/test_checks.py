@@ -39,8 +39,8 @@ class _Server:
 Reconcile = Callable[[Key], Awaitable[Result]]
 
 
-def _check(server: _Server, kinds: Kinds) -> Reconcile:
-    ours = {"metadata": {"name": "gang"}, "spec": {"controllerName": CONTROLLER_NAME}}
+def _check(server: _Server, kinds: Kinds, *, name: str = "gang") -> Reconcile:
+    ours = {"metadata": {"name": name}, "spec": {"controllerName": CONTROLLER_NAME}}
     checks = cached(ADMISSION_CHECK, [msgspec.convert(ours, AdmissionCheck)])
     known = Policies(cached(GANG_POLICY, []))
     return CheckReconciler(cast(Client, server), checks, known, kinds, clock=lambda: START).reconcile
@@ -82,3 +82,11 @@ def test_a_kind_that_goes_later_is_told_without_any_news(
     server.missing.append(WORKLOAD)
     asyncio.run(cast(Any, reconcile(Key("", "gang"))))
     assert server.told[-1] == "KindsMissing"
+
+
+def test_a_name_that_no_label_holds_is_refused() -> None:
+    server, name = _Server(), "g" * 64
+    server.missing.clear()
+    kinds = Kinds(missing=list, are_known=lambda: True)
+    asyncio.run(cast(Any, _check(server, kinds, name=name)(Key("", name))))
+    assert server.told == ["BadName"]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from muster.controller.gangs.actions import CreatePlaceholders, Delete
 from muster.controller.gangs.identity import ATTEMPT, NEEDS, request_of_placeholder
-from muster.controller.gangs.objects import Container, PodSpec, PodTemplateSpec, ResourceNeeds
+from muster.controller.gangs.objects import Container, PodSpec, PodStatus, PodTemplateSpec, ResourceNeeds
 from muster.controller.gangs.placeholders import named, pod
 from muster.controller.gangs.retry import FIRST_TRY, REFUSED, RETRY_AT, TRIES, parse_history
 from muster.controller.kueue.actions import Deactivate, Reactivate, SetCheckState, State
@@ -888,6 +888,17 @@ def test_what_comes_early_is_held_by_placeholders_that_go_when_the_gang_is_whole
     assert not world.placeholders
     assert set(world.requests) == asked, "nothing was asked for twice"
     assert [told.reason for told in world.told].count("GangHeld") == 1
+
+
+def test_a_placeholder_that_was_evicted_is_made_anew() -> None:
+    world = World(delay={"h100": 25 * MINUTE}, policy=HOLDING)
+    world.submit("a", SPLIT)
+    run(world, 14)
+    (name,) = world.placeholders
+    evicted = world.placeholders[name]
+    world.placeholders[name] = msgspec.structs.replace(evicted, status=PodStatus(phase="Failed"))
+    run(world, 1)
+    assert world.placeholders[name].status.phase != "Failed"
 
 
 def assert_unready_first(world: World) -> None:

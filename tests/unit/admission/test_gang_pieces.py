@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from muster.controller.gangs.actions import Delete
 from muster.controller.gangs.identity import request_name
+from muster.controller.gangs.limits import unsatisfiable_reason
 from muster.controller.gangs.objects import PodTemplate
 from muster.controller.gangs.reasons import Outcome, loss
 from muster.controller.gangs.retry import RetryHistory, backoff, next_attempt, to_annotations
@@ -78,6 +79,9 @@ def test_one_decision_notes_the_retreat_first_and_releases_every_sibling_and_tem
         ("Failed", "ResourcePoolExhausted", "", False, Outcome.NEXT_FLAVOR),
         ("Failed", "Expired", "", False, Outcome.RETRY),
         ("Failed", "Failed", "quota exceeded in region", False, Outcome.NEXT_FLAVOR),
+        ("Failed", "Failed", "out of stock: zone b is invalid for a100", False, Outcome.NEXT_FLAVOR),
+        ("Failed", "ResourcePoolExhausted", "the offer is invalid by now", False, Outcome.NEXT_FLAVOR),
+        ("Failed", "Failed", "the machine type is invalid", False, Outcome.REFUSE),
         ("Failed", "InvalidPodTemplate", "", False, Outcome.REFUSE),
         ("Failed", "Failed", "supports only single PodSet per request", False, Outcome.REFUSE),
         ("Failed", "CapacityIsNotFound", "", True, None),
@@ -177,6 +181,22 @@ def test_a_job_changes_the_parameters_that_the_policy_names_and_adds_none() -> N
     )
     (spec,) = gang(held, GangPolicy(flavors=(flavor,)), FLAVORS).request_specs
     assert spec.parameters == {"maxRunDurationSeconds": "900"}
+
+
+def test_a_parameter_that_is_too_long_is_refused_in_place_of_cut() -> None:
+    flavor = FlavorPolicy(name="l4", provisioning_class_name="c", parameters={"reservation": "r"})
+    pieces = {"x": ("l4", 1)}
+    held = workload("a", pieces)
+    notes = {"provreq.kueue.x-k8s.io/reservation": "r" * 256}
+    held = replace(
+        held,
+        metadata=replace(held.metadata, annotations=notes),
+        status=replace(held.status, admission=assignment(pieces)),
+    )
+    reason = unsatisfiable_reason(gang(held, GangPolicy(flavors=(flavor,)), FLAVORS))
+    assert reason is not None
+    assert "provreq.kueue.x-k8s.io/reservation has 256 characters" in reason
+    assert "takes 255" in reason
 
 
 def test_the_workload_owns_the_template_and_the_template_owns_the_request() -> None:
