@@ -35,6 +35,7 @@ def parse_tenancy(root: Section) -> Tenancy:
         objects=_objects(section.section("objects")),
         parameters=parameters,
         default_priority=section.text("defaultPriority"),
+        termination_grace=section.duration("terminationGrace", known.termination_grace),
     )
     section.get("parameters")
     section.close()

@@ -27,6 +27,7 @@ ADMISSION_CHECK: Final = "gang"
 # only the controller removes it. (Kueue stacks need none: Kueue gates its own pods.)
 GANG_GATE: Final = f"{GROUP}/gang"
 BUILTIN_CONTROLLER_NAME: Final = "kueue.x-k8s.io/provisioning-request"
+MULTI_KUEUE: Final = "kueue.x-k8s.io/multikueue"
 
 SYSTEM_NAMESPACE: Final = "muster-system"
 # The PriorityClass of the controller's own pods, in every stack.

@@ -40,7 +40,8 @@ class Egress(StrEnum):
 class Tenancy:
     """The stack's settings. `reach` are address ranges that every team may reach in addition to those of
     `egress`; `objects` limits the number of objects of a kind in a namespace, by the keys of `MOST_OBJECTS`;
-    `parameters` are the ProvisioningRequest parameters that a job may set by annotation.
+    `parameters` are the ProvisioningRequest parameters that a job may set by annotation; `termination_grace`
+    is the most seconds that a pod may take to end.
     """
 
     mode: TenancyMode = TenancyMode.ENFORCE
@@ -50,7 +51,11 @@ class Tenancy:
     objects: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
     parameters: tuple[str, ...] = ("maxRunDurationSeconds",)
     default_priority: str | None = None
+    termination_grace: int = 120
 
+
+# Kubernetes gives it to a pod that names none.
+DEFAULT_GRACE: Final = 30
 
 # What one team may pile up before it hurts others: etcd and every controller hold all of it.
 MOST_OBJECTS: Final[Mapping[str, int]] = MappingProxyType(

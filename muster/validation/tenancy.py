@@ -6,13 +6,14 @@ from ipaddress import ip_network
 from muster.model.members import AWS_PRINCIPAL
 from muster.model.providers import Provider
 from muster.model.stack import Stack
+from muster.model.tenancy import DEFAULT_GRACE
 from muster.model.violations import Violation, at, suggestion
 from muster.validation.paths import team_path
 
 
 def tenancy_rules(stack: Stack) -> list[Violation]:
     """Every rule about who may do what."""
-    return [*_members(stack), *_priorities(stack), *_reach(stack)]
+    return [*_members(stack), *_priorities(stack), *_reach(stack), *_grace(stack)]
 
 
 def _members(stack: Stack) -> Iterator[Violation]:
@@ -48,3 +49,10 @@ def _reach(stack: Stack) -> Iterator[Violation]:
         except ValueError as error:
             path = at("muster:tenancy", "reach", index)
             yield Violation(path, f"{block!r} is no address range: {error}.", "write one like 10.20.0.0/16.")
+
+
+def _grace(stack: Stack) -> Iterator[Violation]:
+    """The policies read what a template names, and most name nothing."""
+    if stack.tenancy.termination_grace < DEFAULT_GRACE:
+        message = f"pods that name no grace period have Kubernetes' {DEFAULT_GRACE} s, which is more."
+        yield Violation("muster:tenancy.terminationGrace", message, f"write {DEFAULT_GRACE}s or more.")

@@ -109,6 +109,11 @@ def tenancy() -> Schema:
                 default=list(known.parameters),
             ),
             "defaultPriority": key("The priority of work that names none.", text()),
+            "terminationGrace": key(
+                "The most time that a pod may take to end.",
+                duration(),
+                default=format_seconds(known.termination_grace),
+            ),
         }
     )
     return either(choice(TenancyMode), settings)

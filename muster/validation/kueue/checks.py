@@ -15,7 +15,6 @@ from muster.render.kueue.queues import Tree, cluster_queue
 from muster.validation.identity import is_dns_label
 from muster.validation.kueue.config_paths import check_path, pool_path, queue_path
 
-MULTI_KUEUE: Final = "kueue.x-k8s.io/multikueue"
 # Kueue's limit of checks on one workload (Workload.status.admissionChecks).
 MOST_CHECKS: Final = 8
 _Chain = tuple[Department, ...]
@@ -110,7 +109,8 @@ def _team(tree: Tree, chain: _Chain, team: Team) -> Iterator[Violation]:
 
 def _is_multi(stack: Stack, name: str) -> bool:
     return any(
-        check.name == name and check.controller_name == MULTI_KUEUE for check in stack.kueue.admission_checks
+        check.name == name and check.controller_name == names.MULTI_KUEUE
+        for check in stack.kueue.admission_checks
     )
 
 

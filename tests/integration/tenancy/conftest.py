@@ -130,6 +130,10 @@ def _refused(world: World) -> Iterator[tuple[Caller, Object]]:
     """Something that each policy refuses alone: they come into force one after another."""
     yield world.member, labelled(ray_job(), "kueue.x-k8s.io/queue-name", "nobody-s")
     yield world.trusted, pod()
+    placed = works.ray_cluster(headGroupSpec=works.head(template=template(nodeName="gpu-0")))
+    kept = works.changed(works.ray_cluster(), "metadata", "finalizers", value=["example.com/early"])
+    for body in (placed, kept):
+        yield world.member, labelled(body, names.KAI_QUEUE_LABEL, "team-a-l4")
     metadata = {"name": "early", "namespace": "team-a"}
     yield (
         world.trusted,

@@ -79,6 +79,11 @@ def ray_service(**spec: Any) -> Object:
     return _work("ray.io/v1", "RayService", spec, name="llm")
 
 
+def ray_cron_job(**spec: Any) -> Object:
+    spec = {"schedule": "0 3 * * *", "jobTemplate": ray_job()["spec"], **spec}
+    return _work("ray.io/v1", "RayCronJob", spec, name="weekly")
+
+
 def head(**fields: Any) -> Object:
     """The head group of a cluster."""
     return {"rayStartParams": {}, "template": template(), **fields}

@@ -37,6 +37,11 @@ def test_tenancy_may_be_the_mode_alone() -> None:
     assert stack("warn").tenancy.mode is TenancyMode.WARN
 
 
+def test_pods_have_two_minutes_to_end_or_what_the_stack_gives_them() -> None:
+    assert stack().tenancy.termination_grace == 120
+    assert stack({"terminationGrace": "10m"}).tenancy.termination_grace == 600
+
+
 def test_a_team_s_members_buckets_and_volumes_are_read() -> None:
     found = stack(
         members=["vision@example.com", "arn:aws:iam::123456789012:role/vision"],
@@ -67,6 +72,8 @@ def test_a_team_s_members_buckets_and_volumes_are_read() -> None:
         (None, {"defaultPriority": "highest"}, ["teams.team-a.defaultPriority", "prod"]),
         ({"defaultPriority": "highest"}, {}, ["muster:tenancy.defaultPriority", "prod"]),
         ({"reach": ["10.0.0.0/33"]}, {}, ["muster:tenancy.reach[0]", "10.20.0.0/16"]),
+        ({"terminationGrace": "two"}, {}, ["muster:tenancy.terminationGrace", "30m"]),
+        ({"terminationGrace": "29s"}, {}, ["muster:tenancy.terminationGrace", "30s or more"]),
     ],
 )
 def test_a_mistake_is_reported_with_its_path(tenancy: object, team: dict[str, Any], words: list[str]) -> None:

@@ -1,6 +1,8 @@
 """The ValidatingAdmissionPolicies: what a tenant may never do, even without our webhooks and with further
 rights.
 
+templates   pod templates whose pods can start, and end when their work is deleted
+ending      nothing that keeps pods beyond the deletion of their work
 work        a queue and a priority of the team's, no way to admit oneself, and none not to be stopped
 ray         no growing past what the queue counted
 services    no address or port outside of the cluster, also where KubeRay writes the Service
@@ -16,11 +18,13 @@ from muster.model.tenancy import TenancyMode
 from muster.render import gang
 from muster.render.manifest import Manifest
 from muster.render.tenancy.policies.controller import controller
+from muster.render.tenancy.policies.ending import ending
 from muster.render.tenancy.policies.pods import pods
 from muster.render.tenancy.policies.protected import namespaces, protected
 from muster.render.tenancy.policies.ray import ray
 from muster.render.tenancy.policies.routes import routes
 from muster.render.tenancy.policies.services import ray_services, services
+from muster.render.tenancy.policies.templates import templates
 from muster.render.tenancy.policies.work import work
 
 
@@ -33,7 +37,7 @@ def policies(stack: Stack) -> list[list[Manifest]]:
     if stack.tenancy.mode is not TenancyMode.OFF:
         ours = (
             *(work(stack), ray(stack), ray_services(stack), services(), routes()),
-            *(pods(stack), protected(), namespaces()),
+            *(templates(stack), ending(stack), pods(stack), protected(), namespaces()),
         )
         found += [policy.manifests(stack.tenancy.mode) for policy in ours]
     return found

@@ -9,7 +9,8 @@ from typing import Final
 from muster.model import names
 from muster.model.stack import Scheduler, Stack
 from muster.render import gang
-from muster.render.tenancy.policies import gpus
+from muster.render.tenancy.policies import gpus, placement
+from muster.render.tenancy.policies.ending import foreign_finalizers, grace_faults
 from muster.render.tenancy.policies.policy import Kinds, Policy, Rule
 from muster.render.tenancy.policies.who import ADMINISTRATOR, OURS, SYSTEM
 
@@ -31,8 +32,16 @@ def pods(stack: Stack) -> Policy:
     return Policy(
         name="muster-pods",
         kinds=(Kinds(group="", resources=("pods",), operations=("CREATE",)),),
-        words=(("gpu", gpus.asked("object")), ("admitted", _ADMITTED)),
-        rules=(_owner(stack), _priority(), *(_kai(stack) if stack.scheduler is Scheduler.KAI else ())),
+        words=(
+            ("gpu", gpus.asked("object")),
+            ("admitted", _ADMITTED),
+            ("finalizers", foreign_finalizers("object")),
+            ("faults", f"[object].map(pod, {placement.faults(stack)} + {grace_faults(stack)})[0]"),
+        ),
+        rules=(
+            *(_owner(stack), _priority(), _finalizers(), _placement()),
+            *(_kai(stack) if stack.scheduler is Scheduler.KAI else ()),
+        ),
     )
 
 
@@ -51,6 +60,25 @@ def _priority() -> Rule:
         holds=f"variables.admitted || object.spec.?priorityClassName.orValue('') == '' || {SYSTEM} && "
         f"object.spec.?priority.orValue(0) <= 0 || {ADMINISTRATOR}",
         message="'a pod outside of a queue has no priority over those inside; remove spec.priorityClassName'",
+    )
+
+
+def _finalizers() -> Rule:
+    """Controllers copy those of a template, in which a tenant is refused them (templates.py). What exists
+    from before is refused here, before its pods hold any node.
+    """
+    return Rule(
+        holds=f"variables.finalizers.size() == 0 || !variables.admitted || {ADMINISTRATOR}",
+        message="'a finalizer keeps a pod and its node beyond the work that it belongs to; remove ' + "
+        "variables.finalizers.join(', ') + ' from metadata.finalizers of the pod template'",
+    )
+
+
+def _placement() -> Rule:
+    """Of pods that a tenant makes by hand. Those of controllers have what their template has."""
+    return Rule(
+        holds=f"variables.faults.size() == 0 || {SYSTEM} || {ADMINISTRATOR}",
+        message="'the cluster places and ends the pods of a team; in the Pod ' + variables.faults.join('; ')",
     )
 
 

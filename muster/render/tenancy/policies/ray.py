@@ -9,9 +9,10 @@ from typing import Final
 
 from muster.model import names, ray_groups, ray_upgrades
 from muster.model.stack import Scheduler, Stack
+from muster.render.tenancy.policies.pod_templates import BEFORE, ray_spec
 from muster.render.tenancy.policies.policy import Kinds, Policy, Rule
 from muster.render.tenancy.policies.who import ADMINISTRATOR
-from muster.render.tenancy.policies.work import UNLESS, ray_spec
+from muster.render.tenancy.policies.work import UNLESS
 
 _FIXED: Final = "variables.cluster.?enableInTreeAutoscaling.orValue(false) == false"
 
@@ -24,7 +25,7 @@ def ray(stack: Stack) -> Policy:
         words=(
             ("cluster", f"dyn({ray_spec('object')})"),
             ("groups", "variables.cluster.?workerGroupSpecs.orValue([])"),
-            ("before", "oldObject == null ? dyn({'spec': {}}) : dyn(oldObject)"),
+            BEFORE,
             ("clusterBefore", f"dyn({ray_spec('variables.before')})"),
             ("groupsBefore", "variables.clusterBefore.?workerGroupSpecs.orValue([])"),
         ),

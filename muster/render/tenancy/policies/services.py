@@ -9,6 +9,7 @@ its author reads the refusal, and as Services, regardless of who writes them.
 from typing import Final
 
 from muster.model.stack import Scheduler, Stack
+from muster.render.tenancy.policies.pod_templates import BEFORE, CLUSTER_PATH, ray_spec
 from muster.render.tenancy.policies.policy import Kinds, Policy, Rule
 from muster.render.tenancy.policies.who import (
     ADMINISTRATOR,
@@ -18,7 +19,7 @@ from muster.render.tenancy.policies.who import (
     owned_by_ray,
     quoted,
 )
-from muster.render.tenancy.policies.work import UNLESS, ray_spec
+from muster.render.tenancy.policies.work import UNLESS
 
 _TYPE: Final = "ClusterIP"
 # None of them names an address or opens a port of a node. KubeRay replaces the selector of its Services, and
@@ -47,22 +48,16 @@ _ALLOWED: Final = (
 _ALLOWED_ANNOTATIONS: Final = f"keys without a domain, or of {', '.join(_DOMAINS)}"
 _REACHED: Final = "To reach it from outside, use kubectl port-forward"
 
-# Where each kind has its Ray cluster.
-_PATH: Final = (
-    "request.resource.resource == 'rayclusters' ? 'spec' : "
-    "request.resource.resource == 'rayjobs' ? 'spec.rayClusterSpec' : "
-    "request.resource.resource == 'rayservices' ? 'spec.rayClusterConfig' : 'spec.jobTemplate.rayClusterSpec'"
-)
 _UPDATED: Final = "request.operation == 'UPDATE'"
 
 
 def ray_services(stack: Stack) -> Policy:
     """What becomes a Service, an Ingress or a Gateway once KubeRay has read it."""
-    words = [("path", _PATH), ("before", "oldObject == null ? dyn({'spec': {}}) : dyn(oldObject)")]
+    words = [("path", CLUSTER_PATH), BEFORE]
     for when, of in (("", "object"), ("Before", "variables.before")):
         head = f"variables.head{when}"
         words += [
-            (f"cluster{when}", f"dyn({_cluster(of)})"),
+            (f"cluster{when}", f"dyn({ray_spec(of)})"),
             (f"head{when}", f"variables.cluster{when}.?headGroupSpec.orValue(dyn({{}}))"),
             (f"headService{when}", f"{head}.?headService.orValue(dyn({{}}))"),
             (f"serveService{when}", f"dyn({of}.spec).?serveService.orValue(dyn({{}}))"),
@@ -103,7 +98,7 @@ def services() -> Policy:
         unless=(("an-administrator", f"{ADMINISTRATOR} && !({owned_by_ray('object')})"),),
         words=(
             ("now", "dyn(object)"),
-            ("before", "oldObject == null ? dyn({'metadata': {}, 'spec': {}}) : dyn(oldObject)"),
+            BEFORE,
             # The API server has given it an address by now, so a wanted one cannot be told from a given one.
             ("faults", _faults("variables.now", names_address=False)),
         ),
@@ -134,11 +129,6 @@ def _takeover() -> Rule:
         message="'Service ' + object.metadata.name + ' was not made for a Ray object; choose another "
         "metadata.name in headService or serveService'",
     )
-
-
-def _cluster(of: str) -> str:
-    scheduled = f"{of}.spec.?jobTemplate.?rayClusterSpec.orValue(dyn({{}}))"
-    return f"request.resource.resource == 'raycronjobs' ? {scheduled} : ({ray_spec(of)})"
 
 
 def _faults(service: str, *, names_address: bool) -> str:

@@ -11,7 +11,7 @@ from typing import Final
 from muster.model import names, ray_submission
 from muster.model.names import JOB_PARAMETER_PREFIX
 from muster.model.stack import Scheduler, Stack
-from muster.render.tenancy.policies import gpus
+from muster.render.tenancy.policies import gpus, pod_templates
 from muster.render.tenancy.policies.policy import Kinds, Policy, Rule
 from muster.render.tenancy.policies.who import ADMINISTRATOR, MADE_BY_KUBERAY, SYSTEM, quoted
 
@@ -43,20 +43,8 @@ def work(stack: Stack) -> Policy:
     )
 
 
-def ray_spec(of: str) -> str:
-    """The spec of the Ray cluster in an object of any kind; empty where there is none."""
-    return (
-        f"request.resource.resource == 'rayclusters' ? dyn({of}.spec) : "
-        f"{of}.spec.?rayClusterSpec.or({of}.spec.?rayClusterConfig).orValue(dyn({{}}))"
-    )
-
-
 def _words(stack: Stack) -> Sequence[tuple[str, str]]:
-    words = [
-        # For a CronJob the message names the field within its Job.
-        ("jobPath", "request.resource.resource == 'cronjobs' ? 'spec.jobTemplate.' : ''"),
-        ("before", "oldObject == null ? dyn({'metadata': {}, 'spec': {}}) : dyn(oldObject)"),
-    ]
+    words = [pod_templates.JOB_PATH, ("clusterPath", pod_templates.CLUSTER_PATH), pod_templates.BEFORE]
     for when, of in (("", "object"), ("Before", "variables.before")):
         words += _object_words(stack, when, of)
     return [
@@ -74,25 +62,13 @@ def _listed(annotation: str) -> str:
 
 
 def _object_words(stack: Stack, when: str, of: str) -> list[tuple[str, str]]:
-    """The variables of an object, in its new or old state. A CronJob is read as the Job that it makes."""
-    job, cluster = f"variables.job{when}", f"variables.cluster{when}"
-    templates = (
-        f"({job}.?spec.?template.hasValue() ? [{job}.spec.template] : []) + "
-        f"({job}.?spec.?submitterPodTemplate.hasValue() ? [{job}.spec.submitterPodTemplate] : []) + "
-        f"({cluster}.?headGroupSpec.?template.hasValue() ? [{cluster}.headGroupSpec.template] : []) + "
-        f"{cluster}.?workerGroupSpecs.orValue([]).filter(group, has(group.template)).map(group, "
-        f"group.template)"
-    )
+    """The variables of an object, in its new or old state."""
+    job = f"variables.job{when}"
     labels, noted = f"variables.labels{when}", f"variables.templates{when}"
     return [
-        (
-            f"job{when}",
-            f"request.resource.resource == 'cronjobs' ? {of}.spec.?jobTemplate.orValue({of}) : {of}",
-        ),
+        *pod_templates.words(when, of),
         (f"labels{when}", f"{job}.?metadata.?labels.orValue(dyn({{}}))"),
         (f"annotations{when}", f"{job}.?metadata.?annotations.orValue(dyn({{}}))"),
-        (f"cluster{when}", f"request.resource.group == 'ray.io' ? dyn({ray_spec(of)}) : dyn({{}})"),
-        (f"templates{when}", templates),
         (f"templateLabels{when}", _keys(noted, "labels")),
         (f"templateAnnotations{when}", _keys(noted, "annotations")),
         (f"named{when}", _named_priorities(stack, labels, noted)),

@@ -1,0 +1,106 @@
+"""Work that is deleted ends, and gives back its nodes when it gives back its quota.
+
+Kueue takes the quota of a job back when the job is deleted. Its pods would keep their nodes for as long as a
+finalizer, a long grace period, or the loss of their owner keeps them. Responsible for all three, in what
+tenants write and in how they delete. Controllers set finalizers of their own, and removing one is never
+refused.
+"""
+
+from typing import Final
+
+from muster.model.stack import Stack
+from muster.render.tenancy.policies import pod_templates
+from muster.render.tenancy.policies.policy import Kinds, Policy, Rule
+from muster.render.tenancy.policies.who import ADMINISTRATOR, EVERYWHERE, SYSTEM, quoted
+
+# Controllers that give a finalizer to pods which belong to work, and remove it when the pod has ended.
+_JOB_TRACKING: Final = "batch.kubernetes.io/job-tracking"
+_KUEUE: Final = "kueue.x-k8s.io/"
+# Each of their pods would run on outside of any queue. What a CronJob has made is queued by itself.
+_OWNERS: Final = ("jobs", "rayjobs", "rayclusters", "rayservices")
+_ALL_WRITES: Final = ("CREATE", "UPDATE", "DELETE")
+
+
+def ending(stack: Stack) -> Policy:
+    return Policy(
+        name="muster-ending",
+        kinds=(
+            *(
+                Kinds(group=kinds.group, resources=kinds.resources, operations=_ALL_WRITES)
+                for kinds in pod_templates.KINDS
+            ),
+            Kinds(group="", resources=("pods",), operations=_ALL_WRITES),
+            Kinds(group="", resources=("pods/eviction",), operations=("CREATE",)),
+        ),
+        unless=(
+            ("the-system", SYSTEM),
+            ("an-administrator", ADMINISTRATOR),
+            ("somebody-of-the-whole-cluster", EVERYWHERE),
+        ),
+        words=(
+            ("finalizers", "object == null ? [] : object.metadata.?finalizers.orValue([])"),
+            ("finalizersBefore", "oldObject == null ? [] : oldObject.metadata.?finalizers.orValue([])"),
+            (
+                "options",
+                "request.?subResource.orValue('') == 'eviction' ? object.?deleteOptions.orValue(dyn({})) : "
+                "request.operation == 'DELETE' ? request.?options.orValue(dyn({})) : dyn({})",
+            ),
+        ),
+        rules=(_finalizers(), _orphans(), _deletion(stack)),
+    )
+
+
+def _finalizers() -> Rule:
+    new = "variables.finalizers.filter(each, !(each in variables.finalizersBefore))"
+    return Rule(
+        holds=f"{new}.size() == 0",
+        message="'a finalizer keeps ' + object.kind + ' ' + object.metadata.name + ' and its nodes beyond "
+        f"its deletion; remove ' + {new}.join(', ') + ' from metadata.finalizers'",
+    )
+
+
+def _orphans() -> Rule:
+    orphans = (
+        "variables.options.?propagationPolicy.orValue('') == 'Orphan' || "
+        "variables.options.?orphanDependents.orValue(false)"
+    )
+    return Rule(
+        holds=f"!(request.resource.resource in {quoted(_OWNERS)}) || !({orphans})",
+        message="'pods without their owner would run on outside of every queue; delete ' + "
+        "request.resource.resource + ' without --cascade=orphan'",
+    )
+
+
+def _deletion(stack: Stack) -> Rule:
+    most = stack.tenancy.termination_grace
+    return Rule(
+        holds="request.resource.resource != 'pods' || "
+        f"variables.options.?gracePeriodSeconds.orValue(0) <= {most}",
+        message=f"'a pod that is deleted gives its node back within {most} seconds; delete it with "
+        f"--grace-period={most} or less, or without the option'",
+    )
+
+
+def ending_faults(stack: Stack) -> str:
+    """What of `pod` (pod_templates.pod_of) would keep its pods, as a CEL list of sentences."""
+    return f"pod.finalizers.map(each, 'remove ' + each + ' from metadata.finalizers') + {grace_faults(stack)}"
+
+
+def grace_faults(stack: Stack) -> str:
+    most, given = stack.tenancy.termination_grace, "pod.spec.?terminationGracePeriodSeconds.orValue(0)"
+    return (
+        f"({given} <= {most} ? [] : ['set terminationGracePeriodSeconds to {most} or less, not ' + "
+        f"string({given})])"
+    )
+
+
+def foreign_finalizers(pod: str) -> str:
+    """The finalizers of a pod which no controller of the cluster gave it, as a CEL list."""
+    of_a_job = (
+        f"{pod}.metadata.?ownerReferences.orValue([]).exists(owner, owner.?controller.orValue(false) && "
+        "owner.kind == 'Job' && owner.apiVersion.startsWith('batch/'))"
+    )
+    return (
+        f"{pod}.metadata.?finalizers.orValue([]).filter(each, !each.startsWith('{_KUEUE}') && "
+        f"!(each == '{_JOB_TRACKING}' && {of_a_job}))"
+    )

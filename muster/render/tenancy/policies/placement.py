@@ -1,0 +1,31 @@
+"""Which scheduler places a pod, and on which nodes: one rule for pods and for pod templates.
+
+A pod that names its node, or tolerates every taint, takes room that was bought for another gang. A pod that
+names a scheduler which does not run is never placed.
+"""
+
+from typing import Final
+
+from muster.model import names
+from muster.model.stack import Scheduler, Stack
+from muster.render.tenancy.policies.who import quoted
+
+_DEFAULT_SCHEDULER: Final = "default-scheduler"
+
+
+def faults(stack: Stack) -> str:
+    """What of `pod.spec` an author has to change, as a CEL list of sentences."""
+    schedulers = ["", _DEFAULT_SCHEDULER]
+    if stack.scheduler is Scheduler.KAI:
+        schedulers.append(names.KAI_SCHEDULER)
+    # Without a key it is for every taint. Kubernetes allows that with Exists alone.
+    every = "pod.spec.?tolerations.orValue([]).exists(each, each.?key.orValue('') == '')"
+    return " + ".join(
+        (
+            f"(pod.spec.?schedulerName.orValue('') in {quoted(schedulers)} ? [] : "
+            f"['set schedulerName to {schedulers[-1]}, not ' + pod.spec.schedulerName])",
+            "(pod.spec.?nodeName.orValue('') == '' ? [] : "
+            "['remove nodeName, and choose nodes by nodeSelector or affinity'])",
+            f"({every} ? ['name the key of each of tolerations'] : [])",
+        )
+    )

@@ -1,0 +1,133 @@
+"""The Pod Security Standards in CEL: what in a pod template would make the API server refuse its pods.
+
+The API server enforces the standard of a Namespace on pods alone. A template is accepted, its job is given
+quota and nodes, and no pod ever starts. Responsible for the same judgement of a template, by the label that
+the API server reads. The lists are those of Kubernetes 1.34 (k8s.io/pod-security-admission, policy).
+"""
+
+from typing import Final
+
+from muster.render.tenancy.policies.who import quoted
+
+LEVEL: Final = "namespaceObject.metadata.?labels[?'pod-security.kubernetes.io/enforce'].orValue('privileged')"
+
+_CAPABILITIES: Final = (
+    *("AUDIT_WRITE", "CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "MKNOD", "NET_BIND_SERVICE"),
+    *("SETFCAP", "SETGID", "SETPCAP", "SETUID", "SYS_CHROOT"),
+)
+_SYSCTLS: Final = (
+    *("kernel.shm_rmid_forced", "net.ipv4.ip_local_port_range", "net.ipv4.tcp_syncookies"),
+    *("net.ipv4.ping_group_range", "net.ipv4.ip_unprivileged_port_start", "net.ipv4.tcp_fin_timeout"),
+    *("net.ipv4.ip_local_reserved_ports", "net.ipv4.tcp_keepalive_time", "net.ipv4.tcp_keepalive_intvl"),
+    *("net.ipv4.tcp_keepalive_probes", "net.ipv4.tcp_rmem", "net.ipv4.tcp_wmem"),
+)
+_SELINUX_TYPES: Final = ("", "container_t", "container_init_t", "container_kvm_t", "container_engine_t")
+_PROFILES: Final = ("RuntimeDefault", "Localhost")
+_VOLUMES: Final = (
+    *("configMap", "csi", "downwardAPI", "emptyDir", "ephemeral", "image", "persistentVolumeClaim"),
+    *("projected", "secret"),
+)
+_APPARMOR: Final = "container.apparmor.security.beta.kubernetes.io/"
+
+_CONTAINERS: Final = "pod.containers"
+# The security context of the pod and those of its containers; some are absent.
+_CONTEXTS: Final = f"([pod.spec.?securityContext] + {_CONTAINERS}.map(each, each.?securityContext))"
+_LINUX: Final = "pod.spec.?os.?name.orValue('') != 'windows'"
+
+
+def faults(level: str) -> str:
+    """What an author has to change in `pod` (pod_templates.pod_of), as a CEL list of sentences; empty where
+    its pods may start.
+    """
+    baseline, restricted = " + ".join(_baseline()), " + ".join(_restricted())
+    return f"({level} == 'privileged' ? [] : {baseline}) + ({level} != 'restricted' ? [] : {restricted})"
+
+
+def _baseline() -> tuple[str, ...]:
+    return (
+        "['hostNetwork', 'hostPID', 'hostIPC'].filter(field, pod.spec[?field].orValue(false) == true)"
+        ".map(field, 'remove spec.' + field)",
+        "pod.spec.?volumes.orValue([]).filter(volume, has(volume.hostPath))"
+        ".map(volume, 'remove hostPath volume ' + volume.name)",
+        _container("each.?ports.orValue([]).exists(port, port.?hostPort.orValue(0) != 0)", "remove hostPort"),
+        _container("each.?securityContext.?privileged.orValue(false)", "remove securityContext.privileged"),
+        _container(_capabilities(_CAPABILITIES), "remove capabilities beyond the default ones"),
+        _container(
+            "each.?securityContext.?procMount.orValue('Default') != 'Default'",
+            "remove securityContext.procMount",
+        ),
+        _container(
+            "[each.?livenessProbe, each.?readinessProbe, each.?startupProbe, "
+            "each.?lifecycle.?postStart, each.?lifecycle.?preStop].exists(way, "
+            "way.?httpGet.?host.orValue('') != '' || way.?tcpSocket.?host.orValue('') != '')",
+            "remove host from its probes and lifecycle",
+        ),
+        _context(
+            f"!(context.?seLinuxOptions.?type.orValue('') in {quoted(_SELINUX_TYPES)}) || "
+            "context.?seLinuxOptions.?user.orValue('') != '' || "
+            "context.?seLinuxOptions.?role.orValue('') != ''",
+            "remove securityContext.seLinuxOptions",
+        ),
+        _context(_profile("seccompProfile"), f"set securityContext.seccompProfile.type to {_PROFILES[0]}"),
+        _context(_profile("appArmorProfile"), f"set securityContext.appArmorProfile.type to {_PROFILES[0]}"),
+        _context("context.?windowsOptions.?hostProcess.orValue(false)", "remove windowsOptions.hostProcess"),
+        f"pod.spec.?securityContext.?sysctls.orValue([]).filter(each, !(each.name in {quoted(_SYSCTLS)}))"
+        ".map(each, 'remove sysctl ' + each.name)",
+        f"pod.notes.filter(key, key.startsWith('{_APPARMOR}') && "
+        "!(pod.notes[key] in ['', 'runtime/default']) && !pod.notes[key].startsWith('localhost/'))"
+        ".map(key, 'remove annotation ' + key)",
+    )
+
+
+def _restricted() -> tuple[str, ...]:
+    """In addition to baseline."""
+    root = "pod.spec.?securityContext.?runAsNonRoot"
+    profile = "seccompProfile.?type.hasValue()"
+    return (
+        f"pod.spec.?volumes.orValue([]).filter(volume, !{quoted(_VOLUMES)}.exists(kind, kind in volume) && "
+        "!has(volume.hostPath)).map(volume, 'use a PersistentVolumeClaim for volume ' + volume.name)",
+        _container(
+            f"{_LINUX} && each.?securityContext.?allowPrivilegeEscalation.orValue(true)",
+            "set securityContext.allowPrivilegeEscalation: false",
+        ),
+        _container(
+            f"{_LINUX} && !('ALL' in each.?securityContext.?capabilities.?drop.orValue([]))",
+            'set securityContext.capabilities.drop: ["ALL"]',
+        ),
+        _container(
+            f"{_LINUX} && {_capabilities(('NET_BIND_SERVICE',))}",
+            "remove securityContext.capabilities.add but NET_BIND_SERVICE",
+        ),
+        _container(
+            f"!each.?securityContext.?runAsNonRoot.orValue({root}.orValue(false))",
+            "set securityContext.runAsNonRoot: true",
+        ),
+        f"({root}.orValue(true) ? [] : ['set spec.securityContext.runAsNonRoot: true'])",
+        _context("context.?runAsUser.orValue(1) == 0", "set securityContext.runAsUser to another than 0"),
+        _container(
+            f"{_LINUX} && !each.?securityContext.?{profile} && !pod.spec.?securityContext.?{profile}",
+            f"set securityContext.seccompProfile.type: {_PROFILES[0]}",
+        ),
+    )
+
+
+def _capabilities(allowed: tuple[str, ...]) -> str:
+    added = "each.?securityContext.?capabilities.?add.orValue([])"
+    return f"{added}.exists(name, !(name in {quoted(allowed)}))"
+
+
+def _profile(field: str) -> str:
+    return f"!(context.?{field}.?type.orValue('{_PROFILES[0]}') in {quoted(_PROFILES)})"
+
+
+def _container(condition: str, fix: str) -> str:
+    """One fault for each container to which the condition applies, under the name `each`."""
+    return (
+        f"{_CONTAINERS}.filter(each, {condition})"
+        f".map(each, 'container ' + each.?name.orValue('autoscaler') + ': {fix}')"
+    )
+
+
+def _context(condition: str, fix: str) -> str:
+    """One fault if the condition applies to any security context, under the name `context`."""
+    return f"({_CONTEXTS}.exists(context, {condition}) ? ['{fix}'] : [])"

@@ -1,0 +1,83 @@
+"""Where each kind of work has its Ray cluster and its pod templates, as CEL variables that policies share.
+
+A CronJob and a RayCronJob are read as the job that they make. Decides nothing.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from muster.render.tenancy.policies.policy import Kinds
+
+KINDS: Final = (
+    Kinds(group="ray.io", resources=("rayjobs", "rayclusters", "rayservices", "raycronjobs")),
+    Kinds(group="batch", resources=("jobs", "cronjobs")),
+)
+
+BEFORE: Final = ("before", "oldObject == null ? dyn({'metadata': {}, 'spec': {}}) : dyn(oldObject)")
+# For a CronJob a message names the field within its Job.
+JOB_PATH: Final = ("jobPath", "request.resource.resource == 'cronjobs' ? 'spec.jobTemplate.' : ''")
+# Where each of Ray's kinds has its cluster.
+CLUSTER_PATH: Final = (
+    "request.resource.resource == 'rayclusters' ? 'spec' : "
+    "request.resource.resource == 'rayjobs' ? 'spec.rayClusterSpec' : "
+    "request.resource.resource == 'rayservices' ? 'spec.rayClusterConfig' : 'spec.jobTemplate.rayClusterSpec'"
+)
+_SCHEDULED: Final = "request.resource.resource == 'raycronjobs'"
+
+
+def ray_spec(of: str) -> str:
+    """The spec of the Ray cluster in an object of any kind; empty where there is none."""
+    return (
+        f"{_SCHEDULED} ? {of}.spec.?jobTemplate.?rayClusterSpec.orValue(dyn({{}})) : "
+        f"request.resource.resource == 'rayclusters' ? dyn({of}.spec) : "
+        f"{of}.spec.?rayClusterSpec.or({of}.spec.?rayClusterConfig).orValue(dyn({{}}))"
+    )
+
+
+def words(when: str, of: str) -> Sequence[tuple[str, str]]:
+    """The job, its Ray cluster, and every pod template with its path, each with the suffix `when`. They need
+    the words `JOB_PATH` and `("clusterPath", CLUSTER_PATH)`.
+    """
+    job, cluster = f"variables.job{when}", f"variables.cluster{when}"
+    submitter = f"({_SCHEDULED} ? 'spec.jobTemplate' : 'spec') + '.submitterPodTemplate'"
+    parts = (
+        _part(f"{job}.?spec.?template", f"{job}.spec.template", "variables.jobPath + 'spec.template'"),
+        _part(f"{job}.?spec.?submitterPodTemplate", f"{job}.spec.submitterPodTemplate", submitter),
+        _part(
+            f"{cluster}.?headGroupSpec.?template",
+            f"{cluster}.headGroupSpec.template",
+            "variables.clusterPath + '.headGroupSpec.template'",
+        ),
+        f"{cluster}.?workerGroupSpecs.orValue([]).filter(group, has(group.template)).map(group, "
+        "{'path': dyn(variables.clusterPath + '.workerGroupSpecs of ' + group.?groupName.orValue('')), "
+        "'template': dyn(group.template)})",
+    )
+    return [
+        (
+            f"job{when}",
+            f"request.resource.resource == 'cronjobs' ? {of}.spec.?jobTemplate.orValue({of}) : "
+            f"{_SCHEDULED} ? dyn({{'metadata': dyn({{}}), "
+            f"'spec': dyn({of}.spec.?jobTemplate.orValue(dyn({{}})))}}) : {of}",
+        ),
+        (f"cluster{when}", f"request.resource.group == 'ray.io' ? dyn({ray_spec(of)}) : dyn({{}})"),
+        (f"parts{when}", " + ".join(parts)),
+        (f"templates{when}", f"variables.parts{when}.map(part, part.template)"),
+    ]
+
+
+def _part(found: str, template: str, path: str) -> str:
+    return f"({found}.hasValue() ? [{{'path': dyn({path}), 'template': dyn({template})}}] : [])"
+
+
+def pod_of(path: str, template: str) -> str:
+    """What policies read of one template. Ray's autoscaler options have no name of a container."""
+    containers = (
+        f"{template}.spec.?initContainers.orValue([]) + {template}.spec.?containers.orValue([]) + "
+        f"{template}.spec.?ephemeralContainers.orValue([])"
+    )
+    metadata = f"{template}.?metadata"
+    return (
+        f"{{'path': dyn({path}), 'spec': dyn({template}.spec), 'containers': dyn({containers}), "
+        f"'notes': dyn({metadata}.?annotations.orValue(dyn({{}}))), "
+        f"'finalizers': dyn({metadata}.?finalizers.orValue([]))}}"
+    )

@@ -1,0 +1,159 @@
+"""Pod templates whose pods can start, and end when their work is deleted.
+
+A queue gives quota and nodes to work before any of its pods exists. What the API server or a controller
+would refuse or never start is refused here, when the work is submitted, by the same rules as its pods. An
+object that was allowed once stays changeable: only what none of its templates had before is refused.
+"""
+
+from typing import Final
+
+from muster.model import names
+from muster.model.stack import Stack
+from muster.render.tenancy.policies import placement, pod_security, pod_templates
+from muster.render.tenancy.policies.ending import ending_faults
+from muster.render.tenancy.policies.policy import Policy, Rule
+from muster.render.tenancy.policies.who import ADMINISTRATOR, SYSTEM, quoted
+from muster.render.tenancy.policies.work import UNLESS
+
+# The API server computes it from the class, and refuses a pod that names another one.
+_PREEMPTING: Final = "PreemptLowerPriority"
+# Controllers run the work that names them, or none.
+_CONTROLLERS: Final = ("kubernetes.io/job-controller", "ray.io/kuberay-operator")
+# Kueue and Muster add gates of theirs and remove them.
+_GATES: Final = ("kueue.x-k8s.io/", f"{names.GROUP}/")
+_SUBMITTER: Final = "'spec.submitterPodTemplate, which is needed here'"
+_SIDECAR: Final = "'the container of submissionMode SidecarMode, which has no securityContext: use HTTPMode'"
+
+
+def templates(stack: Stack) -> Policy:
+    return Policy(
+        name="muster-templates",
+        kinds=pod_templates.KINDS,
+        # What the system makes has the templates of an object that was checked.
+        unless=(*UNLESS, ("made-by-the-system", SYSTEM)),
+        words=_words(stack),
+        rules=(
+            _rule(
+                "unsafe",
+                "'no pod of this template would start: the namespace enforces the Pod Security Standard ' + "
+                "variables.level",
+            ),
+            _rule("stuck", "'no pod of this template would start in its turn'", unless=ADMINISTRATOR),
+            _rule("endless", "'work that is deleted gives its nodes back'", unless=ADMINISTRATOR),
+            _managed(stack),
+        ),
+    )
+
+
+def _words(stack: Stack) -> list[tuple[str, str]]:
+    words = [
+        pod_templates.JOB_PATH,
+        ("clusterPath", pod_templates.CLUSTER_PATH),
+        pod_templates.BEFORE,
+        ("level", pod_security.LEVEL),
+    ]
+    for when, of in (("", "object"), ("Before", "variables.before")):
+        words += pod_templates.words(when, of)
+        pods = f"variables.pods{when}"
+        words += [
+            (f"pods{when}", _pods(when)),
+            (f"unsafe{when}", _faults(pods, pod_security.faults("variables.level"))),
+            (f"stuck{when}", _faults(pods, _stuck(stack))),
+            (f"endless{when}", _faults(pods, ending_faults(stack))),
+            (f"managers{when}", _managers(when)),
+        ]
+    return [*words, *(_new(word) for word in ("unsafe", "stuck", "endless"))]
+
+
+def _pods(when: str) -> str:
+    """The templates that are written, and the containers that KubeRay adds without a security context."""
+    job, cluster = f"variables.job{when}.?spec", f"variables.cluster{when}"
+    written = f"variables.parts{when}.map(part, {pod_templates.pod_of('part.path', 'part.template')})"
+    head = f"{cluster}.?headGroupSpec.?template.?spec.?securityContext.orValue(dyn({{}}))"
+    autoscaler = _made(
+        "variables.clusterPath + '.autoscalerOptions'",
+        head,
+        f"{cluster}.?autoscalerOptions.orValue(dyn({{}}))",
+    )
+    submitter = "dyn({'name': 'ray-job-submitter'})"
+    mode = f"{job}.?submissionMode.orValue('K8sJobMode')"
+    is_ray_job = "request.resource.resource in ['rayjobs', 'raycronjobs']"
+    by_job = f"{is_ray_job} && {mode} in ['', 'K8sJobMode'] && !{job}.?submitterPodTemplate.hasValue()"
+    beside = f"{is_ray_job} && {mode} == 'SidecarMode'"
+    return " + ".join(
+        (
+            written,
+            f"({cluster}.?enableInTreeAutoscaling.orValue(false) ? [{autoscaler}] : [])",
+            f"({by_job} ? [{_made(_SUBMITTER, 'dyn({})', submitter)}] : [])",
+            f"({beside} ? [{_made(_SIDECAR, head, submitter)}] : [])",
+        )
+    )
+
+
+def _made(path: str, context: str, container: str) -> str:
+    """A pod with one container of KubeRay's, in the shape of `pod_templates.pod_of`."""
+    return (
+        f"{{'path': dyn({path}), 'spec': dyn({{'securityContext': dyn({context})}}), "
+        f"'containers': dyn([{container}]), 'notes': dyn({{}}), 'finalizers': dyn([])}}"
+    )
+
+
+def _faults(pods: str, faults: str) -> str:
+    """Of each pod with any fault its path and its faults."""
+    found = f"{pods}.map(pod, {{'path': dyn(pod.path), 'fixes': dyn({faults})}})"
+    return f"{found}.filter(pod, pod.fixes.size() > 0)"
+
+
+def _new(word: str) -> tuple[str, str]:
+    """Faults that no template had before."""
+    changed = (
+        f"{{'path': dyn(pod.path), 'fixes': dyn(pod.fixes.filter(fix, "
+        f"!variables.{word}Before.exists(old, fix in old.fixes)))}}"
+    )
+    return f"{word}Now", f"variables.{word}.map(pod, {changed}).filter(pod, pod.fixes.size() > 0)"
+
+
+def _rule(word: str, reason: str, *, unless: str = "false") -> Rule:
+    """Names what an author has to change in the first template with a new fault."""
+    new = f"variables.{word}Now"
+    return Rule(
+        holds=f"{new}.size() == 0 || {unless}",
+        message=f"{reason} + '. In ' + {new}[0].path + ': ' + {new}[0].fixes.join('; ')",
+    )
+
+
+def _stuck(stack: Stack) -> str:
+    """What keeps the pods of `pod` from a start in the turn of their queue."""
+    gates = " || ".join(f"gate.name.startsWith('{prefix}')" for prefix in _GATES)
+    return " + ".join(
+        (
+            placement.faults(stack),
+            "(pod.spec.?priority.orValue(0) == 0 ? [] : "
+            "['remove priority, and name a priority in the labels of the job'])",
+            f"(pod.spec.?preemptionPolicy.orValue('{_PREEMPTING}') == '{_PREEMPTING}' ? [] : "
+            "['remove preemptionPolicy'])",
+            f"pod.spec.?schedulingGates.orValue([]).filter(gate, !({gates}))"
+            ".map(gate, 'remove scheduling gate ' + gate.name)",
+        )
+    )
+
+
+def _managers(when: str) -> str:
+    return (
+        f"[variables.job{when}.?spec.?managedBy, variables.cluster{when}.?managedBy]"
+        ".filter(each, each.hasValue()).map(each, each.value())"
+    )
+
+
+def _managed(stack: Stack) -> Rule:
+    """No controller of the cluster makes pods of work that names another one."""
+    away = any(check.controller_name == names.MULTI_KUEUE for check in stack.kueue.admission_checks)
+    known = (*_CONTROLLERS, *((names.MULTI_KUEUE,) if away else ()))
+    new = (
+        f"variables.managers.filter(each, !(each in {quoted(known)}) && !(each in variables.managersBefore))"
+    )
+    return Rule(
+        holds=f"{new}.size() == 0 || {ADMINISTRATOR}",
+        message=f"'no controller of this cluster starts work that is managed by ' + {new}.join(', ') + '; "
+        "remove managedBy'",
+    )
