@@ -10,7 +10,7 @@ import pytest
 
 from tests.integration.tenancy import works
 from tests.integration.tenancy.attack import Attack
-from tests.integration.tenancy.attacks import pods, queues, sizes
+from tests.integration.tenancy.attacks import pods, queues, services, sizes
 from tests.integration.tenancy.cluster import await_allowed, await_denied
 from tests.integration.tenancy.conftest import World
 from tests.integration.tenancy.works import (
@@ -23,7 +23,7 @@ from tests.integration.tenancy.works import (
     pod,
 )
 
-ATTACKS: tuple[Attack, ...] = (*queues.ATTACKS, *sizes.ATTACKS, *pods.ATTACKS)
+ATTACKS: tuple[Attack, ...] = (*queues.ATTACKS, *sizes.ATTACKS, *pods.ATTACKS, *services.ATTACKS)
 GPUS = ("GPUs are for work that a queue admitted", "submit a RayJob")
 ENDLESS = ("InteractiveMode cannot be suspended", "use HTTPMode, or K8sJobMode")
 
