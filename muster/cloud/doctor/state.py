@@ -19,9 +19,9 @@ from muster.cloud.amazon import client
 from muster.cloud.doctor.findings import Finding, State, failed, passed
 from muster.cloud.google import Google
 from muster.cloud.google import answered as from_google
+from muster.local.pulumi_locks import PROJECT, locks_of
 from muster.model.clusters import Cluster, ExistingCluster
 
-_PROJECT: Final = "muster"
 _KMS: Final = ("gcpkms://", "awskms://")
 
 
@@ -65,7 +65,7 @@ def check_lock(where: PulumiState, *, google: Google | None = None) -> Iterator[
     lister = _LISTERS.get(urlsplit(where.backend).scheme)
     if lister is None:
         return
-    held = lister(where.backend, f".pulumi/locks/organization/{_PROJECT}/{where.stack}/", google or Google())
+    held = lister(where, google or Google())
     if held:
         message = f"{len(held)} lock on stack {where.stack}: {held[0]}"
         fix = f"wait for the update that holds it; if it crashed: pulumi cancel --stack {where.stack}"
@@ -90,29 +90,33 @@ def check_secrets(where: PulumiState, cluster: Cluster) -> Iterator[Finding]:
         yield Finding("secrets", State.UNKNOWN, message, make)
 
 
-def _in_file(url: str, prefix: str, _: Google) -> list[str]:
-    folder = Path(urlsplit(url).path) / prefix
-    return sorted(str(path) for path in folder.glob("*.json"))
+def _in_file(where: PulumiState, _: Google) -> list[str]:
+    held = locks_of(Path(urlsplit(where.backend).path), stack=where.stack)
+    return [f"{lock}{', which has ended without removing it' if lock.is_left_over else ''}" for lock in held]
 
 
-def _in_google(url: str, prefix: str, google: Google) -> list[str]:
+def _in_google(where: PulumiState, google: Google) -> list[str]:
     objects = google.service("storage", "v1").objects()
-    bucket = urlsplit(url).netloc
+    bucket, prefix = urlsplit(where.backend).netloc, _prefix(where)
     return [
         each["name"]
         for each in from_google(lambda: objects.list(bucket=bucket, prefix=prefix)).get("items", [])
     ]
 
 
-def _in_amazon(url: str, prefix: str, _: Google) -> list[str]:
-    place = urlsplit(url)
+def _in_amazon(where: PulumiState, _: Google) -> list[str]:
+    place = urlsplit(where.backend)
     region = dict(pair.partition("=")[::2] for pair in place.query.split("&")).get("region") or "us-east-1"
     s3 = client("s3", region)
-    answer = from_amazon(lambda: s3.list_objects_v2(Bucket=place.netloc, Prefix=prefix))
+    answer = from_amazon(lambda: s3.list_objects_v2(Bucket=place.netloc, Prefix=_prefix(where)))
     return [str(each["Key"]) for each in answer.get("Contents", [])]
 
 
-_LISTERS: Final[Mapping[str, Callable[[str, str, Google], list[str]]]] = {
+def _prefix(where: PulumiState) -> str:
+    return f".pulumi/locks/organization/{PROJECT}/{where.stack}/"
+
+
+_LISTERS: Final[Mapping[str, Callable[[PulumiState, Google], list[str]]]] = {
     "file": _in_file,
     "gs": _in_google,
     "s3": _in_amazon,

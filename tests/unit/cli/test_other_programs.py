@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -16,11 +15,11 @@ def test_a_step_of_the_demo_that_fails_ends_it_with_a_code_of_the_table(
 ) -> None:
     steps: list[list[str]] = []
 
-    def run(command: list[str], **_: object) -> subprocess.CompletedProcess[str]:
+    def run(_: str, command: list[str], *__: object, **___: object) -> int:
         steps.append(command)
-        return subprocess.CompletedProcess(command, ended)
+        return ended
 
-    monkeypatch.setattr("muster.local.demo.tour.subprocess.run", run)
+    monkeypatch.setattr("muster.local.demo.tour.run_step", run)
     assert main(["local", "demo", "--name", "x"]) == code
     assert [command[-2:] for command in steps] == [["local", "build"]]
     error, fix = capsys.readouterr().err.splitlines()

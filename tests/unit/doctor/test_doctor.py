@@ -1,6 +1,7 @@
 """The preflight checks find what a first `up` would fail on, each with its fix; no response is not a pass."""
 
 import json
+import socket
 from pathlib import Path
 from typing import Any
 
@@ -164,6 +165,18 @@ def test_a_lock_is_reported_with_its_fix(tmp_path: Path) -> None:
     (found,) = state.check_lock(here)
     assert found.state is State.FAILED
     assert found.fix.endswith("pulumi cancel --stack here")
+
+
+def test_a_lock_in_files_names_its_process_and_whether_that_has_ended(tmp_path: Path) -> None:
+    here = where(tmp_path, backend=f"file://{tmp_path}")
+    folder = tmp_path / ".pulumi/locks/organization/muster/here"
+    folder.mkdir(parents=True)
+    content = {"username": "ada", "hostname": socket.gethostname(), "timestamp": "2026-11-23T09:37:35.7Z"}
+    # No process has this number: pid_max is at most 2^22.
+    (folder / "1.json").write_text(json.dumps(content | {"pid": 2**22 + 1}))
+    (found,) = state.check_lock(here)
+    assert f"process {2**22 + 1} of ada on" in found.message
+    assert "since 2026-11-23 09:37:35 UTC, which has ended without removing it" in found.message
 
 
 def test_a_lock_in_a_bucket_is_seen(tmp_path: Path) -> None:
