@@ -23,6 +23,7 @@ from muster.controller.gangs.actions import (
 from muster.controller.gangs.attempt import Attempt
 from muster.controller.gangs.capacity_claims import CapacityClaim, capacity_claims_of, missing_detail
 from muster.controller.gangs.deadlines import Deadline, booking_end, deadline
+from muster.controller.gangs.ending import format_ending
 from muster.controller.gangs.identity import ATTEMPT, request_of_placeholder, template_name
 from muster.controller.gangs.limits import unsatisfiable_reason
 from muster.controller.gangs.objects import ProvisioningRequest
@@ -118,7 +119,7 @@ def next_step(attempt: Attempt, policy: GangPolicy, *, since: datetime) -> Step:
     limit = deadline(attempt.gang, attempt.current, quota_since=since, policy=policy, now=attempt.now)
     if not policy.holds and (early := _expiring_early(attempt, policy)):
         return _release_early(attempt, early, limit)
-    step = _provision(attempt, limit)
+    step = _name_ending(attempt, _provision(attempt, limit))
     if limit.at <= attempt.now and not isinstance(step, Ready):
         why = step.status if isinstance(step, Wait) else ""
         return replace(deadline_exceeded(limit, why), exhausted=_short_pool(attempt, step))
@@ -126,7 +127,17 @@ def next_step(attempt: Attempt, policy: GangPolicy, *, since: datetime) -> Step:
         return step
     if holds := placeholders.due(attempt, policy):
         return _hold_nodes(holds, limit)
-    return replace(step, requeue_at=placeholders.next_due(attempt, policy))
+    looks = (step.requeue_at, placeholders.next_due(attempt, policy))
+    return replace(step, requeue_at=min((each for each in looks if each), default=None))
+
+
+def _name_ending(attempt: Attempt, step: Step) -> Step:
+    """Report the pods whose end it waits for. They hold nodes that no quota counts any more."""
+    if not isinstance(step, Wait) or "turn" in step.waiting_on:
+        return step
+    around = attempt.surroundings
+    status = f"{step.status}; {format_ending(around.ending)}" if around.ending else step.status
+    return replace(step, status=status, requeue_at=around.recheck_at)
 
 
 def _exhausted_pool(attempt: Attempt, failed: Loss) -> str:

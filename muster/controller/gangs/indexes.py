@@ -7,6 +7,7 @@ BY_POOL = "pool"
 BY_LEASE = "lease"
 BY_NODE = "node"
 BY_REQUEST = "request"
+BY_ENDING = "ending"
 
 
 def pool_of(node: Node) -> list[str]:
@@ -24,3 +25,8 @@ def node_of(pod: Pod) -> list[str]:
 def request_of(pod: Pod) -> list[str]:
     name = pod.metadata.annotations.get(CONSUME_ANNOTATION, "")
     return [name] if name else []
+
+
+def ending_of(pod: Pod) -> list[str]:
+    """All pods that are being deleted, under one key: they are few at any time."""
+    return [BY_ENDING] if pod.metadata.deletion_timestamp else []

@@ -4,6 +4,7 @@ Kept apart from the gang's own facts: those are computed once, whatever lies aro
 """
 
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Final
 
 from muster.controller.gangs.objects import Node, Pod
@@ -18,6 +19,10 @@ class Surroundings:
     """The pods on those nodes."""
     claims: tuple[PodDemand, ...] = ()
     """Capacity claimed by other gangs whose pods are not bound yet."""
+    ending: tuple[Pod, ...] = ()
+    """Pods that were deleted and still hold nodes of its pools."""
+    recheck_at: datetime | None = None
+    """When these may have changed: no event of theirs reconciles a gang that waits for requests."""
     others: tuple[TurnPosition, ...] = ()
     """Other split gangs that are not fully provisioned."""
 

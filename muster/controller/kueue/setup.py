@@ -11,10 +11,12 @@ from typing import Any, Final
 
 from muster.controller.gangs.gang_state import GangObservation
 from muster.controller.gangs.indexes import (
+    BY_ENDING,
     BY_LEASE,
     BY_NODE,
     BY_POOL,
     BY_REQUEST,
+    ending_of,
     lease_of,
     node_of,
     pool_of,
@@ -211,7 +213,9 @@ def _view(manager: Manager, inputs: _Inputs, pending: PendingWorkloads) -> View:
             PLACEHOLDER, selection=OURS, indexes={BY_WORKLOAD: lambda item: [workload_key(item)]}
         ),
         nodes=manager.informer(NODE, indexes={BY_POOL: pool_of, BY_LEASE: lambda node: [lease_of(node)]}),
-        pods=manager.informer(POD, selection=RUNNING, indexes={BY_NODE: node_of, BY_REQUEST: request_of}),
+        pods=manager.informer(
+            POD, selection=RUNNING, indexes={BY_NODE: node_of, BY_REQUEST: request_of, BY_ENDING: ending_of}
+        ),
         flavors=inputs.flavors,
         queues=manager.informer(CLUSTER_QUEUE),
         checks=Checks(inputs.checks, inputs.policies),

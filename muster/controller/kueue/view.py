@@ -10,8 +10,17 @@ from datetime import datetime
 
 from muster.controller.gangs.capacity_claims import PodClaim, pins_of
 from muster.controller.gangs.demand import Demand
+from muster.controller.gangs.ending import in_the_way, recheck_at
 from muster.controller.gangs.identity import template_name
-from muster.controller.gangs.indexes import BY_LEASE, BY_NODE, BY_POOL, BY_REQUEST, lease_of, request_of
+from muster.controller.gangs.indexes import (
+    BY_ENDING,
+    BY_LEASE,
+    BY_NODE,
+    BY_POOL,
+    BY_REQUEST,
+    lease_of,
+    request_of,
+)
 from muster.controller.gangs.missing import is_settled
 from muster.controller.gangs.objects import (
     Belonging,
@@ -74,6 +83,9 @@ class View:
         if not snapshot.is_provisioning:
             return snapshot.surroundings
         found = self._around_running(snapshot) if snapshot.is_scale_up else snapshot.surroundings
+        ending = tuple(self._ending(snapshot))
+        recheck = recheck_at(ending, since=snapshot.began, now=snapshot.now)
+        found = replace(found, ending=ending, recheck_at=recheck)
         if snapshot.gang.is_split:
             found = replace(found, others=tuple(self._competing_gangs().waiting_turns(snapshot)))
         if not snapshot.is_provisioned:
@@ -242,6 +254,10 @@ class View:
         if "" in pools:
             return self.nodes.store
         return (node for pool in sorted(pools) for node in self.nodes.store.by_index(BY_POOL, pool))
+
+    def _ending(self, snapshot: WorkloadSnapshot) -> Iterator[Pod]:
+        pods = self.pods.store.by_index(BY_ENDING, BY_ENDING)
+        return in_the_way(snapshot.gang, ((pod, self.nodes.get(Key("", pod.spec.node_name))) for pod in pods))
 
     def _pods(self, nodes: Iterable[Node]) -> Iterator[Pod]:
         for node in nodes:

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, cast
 
 import msgspec
 import pytest
 
 from muster.controller.gangs.indexes import (
+    BY_ENDING,
     BY_LEASE,
     BY_NODE,
     BY_POOL,
     BY_REQUEST,
+    ending_of,
     lease_of,
     node_of,
     pool_of,
@@ -31,7 +33,7 @@ from muster.controller.gangs.objects import (
     PodSpec,
 )
 from muster.controller.gangs.templates import POOL
-from muster.controller.kube.resource import Key, ObjectMeta
+from muster.controller.kube.resource import Key, ObjectMeta, OwnerReference
 from muster.controller.kueue.actions import PatchAnnotations, SetCheckState, State
 from muster.controller.kueue.checks import Checks
 from muster.controller.kueue.decide import decide
@@ -63,6 +65,7 @@ from muster.model.names import (
     RUNS_ANNOTATION,
     WORKLOAD_UID_LABEL,
 )
+from muster.model.waiting import clock
 from tests.unit.admission.gang_world import CHECK, FLAVORS, POLICY, World, assignment, pod_spec
 from tests.unit.gangs.cached import cached
 from tests.unit.gangs.paper import flavor_policy, node
@@ -99,7 +102,7 @@ def _view(world: World) -> View:
     }
     gathering: Mapping[str, Any] = {BY_POOL: pools_provisioning, BY_REPLACED: replaced}
     leased: Mapping[str, Any] = {BY_POOL: pool_of, BY_LEASE: lambda node: [lease_of(node)]}
-    where: Mapping[str, Any] = {BY_NODE: node_of, BY_REQUEST: request_of}
+    where: Mapping[str, Any] = {BY_NODE: node_of, BY_REQUEST: request_of, BY_ENDING: ending_of}
     return View(
         workloads=cached(WORKLOAD, world.workloads.values(), **gathering),
         requests=cached(PROVISIONING_REQUEST, world.requests.values(), **owned, **promised),
@@ -312,3 +315,45 @@ def test_only_split_gangs_take_turns() -> None:
     world.kueue()
     seen = _view(world).snapshot(world.workloads["a"], CHECK, now=world.now)
     assert [other.uid for other in seen.surroundings.others] == ["uid-b"]
+
+
+def _ending(name: str, *, gpus: int, due: datetime, where: str = "l4-0") -> Pod:
+    job = OwnerReference(kind="RayCluster", name="train-x1", controller=True)
+    meta = ObjectMeta(
+        name=name, namespace="team-b", uid=name, deletion_timestamp=due, owner_references=(job,)
+    )
+    return Pod(metadata=meta, spec=msgspec.structs.replace(pod_spec(gpus), node_name=where))
+
+
+def _waiting(world: World) -> tuple[str, datetime | None]:
+    """What its check reports, and when the gang is looked at again."""
+    decision = decide(_view(world).snapshot(world.workloads["a"], CHECK, now=world.now))
+    (entry,) = [action for action in decision.actions if isinstance(action, SetCheckState)]
+    return entry.message, decision.requeue_at
+
+
+def test_a_gang_that_waits_for_nodes_is_told_whose_pods_are_still_ending() -> None:
+    """Their job was deleted and its quota given to this gang; the nodes come when they have ended."""
+    world = World(policy=_POLICY)
+    world.submit("a", {"main": ("l4", 2)})
+    world.kueue()
+    world.settle()
+    due = world.now + timedelta(seconds=100)
+    world.nodes = {name: node(name, "l4") for name in ("l4-0", "l4-1")} | {"cpu-0": node("cpu-0", "cpu")}
+    world.pods = {name: _ending(name, gpus=1, due=due) for name in ("w0", "w1")}
+    # Neither holds what the gang waits for.
+    world.pods["sidecar"] = _ending("sidecar", gpus=0, due=due)
+    world.pods["head"] = _ending("head", gpus=1, due=due, where="cpu-0")
+    ending = f"2 pods of team-b/train-x1 are still ending, due {clock(due)}"
+    message, again = _waiting(world)
+    assert "asked for 2 l4 nodes; " + ending in message
+    assert again == world.now + timedelta(seconds=10)
+    world.now += timedelta(seconds=20)
+    message, again = _waiting(world)
+    assert ending in message
+    assert again == due + timedelta(seconds=1)
+    (request,) = world.requests
+    _provision(world, request)
+    assert ending in _waiting(world)[0]
+    world.pods = {}
+    assert "still ending" not in _waiting(world)[0]

@@ -1,0 +1,61 @@
+"""Pods that were deleted and still hold their nodes: why a gang with quota may find no room.
+
+Kueue gives quota back when a job is deleted, and the kubelet gives a node back when its pods have ended.
+Names those pods in what a waiting gang reports. Decides nothing.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime, timedelta
+from typing import Final
+
+from muster.controller.gangs.demand import pod_amounts
+from muster.controller.gangs.objects import Node, Pod
+from muster.controller.gangs.split import Gang
+from muster.model.names import POOL_LABEL
+from muster.model.waiting import clock
+
+_FIRST_RECHECK: Final = timedelta(seconds=10)
+"""After it got quota. The pods of a deleted job are deleted a moment after its quota is given back."""
+
+
+def in_the_way(gang: Gang, pods: Iterable[tuple[Pod, Node | None]]) -> Iterator[Pod]:
+    """Those on nodes of its pools that hold what its own pods need: a GPU where they need GPUs. Raises
+    ValueError for a quantity that cannot be read.
+    """
+    needs: dict[str, set[str]] = {}
+    for spec in gang.request_specs:
+        for demand in spec.demands:
+            needs.setdefault(spec.pool, set()).update(
+                name for name, amount in demand.needs.amounts.items() if "/" in name and amount
+            )
+    for pod, node in pods:
+        pool = node.metadata.labels.get(POOL_LABEL, "") if node else ""
+        wanted = needs.get(pool)
+        if wanted is not None and (not wanted or wanted & pod_amounts(pod.spec).keys()):
+            yield pod
+
+
+def format_ending(pods: Sequence[Pod]) -> str:
+    """`2 pods of team-b/train are still ending, due 10:42 UTC`; of several jobs, the one with the most."""
+    counts = Counter(_work_of(pod) for pod in pods)
+    (name, count), *others = counts.most_common()
+    more = sum(rest for _, rest in others)
+    listed = f"{count} pod{'s' if count > 1 else ''} of {name}" + (f" and {more} of others" if more else "")
+    return f"{listed} {'are' if len(pods) > 1 else 'is'} still ending, due {clock(max(_due(pods)))}"
+
+
+def recheck_at(pods: Sequence[Pod], *, since: datetime, now: datetime) -> datetime | None:
+    """When the next of them should have ended, or one may have appeared. `since`: when the gang got quota."""
+    moments = (since + _FIRST_RECHECK, *(due + timedelta(seconds=1) for due in _due(pods)))
+    return min((moment for moment in moments if moment > now), default=None)
+
+
+def _due(pods: Sequence[Pod]) -> Iterator[datetime]:
+    """Kubernetes writes the end of the grace period as the time of deletion."""
+    return (pod.metadata.deletion_timestamp for pod in pods if pod.metadata.deletion_timestamp)
+
+
+def _work_of(pod: Pod) -> str:
+    owner = next((each.name for each in pod.metadata.owner_references if each.controller), pod.metadata.name)
+    return f"{pod.metadata.namespace}/{owner}"
