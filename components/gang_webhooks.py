@@ -20,7 +20,9 @@ _REVIEWED: Final = (
     ("raycluster", "ray.io", "v1", "rayclusters", "Ignore"),
     ("rayservice", "ray.io", "v1", "rayservices", "Ignore"),
     ("job", "batch", "v1", "jobs", "Ignore"),
+    ("cronjob", "batch", "v1", "cronjobs", "Ignore"),
 )
+_DEFAULTED: Final = _REVIEWED[:4]
 
 
 def validating() -> list[Manifest]:
@@ -33,7 +35,7 @@ def mutating() -> list[Manifest]:
     the policies of tenancy, which need no process, refuse what then lacks a queue or a gate.
     """
     found = []
-    for kind, group, version, resource, _ in _REVIEWED:
+    for kind, group, version, resource, _ in _DEFAULTED:
         webhook = _webhook(kind, group, version, resource, "Ignore")
         webhook["clientConfig"]["service"]["path"] = f"/default-{kind}"
         # Kueue's webhooks may come after ours and before: what they add can be looked at again.

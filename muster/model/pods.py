@@ -7,10 +7,13 @@ resource. Not responsible for reading a pod's fields nor for where it may run; t
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Final
 
-from muster.model.quantities import parse_quantity
+from muster.model.names import GPU_RESOURCE
+from muster.model.quantities import MIB, Bytes, Quantity, format_memory, parse_quantity
 
 Amounts = Mapping[str, Fraction]
+_IN_BYTES: Final = ("memory", "ephemeral-storage")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +59,22 @@ def total(
     found = {**limits, **peak, **requests}
     _add(found, overhead)
     return found
+
+
+def describe(amounts: Amounts) -> str:
+    """`2 GPUs and memory 4Gi`."""
+    return " and ".join(
+        f"{figure(name, amount)} GPUs" if name == GPU_RESOURCE else f"{name} {figure(name, amount)}"
+        for name, amount in sorted(amounts.items(), key=lambda item: (item[0] != GPU_RESOURCE, item[0]))
+    )
+
+
+def figure(name: str, amount: Fraction) -> str:
+    """The amount as a person would write it for this resource."""
+    is_binary = name in _IN_BYTES or name.startswith("hugepages-")
+    if is_binary and amount >= MIB:
+        return format_memory(Bytes(int(amount)))
+    return str(Quantity(amount, is_binary))
 
 
 def _add(running: dict[str, Fraction], more: Amounts) -> None:

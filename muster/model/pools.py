@@ -15,7 +15,8 @@ from muster.model.capacity import LEGAL_CAPACITY, PROVISIONING_CLASSES, Capacity
 from muster.model.kueue import PoolOptions
 from muster.model.machines import Machine
 from muster.model.nodes import Image, LocalDisks, NodeNetwork, Placement
-from muster.model.quantities import Bytes, Gpus, Millicores
+from muster.model.providers import Provider
+from muster.model.quantities import GIB, Bytes, Gpus, Millicores, format_cpu, format_memory
 from muster.model.sharing import GpuSharing
 
 __all__ = ["LEGAL_CAPACITY", "MOST_RUN", "PROVISIONING_CLASSES", "Capacity", "Pool", "Reservation"]
@@ -105,6 +106,19 @@ class Pool:
     @property
     def max_memory(self) -> Bytes:
         return Bytes(self.max_nodes * self.machine.allocatable_memory)
+
+    def largest_pod(self, provider: Provider) -> Mapping[str, str]:
+        """Above what a pod fits no node of the pool, by resource, GPUs excepted. An upper bound: DaemonSets
+        take from it, and the owner of an existing cluster chooses what its nodes reserve. A resource that
+        nothing is known of is left out.
+        """
+        machine = self.machine
+        if provider is Provider.EXISTING:
+            return {"cpu": format_cpu(machine.cpu), "memory": format_memory(machine.memory)}
+        found = {"cpu": format_cpu(machine.allocatable_cpu), "memory": format_memory(machine.most_memory)}
+        if self.local_disks is LocalDisks.NONE:
+            found["ephemeral-storage"] = format_memory(Bytes(self.boot_disk_gib * GIB))
+        return found
 
     @property
     def order(self) -> tuple[int, str]:

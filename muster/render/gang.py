@@ -16,6 +16,7 @@ from muster.model.gangpolicy import (
     OnStockOut,
     to_manifest,
 )
+from muster.model.kueue import Effect, Operator
 from muster.model.pools import Capacity, Pool
 from muster.model.stack import Scheduler, Stack
 from muster.render.manifest import Manifest
@@ -45,12 +46,12 @@ def gang_policy(stack: Stack) -> GangPolicy:
     """The stack's settings with one flavor a pool."""
     settings = stack.gang_admission.policy
     kai = (settings.kai or KaiPolicy()) if stack.scheduler is Scheduler.KAI else None
-    return replace(settings, flavors=tuple(_flavor(pool) for pool in stack.pools), kai=kai)
+    return replace(settings, flavors=tuple(_flavor(pool, stack) for pool in stack.pools), kai=kai)
 
 
-def _flavor(pool: Pool) -> FlavorPolicy:
+def _flavor(pool: Pool, stack: Stack) -> FlavorPolicy:
     if pool.capacity is Capacity.QUEUED:
-        return _queued(pool)
+        return _queued(pool, stack)
     # Nodes that come as pods ask cannot be there before the pods; those of a pool of fixed size can, and
     # must.
     return FlavorPolicy(
@@ -58,15 +59,28 @@ def _flavor(pool: Pool) -> FlavorPolicy:
         verify_nodes=pool.min_nodes == pool.max_nodes,
         max_nodes=pool.max_nodes,
         gpus_per_node=pool.slots_per_node,
+        per_node=pool.largest_pod(stack.cluster.provider),
+        gpu_taint=_is_tainted(pool, stack),
         gpu_memory=_gpu_memory(pool),
     )
+
+
+def _is_tainted(pool: Pool, stack: Stack) -> bool:
+    """Kueue counts the tolerations of a flavor as those of the pods that it assigns to it."""
+    tolerated = any(
+        each.key in (None, "", names.GPU_TAINT_KEY)
+        and (each.operator is Operator.EXISTS or each.value == names.GPU_TAINT_VALUE)
+        and each.effect in (None, Effect.NO_SCHEDULE)
+        for each in pool.kueue.tolerations
+    )
+    return stack.scheduler is Scheduler.KUEUE and pool.is_gpu and not tolerated
 
 
 def _gpu_memory(pool: Pool) -> int:
     return pool.accelerator.memory_gib * 1024 if pool.accelerator else 0
 
 
-def _queued(pool: Pool) -> FlavorPolicy:
+def _queued(pool: Pool, stack: Stack) -> FlavorPolicy:
     lease = DetailSelector(key=names.GKE_LEASE_LABEL, detail=names.GKE_LEASE_DETAIL)
     is_gke = pool.provisioning_class == names.GKE_QUEUED_CLASS
     return FlavorPolicy(
@@ -78,6 +92,8 @@ def _queued(pool: Pool) -> FlavorPolicy:
         verify_nodes=True,
         max_nodes=pool.max_nodes,
         gpus_per_node=pool.slots_per_node,
+        per_node=pool.largest_pod(stack.cluster.provider),
+        gpu_taint=_is_tainted(pool, stack),
         gpu_memory=_gpu_memory(pool),
         scarcity=pool.accelerator.rank if pool.accelerator else 0,
     )

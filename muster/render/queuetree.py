@@ -1,25 +1,41 @@
 """The stack's QueueTree: the queues as the webhooks need them, derived from the rendered queue objects.
 
-Responsible for the upper bound of GPUs that a queue can hold: its own and what it may borrow, or all of its
+Responsible for the upper bounds of what a queue can hold: its own and what it may borrow, or all of its
 tree's where borrowing has no limit. Lending limits are not subtracted: a bound that is too high lets a gang
 wait, and one that is too low would refuse a gang that could run.
 """
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from fractions import Fraction
 from math import ceil
-from typing import Any, Final
+from typing import Final
 
 from muster.model.names import GPU_RESOURCE
-from muster.model.quantities import parse_quantity
-from muster.model.queuetree import ANY_POOL, Queue, QueueTree, Space, to_manifest
+from muster.model.quantities import Quantity, parse_quantity
+from muster.model.queuetree import ANY_POOL, Limits, Queue, QueueTree, Space, to_manifest
 from muster.model.ray import RayAuth
 from muster.model.stack import Scheduler, Stack
 from muster.render import kai, queues
 from muster.render.manifest import Manifest
 from muster.render.tenancy.namespaces import priorities_of
 
-Most = Mapping[str, Mapping[str, int]]
+_NONE: Final = Fraction(0)
+# KAI counts thousandths of a CPU and millions of bytes.
+_KAI_UNITS: Final = {"gpu": Fraction(1), "cpu": Fraction(1, 1000), "memory": Fraction(10**6)}
+# Every resource begins with it.
+_EVERYTHING: Final = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Bounds:
+    """Of one queue, as in `Queue`."""
+
+    most: Mapping[str, int] = field(default_factory=dict)
+    limits: tuple[Limits, ...] = ()
+
+
+_UNBOUND: Final = _Bounds()
 
 
 def tree(stack: Stack) -> Manifest:
@@ -34,13 +50,13 @@ def queue_tree(stack: Stack) -> QueueTree:
         for name, objects in teams.items():
             by_team.setdefault(name, []).extend(objects)
     everything = [each for objects in by_team.values() for each in objects]
-    most = (
+    bounds = (
         _kai(everything) if is_kai else _kueue(everything, {pool.flavor: pool.name for pool in stack.pools})
     )
     leaves = kai.leaf_queues(stack) if is_kai else {}
     spaces = {}
     for _, team in stack.teams():
-        named = _sharded(stack, leaves[team.name], most) if is_kai else _local(by_team[team.name], most)
+        named = _sharded(stack, leaves[team.name], bounds) if is_kai else _local(by_team[team.name], bounds)
         spaces[team.namespace] = Space(
             team=team.name,
             queues=tuple(named),
@@ -51,8 +67,14 @@ def queue_tree(stack: Stack) -> QueueTree:
         kai=is_kai,
         gated=stack.is_gated,
         guarded=stack.ray.auth is RayAuth.TOKEN,
+        uncounted=_uncounted(stack),
         spaces=spaces,
     )
+
+
+def _uncounted(stack: Stack) -> tuple[str, ...]:
+    """A Kueue that Muster does not install has a configuration of its own."""
+    return stack.kueue.exclude_resources if stack.kueue.install else (_EVERYTHING,)
 
 
 def _default(stack: Stack, allowed: tuple[str, ...]) -> str | None:
@@ -61,54 +83,80 @@ def _default(stack: Stack, allowed: tuple[str, ...]) -> str | None:
     return default if default in allowed else None
 
 
-def _sharded(stack: Stack, leaves: Mapping[str | None, str], most: Most) -> list[Queue]:
+def _sharded(stack: Stack, leaves: Mapping[str | None, str], bounds: Mapping[str, _Bounds]) -> list[Queue]:
     """KAI's leaves of a team: one, or one of each pool."""
     gpus = {pool.name: pool.slots_per_node for pool in stack.pools}
     return [
-        Queue(name=name, pool=pool or "", gpus=gpus[pool] if pool else 0, most=most.get(name, {}))
+        Queue(
+            name=name,
+            pool=pool or "",
+            gpus=gpus[pool] if pool else 0,
+            most=bounds.get(name, _UNBOUND).most,
+            limits=bounds.get(name, _UNBOUND).limits,
+        )
         for pool, name in leaves.items()
     ]
 
 
-def _local(objects: Iterable[Manifest], most: Most) -> list[Queue]:
+def _local(objects: Iterable[Manifest], bounds: Mapping[str, _Bounds]) -> list[Queue]:
     """LocalQueues, with what their ClusterQueues hold."""
-    return [
-        Queue(name=each["metadata"]["name"], most=most.get(each["spec"]["clusterQueue"], {}))
+    found = [
+        (each["metadata"]["name"], bounds.get(each["spec"]["clusterQueue"], _UNBOUND))
         for each in objects
         if each["kind"] == "LocalQueue"
     ]
+    return [Queue(name=name, most=each.most, limits=each.limits) for name, each in found]
 
 
 _COHORT: Final = "Cohort/"
 _QUEUE: Final = "ClusterQueue/"
 _HOLDING: Final = ("Cohort", "ClusterQueue")
+# A pool, or a flavor that is no pool's, and a resource.
+_Key = tuple[str, str]
 
 
 @dataclass(slots=True)
 class _Holder:
-    """A ClusterQueue or Cohort: its parent, and by flavor what it has and may borrow (None: no limit)."""
+    """A ClusterQueue or Cohort: its parent, what it has and may borrow (None: no limit), and its groups."""
 
     parent: str | None
-    own: dict[str, int] = field(default_factory=dict)
-    borrow: dict[str, int | None] = field(default_factory=dict)
+    own: dict[_Key, Fraction] = field(default_factory=dict)
+    borrow: dict[_Key, Fraction | None] = field(default_factory=dict)
+    groups: list[list[_Key]] = field(default_factory=list)
 
 
-def _kueue(objects: Iterable[Manifest], pools: Mapping[str, str]) -> Most:
-    """ClusterQueue -> pool -> most GPUs. `pools`: flavor -> pool, where a flavor is one's."""
+def _kueue(objects: Iterable[Manifest], pools: Mapping[str, str]) -> Mapping[str, _Bounds]:
+    """ClusterQueue -> what it can hold. `pools`: flavor -> pool, where a flavor is one's."""
     holders = {_key(each): _holder(each, pools) for each in objects if each["kind"] in _HOLDING}
-    whole: dict[str, dict[str, int]] = {}
+    whole: dict[str, dict[_Key, Fraction]] = {}
     for name, holder in holders.items():
         root = whole.setdefault(_root(name, holders), {})
-        for flavor, count in holder.own.items():
-            root[flavor] = root.get(flavor, 0) + count
-    found: dict[str, dict[str, int]] = {}
-    for name, holder in holders.items():
-        root = whole[_root(name, holders)]
-        for flavor, own in holder.own.items():
-            limit = holder.borrow[flavor]
-            most = root[flavor] if limit is None else min(root[flavor], own + limit)
-            found.setdefault(name.removeprefix(_QUEUE), {})[flavor] = max(own, most)
-    return found
+        for key, amount in holder.own.items():
+            root[key] = root.get(key, _NONE) + amount
+    return {
+        name.removeprefix(_QUEUE): _bounds(holder, whole[_root(name, holders)])
+        for name, holder in holders.items()
+        if name.startswith(_QUEUE)
+    }
+
+
+def _bounds(holder: _Holder, root: Mapping[_Key, Fraction]) -> _Bounds:
+    most: dict[str, int] = {}
+    limits: list[dict[str, dict[str, str]]] = []
+    for group in holder.groups:
+        limits.append({})
+        for pool, resource in group:
+            own, limit = holder.own[pool, resource], holder.borrow[pool, resource]
+            borrowed = root[pool, resource] if limit is None else min(root[pool, resource], own + limit)
+            if resource == GPU_RESOURCE:
+                most[pool] = ceil(max(own, borrowed))
+            else:
+                limits[-1].setdefault(pool, {})[resource] = _quantity(resource, max(own, borrowed))
+    return _Bounds(most, tuple(limits))
+
+
+def _quantity(resource: str, amount: Fraction) -> str:
+    return str(Quantity(amount, resource == "memory"))
 
 
 def _key(body: Manifest) -> str:
@@ -120,14 +168,15 @@ def _holder(body: Manifest, pools: Mapping[str, str]) -> _Holder:
     parent = spec.get("cohortName") or spec.get("parentName")
     holder = _Holder(f"{_COHORT}{parent}" if parent else None)
     for group in spec.get("resourceGroups", ()):
+        holder.groups.append([])
         for flavor in group["flavors"]:
             for resource in flavor["resources"]:
-                if resource["name"] == GPU_RESOURCE:
-                    pool = pools.get(flavor["name"], flavor["name"])
-                    holder.own[pool] = _count(resource["nominalQuota"])
-                    limit = resource.get("borrowingLimit")
-                    alone = holder.parent is None
-                    holder.borrow[pool] = 0 if alone else None if limit is None else _count(limit)
+                key = pools.get(flavor["name"], flavor["name"]), resource["name"]
+                holder.groups[-1].append(key)
+                holder.own[key] = parse_quantity(str(resource["nominalQuota"]))
+                limit = resource.get("borrowingLimit")
+                alone = holder.parent is None
+                holder.borrow[key] = _NONE if alone else None if limit is None else parse_quantity(str(limit))
     return holder
 
 
@@ -137,20 +186,25 @@ def _root(name: str, holders: Mapping[str, _Holder]) -> str:
     return name
 
 
-def _count(quantity: Any) -> int:
-    return ceil(parse_quantity(str(quantity)))
-
-
-def _kai(objects: Iterable[Manifest]) -> Most:
-    """Queue -> most GPUs over all pools: the least limit from it to the top; nothing where there is none."""
+def _kai(objects: Iterable[Manifest]) -> Mapping[str, _Bounds]:
+    """Queue -> its bounds over all pools: the least limit from it to the top; of a resource without a limit
+    there is none.
+    """
     specs = {each["metadata"]["name"]: each["spec"] for each in objects if each["kind"] == "Queue"}
-    found: dict[str, dict[str, int]] = {}
-    for name in specs:
-        limits, at = [], name
-        while at in specs:
-            limit = specs[at].get("resources", {}).get("gpu", {}).get("limit")
+    return {name: _kai_bounds(name, specs) for name in specs}
+
+
+def _kai_bounds(name: str, specs: Mapping[str, Manifest]) -> _Bounds:
+    limits: dict[str, list[float]] = {key: [] for key in _KAI_UNITS}
+    at = name
+    while at in specs:
+        for key, found in limits.items():
+            limit = specs[at].get("resources", {}).get(key, {}).get("limit")
             if limit is not None and limit >= 0:
-                limits.append(ceil(limit))
-            at = specs[at].get("parentQueue", "")
-        found[name] = {ANY_POOL: min(limits)} if limits else {}
-    return found
+                found.append(limit)
+        at = specs[at].get("parentQueue", "")
+    gpus = limits.pop("gpu")
+    more = {
+        key: _quantity("", Fraction(min(found)) * _KAI_UNITS[key]) for key, found in limits.items() if found
+    }
+    return _Bounds({ANY_POOL: ceil(min(gpus))} if gpus else {}, ({ANY_POOL: more},) if more else ())

@@ -14,7 +14,7 @@ from muster.controller.gangs.demand import Demand
 from muster.controller.gangs.split import Gang
 from muster.model.gangpolicy import FlavorPolicy
 from muster.model.names import GPU_RESOURCE, JOB_PARAMETER_PREFIX
-from muster.model.pods import Amounts
+from muster.model.pods import Amounts, describe, figure
 
 LONGEST_PARAMETER: Final = 255
 """Characters in a value of spec.parameters (kubernetes/autoscaler, provisioningrequest/v1/types.go)."""
@@ -24,7 +24,7 @@ def unsatisfiable_reason(gang: Gang) -> str | None:
     """Why no amount of waiting helps, or None. PodSets of one pool count together, and what runs of them."""
     asked = [demand for spec in gang.request_specs for demand in spec.demands]
     for demand in asked:
-        if too_many_gpus(demand.needs.amounts, demand.flavor):
+        if too_large(demand.needs.amounts, demand.flavor):
             return per_node(demand.pod_set, demand.needs.amounts, [demand.flavor])
     needed = _needed((*asked, *gang.running))
     for spec in gang.request_specs:
@@ -56,24 +56,29 @@ def fewest_nodes(pieces: Sequence[tuple[int, Amounts]], flavor: FlavorPolicy) ->
     alone = [nodes_needed(count, amounts, flavor) for count, amounts in pieces]
     if flavor.one_pod_set_per_request and flavor.node_selector_from_details:
         return sum(alone)
-    sizes = [(count, amounts.get(GPU_RESOURCE, Fraction(0))) for count, amounts in pieces]
-    if not flavor.gpus_per_node:
-        return 0
-    together = ceil(sum(count * gpus for count, gpus in sizes) / flavor.gpus_per_node)
-    large = sum(count for count, gpus in sizes if 2 * gpus > flavor.gpus_per_node)
-    return max(together, large, *alone)
+    shared = [
+        _sharing([(count, amounts.get(name, Fraction(0))) for count, amounts in pieces], size)
+        for name, size in flavor.node.items()
+    ]
+    return max((*shared, *alone), default=0)
+
+
+def _sharing(sizes: Sequence[tuple[int, Fraction]], node: Fraction) -> int:
+    """The fewest nodes by one resource, of which a node has so much."""
+    together = ceil(sum(count * each for count, each in sizes) / node) if node else 0
+    return max(together, sum(count for count, each in sizes if 2 * each > node))
 
 
 def nodes_needed(count: int, amounts: Amounts, flavor: FlavorPolicy) -> int:
-    """The fewest nodes that hold so many pods, by GPUs; without GPUs it is unknown, so none."""
-    gpus = amounts.get(GPU_RESOURCE, Fraction(0))
-    if not gpus or not flavor.gpus_per_node:
-        return 0
-    return ceil(count / max(1, int(flavor.gpus_per_node // gpus)))
+    """The fewest nodes that hold so many pods; unknown, so none, where a pod asks for nothing known."""
+    held = [int(size // amounts[name]) for name, size in flavor.node.items() if amounts.get(name)]
+    return ceil(count / max(1, min(held))) if held else 0
 
 
-def too_many_gpus(amounts: Amounts, flavor: FlavorPolicy) -> bool:
-    return 0 < flavor.gpus_per_node < amounts.get(GPU_RESOURCE, Fraction(0))
+def too_large(amounts: Amounts, flavor: FlavorPolicy) -> Amounts:
+    """What one pod asks for above what any node of the pool has."""
+    node = flavor.node
+    return {name: amount for name, amount in amounts.items() if name in node and amount > node[name]}
 
 
 def too_many_nodes(nodes: int, flavor: FlavorPolicy) -> bool:
@@ -81,11 +86,24 @@ def too_many_nodes(nodes: int, flavor: FlavorPolicy) -> bool:
 
 
 def per_node(name: str, amounts: Amounts, flavors: Sequence[FlavorPolicy]) -> str:
-    allowed = ", ".join(f"{flavor.name}: {flavor.gpus_per_node}" for flavor in flavors)
-    return (
-        f"one pod of {name} asks for {amounts[GPU_RESOURCE]} GPUs, more than any node has ({allowed}); "
-        f"spread them over more pods"
+    """`amounts`: of one pod, too large for a node of any of these."""
+    above = {key for flavor in flavors for key in too_large(amounts, flavor)}
+    asked = {key: amounts[key] for key in above}
+    allowed = ", ".join(
+        f"{flavor.name}: {_size(amounts, flavor, is_only=len(above) == 1)}" for flavor in flavors
     )
+    fix = (
+        "spread them over more pods"
+        if above == {GPU_RESOURCE}
+        else "ask for less, or spread it over more pods"
+    )
+    return f"one pod of {name} asks for {describe(asked)}, more than any node has ({allowed}); {fix}"
+
+
+def _size(amounts: Amounts, flavor: FlavorPolicy, *, is_only: bool) -> str:
+    node = flavor.node
+    found = {key: node[key] for key in too_large(amounts, flavor)}
+    return ", ".join(figure(*each) for each in found.items()) if is_only else describe(found)
 
 
 def parameter_too_long(name: str, value: str) -> str:

@@ -16,6 +16,11 @@ def subject_of(gang: Gang, policy: GangPolicy) -> str:
     for spec in gang.request_specs:
         counts = [(demand.pod_set, demand.count) for demand in spec.demands]
         flavor = spec.flavor
-        limits = (flavor.max_nodes, flavor.gpus_per_node, flavor.provisioning_class_name)
+        limits = (
+            flavor.max_nodes,
+            flavor.gpus_per_node,
+            sorted(flavor.per_node.items()),
+            flavor.provisioning_class_name,
+        )
         found.append((spec.pool, counts, limits, sorted(spec.parameters.items()), spec.needs_digest))
     return digest(repr(found))

@@ -70,7 +70,7 @@ def fits(needs: PodNeeds, node: Node) -> bool:
         return False
     if needs.terms and not any(_selects(term, node) for term in needs.terms):
         return False
-    return all(_is_tolerated(taint, needs.tolerations) for taint in node.spec.taints)
+    return all(is_tolerated(taint, needs.tolerations) for taint in node.spec.taints)
 
 
 def _free(nodes: Iterable[Node], pods: Iterable[Pod]) -> dict[str, dict[str, Fraction]]:
@@ -132,7 +132,7 @@ def _largest_first(demands: Iterable[PodDemand]) -> Iterator[PodDemand]:
     return iter(sorted(listed, key=lambda demand: sizes[id(demand)], reverse=True))
 
 
-def _is_tolerated(taint: Taint, tolerations: Sequence[Toleration]) -> bool:
+def is_tolerated(taint: Taint, tolerations: Sequence[Toleration]) -> bool:
     if taint.effect == "PreferNoSchedule":
         return True
     return any(_tolerates(toleration, taint) for toleration in tolerations)

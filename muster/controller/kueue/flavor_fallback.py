@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Final
 
 from muster.controller.gangs.demand import Demand
-from muster.controller.gangs.limits import nodes_needed, too_many_gpus, too_many_nodes
+from muster.controller.gangs.limits import nodes_needed, too_large, too_many_nodes
 from muster.controller.gangs.objects import NodeSelectorTerm, PodSpec
 from muster.controller.kueue.objects import PodSet, ResourceFlavor, Workload
 from muster.controller.kueue.snapshot import WorkloadSnapshot
@@ -50,7 +50,7 @@ def _fits(demand: Demand, own: PodSpec, name: str, snapshot: WorkloadSnapshot, p
         return False
     amounts = demand.needs.amounts
     nodes = nodes_needed(demand.count, amounts, known)
-    return not too_many_gpus(amounts, known) and not too_many_nodes(nodes, known)
+    return not too_large(amounts, known) and not too_many_nodes(nodes, known)
 
 
 def pools_to_avoid(snapshot: WorkloadSnapshot) -> tuple[str, ...]:

@@ -6,14 +6,18 @@ limits.py judge them.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Final
 
 from msgspec import field
 
 from muster.controller.gangs.demand import amounts_once
-from muster.controller.gangs.objects import PodTemplateSpec
+from muster.controller.gangs.objects import PodTemplateSpec, Taint
+from muster.controller.gangs.verify import is_tolerated
 from muster.controller.kube.resource import Object, Partial
-from muster.model.names import LEAST_AT_ONCE, POOL_LABEL
+from muster.model.names import GPU_TAINT_EFFECT, GPU_TAINT_KEY, GPU_TAINT_VALUE, LEAST_AT_ONCE, POOL_LABEL
 from muster.model.pods import Amounts
+
+_GPU_TAINT: Final = Taint(key=GPU_TAINT_KEY, value=GPU_TAINT_VALUE, effect=GPU_TAINT_EFFECT)
 
 
 class HeadGroup(Partial, frozen=True):
@@ -75,16 +79,25 @@ class Job(Object, frozen=True):
     spec: JobSpec = JobSpec()
 
 
+class CronJobSpec(Partial, frozen=True):
+    job_template: Job = Job()
+
+
+class CronJob(Object, frozen=True):
+    spec: CronJobSpec = CronJobSpec()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobPodSet:
     """One PodSet of a job that has no flavor yet. `pool` is the one that its own node selector names, if
-    any.
+    any. `tolerates_gpus`: it may run on nodes with GPUs, which have a taint.
     """
 
     name: str
     count: int
     amounts: Amounts
     pool: str
+    tolerates_gpus: bool
 
 
 def ray_pod_sets(spec: RayClusterSpec | None) -> Iterator[JobPodSet]:
@@ -116,4 +129,5 @@ def _job_pod_set(name: str, count: int, template: PodTemplateSpec) -> JobPodSet:
         count=count,
         amounts=amounts_once(template.spec),
         pool=template.spec.node_selector.get(POOL_LABEL, ""),
+        tolerates_gpus=is_tolerated(_GPU_TAINT, template.spec.tolerations),
     )

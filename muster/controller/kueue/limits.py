@@ -4,45 +4,79 @@ Checked against the policy's pools before a job is created. When its pools are c
 muster.controller.gangs.limits checks again.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from muster.controller.gangs.limits import (
     fewest_nodes,
     nodes_needed,
     per_node,
     per_pool,
-    too_many_gpus,
+    too_large,
     too_many_nodes,
 )
 from muster.controller.kueue.jobs import JobPodSet
-from muster.model.gangpolicy import GangPolicy
+from muster.model.gangpolicy import FlavorPolicy, GangPolicy
 from muster.model.names import GPU_RESOURCE
 from muster.model.pods import Amounts
+from muster.model.queuetree import Queue
 
 
-def never_fits_anywhere(job_pod_sets: Iterable[JobPodSet], policy: GangPolicy) -> str | None:
-    """The same for a job whose PodSets may still go to any pool, or to the one that their node selector
-    names.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pools:
+    """The pools of a policy that a queue has quota in; without a queue all of them."""
 
-    The policy lists every GPU pool, also those that nothing is asked for: what fits in none of them fits
-    nowhere.
+    policy: GangPolicy
+    queue: Queue | None = None
+
+    def suited(self, pod_set: JobPodSet) -> Sequence[FlavorPolicy]:
+        """Those that the PodSet may go to, whatever their size."""
+        named = self._of_queue()
+        return [
+            flavor
+            for flavor in self.policy.flavors
+            if (not named or flavor.name in named)
+            and pod_set.pool in ("", flavor.name)
+            and _suits(pod_set, flavor)
+        ]
+
+    def large_enough(self, pod_set: JobPodSet) -> Sequence[FlavorPolicy]:
+        """Those of which a node holds one of its pods."""
+        return [flavor for flavor in self.suited(pod_set) if not too_large(pod_set.amounts, flavor)]
+
+    def _of_queue(self) -> frozenset[str]:
+        """Empty: unknown, as where the flavor of a pool has another name."""
+        if self.queue is None:
+            return frozenset()
+        first = frozenset((self.queue.pool,) if self.queue.pool else self.queue.groups[0])
+        return first if first <= {flavor.name for flavor in self.policy.flavors} else frozenset()
+
+
+def _suits(pod_set: JobPodSet, flavor: FlavorPolicy) -> bool:
+    has_gpus = flavor.gpus_per_node > 0 or not pod_set.amounts.get(GPU_RESOURCE)
+    return has_gpus and (pod_set.tolerates_gpus or not flavor.gpu_taint)
+
+
+def never_fits_anywhere(job_pod_sets: Iterable[JobPodSet], pools: Pools) -> str | None:
+    """The same for a job whose PodSets may still go to any pool of its queue, or to the one that their node
+    selector names.
+
+    The policy lists every pool, also those that nothing is asked for: what fits in none of them fits nowhere.
     """
     pinned: dict[str, list[tuple[int, Amounts]]] = {}
     for pod_set in job_pod_sets:
-        if not pod_set.amounts.get(GPU_RESOURCE) or not pod_set.count:
+        if not pod_set.count:
             continue
-        flavors = [
-            flavor for flavor in policy.flavors if flavor.gpus_per_node and pod_set.pool in ("", flavor.name)
-        ]
-        large = [flavor for flavor in flavors if not too_many_gpus(pod_set.amounts, flavor)]
-        if flavors and not large:
-            return per_node(pod_set.name, pod_set.amounts, flavors)
+        suited, large = pools.suited(pod_set), pools.large_enough(pod_set)
+        if suited and not large:
+            return per_node(pod_set.name, pod_set.amounts, suited)
         sizes = [(nodes_needed(pod_set.count, pod_set.amounts, flavor), flavor) for flavor in large]
         if sizes and all(too_many_nodes(nodes, flavor) for nodes, flavor in sizes):
             return per_pool(pod_set.name, min(nodes for nodes, _ in sizes), large)
-        if pod_set.pool and sizes:
-            pinned.setdefault(pod_set.pool, []).append((pod_set.count, pod_set.amounts))
-            needed = fewest_nodes(pinned[pod_set.pool], sizes[0][1])
-            if too_many_nodes(needed, sizes[0][1]):
+        if len(large) == 1:
+            only = large[0]
+            pinned.setdefault(only.name, []).append((pod_set.count, pod_set.amounts))
+            needed = fewest_nodes(pinned[only.name], only)
+            if too_many_nodes(needed, only):
                 return per_pool("the gang", needed, large)
     return None

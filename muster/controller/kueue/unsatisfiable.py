@@ -1,19 +1,20 @@
-"""What a job asks of its queue, its priority and its scheduler that can never be granted.
+"""What a job asks of its priority and its scheduler that can never be granted.
 
-Each answer names what is allowed. Pure functions of the job and the queue tree; what its pods need of pools
-is checked in limits.py.
+Each answer names what is allowed. Pure functions of the job and the queue tree; what its pods need of nodes
+is checked in limits.py, what they need of the queue in queue_limits.py.
 """
 
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 from muster.controller.kube.resource import Object
 from muster.controller.kueue.jobs import JobPodSet, RayCluster, RayClusterSpec, RayService
+from muster.controller.kueue.limits import Pools
 from muster.model import names, ray_groups, ray_upgrades
-from muster.model.names import GPU_RESOURCE
-from muster.model.queuetree import ANY_POOL, Queue, QueueTree, Space
+from muster.model.queuetree import QueueTree, Space
 
 # The name of a PodSet, which is a group's in lower case (Kueue 0.19, apis/kueue/v1beta2/workload_types.go).
 _POD_SET: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?\Z")
@@ -29,21 +30,15 @@ def priority(labels: Mapping[str, str], tree: QueueTree, space: Space) -> Iterat
         yield f"priority {named} is not one of this namespace; set label {label} to one of: {allowed}"
 
 
-def queue_limit(
-    labels: Mapping[str, str], job_pod_sets: Sequence[JobPodSet], tree: QueueTree, space: Space
-) -> Iterator[str]:
-    """More GPUs than the queue can ever hold, with everything that it may borrow."""
-    name = labels.get(names.KAI_QUEUE_LABEL if tree.kai else names.QUEUE_LABEL, "")
-    queue = space.queue(name)
-    if queue is None or not queue.most:
-        return
-    for pool, asked in sorted(_asked(job_pod_sets).items()):
-        most = _most(queue, pool)
-        if asked > most:
-            where = f" of pool {pool}" if pool else ""
+def taints(job_pod_sets: Iterable[JobPodSet], pools: Pools) -> Iterator[str]:
+    """Pods to which Kueue assigns no pool, because all that are left to them have the taint of GPUs."""
+    for pod_set in job_pod_sets:
+        tolerating = replace(pod_set, tolerates_gpus=True)
+        if pod_set.count and not pools.suited(pod_set) and pools.suited(tolerating):
             yield (
-                f"it asks for {asked:g} GPUs{where} at a time and queue {name} holds at most {most}, what it "
-                "may borrow included; ask for fewer, or have its quota raised"
+                f"{pod_set.name} does not tolerate the taint {names.GPU_TAINT_KEY} of nodes with GPUs, and "
+                "no others are open to it; add to the tolerations of its pod template: "
+                f"{{key: {names.GPU_TAINT_KEY}, operator: Exists}}"
             )
 
 
@@ -62,22 +57,6 @@ def pod_sets(job_pod_sets: Sequence[JobPodSet], tree: QueueTree) -> Iterator[str
                 f"{count} of its groups of pods are called {name}, in lower case; give each worker group a "
                 "groupName of its own, other than that of the head or submitter"
             )
-
-
-def _asked(job_pod_sets: Iterable[JobPodSet]) -> dict[str, float]:
-    """Pool -> GPUs of the PodSets that name it; "" -> of all of them together."""
-    asked: dict[str, float] = {}
-    for pod_set in job_pod_sets:
-        gpus = float(pod_set.amounts.get(GPU_RESOURCE, 0)) * pod_set.count
-        for pool in {pod_set.pool, ""} if gpus else ():
-            asked[pool] = asked.get(pool, 0.0) + gpus
-    return asked
-
-
-def _most(queue: Queue, pool: str) -> int:
-    if ANY_POOL in queue.most:
-        return queue.most[ANY_POOL]
-    return queue.most.get(pool, 0) if pool else sum(queue.most.values())
 
 
 def scale_up(

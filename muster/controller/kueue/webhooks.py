@@ -11,8 +11,9 @@ from itertools import chain
 from typing import Final
 
 from muster.controller.kube.resource import Object, T
-from muster.controller.kueue import unsatisfiable
+from muster.controller.kueue import queue_limits, unsatisfiable
 from muster.controller.kueue.jobs import (
+    CronJob,
     Job,
     JobPodSet,
     RayCluster,
@@ -23,9 +24,9 @@ from muster.controller.kueue.jobs import (
     ray_pod_sets,
     submitter_pod_sets,
 )
-from muster.controller.kueue.limits import never_fits_anywhere
+from muster.controller.kueue.limits import Pools, never_fits_anywhere
 from muster.controller.runtime.review import Allow, Deny, Review, Verdict, Webhook
-from muster.model import ray_submission
+from muster.model import names, ray_submission
 from muster.model.gangpolicy import GangPolicy
 from muster.model.queuetree import QueueTree
 
@@ -49,13 +50,16 @@ class Reviews:
     def __init__(self, policy: Policy, tree: Tree = QueueTree) -> None:
         self._policy, self._tree = policy, tree
 
-    def listed(self) -> tuple[Webhook[RayJob], Webhook[RayCluster], Webhook[RayService], Webhook[Job]]:
+    def listed(
+        self,
+    ) -> tuple[Webhook[RayJob], Webhook[RayCluster], Webhook[RayService], Webhook[Job], Webhook[CronJob]]:
         """One webhook a kind, at `/validate-<kind>`."""
         return (
             Webhook(path="/validate-rayjob", type=RayJob, review=self.ray_job),
             Webhook(path="/validate-raycluster", type=RayCluster, review=self.ray_cluster),
             Webhook(path="/validate-rayservice", type=RayService, review=self.ray_service),
             Webhook(path="/validate-job", type=Job, review=self.job),
+            Webhook(path="/validate-cronjob", type=CronJob, review=self.cron_job),
         )
 
     def ray_job(self, review: Review[RayJob]) -> Verdict:
@@ -89,6 +93,14 @@ class Reviews:
             return Allow()
         return _verdict(job, "Job", list(self._fit(review.namespace, job, job_pod_sets_of(job))))
 
+    def cron_job(self, review: Review[CronJob]) -> Verdict:
+        made = _created(review)
+        if made is None:
+            return Allow()
+        job = made.spec.job_template
+        found = list(self._fit(review.namespace, job, job_pod_sets_of(job)))
+        return _verdict(made, "CronJob", found)
+
     def _ray(
         self, namespace: str, obj: Object, spec: RayClusterSpec | None, *, more: Iterable[JobPodSet] = ()
     ) -> Iterator[str]:
@@ -100,6 +112,8 @@ class Reviews:
 
     def _fit(self, namespace: str, obj: Object, job_pod_sets: Iterable[JobPodSet]) -> Iterator[str]:
         policy, tree = self._policy(), self._tree()
+        space = tree.spaces.get(namespace)
+        queue = None if space is None else space.queue(_queue_of(obj, tree))
         try:
             listed = list(job_pod_sets)
         except ValueError as error:
@@ -108,12 +122,16 @@ class Reviews:
         yield from unsatisfiable.pod_sets(listed, tree)
         if len(listed) > MOST_POD_SETS and not tree.kai:
             yield f"its {len(listed)} groups of pods are more than the {MOST_POD_SETS} that queue; merge some"
-        if policy is not None and (reason := never_fits_anywhere(listed, policy)):
-            yield reason
-        space = tree.spaces.get(namespace)
+        pools = None if policy is None else Pools(policy=policy, queue=queue)
+        if pools is not None:
+            yield from unsatisfiable.taints(listed, pools)
+            if reason := never_fits_anywhere(listed, pools):
+                yield reason
         if space is not None:
             yield from unsatisfiable.priority(obj.metadata.labels, tree, space)
-            yield from unsatisfiable.queue_limit(obj.metadata.labels, listed, tree, space)
+        if queue is not None:
+            yield from queue_limits.uncovered(listed, queue, tree)
+            yield from queue_limits.over_quota(listed, queue, pools)
 
 
 def _verdict(obj: Object, kind: str, found: list[str]) -> Verdict:
@@ -128,9 +146,15 @@ def _created(review: Review[T]) -> T | None:
     return review.object if review.operation == "CREATE" else None
 
 
+def _queue_of(obj: Object, tree: QueueTree) -> str:
+    return obj.metadata.labels.get(names.KAI_QUEUE_LABEL if tree.kai else names.QUEUE_LABEL, "")
+
+
 def _is_made(obj: Object) -> bool:
-    """By a controller, for something else, which Kueue queues in its place."""
-    return any(owner.controller for owner in obj.metadata.owner_references)
+    """By a controller, for something else, which Kueue queues in its place. The Jobs of a CronJob it queues
+    themselves.
+    """
+    return any(owner.controller and owner.kind != "CronJob" for owner in obj.metadata.owner_references)
 
 
 def _ray_job(job: RayJob) -> Iterator[str]:

@@ -211,6 +211,18 @@ def _flavor() -> Schema:
             "verifyNodes": {"type": "boolean", "default": default.verify_nodes},
             "maxNodes": _integer(default.max_nodes, "Most nodes of the pool; 0: not known."),
             "gpusPerNode": _integer(default.gpus_per_node, "GPUs of one node; 0: not known."),
+            "perNode": {
+                "type": "object",
+                "maxProperties": 20,
+                "additionalProperties": {"type": "string", "maxLength": 40},
+                "default": {},
+                "description": "The most that pods can request of one node, by resource, GPUs excepted.",
+            },
+            "gpuTaint": {
+                "type": "boolean",
+                "default": default.gpu_taint,
+                "description": "Kueue assigns it only to pods that tolerate the taint nvidia.com/gpu.",
+            },
             "gpuMemory": _integer(default.gpu_memory, "MiB of one GPU; 0: not known."),
             "scarcity": {
                 "type": "integer",

@@ -52,6 +52,8 @@ def _flavor_to_spec(flavor: FlavorPolicy) -> Manifest:
         "verifyNodes": flavor.verify_nodes,
         "maxNodes": flavor.max_nodes,
         "gpusPerNode": flavor.gpus_per_node,
+        "perNode": dict(sorted(flavor.per_node.items())),
+        "gpuTaint": flavor.gpu_taint,
         "gpuMemory": flavor.gpu_memory,
         "scarcity": flavor.scarcity,
     }

@@ -8,8 +8,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import StrEnum
+from fractions import Fraction
 
 from muster.model.names import GPU_RESOURCE
+from muster.model.pods import Amounts
+from muster.model.quantities import parse_quantity
 
 
 class OnStaggered(StrEnum):
@@ -68,10 +71,22 @@ class FlavorPolicy:
     max_nodes: int = 0
     """Most nodes that the pool can have; 0 = not known, no gang is refused for its size."""
     gpus_per_node: int = 0
+    per_node: Mapping[str, str] = field(default_factory=dict)
+    """The most that pods can request of one node, by resource, GPUs excepted: Kubernetes quantities. A
+    resource that is missing is not known, and no gang is refused for it.
+    """
+    gpu_taint: bool = False
+    """Kueue assigns it only to pods that tolerate the taint of nodes with GPUs."""
     gpu_memory: int = 0
     """MiB of one GPU, of which a pod's `gpu-memory` is a part; 0 = not known, such a pod gets a whole one."""
     scarcity: int = 0
     """Higher is requested first, so that scarce capacity does not wait for common capacity."""
+
+    @property
+    def node(self) -> Amounts:
+        """Everything that is known of one node, GPUs included."""
+        known = {name: parse_quantity(amount) for name, amount in self.per_node.items()}
+        return {**known, GPU_RESOURCE: Fraction(self.gpus_per_node)} if self.gpus_per_node else known
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

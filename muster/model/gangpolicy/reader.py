@@ -20,6 +20,7 @@ from muster.model.gangpolicy.policy import (
     RetryPolicy,
 )
 from muster.model.gangpolicy.rules import violations
+from muster.model.quantities import parse_quantity
 from muster.model.violations import Violation
 
 Word = TypeVar("Word", bound=StrEnum)
@@ -104,6 +105,8 @@ class _Reader:
             verify_nodes=self._boolean(values, "verifyNodes", path),
             max_nodes=self._integer(values, "maxNodes", path, 0),
             gpus_per_node=self._integer(values, "gpusPerNode", path, 0),
+            per_node=self._quantities(values.get("perNode", {}), f"{path}.perNode"),
+            gpu_taint=self._boolean(values, "gpuTaint", path, default=False),
             gpu_memory=self._integer(values, "gpuMemory", path, 0),
             scarcity=self._integer(values, "scarcity", path, 0),
         )
@@ -130,6 +133,18 @@ class _Reader:
                     f"{path}.{key}", f"{value!r} is not a text of at most 255 characters", "put it in quotes"
                 )
         return {key: value for key, value in values.items() if isinstance(value, str)}
+
+    def _quantities(self, spec: object, path: str) -> Mapping[str, str]:
+        values = self._mapping(spec, path, allowed=None)
+        found = {}
+        for key, value in values.items():
+            try:
+                parse_quantity(str(value))
+            except ValueError as error:
+                self._note(f"{path}.{key}", str(error), "write a quantity")
+            else:
+                found[key] = str(value)
+        return found
 
     def _names(
         self, values: Mapping[str, object], key: str, path: str, default: tuple[str, ...]
@@ -165,8 +180,8 @@ class _Reader:
         )
         return default
 
-    def _boolean(self, values: Mapping[str, object], key: str, path: str) -> bool:
-        value = values.get(key, True)
+    def _boolean(self, values: Mapping[str, object], key: str, path: str, *, default: bool = True) -> bool:
+        value = values.get(key, default)
         if isinstance(value, bool):
             return value
         self._note(f"{path}.{key}", f"{value!r} is neither true nor false", "write true or false")
@@ -226,6 +241,8 @@ _FLAVOR_FIELDS = (
     "verifyNodes",
     "maxNodes",
     "gpusPerNode",
+    "perNode",
+    "gpuTaint",
     "gpuMemory",
     "scarcity",
 )

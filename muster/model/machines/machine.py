@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from muster.model.capacity import Capacity
-from muster.model.machines.reserved import left_of_cpu, left_of_memory
+from muster.model.machines.reserved import left_of_cpu, left_of_memory, most_of_memory
 from muster.model.providers import Provider
 from muster.model.quantities import Bytes, Millicores
 
@@ -43,6 +43,11 @@ class Machine:
     def allocatable_memory(self) -> Bytes:
         """Bytes left for pods."""
         return left_of_memory(self.provider, cpu=self.cpu, memory=self.memory)
+
+    @property
+    def most_memory(self) -> Bytes:
+        """Bytes above which no pod fits the node, however few pods it may hold."""
+        return most_of_memory(self.provider, cpu=self.cpu, memory=self.memory)
 
     @property
     def efa_by_default(self) -> bool:

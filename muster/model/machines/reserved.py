@@ -10,6 +10,8 @@ from muster.model.quantities import GIB, MIB, Bytes, Millicores
 
 # Both clouds keep 100 MiB back for the kubelet's hard eviction threshold.
 _EVICTION: Final = 100 * MIB
+# Of an m6i.large or g4dn.xlarge, the smallest in the table (amazon-eks-ami, eni-max-pods.txt).
+_FEWEST_PODS: Final = 29
 
 
 def left_of_cpu(provider: Provider, cpu: Millicores) -> Millicores:
@@ -22,6 +24,13 @@ def left_of_memory(provider: Provider, *, cpu: Millicores, memory: Bytes) -> Byt
         return memory
     reserved = _gke_memory(memory) if provider is Provider.GKE else _eks_memory(cpu)
     return Bytes(max(memory - reserved - _EVICTION, 0))
+
+
+def most_of_memory(provider: Provider, *, cpu: Millicores, memory: Bytes) -> Bytes:
+    """An upper bound of what is left for pods: more than `left_of_memory` where that is an estimate."""
+    if provider is not Provider.EKS:
+        return left_of_memory(provider, cpu=cpu, memory=memory)
+    return Bytes(max(memory - _eks_reserved(_FEWEST_PODS) - _EVICTION, 0))
 
 
 def _reserved_cpu(cpu: Millicores) -> int:
@@ -51,7 +60,10 @@ def _eks_memory(cpu: Millicores) -> int:
     most 110 pods under 30 vCPU and 250 above, which is used here for every type: it reserves rather too
     much than too little.
     """
-    max_pods = 110 if cpu < 30_000 else 250
+    return _eks_reserved(110 if cpu < 30_000 else 250)
+
+
+def _eks_reserved(max_pods: int) -> int:
     return (255 + 11 * max_pods) * MIB
 
 

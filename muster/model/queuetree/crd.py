@@ -42,14 +42,20 @@ def crd() -> Schema:
 def _spec() -> Schema:
     flags = {"kai": "KAI schedules.", "gated": "GPU pods wait behind a gate.", "guarded": "Ray has tokens."}
     switches = {name: {"type": "boolean", "description": text} for name, text in flags.items()}
-    return {"type": "object", "properties": {**switches, "namespaces": _atomic(_space())}}
+    prefix = {"type": "string", "maxLength": 317, "description": "Of resources that no queue counts."}
+    return {
+        "type": "object",
+        "properties": {**switches, "uncounted": _atomic(prefix), "namespaces": _atomic(_space())},
+    }
 
 
 def _space() -> Schema:
     name = {"type": "string", "minLength": 1, "maxLength": 253}
     most = {"type": "object", "additionalProperties": {"type": "integer", "minimum": 0}}
     gpus = {"type": "integer", "minimum": 0, "description": "Of one node of its pool."}
-    fields = {"name": name, "most": most, "pool": name, "gpus": gpus}
+    amounts = {"type": "object", "additionalProperties": {"type": "string", "maxLength": 40}}
+    limits = _atomic({"type": "object", "additionalProperties": amounts})
+    fields = {"name": name, "most": most, "limits": limits, "pool": name, "gpus": gpus}
     queue = {"type": "object", "required": ["name"], "properties": fields}
     return {
         "type": "object",

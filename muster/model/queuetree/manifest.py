@@ -17,6 +17,7 @@ def to_manifest(tree: QueueTree) -> Manifest:
             "kai": tree.kai,
             "gated": tree.gated,
             "guarded": tree.guarded,
+            "uncounted": list(tree.uncounted),
             "namespaces": [_space(name, space) for name, space in sorted(tree.spaces.items())],
         },
     }
@@ -36,4 +37,6 @@ def _space(namespace: str, space: Space) -> Manifest:
 
 def _queue(queue: Queue) -> Manifest:
     found: Manifest = {"name": queue.name, "most": dict(sorted(queue.most.items()))}
+    if queue.limits:
+        found["limits"] = [{pool: dict(each) for pool, each in group.items()} for group in queue.limits]
     return {**found, "pool": queue.pool, "gpus": queue.gpus} if queue.pool else found

@@ -7,7 +7,7 @@ webhook with less information admits more, and the policies still apply.
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 
-from muster.model.queuetree.tree import Queue, QueueTree, Space
+from muster.model.queuetree.tree import Limits, Queue, QueueTree, Space
 
 
 def from_spec(spec: Mapping[str, object]) -> QueueTree:
@@ -16,6 +16,7 @@ def from_spec(spec: Mapping[str, object]) -> QueueTree:
         kai=spec.get("kai") is True,
         gated=spec.get("gated") is True,
         guarded=spec.get("guarded") is True,
+        uncounted=tuple(str(each) for each in _list(spec.get("uncounted"))),
         spaces=MappingProxyType(spaces),
     )
 
@@ -40,7 +41,16 @@ def _queue(spec: Mapping[str, object]) -> Queue:
         pool=str(spec.get("pool", "")),
         gpus=gpus if isinstance(gpus, int) else 0,
         most=MappingProxyType(known),
+        limits=tuple(_limits(each) for each in _mappings(spec.get("limits"))),
     )
+
+
+def _limits(group: Mapping[str, object]) -> Limits:
+    return {
+        pool: {str(name): str(amount) for name, amount in amounts.items()}
+        for pool, amounts in group.items()
+        if isinstance(amounts, Mapping)
+    }
 
 
 def _mappings(value: object) -> Iterator[Mapping[str, object]]:

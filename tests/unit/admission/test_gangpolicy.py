@@ -31,6 +31,8 @@ flavors = st.builds(
     node_selector_from_details=st.just((DetailSelector(key="k", detail="d"),)),
     max_nodes=st.integers(min_value=0, max_value=9),
     gpus_per_node=st.integers(min_value=0, max_value=8),
+    per_node=st.dictionaries(st.sampled_from(["cpu", "memory"]), st.sampled_from(["3920m", "13Gi", "8"])),
+    gpu_taint=st.booleans(),
     gpu_memory=st.integers(min_value=0, max_value=81_920),
     scarcity=st.integers(min_value=0, max_value=9),
 )
