@@ -21,7 +21,7 @@ CLUSTER_MESSAGE: Final = (
 )
 OWNED_MESSAGE: Final = (
     "enableInTreeAutoscaling is for a RayCluster of its own, whose growth is queued step by step; remove it "
-    "and give the worker groups the replicas that they need at most"
+    "and give the worker groups the replicas that they need at most, or use an elastic RayCluster"
 )
 # With the variables `cluster` and `clusterBefore`.
 CLUSTER_IN_CEL: Final = f"request.resource.resource != 'rayclusters' || !{_NOW} || {_ELASTIC}"

@@ -11,9 +11,9 @@ from dataclasses import replace
 from typing import Final
 
 from muster.controller.kube.resource import Object
-from muster.controller.kueue.jobs import JobPodSet, RayCluster, RayClusterSpec, RayService
+from muster.controller.kueue.jobs import JobPodSet, RayCluster, RayClusterSpec, RayJobSpec, RayService
 from muster.controller.kueue.limits import Pools
-from muster.model import names, ray_groups, ray_upgrades
+from muster.model import names, ray_groups, ray_scaling, ray_submission, ray_upgrades
 from muster.model.queuetree import QueueTree, Space
 
 # The name of a PodSet, which is a group's in lower case (Kueue 0.19, apis/kueue/v1beta2/workload_types.go).
@@ -59,26 +59,14 @@ def pod_sets(job_pod_sets: Sequence[JobPodSet], tree: QueueTree) -> Iterator[str
             )
 
 
-def scale_up(
-    annotations: Mapping[str, str], spec: RayClusterSpec | None, tree: QueueTree, *, is_alone: bool
-) -> Iterator[str]:
-    """A cluster that becomes larger than what was counted when it was admitted. `is_alone`: no RayJob or
-    RayService makes it; of theirs the templates lie in two objects, and claims cannot be kept out of both.
-    """
+def scale_up(obj: Object, spec: RayClusterSpec | None, tree: QueueTree) -> Iterator[str]:
+    """A cluster that becomes larger than what was counted when it was admitted."""
     if spec is None:
         return
-    grows = spec.enable_in_tree_autoscaling and not tree.kai
-    if grows and not is_alone:
-        yield (
-            "enableInTreeAutoscaling is for a RayCluster of its own, whose growth is queued step by step; "
-            "remove it and give its worker groups the replicas that it needs at most, or submit to an "
-            "elastic RayCluster"
-        )
-    elif grows and annotations.get(names.ELASTIC_JOB) != "true":
-        yield (
-            "enableInTreeAutoscaling would let it outgrow what its queue counted; remove it, or set "
-            f'annotation {names.ELASTIC_JOB}: "true" so that each step is queued'
-        )
+    if not tree.kai:
+        elastic = obj.metadata.annotations.get(names.ELASTIC_JOB) == "true"
+        scales = spec.enable_in_tree_autoscaling
+        yield from ray_scaling.violations(type(obj).__name__, scales=scales, is_elastic=elastic)
     for group in spec.worker_group_specs:
         least, replicas, most = group.min_replicas, group.replicas, group.max_replicas
         if not ray_groups.is_counted(least=least, replicas=replicas, most=most):
@@ -103,9 +91,11 @@ def upgrade(obj: Object, spec: RayClusterSpec | None, tree: QueueTree) -> Iterat
         yield f"{each.path} {each.message} Fix: {each.fix}"
 
 
-def submission(mode: str, tree: QueueTree) -> Iterator[str]:
+def submission(spec: RayJobSpec, tree: QueueTree) -> Iterator[str]:
     """KubeRay 1.6 fails a K8sJobMode job with KAI forever: its submitter is outside the pod group
     (ray-operator/controllers/ray/batchscheduler/kai-scheduler, DoBatchSchedulingOnSubmission).
     """
-    if tree.kai and mode in ("", "K8sJobMode"):
+    if tree.kai and spec.submission_mode in ("", "K8sJobMode"):
         yield "submissionMode K8sJobMode does not work with KAI; set spec.submissionMode: HTTPMode"
+    if spec.cluster_selector and not tree.kai:
+        yield ray_submission.SELECTOR_MESSAGE

@@ -64,12 +64,12 @@ class Reviews:
 
     def ray_job(self, review: Review[RayJob]) -> Verdict:
         job = _created(review)
-        if job is None or job.spec.cluster_selector:
+        if job is None:
             return Allow()
-        spec = job.spec.ray_cluster_spec
-        mode = unsatisfiable.submission(job.spec.submission_mode, self._tree())
-        more = submitter_pod_sets(job.spec)
-        found = [*_ray_job(job), *mode, *self._ray(review.namespace, job, spec, more=more)]
+        found = list(unsatisfiable.submission(job.spec, self._tree()))
+        if not job.spec.cluster_selector:
+            spec, more = job.spec.ray_cluster_spec, submitter_pod_sets(job.spec)
+            found = [*_ray_job(job), *found, *self._ray(review.namespace, job, spec, more=more)]
         return _verdict(job, "RayJob", found)
 
     def ray_cluster(self, review: Review[RayCluster]) -> Verdict:
@@ -105,8 +105,7 @@ class Reviews:
         self, namespace: str, obj: Object, spec: RayClusterSpec | None, *, more: Iterable[JobPodSet] = ()
     ) -> Iterator[str]:
         """`more` pods than those of the cluster."""
-        is_alone = isinstance(obj, RayCluster)
-        yield from unsatisfiable.scale_up(obj.metadata.annotations, spec, self._tree(), is_alone=is_alone)
+        yield from unsatisfiable.scale_up(obj, spec, self._tree())
         yield from unsatisfiable.upgrade(obj, spec, self._tree())
         yield from self._fit(namespace, obj, chain(ray_pod_sets(spec), more))
 

@@ -1,46 +1,90 @@
-"""Our webhooks, called by a real API server through their Service: what could never be stopped is refused."""
+"""Our webhooks, called by a real API server through their Service: what could never start, or never be
+stopped, is refused. test_never_starts.py shows what would become of it.
+"""
 
 from __future__ import annotations
 
 import json
 import urllib.error
-from typing import Any, Final
+from collections.abc import Iterator
 
-from muster.model import names
-from tests.integration.kueue_api.world import TEAM, World, pod
+import pytest
 
-_JOBS: Final = f"/apis/ray.io/v1/namespaces/{TEAM}/rayjobs"
-
-
-def test_an_interactive_ray_job_is_refused_with_the_way_out(world: World) -> None:
-    with world.webhooks():
-        said = _refusal(world, _ray_job("InteractiveMode"))
-        assert "InteractiveMode cannot be suspended" in said
-        assert "use HTTPMode, or K8sJobMode" in said
-        for mode in ("HTTPMode", "K8sJobMode", ""):
-            assert _refusal(world, _ray_job(mode)) == ""
+from tests.integration.kueue_api.works import PATHS, Object, plain, selecting, with_gpu, work
+from tests.integration.kueue_api.world import World
 
 
-def _ray_job(mode: str) -> dict[str, Any]:
-    labels = {names.QUEUE_LABEL: "default", names.PRIORITY_LABEL: "prod"}
-    head = {"rayStartParams": {}, "template": {"spec": pod("l4")}}
-    spec: dict[str, Any] = {
-        "suspend": True,
-        "shutdownAfterJobFinishes": True,
-        "rayClusterSpec": {"headGroupSpec": head},
-    }
-    if mode:
-        spec["submissionMode"] = mode
-    if mode != "InteractiveMode":
-        spec["entrypoint"] = "true"
-    meta = {"name": "job", "namespace": TEAM, "labels": labels}
-    return {"apiVersion": "ray.io/v1", "kind": "RayJob", "metadata": meta, "spec": spec}
+@pytest.fixture(scope="module")
+def reviewed(_shared_world: World) -> Iterator[World]:
+    with _shared_world.webhooks():
+        yield _shared_world
 
 
-def _refusal(world: World, body: dict[str, Any]) -> str:
+def _refusal(world: World, body: Object) -> str:
     """What is said against it; empty when it would be taken."""
     try:
-        world.plane.call("POST", f"{_JOBS}?dryRun=All", body)
+        world.plane.call("POST", f"{PATHS[body['kind']]}?dryRun=All", body)
     except urllib.error.HTTPError as refused:
         return str(json.loads(refused.read())["message"])
     return ""
+
+
+@pytest.mark.parametrize("kind", PATHS)
+def test_what_fits_is_taken(reviewed: World, kind: str) -> None:
+    assert _refusal(reviewed, work(kind, plain())) == ""
+    assert _refusal(reviewed, work(kind, with_gpu("l4"), count=20)) == ""
+
+
+@pytest.mark.parametrize("kind", PATHS)
+@pytest.mark.parametrize(
+    ("spec", "count", "words"),
+    [
+        (plain(cpu="3"), 1, ("asks for cpu 3", "(cpu: 2)", "ask for less")),
+        (plain(memory="4Gi"), 1, ("asks for memory 4Gi", "(cpu: 3Gi)")),
+        (with_gpu("l4", cpu="2"), 1, ("asks for cpu 2", "(l4: 1)")),
+        (plain(cpu="1500m"), 2, ("needs 2 nodes", "(cpu: 1)")),
+        (with_gpu("l4"), 21, ("asks for 21 GPUs of pool l4", "holds at most 20", "quota raised")),
+        (with_gpu("l4", cpu="1"), 41, ("needs 41 nodes", "(l4: 40)")),
+        (plain(**{"example.com/fpga": "1"}), 1, ("example.com/fpga", "has no quota", "remove")),
+        (plain(**{"hugepages-2Mi": "2Mi"}), 1, ("hugepages-2Mi", "has no quota")),
+        (plain(**{"ephemeral-storage": "1Gi"}), 1, ("ephemeral-storage", "has no quota")),
+        ({**with_gpu("l4"), "tolerations": []}, 1, ("nvidia.com/gpu", "tolerations")),
+    ],
+    ids=[
+        "CPU of a node",
+        "memory of a node",
+        "CPU of a GPU node",
+        "nodes of a pool",
+        "GPUs of the queue",
+        "GPU nodes of a pool",
+        "a device",
+        "huge pages",
+        "disk",
+        "no toleration",
+    ],
+)
+def test_what_can_never_start_is_refused_with_the_figure_and_the_fix(
+    reviewed: World, kind: str, spec: Object, count: int, words: tuple[str, ...]
+) -> None:
+    said = _refusal(reviewed, work(kind, spec, count=count))
+    for word in ("would never run", *words):
+        assert word in said, said
+
+
+def test_an_interactive_ray_job_is_refused_with_the_way_out(reviewed: World) -> None:
+    job = work("RayJob", with_gpu("l4"))
+    job["spec"] |= {"submissionMode": "InteractiveMode"}
+    del job["spec"]["entrypoint"]
+    said = _refusal(reviewed, job)
+    assert "InteractiveMode cannot be suspended" in said
+    assert "use HTTPMode, or K8sJobMode" in said
+    for mode in ("HTTPMode", "K8sJobMode"):
+        job["spec"] |= {"submissionMode": mode, "entrypoint": "true"}
+        assert _refusal(reviewed, job) == ""
+
+
+def test_a_ray_job_in_an_existing_cluster_is_refused_with_the_way_out(reviewed: World) -> None:
+    said = _refusal(reviewed, selecting())
+    assert "never starts here" in said
+    assert "write spec.rayClusterSpec" in said
+    assert "`ray job submit`" in said

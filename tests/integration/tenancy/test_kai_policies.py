@@ -23,6 +23,7 @@ from tests.integration.tenancy.works import (
     cluster_spec,
     cron_job,
     head,
+    in_a_cluster,
     job,
     labelled,
     named,
@@ -70,6 +71,12 @@ ATTACKS: dict[str, tuple[Callable[[Caller], Answer], str]] = {
         lambda who: who.create(queued(ray_job(submissionMode="InteractiveMode"))),
         "cannot be suspended",
     ),
+    "a job in a cluster that any label picks": (
+        lambda who: who.create(
+            queued(ray_job(rayClusterSpec=None, shutdownAfterJobFinishes=None, clusterSelector={"app": "x"}))
+        ),
+        "cluster of its own namespace",
+    ),
     "a GPU pod of his own": (lambda who: who.create(pod()), "submit a RayJob"),
     "a GPU pod that names a queue": (
         lambda who: who.create(labelled(pod(), names.KAI_QUEUE_LABEL, OWN)),
@@ -90,7 +97,10 @@ def test_an_attack_is_denied_and_told_what_to_do_instead(kai: World, name: str, 
 
 def test_ordinary_work_of_the_same_team_passes(kai: World) -> None:
     for who in kai.tenants:
-        for body in (CLUSTER, labelled(CLUSTER, names.KAI_PRIORITY_LABEL, "dev"), queued(ray_job())):
+        # Nothing suspends a job of KAI's, so it may run in a cluster that has been admitted.
+        selecting = queued(in_a_cluster("HTTPMode"))
+        graded = labelled(CLUSTER, names.KAI_PRIORITY_LABEL, "dev")
+        for body in (CLUSTER, graded, queued(ray_job()), selecting):
             answer = who.create(body)
             assert answer.is_allowed, answer.message
 

@@ -12,8 +12,6 @@ from tests.integration.tenancy.works import REQUEST, annotated, labelled, named,
 ORDINARY = {
     "RayJob": works.ray_job(),
     "RayJob with a submitter pod": works.ray_job(submissionMode="K8sJobMode"),
-    "RayJob in a cluster that stands": works.in_a_cluster("HTTPMode"),
-    "RayJob that is submitted by hand to a cluster that stands": works.in_a_cluster("InteractiveMode"),
     "RayJob with a lease time": annotated(
         works.ray_job(), "provreq.kueue.x-k8s.io/maxRunDurationSeconds", "7200"
     ),
@@ -125,6 +123,28 @@ def test_an_interactive_job_of_before_stays_changeable(world: World) -> None:
     made = world.controllers["kueue"].send("PATCH", place(body), mode, "application/merge-patch+json")
     assert made.is_allowed, made.message
     answer = world.member.patch(body, {"spec": {"activeDeadlineSeconds": 60}})
+    assert answer.is_allowed, answer.message
+
+
+def test_a_job_of_before_in_an_existing_cluster_stays_changeable(world: World) -> None:
+    body = named(works.ray_job(), "selecting")
+    assert world.member.create(body, dry_run=False).is_allowed
+    selecting = {"spec": works.in_a_cluster("HTTPMode")["spec"] | {"rayClusterSpec": None}}
+    made = world.controllers["kueue"].send("PATCH", place(body), selecting, "application/merge-patch+json")
+    assert made.is_allowed, made.message
+    answer = world.member.patch(body, {"spec": {"activeDeadlineSeconds": 60}})
+    assert answer.is_allowed, answer.message
+
+
+@pytest.mark.parametrize("body", [works.ray_job(), works.ray_service()], ids=["RayJob", "RayService"])
+def test_what_scales_itself_already_stays_changeable(world: World, body: Object) -> None:
+    body = named(body, "scaling")
+    within = "rayClusterSpec" if body["kind"] == "RayJob" else "rayClusterConfig"
+    assert world.member.create(body, dry_run=False).is_allowed
+    scales = {"spec": {within: {"enableInTreeAutoscaling": True}}}
+    made = world.controllers["kueue"].send("PATCH", place(body), scales, "application/merge-patch+json")
+    assert made.is_allowed, made.message
+    answer = world.member.patch(body, {"metadata": {"annotations": {"any": "change"}}})
     assert answer.is_allowed, answer.message
 
 

@@ -312,7 +312,19 @@ def test_only_a_ray_cluster_of_its_own_may_grow() -> None:
     obj["spec"]["rayClusterSpec"]["enableInTreeAutoscaling"] = True
     verdict = judge(KUEUE, "rayjob", obj)
     assert isinstance(verdict, Deny)
-    assert "submit to an elastic RayCluster" in verdict.message
+    assert "use an elastic RayCluster" in verdict.message
+
+
+def test_a_job_in_an_existing_cluster_is_refused_where_its_queue_would_suspend_it() -> None:
+    selecting = {"clusterSelector": {"ray.io/cluster": "notebook"}, "submissionMode": "HTTPMode"}
+    obj = body("rayjob") | {"spec": selecting}
+    verdict = judge(KUEUE, "rayjob", obj)
+    assert isinstance(verdict, Deny)
+    assert "write spec.rayClusterSpec" in verdict.message
+    assert "`ray job submit`" in verdict.message
+    assert judge(KAI, "rayjob", obj) == Allow()
+    obj["spec"]["submissionMode"] = "K8sJobMode"
+    assert isinstance(judge(KAI, "rayjob", obj), Deny)
 
 
 def test_kai_takes_no_submitter_pod() -> None:

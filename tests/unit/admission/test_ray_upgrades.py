@@ -73,7 +73,7 @@ def test_an_autoscaler_of_a_job_or_service_is_refused_with_what_can_grow(kind: s
     found["spec"][within]["enableInTreeAutoscaling"] = True
     said = _refusal(judge(KUEUE, kind, found))
     assert "enableInTreeAutoscaling" in said
-    assert "the replicas that it needs at most, or submit to an elastic RayCluster" in said
+    assert "the replicas that they need at most, or use an elastic RayCluster" in said
 
 
 def _refusal(verdict: Verdict) -> str:

@@ -1,20 +1,16 @@
 """The size of a Ray cluster and the cluster of a RayJob: never more than its queue counted.
 
 Refuses the ways around a queue: a cluster that its head scales, a group whose bounds exceed its replicas, a
-job that selects its cluster by labels, a second cluster beside the first, and a group that is added to a
-running cluster.
+second cluster beside the first, and a group that is added to a running cluster; and a job in an existing
+cluster, which with Kueue never starts.
 """
 
-from typing import Final
-
-from muster.model import names, ray_groups, ray_upgrades
+from muster.model import names, ray_groups, ray_scaling, ray_submission, ray_upgrades
 from muster.model.stack import Scheduler, Stack
 from muster.render.tenancy.policies.pod_templates import BEFORE, ray_spec
 from muster.render.tenancy.policies.policy import Kinds, Policy, Rule
 from muster.render.tenancy.policies.who import ADMINISTRATOR
 from muster.render.tenancy.policies.work import UNLESS
-
-_FIXED: Final = "variables.cluster.?enableInTreeAutoscaling.orValue(false) == false"
 
 
 def ray(stack: Stack) -> Policy:
@@ -29,13 +25,13 @@ def ray(stack: Stack) -> Policy:
             ("clusterBefore", f"dyn({ray_spec('variables.before')})"),
             ("groupsBefore", "variables.clusterBefore.?workerGroupSpecs.orValue([])"),
         ),
-        rules=(*(_counted() if stack.scheduler is Scheduler.KUEUE else ()), _bounds(), _selector()),
+        rules=(*(_counted() if stack.scheduler is Scheduler.KUEUE else (_selector(),)), _bounds()),
     )
 
 
 def _counted() -> tuple[Rule, ...]:
     """What Kueue counts once, when it admits a job. KAI's gate counts every pod."""
-    return (*_elastic(), *_upgrades(), _added(), _made())
+    return (*_scaling(), *_upgrades(), _added(), _made(), _suspended())
 
 
 def _upgrades() -> tuple[Rule, ...]:
@@ -71,16 +67,15 @@ def _made() -> Rule:
     )
 
 
-def _elastic() -> tuple[Rule, ...]:
-    elastic = f"object.metadata.?annotations[?'{names.ELASTIC_JOB}'].orValue('') == 'true'"
+def _scaling() -> tuple[Rule, ...]:
     return (
-        Rule(
-            holds=f"{_FIXED} || {elastic}",
-            message="'a cluster that scales itself outgrows what its queue counted; remove "
-            "enableInTreeAutoscaling, or "
-            f'set annotation {names.ELASTIC_JOB}: "true" so that each step is queued\'',
-        ),
+        Rule(holds=ray_scaling.CLUSTER_IN_CEL, message=f"'{ray_scaling.CLUSTER_MESSAGE}'"),
+        Rule(holds=ray_scaling.OWNED_IN_CEL, message=f"'{ray_scaling.OWNED_MESSAGE}'"),
     )
+
+
+def _suspended() -> Rule:
+    return Rule(holds=ray_submission.SELECTOR_IN_CEL, message=f"'{ray_submission.SELECTOR_MESSAGE}'")
 
 
 def _bounds() -> Rule:
@@ -93,8 +88,9 @@ def _bounds() -> Rule:
 
 
 def _selector() -> Rule:
-    """Every RayCluster of a team's namespace is queued, so a job that names one of them runs in a queue. By
-    this one key KubeRay finds a cluster, by its name and in the job's own namespace (1.6, constant.go).
+    """With KAI. Every RayCluster of a team's namespace is queued, so a job that names one of them runs in a
+    queue. By this one key KubeRay finds a cluster, by its name and in the job's own namespace (1.6,
+    constant.go).
     """
     return Rule(
         holds=f"object.spec.?clusterSelector.orValue(dyn({{}})).all(key, key == '{names.RAY_CLUSTER_LABEL}')",

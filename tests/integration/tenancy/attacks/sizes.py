@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from tests.integration.tenancy import works
 from tests.integration.tenancy.attack import Attack
 from tests.integration.tenancy.cluster import Object
-from tests.integration.tenancy.works import cluster_spec
+from tests.integration.tenancy.works import annotated, cluster_spec
 
 _SIZE: Final = "muster-ray-size"
 _UPGRADE_GAINS: Final = "a second cluster's GPUs beside the first's, which no queue has counted"
@@ -46,16 +46,53 @@ def _in_each_cluster(
 
 
 _GROWS: Final = "GPUs beyond those that the queue counted"
+_ALONE: Final = ("enableInTreeAutoscaling is for a RayCluster of its own", "remove it")
 _BOUNDS: Final = ("minReplicas <= replicas <= maxReplicas",)
 
+_SCALES: Final = cluster_spec(enableInTreeAutoscaling=True)
+_ELASTIC: Final = "kueue.x-k8s.io/elastic-job"
+
+
+def _scaling() -> Iterator[Attack]:
+    """As written, and after the advice for a RayCluster, which is for no other kind."""
+    for place, make in CLUSTERS.items():
+        is_own = place == "RayCluster.spec"
+        words = ("remove enableInTreeAutoscaling", _ELASTIC) if is_own else _ALONE
+        found = {"": make(_SCALES)} | (
+            {} if is_own else {" elastic": annotated(make(_SCALES), _ELASTIC, "true")}
+        )
+        for kind, body in found.items():
+            yield Attack(
+                name=f"a{kind} cluster that scales itself, in {place}",
+                body=body,
+                gains=_GROWS,
+                policy=_SIZE,
+                path=f"{place}.enableInTreeAutoscaling",
+                words=words,
+            )
+
+
+def _selecting() -> Iterator[Attack]:
+    """It would never run: Kueue suspends it, and KubeRay fails a suspended one."""
+    others = works.ray_job(
+        rayClusterSpec=None, shutdownAfterJobFinishes=None, clusterSelector={"app": "somebody-s"}
+    )
+    found = {"picks a cluster by any label": others}
+    for mode in ("HTTPMode", "K8sJobMode", "InteractiveMode"):
+        found[f"runs in an existing cluster, in {mode}"] = works.in_a_cluster(mode)
+    for what, body in found.items():
+        yield Attack(
+            name=f"RayJob that {what}",
+            body=body,
+            gains="a place in the queue for what never runs",
+            policy=_SIZE,
+            path="RayJob.spec.clusterSelector{}",
+            words=("never starts here", "write spec.rayClusterSpec", "`ray job submit`"),
+        )
+
+
 ATTACKS: Final = (
-    *_in_each_cluster(
-        "a cluster that scales itself",
-        "enableInTreeAutoscaling",
-        cluster_spec(enableInTreeAutoscaling=True),
-        gains=_GROWS,
-        words=("remove enableInTreeAutoscaling", "elastic-job"),
-    ),
+    *_scaling(),
     *_in_each_cluster(
         "replicas that KubeRay raises",
         "workerGroupSpecs[].minReplicas",
@@ -70,16 +107,7 @@ ATTACKS: Final = (
         gains=_GROWS,
         words=_BOUNDS,
     ),
-    Attack(
-        name="RayJob that picks a cluster by any label",
-        body=works.ray_job(
-            rayClusterSpec=None, shutdownAfterJobFinishes=None, clusterSelector={"app": "somebody-s"}
-        ),
-        gains="a cluster that no queue knows",
-        policy=_SIZE,
-        path="RayJob.spec.clusterSelector{}",
-        words=("cluster of its own namespace", "ray.io/cluster"),
-    ),
+    *_selecting(),
     Attack(
         name="RayJob that cannot be suspended",
         body=works.ray_job(submissionMode="InteractiveMode", entrypoint=None),
