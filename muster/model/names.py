@@ -29,6 +29,9 @@ GANG_GATE: Final = f"{GROUP}/gang"
 BUILTIN_CONTROLLER_NAME: Final = "kueue.x-k8s.io/provisioning-request"
 MULTI_KUEUE: Final = "kueue.x-k8s.io/multikueue"
 
+# Every name that the controller gives begins with it.
+OWN_PREFIX: Final = "muster-"
+
 SYSTEM_NAMESPACE: Final = "muster-system"
 # The PriorityClass of the controller's own pods, in every stack.
 OWN_PRIORITY_CLASS: Final = "muster-gang-admission"

@@ -7,7 +7,9 @@ and a second replica chooses the same one. Which attempt is which is each schedu
 import hashlib
 from typing import Final
 
-from muster.model.names import GROUP
+from muster.controller.gangs.objects import Belonging
+from muster.controller.kube.resource import Key
+from muster.model.names import GROUP, OWN_PREFIX
 
 ATTEMPT: Final = f"{GROUP}/attempt"
 """Label of everything that one attempt has made."""
@@ -23,7 +25,7 @@ def request_name(*parts: str) -> str:
     """`muster-<hash>` of owner, attempt and shape: valid as an object name, a label value and an annotation
     value.
     """
-    return f"muster-{digest(*parts)}"
+    return f"{OWN_PREFIX}{digest(*parts)}"
 
 
 def template_name(request: str, pod_set: int) -> str:
@@ -43,6 +45,15 @@ def placeholder_name(request: str, pod_set: int, number: int) -> str:
 def request_of_placeholder(name: str) -> str:
     """The request that a placeholder of this name consumes."""
     return name.rpartition("-hold-")[0].rpartition("-")[0]
+
+
+def owner_keys(item: Belonging, name_annotation: str) -> list[Key]:
+    """The object that this was made for, named in an annotation; none if it is not one of ours. Informers
+    select by a label, which any client may put on an object of its own.
+    """
+    name = item.metadata.annotations.get(name_annotation, "")
+    is_ours = bool(name) and item.metadata.name.startswith(OWN_PREFIX)
+    return [Key(item.metadata.namespace, name)] if is_ours else []
 
 
 def digest(*parts: str) -> str:

@@ -1,5 +1,6 @@
 """By what the caches of gated pods, and of what is written for Ray clusters, are indexed."""
 
+from muster.controller.gangs.identity import owner_keys
 from muster.controller.gangs.objects import Belonging
 from muster.controller.kai.labels import CLUSTER_NAME, is_gated
 from muster.controller.kai.ledger import is_released
@@ -12,9 +13,9 @@ BY_QUEUE = "queue"
 RELEASED = "released"
 
 
-def cluster_of(item: Belonging) -> Key:
-    """The Ray cluster that a request or template of ours was made for."""
-    return Key(item.metadata.namespace, item.metadata.annotations.get(CLUSTER_NAME, ""))
+def cluster_of(item: Belonging) -> list[Key]:
+    """The Ray cluster that a request or template was made for; none if it is not one of ours."""
+    return owner_keys(item, CLUSTER_NAME)
 
 
 def ray_cluster_of(pod: GatedPod) -> list[Key]:

@@ -68,8 +68,8 @@ def _gangs(manager: Manager, policies: Policies, policy_objects: Informer[GangPo
     )
     controller.watches(view.clusters, lambda cluster: [cluster.key])
     controller.watches(view.pods, ray_cluster_of)
-    controller.watches(view.requests, lambda item: [cluster_of(item)])
-    controller.watches(view.templates, lambda item: [cluster_of(item)])
+    controller.watches(view.requests, cluster_of)
+    controller.watches(view.templates, cluster_of)
     controller.watches_transitions(view.nodes, gangs.waiting_for_nodes)
     controller.watches(view.queues, lambda _: gangs.waiting_for("room"))
     controller.watches(view.priorities, partial(_waiting, view))
@@ -103,12 +103,8 @@ def _view(manager: Manager, policies: Policies) -> View:
                 RELEASED: released_cluster_of,
             },
         ),
-        requests=manager.informer(
-            PROVISIONING_REQUEST, selection=OURS, indexes={BY_CLUSTER: lambda item: [cluster_of(item)]}
-        ),
-        templates=manager.informer(
-            POD_TEMPLATE, selection=OURS, indexes={BY_CLUSTER: lambda item: [cluster_of(item)]}
-        ),
+        requests=manager.informer(PROVISIONING_REQUEST, selection=OURS, indexes={BY_CLUSTER: cluster_of}),
+        templates=manager.informer(POD_TEMPLATE, selection=OURS, indexes={BY_CLUSTER: cluster_of}),
         nodes=manager.informer(NODE, indexes={BY_POOL: pool_of}),
         queues=manager.informer(QUEUE),
         priorities=manager.informer(PRIORITY_CLASS),

@@ -90,7 +90,7 @@ class ClusterSnapshot:
         sizes += [pod.metadata.annotations.get(SIZE, "") for pod in batch.ungated]
         size = next(iter(sizes), "")
         # A scale-up that has requested capacity, or begun to pass, keeps its size.
-        is_fixed = batch.unit and size.isdecimal() and int(size) < len(batch.pods)
+        is_fixed = batch.unit and size.isdecimal() and len(size) < 10 and int(size) < len(batch.pods)
         return replace(snapshot, batch=batch.first(int(size))) if is_fixed else snapshot
 
     @cached_property

@@ -6,6 +6,7 @@ is not read.
 
 from datetime import datetime
 
+from muster.controller.gangs.identity import owner_keys
 from muster.controller.gangs.objects import Belonging, ProvisioningRequest
 from muster.controller.gangs.templates import POOL
 from muster.controller.kube.resource import Key
@@ -18,9 +19,9 @@ BY_REPLACED = "replaced"
 BY_MINUTE = "minute"
 
 
-def workload_key(item: Belonging) -> Key:
-    """The Workload that a request or template of ours was made for."""
-    return Key(item.metadata.namespace, item.metadata.annotations.get(OWNING_WORKLOAD, ""))
+def workload_of(item: Belonging) -> list[Key]:
+    """The Workload that a request, template or placeholder was made for; none if it is not one of ours."""
+    return owner_keys(item, OWNING_WORKLOAD)
 
 
 def pools_provisioning(workload: Workload) -> list[str]:

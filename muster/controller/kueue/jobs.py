@@ -18,6 +18,8 @@ from muster.model.names import GPU_TAINT_EFFECT, GPU_TAINT_KEY, GPU_TAINT_VALUE,
 from muster.model.pods import Amounts
 
 _GPU_TAINT: Final = Taint(key=GPU_TAINT_KEY, value=GPU_TAINT_VALUE, effect=GPU_TAINT_EFFECT)
+# Python reads no number of more than 4,300 digits, and a user may write more.
+_DIGITS: Final = 10
 
 
 class HeadGroup(Partial, frozen=True):
@@ -120,7 +122,9 @@ def job_pod_sets_of(job: Job) -> Iterator[JobPodSet]:
     """A Job is one PodSet, as large as it runs at a time, or as the least with which Kueue may start it."""
     spec, least = job.spec, job.metadata.annotations.get(LEAST_AT_ONCE, "")
     at_once = spec.parallelism if spec.completions is None else min(spec.parallelism, spec.completions)
-    yield _job_pod_set("main", min(at_once, int(least)) if least.isdecimal() else at_once, spec.template)
+    yield _job_pod_set(
+        "main", min(at_once, int(least)) if least.isdecimal() and len(least) < 10 else at_once, spec.template
+    )
 
 
 def _job_pod_set(name: str, count: int, template: PodTemplateSpec) -> JobPodSet:

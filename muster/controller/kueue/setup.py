@@ -55,7 +55,7 @@ from muster.controller.kueue.indexes import (
     minute_provisioned,
     pools_promised,
     pools_provisioning,
-    workload_key,
+    workload_of,
 )
 from muster.controller.kueue.objects import (
     ADMISSION_CHECK,
@@ -134,8 +134,8 @@ def _gangs(manager: Manager, inputs: _Inputs) -> None:
     waiting = partial(_waiting, view)
     controller.watches(view.workloads, lambda workload: [workload.key, *view.earlier_slice_keys(workload)])
     controller.watches(view.requests, view.workloads_using)
-    controller.watches(view.templates, lambda item: [workload_key(item)])
-    controller.watches(view.placeholders, lambda item: [workload_key(item)])
+    controller.watches(view.templates, workload_of)
+    controller.watches(view.placeholders, workload_of)
     controller.watches_transitions(view.nodes, gangs.waiting_for_nodes)
     controller.watches_transitions(view.nodes, view.workloads_affected_by)
     controller.watches(inputs.flavors, partial(_provisioning_in, view))
@@ -200,18 +200,14 @@ def _view(manager: Manager, inputs: _Inputs, pending: PendingWorkloads) -> View:
             PROVISIONING_REQUEST,
             selection=OURS,
             indexes={
-                BY_WORKLOAD: lambda item: [workload_key(item)],
+                BY_WORKLOAD: workload_of,
                 BY_POOL: pools_promised,
                 BY_LEASE: lease_given,
                 BY_MINUTE: minute_provisioned,
             },
         ),
-        templates=manager.informer(
-            POD_TEMPLATE, selection=OURS, indexes={BY_WORKLOAD: lambda item: [workload_key(item)]}
-        ),
-        placeholders=manager.informer(
-            PLACEHOLDER, selection=OURS, indexes={BY_WORKLOAD: lambda item: [workload_key(item)]}
-        ),
+        templates=manager.informer(POD_TEMPLATE, selection=OURS, indexes={BY_WORKLOAD: workload_of}),
+        placeholders=manager.informer(PLACEHOLDER, selection=OURS, indexes={BY_WORKLOAD: workload_of}),
         nodes=manager.informer(NODE, indexes={BY_POOL: pool_of, BY_LEASE: lambda node: [lease_of(node)]}),
         pods=manager.informer(
             POD, selection=RUNNING, indexes={BY_NODE: node_of, BY_REQUEST: request_of, BY_ENDING: ending_of}

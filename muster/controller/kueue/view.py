@@ -39,7 +39,7 @@ from muster.controller.kueue import identity
 from muster.controller.kueue.checks import Checks
 from muster.controller.kueue.claim_cache import ClaimCache
 from muster.controller.kueue.contention import CompetingGangs, may_be_split, turn_position_of
-from muster.controller.kueue.indexes import BY_REPLACED, BY_WORKLOAD, workload_key
+from muster.controller.kueue.indexes import BY_REPLACED, BY_WORKLOAD, workload_of
 from muster.controller.kueue.objects import ClusterQueue, ResourceFlavor, Workload
 from muster.controller.kueue.slices import (
     base,
@@ -142,11 +142,11 @@ class View:
 
     def workloads_using(self, item: Belonging) -> list[Key]:
         """The Workload that it was made for, and slices of an elastic gang that use it."""
-        key = workload_key(item)
-        made_for = self.workloads.get(key)
-        if made_for is None or not made_for.status.holds("Finished"):
-            return [key]
-        return [key, *(successor.key for successor in successors(made_for, self._later))]
+        keys = workload_of(item)
+        for made_for in [workload for key in keys if (workload := self.workloads.get(key))]:
+            if made_for.status.holds("Finished"):
+                keys += [successor.key for successor in successors(made_for, self._later)]
+        return keys
 
     def is_in_turn_order(self, workload: Workload, check: str, *, now: datetime) -> bool:
         """Whether this may be a split gang that makes, or waits to make, its next request."""

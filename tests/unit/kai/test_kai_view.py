@@ -44,8 +44,8 @@ def view_of(here: World) -> View:
     return View(
         clusters=cached(RAY_CLUSTER, here.clusters.values()),
         pods=cached(GATED_POD, here.pods.values(), **indexes),
-        requests=cached(PROVISIONING_REQUEST, named, **{BY_CLUSTER: lambda item: [cluster_of(item)]}),
-        templates=cached(POD_TEMPLATE, [], **{BY_CLUSTER: lambda item: [cluster_of(item)]}),
+        requests=cached(PROVISIONING_REQUEST, named, **{BY_CLUSTER: cluster_of}),
+        templates=cached(POD_TEMPLATE, [], **{BY_CLUSTER: cluster_of}),
         nodes=cached(NODE, here.nodes.values(), **{BY_POOL: pool_of}),
         queues=cached(QUEUE, here.queues.values()),
         priorities=cached(PRIORITY_CLASS, PRIORITIES.values()),

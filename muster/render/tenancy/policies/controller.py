@@ -11,9 +11,6 @@ from muster.model import names
 from muster.render.tenancy.policies.policy import Kinds, Policy, Rule
 from muster.render.tenancy.policies.who import OURS
 
-# What every name begins with that the controller gives (muster/controller/kueue/identity.py).
-OWN_PREFIX: Final = "muster-"
-
 # The same PodSets, each as it was but for its affinity.
 _STEERED: Final = (
     "object.spec.podSets.size() == oldObject.spec.podSets.size() && "
@@ -100,8 +97,8 @@ def _spec(*, steers: bool) -> Rule:
 
 def _names() -> Rule:
     return Rule(
-        holds=f"request.resource.resource == 'workloads' || request.name.startsWith('{OWN_PREFIX}') || "
+        holds=f"request.resource.resource == 'workloads' || request.name.startsWith('{names.OWN_PREFIX}') || "
         f"({_NEVER_STARTED})",
         message="'this account writes requests, templates and pods of its own, whose names begin with "
-        f"{OWN_PREFIX}, and deletes pods of elastic gangs that were never let start'",
+        f"{names.OWN_PREFIX}, and deletes pods of elastic gangs that were never let start'",
     )
