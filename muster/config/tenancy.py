@@ -9,6 +9,7 @@ from types import MappingProxyType
 
 from muster.config.section import Section
 from muster.model.tenancy import (
+    MOST_KIBIBYTES,
     MOST_OBJECTS,
     Access,
     BucketRight,
@@ -32,7 +33,8 @@ def parse_tenancy(root: Section) -> Tenancy:
         pod_security=section.choice("podSecurity", PodSecurity, known.pod_security) or known.pod_security,
         egress=section.choice("egress", Egress, known.egress) or known.egress,
         reach=section.words("reach"),
-        objects=_objects(section.section("objects")),
+        objects=_bounds(section.section("objects"), MOST_OBJECTS),
+        sizes=_bounds(section.section("sizes"), MOST_KIBIBYTES),
         parameters=parameters,
         default_priority=section.text("defaultPriority"),
         termination_grace=section.duration("terminationGrace", known.termination_grace),
@@ -42,11 +44,11 @@ def parse_tenancy(root: Section) -> Tenancy:
     return tenancy
 
 
-def _objects(section: Section) -> Mapping[str, int]:
+def _bounds(section: Section, defaults: Mapping[str, int]) -> Mapping[str, int]:
     counts = {
-        word: section.integer(word, most, least=0) for word, most in MOST_OBJECTS.items() if section.has(word)
+        word: section.integer(word, most, least=0) for word, most in defaults.items() if section.has(word)
     }
-    for word in MOST_OBJECTS:
+    for word in defaults:
         section.get(word)
     section.close()
     return MappingProxyType({word: count for word, count in counts.items() if count is not None})

@@ -39,9 +39,10 @@ class Egress(StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tenancy:
     """The stack's settings. `reach` are address ranges that every team may reach in addition to those of
-    `egress`; `objects` limits the number of objects of a kind in a namespace, by the keys of `MOST_OBJECTS`;
-    `parameters` are the ProvisioningRequest parameters that a job may set by annotation; `termination_grace`
-    is the most seconds that a pod may take to end.
+    `egress`; `objects` limits the number of objects of a kind in a namespace, by the keys of `MOST_OBJECTS`,
+    and `sizes` the KiB of each, by those of `MOST_KIBIBYTES`; `parameters` are the ProvisioningRequest
+    parameters that a job may set by annotation; `termination_grace` is the most seconds that a pod may take
+    to end.
     """
 
     mode: TenancyMode = TenancyMode.ENFORCE
@@ -49,6 +50,7 @@ class Tenancy:
     egress: Egress = Egress.INTERNET
     reach: tuple[str, ...] = ()
     objects: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
+    sizes: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
     parameters: tuple[str, ...] = ("maxRunDurationSeconds",)
     default_priority: str | None = None
     termination_grace: int = 120
@@ -70,6 +72,21 @@ MOST_OBJECTS: Final[Mapping[str, int]] = MappingProxyType(
         "secrets": 500,
         "services": 1500,
         "volumeClaims": 100,
+    }
+)
+
+
+# The KiB of one object, as its author writes it. With these counts a team stores half a GiB at most: etcd
+# holds 2 GiB by default, 8 at most, and the API server would take 1.5 MiB of each object.
+MOST_KIBIBYTES: Final[Mapping[str, int]] = MappingProxyType(
+    {
+        "rayJobs": 128,
+        "rayClusters": 128,
+        "rayServices": 128,
+        "jobs": 64,
+        "cronJobs": 64,
+        "configMaps": 64,
+        "secrets": 64,
     }
 )
 

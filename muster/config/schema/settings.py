@@ -22,7 +22,7 @@ from muster.model.gangpolicy import crd
 from muster.model.observability import Observability, Scraping
 from muster.model.ray import Ray, RayAuth
 from muster.model.stack import GangMode, PodsReady
-from muster.model.tenancy import MOST_OBJECTS, Egress, PodSecurity, Tenancy, TenancyMode
+from muster.model.tenancy import MOST_KIBIBYTES, MOST_OBJECTS, Egress, PodSecurity, Tenancy, TenancyMode
 
 # Those of a GangPolicy that come from the pools.
 _FROM_POOLS: Final = ("flavors",)
@@ -86,6 +86,10 @@ def tenancy() -> Schema:
         name: key("Most objects of this kind in a namespace.", integer(), default=most)
         for name, most in MOST_OBJECTS.items()
     }
+    sizes = {
+        name: key("Most KiB of one object of this kind.", integer(), default=most)
+        for name, most in MOST_KIBIBYTES.items()
+    }
     settings = mapping(
         {
             "mode": key(
@@ -103,6 +107,7 @@ def tenancy() -> Schema:
             ),
             "reach": key("Address ranges that every team may reach as well.", words(), otherwise="none"),
             "objects": key("The most objects of a kind in a namespace.", mapping(objects)),
+            "sizes": key("The most KiB of an object that a team writes.", mapping(sizes)),
             "parameters": key(
                 "Parameters of ProvisioningRequests that a job may set.",
                 words(),

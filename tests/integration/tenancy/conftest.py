@@ -143,6 +143,10 @@ def _refused(world: World) -> Iterator[tuple[Caller, Object]]:
     yield world.member, labelled(opened, names.KAI_QUEUE_LABEL, "team-a-l4")
     yield world.controllers["kuberay"], works.service(externalIPs=["192.0.2.1"])
     yield world.trusted, works.INGRESS
+    token = works.existing("v1", "Secret", "token", type="kubernetes.io/service-account-token")
+    token["metadata"]["annotations"] = {"kubernetes.io/service-account.name": "member"}
+    yield world.member, token
+    yield world.member, works.existing("v1", "ConfigMap", "large", data={"text": "x" * 100_000})
     if world.scheduler is Scheduler.KAI:
         yield world.controllers["kuberay"], pod(owner=owner("RayCluster", "ray.io/v1"), name="early")
 

@@ -7,8 +7,13 @@ work        a queue and a priority of the team's, no way to admit oneself, and n
 ray         no growing past what the queue counted
 services    no address or port outside of the cluster, also where KubeRay writes the Service
 routes      no Ingress, no Gateway
+growth      what runs stays as large as its queue counted it
+sizes       no object larger than the stack allows
 pods        GPUs only for pods of admitted work; in KAI stacks behind our gate
-protected   Workloads, queues, requests, quotas, networks and endpoints are not a tenant's to write
+changes     pods of work that runs are changed by its controllers alone
+accounts    no token of an account that is not the pipelines'
+autoscalers the account of a Ray cluster's autoscaler scales this cluster and does nothing else
+protected   Workloads, queues, requests, quotas, networks, endpoints and statuses are not a tenant's to write
 namespaces  labels and annotations of a team's Namespace are not a tenant's to write
 controller  limits our own accounts to their own check
 """
@@ -17,13 +22,18 @@ from muster.model.stack import Scheduler, Stack
 from muster.model.tenancy import TenancyMode
 from muster.render import gang
 from muster.render.manifest import Manifest
+from muster.render.tenancy.policies.accounts import accounts
+from muster.render.tenancy.policies.changes import changes
 from muster.render.tenancy.policies.controller import controller
 from muster.render.tenancy.policies.ending import ending
+from muster.render.tenancy.policies.growth import growth
 from muster.render.tenancy.policies.pods import pods
 from muster.render.tenancy.policies.protected import namespaces, protected
 from muster.render.tenancy.policies.ray import ray
 from muster.render.tenancy.policies.routes import routes
+from muster.render.tenancy.policies.scalers import scalers
 from muster.render.tenancy.policies.services import ray_services, services
+from muster.render.tenancy.policies.sizes import sizes
 from muster.render.tenancy.policies.templates import templates
 from muster.render.tenancy.policies.work import work
 
@@ -37,7 +47,8 @@ def policies(stack: Stack) -> list[list[Manifest]]:
     if stack.tenancy.mode is not TenancyMode.OFF:
         ours = (
             *(work(stack), ray(stack), ray_services(stack), services(), routes()),
-            *(templates(stack), ending(stack), pods(stack), protected(), namespaces()),
+            *(templates(stack), ending(stack), *((growth(),) if stack.scheduler is Scheduler.KUEUE else ())),
+            *(pods(stack), changes(), accounts(), scalers(), sizes(stack), protected(), namespaces()),
         )
         found += [policy.manifests(stack.tenancy.mode) for policy in ours]
     return found

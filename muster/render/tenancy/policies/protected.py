@@ -8,9 +8,10 @@ from typing import Final
 
 from muster.model import names
 from muster.render.tenancy.policies.policy import Kinds, Policy, Rule
-from muster.render.tenancy.policies.who import ADMINISTRATOR, EVERYWHERE, SYSTEM
+from muster.render.tenancy.policies.who import ADMINISTRATOR, EVERYWHERE, NODES, SYSTEM
 
 _WRITES: Final = ("CREATE", "UPDATE", "DELETE")
+_REPORTED: Final = "controllers write the status; change or delete the object itself"
 _SELECTED: Final = "set spec.selector of the Service, and the cluster finds its pods"
 _INSTEAD: Final = {
     "workloads": "change or delete the job itself, and Kueue changes its Workload",
@@ -22,6 +23,15 @@ _INSTEAD: Final = {
     "endpoints": _SELECTED,
     "endpointslices": _SELECTED,
     "services": "controllers of the cluster write the status; change spec of the Service",
+    "rayjobs": _REPORTED,
+    "rayclusters": _REPORTED,
+    "rayservices": _REPORTED,
+    "raycronjobs": _REPORTED,
+    "jobs": _REPORTED,
+    "cronjobs": _REPORTED,
+    "pods": "their controllers, the scheduler and the nodes write them; change the job, whose queue counts "
+    "it anew, and remove annotation ray.io/ippr from a Ray cluster",
+    "bindings": "the scheduler binds pods; submit a job with a queue",
 }
 _OTHERWISE: Final = "ask the platform team to change the stack"
 
@@ -47,9 +57,29 @@ def protected() -> Policy:
             # What a Service leads to, and the addresses of its load balancer.
             Kinds(group="", resources=("endpoints", "services/status"), operations=_WRITES),
             Kinds(group="discovery.k8s.io", resources=("endpointslices",), operations=_WRITES),
+            # Kueue, KubeRay and the job controller believe what a status reports: a job that says it has
+            # ended gives its quota back, and its pods go on.
+            Kinds(
+                group="ray.io",
+                resources=(
+                    "rayjobs/status",
+                    "rayclusters/status",
+                    "rayservices/status",
+                    "raycronjobs/status",
+                ),
+                operations=_WRITES,
+            ),
+            Kinds(group="batch", resources=("jobs/status", "cronjobs/status"), operations=_WRITES),
+            # A pod that binds itself passes the scheduler, and one that is resized outgrows its quota.
+            Kinds(
+                group="",
+                resources=("pods/status", "pods/resize", "pods/binding", "bindings"),
+                operations=_WRITES,
+            ),
         ),
         unless=(
             ("the-system", SYSTEM),
+            ("a-kubelet", NODES),
             ("an-administrator", ADMINISTRATOR),
             ("somebody-of-the-whole-cluster", EVERYWHERE),
         ),
@@ -61,7 +91,9 @@ def _message() -> str:
     fix = f"'{_OTHERWISE}'"
     for resource, instead in reversed(_INSTEAD.items()):
         fix = f"request.resource.resource == '{resource}' ? '{instead}' : {fix}"
-    return f"request.resource.resource + ' here are not written by hand; ' + ({fix})"
+    part = "request.?subResource.orValue('')"
+    which = f"request.resource.resource + ({part} == '' ? '' : '/' + {part})"
+    return f"{which} + ' here are not written by hand; ' + ({fix})"
 
 
 def namespaces() -> Policy:

@@ -28,6 +28,8 @@ def accounts_of(*namespaces: str) -> str:
 
 
 SYSTEM: Final = accounts_of(*_SYSTEM)
+# The kubelets, of which each may write only what runs on its own node (the Node authorizer sees to that).
+NODES: Final = "request.userInfo.groups.exists(group, group == 'system:nodes')"
 KUBERAY: Final = accounts_of(names.RAY_NAMESPACE)
 OURS: Final = accounts_of(names.SYSTEM_NAMESPACE)
 

@@ -1,0 +1,73 @@
+"""Pods of work that runs: its controllers change them, and no tenant does.
+
+A queue counts a gang when it starts. Afterwards the gates of a pod decide whether it starts, its labels whose
+it is (KubeRay and the job controller make another in place of one that they do not find), and its annotations
+which capacity it takes. Subresources are in protected.py, new pods in pods.py.
+"""
+
+from typing import Final
+
+from muster.model import names
+from muster.render.tenancy.policies.policy import Kinds, Policy, Rule
+from muster.render.tenancy.policies.who import ADMINISTRATOR, EVERYWHERE, NODES, SYSTEM
+
+# Kueue's gates, and ours.
+_GATES: Final = ("kueue.x-k8s.io/", f"{names.GROUP}/")
+_OWNERS: Final = "{of}.metadata.?ownerReferences.orValue([]).filter(owner, owner.?controller.orValue(false))"
+
+
+def changes() -> Policy:
+    """Ray's autoscaler patches pods only to resize them in place, which no queue counts."""
+    return Policy(
+        name="muster-pod-changes",
+        kinds=(Kinds(group="", resources=("pods",), operations=("UPDATE",)),),
+        unless=(
+            ("the-system", SYSTEM),
+            ("a-kubelet", NODES),
+            ("an-administrator", ADMINISTRATOR),
+            ("a-user-of-the-whole-cluster", EVERYWHERE),
+        ),
+        words=(
+            ("owners", _OWNERS.format(of="oldObject")),
+            ("lifted", _lifted()),
+        ),
+        rules=(_of_work(), _gates(), _joined()),
+    )
+
+
+def _of_work() -> Rule:
+    # A patch that changes nothing is none, and the API server writes managedFields by itself.
+    same = " && ".join(
+        f"object.metadata.?{field} == oldObject.metadata.?{field}"
+        for field in ("labels", "annotations", "finalizers", "ownerReferences")
+    )
+    return Rule(
+        holds=f"variables.owners.size() == 0 || (object.spec == oldObject.spec && {same})",
+        message="'pods of a job are changed by its controllers alone: its queue has counted them; change ' + "
+        "variables.owners[0].kind + ' ' + variables.owners[0].name",
+    )
+
+
+def _lifted() -> str:
+    ours = " || ".join(f"gate.name.startsWith('{prefix}')" for prefix in _GATES)
+    return (
+        f"oldObject.spec.?schedulingGates.orValue([]).filter(gate, ({ours}) && "
+        "!object.spec.?schedulingGates.orValue([]).exists(kept, kept.name == gate.name)).map(gate, gate.name)"
+    )
+
+
+def _gates() -> Rule:
+    return Rule(
+        holds="variables.lifted.size() == 0",
+        message="'a pod waits behind ' + variables.lifted.join(', ') + ' until its queue admits it; leave "
+        "spec.schedulingGates as they are'",
+    )
+
+
+def _joined() -> Rule:
+    """A pod that no controller made joins none."""
+    return Rule(
+        holds=f"{_OWNERS.format(of='object')}.size() == variables.owners.size()",
+        message="'a pod keeps the controller that it was created by; leave metadata.ownerReferences as "
+        "they are'",
+    )

@@ -1,0 +1,97 @@
+"""Work that runs stays as large as its queue counted it.
+
+Kueue counts a job when it admits it. When a running job is changed, Kueue stops it and counts it anew; until
+then, for some seconds, its controller has made the pods that nobody counted. An elastic job's new pods wait
+behind a gate instead. With KAI every pod is counted when it is scheduled.
+"""
+
+from typing import Final
+
+from muster.model import names
+from muster.render.tenancy.policies.pod_templates import ray_spec
+from muster.render.tenancy.policies.policy import Kinds, Policy, Rule
+from muster.render.tenancy.policies.who import owned_by_ray
+from muster.render.tenancy.policies.work import UNLESS
+
+_KINDS: Final = (
+    Kinds(group="batch", resources=("jobs",), operations=("UPDATE",)),
+    Kinds(group="ray.io", resources=("rayclusters", "rayservices"), operations=("UPDATE",)),
+)
+_ELASTIC: Final = f"oldObject.metadata.?annotations[?'{names.ELASTIC_JOB}'].orValue('') == 'true'"
+_PODS: Final = "group.?replicas.orValue(1) * group.?numOfHosts.orValue(1)"
+_FIX: Final = "To change it, set suspend: true in the same change: its pods end, and its queue counts it anew"
+
+
+def growth() -> Policy:
+    return Policy(
+        name="muster-growth",
+        kinds=_KINDS,
+        # A cluster that was made for another Ray object is not changed by a tenant at all (ray.py).
+        unless=(*UNLESS, ("elastic", _ELASTIC), ("made-for-another", owned_by_ray("oldObject"))),
+        words=(
+            ("cluster", f"request.resource.group == 'ray.io' ? dyn({ray_spec('object')}) : dyn({{}})"),
+            (
+                "clusterBefore",
+                f"request.resource.group == 'ray.io' ? dyn({ray_spec('oldObject')}) : dyn({{}})",
+            ),
+            ("kept", f"!({_suspended('object', '')}) && !({_suspended('oldObject', 'Before')})"),
+            ("grown", _grown()),
+        ),
+        rules=(_parallelism(), _replicas(), _resources()),
+    )
+
+
+def _suspended(of: str, when: str) -> str:
+    return (
+        f"request.resource.resource == 'jobs' ? {of}.spec.?suspend.orValue(false) : "
+        f"variables.cluster{when}.?suspend.orValue(false)"
+    )
+
+
+def _parallelism() -> Rule:
+    now, before = (f"{of}.spec.?parallelism.orValue(1)" for of in ("object", "oldObject"))
+    return Rule(
+        holds=f"request.resource.resource != 'jobs' || !variables.kept || {now} <= {before}",
+        message=f"'Job ' + object.metadata.name + ' runs, and its queue counted spec.parallelism ' + "
+        f"string({before}) + '; leave it or lower it. {_FIX}'",
+    )
+
+
+def _grown() -> str:
+    """The worker groups that would have more pods than before. A group more is refused in ray.py."""
+    return (
+        "variables.cluster.?workerGroupSpecs.orValue([]).size() > "
+        "variables.clusterBefore.?workerGroupSpecs.orValue([]).size() ? [] : "
+        "variables.cluster.?workerGroupSpecs.orValue([]).filter(group, "
+        "!variables.clusterBefore.?workerGroupSpecs.orValue([]).exists(old, "
+        f"old.groupName == group.groupName && {_PODS} <= {_PODS.replace('group.', 'old.')}))"
+    )
+
+
+def _replicas() -> Rule:
+    return Rule(
+        holds="!variables.kept || variables.grown.size() == 0",
+        message="object.kind + ' ' + object.metadata.name + ' runs, and its queue counted the workers of "
+        f"group ' + variables.grown[0].groupName + '; leave replicas and numOfHosts or lower them. {_FIX}'",
+    )
+
+
+def _resources() -> Rule:
+    """What a pod of the cluster asks for: pods that KubeRay makes again would be larger."""
+    amounts = (
+        "{group}.?template.?spec.?containers.orValue([]).map(each, each.?resources.orValue(dyn({{}}))) == "
+        "{old}.?template.?spec.?containers.orValue([]).map(each, each.?resources.orValue(dyn({{}})))"
+    )
+    head = amounts.format(
+        group="variables.cluster.?headGroupSpec", old="variables.clusterBefore.?headGroupSpec"
+    )
+    groups = (
+        "variables.cluster.?workerGroupSpecs.orValue([]).all(group, "
+        "variables.clusterBefore.?workerGroupSpecs.orValue([]).all(old, old.groupName != group.groupName || "
+        f"{amounts.format(group='group', old='old')}))"
+    )
+    return Rule(
+        holds=f"!variables.kept || ({head} && {groups})",
+        message="object.kind + ' ' + object.metadata.name + ' runs, and its queue counted the resources of "
+        f"its pods; leave them. {_FIX}'",
+    )

@@ -1,0 +1,81 @@
+"""The account of a Ray cluster's autoscaler: it changes the numbers of workers of its own cluster.
+
+KubeRay makes the account of each elastic cluster, mounts its token into the head's pod, and gives it `patch`
+on every RayCluster of the namespace. Ray's autoscaler (2.54) patches `replicas` and
+`scaleStrategy.workersToDelete` of its groups and nothing else. Without this policy, any code in a head's pod
+could change the images, commands and queues of the team's other clusters.
+"""
+
+from typing import Final
+
+from muster.render.tenancy.policies.policy import Kinds, Policy, Rule
+
+# An account of the namespace that may change Ray clusters and may not create any. Members may do both.
+_SCALER: Final = (
+    "('system:serviceaccounts:' + request.namespace) in request.userInfo.groups && "
+    "!authorizer.group('ray.io').resource('rayclusters').namespace(request.namespace).check('create').allowed()"
+)
+_ACCOUNT: Final = "request.userInfo.username.split(':')[3]"
+_OWN: Final = ("workerGroupSpecs", ("replicas", "scaleStrategy"))
+
+
+def scalers() -> Policy:
+    return Policy(
+        name="muster-autoscalers",
+        kinds=(
+            Kinds(
+                group="ray.io", resources=("rayjobs", "rayclusters", "rayservices"), operations=("UPDATE",)
+            ),
+        ),
+        unless=(("not-an-autoscaler", f"!({_SCALER})"),),
+        words=(
+            ("now", "dyn(object)"),
+            ("before", "dyn(oldObject)"),
+            ("groups", "variables.now.spec.?workerGroupSpecs.orValue([])"),
+            ("groupsBefore", "variables.before.spec.?workerGroupSpecs.orValue([])"),
+            ("account", _ACCOUNT),
+            (
+                "cluster",
+                "variables.before.spec.?headGroupSpec.?template.?spec.?serviceAccountName"
+                ".orValue(variables.before.metadata.name)",
+            ),
+        ),
+        rules=(_its_cluster(), _numbers()),
+    )
+
+
+def _its_cluster() -> Rule:
+    """KubeRay cuts a long name from its front to 50 characters, and replaces a first one that is no letter
+    (CheckName).
+    """
+    return Rule(
+        holds="request.resource.resource == 'rayclusters' && (variables.cluster == variables.account || "
+        "variables.cluster.endsWith(variables.account.substring(1)))",
+        message="'account ' + variables.account + ' scales the Ray cluster that it was made for and changes "
+        "no other; act as a member of the team'",
+    )
+
+
+def _numbers() -> Rule:
+    field, numbers = _OWN
+    groups = (
+        "variables.groups.size() == variables.groupsBefore.size() && variables.groups.all(group, "
+        "variables.groupsBefore.exists(old, old.groupName == group.groupName && "
+        f"{_same('group', 'old', numbers)}))"
+    )
+    metadata = " && ".join(
+        f"variables.now.metadata.?{each} == variables.before.metadata.?{each}"
+        for each in ("labels", "annotations", "finalizers", "ownerReferences")
+    )
+    return Rule(
+        holds=f"{_same('variables.now.spec', 'variables.before.spec', (field,))} && {groups} && {metadata}",
+        message="'account ' + variables.account + ' changes replicas and scaleStrategy of worker groups and "
+        "nothing else; act as a member of the team'",
+    )
+
+
+def _same(now: str, before: str, but: tuple[str, ...]) -> str:
+    """Both have the same values, but for some keys."""
+    one = "{a}.all(key, key in {but} || (key in {b} && {a}[key] == {b}[key]))"
+    listed = "[" + ", ".join(f"'{key}'" for key in but) + "]"
+    return f"{one.format(a=now, b=before, but=listed)} && {one.format(a=before, b=now, but=listed)}"

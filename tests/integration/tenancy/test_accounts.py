@@ -1,0 +1,380 @@
+"""No tenant acts as an account that a controller made, and such an account does its own work alone.
+
+KubeRay makes an account for each elastic Ray cluster, gives it `patch` on the pods and Ray clusters of the
+namespace, and mounts its token into the head's pod: any code in that pod may use it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.integration.tenancy import works
+from tests.integration.tenancy.accounts import autoscaler, kubelet
+from tests.integration.tenancy.cluster import Answer, Caller, Object, place
+from tests.integration.tenancy.conftest import World
+from tests.integration.tenancy.works import NAMESPACE, annotated, changed, named, owner, pod
+
+SPACE = f"/api/v1/namespaces/{NAMESPACE}"
+TOKEN = "kubernetes.io/service-account-token"
+OF = "kubernetes.io/service-account.name"
+ELASTIC = "kueue.x-k8s.io/elastic-job"
+JSON_PATCH = "application/json-patch+json"
+NEVER_EXPIRES = ("holds a token that never expires", "kubectl create token member")
+
+
+@pytest.fixture(scope="module")
+def elastic(world: World) -> Object:
+    """An elastic cluster that exists, and another one beside it."""
+    body = annotated(
+        named(works.ray_cluster(enableInTreeAutoscaling=True, suspend=False), "elastic"), ELASTIC, "true"
+    )
+    for each in (body, named(body, "beside")):
+        answer = world.member.create(each, dry_run=False)
+        assert answer.code in (201, 409), answer.message
+    return body
+
+
+@pytest.fixture(scope="module")
+def scaler(world: World, elastic: Object) -> Caller:
+    return autoscaler(world, elastic["metadata"]["name"])
+
+
+@pytest.fixture(scope="module")
+def worker(world: World) -> Object:
+    """A worker of an elastic cluster, which waits for its quota."""
+    body = pod(1, owner=owner("RayCluster", "ray.io/v1", "elastic"), name="elastic-worker")
+    body["metadata"] |= {
+        "labels": {"ray.io/cluster": "elastic", "kueue.x-k8s.io/podset": "gpu"},
+        "annotations": {"kueue.x-k8s.io/workload": "elastic-1"},
+    }
+    body["spec"]["schedulingGates"] = [{"name": ELASTIC}]
+    answer = world.controllers["kuberay"].create(body, dry_run=False)
+    assert answer.code in (201, 409), answer.message
+    return body
+
+
+def secret(name: str, kind: str = "Opaque", **annotations: str) -> Object:
+    return {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": name, "namespace": NAMESPACE, "annotations": annotations},
+        "type": kind,
+    }
+
+
+def refused(answer: Answer, *words: str) -> None:
+    assert answer.code == 403, answer
+    for word in words:
+        assert word in answer.message, answer.message
+
+
+# Tokens.
+
+
+@pytest.mark.parametrize("whose", ["elastic", "member", "default", "trusted"])
+def test_a_secret_with_a_token_of_an_account_is_denied(world: World, whose: str) -> None:
+    """Gained: the rights of the account, with a token that never expires and that no log mentions."""
+    body = secret("credentials", TOKEN, **{OF: whose})
+    for caller in world.tenants:
+        refused(caller.create(body), *NEVER_EXPIRES)
+        applied = caller.send(
+            "PATCH",
+            f"{place(body)}?fieldManager=tenant&dryRun=All",
+            body,
+            "application/apply-patch+yaml",
+        )
+        refused(applied, *NEVER_EXPIRES)
+        generated = changed(body, "metadata", "name", value=None)
+        generated["metadata"]["generateName"] = "credentials-"
+        refused(caller.create(generated), *NEVER_EXPIRES)
+
+
+def test_a_secret_of_before_is_not_turned_to_another_account(world: World, scaler: Caller) -> None:
+    """The cluster's controller fills it with a token of whatever account it names."""
+    body = secret("of-before", TOKEN, **{OF: "member"})
+    assert world.admin.create(body, dry_run=False).code in (201, 409)
+    for caller in world.tenants:
+        refused(caller.patch(body, {"metadata": {"annotations": {OF: "elastic"}}}), *NEVER_EXPIRES)
+        escaped = OF.replace("/", "~1")
+        change = [{"op": "replace", "path": f"/metadata/annotations/{escaped}", "value": "elastic"}]
+        refused(caller.send("PATCH", f"{place(body)}?dryRun=All", change, JSON_PATCH), *NEVER_EXPIRES)
+        assert caller.patch(body, {"metadata": {"labels": {"app": "x"}}}).is_allowed
+        assert caller.delete(body).is_allowed
+
+
+def test_other_secrets_are_a_tenant_s_own(world: World) -> None:
+    for body in (
+        secret("plain"),
+        secret("basic", "kubernetes.io/basic-auth") | {"stringData": {"username": "a", "password": "b"}},
+    ):
+        for caller in world.tenants:
+            answer = caller.create(body)
+            assert answer.is_allowed, answer.message
+
+
+def token_request(caller: Caller, name: str) -> Answer:
+    body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
+    return caller.send("POST", f"{SPACE}/serviceaccounts/{name}/token", body)
+
+
+def test_a_token_is_requested_for_the_account_of_pipelines_alone(world: World, scaler: Caller) -> None:
+    """Gained: the rights of a controller's account for an hour, and again each hour."""
+    for whose in ("elastic", "default", "trusted"):
+        refused(token_request(world.trusted, whose), f"account {whose} is used by", "create token member")
+        for caller in (world.member, world.person, scaler):
+            assert token_request(caller, whose).code == 403
+        # A kubelet mounts the token of any account into its pods.
+        assert token_request(kubelet(world), whose).is_allowed
+        assert token_request(world.admin, whose).is_allowed
+    assert token_request(world.trusted, "member").is_allowed
+    for caller in (world.member, world.person, scaler):
+        assert token_request(caller, "member").code == 403
+
+
+IDENTITIES = {
+    "an administrator": {"Impersonate-User": "root", "Impersonate-Group": "system:masters"},
+    "Kueue": {"Impersonate-User": "system:serviceaccount:kueue-system:kueue-controller-manager"},
+    "the autoscaler": {"Impersonate-User": f"system:serviceaccount:{NAMESPACE}:elastic"},
+    "another team": {"Impersonate-User": "system:serviceaccount:team-b:member"},
+}
+
+
+@pytest.mark.parametrize("identity", IDENTITIES)
+def test_a_tenant_impersonates_nobody(world: World, scaler: Caller, identity: str) -> None:
+    for caller in (world.member, scaler):
+        borrowed = Caller(identity, world.server, caller.token, IDENTITIES[identity])
+        answer = borrowed.get(f"{SPACE}/pods")
+        assert answer.code == 403
+        assert "impersonate" in answer.message
+
+
+def test_whoever_may_impersonate_an_autoscaler_is_bound_as_it_is(
+    world: World, scaler: Caller, worker: Object
+) -> None:
+    """The built-in role `edit` contains this right."""
+    as_scaler = {"Impersonate-User": f"system:serviceaccount:{NAMESPACE}:elastic"}
+    borrowed = Caller("as elastic", world.server, world.trusted.token, as_scaler)
+    refused(borrowed.patch(worker, {"spec": {"schedulingGates": []}}), "changed by its controllers alone")
+
+
+# What the account of an autoscaler does.
+
+SCALED: list[Object] = [
+    {"op": "replace", "path": "/spec/workerGroupSpecs/0/replicas", "value": 2},
+    {
+        "op": "replace",
+        "path": "/spec/workerGroupSpecs/0/scaleStrategy",
+        "value": {"workersToDelete": ["elastic-worker"]},
+    },
+]
+
+
+def test_an_autoscaler_scales_its_own_cluster(world: World, elastic: Object, scaler: Caller) -> None:
+    """As Ray 2.54 writes it (autoscaler/_private/kuberay/node_provider.py)."""
+    assert scaler.get(place(elastic)).is_allowed
+    assert scaler.get(f"{SPACE}/pods").is_allowed
+    answer = scaler.send("PATCH", f"{place(elastic)}?dryRun=All", SCALED, JSON_PATCH)
+    assert answer.is_allowed, answer.message
+
+
+def test_an_autoscaler_scales_the_cluster_that_names_it(world: World, elastic: Object) -> None:
+    """A head may name an account of its own, and KubeRay cuts the name of a long cluster from its front."""
+    long = "a-cluster-with-a-name-that-is-as-long-as-names-may-be-in-ray"
+    mounted = named(changed(elastic, "spec", "headGroupSpec", value=works.head()), "mounted")
+    mounted["spec"]["headGroupSpec"]["template"]["spec"]["serviceAccountName"] = "shared"
+    for body, name in ((mounted, "shared"), (named(elastic, long), "r" + long[-49:])):
+        assert world.member.create(body, dry_run=False).code in (201, 409)
+        caller = autoscaler(world, name)
+        answer = caller.send("PATCH", f"{place(body)}?dryRun=All", SCALED, JSON_PATCH)
+        assert answer.is_allowed, answer.message
+
+
+GROUP = works.cluster_spec()["workerGroupSpecs"][0]
+TEMPLATE = works.template(1)
+NOTHING_ELSE = "changes replicas and scaleStrategy of worker groups and nothing else"
+# What each would have gained.
+CHANGES: dict[str, tuple[Object, str]] = {
+    "an image": (
+        {"headGroupSpec": works.head(template=changed(TEMPLATE, "spec", "hostname", value="x"))},
+        "code of its own in the team's other pods",
+    ),
+    "more than its bounds": ({"workerGroupSpecs": [GROUP | {"maxReplicas": 64}]}, "a larger cluster"),
+    "more hosts": ({"workerGroupSpecs": [GROUP | {"numOfHosts": 4}]}, "four times the workers"),
+    "another template": (
+        {"workerGroupSpecs": [GROUP | {"template": works.template(8)}]},
+        "GPUs that were not counted",
+    ),
+    "a group": ({"workerGroupSpecs": [GROUP, GROUP | {"groupName": "more"}]}, "a second group"),
+    "its end": ({"suspend": True}, "the team's cluster stops"),
+    "its start": ({"suspend": False, "autoscalerOptions": {"version": "v1"}}, "another autoscaler"),
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_an_autoscaler_changes_numbers_alone(
+    world: World, elastic: Object, scaler: Caller, name: str
+) -> None:
+    answer = scaler.patch(elastic, {"spec": CHANGES[name][0]})
+    assert answer.code == 403, answer
+    if name != "a group":  # which no tenant adds to what runs
+        assert NOTHING_ELSE in answer.message
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        {"annotations": {ELASTIC: None}},
+        {"annotations": {"note": "x"}},
+        {"labels": {works.QUEUE: None}},
+        {"labels": {works.PRIORITY: None}},
+        {"finalizers": ["example.com/mine"]},
+        {"ownerReferences": [owner("RayJob", "ray.io/v1")]},
+    ],
+    ids=str,
+)
+def test_an_autoscaler_leaves_the_metadata_of_its_cluster(
+    world: World, elastic: Object, scaler: Caller, metadata: Object
+) -> None:
+    refused(scaler.patch(elastic, {"metadata": metadata}))
+
+
+def test_an_autoscaler_scales_no_other_cluster(world: World, elastic: Object, scaler: Caller) -> None:
+    """Gained: the team's other clusters, from any code in one of them."""
+    for other in ("beside", "elastic-2"):
+        body = named(elastic, other)
+        assert world.member.create(body, dry_run=False).code in (201, 409)
+        answer = scaler.send("PATCH", f"{place(body)}?dryRun=All", SCALED, JSON_PATCH)
+        refused(answer, "account elastic scales the Ray cluster that it was made for")
+
+
+def test_a_member_changes_what_an_autoscaler_may_not(world: World, elastic: Object) -> None:
+    answer = world.member.patch(elastic, {"metadata": {"annotations": {"note": "x"}}})
+    assert answer.is_allowed, answer.message
+
+
+POD_CHANGES: dict[str, tuple[Object | list[Any], str, str]] = {
+    "its gate": (
+        [{"op": "remove", "path": "/spec/schedulingGates"}],
+        JSON_PATCH,
+        "a worker on the node that another team's request had bought",
+    ),
+    "its gate, merged": (
+        {"spec": {"schedulingGates": None}},
+        "application/merge-patch+json",
+        "the same",
+    ),
+    "its gate, strategically": (
+        {"spec": {"schedulingGates": [{"$patch": "delete", "name": ELASTIC}]}},
+        "application/strategic-merge-patch+json",
+        "the same",
+    ),
+    "its pod set": (
+        {"metadata": {"labels": {"kueue.x-k8s.io/podset": None}}},
+        "application/merge-patch+json",
+        "a pod that Kueue does not find",
+    ),
+    "its cluster": (
+        {"metadata": {"labels": {"ray.io/cluster": "other"}}},
+        "application/merge-patch+json",
+        "a second pod: KubeRay makes another in its place",
+    ),
+    "any label": (
+        {"metadata": {"labels": {"app": "x"}}},
+        "application/merge-patch+json",
+        "a pod that other controllers select",
+    ),
+    "its workload": (
+        {"metadata": {"annotations": {"kueue.x-k8s.io/workload": "other"}}},
+        "application/merge-patch+json",
+        "another job's quota",
+    ),
+    "capacity": (
+        {"metadata": {"annotations": {"autoscaling.x-k8s.io/consume-provisioning-request": "other"}}},
+        "application/merge-patch+json",
+        "nodes that another gang's request bought",
+    ),
+    "the state of a resize": (
+        {"metadata": {"annotations": {"ray.io/ippr-status": "{}"}}},
+        "application/strategic-merge-patch+json",
+        "a pod that Ray resizes",
+    ),
+    "its owner": (
+        {"metadata": {"ownerReferences": None}},
+        "application/merge-patch+json",
+        "a pod that outlives its job",
+    ),
+    "a taint": (
+        [{"op": "add", "path": "/spec/tolerations/-", "value": {"operator": "Exists"}}],
+        JSON_PATCH,
+        "nodes that are kept for others",
+    ),
+    "its node": (
+        {"spec": {"nodeSelector": {"kubernetes.io/hostname": "gpu-0"}}},
+        "application/merge-patch+json",
+        "a node of its choice",
+    ),
+    "its deadline": (
+        {"spec": {"activeDeadlineSeconds": 1}},
+        "application/merge-patch+json",
+        "the end of another's pod",
+    ),
+    "its image": (
+        {"spec": {"containers": [{"name": "main", "image": "mine"}]}},
+        "application/strategic-merge-patch+json",
+        "code of its own in another's pod",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", POD_CHANGES)
+def test_nothing_of_a_pod_that_was_counted_is_changed(
+    world: World, scaler: Caller, worker: Object, name: str
+) -> None:
+    change, content_type, _ = POD_CHANGES[name]
+    for caller in (scaler, world.trusted):
+        answer = caller.send("PATCH", f"{place(worker)}?dryRun=All", change, content_type)
+        refused(answer, "changed by its controllers alone", "change RayCluster elastic")
+    for caller in (world.member, world.person):
+        assert caller.send("PATCH", f"{place(worker)}?dryRun=All", change, content_type).code == 403
+
+
+def test_a_gate_is_not_applied_away_nor_put(world: World, scaler: Caller, worker: Object) -> None:
+    bare: Object = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "elastic-worker", "namespace": NAMESPACE},
+    }
+    applied = bare | {"spec": {"schedulingGates": []}}
+    answer = scaler.send(
+        "PATCH",
+        f"{place(worker)}?fieldManager=tenant&force=true&dryRun=All",
+        applied | {"metadata": bare["metadata"] | {"labels": {"app": "x"}}},
+        "application/apply-patch+yaml",
+    )
+    refused(answer, "changed by its controllers alone")
+    live = world.admin.get(place(worker)).body
+    live["spec"].pop("schedulingGates")
+    refused(
+        world.trusted.send("PUT", f"{place(worker)}?dryRun=All", live), "changed by its controllers alone"
+    )
+
+
+RESIZED = {
+    "spec": {
+        "containers": [{"name": "main", "resources": {"requests": {"cpu": "32"}, "limits": {"cpu": "32"}}}]
+    }
+}
+
+
+def test_a_pod_keeps_the_resources_that_were_counted(world: World, scaler: Caller, worker: Object) -> None:
+    """Gained: 32 CPUs with the quota of one. Ray asks for this where ray.io/ippr is set."""
+    for caller in (scaler, world.trusted):
+        answer = caller.send(
+            "PATCH",
+            f"{place(worker)}/resize?dryRun=All",
+            RESIZED,
+            "application/strategic-merge-patch+json",
+        )
+        refused(answer, "pods/resize here are not written by hand", "ray.io/ippr")

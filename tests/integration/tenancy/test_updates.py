@@ -1,0 +1,375 @@
+"""What exists is not changed past what its queue counted, and controllers go on with all of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.integration.tenancy import works
+from tests.integration.tenancy.accounts import kubelet, scheduler
+from tests.integration.tenancy.cluster import Answer, Caller, Object, place
+from tests.integration.tenancy.conftest import World
+from tests.integration.tenancy.works import NAMESPACE, annotated, changed, named, owner, pod
+
+ELASTIC = "kueue.x-k8s.io/elastic-job"
+JSON_PATCH = "application/json-patch+json"
+STRATEGIC = "application/strategic-merge-patch+json"
+ANEW = "set suspend: true in the same change"
+
+
+def refused(answer: Answer, *words: str) -> None:
+    assert answer.code == 403, answer
+    for word in words:
+        assert word in answer.message, answer.message
+
+
+def existing(world: World, body: Object, maker: Caller | None = None) -> Object:
+    answer = (maker or world.member).create(body, dry_run=False)
+    assert answer.code in (201, 409), answer.message
+    return body
+
+
+def every_way(caller: Caller, body: Object, change: Object, *, subresource: str = "") -> list[Answer]:
+    """The same change as a merge patch, as a JSON patch, applied by the server, and put."""
+    path = place(body) + (f"/{subresource}" if subresource else "")
+    patched = caller.patch(body, change, subresource=subresource)
+    operations = [
+        {"op": "add", "path": "/" + "/".join(each), "value": value}
+        for each, value in ([((subresource,), change[subresource])] if subresource else _leaves(change))
+    ]
+    by_operations = caller.send("PATCH", f"{path}?dryRun=All", operations, JSON_PATCH)
+    known = {"apiVersion": body["apiVersion"], "kind": body["kind"]}
+    identity = {"name": body["metadata"]["name"], "namespace": NAMESPACE}
+    applied: Object = known | change | {"metadata": {**change.get("metadata", {}), **identity}}
+    server_side = caller.send(
+        "PATCH", f"{path}?fieldManager=x&force=true&dryRun=All", applied, "application/apply-patch+yaml"
+    )
+    live = caller.get(place(body)).body
+    for each, value in _leaves(change):
+        live = changed(live, *each, value=value)
+    put = caller.send("PUT", f"{path}?dryRun=All", live)
+    return [patched, by_operations, server_side, put]
+
+
+def _leaves(change: Object, at: tuple[str, ...] = ()) -> list[tuple[tuple[str, ...], object]]:
+    found: list[tuple[tuple[str, ...], object]] = []
+    for key, value in change.items():
+        inner = isinstance(value, dict) and at[-1:] not in [("labels",), ("annotations",)]
+        found += _leaves(value, (*at, key)) if inner else [((*at, key), value)]
+    return found
+
+
+# Numbers of what runs.
+
+
+def running_job(name: str, **spec: object) -> Object:
+    return named(works.job(suspend=False, parallelism=1, completions=100, **spec), name)
+
+
+def test_a_running_job_is_not_made_larger(world: World) -> None:
+    """Gained: 49 pods without quota, until Kueue has stopped the job."""
+    body = existing(world, running_job("running"), world.controllers["kueue"])
+    for caller in world.tenants:
+        for answer in every_way(caller, body, {"spec": {"parallelism": 50}}):
+            refused(answer, "Job running runs", "counted spec.parallelism 1", ANEW)
+
+
+def test_a_job_that_waits_is_made_larger(world: World) -> None:
+    body = existing(world, named(works.job(suspend=True, parallelism=1, completions=9), "waiting"))
+    assert world.member.patch(body, {"spec": {"parallelism": 9}}).is_allowed
+
+
+def test_a_running_job_is_made_smaller_or_counted_anew(world: World) -> None:
+    body = existing(world, running_job("smaller") | {}, world.controllers["kueue"])
+    for change in ({"parallelism": 0}, {"parallelism": 50, "suspend": True}, {"activeDeadlineSeconds": 60}):
+        answer = world.member.patch(body, {"spec": change})
+        assert answer.is_allowed, answer.message
+
+
+def test_an_elastic_job_is_made_larger(world: World) -> None:
+    """Its new pods wait behind Kueue's gate."""
+    elastic = annotated(running_job("elastic-job"), ELASTIC, "true")
+    body = existing(world, elastic, world.controllers["kueue"])
+    answer = world.member.patch(body, {"spec": {"parallelism": 50}})
+    assert answer.is_allowed, answer.message
+
+
+def test_a_running_job_does_not_become_elastic_to_grow(world: World) -> None:
+    """Its pods have no gate: Kueue adds it when a job is created."""
+    body = existing(world, running_job("not-elastic"), world.controllers["kueue"])
+    change = {"metadata": {"annotations": {ELASTIC: "true"}}, "spec": {"parallelism": 50}}
+    for caller in world.tenants:
+        refused(caller.patch(body, change), ANEW)
+
+
+def test_kueue_starts_a_job_with_fewer_or_more_pods(world: World) -> None:
+    body = existing(world, running_job("partial"), world.controllers["kueue"])
+    assert world.controllers["kueue"].patch(body, {"spec": {"parallelism": 50}}).is_allowed
+
+
+def _cluster(**spec: Any) -> Object:
+    return works.ray_cluster(suspend=False, **spec)
+
+
+def _service(**spec: Any) -> Object:
+    return works.ray_service(rayClusterConfig=works.cluster_spec(suspend=False, **spec))
+
+
+GROUP = works.cluster_spec()["workerGroupSpecs"][0]
+WORKERS = f"counted the workers of group {GROUP['groupName']}"
+# What each would have gained.
+GROWTHS: dict[str, tuple[Object, str, str]] = {
+    "replicas": (
+        {"workerGroupSpecs": [GROUP | {"replicas": 50, "minReplicas": 50, "maxReplicas": 50}]},
+        WORKERS,
+        "48 workers without quota",
+    ),
+    "hosts": ({"workerGroupSpecs": [GROUP | {"numOfHosts": 9}]}, WORKERS, "nine times the workers"),
+    "another group in place of the first": (
+        {"workerGroupSpecs": [GROUP | {"groupName": "other"}]},
+        "counted the workers of group other",
+        "two groups at a time",
+    ),
+    "larger workers": (
+        {"workerGroupSpecs": [GROUP | {"template": works.template(8)}]},
+        "counted the resources",
+        "eight GPUs a worker, when KubeRay makes one again",
+    ),
+    "a larger head": (
+        {"headGroupSpec": works.head(template=works.template(8))},
+        "counted the resources",
+        "eight GPUs, when KubeRay makes the head again",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", GROWTHS)
+@pytest.mark.parametrize("make", [_cluster, _service], ids=["RayCluster", "RayService"])
+def test_a_running_ray_cluster_is_not_made_larger(
+    world: World, make: Callable[..., Object], name: str
+) -> None:
+    spec, words, _ = GROWTHS[name]
+    body = existing(world, named(make(), "growing"), world.controllers["kueue"])
+    change = {"spec": {"rayClusterConfig": spec} if make is _service else spec}
+    for caller in world.tenants:
+        refused(caller.patch(body, change), f"{body['kind']} growing runs", words, ANEW)
+
+
+@pytest.mark.parametrize("make", [_cluster, _service], ids=["RayCluster", "RayService"])
+def test_a_running_ray_cluster_is_made_smaller_or_counted_anew(
+    world: World, make: Callable[..., Object]
+) -> None:
+    body = existing(world, named(make(), "shrinking"), world.controllers["kueue"])
+    fewer = GROUP | {"replicas": 1, "minReplicas": 1}
+    more = GROUP | {"replicas": 5, "maxReplicas": 5}
+    for spec in (
+        {"workerGroupSpecs": [fewer]},
+        {"workerGroupSpecs": [more], "suspend": True},
+        {"rayVersion": "2.55.0"},
+    ):
+        change = {"spec": {"rayClusterConfig": spec} if make is _service else spec}
+        answer = world.member.patch(body, change)
+        assert answer.is_allowed, answer.message
+
+
+def test_an_elastic_cluster_grows(world: World) -> None:
+    body = annotated(named(_cluster(enableInTreeAutoscaling=True), "grows"), ELASTIC, "true")
+    existing(world, body, world.controllers["kueue"])
+    more = {"workerGroupSpecs": [GROUP | {"replicas": 5, "maxReplicas": 5}]}
+    answer = world.member.patch(body, {"spec": more})
+    assert answer.is_allowed, answer.message
+
+
+# Statuses.
+
+ENDED = {
+    "RayJob": {"jobDeploymentStatus": "Complete", "jobStatus": "SUCCEEDED"},
+    "RayCluster": {"state": "suspended"},
+    "RayService": {"serviceStatus": "Running"},
+    "Job": {"succeeded": 1, "conditions": []},
+    "CronJob": {"lastScheduleTime": "2026-01-01T00:00:00Z"},
+}
+WORK = {
+    "RayJob": works.ray_job(),
+    "RayCluster": works.ray_cluster(),
+    "RayService": works.ray_service(),
+    "Job": works.job(),
+    "CronJob": works.cron_job(),
+}
+
+
+@pytest.mark.parametrize("kind", WORK)
+def test_a_tenant_reports_no_end_of_its_work(world: World, kind: str) -> None:
+    """Gained: its quota back, with all of its pods running."""
+    body = existing(world, named(WORK[kind], "reported"))
+    for answer in every_way(world.trusted, body, {"status": ENDED[kind]}, subresource="status"):
+        refused(answer, "/status here are not written by hand", "change or delete the object itself")
+    for caller in (world.member, world.person):
+        assert caller.patch(body, {"status": ENDED[kind]}, subresource="status").code == 403
+    controller = world.controllers["kuberay" if body["apiVersion"].startswith("ray") else "jobs"]
+    answer = controller.patch(body, {"status": ENDED[kind]}, subresource="status")
+    assert answer.is_allowed, answer.message
+
+
+# Pods.
+
+
+@pytest.fixture(scope="module")
+def worker(world: World) -> Object:
+    body = pod(1, owner=owner("Job", "batch/v1", "train"), name="counted-0")
+    body["metadata"] |= {
+        "labels": {"batch.kubernetes.io/job-name": "train"},
+        "finalizers": ["batch.kubernetes.io/job-tracking"],
+    }
+    body["spec"]["schedulingGates"] = [{"name": ELASTIC}]
+    return existing(world, body, world.controllers["jobs"])
+
+
+@pytest.fixture(scope="module")
+def bare(world: World) -> Object:
+    """A pod that no controller made. Only a tenant with too many rights has one."""
+    body = pod(0, name="made-by-hand")
+    body["spec"]["schedulingGates"] = [{"name": "muster.dev/gang"}, {"name": "example.com/mine"}]
+    return existing(world, body, world.trusted)
+
+
+def test_a_pod_of_a_job_reports_no_end(world: World, worker: Object) -> None:
+    """Gained: its quota back, while it runs on."""
+    change = {"status": {"phase": "Succeeded"}}
+    refused(world.trusted.patch(worker, change, subresource="status"), "pods/status here are not written")
+    for caller in (world.member, world.person):
+        assert caller.patch(worker, change, subresource="status").code == 403
+    for caller in (kubelet(world), scheduler(world)):
+        answer = caller.patch(worker, {"status": {"reason": "x"}}, subresource="status")
+        assert answer.is_allowed, answer.message
+
+
+def test_a_pod_of_a_job_keeps_the_mark_of_its_controller(world: World, worker: Object) -> None:
+    """Gained: a job that runs again, because its controller has not counted the pod."""
+    change = {"metadata": {"finalizers": None}}
+    refused(world.trusted.patch(worker, change), "changed by its controllers alone", "change Job train")
+
+
+def test_a_tenant_binds_no_pod(world: World) -> None:
+    """Gained: a node of its choice, past the scheduler and every queue."""
+    target = existing(world, pod(0, name="unbound"), world.trusted)
+    body = {
+        "apiVersion": "v1",
+        "kind": "Binding",
+        "metadata": {"name": "unbound", "namespace": NAMESPACE},
+        "target": {"apiVersion": "v1", "kind": "Node", "name": "gpu-0"},
+    }
+    for path in (f"{place(target)}/binding", f"/api/v1/namespaces/{NAMESPACE}/bindings"):
+        refused(world.trusted.send("POST", f"{path}?dryRun=All", body), "here are not written by hand")
+        for caller in (world.member, world.person):
+            assert caller.send("POST", f"{path}?dryRun=All", body).code == 403
+        answer = scheduler(world).send("POST", f"{path}?dryRun=All", body)
+        assert answer.is_allowed, answer.message
+
+
+def test_a_debug_container_has_no_more_rights_than_the_pod(world: World, worker: Object) -> None:
+    debug = {"name": "debug", "image": "x", "securityContext": {"capabilities": {"add": ["SYS_ADMIN"]}}}
+    change = {"spec": {"ephemeralContainers": [debug]}}
+    path = f"{place(worker)}/ephemeralcontainers?dryRun=All"
+    refused(world.trusted.send("PATCH", path, change, STRATEGIC), "violates PodSecurity")
+    for caller in (world.member, world.person):
+        assert caller.send("PATCH", path, change, STRATEGIC).code == 403
+
+
+def test_the_gates_of_a_pod_that_nobody_made_stay_too(world: World, bare: Object) -> None:
+    mine = {"spec": {"schedulingGates": [{"name": "muster.dev/gang"}]}}
+    assert world.trusted.patch(bare, mine).is_allowed
+    for caller in world.tenants:
+        assert caller.patch(bare, {"spec": {"schedulingGates": []}}).code == 403
+    refused(
+        world.trusted.patch(bare, {"spec": {"schedulingGates": []}}), "waits behind muster.dev/gang", "leave"
+    )
+
+
+def test_a_pod_does_not_join_work(world: World, bare: Object) -> None:
+    owners = {"ownerReferences": [owner("RayCluster", "ray.io/v1")]}
+    refused(world.trusted.patch(bare, {"metadata": owners}), "keeps the controller that it was created by")
+    for field in ("labels", "annotations"):
+        answer = world.trusted.patch(bare, {"metadata": {field: {"note": "x"}}})
+        assert answer.is_allowed, answer.message
+
+
+CONTROLLERS_CHANGE: dict[str, tuple[str, Object]] = {
+    "kueue": ("lets it start", {"metadata": {"labels": {"a": "b"}}, "spec": {"schedulingGates": []}}),
+    "kuberay": ("notes the cluster", {"metadata": {"labels": {"ray.io/cluster": "x"}}}),
+    "jobs": ("has counted it", {"metadata": {"finalizers": None}}),
+    "collector": ("orphans it", {"metadata": {"ownerReferences": None}}),
+    "ours": ("notes the lease", {"metadata": {"annotations": {"muster.dev/lease-ends": "x"}}}),
+    # Of the whole cluster, and in no namespace that the policies know.
+    "autoscaler": ("notes its node", {"metadata": {"annotations": {"cloud": "x"}}}),
+}
+
+
+@pytest.mark.parametrize("who", [each for each in CONTROLLERS_CHANGE if each != "ours"])
+def test_controllers_change_the_pods_of_work(world: World, worker: Object, who: str) -> None:
+    _, change = CONTROLLERS_CHANGE[who]
+    answer = world.controllers[who].patch(worker, change)
+    assert answer.is_allowed, answer.message
+
+
+# Sizes.
+
+KIB = 1024
+MANY = 300
+
+
+def _config_map(text: str, name: str = "large") -> Object:
+    return works.existing("v1", "ConfigMap", name, data={"text": text})
+
+
+LARGE: dict[str, Callable[[int], Object]] = {
+    "ConfigMap": lambda kib: _config_map("x" * kib * KIB),
+    "ConfigMap of many keys": lambda kib: works.existing(
+        "v1", "ConfigMap", "large", data={f"key-{number}": "x" * KIB for number in range(kib)}
+    ),
+    "binary ConfigMap": lambda kib: works.existing(
+        "v1", "ConfigMap", "large", binaryData={"text": "AAAA" * (kib * KIB // 4)}
+    ),
+    "ConfigMap of wide characters": lambda kib: _config_map("\U0001f600" * (kib * KIB // 4)),
+    "annotated ConfigMap": lambda kib: annotated(_config_map("x"), "note", "x" * kib * KIB),
+    "Secret": lambda kib: works.existing("v1", "Secret", "large", data={"text": "AAAA" * (kib * KIB // 4)}),
+    "Secret as text": lambda kib: works.existing(
+        "v1", "Secret", "large", stringData={"text": "x" * kib * KIB}
+    ),
+    "annotated RayJob": lambda kib: annotated(works.ray_job(), "note", "x" * kib * KIB),
+    "RayJob": lambda kib: works.ray_job(entrypoint="x" * kib * KIB),
+    "RayCluster": lambda kib: works.ray_cluster(
+        headGroupSpec=works.head(
+            template=changed(works.template(), "metadata", value={"annotations": {"note": "x" * kib * KIB}})
+        )
+    ),
+    "RayService": lambda kib: works.ray_service(serveConfigV2="x" * kib * KIB),
+    "Job": lambda kib: works.job(
+        template=changed(
+            works.template(1, restart="Never"),
+            "metadata",
+            value={"annotations": {"note": "x" * kib * KIB}},
+        )
+    ),
+    "CronJob": lambda kib: annotated(works.cron_job(), "note", "x" * kib * KIB),
+}
+
+
+@pytest.mark.parametrize("what", LARGE)
+def test_nothing_large_is_stored(world: World, what: str) -> None:
+    """Gained: a gigabyte of etcd for each thousand objects, and of every controller's memory."""
+    for caller in world.tenants:
+        refused(caller.create(LARGE[what](200)), "KiB, and", "are allowed", "from a bucket or a volume")
+        answer = caller.create(LARGE[what](40))
+        assert answer.is_allowed, answer.message
+
+
+def test_what_was_larger_before_stays_changeable_and_does_not_grow(world: World) -> None:
+    body = existing(world, _config_map("x" * 200 * KIB, "of-before"), world.admin)
+    for caller in world.tenants:
+        assert caller.patch(body, {"data": {"text": "y" * 200 * KIB}}).is_allowed
+        assert caller.patch(body, {"data": {"text": "y"}}).is_allowed
+        refused(caller.patch(body, {"data": {"more": "y" * KIB}}), "are allowed")
+        assert caller.delete(body).is_allowed
