@@ -10,7 +10,7 @@ import pytest
 
 from tests.integration.tenancy import works
 from tests.integration.tenancy.attack import Attack
-from tests.integration.tenancy.attacks import pods, queues, services, sizes
+from tests.integration.tenancy.attacks import ALL
 from tests.integration.tenancy.cluster import await_allowed, await_denied, place
 from tests.integration.tenancy.conftest import World
 from tests.integration.tenancy.works import (
@@ -23,11 +23,10 @@ from tests.integration.tenancy.works import (
     pod,
 )
 
-ATTACKS: tuple[Attack, ...] = (*queues.ATTACKS, *sizes.ATTACKS, *pods.ATTACKS, *services.ATTACKS)
 GPUS = ("GPUs are for work that a queue admitted", "submit a RayJob")
 
 
-@pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.name)
+@pytest.mark.parametrize("attack", ALL, ids=lambda attack: attack.name)
 def test_it_is_denied_and_says_what_to_do_instead(world: World, attack: Attack) -> None:
     attack.check(world)
 

@@ -7,13 +7,34 @@ import pytest
 from tests.integration.tenancy import works
 from tests.integration.tenancy.cluster import Object, await_allowed, await_denied, place
 from tests.integration.tenancy.conftest import World
-from tests.integration.tenancy.works import REQUEST, annotated, labelled, named, owner, pod
+from tests.integration.tenancy.works import REQUEST, annotated, labelled, named, owner, pod, template
 
+APART = {
+    "topologyKey": "kubernetes.io/hostname",
+    "labelSelector": {"matchLabels": {"app": "train"}},
+    "namespaces": ["team-a"],
+}
+# As published samples mount a bucket, and as the stack's volumes are.
+MOUNTED = [
+    {"name": "bucket", "csi": {"driver": "gcsfuse.csi.storage.gke.io"}},
+    {"name": "data", "persistentVolumeClaim": {"claimName": "data"}},
+    {"name": "scratch", "emptyDir": {"medium": "Memory", "sizeLimit": "1Gi"}},
+    {"name": "code", "configMap": {"name": "code"}},
+]
 ORDINARY = {
     "RayJob": works.ray_job(),
     "RayJob with a submitter pod": works.ray_job(submissionMode="K8sJobMode"),
     "RayJob with a lease time": annotated(
         works.ray_job(), "provreq.kueue.x-k8s.io/maxRunDurationSeconds", "7200"
+    ),
+    "RayJob that keeps its cluster for two minutes": works.ray_job(ttlSecondsAfterFinished=120),
+    "Job with volumes, apart from the team's other pods": works.job(
+        template=template(
+            1,
+            restart="Never",
+            volumes=MOUNTED,
+            affinity={"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [APART]}},
+        )
     ),
     "RayCluster": works.ray_cluster(),
     "RayCluster that grows in steps": annotated(
@@ -146,6 +167,17 @@ def test_what_scales_itself_already_stays_changeable(world: World, body: Object)
     assert made.is_allowed, made.message
     answer = world.member.patch(body, {"metadata": {"annotations": {"any": "change"}}})
     assert answer.is_allowed, answer.message
+
+
+def test_a_ray_job_of_before_that_keeps_its_cluster_stays_changeable(world: World) -> None:
+    body = named(works.ray_job(), "kept")
+    assert world.member.create(body, dry_run=False).is_allowed
+    kept = {"spec": {"ttlSecondsAfterFinished": 3600}}
+    made = world.controllers["kueue"].send("PATCH", place(body), kept, "application/merge-patch+json")
+    assert made.is_allowed, made.message
+    answer = world.member.patch(body, {"spec": {"activeDeadlineSeconds": 60}})
+    assert answer.is_allowed, answer.message
+    assert "to 120 or less" in world.member.patch(body, {"spec": {"ttlSecondsAfterFinished": 7200}}).message
 
 
 def test_other_namespaces_are_left_alone(world: World) -> None:

@@ -1,7 +1,8 @@
 """The ValidatingAdmissionPolicies: what a tenant may never do, even without our webhooks and with further
 rights.
 
-templates   pod templates whose pods can start, and end when their work is deleted
+templates   pod templates whose pods can start, keep to their team, and end when their work is deleted
+finished    no cluster of a RayJob beyond its quota
 ending      nothing that keeps pods beyond the deletion of their work
 work        a queue and a priority of the team's, no way to admit oneself, and none not to be stopped
 ray         no growing past what the queue counted
@@ -26,6 +27,7 @@ from muster.render.tenancy.policies.accounts import accounts
 from muster.render.tenancy.policies.changes import changes
 from muster.render.tenancy.policies.controller import controller
 from muster.render.tenancy.policies.ending import ending
+from muster.render.tenancy.policies.finished import finished
 from muster.render.tenancy.policies.growth import growth
 from muster.render.tenancy.policies.pods import pods
 from muster.render.tenancy.policies.protected import namespaces, protected
@@ -47,7 +49,8 @@ def policies(stack: Stack) -> list[list[Manifest]]:
     if stack.tenancy.mode is not TenancyMode.OFF:
         ours = (
             *(work(stack), ray(stack), ray_services(stack), services(), routes()),
-            *(templates(stack), ending(stack), *((growth(),) if stack.scheduler is Scheduler.KUEUE else ())),
+            *(templates(stack), ending(stack)),
+            *((growth(), finished(stack)) if stack.scheduler is Scheduler.KUEUE else ()),
             *(pods(stack), changes(), accounts(), scalers(), sizes(stack), protected(), namespaces()),
         )
         found += [policy.manifests(stack.tenancy.mode) for policy in ours]

@@ -9,7 +9,7 @@ from typing import Final
 from muster.model import names
 from muster.model.stack import Scheduler, Stack
 from muster.render import gang
-from muster.render.tenancy.policies import gpus, placement
+from muster.render.tenancy.policies import gpus, neighbours, placement
 from muster.render.tenancy.policies.ending import foreign_finalizers, grace_faults
 from muster.render.tenancy.policies.policy import Kinds, Policy, Rule
 from muster.render.tenancy.policies.who import ADMINISTRATOR, OURS, SYSTEM
@@ -36,13 +36,17 @@ def pods(stack: Stack) -> Policy:
             ("gpu", gpus.asked("object")),
             ("admitted", _ADMITTED),
             ("finalizers", foreign_finalizers("object")),
-            ("faults", f"[object].map(pod, {placement.faults(stack)} + {grace_faults(stack)})[0]"),
+            ("faults", f"[object].map(pod, {_faults(stack)})[0]"),
         ),
         rules=(
             *(_owner(stack), _priority(), _finalizers(), _placement()),
             *(_kai(stack) if stack.scheduler is Scheduler.KAI else ()),
         ),
     )
+
+
+def _faults(stack: Stack) -> str:
+    return " + ".join((placement.faults(stack), neighbours.faults(), grace_faults(stack)))
 
 
 def _owner(stack: Stack) -> Rule:

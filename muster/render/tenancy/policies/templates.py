@@ -1,4 +1,4 @@
-"""Pod templates whose pods can start, and end when their work is deleted.
+"""Pod templates whose pods can start, keep to their team, and end when their work is deleted.
 
 A queue gives quota and nodes to work before any of its pods exists. What the API server or a controller
 would refuse or never start is refused here, when the work is submitted, by the same rules as its pods. An
@@ -9,7 +9,7 @@ from typing import Final
 
 from muster.model import names
 from muster.model.stack import Stack
-from muster.render.tenancy.policies import placement, pod_security, pod_templates
+from muster.render.tenancy.policies import neighbours, placement, pod_security, pod_templates
 from muster.render.tenancy.policies.ending import ending_faults
 from muster.render.tenancy.policies.policy import Policy, Rule
 from muster.render.tenancy.policies.who import ADMINISTRATOR, SYSTEM, quoted
@@ -39,6 +39,7 @@ def templates(stack: Stack) -> Policy:
                 "variables.level",
             ),
             _rule("stuck", "'no pod of this template would start in its turn'", unless=ADMINISTRATOR),
+            _rule("reaching", "'a pod of a team reaches no other team'", unless=ADMINISTRATOR),
             _rule("endless", "'work that is deleted gives its nodes back'", unless=ADMINISTRATOR),
             _managed(stack),
         ),
@@ -59,10 +60,11 @@ def _words(stack: Stack) -> list[tuple[str, str]]:
             (f"pods{when}", _pods(when)),
             (f"unsafe{when}", _faults(pods, pod_security.faults("variables.level"))),
             (f"stuck{when}", _faults(pods, _stuck(stack))),
+            (f"reaching{when}", _faults(pods, neighbours.faults())),
             (f"endless{when}", _faults(pods, ending_faults(stack))),
             (f"managers{when}", _managers(when)),
         ]
-    return [*words, *(_new(word) for word in ("unsafe", "stuck", "endless"))]
+    return [*words, *(_new(word) for word in ("unsafe", "stuck", "reaching", "endless"))]
 
 
 def _pods(when: str) -> str:

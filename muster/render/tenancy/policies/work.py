@@ -159,12 +159,7 @@ def _priority(stack: Stack) -> tuple[Rule, ...]:
 def _admission(stack: Stack) -> tuple[Rule, ...]:
     """No tenant admits its own work: not by a prebuilt Workload, another gang's request, or an owner."""
     return (
-        Rule(
-            holds=f"!('{PREBUILT_LABEL}' in variables.labels) || '{PREBUILT_LABEL}' in "
-            f"variables.labelsBefore",
-            message=f"'label {PREBUILT_LABEL} is not for tenants: Kueue makes the Workload; remove the "
-            "label'",
-        ),
+        *(_prebuilt(field) for field in ("label", "annotation")),
         *_parameters(stack.tenancy.parameters),
         Rule(
             holds=_new_keys("Annotations", _CONSUMING),
@@ -181,6 +176,16 @@ def _admission(stack: Stack) -> tuple[Rule, ...]:
             message="'an object that names a controller as its owner is not queued by itself; remove "
             "metadata.ownerReferences with controller: true'",
         ),
+    )
+
+
+def _prebuilt(field: str) -> Rule:
+    """Kueue reads the annotation where a name is too long for a label."""
+    now, before = f"variables.{field}s", f"variables.{field}sBefore"
+    return Rule(
+        holds=f"!('{PREBUILT_LABEL}' in {now}) || '{PREBUILT_LABEL}' in {before}",
+        message=f"'{field} {PREBUILT_LABEL} is not for tenants: Kueue makes the Workload; remove the "
+        f"{field}'",
     )
 
 

@@ -72,6 +72,14 @@ def _around_the_queue(kind: str) -> Iterator[Attack]:
         words=("remove the label",),
     )
     yield Attack(
+        name=f"{kind} with a Workload made before, by annotation",
+        body=noted(kind, "annotations", _PREBUILT, "mine-" + 60 * "x"),
+        gains="an admission for less than the job runs",
+        policy=_WORK,
+        path=_path(kind, f"annotations{{{_PREBUILT}}}"),
+        words=("remove the annotation",),
+    )
+    yield Attack(
         name=f"{kind} with a provisioning parameter",
         body=noted(kind, "annotations", _PARAMETER, "1"),
         gains="capacity on other terms than the platform team's",
