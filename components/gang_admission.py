@@ -83,9 +83,11 @@ class GangAdmission(Component):
         self._object(
             observability.reach(
                 stack,
+                authority.PROGRAM,
+                namespace=names.SYSTEM_NAMESPACE,
                 selector=pods.BOTH,
                 metrics=pods.HEALTH_PORT_NAME,
-                open_to_all=pods.WEBHOOK_PORT_NAME,
+                open_to_all=[pods.WEBHOOK_PORT_NAME],
             ),
             after=[self.namespace],
         )

@@ -27,7 +27,7 @@ from muster.components.objects import KubernetesObject
 from muster.model import kuberay, names
 from muster.model.programs import Program
 from muster.model.stack import retains_crds
-from muster.render import ray
+from muster.render import observability, ray
 from muster.render.manifest import manifest
 
 # libyaml's loader where PyYAML was built with it: ten times faster, and these are megabytes.
@@ -76,6 +76,13 @@ class KubeRay(Component):
             f"{name}-namespace",
             manifest("v1", "Namespace", names.RAY_NAMESPACE),
             opts=self.child_options(provider=context.provider),
+        )
+        KubernetesObject(
+            f"{name}-network",
+            observability.reach(
+                context.stack, "kuberay", namespace=names.RAY_NAMESPACE, metrics=kuberay.METRICS_PORT
+            ),
+            opts=self.child_options(provider=context.provider, after=[namespace]),
         )
         if context.artifacts.has_kustomization("kuberay"):
             return self._from_tree(name, operator, namespace)

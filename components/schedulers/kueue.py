@@ -22,7 +22,7 @@ from muster.components.sizing import Sizing
 from muster.model import names
 from muster.model.programs import Program
 from muster.model.stack import Stack
-from muster.render import kueue
+from muster.render import kueue, observability
 from muster.render.manifest import MANAGED_BY_LABEL, Manifest, manifest
 
 _TIMEOUT = 300
@@ -58,6 +58,17 @@ class Kueue(Component):
             f"{name}-namespace",
             manifest("v1", "Namespace", names.KUEUE_NAMESPACE),
             opts=self.child_options(provider=context.provider),
+        )
+        KubernetesObject(
+            f"{name}-network",
+            observability.reach(
+                context.stack,
+                "kueue",
+                namespace=names.KUEUE_NAMESPACE,
+                metrics=kueue.METRICS_PORT,
+                open_to_all=[kueue.WEBHOOK_PORT, kueue.VISIBILITY_PORT],
+            ),
+            opts=self.child_options(provider=context.provider, after=[self.namespace]),
         )
         image = context.artifacts.image("kueue") if args.image is None else args.image
         found = pulumi.Output.all(others=deployments_of(Program.KUEUE, provider=context.bundles), image=image)

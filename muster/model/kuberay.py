@@ -15,6 +15,9 @@ from muster.model.stack import Scheduler
 # pods took 3 min 20 s).
 CONCURRENCY: Final = 10
 
+# The operator's own default; its liveness probe asks there as well.
+METRICS_PORT: Final = 8080
+
 # With generated names, KubeRay makes a second head when the API server dies before it has answered for the
 # first, and then gives up on the cluster: "2 head pods found". With a fixed name the second try finds it.
 ONE_HEAD: Final[Mapping[str, str]] = {"name": "ENABLE_DETERMINISTIC_HEAD_POD_NAME", "value": "true"}

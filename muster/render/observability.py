@@ -6,7 +6,7 @@ Managed Service for Prometheus, "managed collection" and "rule evaluation").
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from muster.model import names
@@ -45,10 +45,21 @@ def objects(stack: Stack, *, selector: Mapping[str, str], port: str) -> dict[str
     return {key: manifests for key, manifests in found.items() if manifests}
 
 
-def reach(stack: Stack, *, selector: Mapping[str, str], metrics: str, open_to_all: str) -> Manifest:
-    """What comes in to our pods: reviews from wherever the API server is, which has no address of its own on
-    a managed control plane, and metrics from the namespaces that hold what scrapes them. (Probes come from
-    the pod's own node, which a NetworkPolicy never keeps out.)
+def reach(
+    stack: Stack,
+    name: str,
+    *,
+    namespace: str,
+    metrics: str | int,
+    selector: Mapping[str, str] | None = None,
+    open_to_all: Sequence[str | int] = (),
+) -> Manifest:
+    """What comes in to the pods of a platform program: metrics from the namespaces that hold what scrapes
+    them, and to the ports `open_to_all` requests from wherever the API server is, which has no address of its
+    own on a managed control plane. (Teams are kept from these by what may leave their namespaces. Probes come
+    from the pod's own node, which a NetworkPolicy never keeps out.)
+
+    `selector`: labels of the pods; every pod of the namespace when it is empty.
     """
     callers: list[dict[str, Any]] = [_namespaces({names.MONITORING_LABEL: "true"})]
     if stack.observability.metrics is Scraping.GOOGLE:
@@ -56,13 +67,13 @@ def reach(stack: Stack, *, selector: Mapping[str, str], metrics: str, open_to_al
     return manifest(
         "networking.k8s.io/v1",
         "NetworkPolicy",
-        "gang-admission",
-        namespace=names.SYSTEM_NAMESPACE,
+        name,
+        namespace=namespace,
         spec={
-            "podSelector": {"matchLabels": dict(selector)},
+            "podSelector": {"matchLabels": dict(selector)} if selector else {},
             "policyTypes": ["Ingress"],
             "ingress": [
-                {"ports": [{"protocol": "TCP", "port": open_to_all}]},
+                *({"ports": [{"protocol": "TCP", "port": port}]} for port in open_to_all),
                 {"from": callers, "ports": [{"protocol": "TCP", "port": metrics}]},
             ],
         },

@@ -14,7 +14,12 @@ from tests.mocks import shipped
 from tests.mocks.recorder import run
 
 RECORDED: Final[dict[str, list[str]]] = json.loads((Path(__file__).parent / "urns.json").read_text())
-NEW: Final[frozenset[str]] = frozenset()
+NEW: Final = frozenset(
+    {
+        "muster:schedulers:Kueue$kubernetes:networking.k8s.io/v1:NetworkPolicy::kueue-network",
+        "muster:index:KubeRay$kubernetes:networking.k8s.io/v1:NetworkPolicy::kuberay-network",
+    }
+)
 
 
 @pytest.mark.parametrize("name", shipped.STACKS)

@@ -78,13 +78,36 @@ def test_one_of_each_may_be_taken_at_a_time(plain: Program) -> None:
 
 
 def test_a_network_policy_covers_the_pods_of_both(plain: Program) -> None:
-    (policy,) = plain.of(NETWORK_POLICY)
+    policy = _policy_of(plain, "muster-system")
     covered = policy.inputs["spec"]["podSelector"]["matchLabels"]
     named = {rule["ports"][0]["port"] for rule in policy.inputs["spec"]["ingress"]}
     for deployment in plain.of(DEPLOYMENT):
         template = deployment.inputs["spec"]["template"]
         assert covered.items() <= template["metadata"]["labels"].items()
         assert {port["name"] for port in template["spec"]["containers"][0]["ports"]} <= named
+
+
+@pytest.mark.parametrize(
+    ("namespace", "metrics", "open_to_all"),
+    [("kueue-system", 8443, {8082, 9443}), ("ray-system", 8080, set[int]())],
+)
+def test_only_scrapers_reach_the_metrics_of_kueue_and_kuberay(
+    plain: Program, namespace: str, metrics: int, open_to_all: set[int]
+) -> None:
+    spec = _policy_of(plain, namespace).inputs["spec"]
+    assert spec["podSelector"] == {}
+    anyone = {int(rule["ports"][0]["port"]) for rule in spec["ingress"] if "from" not in rule}
+    assert anyone == open_to_all
+    (scraped,) = [rule for rule in spec["ingress"] if "from" in rule]
+    assert [int(port["port"]) for port in scraped["ports"]] == [metrics]
+    assert scraped["from"] == [{"namespaceSelector": {"matchLabels": {"muster.dev/monitoring": "true"}}}]
+
+
+def _policy_of(program: Program, namespace: str) -> Any:
+    (found,) = [
+        each for each in program.of(NETWORK_POLICY) if each.inputs["metadata"].get("namespace") == namespace
+    ]
+    return found
 
 
 def test_without_a_word_pods_are_annotated_and_nothing_is_traced(plain: Program) -> None:

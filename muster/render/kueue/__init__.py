@@ -20,11 +20,14 @@ of keys in its file.
 from muster.render.kueue.checks import admission_check
 from muster.render.kueue.cluster import cluster_objects
 from muster.render.kueue.flavors import flavors, topologies
-from muster.render.kueue.manager import manager_config
+from muster.render.kueue.manager import METRICS_PORT, VISIBILITY_PORT, WEBHOOK_PORT, manager_config
 from muster.render.kueue.priorities import priority_classes
 from muster.render.kueue.tree import by_department, cohorts, names_by_team, queues, team_objects
 
 __all__ = [
+    "METRICS_PORT",
+    "VISIBILITY_PORT",
+    "WEBHOOK_PORT",
     "admission_check",
     "by_department",
     "cluster_objects",

@@ -28,6 +28,11 @@ _CONCURRENCY: Final = {
     "ResourceFlavor.kueue.x-k8s.io": 1,
 }
 
+METRICS_PORT: Final = 8443
+WEBHOOK_PORT: Final = 9443
+# Of the aggregated API, which the API server calls; the chart's templates have it.
+VISIBILITY_PORT: Final = 8082
+
 _CONCURRENT: Final = "ConcurrentAdmission"
 
 
@@ -38,8 +43,8 @@ def manager_config(stack: Stack) -> Manifest:
         "kind": "Configuration",
         "namespace": names.KUEUE_NAMESPACE,
         "health": {"healthProbeBindAddress": ":8081"},
-        "metrics": {"bindAddress": ":8443", "enableClusterQueueResources": True},
-        "webhook": {"port": 9443},
+        "metrics": {"bindAddress": f":{METRICS_PORT}", "enableClusterQueueResources": True},
+        "webhook": {"port": WEBHOOK_PORT},
         "leaderElection": {"leaderElect": True, "resourceName": "c1f6bfd2.kueue.x-k8s.io"},
         "controller": {"groupKindConcurrency": dict(_CONCURRENCY)},
         "clientConnection": {"qps": 300, "burst": 500},

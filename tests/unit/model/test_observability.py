@@ -66,7 +66,14 @@ def test_each_way_of_scraping_has_its_own_kinds_under_the_users_labels(metrics: 
 
 def test_only_who_scrapes_reaches_metrics_and_reviews_come_from_anywhere() -> None:
     def incoming(metrics: str) -> list[dict[str, object]]:
-        policy = reach(stack(metrics=metrics), selector=SELECTOR, metrics="health", open_to_all="webhooks")
+        policy = reach(
+            stack(metrics=metrics),
+            "gang-admission",
+            namespace="muster-system",
+            selector=SELECTOR,
+            metrics="health",
+            open_to_all=["webhooks"],
+        )
         found: list[dict[str, object]] = policy["spec"]["ingress"]
         return found
 
