@@ -22,6 +22,7 @@ from muster.local.cluster import (
     control,
     coredns,
     network,
+    network_policies,
     readiness_gates,
     sandbox,
     teardown,
@@ -58,6 +59,7 @@ _USERS: Final = {
     "scheduler": ("system:kube-scheduler", ()),
     "proxy": ("system:kube-proxy", ("system:node-proxier",)),
     "kwok": ("kwok", ("system:masters",)),
+    "network-policies": (network_policies.USER, ()),
 }
 _LOOPBACK_API: Final = f"https://127.0.0.1:{API_PORT}"
 _API_PATIENCE: Final = 90
@@ -91,6 +93,7 @@ def _boot(
     autoscaler_kubeconfig = cluster.run / "autoscaler.kubeconfig"
     supervised = [
         *units.control_plane(cluster, pki, programs, kubeconfigs),
+        units.network_policies(kubeconfigs["network-policies"], programs["kube-network-policies"]),
         units.kwok(kubeconfigs["kwok"], programs["kwok"], artifacts.assets["kwok-stages"]),
         units.autoscaler(cluster, autoscaler_kubeconfig, clock_scale=clock_scale),
     ]
@@ -103,6 +106,7 @@ def _boot(
         alive=lambda: teardown.is_alive(record),
     )
     kubectl = Kubectl(cluster, programs["kubectl"])
+    kubectl.apply(network_policies.objects())
     kubectl.apply(autoscaler_manifests.manifests(pools))
     kubectl.apply(coredns.objects(artifacts.images["coredns"].reference))
     _give_autoscaler_its_token(autoscaler_kubeconfig, kubectl, pki.cluster)

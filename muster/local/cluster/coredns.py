@@ -7,7 +7,7 @@ from typing import Any, Final
 from muster.local.cluster.local_cluster import DNS_SERVICE
 
 _COREFILE: Final = """\
-.:5353 {
+.:53 {
     errors
     health :8080
     ready :8181
@@ -65,8 +65,8 @@ def objects(image: str) -> list[dict[str, Any]]:
                 "clusterIP": DNS_SERVICE,
                 "selector": _LABELS,
                 "ports": [
-                    {"name": "dns", "port": 53, "targetPort": 5353, "protocol": "UDP"},
-                    {"name": "dns-tcp", "port": 53, "targetPort": 5353, "protocol": "TCP"},
+                    {"name": "dns", "port": 53, "protocol": "UDP"},
+                    {"name": "dns-tcp", "port": 53, "protocol": "TCP"},
                 ],
             },
         },
@@ -92,6 +92,8 @@ def _deployment(image: str) -> dict[str, Any]:
         "priorityClassName": "system-cluster-critical",
         "nodeSelector": {"muster.dev/pool": "system"},
         "dnsPolicy": "Default",
+        # A NetworkPolicy opens the port of the pods, not the Service's, and everywhere that is 53.
+        "securityContext": {"sysctls": [{"name": "net.ipv4.ip_unprivileged_port_start", "value": "0"}]},
         "containers": [container],
         "volumes": [{"name": "config", "configMap": {"name": "coredns"}}],
     }

@@ -6,11 +6,12 @@ Reads only: each fix is a command for the user.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from muster.local.cluster import control, readiness_gates, teardown
+from muster.local.cluster import control, network_policies, readiness_gates, teardown
 from muster.local.cluster.kubectl import Kubectl
 from muster.local.cluster.local_cluster import LocalCluster, existing
 from muster.local.errors import LocalClusterError
@@ -27,6 +28,7 @@ class State(StrEnum):
 class Report:
     """`faults` holds one line for each fault, with its fix; empty when the local cluster is healthy.
 
+    `notes` holds what works less well on this machine and is no fault of the cluster.
     `programs` maps each program to its origin: `how`, `version`, `sha256`, and for a download `checked`.
     """
 
@@ -36,6 +38,7 @@ class Report:
     units: dict[str, Any] = field(default_factory=dict)
     nodes: dict[str, str] = field(default_factory=dict)
     faults: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
     programs: dict[str, dict[str, str]] = field(default_factory=dict)
 
 
@@ -60,7 +63,21 @@ def examine(name: str, kubectl: str | None) -> Report:
     ]
     nodes = _nodes(cluster, kubectl, faults)
     state = State.DEGRADED if faults else State.HEALTHY
-    return Report(name, state, cluster.api_url, units, nodes, faults, origins(cluster))
+    return Report(
+        name, state, cluster.api_url, units, nodes, faults, notes=notes_of(status), programs=origins(cluster)
+    )
+
+
+def notes(cluster: LocalCluster) -> list[str]:
+    """What works less well on this machine than elsewhere, of a cluster that runs."""
+    return notes_of(control.call(cluster, "status", timeout=10))
+
+
+def notes_of(status: Mapping[str, Any]) -> list[str]:
+    """The same, from the supervisor's answer."""
+    # The supervisor of an older Muster enforces nothing and has no such entry.
+    found = status.get("networkPolicies", {"enforced": False, "why": "an older Muster started this cluster"})
+    return [] if found["enforced"] else [network_policies.notice(found["why"])]
 
 
 def origins(cluster: LocalCluster) -> dict[str, dict[str, str]]:

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from muster.local.build.cache import cache_root
-from muster.local.cluster import network, node_lifecycle, readiness_gates, sandbox
+from muster.local.cluster import network, network_policies, node_lifecycle, readiness_gates, sandbox
 from muster.local.cluster.local_cluster import LocalCluster, named
 from muster.local.cluster.node import NodeSpec
 from muster.local.cluster.settings import Settings
@@ -52,9 +52,11 @@ class Running:
 class Supervisor:
     """Runs units and nodes of one local cluster until it is killed."""
 
-    def __init__(self, cluster: LocalCluster, settings: Settings) -> None:
+    def __init__(self, cluster: LocalCluster, settings: Settings, *, unenforced: str = "") -> None:
+        """`unenforced`: why NetworkPolicies cannot be enforced here; the process that would is left out."""
         self.cluster = cluster
         self.settings = settings
+        self._unenforced = unenforced
         self._units: dict[str, Running] = {}
         self._by_pid: dict[int, Running] = {}
         self._nodes: dict[str, tuple[NodeSpec, int]] = {}
@@ -68,7 +70,8 @@ class Supervisor:
         server = await asyncio.start_unix_server(self._serve, self.cluster.control_socket, limit=1 << 20)
         self.cluster.control_socket.chmod(0o600)
         for unit in self.settings.units:
-            self._start(unit)
+            if not (self._unenforced and unit.name == network_policies.UNIT):
+                self._start(unit)
         for spec in self.settings.nodes:
             self._spawn(self._node_up(spec))
         async with server:
@@ -248,6 +251,7 @@ class Supervisor:
                 for name, running in self._units.items()
             },
             "failures": self._failures[-20:],
+            "networkPolicies": {"enforced": not self._unenforced, "why": self._unenforced},
             "nodes": {
                 name: {"pool": spec.pool, "gpus": spec.gpus} for name, (spec, _) in self._nodes.items()
             },
@@ -270,7 +274,10 @@ def main() -> None:
     while not network.is_plugged_in():
         time.sleep(0.02)
     network.configure_inside(cluster)
-    asyncio.run(Supervisor(cluster, settings).run())
+    unenforced = network_policies.enforce()
+    if unenforced:
+        log.warning("%s", network_policies.notice(unenforced))
+    asyncio.run(Supervisor(cluster, settings, unenforced=unenforced).run())
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from muster.local.cluster import network_policies as policies
 from muster.local.cluster.local_cluster import API_PORT, POD_CIDR, SERVICE_CIDR, LocalCluster
 from muster.paths import IMPORT_ROOT
 
@@ -76,6 +77,16 @@ def kwok(kubeconfig: Path, program: str, stages: Path) -> Unit:
         "--enable-crds=",
     )
     return Unit("kwok", argv, after=ReadinessGate(api_ready=True))
+
+
+def network_policies(kubeconfig: Path, program: str) -> Unit:
+    argv = (
+        program,
+        f"--kubeconfig={kubeconfig}",
+        f"--queue={policies.QUEUE}",
+        f"--pods={POD_CIDR}",
+    )
+    return Unit(policies.UNIT, argv, after=ReadinessGate(api_ready=True))
 
 
 def autoscaler(cluster: LocalCluster, kubeconfig: Path, *, clock_scale: float) -> Unit:

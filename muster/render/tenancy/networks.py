@@ -2,7 +2,7 @@
 
 Responsible for one NetworkPolicy for incoming and one for outgoing traffic, in addition to Ray's own. They
 have an effect where the cluster's network enforces NetworkPolicies (GKE Dataplane V2, the VPC CNI's network
-policy agent on EKS), and none elsewhere.
+policy agent on EKS, the local cluster), and none elsewhere.
 """
 
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ from muster.model.tenancy import Egress
 from muster.render import ray
 from muster.render.manifest import Manifest, manifest
 
-_DNS: Final = 53
+DNS_PORT: Final = 53
 
 # Addresses that are the cluster's, the VPC's or the node's: not the internet. RFC 1918, 6598 and 3927.
 _PRIVATE: Final = ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "169.254.0.0/16")
@@ -64,7 +64,7 @@ def _outgoing(stack: Stack) -> list[Rule]:
     rules: list[Rule] = [
         {"to": [{"podSelector": {}}]},
         # To any address: node-local DNS caches answer on the node's own.
-        {"ports": [{"protocol": protocol, "port": _DNS} for protocol in ("UDP", "TCP")]},
+        {"ports": [{"protocol": protocol, "port": DNS_PORT} for protocol in ("UDP", "TCP")]},
         *(
             {"to": [_block(address)], "ports": [_tcp(port) for port in ports]}
             for address, ports in _IDENTITY_SERVERS

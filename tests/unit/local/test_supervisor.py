@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from muster.local.cluster import control
+from muster.local.cluster import control, network_policies
 from muster.local.cluster.local_cluster import LocalCluster
 from muster.local.cluster.settings import Settings
 from muster.local.cluster.units import ReadinessGate, Unit
@@ -29,7 +29,7 @@ from muster.local.cluster.settings import Settings
 from muster.local.cluster.supervisor import Supervisor
 where = pathlib.Path(sys.argv[1])
 cluster = LocalCluster("t", 0, run=where, state=where)
-asyncio.run(Supervisor(cluster, Settings.read(cluster)).run())
+asyncio.run(Supervisor(cluster, Settings.read(cluster), unenforced="no queue").run())
 """
 
 
@@ -41,6 +41,7 @@ def cluster(tmp_path: Path) -> Iterator[LocalCluster]:
         Unit("steady", ("sleep", "1000")),
         Unit("crashing", ("sh", "-c", "echo again; exit 7")),
         Unit("waiting", ("sleep", "1000"), after=ReadinessGate(file=tmp_path / "gate")),
+        Unit(network_policies.UNIT, ("sleep", "1000")),
     )
     Settings(units, nodes=(), kubelet="", pause_image="", stores={}).write(cluster)
     process = subprocess.Popen([sys.executable, "-c", PROGRAM, str(tmp_path)])
@@ -86,6 +87,13 @@ def test_a_process_waits_for_its_gate(cluster: LocalCluster) -> None:
     assert units_of(cluster)["waiting"]["pid"] is None
     (cluster.run / "gate").touch()
     eventually("it runs", lambda: units_of(cluster)["waiting"]["pid"])
+
+
+def test_where_policies_cannot_be_enforced_the_cluster_starts_and_says_why(cluster: LocalCluster) -> None:
+    status = control.call(cluster, "status")
+    assert network_policies.UNIT not in status["units"]
+    assert status["networkPolicies"] == {"enforced": False, "why": "no queue"}
+    assert "steady" in status["units"]
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import click
 from muster.cli.command import command
 from muster.errors import ExitCode
 from muster.local import preflight
+from muster.local.cluster import network_policies
 
 _CODES = {
     ExitCode.DONE: "The local cluster can run here.",
@@ -19,7 +20,10 @@ def cli() -> None:
     """Check whether this machine can run the local cluster.
 
     Looks at the operating system, permissions, disk, memory, system packages and overlay mounts, as
-    `muster local up` does before it starts. Missing system packages are installed.
+    `muster local up` does before it starts. Missing system packages are installed. A note names what the
+    cluster would do without, such as enforced NetworkPolicies.
     """
     preflight.check()
     click.echo("this machine can run the local cluster: muster local up")
+    if why := network_policies.obstacle():
+        click.echo(f"note: {network_policies.notice(why)}")

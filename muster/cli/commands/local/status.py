@@ -26,7 +26,10 @@ _CODES = {
 @name_option
 @json_option
 def cli(name: str, *, as_json: bool) -> ExitCode:
-    """Show whether the local cluster is healthy: its processes, its nodes, and each fault with its fix."""
+    """Show whether the local cluster is healthy: its processes, its nodes, and each fault with its fix.
+
+    A note names what this machine lacks, such as a kernel that can enforce NetworkPolicies.
+    """
     found = existing(name)
     report = health.examine(name, kubectl(found[0]) if found else None)
     if as_json:
@@ -47,6 +50,8 @@ def _print(report: health.Report) -> None:
         click.echo(f"  node {node:23} {state:>8}")
     for name, program in sorted(report.programs.items()):
         click.echo(f"  program {name:27} {_origin(program)}")
+    for note in report.notes:
+        click.echo(f"  note: {note}")
     for fault in report.faults:
         click.echo(f"  ! {fault}")
 

@@ -69,6 +69,8 @@ def cli(name: str, *, pools: Path, clock_scale: float, programs: str | None) -> 
         click.echo(f"local cluster {name}")
     cluster = boot.up(name, artifacts, step=step, pools=pools, clock_scale=clock_scale)
     click.echo(f"  {time.monotonic() - begun:5.1f} s  ready: {cluster.api_url}")
+    for note in health.notes(cluster):
+        click.echo(f"  note: {note}")
 
 
 def _already_up(cluster: LocalCluster) -> None:

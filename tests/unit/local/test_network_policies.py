@@ -1,0 +1,92 @@
+"""Which packets are judged, and what a machine does whose kernel cannot queue them."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from muster.local.cluster import coredns, health, network_policies
+from muster.render.tenancy import networks as tenancy_networks
+
+JUDGED = ("--append", "MUSTER-POLICIES", "--jump", "NFQUEUE", "--queue-num", "100")
+
+
+def test_packets_are_queued_after_connections_that_were_judged_are_let_through() -> None:
+    found = network_policies.rules("6.12.0")
+    assert found.index(JUDGED) > next(index for index, rule in enumerate(found) if "--ctstate" in rule)
+    assert "--queue-bypass" not in str(found), "a process that is down must not open every pod"
+
+
+@pytest.mark.parametrize(("release", "spared"), [("6.1.0-18-amd64", True), ("6.12.3", False), ("odd", True)])
+def test_a_kernel_that_loses_queued_lookups_gets_them_unqueued(release: str, spared: bool) -> None:
+    found = network_policies.rules(release)
+    lookups = [rule for rule in found if "udp" in rule]
+    assert bool(lookups) is spared
+    assert all(found.index(rule) < found.index(JUDGED) for rule in lookups)
+
+
+def test_a_machine_that_refuses_a_rule_is_left_without_any(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[list[str]] = []
+
+    def refusing(command: list[str], **_: object) -> subprocess.CompletedProcess[str]:
+        asked.append(command)
+        code = 2 if "NFQUEUE" in command else 0
+        return subprocess.CompletedProcess(
+            command, code, "", "No chain/target/match by that name." if code else ""
+        )
+
+    monkeypatch.setattr(network_policies, "_bridge_obstacle", lambda: "")
+    monkeypatch.setattr(network_policies, "_queue_obstacle", lambda: "")
+    monkeypatch.setattr(subprocess, "run", refusing)
+    why = network_policies.enforce()
+    assert "No chain/target/match by that name." in why
+    assert "--delete-chain" in asked[-1]
+    assert not [command for command in asked if "FORWARD" in command and "--append" in command]
+
+
+def test_a_kernel_without_bridged_packets_names_the_module(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def absent(*_: object, **__: object) -> None:
+        raise FileNotFoundError
+
+    monkeypatch.setattr(network_policies, "_BRIDGED", tmp_path / "absent" / "bridge-nf-call-iptables")
+    monkeypatch.setattr(subprocess, "run", absent)
+    assert "br_netfilter" in network_policies.enforce()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="a network namespace needs root")
+def test_looking_whether_this_machine_can_changes_nothing_on_it() -> None:
+    def rules() -> list[str]:
+        shown = subprocess.run(["iptables-save"], capture_output=True, text=True, check=True).stdout
+        return [line for line in shown.splitlines() if line.startswith("-")]
+
+    before = rules()
+    network_policies.obstacle()
+    assert rules() == before
+
+
+def test_status_notes_that_policies_are_not_enforced_and_why() -> None:
+    (note,) = health.notes_of({"networkPolicies": {"enforced": False, "why": "no queue"}})
+    assert "not enforced" in note
+    assert "no queue" in note
+    assert health.notes_of({"networkPolicies": {"enforced": True, "why": ""}}) == []
+    (note,) = health.notes_of({})
+    assert "older Muster" in note
+
+
+def test_lookups_go_to_the_port_that_policies_of_teams_open() -> None:
+    """A NetworkPolicy is about the pods' own port: what the Service makes of it comes before."""
+    (service,) = [each for each in coredns.objects("image") if each["kind"] == "Service"]
+    opened = {port.get("targetPort", port["port"]) for port in service["spec"]["ports"]}
+    assert opened == {tenancy_networks.DNS_PORT}
+    (config,) = [each for each in coredns.objects("image") if each["kind"] == "ConfigMap"]
+    assert config["data"]["Corefile"].startswith(f".:{tenancy_networks.DNS_PORT} ")
+
+
+def test_this_kernels_release_is_understood() -> None:
+    assert network_policies.rules(platform.release())
