@@ -81,6 +81,20 @@ def borrowing(case: Case) -> Iterator[Finding]:
                 yield Finding(f"{item.label} borrows GPUs of {flavor} without limit.", item.urn)
 
 
+def concurrency(case: Case) -> Iterator[Finding]:
+    """Variants of one Workload and Muster's check, which asks for nodes for each of them."""
+    for item in case.registered.items("ClusterQueue"):
+        checks = (item.spec.get("admissionChecksStrategy") or {}).get("admissionChecks") or []
+        if "concurrentAdmissionPolicy" in item.spec and any(
+            check.get("name") == names.ADMISSION_CHECK for check in checks
+        ):
+            yield Finding(
+                f"{item.label} has concurrentAdmissionPolicy beside check {names.ADMISSION_CHECK}, which "
+                "would ask for nodes for each variant.",
+                item.urn,
+            )
+
+
 def _gpus(item: Item) -> dict[str, Mapping[str, float]]:
     """The figures of the GPU resource by flavor."""
     groups = item.spec.get("resourceGroups") or []
@@ -123,5 +137,13 @@ RULES: Final = (
         level=EnforcementLevel.ADVISORY,
         remediation="write how much the team may borrow of each GPU pool.",
         url="https://kueue.sigs.k8s.io/docs/concepts/cluster_queue/#borrowinglimit",
+    ),
+    Rule(
+        name="quota-variants",
+        description="No queue of Muster's check admits a Workload in several flavors at once.",
+        judge=concurrency,
+        severity=Severity.HIGH,
+        remediation="remove concurrentAdmissionPolicy, or write muster:gangAdmission: {mode: builtin}.",
+        url=_DOCS,
     ),
 )

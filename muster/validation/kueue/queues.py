@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import Final
 
+from muster.model import names
 from muster.model.kueue import (
     AdmissionMode,
     BorrowPreemption,
@@ -94,6 +95,14 @@ def _concurrent(tree: Tree, chain: _Chain, team: Team, path: str) -> Iterator[Vi
         return
     spec = cluster_queue(tree, chain[-1], team)
     flavors = [flavor["name"] for group in spec["resourceGroups"] for flavor in group["flavors"]]
+    checks = spec.get("admissionChecksStrategy", {}).get("admissionChecks", [])
+    if any(check["name"] == names.ADMISSION_CHECK for check in checks):
+        yield Violation(
+            path,
+            "cannot go with Muster's check of this queue's pools: Kueue activates the variants that lose "
+            "again, which the check takes for a person's wish to try once more.",
+            "remove it, or write `muster:gangAdmission: {mode: builtin}`.",
+        )
     if groups:
         yield Violation(path, "takes one resource group, the pools' own.", "remove `resourceGroups`, or it.")
     if len(flavors) > MOST_CONCURRENT:

@@ -147,6 +147,8 @@ def _refused(world: World) -> Iterator[tuple[Caller, Object]]:
     token["metadata"]["annotations"] = {"kubernetes.io/service-account.name": "member"}
     yield world.member, token
     yield world.member, works.existing("v1", "ConfigMap", "large", data={"text": "x" * 100_000})
+    if world.scheduler is Scheduler.KUEUE:
+        yield world.admin, works.cluster_queue("gang", concurrentAdmissionPolicy=works.CONCURRENT)
     if world.scheduler is Scheduler.KAI:
         yield world.controllers["kuberay"], pod(owner=owner("RayCluster", "ray.io/v1"), name="early")
 

@@ -98,6 +98,19 @@ def service(kind: str | None = None, name: str = "web", **spec: Any) -> Object:
     return {"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": spec}
 
 
+CONCURRENT: Object = {"migration": {"mode": "TryPreferredFlavors"}}
+
+
+def cluster_queue(*checks: str, **spec: Any) -> Object:
+    listed = {"admissionChecks": [{"name": name} for name in checks]}
+    return {
+        "apiVersion": "kueue.x-k8s.io/v1beta2",
+        "kind": "ClusterQueue",
+        "metadata": {"name": "concurrent"},
+        "spec": {**spec, **({"admissionChecksStrategy": listed} if checks else {})},
+    }
+
+
 INGRESS: Object = {
     "apiVersion": "networking.k8s.io/v1",
     "kind": "Ingress",

@@ -151,8 +151,11 @@ def kueue_stacks(draw: st.DrawFn) -> Stack:
         some,
         pools=tuple(replace(pool, kueue=draw(_POOLS)) for pool in some.pools),
         departments=tuple(department(each) for each in some.departments),
-        gang_admission=GangAdmission(mode=draw(st.sampled_from(GangMode))),
         kueue=full.kueue,
     )
+    # Muster's check takes no concurrent admission.
+    is_concurrent = any(each.kueue.concurrent_admission for _, each in found.teams())
+    modes = [mode for mode in GangMode if not (is_concurrent and mode is GangMode.MUSTER)]
+    found = replace(found, gang_admission=GangAdmission(mode=draw(st.sampled_from(modes))))
     assume(not any(each.level == "error" and ".kueue." in each.path for each in check(found, adjacent={})))
     return found

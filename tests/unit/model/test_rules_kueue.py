@@ -16,6 +16,9 @@ KUEUE = f"{TEAM_A}.kueue"
 LICENCE = {"name": "example.com/licence", "nominalQuota": 1}
 
 
+BUILTIN = {"mode": "builtin"}
+
+
 def stack_file(
     *,
     team: dict[str, Any] | None = None,
@@ -209,6 +212,14 @@ def test_a_preference_among_flavors_needs_every_flavor_tried() -> None:
     assert paths(of_team(flavorFungibility=some)) == [f"{KUEUE}.flavorFungibility.preference"]
 
 
+def test_concurrent_admission_does_not_go_with_our_check() -> None:
+    said = {"concurrentAdmissionPolicy": {"mode": "TryPreferredFlavors"}}
+    (found,) = violations_of(stack_file(team={"kueue": said}))
+    assert found.path == f"{KUEUE}.concurrentAdmissionPolicy"
+    assert "mode: builtin" in found.fix
+    assert violations_of(stack_file(team={"kueue": said}, pool={"capacity": "on-demand"})) == []
+
+
 @pytest.mark.parametrize(
     ("policy", "team", "place"),
     [
@@ -225,14 +236,14 @@ def test_a_preference_among_flavors_needs_every_flavor_tried() -> None:
 def test_concurrent_admission_keeps_to_what_kueue_takes(
     policy: dict[str, str], team: dict[str, Any], place: str | None
 ) -> None:
-    text = stack_file(team={"kueue": {"concurrentAdmissionPolicy": policy}, **team})
+    text = stack_file(team={"kueue": {"concurrentAdmissionPolicy": policy}, **team}, gangAdmission=BUILTIN)
     assert paths(text) == ([] if place is None else [f"{KUEUE}.concurrentAdmissionPolicy{place}"])
 
 
 def test_concurrent_admission_takes_one_group_and_sixteen_flavors() -> None:
     said = {"concurrentAdmissionPolicy": {"mode": "RetainFirstAdmission"}, "resourceGroups": [group(LICENCE)]}
     place = f"{KUEUE}.concurrentAdmissionPolicy"
-    assert paths(stack_file(team={"kueue": said}, kueue=FLAVORS)) == [place]
+    assert paths(stack_file(team={"kueue": said}, kueue=FLAVORS, gangAdmission=BUILTIN)) == [place]
     pools = {f"cpu-{number}": {"machine": "local-cpu", "maxNodes": 1} for number in range(17)}
     del said["resourceGroups"]
     text = stack_file(

@@ -17,6 +17,7 @@ autoscalers the account of a Ray cluster's autoscaler scales this cluster and do
 protected   Workloads, queues, requests, quotas, networks, endpoints and statuses are not a tenant's to write
 namespaces  labels and annotations of a team's Namespace are not a tenant's to write
 controller  limits our own accounts to their own check
+queues      no field of a ClusterQueue that our check cannot serve
 """
 
 from muster.model.stack import Scheduler, Stack
@@ -31,6 +32,7 @@ from muster.render.tenancy.policies.finished import finished
 from muster.render.tenancy.policies.growth import growth
 from muster.render.tenancy.policies.pods import pods
 from muster.render.tenancy.policies.protected import namespaces, protected
+from muster.render.tenancy.policies.queues import queues
 from muster.render.tenancy.policies.ray import ray
 from muster.render.tenancy.policies.routes import routes
 from muster.render.tenancy.policies.scalers import scalers
@@ -46,6 +48,8 @@ def policies(stack: Stack) -> list[list[Manifest]]:
         holds=gang.holds(stack), steers=gang.steers(stack), has_slices=stack.scheduler is Scheduler.KUEUE
     )
     found = [of_ours.manifests(TenancyMode.ENFORCE)]
+    if stack.is_gated and stack.scheduler is Scheduler.KUEUE:
+        found.append(queues().manifests(TenancyMode.ENFORCE))
     if stack.tenancy.mode is not TenancyMode.OFF:
         ours = (
             *(work(stack), ray(stack), ray_services(stack), services(), routes()),
