@@ -20,7 +20,7 @@ controller  limits our own accounts to their own check
 queues      no field of a ClusterQueue that our check cannot serve
 """
 
-from muster.model.stack import Scheduler, Stack
+from muster.model.stack import GangMode, Scheduler, Stack
 from muster.model.tenancy import TenancyMode
 from muster.render import gang
 from muster.render.manifest import Manifest
@@ -48,7 +48,7 @@ def policies(stack: Stack) -> list[list[Manifest]]:
         holds=gang.holds(stack), steers=gang.steers(stack), has_slices=stack.scheduler is Scheduler.KUEUE
     )
     found = [of_ours.manifests(TenancyMode.ENFORCE)]
-    if stack.is_gated and stack.scheduler is Scheduler.KUEUE:
+    if stack.gang_admission.mode is GangMode.MUSTER and stack.scheduler is Scheduler.KUEUE:
         found.append(queues().manifests(TenancyMode.ENFORCE))
     if stack.tenancy.mode is not TenancyMode.OFF:
         ours = (
