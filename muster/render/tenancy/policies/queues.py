@@ -7,7 +7,7 @@ from muster.render.tenancy.policies.policy import Kinds, Policy, Rule
 
 REASON: Final = (
     "Kueue then queues one Workload a flavor and activates those that lose again and again, which the check "
-    "would take for a person's wish to try once more"
+    "takes for the order to try once more"
 )
 
 
