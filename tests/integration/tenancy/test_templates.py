@@ -413,3 +413,49 @@ def test_no_work_leaves_its_pods_behind(world: World, kind: str) -> None:
         for policy in ("Background", "Foreground"):
             answer = caller.send("DELETE", place(body), DELETING | {"propagationPolicy": policy})
             assert answer.is_allowed, answer.message
+
+
+def test_what_exists_with_a_fault_stays_changeable_in_all_else(world: World) -> None:
+    """It was made before the policy, or before the stack gave less time. The system is not judged."""
+    bad = template(nodeName="gpu-0", terminationGracePeriodSeconds=DAY, volumes=HOST_PATH)
+    bad["metadata"] = {"finalizers": [FINALIZER]}
+    body = named(works.ray_cluster(headGroupSpec=head(template=bad)), "older")
+    body["metadata"]["finalizers"] = [FINALIZER]
+    made = world.controllers["kuberay"].send("POST", collection(body), body)
+    assert made.is_allowed, made.message
+    member = world.member
+    other = changed(bad, "spec", "containers", value=[{"name": "main", "image": "newer"}])
+    for change in (
+        {"metadata": {"labels": {"any": "change"}}},
+        {"spec": {"headGroupSpec": {"template": other}}},
+        {"spec": {"headGroupSpec": {"template": template()}}},
+    ):
+        answer = member.patch(body, change)
+        assert answer.is_allowed, answer.message
+    worse = {"spec": {"headGroupSpec": {"template": {"spec": {"hostPID": True}}}}}
+    answer = member.patch(body, worse)
+    _refused(answer, "In spec.headGroupSpec.template: remove spec.hostPID")
+    assert "hostPath" not in answer.message
+    longer = {"spec": {"headGroupSpec": {"template": {"spec": {"terminationGracePeriodSeconds": DAY + 1}}}}}
+    _refused(member.patch(body, longer), f"not {DAY + 1}")
+    free = {"metadata": {"finalizers": None}}
+    assert member.send("PATCH", place(body), free, "application/merge-patch+json").is_allowed
+    assert member.send("DELETE", place(body)).is_allowed
+
+
+def test_a_large_cluster_is_judged_within_the_budget_of_the_api_server(world: World) -> None:
+    """More groups and containers than anybody runs: a policy that costs too much refuses everything."""
+    spec = cluster_spec(suspend=True)
+    (group,) = spec["workerGroupSpecs"]
+    names = [f"c{number}" for number in range(15)]
+    containers = [{**group["template"]["spec"]["containers"][0], "name": name} for name in names]
+    group["template"]["spec"]["containers"] = containers
+    spec["workerGroupSpecs"] = [group | {"groupName": f"g{number}"} for number in range(40)]
+    body = named(works.ray_cluster(**spec), "large")
+    answer = world.member.create(body, dry_run=False)
+    assert answer.is_allowed, answer.message
+    answer = world.member.patch(body, {"spec": {"headGroupSpec": {"template": template(1)}}})
+    assert answer.is_allowed, answer.message
+    spec["workerGroupSpecs"][39] = changed(group, "template", "spec", "hostPID", value=True)
+    answer = world.member.patch(body, {"spec": {"workerGroupSpecs": spec["workerGroupSpecs"]}})
+    _refused(answer, "remove spec.hostPID")

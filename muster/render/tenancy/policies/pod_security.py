@@ -84,8 +84,10 @@ def _restricted() -> tuple[str, ...]:
     root = "pod.spec.?securityContext.?runAsNonRoot"
     profile = "seccompProfile.?type.hasValue()"
     return (
-        f"pod.spec.?volumes.orValue([]).filter(volume, !{quoted(_VOLUMES)}.exists(kind, kind in volume) && "
-        "!has(volume.hostPath)).map(volume, 'use a PersistentVolumeClaim for volume ' + volume.name)",
+        # A volume that names no kind is an emptyDir.
+        f"pod.spec.?volumes.orValue([]).filter(volume, volume.exists(kind, kind != 'name') && "
+        f"!has(volume.hostPath) && !{quoted(_VOLUMES)}.exists(kind, kind in volume))"
+        ".map(volume, 'use a PersistentVolumeClaim for volume ' + volume.name)",
         _container(
             f"{_LINUX} && each.?securityContext.?allowPrivilegeEscalation.orValue(true)",
             "set securityContext.allowPrivilegeEscalation: false",

@@ -80,6 +80,8 @@ def _pods(when: str) -> str:
     submitter = "dyn({'name': 'ray-job-submitter'})"
     mode = f"{job}.?submissionMode.orValue('K8sJobMode')"
     is_ray_job = "request.resource.resource in ['rayjobs', 'raycronjobs']"
+    if when:  # What did not exist had no submitter.
+        is_ray_job += " && oldObject != null"
     by_job = f"{is_ray_job} && {mode} in ['', 'K8sJobMode'] && !{job}.?submitterPodTemplate.hasValue()"
     beside = f"{is_ray_job} && {mode} == 'SidecarMode'"
     return " + ".join(
