@@ -8,7 +8,7 @@ import asyncio
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 from typing import Any, Self
 
 import aiohttp
@@ -29,6 +29,10 @@ _KIND_PATIENCE = 20.0
 # Webhooks start with their Deployment, which may have to pull its image.
 _WEBHOOK_PATIENCE = 180.0
 _UNREACHABLE_PATIENCE = 60.0
+_JSON = "application/json"
+_APPLY = {"Content-Type": "application/apply-patch+yaml"}
+_MERGE = {"Content-Type": "application/merge-patch+json"}
+_METADATA_ONLY = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,6 +176,17 @@ class Cluster:
         listed = await self._call("GET", f"{root}/{api_version}/{plural}", deadline, query=query)
         return list(listed.get("items") or ())
 
+    async def metadata_of_all(self, api_version: str, kind: str, deadline: Deadline) -> list[dict[str, Any]]:
+        """The metadata of every object of a kind. Raises UnknownKindError where the kind is not served."""
+        ref = Ref(api_version, kind, "", "")
+        plural, _ = await self._resource(ref, deadline, patience=0)
+        root = "/apis" if ref.group else "/api"
+        # From the API server's cache: a list of what existed a moment ago is enough, and spares etcd.
+        query = {"resourceVersion": "0"}
+        path = f"{root}/{api_version}/{plural}"
+        listed = await self._call("GET", path, deadline, query=query, headers={"Accept": _METADATA_ONLY})
+        return [dict(each["metadata"]) for each in listed.get("items") or ()]
+
     async def serves(self, plural: str, group: str, deadline: Deadline) -> bool:
         """Whether the cluster serves this resource, in any version of its group (`""` is the core group)."""
         if not group:
@@ -194,7 +209,17 @@ class Cluster:
         """Server-side apply. Raises ApiError with `conflicts` when others hold fields and `force` is off."""
         path = await self._path(ref, deadline, patience=_KIND_PATIENCE)
         query = {"fieldManager": manager, "force": "true" if force else "false", "fieldValidation": "Strict"}
-        return await self._call("PATCH", path, deadline, query=query, body=body)
+        return await self._call("PATCH", path, deadline, query=query, body=body, headers=_APPLY)
+
+    async def remove_finalizer(
+        self, ref: Ref, live: Mapping[str, Any], finalizer: str, deadline: Deadline
+    ) -> None:
+        """Take one finalizer off an object as it was read. ApiError (409) where it has changed since."""
+        path = await self._path(ref, deadline, patience=0)
+        metadata = live["metadata"]
+        left = [each for each in metadata.get("finalizers") or () if each != finalizer]
+        body = {"metadata": {"resourceVersion": metadata["resourceVersion"], "finalizers": left}}
+        await self._call("PATCH", path, deadline, body=body, headers=_MERGE)
 
     async def create(
         self, ref: Ref, body: Mapping[str, Any], deadline: Deadline, *, dry_run: bool
@@ -266,6 +291,7 @@ class Cluster:
         *,
         query: Mapping[str, str] | None = None,
         body: Mapping[str, Any] | None = None,
+        headers: Mapping[str, str] = MappingProxyType({}),
     ) -> dict[str, Any]:
         pause = _FIRST_PAUSE
         webhook, reach = deadline.within(_WEBHOOK_PATIENCE), deadline.within(_UNREACHABLE_PATIENCE)
@@ -274,7 +300,7 @@ class Cluster:
             deadline.check()
             try:
                 async with self._seats:
-                    return await self._once(method, path, deadline, query=query, body=body)
+                    return await self._once(method, path, deadline, query=query, body=body, headers=headers)
             except ApiError as error:
                 if error.status == 401 and not refused and self.access.plugin:
                     refused = True
@@ -301,19 +327,17 @@ class Cluster:
         *,
         query: Mapping[str, str] | None,
         body: Mapping[str, Any] | None,
+        headers: Mapping[str, str],
     ) -> dict[str, Any]:
-        headers = {"Accept": "application/json", **await self._credentials.headers()}
-        if body is not None:
-            headers["Content-Type"] = (
-                "application/apply-patch+yaml" if method == "PATCH" else "application/json"
-            )
+        sent = {"Accept": _JSON, **({} if body is None else {"Content-Type": _JSON}), **headers}
+        sent |= await self._credentials.headers()
         session = await self._open()
         async with session.request(
             method,
             self.access.server + path,
             params=query,
             data=json.dumps(body).encode() if body is not None else None,
-            headers=headers,
+            headers=sent,
             proxy=self.access.proxy,
             server_hostname=self.access.tls_server_name,
             timeout=aiohttp.ClientTimeout(total=max(1.0, min(_REQUEST_TIMEOUT, deadline.remaining()))),

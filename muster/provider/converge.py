@@ -15,7 +15,7 @@ from muster.provider.deadline import Deadline, DeadlineError
 from muster.provider.fields import holds
 from muster.provider.kubeconfig import KubeconfigError
 from muster.provider.manifests import Item, Ref
-from muster.provider.order import SHARED, apply_waves, delete_waves
+from muster.provider.order import IN_USE, SHARED, apply_waves, delete_waves
 from muster.provider.readiness import MANAGER, LogStatus, await_accepted, await_counted, await_established
 
 # On an object, this annotation lets us take over the fields that others hold. Only the author of the manifest
@@ -220,8 +220,26 @@ async def _apply_settled(
         outcome.present[item.ref.identity] = item.ref
         if not live["metadata"].get("deletionTimestamp"):
             return live
+        if await _released(cluster, item.ref, live, deadline):
+            continue
         log_status(f"waiting for the old {item.ref}, which is still being deleted")
         await _gone(cluster, item.ref, live["metadata"].get("uid"), deadline)
+
+
+async def _released(cluster: Cluster, ref: Ref, live: Mapping[str, Any], deadline: Deadline) -> bool:
+    """Let an object go that was deleted while Kueue's queues name it, so that it can be created again.
+
+    Kueue keeps it until no queue names it, which would be never: the queues are to go on with the new one.
+    """
+    if ref.kind not in SHARED or live["metadata"].get("finalizers") != [IN_USE]:
+        return False
+    try:
+        await cluster.remove_finalizer(ref, live, IN_USE, deadline)
+    except ApiError as error:
+        if error.status not in (404, 409):
+            raise
+        await deadline.sleep(_POLL)  # It has gone or changed meanwhile: apply looks again.
+    return True
 
 
 async def _apply_once(

@@ -48,6 +48,7 @@ _DELETE: tuple[tuple[str, ...], ...] = (
     *reversed(_APPLY[2:5]),
     ("CustomResourceDefinition",),
 )
+IN_USE = "kueue.x-k8s.io/resource-in-use"
 # Kueue holds these with a finalizer for as long as a ClusterQueue names them, in whatever bundle that is.
 SHARED = frozenset({"Topology", "ResourceFlavor", "AdmissionCheck", "Cohort"})
 

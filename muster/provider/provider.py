@@ -20,7 +20,8 @@ from muster.provider.changes import changes, path
 from muster.provider.deadline import Deadline, DeadlineError
 from muster.provider.engine import Engine
 from muster.provider.kubeconfig import KubeconfigError
-from muster.provider.manifests import ManifestError, read
+from muster.provider.manifests import ManifestError, Ref, read
+from muster.provider.presence import Presence, describe
 from muster.provider.resource import Written, delete, inventory, read_live, write
 from muster.provider.schema import BUNDLE, FIND, SCHEMA
 from muster.provider.wire import from_struct, init_failure, known, to_struct
@@ -29,6 +30,8 @@ from muster.provider.wire import from_struct, init_failure, known, to_struct
 # finalizer still ends, with its message, within two minutes.
 _WRITE_TIMEOUT, _READ_TIMEOUT, _DELETE_TIMEOUT = 300.0, 120.0, 100.0
 _PROBE_TIMEOUT = 5.0
+# A Diff that cannot see in this time what is missing reports nothing as missing.
+_PRESENCE_TIMEOUT = 20.0
 
 _EXPECTED_ERRORS = (ApiError, KubeconfigError, ManifestError, DeadlineError, UnreachableError)
 _KINDS = {
@@ -64,12 +67,13 @@ class MusterProvider(provider_pb2_grpc.ResourceProviderServicer):
         self._why_not = "the provider is not configured"
         self._cancelled = asyncio.Event()
         self._target: asyncio.Task[str | None] | None = None
+        self._presence: Presence | None = None
 
     async def close(self) -> None:
         """Close the connection to the cluster."""
         if self._cluster is not None:
             await self._cluster.close()
-        self._cluster = self._target = None
+        self._cluster = self._target = self._presence = None
 
     # What the provider is
 
@@ -175,9 +179,12 @@ class MusterProvider(provider_pb2_grpc.ResourceProviderServicer):
 
     @_explained
     async def Diff(self, request: Any, context: Any) -> provider_pb2.DiffResponse:
-        """`dryRuns` alone are no change: nothing of them is in the cluster."""
-        old, new = from_struct(request.old_inputs), from_struct(request.news)
-        cluster_changed = await self._cluster_changed(from_struct(request.olds))
+        """What changes in the manifests, and what is no longer in the cluster.
+
+        `dryRuns` alone are no change: nothing of them is in the cluster.
+        """
+        old, new, state = map(from_struct, (request.old_inputs, request.news, request.olds))
+        cluster_changed = await self._cluster_changed(state)
         if not known(new.get("manifests")):
             return provider_pb2.DiffResponse(changes=provider_pb2.DiffResponse.DIFF_SOME, diffs=["manifests"])
         found = changes(old.get("manifests") or {}, new.get("manifests") or {})
@@ -189,10 +196,16 @@ class MusterProvider(provider_pb2_grpc.ResourceProviderServicer):
         if cluster_changed:
             replaces = ["cluster"]
             detailed["cluster"] = provider_pb2.PropertyDiff(kind=provider_pb2.PropertyDiff.UPDATE_REPLACE)
-        kind = provider_pb2.DiffResponse.DIFF_SOME if detailed else provider_pb2.DiffResponse.DIFF_NONE
+        missing = [] if detailed else await self._missing(state, new)
+        if missing:
+            await self._engine.warn(request.urn, describe(missing))
+        # What is missing differs in no input. Not `manifests`: a change of these may replace the Bundle, and
+        # this must not. No detail: the engine would show the state's `objects` as going.
+        is_different = bool(detailed or missing)
+        kind = provider_pb2.DiffResponse.DIFF_SOME if is_different else provider_pb2.DiffResponse.DIFF_NONE
         return provider_pb2.DiffResponse(
             changes=kind,
-            diffs=[*(["manifests"] if found else []), *replaces],
+            diffs=[*(["manifests"] if found else []), *(["objects"] if missing else []), *replaces],
             replaces=replaces,
             detailedDiff=detailed,
             hasDetailedDiff=True,
@@ -289,6 +302,16 @@ class MusterProvider(provider_pb2_grpc.ResourceProviderServicer):
             "\n".join(written.failures),
             trailing_metadata=(("grpc-status-details-bin", details),),
         )
+
+    async def _missing(self, state: Mapping[str, Any], inputs: Mapping[str, Any]) -> list[Ref]:
+        """What the Bundle has applied and the cluster no longer has; empty where it does not answer."""
+        if self._cluster is None or not state.get("cluster") or await self._cluster_uid() is None:
+            return []
+        if self._presence is None:
+            self._presence = Presence(self._cluster, cancelled=self._cancelled, seconds=_PRESENCE_TIMEOUT)
+        applied = {ref.identity for ref in inventory(state)}
+        wanted = {item.ref for item in read(inputs["manifests"]) if item.ref.identity in applied}
+        return await self._presence.missing(wanted)
 
     async def _cluster_changed(self, state: Mapping[str, Any]) -> bool:
         """Whether the configured cluster is known to be another one than the Bundle's.

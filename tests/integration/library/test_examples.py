@@ -142,6 +142,37 @@ def test_the_state_of_the_last_build_previews_as_no_change(cluster: _Cluster, tm
     made.destroy()
 
 
+def test_what_a_person_deleted_is_put_back_by_the_next_up(cluster: _Cluster, tmp_path: Path) -> None:
+    """A team's namespace with all that is in it, and a flavor that Kueue holds while queues name it."""
+    kubeconfig = cluster.plane.kubeconfig()
+    environment = {
+        "SWITCH_STACK": str(_EXAMPLES / "queues-alone" / "teams.yaml"),
+        "SWITCH_KUBECONFIG": str(kubeconfig),
+        "PYTHONPATH": str(ROOT),
+    }
+    made = workspace(tmp_path / "engine", ROOT / "tests/integration/kai/program", "switch", environment)
+    made.up()
+    space, flavor = "/api/v1/namespaces/team-a", f"{_KUEUE}/resourceflavors/l4"
+    before = {path: cluster.plane.call("GET", path)["metadata"]["uid"] for path in (space, flavor)}
+    for path in before:
+        cluster.plane.call("DELETE", path)
+
+    previewed = made.preview()
+    assert "no longer in the cluster: Namespace team-a, " in previewed.output
+    assert {(step.op, step.name) for step in previewed.changes} == {
+        ("update", "team-a"),
+        ("update", "queues-flavors"),
+    }
+    made.up()
+    for path, uid in before.items():
+        found = cluster.plane.call("GET", path)["metadata"]
+        assert found["uid"] != uid
+        assert "deletionTimestamp" not in found
+    assert "default" in cluster.names(f"{_KUEUE}/namespaces/team-a/localqueues")
+    made.up("--expect-no-changes")
+    made.destroy()
+
+
 def test_two_platforms_in_one_program_do_not_collide(
     cluster: _Cluster, engine: Engine, tmp_path: Path
 ) -> None:

@@ -31,8 +31,9 @@ KINDS = {
 @dataclass(slots=True)
 class FakeApi:
     """`log` is every write in order; `refusals` answers the next writes to a path unseen; `asked` is
-    which APIs were looked through for their kinds. `counted` is which names of quotas the controller manager
-    knows, None for all: it counts a quota when its `spec.hard` changes.
+    which APIs were looked through for their kinds, and `listed` which kinds were listed. `counted` is which
+    names of quotas the controller manager knows, None for all: it counts a quota when its `spec.hard`
+    changes.
     """
 
     objects: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -41,6 +42,7 @@ class FakeApi:
     holders: dict[str, tuple[str, str]] = field(default_factory=dict)
     unserved: set[str] = field(default_factory=set)
     asked: list[str] = field(default_factory=list)
+    listed: list[str] = field(default_factory=list)
     counted: set[str] | None = None
     uids: int = 0
 
@@ -58,6 +60,8 @@ class FakeApi:
             return self._discovery(version)
         if path.startswith("/apis/") and "/" not in version:
             return self._group(version)
+        if "PartialObjectMetadataList" in request.headers.get("Accept", ""):
+            return self._metadata(path)
         if request.method != "GET":
             self.log.append(f"{request.method} {path.rsplit('/', 2)[-2]}/{path.rsplit('/', 1)[-1]}")
             if self.refusals.get(path):
@@ -67,6 +71,8 @@ class FakeApi:
             assert request.query["dryRun"] == "All"
             return web.json_response(json.loads(await request.read()), status=201)
         if request.method == "PATCH":
+            if request.content_type == "application/merge-patch+json":
+                return self._merge(path, json.loads(await request.read()))
             return self._apply(path, json.loads(await request.read()), force=request.query["force"] == "true")
         live = self.objects.get(path)
         if live is None:
@@ -74,6 +80,20 @@ class FakeApi:
         if request.method == "DELETE":
             self._delete(path, live)
         return web.json_response(live)
+
+    def _metadata(self, path: str) -> web.Response:
+        """Of every object of a kind, in all namespaces."""
+        self.listed.append(path)
+        if self.refusals.get(path):
+            status, body = self.refusals[path].pop(0)
+            return web.json_response(body, status=status)
+        root, _, plural = path.rpartition("/")
+        items = [
+            {"metadata": live["metadata"]}
+            for place, live in self.objects.items()
+            if place.startswith(root) and place.split("/")[-2] == plural
+        ]
+        return web.json_response({"items": items})
 
     def _discovery(self, version: str) -> web.Response:
         self.asked.append(version)
@@ -110,11 +130,22 @@ class FakeApi:
             key: old[key] for key in ("uid", "finalizers", "deletionTimestamp") if key in old
         }
         live["metadata"].setdefault("uid", f"uid-{self.uids}")
+        live["metadata"]["resourceVersion"] = str(self.uids)
         if body["kind"] == "CustomResourceDefinition":
             live["status"] = {"conditions": [{"type": "Established", "status": "True"}]}
         if body["kind"] == "ResourceQuota":
             self._count(live, self.objects.get(path, {}))
         self.objects[path] = live
+        return web.json_response(live)
+
+    def _merge(self, path: str, body: dict[str, Any]) -> web.Response:
+        """Of finalizers: an object that waits for them goes with the last."""
+        live = self.objects[path]
+        if body["metadata"]["resourceVersion"] != live["metadata"]["resourceVersion"]:
+            return web.json_response({"reason": "Conflict", "message": "conflict"}, status=409)
+        live["metadata"] |= body["metadata"]
+        if live["metadata"].get("deletionTimestamp") and not live["metadata"]["finalizers"]:
+            del self.objects[path]
         return web.json_response(live)
 
     def _count(self, live: dict[str, Any], before: dict[str, Any]) -> None:

@@ -188,6 +188,29 @@ async def test_an_object_on_its_way_out_is_made_anew_when_it_is_gone(api: FakeAp
     assert api.objects[QUEUE]["metadata"]["uid"] != "old"
 
 
+async def test_a_flavor_that_a_person_deleted_while_queues_use_it_is_made_anew(
+    api: FakeApi, cluster: Cluster
+) -> None:
+    """Kueue would keep it until no queue names it; nothing else keeps it."""
+    flavor = {"flavors": json.dumps([body("ResourceFlavor", "l4", version="kueue.x-k8s.io/v1beta2")])}
+    first = await put(cluster, flavor)
+    metadata = api.objects["/apis/kueue.x-k8s.io/v1beta2/resourceflavors/l4"]["metadata"]
+    metadata |= {"deletionTimestamp": "now", "finalizers": ["kueue.x-k8s.io/resource-in-use"]}
+    assert (await put(cluster, flavor, flavor, first.state)).failures == ()
+    made = api.objects["/apis/kueue.x-k8s.io/v1beta2/resourceflavors/l4"]["metadata"]
+    assert "deletionTimestamp" not in made
+    assert made["uid"] != metadata["uid"]
+
+
+async def test_a_flavor_with_a_finalizer_of_others_is_waited_for(api: FakeApi, cluster: Cluster) -> None:
+    flavor = {"flavors": json.dumps([body("ResourceFlavor", "l4", version="kueue.x-k8s.io/v1beta2")])}
+    first = await put(cluster, flavor)
+    metadata = api.objects["/apis/kueue.x-k8s.io/v1beta2/resourceflavors/l4"]["metadata"]
+    metadata |= {"deletionTimestamp": "now", "finalizers": ["kueue.x-k8s.io/resource-in-use", "other/one"]}
+    (failure,) = (await put(cluster, flavor, flavor, first.state, seconds=1)).failures
+    assert "other/one" in failure
+
+
 async def test_a_refused_secret_is_not_quoted(api: FakeApi, cluster: Cluster) -> None:
     path = "/api/v1/namespaces/default/secrets/s"
     details = {"causes": [{"field": "data.password", "message": "hunter2"}]}

@@ -30,21 +30,25 @@ async def api() -> FakeApi:
 
 
 @pytest.fixture
-async def plugin(api: FakeApi) -> AsyncIterator[Any]:
-    """A configured stub; the process is ended as the engine ends it, and has to go at once."""
+async def configured(api: FakeApi) -> AsyncIterator[Any]:
+    """What the engine configures the plugin with at the beginning of a run."""
     server, access = await api.start()
+    yield provider_pb2.ConfigureRequest(args=to_struct({"kubeconfig": kubeconfig(access.server)}))
+    await server.close()
+
+
+@pytest.fixture
+async def plugin(configured: Any) -> AsyncIterator[Any]:
+    """A configured stub; the process is ended as the engine ends it, and has to go at once."""
     process = await asyncio.create_subprocess_exec(str(PLUGIN), stdout=asyncio.subprocess.PIPE)
     assert process.stdout is not None
     port = int(await process.stdout.readline())
     async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
         stub = provider_pb2_grpc.ResourceProviderStub(channel)
-        await stub.Configure(
-            provider_pb2.ConfigureRequest(args=to_struct({"kubeconfig": kubeconfig(access.server)}))
-        )
+        await stub.Configure(configured)
         yield stub
     process.send_signal(signal.SIGINT)
     assert await asyncio.wait_for(process.wait(), 10) == 0
-    await server.close()
 
 
 def kubeconfig(server: str) -> str:
