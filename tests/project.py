@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import shlex
-import shutil
 import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -78,10 +77,7 @@ def new_project(folder: Path) -> Project:
 
 
 def install_requirements(project: Project) -> None:
-    """The first command of the project's README."""
-    wheels = project.folder / "wheels"
-    wheels.mkdir()
-    shutil.copy(project.wheel, wheels)
+    """The first command of the project's README. `muster init` put the wheel where pip looks for it."""
     python = make_environment(project.folder / ".venv")
     run(python, "-m", "pip", "install", "--quiet", "-r", "requirements.txt", folder=project.folder)
 

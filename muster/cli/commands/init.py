@@ -14,6 +14,8 @@ from muster.cli.version import version
 from muster.errors import ExitCode, MusterError
 from muster.scaffold.project import Project, Target
 from muster.scaffold.update import BESIDE, compare
+from muster.scaffold.wheel import FOLDER as WHEELS
+from muster.scaffold.wheel import installed_wheel, take_along
 from muster.scaffold.write import write_project
 
 _EXAMPLES = """
@@ -71,6 +73,11 @@ def _init(folder: Path, target: Target, names: tuple[str, ...], *, force: bool) 
         click.echo(f"wrote {folder / name}")
     for name in outcome.kept:
         click.echo(f"kept  {folder / name} (it exists; --force replaces it)")
+    if wheel := installed_wheel(version()):
+        copy, is_new = take_along(wheel, folder)
+        click.echo(f"wrote {copy}" if is_new else f"kept  {copy} (it exists)")
+    else:
+        note(f"Put Muster's wheel into {folder / WHEELS}, unless your package index has muster {version()}.")
     note(f"Next: the three commands of {folder / 'README.md'}.")
 
 
