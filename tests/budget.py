@@ -70,7 +70,15 @@ SUITES: Final = {
         # Each preview waits for processes to start more than it computes.
         Suite("policies", 90, (_pytest("policies", "-n", "4", *_PLAIN),)),
         Suite("browser", 40, (_pytest("browser", *_PLAIN),)),
-        Suite("build", 2400, ((*_PYTHON, "muster", "local", "build"),)),
+        Suite(
+            "build",
+            2400,
+            (
+                (*_PYTHON, "muster", "local", "build"),
+                # No local cluster needs it: programs in Pulumi YAML are tested with it.
+                (*_PYTHON, "muster", "local", "build", "--only", "pulumi-language-yaml"),
+            ),
+        ),
         Suite("integration", 600, (_pytest("integration", "--hypothesis-seed=0"),)),
         Suite("faults", 180, (_pytest("faults", "-n", "2", *_PLAIN),)),
         # One at a time: the first few tests apply whole stacks, which both workers take turns at.

@@ -18,7 +18,8 @@ LINKS: Final = {
     "muster/local/demo/examples": "../../../examples",
 }
 # The engine starts the first as a program, and only its own folder is on `sys.path` then.
-LOCATE_THEMSELVES: Final = {"policies/__main__.py", "muster/paths.py"}
+# The provider's program looks for the Python that has Muster, before it can import anything.
+LOCATE_THEMSELVES: Final = {"policies/__main__.py", "components/provider/__main__.py", "muster/paths.py"}
 DATA_BESIDE_THE_MODULE: Final = re.compile(r"Path\(__file__\)(\.resolve\(\))?\.parent(?!\.parent|s)\b")
 
 

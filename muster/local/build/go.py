@@ -146,10 +146,7 @@ def _sources(program: Program) -> list[bytes | str]:
     described = json.dumps(
         [program.module, program.version, program.package, program.ldflags, program.beside]
     )
-    patch = program.patch
-    patched: list[bytes | str] = []
-    if patch is not None:
-        patched = [f"{patch.module}@{patch.version}/{patch.file}", patch.source.read_bytes()]
+    patched = program.patch.ingredients() if program.patch else ()
     return [*(path.read_bytes() if path.exists() else b"" for path in sources), described, *patched]
 
 
@@ -286,7 +283,7 @@ class GoBuilder:
         module = self.module_directory(program.directory, patch.module, patch.version)
         copy = work / "patched"
         _copy_writable(module, copy)
-        shutil.copyfile(patch.source, copy / patch.file)
+        patch.apply(copy / patch.file)
         go_mod = work / "go.mod"
         text = (program.directory / "go.mod").read_text(encoding="utf-8")
         go_mod.write_text(f"{text}\nreplace {patch.module} => {copy}\n", encoding="utf-8")

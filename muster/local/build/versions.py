@@ -5,6 +5,7 @@ Responsible for: reading that file and refusing an incomplete one. It fetches an
 
 from __future__ import annotations
 
+import shutil
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -19,15 +20,39 @@ _PROGRAMS: Final = Path(__file__).parent / "programs"
 
 @dataclass(frozen=True, slots=True)
 class Patch:
-    """One file of a module that `source` replaces while a program is compiled.
+    """One file of a module that is changed while a program is compiled.
 
-    A patch only leaves out what Muster never runs, so that the program compiles faster.
+    `source` replaces the whole file, to leave out what Muster never runs: the program then compiles faster.
+    Without a source, `new` replaces the one occurrence of `old`.
     """
 
     module: str
     version: str
     file: str
-    source: Path
+    source: Path | None = None
+    old: str = ""
+    new: str = ""
+
+    def ingredients(self) -> tuple[bytes | str, ...]:
+        """What the patch adds to the key of the program."""
+        changes: tuple[bytes | str, ...] = (
+            (self.source.read_bytes(),) if self.source else (self.old, self.new)
+        )
+        return (f"{self.module}@{self.version}/{self.file}", *changes)
+
+    def apply(self, file: Path) -> None:
+        """Change `file`, a copy of the module's. Raises LocalClusterError when the edit does not fit."""
+        if self.source:
+            shutil.copyfile(self.source, file)
+            return
+        text = file.read_text(encoding="utf-8")
+        if text.count(self.old) != 1:
+            raise LocalClusterError(
+                f"{self.module}@{self.version}/{self.file}",
+                f"contains the text that the patch replaces {text.count(self.old)} times, not once",
+                fix="adapt `patch.old` in versions.toml to this version of the module",
+            )
+        file.write_text(text.replace(self.old, self.new), encoding="utf-8")
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,12 +204,14 @@ def _program(name: str, entry: Mapping[str, Any], *, raw: Mapping[str, Any], sou
 
 
 def _patch(entry: Mapping[str, Any], *, directory: Path) -> Patch:
-    file = entry["file"]
+    file, old = entry["file"], entry.get("old", "")
     return Patch(
         module=entry["module"],
         version=entry["version"],
         file=file,
-        source=directory / "patch" / Path(file).name,
+        source=None if old else directory / "patch" / Path(file).name,
+        old=old,
+        new=entry["new"] if old else "",
     )
 
 

@@ -225,6 +225,32 @@ def test_a_patched_file_is_compiled_and_the_module_stays_as_it_is(
     assert (module / "deep" / "file.go").read_text() == "original"
 
 
+EDIT = Patch("example.org/lib", "v1.2.3", "file.go", old="args := first", new="args := second")
+
+
+def test_an_edit_changes_the_one_place_that_it_names(tmp_path: Path) -> None:
+    file = tmp_path / "file.go"
+    file.write_text("before\nargs := first\nafter\n")
+    EDIT.apply(file)
+    assert file.read_text() == "before\nargs := second\nafter\n"
+
+
+@pytest.mark.parametrize("text", ["", "args := first\nargs := first\n"], ids=["nowhere", "twice"])
+def test_an_edit_that_does_not_fit_the_module_is_refused(text: str, tmp_path: Path) -> None:
+    file = tmp_path / "file.go"
+    file.write_text(text)
+    with pytest.raises(LocalClusterError, match=r"example\.org/lib@v1\.2\.3/file\.go.*not once.*patch\.old"):
+        EDIT.apply(file)
+    assert file.read_text() == text
+
+
+def test_an_edit_is_an_ingredient_of_the_key(program: Program, tmp_path: Path) -> None:
+    cache, toolchain = Cache(tmp_path), Toolchain(go=tmp_path, version="go1.26.1", arch="amd64")
+    edits = (EDIT, replace(EDIT, old="other"), replace(EDIT, new="other"))
+    keys = {program_entry(cache, replace(program, patch=each), toolchain) for each in (*edits, None)}
+    assert len(keys) == 4
+
+
 def test_a_patch_is_an_ingredient_of_the_key(program: Program, tmp_path: Path) -> None:
     cache, toolchain = Cache(tmp_path), Toolchain(go=tmp_path, version="go1.26.1", arch="amd64")
     source = tmp_path / "x.go"
