@@ -69,6 +69,14 @@ def alerts(policy: GangPolicy) -> tuple[Alert, ...]:
             summary="Reviews fail, or there is no webhook pod: new RayJobs are refused.",
         ),
         Alert(
+            name="MusterWebhooksMissing",
+            severity="critical",
+            expr=f"min by (kind) ({ours('muster_webhook_configuration_present')}) < 1",
+            # `pulumi up` may replace a configuration: delete it and create it again.
+            lasting="1m",
+            summary="The {{ $labels.kind }} of Muster is missing: objects pass without its webhooks.",
+        ),
+        Alert(
             name="MusterCertificateEnds",
             severity="critical",
             expr=f"min({ours('muster_certificate_expiration_timestamp_seconds')}) - time() < {_WEEK_SECONDS}",

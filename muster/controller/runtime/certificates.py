@@ -3,6 +3,9 @@
 Order of a rotation: the Secret first, then the bundle in the webhook configurations, then the server. All
 replicas run the same keeper on the same Secret; its resourceVersion lets one of them win. authority.py
 computes what is due; the webhook server does the handshakes.
+
+A webhook configuration that is missing is reported and not made again: `pulumi up` owns it, and an operator
+may have deleted it on purpose, because reviews failed.
 """
 
 import asyncio
@@ -24,7 +27,10 @@ from muster.controller.runtime.clock import utc_now
 from muster.controller.runtime.metrics import Metrics
 
 INTERVAL = 10.0
-"""Seconds between two looks: what a webhook configuration waits for its bundle after it was created."""
+"""Seconds between two looks: a webhook configuration that is new waits this long for its bundle, and one that
+was deleted is noticed after this long.
+"""
+_MISSING_FIX = "run `pulumi up --refresh`, which creates it again"
 
 
 class Secret(Object, frozen=True):
@@ -99,6 +105,7 @@ class CertificateKeeper:
         self._lifetimes = lifetimes or Lifetimes()
         self._wall_clock = wall_clock
         self._in_use: bytes = b""
+        self._missing: set[Configuration] = set()
         self._log = structlog.get_logger("certificates").bind(secret=str(secret))
 
     async def run(self) -> None:
@@ -159,14 +166,16 @@ class CertificateKeeper:
         await self._client.merge_patch(SECRET, self._secret, body)
 
     async def _publish(self, configuration: Configuration, material: Material) -> None:
-        """Put the bundle into every webhook of a configuration. One that is not there yet is looked for
-        next time.
+        """Put the bundle into every webhook of a configuration. One that is not there is reported and looked
+        for next time.
         """
         key = Key("", configuration.name)
         try:
             found = await self._client.get(configuration.resource, key)
         except NotFound:
+            self._note(configuration, is_present=False)
             return
+        self._note(configuration, is_present=bool(found.webhooks))
         bundle = base64.b64encode(material.bundle).decode("ascii")
         if all(webhook.client_config.ca_bundle == bundle for webhook in found.webhooks):
             return
@@ -180,6 +189,22 @@ class CertificateKeeper:
             field_manager=f"{self._client.field_manager}-certificates",
         )
         self._log.info("authorities published", configuration=configuration.name, webhooks=len(webhooks))
+
+    def _note(self, configuration: Configuration, *, is_present: bool) -> None:
+        """Report a configuration that calls nothing: objects pass without its defaults and reviews."""
+        kind = configuration.resource.kind
+        self._metrics.webhook_configuration_present.labels(kind).set(int(is_present))
+        if is_present and configuration in self._missing:
+            self._missing.remove(configuration)
+            self._log.info("webhook configuration is back", kind=kind, configuration=configuration.name)
+        elif not is_present and configuration not in self._missing:
+            self._missing.add(configuration)
+            self._log.error(
+                "webhook configuration is missing: objects pass without its webhooks",
+                kind=kind,
+                configuration=configuration.name,
+                fix=_MISSING_FIX,
+            )
 
     def _serve(self, material: Material) -> None:
         serving = material.serving

@@ -139,6 +139,11 @@ class Metrics:
             "When our certificates end, in seconds since 1970",
             "certificate",
         )
+        self.webhook_configuration_present = self._gauge(
+            "muster_webhook_configuration_present",
+            "1 while the webhook configuration of this kind exists and names webhooks",
+            "kind",
+        )
 
     def _counter(self, name: str, text: str, *labels: str) -> Counter:
         return Counter(name, text, labels, registry=self.registry)

@@ -233,6 +233,32 @@ def test_a_lost_secret_is_made_anew_and_served_without_a_restart(fleet: Fleet) -
     assert fleet.webhooks.is_ready()
 
 
+def test_a_deleted_webhook_configuration_is_reported_and_served_again_when_it_is_back(fleet: Fleet) -> None:
+    plane, log = fleet.cluster.plane, fleet.webhooks.log
+    held = plane.call("GET", _HOOKS)
+    plane.call("DELETE", _HOOKS)
+    wait_for(
+        "the log names it",
+        lambda: "webhook configuration is missing" in log.read_text(),
+        seconds=_PATIENCE,
+    )
+    present = fleet.webhooks.samples("muster_webhook_configuration_present")
+    assert sorted((labels["kind"], value) for labels, value in present) == [
+        ("MutatingWebhookConfiguration", 1),
+        ("ValidatingWebhookConfiguration", 0),
+    ]
+
+    held["metadata"] = {"name": PROGRAM}
+    for webhook in held["webhooks"]:
+        del webhook["clientConfig"]["caBundle"]
+    plane.call("POST", _HOOKS.rpartition("/")[0], held)
+    wait_for("its authority is in it again", lambda: _is_trusted(plane), seconds=_PATIENCE)
+
+
+def _is_trusted(plane: ControlPlane) -> bool:
+    return all("caBundle" in each["clientConfig"] for each in plane.call("GET", _HOOKS)["webhooks"])
+
+
 def test_a_leader_that_is_stopped_gives_the_lease_back_and_the_other_leads(fleet: Fleet) -> None:
     """The last of the fleet: it ends here."""
     leader = fleet.leader()

@@ -10,6 +10,7 @@ from typing import Any
 
 import aiohttp
 import pytest
+import structlog
 from prometheus_client import CollectorRegistry
 
 from muster.controller.kube.resource import Key
@@ -310,6 +311,49 @@ def test_a_pair_that_does_not_fit_changes_nothing() -> None:
                 certificate=base64.b64decode(data["tls.crt"]), key=base64.b64decode(data["ca.key"])
             )
         assert (await rig.spec({"size": 2}))["allowed"] is True
+
+    with_rig(scenario)
+
+
+def test_a_deleted_configuration_is_reported_until_it_is_back_and_then_gets_the_bundle() -> None:
+    async def scenario(rig: Rig) -> None:
+        def present(kind: str) -> float:
+            found = rig.metrics.registry.get_sample_value(
+                "muster_webhook_configuration_present", {"kind": kind}
+            )
+            assert found is not None
+            return found
+
+        key = ("validatingwebhookconfigurations", "", "muster")
+        kinds = ("ValidatingWebhookConfiguration", "MutatingWebhookConfiguration")
+        bundle, held = rig.bundle(), json.loads(json.dumps(rig.api.objects[key]))
+        assert [present(kind) for kind in kinds] == [1, 1]
+        rig.api.drop(key)
+        with structlog.testing.capture_logs() as logs:
+            await rig.keeper.sync()
+            await rig.keeper.sync()
+        assert [present(kind) for kind in kinds] == [0, 1]
+        assert key not in rig.api.objects
+        (line,) = [each for each in logs if each["log_level"] == "error"]
+        assert (line["kind"], line["configuration"]) == (kinds[0], "muster")
+        assert "pulumi up --refresh" in line["fix"]
+
+        for webhook in held["webhooks"]:
+            del webhook["clientConfig"]["caBundle"]
+        rig.api.put(key[0], held)
+        await rig.keeper.sync()
+        assert [present(kind) for kind in kinds] == [1, 1]
+        assert rig.bundle() == bundle
+
+    with_rig(scenario)
+
+
+def test_a_configuration_without_webhooks_is_reported() -> None:
+    async def scenario(rig: Rig) -> None:
+        rig.api.put("mutatingwebhookconfigurations", {"metadata": {"name": "muster"}, "webhooks": []})
+        await rig.keeper.sync()
+        sample = {"kind": "MutatingWebhookConfiguration"}
+        assert rig.metrics.registry.get_sample_value("muster_webhook_configuration_present", sample) == 0
 
     with_rig(scenario)
 
