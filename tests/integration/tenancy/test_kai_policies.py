@@ -4,7 +4,7 @@ his own.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
@@ -15,7 +15,9 @@ from muster.model import names
 from muster.model.stack import Scheduler
 from tests import built
 from tests.integration.tenancy import crds
-from tests.integration.tenancy.cluster import Answer, Caller, Object, place
+from tests.integration.tenancy.attack import Attack
+from tests.integration.tenancy.attacks.kai import ALL, CLUSTER, OWN, queued
+from tests.integration.tenancy.cluster import Object, place
 from tests.integration.tenancy.conftest import World, described, world_of
 from tests.integration.tenancy.works import (
     QUEUE,
@@ -36,7 +38,6 @@ from tests.integration.tenancy.works import (
     template,
 )
 
-OWN = "team-a-l4"
 GATE = [{"name": names.GANG_GATE}]
 
 
@@ -51,48 +52,9 @@ def kai(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         yield world_of(server, replace(described(), scheduler=Scheduler.KAI))
 
 
-def queued(body: Object, queue: str | None = OWN) -> Object:
-    """The same work, as KAI's users write it."""
-    body = changed(body, "metadata", "labels", value={names.KAI_QUEUE_LABEL: queue} if queue else {})
-    return changed(body, "spec", "suspend", value=None)
-
-
-CLUSTER = queued(ray_cluster())
-ATTACKS: dict[str, tuple[Callable[[Caller], Answer], str]] = {
-    "another team's queue": (lambda who: who.create(queued(ray_cluster(), "team-b-l4")), OWN),
-    "a queue that is no leaf": (lambda who: who.create(queued(ray_cluster(), "research-l4")), OWN),
-    "no queue": (lambda who: who.create(queued(ray_cluster(), None)), OWN),
-    "no queue for a RayJob": (lambda who: who.create(queued(ray_job(), None)), OWN),
-    "a priority that is not the team's": (
-        lambda who: who.create(labelled(CLUSTER, names.KAI_PRIORITY_LABEL, "prod")),
-        "dev",
-    ),
-    "a job that nothing stops": (
-        lambda who: who.create(queued(ray_job(submissionMode="InteractiveMode"))),
-        "cannot be suspended",
-    ),
-    "a job in a cluster that any label picks": (
-        lambda who: who.create(
-            queued(ray_job(rayClusterSpec=None, shutdownAfterJobFinishes=None, clusterSelector={"app": "x"}))
-        ),
-        "cluster of its own namespace",
-    ),
-    "a GPU pod of his own": (lambda who: who.create(pod()), "submit a RayJob"),
-    "a GPU pod that names a queue": (
-        lambda who: who.create(labelled(pod(), names.KAI_QUEUE_LABEL, OWN)),
-        "submit a RayJob",
-    ),
-}
-
-
-@pytest.mark.parametrize("name", ATTACKS)
-@pytest.mark.parametrize("who", ["member", "person", "trusted"])
-def test_an_attack_is_denied_and_told_what_to_do_instead(kai: World, name: str, who: str) -> None:
-    attempt, words = ATTACKS[name]
-    answer = attempt(getattr(kai, who))
-    assert not answer.is_allowed
-    if "forbidden: User" not in answer.message:  # RBAC has Kubernetes' own words
-        assert words in answer.message, answer.message
+@pytest.mark.parametrize("attack", ALL, ids=lambda attack: attack.name)
+def test_an_attack_is_denied_and_told_what_to_do_instead(kai: World, attack: Attack) -> None:
+    attack.check(kai)
 
 
 def test_ordinary_work_of_the_same_team_passes(kai: World) -> None:

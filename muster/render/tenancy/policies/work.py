@@ -64,14 +64,14 @@ def _listed(annotation: str) -> str:
 def _object_words(stack: Stack, when: str, of: str) -> list[tuple[str, str]]:
     """The variables of an object, in its new or old state."""
     job = f"variables.job{when}"
-    labels, noted = f"variables.labels{when}", f"variables.templates{when}"
+    noted = f"variables.templates{when}"
     return [
         *pod_templates.words(when, of),
         (f"labels{when}", f"{job}.?metadata.?labels.orValue(dyn({{}}))"),
         (f"annotations{when}", f"{job}.?metadata.?annotations.orValue(dyn({{}}))"),
-        (f"templateLabels{when}", _keys(noted, "labels")),
+        (f"templateLabels{when}", f"{_keys(noted, 'labels')} + {_of_groups(f'variables.cluster{when}')}"),
         (f"templateAnnotations{when}", _keys(noted, "annotations")),
-        (f"named{when}", _named_priorities(stack, labels, noted)),
+        (f"named{when}", _named_priorities(stack, when)),
     ]
 
 
@@ -79,15 +79,23 @@ def _keys(templates: str, field: str) -> str:
     return f"{templates}.map(each, each.?metadata.?{field}.orValue(dyn({{}})))"
 
 
-def _named_priorities(stack: Stack, labels: str, templates: str) -> str:
+def _of_groups(cluster: str) -> str:
+    """KubeRay gives a pod the labels of its group in place of those of its template (1.6, mergeLabels)."""
+    return (
+        f"[{cluster}.?headGroupSpec.?labels.orValue(dyn({{}}))] + "
+        f"{cluster}.?workerGroupSpecs.orValue([]).map(group, group.?labels.orValue(dyn({{}})))"
+    )
+
+
+def _named_priorities(stack: Stack, when: str) -> str:
     """Every priority that the object names, on itself and in its pods."""
     own = [names.PRIORITY_LABEL] if stack.scheduler is Scheduler.KUEUE else [names.KAI_PRIORITY_LABEL]
     own.append(names.RAY_PRIORITY_LABEL)
-    found = [f"[{labels}[?'{label}'].orValue('')]" for label in own]
+    found = [f"[variables.labels{when}[?'{label}'].orValue('')]" for label in own]
     if stack.scheduler is Scheduler.KAI:
         label = names.KAI_PRIORITY_LABEL
-        found.append(f"{templates}.map(each, each.?metadata.?labels[?'{label}'].orValue(''))")
-        found.append(f"{templates}.map(each, each.?spec.?priorityClassName.orValue(''))")
+        found.append(f"variables.templateLabels{when}.map(each, each[?'{label}'].orValue(''))")
+        found.append(f"variables.templates{when}.map(each, each.?spec.?priorityClassName.orValue(''))")
     return f"({' + '.join(found)}).filter(name, name != '')"
 
 
@@ -125,7 +133,7 @@ def _queue(stack: Stack) -> tuple[Rule, ...]:
             Rule(
                 holds=f"variables.templateLabels.all(each, !('{label}' in each) || each['{label}'] == {now})",
                 message=f"'the pods name another queue than their job; remove label {label} from the "
-                "templates'",
+                "pod templates and the labels of groups'",
             )
         )
     return tuple(rules)
@@ -167,7 +175,7 @@ def _admission(stack: Stack) -> tuple[Rule, ...]:
             "remove those of "
             f"{_CONSUMING[0]} and {_CONSUMING[1]} from the pod templates'",
         ),
-        *(_starting() if stack.scheduler is Scheduler.KUEUE else _grouping()),
+        *((*_starting(), _counting()) if stack.scheduler is Scheduler.KUEUE else _grouping()),
         Rule(
             holds="object.metadata.?ownerReferences.orValue([]).all(owner, "
             "!owner.?controller.orValue(false) || "
@@ -226,6 +234,21 @@ def _starting() -> tuple[Rule, ...]:
     )
 
 
+def _counting() -> Rule:
+    """Controllers count pods by these labels, and let as many of them start as the queue admitted."""
+    keys = quoted((names.POD_SET_LABEL, names.WORKLOAD_UID_LABEL))
+    new = (
+        "variables.templateLabels.map(each, each.filter(key, "
+        f"key in {keys} && !variables.templateLabelsBefore.exists(old, key in old && old[key] == each[key])))"
+        ".filter(found, found.size() > 0)"
+    )
+    return Rule(
+        holds=f"{new}.size() == 0",
+        message="'by labels of controllers they know which pods a queue has counted; remove ' + "
+        f"{new}[0].join(', ') + ' from the pod templates and the labels of groups'",
+    )
+
+
 def _stopping() -> Rule:
     """Work that cannot be preempted could keep its GPUs without limit."""
     return Rule(holds=ray_submission.IN_CEL, message=f"'{ray_submission.MESSAGE}'")
@@ -236,6 +259,6 @@ def _grouping() -> tuple[Rule, ...]:
         Rule(
             holds=f"{_new_keys('Annotations', _GROUPING)} && {_new_keys('Labels', _GROUPING)}",
             message="'pods are grouped by KAI for the queue of their job; remove "
-            f"{' and '.join(_GROUPING)} from the pod templates'",
+            f"{' and '.join(_GROUPING)} from the pod templates and the labels of groups'",
         ),
     )

@@ -1,14 +1,15 @@
-"""Every attack of a tenant, by what it is after."""
+"""Every attack of a tenant, by what it is after. Those of KAI stacks (kai.py) have a server of their own."""
 
 from typing import Final
 
 from tests.integration.tenancy.attack import Attack
-from tests.integration.tenancy.attacks import neighbours, pods, queues, services, sizes
+from tests.integration.tenancy.attacks import labels, neighbours, pods, queues, services, sizes
 
 ALL: Final[tuple[Attack, ...]] = (
     *queues.ATTACKS,
     *sizes.ATTACKS,
     *pods.ATTACKS,
     *services.ATTACKS,
+    *labels.ATTACKS,
     *neighbours.ATTACKS,
 )
