@@ -1,15 +1,11 @@
-"""How fast our webhooks answer at a steady rate: the time of each review from when it was due.
-
-A review that had to wait for one before it counts from its own time, so that a slow answer cannot hide the
-ones behind it. Whole objects over TLS on kept connections, as an API server asks.
+"""How fast our webhooks answer at a steady rate: the time of each review from when it was due. Whole objects
+over TLS on kept connections, as an API server asks.
 """
 
 import asyncio
 import json
-import re
 import ssl
 import tempfile
-import time
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,6 +14,7 @@ from bench.gangs.shapes import POOL, Shape, stack_of
 from bench.gangs.stage import StageError, await_, bare_stage, program
 from bench.gangs.usage import usage
 from bench.gangs.variants import Contender
+from bench.steady_rate import Server, request, send
 from muster.local.envtest import Programs, path_of
 from muster.local.envtest.process import free_port
 from muster.model import names, queuetree
@@ -26,9 +23,7 @@ from muster.render import queuetree as rendered
 
 _SHAPE: Final = Shape(cohorts=5, queues=6)
 _SERVICE: Final = f"gang-admission-webhooks.{names.SYSTEM_NAMESPACE}.svc"
-_CONNECTIONS: Final = 16
 _WARM_UP: Final = 100
-_LENGTH: Final = re.compile(rb"(?i)content-length: (\d+)")
 
 
 def webhooks(programs: Programs, *, rate: float, seconds: float) -> dict[str, float]:
@@ -58,49 +53,15 @@ def webhooks(programs: Programs, *, rate: float, seconds: float) -> dict[str, fl
 
 
 async def _ask(port: int, *, rate: float, count: int) -> list[float]:
-    """Seconds of each review. Written by hand onto the wire: a client library would cost more than what is
-    measured, on the same two cores.
-    """
-    body = json.dumps(_review()).encode()
-    head = f"POST /validate-rayjob HTTP/1.1\r\nHost: {_SERVICE}\r\nContent-Length: {len(body)}\r\n"
-    message = head.encode() + b"Content-Type: application/json\r\n\r\n" + body
-    due: asyncio.Queue[float] = asyncio.Queue()
-    taken: list[float] = []
-    async with asyncio.TaskGroup() as group:
-        workers = [group.create_task(_work(port, message, due, taken)) for _ in range(_CONNECTIONS)]
-        for _ in range(_WARM_UP):
-            due.put_nowait(time.monotonic())
-        await due.join()
-        taken.clear()
-        begun = time.monotonic()
-        for number in range(count):
-            at = begun + number / rate
-            await asyncio.sleep(max(0.0, at - time.monotonic()))
-            due.put_nowait(at)
-        await due.join()
-        for worker in workers:
-            worker.cancel()
-    return taken
-
-
-async def _work(port: int, message: bytes, due: asyncio.Queue[float], taken: list[float]) -> None:
-    """One kept connection: a review after another."""
-    reader, writer = await asyncio.open_connection(
-        "127.0.0.1", port, ssl=_unchecked(), server_hostname=_SERVICE
-    )
-    try:
-        while True:
-            at = await due.get()
-            writer.write(message)
-            head = await reader.readuntil(b"\r\n\r\n")
-            length = _LENGTH.search(head)
-            said = await reader.readexactly(int(length[1]) if length else 0)
-            taken.append(time.monotonic() - at)
-            if b'"allowed":true' not in said:
-                raise StageError(f"a webhook refused an object that it should admit: {said.decode()[:500]}")
-            due.task_done()
-    finally:
-        writer.close()
+    """Seconds of each review."""
+    review = request("POST", "/validate-rayjob", json.dumps(_review()).encode(), Host=_SERVICE)
+    server = Server(port=port, name=_SERVICE, tls=_unchecked())
+    answers = await send(server, [review] * (_WARM_UP + count), rate=rate, warm_up=_WARM_UP)
+    for answer in answers:
+        if b'"allowed":true' not in answer.body:
+            said = answer.body.decode()[:500]
+            raise StageError(f"a webhook refused an object that it should admit: {said}")
+    return [answer.seconds for answer in answers]
 
 
 def _unchecked() -> ssl.SSLContext:

@@ -11,6 +11,7 @@ _PLURALS: Final = {
     "Topology": "topologies",
     "GangPolicy": "gangpolicies",
     "NetworkPolicy": "networkpolicies",
+    "ValidatingAdmissionPolicy": "validatingadmissionpolicies",
     "Rules": "rules",
 }
 
