@@ -1,7 +1,8 @@
-"""Which new objects the API server shows to the controller before it stores them.
+"""Which objects the API server shows to the controller before it stores them.
 
-Responsible for what is reviewed and for the failure policy. Only creation in namespaces of teams is reviewed,
-so no webhook of Muster can block the cluster itself. The rules are the controller's.
+Responsible for what is reviewed and for the failure policy. Only work in namespaces of teams is reviewed,
+when it is created and when its spec is changed. What the cluster's own controllers change is not, so no
+webhook of Muster can block the cluster itself. The rules are the controller's.
 """
 
 from typing import Final
@@ -9,7 +10,7 @@ from typing import Final
 from muster.components import gang_authority as authority
 from muster.model import names
 from muster.render.manifest import Manifest
-from muster.render.tenancy.policies.who import MADE_BY_KUBERAY
+from muster.render.tenancy.policies.who import MADE_BY_KUBERAY, SYSTEM
 
 _TIMEOUT_SECONDS: Final = 5
 
@@ -27,7 +28,18 @@ _DEFAULTED: Final = _REVIEWED[:4]
 
 def validating() -> list[Manifest]:
     """The webhooks of our ValidatingWebhookConfiguration; the controller adds its own caBundle to each."""
-    return [_webhook(*reviewed) for reviewed in _REVIEWED]
+    return [*(_webhook(*each) for each in _REVIEWED), *(_changed(*each) for each in _REVIEWED)]
+
+
+def _changed(kind: str, group: str, version: str, resource: str, _: str) -> Manifest:
+    """Without an answer a change passes: what was created has been reviewed."""
+    webhook = _webhook(kind, group, version, resource, "Ignore")
+    webhook["rules"][0]["operations"] = ["UPDATE"]
+    webhook["matchConditions"] = [
+        {"name": "not-by-the-system", "expression": f"!({SYSTEM})"},
+        {"name": "of-its-spec", "expression": "object.spec != oldObject.spec"},
+    ]
+    return webhook | {"name": f"{kind}-changed.{names.GROUP}"}
 
 
 def mutating() -> list[Manifest]:

@@ -1,8 +1,9 @@
-"""What is refused when a job is created, because it would wait forever or could never be stopped.
+"""What is refused when a job is created or changed, because it would wait forever or could never be stopped.
 
-On creation only: an existing object must stay changeable, deletable and finishable whatever the policy says
-today. Pure functions of the object and the GangPolicy in the cache. The webhook configuration selects the
-namespaces (those of teams); what tenants may never do is a ValidatingAdmissionPolicy's and needs no process.
+Of a change only what is new in it: an existing object must stay changeable, deletable and finishable whatever
+the policy says today. Pure functions of the object and the GangPolicy in the cache. The webhook configuration
+selects the namespaces (those of teams); what tenants may never do is a ValidatingAdmissionPolicy's and needs
+no process.
 """
 
 import re
@@ -63,43 +64,41 @@ class Reviews:
         )
 
     def ray_job(self, review: Review[RayJob]) -> Verdict:
-        job = _created(review)
-        if job is None:
-            return Allow()
-        found = list(unsatisfiable.submission(job.spec, self._tree()))
-        if not job.spec.cluster_selector:
-            spec, more = job.spec.ray_cluster_spec, submitter_pod_sets(job.spec)
-            found = [*_ray_job(job), *found, *self._ray(review.namespace, job, spec, more=more)]
-        return _verdict(job, "RayJob", found)
+        return _judged(review, "RayJob", self._ray_job)
 
     def ray_cluster(self, review: Review[RayCluster]) -> Verdict:
-        cluster = _created(review)
-        if cluster is None or _is_made(cluster):
-            return Allow()  # Made by KubeRay for a RayJob or RayService, which has been reviewed.
-        found = [*_name(cluster, RAY_CLUSTER_NAME), *self._ray(review.namespace, cluster, cluster.spec)]
-        return _verdict(cluster, "RayCluster", found)
+        if review.operation == "UPDATE" and review.object is not None and _is_elastic(review.object):
+            return Allow()  # Its autoscaler asks for what it would like; Kueue lets a step wait.
+        return _judged(review, "RayCluster", self._ray_cluster)
 
     def ray_service(self, review: Review[RayService]) -> Verdict:
-        service = _created(review)
-        if service is None:
-            return Allow()
-        spec = service.spec.ray_cluster_config
-        found = [*_name(service, RAY_JOB_NAME), *self._ray(review.namespace, service, spec)]
-        return _verdict(service, "RayService", found)
+        return _judged(review, "RayService", self._ray_service)
 
     def job(self, review: Review[Job]) -> Verdict:
-        job = _created(review)
-        if job is None or _is_made(job):
-            return Allow()
-        return _verdict(job, "Job", list(self._fit(review.namespace, job, job_pod_sets_of(job))))
+        return _judged(review, "Job", self._job)
 
     def cron_job(self, review: Review[CronJob]) -> Verdict:
-        made = _created(review)
-        if made is None:
-            return Allow()
-        job = made.spec.job_template
-        found = list(self._fit(review.namespace, job, job_pod_sets_of(job)))
-        return _verdict(made, "CronJob", found)
+        return _judged(review, "CronJob", lambda made, space: self._job(made.spec.job_template, space))
+
+    def _ray_job(self, job: RayJob, namespace: str) -> Iterator[str]:
+        yield from unsatisfiable.submission(job.spec, self._tree())
+        if not job.spec.cluster_selector:
+            yield from _ray_job(job)
+            spec, more = job.spec.ray_cluster_spec, submitter_pod_sets(job.spec)
+            yield from self._ray(namespace, job, spec, more=more)
+
+    def _ray_cluster(self, cluster: RayCluster, namespace: str) -> Iterator[str]:
+        if not _is_made(cluster):  # What KubeRay makes for a RayJob or RayService has been reviewed.
+            yield from _name(cluster, RAY_CLUSTER_NAME)
+            yield from self._ray(namespace, cluster, cluster.spec)
+
+    def _ray_service(self, service: RayService, namespace: str) -> Iterator[str]:
+        yield from _name(service, RAY_JOB_NAME)
+        yield from self._ray(namespace, service, service.spec.ray_cluster_config)
+
+    def _job(self, job: Job, namespace: str) -> Iterator[str]:
+        if not _is_made(job):
+            yield from self._fit(namespace, job, job_pod_sets_of(job))
 
     def _ray(
         self, namespace: str, obj: Object, spec: RayClusterSpec | None, *, more: Iterable[JobPodSet] = ()
@@ -140,9 +139,19 @@ def _verdict(obj: Object, kind: str, found: list[str]) -> Verdict:
     return Deny(f"{kind} {name} would never run: {'; also: '.join(found)}.")
 
 
-def _created(review: Review[T]) -> T | None:
-    """The object of a creation; None for anything else, which is let pass."""
-    return review.object if review.operation == "CREATE" else None
+def _judged(review: Review[T], kind: str, findings: Callable[[T, str], Iterator[str]]) -> Verdict:
+    """Of a change only what it brings: what was allowed once stays changeable, whatever is allowed today."""
+    if review.object is None or review.operation not in ("CREATE", "UPDATE"):
+        return Allow()
+    found = list(findings(review.object, review.namespace))
+    if found and review.operation == "UPDATE":
+        known = found if review.old is None else list(findings(review.old, review.namespace))
+        found = [each for each in found if each not in known]
+    return _verdict(review.object, kind, found)
+
+
+def _is_elastic(cluster: RayCluster) -> bool:
+    return cluster.metadata.annotations.get(names.ELASTIC_JOB) == "true"
 
 
 def _queue_of(obj: Object, tree: QueueTree) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.integration.kueue_api.works import PATHS, Object, plain, selecting, with_gpu, work
-from tests.integration.kueue_api.world import World
+from tests.integration.kueue_api.world import MERGE, World
 
 
 @pytest.fixture(scope="module")
@@ -69,6 +69,25 @@ def test_what_can_never_start_is_refused_with_the_figure_and_the_fix(
     said = _refusal(reviewed, work(kind, spec, count=count))
     for word in ("would never run", *words):
         assert word in said, said
+
+
+@pytest.mark.parametrize("kind", PATHS)
+def test_work_that_waits_is_not_changed_into_what_can_never_start(reviewed: World, kind: str) -> None:
+    body = work(kind, plain())
+    body["metadata"]["name"] = "waits"
+    path = f"{PATHS[kind]}/waits"
+    found = reviewed.plane.call("POST", PATHS[kind], body)
+    try:
+        # The template of a Job is immutable.
+        large = {"parallelism": 41} if kind == "Job" else work(kind, plain(cpu="3"))["spec"]
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            reviewed.plane.call("PUT", f"{path}?dryRun=All", {**found, "spec": {**found["spec"], **large}})
+        why = "needs 3 nodes" if kind == "Job" else "asks for cpu 3"
+        assert why in refused.value.read().decode()
+        label = {"metadata": {"labels": {"any": "change"}}}
+        reviewed.plane.call("PATCH", f"{path}?dryRun=All", label, content_type=MERGE)
+    finally:
+        reviewed.delete(path)
 
 
 def test_an_interactive_ray_job_is_refused_with_the_way_out(reviewed: World) -> None:

@@ -45,10 +45,13 @@ def ray_job(name: str = "train", **spec: Any) -> dict[str, Any]:
     return {"metadata": {"name": name}, "spec": usual | spec}
 
 
-def review(kind: str, obj: dict[str, Any], *, operation: Operation = "CREATE") -> Verdict:
+def review(
+    kind: str, obj: dict[str, Any], *, operation: Operation = "CREATE", old: dict[str, Any] | None = None
+) -> Verdict:
     reviews = Reviews(lambda: POLICY)
     webhook = next(item for item in reviews.listed() if item.path == f"/validate-{kind}")
-    request = Request(uid="u", operation=operation, object=msgspec.Raw(json.dumps(obj).encode()))
+    before = {} if old is None else {"old_object": msgspec.Raw(json.dumps(old).encode())}
+    request = Request(uid="u", operation=operation, object=msgspec.Raw(json.dumps(obj).encode()), **before)
     review: Any = webhook.review
     verdict: Verdict = review(question(request, webhook.type))
     return verdict
@@ -160,9 +163,39 @@ def test_two_mistakes_are_named_in_one_answer() -> None:
 
 
 def test_what_exists_may_always_be_changed_and_deleted() -> None:
-    """What may not be changed either is the policies' (tests/integration/tenancy)."""
     broken = ray_job("x" * 48, shutdownAfterJobFinishes=False)
-    assert review("rayjob", broken, operation="UPDATE") == Allow()
+    changed = broken | {"spec": broken["spec"] | {"entrypoint": "python other.py"}}
+    assert review("rayjob", changed, operation="UPDATE", old=broken) == Allow()
+    assert review("rayjob", broken, operation="DELETE") == Allow()
+
+
+@pytest.mark.parametrize("kind", ["rayjob", "raycluster", "rayservice", "job", "cronjob"])
+def test_a_change_brings_nothing_that_could_never_run(kind: str) -> None:
+    def body(gpus: int) -> dict[str, Any]:
+        job: dict[str, Any] = {"template": template(gpus)}
+        spec = {
+            "rayjob": ray_job(rayClusterSpec=cluster(("w", 1, gpus, "")))["spec"],
+            "raycluster": cluster(("w", 1, gpus, "")),
+            "rayservice": {
+                "rayClusterConfig": cluster(("w", 1, gpus, "")),
+                "upgradeStrategy": {"type": "None"},
+            },
+            "job": job,
+            "cronjob": {"jobTemplate": {"spec": job}},
+        }
+        return {"metadata": {"name": "work"}, "spec": spec[kind]}
+
+    assert review(kind, body(2), operation="UPDATE", old=body(1)) == Allow()
+    verdict = review(kind, body(9), operation="UPDATE", old=body(1))
+    assert isinstance(verdict, Deny)
+    assert "9 GPUs" in verdict.message
+    assert review(kind, body(9), operation="UPDATE", old=body(9)) == Allow()
+
+
+def test_an_autoscaler_may_ask_for_more_than_there_is() -> None:
+    metadata = {"name": "elastic", "annotations": {"kueue.x-k8s.io/elastic-job": "true"}}
+    before, after = ({"metadata": metadata, "spec": cluster(("w", n, 1, "l4"))} for n in (1, 99))
+    assert review("raycluster", after, operation="UPDATE", old=before) == Allow()
 
 
 def test_the_cluster_that_kuberay_makes_for_a_reviewed_job_is_not_reviewed_again() -> None:
