@@ -50,8 +50,8 @@ def review(
 ) -> Verdict:
     reviews = Reviews(lambda: POLICY)
     webhook = next(item for item in reviews.listed() if item.path == f"/validate-{kind}")
-    before = {} if old is None else {"old_object": msgspec.Raw(json.dumps(old).encode())}
-    request = Request(uid="u", operation=operation, object=msgspec.Raw(json.dumps(obj).encode()), **before)
+    body, before = (msgspec.Raw(json.dumps(each).encode()) for each in (obj, old))
+    request = Request(uid="u", operation=operation, object=body, old_object=before)
     review: Any = webhook.review
     verdict: Verdict = review(question(request, webhook.type))
     return verdict
