@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.integration.tenancy.cluster import Caller, Object, account, apply, person
 from tests.integration.tenancy.conftest import World
 from tests.integration.tenancy.works import NAMESPACE
+from tests.waiting import eventually
 
 _RBAC = "rbac.authorization.k8s.io"
 # What KubeRay 1.6 gives the account of an elastic cluster (controllers/ray/common/rbac.go).
@@ -43,18 +44,35 @@ def autoscaler(world: World, cluster: str) -> Caller:
         "subjects": [subject],
     }
     apply(world.server, [made, role, binding])
-    return account(world.server, NAMESPACE, cluster)
+    return _with_right(account(world.server, NAMESPACE, cluster), "patch", "pods")
 
 
 def kubelet(world: World) -> Caller:
     """With rights in this one namespace: the Node authorizer's end with the pods of the node."""
     _grant(world, "kubelet", _KUBELET, namespace=NAMESPACE, group="system:nodes")
-    return person(world.server, "system:node:cpu-0", "system:nodes")
+    return _with_right(person(world.server, "system:node:cpu-0", "system:nodes"), "delete", "pods")
 
 
 def scheduler(world: World) -> Caller:
     _grant(world, "scheduler", _SCHEDULER, namespace=None, group="system:schedulers")
-    return person(world.server, "system:kube-scheduler", "system:schedulers")
+    return _with_right(
+        person(world.server, "system:kube-scheduler", "system:schedulers"), "create", "bindings"
+    )
+
+
+def _with_right(caller: Caller, verb: str, resource: str) -> Caller:
+    """The caller, once the API server has read the binding."""
+    review = {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SelfSubjectAccessReview",
+        "spec": {"resourceAttributes": {"namespace": NAMESPACE, "verb": verb, "resource": resource}},
+    }
+    path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+    eventually(
+        f"{caller.name} may {verb} {resource}",
+        lambda: caller.send("POST", path, review).body["status"]["allowed"],
+    )
+    return caller
 
 
 def _grant(world: World, name: str, rules: list[Object], *, namespace: str | None, group: str) -> None:

@@ -56,7 +56,7 @@ def every_way(caller: Caller, body: Object, change: Object, *, subresource: str 
 def _leaves(change: Object, at: tuple[str, ...] = ()) -> list[tuple[tuple[str, ...], object]]:
     found: list[tuple[tuple[str, ...], object]] = []
     for key, value in change.items():
-        inner = isinstance(value, dict) and at[-1:] not in [("labels",), ("annotations",)]
+        inner = isinstance(value, dict) and key not in ("labels", "annotations")
         found += _leaves(value, (*at, key)) if inner else [((*at, key), value)]
     return found
 
@@ -373,3 +373,47 @@ def test_what_was_larger_before_stays_changeable_and_does_not_grow(world: World)
         assert caller.patch(body, {"data": {"text": "y"}}).is_allowed
         refused(caller.patch(body, {"data": {"more": "y" * KIB}}), "are allowed")
         assert caller.delete(body).is_allowed
+
+
+# Labels, annotations and names of ours.
+
+NOTED = {"labels": {"muster.dev/workload-uid": "x"}, "annotations": {"muster.dev/lease-ends": "x"}}
+FREE = {
+    "labels": {"muster.dev/pool": "l4", "kueue.x-k8s.io/max-exec-time-seconds": "60"},
+    "annotations": {"kueue.x-k8s.io/podset-preferred-topology": "rack", "note": "x"},
+}
+
+
+@pytest.mark.parametrize("kind", WORK)
+def test_what_controllers_have_noted_stays_and_the_rest_may_be_changed(world: World, kind: str) -> None:
+    body = named(WORK[kind], "noted")
+    body["metadata"] = {**body["metadata"], "annotations": NOTED["annotations"]}
+    body["metadata"]["labels"] = {**body["metadata"].get("labels", {}), **NOTED["labels"]}
+    existing(world, body, world.admin)
+    for caller in world.tenants:
+        for metadata in (FREE, {field: dict.fromkeys(keys) for field, keys in NOTED.items()}):
+            answer = caller.patch(body, {"metadata": metadata})
+            assert answer.is_allowed, answer.message
+        for field, keys in NOTED.items():
+            other = {field: dict.fromkeys(keys, "other")}
+            refused(caller.patch(body, {"metadata": other}), "remove muster.dev/")
+
+
+def test_nothing_of_ours_is_added_in_any_way(world: World) -> None:
+    body = existing(world, named(works.ray_job(), "unnoted"))
+    for caller in world.tenants:
+        for field, keys in NOTED.items():
+            known = {**body["metadata"].get(field, {}), **keys}
+            for answer in every_way(caller, body, {"metadata": {field: known}}):
+                refused(answer, "remove muster.dev/")
+
+
+def test_controllers_note_what_they_need(world: World) -> None:
+    body = existing(world, named(works.ray_job(), "controlled"))
+    for who in ("kueue", "kuberay"):
+        answer = world.controllers[who].patch(body, {"metadata": NOTED})
+        assert answer.is_allowed, answer.message
+    pods = pod(1, owner=owner("Job", "batch/v1"), name="noted-0")
+    pods["metadata"] |= NOTED
+    answer = world.controllers["jobs"].create(pods)
+    assert answer.is_allowed, answer.message

@@ -9,6 +9,7 @@ ray         no growing past what the queue counted
 services    no address or port outside of the cluster, also where KubeRay writes the Service
 routes      no Ingress, no Gateway
 growth      what runs stays as large as its queue counted it
+reserved    labels, annotations and names of Muster and Kueue are not a tenant's to write
 sizes       no object larger than the stack allows
 pods        GPUs only for pods of admitted work; in KAI stacks behind our gate
 changes     pods of work that runs are changed by its controllers alone
@@ -34,6 +35,7 @@ from muster.render.tenancy.policies.pods import pods
 from muster.render.tenancy.policies.protected import namespaces, protected
 from muster.render.tenancy.policies.queues import queues
 from muster.render.tenancy.policies.ray import ray
+from muster.render.tenancy.policies.reserved import reserved
 from muster.render.tenancy.policies.routes import routes
 from muster.render.tenancy.policies.scalers import scalers
 from muster.render.tenancy.policies.services import ray_services, services
@@ -55,7 +57,8 @@ def policies(stack: Stack) -> list[list[Manifest]]:
             *(work(stack), ray(stack), ray_services(stack), services(), routes()),
             *(templates(stack), ending(stack)),
             *((growth(), finished(stack)) if stack.scheduler is Scheduler.KUEUE else ()),
-            *(pods(stack), changes(), accounts(), scalers(), sizes(stack), protected(), namespaces()),
+            *(pods(stack), changes(), accounts(), scalers(), reserved(), sizes(stack)),
+            *(protected(), namespaces()),
         )
         found += [policy.manifests(stack.tenancy.mode) for policy in ours]
     return found

@@ -3,7 +3,7 @@
 from typing import Final
 
 from tests.integration.tenancy.attack import Attack
-from tests.integration.tenancy.attacks import labels, neighbours, pods, queues, services, sizes
+from tests.integration.tenancy.attacks import labels, neighbours, pods, queues, reserved, services, sizes
 
 ALL: Final[tuple[Attack, ...]] = (
     *queues.ATTACKS,
@@ -12,4 +12,5 @@ ALL: Final[tuple[Attack, ...]] = (
     *services.ATTACKS,
     *labels.ATTACKS,
     *neighbours.ATTACKS,
+    *reserved.ATTACKS,
 )

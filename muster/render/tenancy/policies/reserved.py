@@ -1,0 +1,111 @@
+"""Labels, annotations and names that belong to Muster and to Kueue, in all that a tenant writes.
+
+Controllers find their objects by them: a pod with another gang's label would be counted as one of its
+placeholders, and one with another job's PodSet would be let start in place of a pod of that job. What an
+object has already, it keeps.
+"""
+
+from typing import Final
+
+from muster.model import names
+from muster.render.tenancy.policies import pod_templates
+from muster.render.tenancy.policies.policy import Kinds, Policy, Rule
+from muster.render.tenancy.policies.who import ADMINISTRATOR, EVERYWHERE, MADE_BY_KUBERAY, SYSTEM, quoted
+
+_OURS: Final = f"{names.GROUP}/"
+# Tenants choose a pool by it, and the webhook adds it to their work (KAI).
+_FREE: Final = (names.POOL_LABEL,)
+_KUEUE: Final = "kueue.x-k8s.io/"
+# What Kueue 0.19.2 reads of a job as its author writes it (pkg/constants, pkg/controller/constants, the
+# webhooks of pkg/controller/jobs and apis/kueue/v1beta2/topology_types.go). All others it writes itself. The
+# label of a prebuilt Workload is refused in work.py.
+_OF_KUEUE: Final = tuple(
+    _KUEUE + name
+    for name in (
+        *("queue-name", "priority-class", "prebuilt-workload-name", "max-exec-time-seconds"),
+        *("elastic-job", "job-min-parallelism", "job-completions-equal-parallelism"),
+        *("podset-required-topology", "podset-preferred-topology", "podset-unconstrained-topology"),
+        *("podset-slice-required-topology", "podset-slice-required-topology-constraints"),
+        *("podset-slice-size", "podset-group-name", "pod-index-offset", "pod-group-pod-index-label"),
+        *("admission-gated-by", "safe-to-forcefully-delete", "retriable-in-group"),
+        *("pod-group-name", "pod-group-total-count", "pod-group-fast-admission"),
+    )
+)
+# Ray's autoscaler resizes pods in place where a cluster has it, and no queue counts that.
+_RESIZE: Final = "ray.io/ippr"
+
+_WORK: Final = "request.resource.group in ['batch', 'ray.io']"
+_RESERVED: Final = (
+    f"(key.startsWith('{_OURS}') && !(key in {quoted(_FREE)})) || ({_WORK} && "
+    f"((key.startsWith('{_KUEUE}') && !(key in {quoted(_OF_KUEUE)})) || key == '{_RESIZE}'))"
+)
+_NONE: Final = "dyn({})"
+
+
+def reserved() -> Policy:
+    words = [pod_templates.JOB_PATH, ("clusterPath", pod_templates.CLUSTER_PATH), pod_templates.BEFORE]
+    for when, of in (("", "object"), ("Before", "variables.before")):
+        words += [*pod_templates.words(when, of), (f"keyed{when}", _keyed(when, of))]
+    return Policy(
+        name="muster-reserved",
+        kinds=(
+            *pod_templates.KINDS,
+            Kinds(group="", resources=("pods", "configmaps", "secrets", "services", "serviceaccounts")),
+            Kinds(group="apps", resources=("deployments", "statefulsets", "daemonsets", "replicasets")),
+        ),
+        unless=(
+            ("the-system", SYSTEM),
+            ("made-by-kuberay", MADE_BY_KUBERAY),
+            ("an-administrator", ADMINISTRATOR),
+            ("somebody-of-the-whole-cluster", EVERYWHERE),
+        ),
+        words=(*words, ("taken", _taken())),
+        rules=(_keys(), _name()),
+    )
+
+
+def _keyed(when: str, of: str) -> str:
+    """Every set of labels and annotations in an object, with its path. KubeRay gives the labels of a group to
+    its pods.
+    """
+    cluster, found = f"variables.cluster{when}", list[str]()
+    for field in ("labels", "annotations"):
+        own = _set(f"{of}.metadata.?{field}", f"'metadata.{field}'")
+        # A CronJob's jobs have labels of their own; of other kinds this is the object again.
+        job = _set(f"variables.job{when}.?metadata.?{field}", f"variables.jobPath + 'metadata.{field}'")
+        pods = _set(f"part.template.?metadata.?{field}", f"part.path + '.metadata.{field}'")
+        found.append(f"[{own}, {job}] + variables.parts{when}.map(part, {pods})")
+    head = _set(f"{cluster}.?headGroupSpec.?labels", "variables.clusterPath + '.headGroupSpec.labels'")
+    group = _set("group.?labels", "variables.clusterPath + '.workerGroupSpecs[].labels'")
+    found.append(f"[{head}] + {cluster}.?workerGroupSpecs.orValue([]).map(group, {group})")
+    return " + ".join(found)
+
+
+def _set(of: str, path: str) -> str:
+    return f"{{'path': dyn({path}), 'keys': dyn({of}.orValue({_NONE}))}}"
+
+
+def _taken() -> str:
+    """The keys that an author has to remove, set by set."""
+    kept = "variables.keyedBefore.exists(before, key in before.keys && before.keys[key] == each.keys[key])"
+    return (
+        f"variables.keyed.map(each, each.keys.filter(key, ({_RESERVED}) && !{kept})"
+        ".map(key, key + ' from ' + each.path)).filter(keys, keys.size() > 0)"
+    )
+
+
+def _keys() -> Rule:
+    return Rule(
+        holds="variables.taken.size() == 0",
+        message="object.kind + ' ' + object.metadata.name + ' has labels or annotations that controllers "
+        "write and read; remove ' + variables.taken[0].join(', ') + "
+        f"'. Of {_OURS} a tenant sets {_FREE[0]} alone'",
+    )
+
+
+def _name() -> Rule:
+    return Rule(
+        holds=f"request.operation != 'CREATE' || !object.metadata.name.startsWith('{names.OWN_PREFIX}')",
+        message=f"'names that begin with {names.OWN_PREFIX} are those of Muster; choose another "
+        "metadata.name for ' + object.kind + ' ' + object.metadata.name",
+    )

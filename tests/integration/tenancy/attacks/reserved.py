@@ -1,0 +1,183 @@
+"""Labels, annotations and names that controllers find their own objects by."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.integration.tenancy import works
+from tests.integration.tenancy.attack import Attack, Way, in_each_template
+from tests.integration.tenancy.cluster import Object
+from tests.integration.tenancy.works import DEPLOYMENT, annotated, changed, cluster_spec, labelled, named
+
+_POLICY: Final = "muster-reserved"
+_CONTROLLERS: Final = "labels or annotations that controllers write and read"
+
+# Keys, and what one would have gained.
+LABELS: Final = {
+    "muster.dev/workload-uid": "a pod that is counted as another gang's placeholder, and a trace a second",
+    "muster.dev/team": "another team's share in reports",
+    "muster.dev/made-up": "any meaning that a later version gives it",
+    "kueue.x-k8s.io/podset": "a pod that is let start in place of one that was counted",
+    "kueue.x-k8s.io/managed": "a job that Kueue believes to have admitted",
+    "kueue.x-k8s.io/made-up": "any meaning that a later version gives it",
+}
+ANNOTATIONS: Final = {
+    "muster.dev/lease-ends": "a notice that a lease ends, which evicts the gang or keeps it",
+    "muster.dev/pods": "a number that the controller reads",
+    "kueue.x-k8s.io/workload": "another job's quota",
+    "kueue.x-k8s.io/workload-slice-replacement-for": "another slice's nodes",
+    "kueue.x-k8s.io/priority-boost": "a place before others in the queue",
+}
+WORK: Final[dict[str, Object]] = {
+    "RayJob": works.ray_job(),
+    "RayCluster": works.ray_cluster(),
+    "RayService": works.ray_service(),
+    "Job": works.job(),
+    "CronJob": works.cron_job(),
+}
+_PLAIN: Final[dict[str, Object]] = {
+    "ConfigMap": works.existing("v1", "ConfigMap", "plain"),
+    "Secret": works.existing("v1", "Secret", "plain"),
+}
+_BY_RBAC: Final[dict[str, Object]] = {
+    "Pod": works.pod(0, name="plain"),
+    "Service": works.service(name="plain"),
+    "ServiceAccount": works.existing("v1", "ServiceAccount", "plain"),
+}
+
+
+def _object_keys() -> tuple[Attack, ...]:
+    """On the object itself: every key on one kind, and one key on every kind."""
+    found: list[Attack] = []
+    for kind, body in WORK.items():
+        labels = LABELS if kind in ("RayJob", "Job") else ["muster.dev/workload-uid"]
+        notes = ANNOTATIONS if kind in ("RayJob", "Job") else ["muster.dev/lease-ends"]
+        for keys, field, write in ((labels, "labels", labelled), (notes, "annotations", annotated)):
+            found += [
+                Attack(
+                    name=f"{key} among the {field} of a {kind}",
+                    body=write(body, key, "x"),
+                    gains={**LABELS, **ANNOTATIONS}[key],
+                    policy=_POLICY,
+                    path=f"{kind}.metadata.{field}[{key}]",
+                    words=(_CONTROLLERS, f"remove {key} from metadata.{field}"),
+                )
+                for key in keys
+            ]
+    return tuple(found)
+
+
+def _other_kinds() -> tuple[Attack, ...]:
+    return tuple(
+        Attack(
+            name=f"muster.dev/workload-uid on a {kind}",
+            body=labelled(body, "muster.dev/workload-uid", "x"),
+            gains=LABELS["muster.dev/workload-uid"],
+            policy=_POLICY,
+            path=f"{kind}.metadata.labels[muster.dev/workload-uid]",
+            words=(_CONTROLLERS, "remove muster.dev/workload-uid from metadata.labels"),
+            by_rbac=kind in _BY_RBAC,
+            before=named(body, f"plain-{kind.lower()}"),
+        )
+        for kind, body in {**_PLAIN, **_BY_RBAC}.items()
+    )
+
+
+def _templates() -> tuple[Attack, ...]:
+    found: list[Attack] = []
+    for field, key, gains in (
+        ("labels", "muster.dev/workload-uid", LABELS["muster.dev/workload-uid"]),
+        ("labels", "kueue.x-k8s.io/podset", LABELS["kueue.x-k8s.io/podset"]),
+        ("annotations", "muster.dev/attempt", "a gate that is lifted as if the gang had its nodes"),
+    ):
+        found += in_each_template(
+            f"{key} on its pods",
+            *("metadata", field, key),
+            value="x",
+            gains=gains,
+            policy=_POLICY,
+            words=(_CONTROLLERS, f"remove {key} from "),
+            path=f"metadata.{field}[{key}]",
+        )
+    return tuple(found)
+
+
+def _names() -> tuple[Attack, ...]:
+    return tuple(
+        Attack(
+            name=f"{kind} with a name of ours",
+            body=named(body, "muster-0123456789abcdef01234567"),
+            gains="a gang that finds the name of its request taken and is never provisioned",
+            policy=_POLICY,
+            path=f"{kind}.metadata.name",
+            words=("names that begin with muster- are those of Muster",),
+            by_rbac=kind in _BY_RBAC,
+            ways=(Way.CREATE,),
+        )
+        for kind, body in {**WORK, **_PLAIN, **_BY_RBAC}.items()
+    )
+
+
+def _group(**fields: object) -> Object:
+    spec = cluster_spec()
+    spec["workerGroupSpecs"][0] |= fields
+    return spec
+
+
+_FOREIGN: Final = {"muster.dev/workload-uid": "x"}
+
+ATTACKS: Final[tuple[Attack, ...]] = (
+    *_object_keys(),
+    *_other_kinds(),
+    *_templates(),
+    *_names(),
+    Attack(
+        name="a label of ours by the labels of a worker group",
+        body=works.ray_cluster(**_group(labels=_FOREIGN)),
+        gains="the same, because KubeRay gives them to the pods of the group",
+        policy=_POLICY,
+        path="RayCluster.spec.workerGroupSpecs[].labels",
+        words=("remove muster.dev/workload-uid from spec.workerGroupSpecs[].labels",),
+    ),
+    Attack(
+        name="a label of ours by the labels of the head",
+        body=works.ray_job(rayClusterSpec=cluster_spec(headGroupSpec=works.head(labels=_FOREIGN))),
+        gains="the same, because KubeRay gives them to the head's pod",
+        policy=_POLICY,
+        path="RayJob.spec.rayClusterSpec.headGroupSpec.labels",
+        words=("from spec.rayClusterSpec.headGroupSpec.labels",),
+    ),
+    Attack(
+        name="a label of ours on the jobs of a CronJob",
+        body=changed(
+            works.cron_job(),
+            *("spec", "jobTemplate", "metadata", "labels"),
+            value={works.QUEUE: "default", works.PRIORITY: "dev", **_FOREIGN},
+        ),
+        gains=LABELS["muster.dev/workload-uid"],
+        policy=_POLICY,
+        path="CronJob.spec.jobTemplate.metadata.labels",
+        words=("from spec.jobTemplate.metadata.labels",),
+    ),
+    Attack(
+        name="a label of ours on the pods of a Deployment",
+        body=changed(
+            changed(DEPLOYMENT, *("spec", "template"), value=works.template()),
+            *("spec", "template", "metadata"),
+            value={"labels": {"app": "web", **_FOREIGN}},
+        ),
+        gains=LABELS["muster.dev/workload-uid"],
+        policy=_POLICY,
+        path="Deployment.spec.template.metadata.labels",
+        words=("from spec.template.metadata.labels",),
+        by_rbac=True,
+    ),
+    Attack(
+        name="workers that Ray resizes in place",
+        body=annotated(works.ray_cluster(), "ray.io/ippr", "{}"),
+        gains="CPUs and memory that no queue has counted",
+        policy=_POLICY,
+        path="RayCluster.metadata.annotations[ray.io/ippr]",
+        words=("remove ray.io/ippr from metadata.annotations",),
+    ),
+)
