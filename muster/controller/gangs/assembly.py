@@ -27,11 +27,10 @@ from muster.controller.gangs.ending import format_ending
 from muster.controller.gangs.identity import ATTEMPT, request_of_placeholder, template_name
 from muster.controller.gangs.limits import unsatisfiable_reason
 from muster.controller.gangs.objects import ProvisioningRequest
-from muster.controller.gangs.progress import format_capacity, format_nodes, format_request
+from muster.controller.gangs.progress import format_capacity, format_nodes, format_request, format_turn
 from muster.controller.gangs.reasons import Loss, Outcome, loss
 from muster.controller.gangs.retry import RetryHistory
 from muster.controller.gangs.split import RequestSpec
-from muster.controller.gangs.turn_order import TurnPosition, blocking_gang, conflicting_gang
 from muster.controller.gangs.verify import verify
 from muster.model.gangpolicy import GangPolicy, format_duration
 
@@ -182,9 +181,8 @@ def pod_sets(spec: RequestSpec) -> str:
 
 
 def _provision(attempt: Attempt, limit: Deadline) -> Step:
-    position = None if attempt.is_provisioned else attempt.turn_position()
-    if position and (older := conflicting_gang(position, attempt.surroundings.others)):
-        return _yield_turn(attempt, older, limit)
+    if attempt.surroundings.must_give_way:
+        return _give_way(attempt, limit)
     for spec in attempt.gang.request_specs:
         request = attempt.current.get(spec.shape)
         if request is None:
@@ -204,10 +202,8 @@ def _provision(attempt: Attempt, limit: Deadline) -> Step:
 
 
 def _create_next(attempt: Attempt, spec: RequestSpec, limit: Deadline) -> Step:
-    position = attempt.turn_position()
-    first = blocking_gang(position, attempt.surroundings.others) if position else None
-    if first is not None:
-        return Wait(status=f"{first.name} asks for {spec.pool} first", limit=limit, waiting_on=("turn",))
+    if attempt.surroundings.must_wait:
+        return Wait(status=format_turn(spec.pool), limit=limit, waiting_on=("turn",))
     name = attempt.request_name(spec)
     names = {template_name(name, number) for number in range(len(spec.demands))}
     taken = {item.metadata.name for item in (*attempt.requests, *attempt.templates)} - attempt.written.keys()
@@ -258,11 +254,12 @@ def _release_early(attempt: Attempt, early: Sequence[ProvisioningRequest], limit
     )
 
 
-def _yield_turn(attempt: Attempt, older: TurnPosition, limit: Deadline) -> Step:
+def _give_way(attempt: Attempt, limit: Deadline) -> Step:
     """Release the requests, keep the quota, and wait for the turn: no failure, so no note and no backoff."""
     outdated = delete_outdated(attempt)
     asked = tuple(action for action in delete_all(attempt) if action not in outdated)
-    return Wait(status=f"{older.name} asked first", limit=limit, waiting_on=("turn",), releases=asked)
+    first = attempt.gang.request_specs[0]
+    return Wait(status=format_turn(first.pool), limit=limit, waiting_on=("turn",), releases=asked)
 
 
 def _verify(attempt: Attempt, limit: Deadline) -> Step:

@@ -127,20 +127,28 @@ class Attempt(ABC):
         asked = [self.current.get(spec.shape) for spec in self.gang.request_specs]
         return all(request is not None and request.status.holds("Provisioned") for request in asked)
 
-    def _turn_position(
-        self, *, uid: str, name: str, since: datetime | None, priority: int = 0
-    ) -> TurnPosition | None:
+    def _turn_position(self, *, uid: str, since: datetime | None, priority: int = 0) -> TurnPosition | None:
+        specs, current = self.gang.request_specs, self.current
         if since is None or not self.gang.is_split:
             return None
-        unasked = [spec for spec in self.gang.request_specs if spec.shape not in self.current]
+        unasked = [spec for spec in specs if spec.shape not in current]
         if self.is_in_turn and self.late is not None:
             unasked = []  # It asks for nothing before that stands, so it blocks no other gang.
+        asked = [(spec.pool, current[spec.shape].status) for spec in specs if spec.shape in current]
+        held = {pool for pool, status in asked if status.holds("Provisioned")}
+        waits = [
+            (pool, status.holds("Accepted")) for pool, status in asked if not status.holds("Provisioned")
+        ]
+        unaccepted = {pool for pool, is_accepted in waits if not is_accepted}
         return TurnPosition(
             uid=uid,
-            name=name,
             since=since,
             priority=priority,
-            asked=frozenset(spec.pool for spec in self.gang.request_specs if spec.shape in self.current),
+            pools=frozenset(spec.pool for spec in specs),
+            asked=frozenset(pool for pool, _ in asked),
+            unaccepted=frozenset(unaccepted.union(spec.pool for spec in unasked)),
+            held=frozenset(held),
+            short=frozenset(pool for pool, is_accepted in waits if is_accepted),
             next_pool=unasked[0].pool if unasked else "",
         )
 

@@ -63,6 +63,11 @@ def format_capacity(count: str, pool: str, *, shares_nodes: bool) -> str:
     return f"room for {count} pods on {pool}" if shares_nodes else f"{count} {pool} nodes"
 
 
+def format_turn(pool: str) -> str:
+    """Names no other gang: who is first changes with every gang that passes, and each change is a write."""
+    return f"waits for its turn at pool {pool}"
+
+
 def format_request(spec: RequestSpec) -> str:
     return format_capacity(str(spec.count), spec.pool, shares_nodes=spec.shares_nodes)
 

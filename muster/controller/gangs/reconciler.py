@@ -64,11 +64,13 @@ D = TypeVar("D", bound=Decision)
 class Hooks(Protocol[T, S, D]):
     """What a scheduler brings to the loop. A key has one or more targets, each decided by itself."""
 
+    one_at_a_time: bool
+    """Between a decision and its writes the caches do not show what it takes, and others may decide by it:
+    one attempt is begun at a time.
+    """
+
     def targets(self, key: Key) -> Sequence[T] | None:
         """None where the object of the key is gone."""
-
-    def is_contended(self, target: T, *, now: datetime) -> bool:
-        """Whether another gang's decision may depend on what this one requests."""
 
     def load(self, target: T, *, now: datetime) -> S: ...
 
@@ -99,8 +101,6 @@ class GangReconciler(Generic[T, S, D]):
         self._hooks, self._enqueue, self._clock = hooks, enqueue, clock
         self._nodes = Waiters()
         self._waiting: dict[WaitReason, set[Key]] = {"turn": set(), "room": set()}
-        # Between a decision and its writes the caches do not show what it takes: one contended gang at a
-        # time. (Two leaders can still conflict; a total order, by turn or by time, resolves that.)
         self._lock = asyncio.Lock()
         self._limiter, self._retrying = RetryLimiter(), set[Key]()
 
@@ -142,7 +142,7 @@ class GangReconciler(Generic[T, S, D]):
         return decision
 
     async def _decide_and_apply(self, key: Key, target: T) -> D:
-        if not self._hooks.is_contended(target, now=self._clock()):
+        if not self._hooks.one_at_a_time:
             snapshot, decision = self._decide(key, target)
             await self._hooks.apply(decision, snapshot)
             return decision

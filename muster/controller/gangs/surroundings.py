@@ -1,4 +1,4 @@
-"""What lies around a gang at one moment: nodes, their pods, and gangs that compete for the same pools.
+"""What lies around a gang at one moment: nodes, their pods, and what other gangs leave to it.
 
 Kept apart from the gang's own facts: those are computed once, whatever lies around them.
 """
@@ -8,7 +8,6 @@ from datetime import datetime
 from typing import Final
 
 from muster.controller.gangs.objects import Node, Pod
-from muster.controller.gangs.turn_order import TurnPosition
 from muster.controller.gangs.verify import PodDemand
 
 
@@ -23,8 +22,10 @@ class Surroundings:
     """Pods that were deleted and still hold nodes of its pools."""
     recheck_at: datetime | None = None
     """When these may have changed: no event of theirs reconciles a gang that waits for requests."""
-    others: tuple[TurnPosition, ...] = ()
-    """Other split gangs that are not fully provisioned."""
+    must_wait: bool = False
+    """Another gang makes its request in the next pool first."""
+    must_give_way: bool = False
+    """It holds what a preceding gang waits for, and lacks what that one holds."""
 
 
 ALONE: Final = Surroundings()

@@ -1,53 +1,188 @@
-"""Order in which split gangs that share a pool make their requests.
+"""Order in which split gangs that share a pool make their requests, and which of them gives way.
 
-Prevents two gangs from holding half of their capacity each and waiting for the other half. Every split gang
-requests its pools in one global order (split.py). In each pool a gang with requests that is not complete
-precedes all others, then the highest priority, then the oldest quota. A gang of one request holds nothing
-while it waits, so it takes no turn. With a stale cache two gangs may request in one pool: the later one then
-releases its requests, and because the order is total, one of them always stays.
+Every split gang requests its pools in one global order (split.py). In a pool a gang makes its request when
+those before it have had theirs Accepted, so that every cloud queue is entered in the same order, and the turn
+passes on without waiting for nodes. Between gangs that have requested nothing the order is the highest
+priority, then the oldest quota. A gang that has begun precedes those that have not, until it has asked for
+everything. A gang of one request holds nothing while it waits, so it takes no turn.
+
+A cloud need not serve its queue in order. So a gang that holds a part of its capacity releases it when it is
+the last of a circle in which each lacks what the next one holds. The first of all gangs never gives way, so
+one of them always goes on (docs/decisions/018-the-turn-of-split-gangs.md).
 """
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from bisect import bisect_left, bisect_right, insort
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 from datetime import datetime
+from functools import cached_property
+
+Order = tuple[int, datetime, str]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class TurnPosition:
     """A split gang that is not complete."""
 
     uid: str
-    name: str
     since: datetime
     """When its quota was reserved."""
-    asked: frozenset[str]
+    priority: int = 0
+    pools: frozenset[str]
+    asked: frozenset[str] = frozenset()
     """Pools in which it has live requests."""
-    priority: int
-    next_pool: str
+    unaccepted: frozenset[str] = frozenset()
+    """Pools in which it still has a request to make or to be Accepted."""
+    held: frozenset[str] = frozenset()
+    """Pools in which a request of it is Provisioned."""
+    short: frozenset[str] = frozenset()
+    """Pools in which a request of it is Accepted and not Provisioned: it waits for the cloud's stock."""
+    next_pool: str = ""
     """The pool of its next request; empty when it has all of them."""
 
+    @cached_property
+    def order(self) -> Order:
+        return -self.priority, self.since, self.uid
 
-def blocking_gang(waiter: TurnPosition, others: Iterable[TurnPosition]) -> TurnPosition | None:
-    """Return the gang that precedes `waiter` in its next pool; None when it is the turn of `waiter`."""
-    if waiter.next_pool in waiter.asked:
-        return None
-    preceding = [other for other in others if other.uid != waiter.uid and _precedes(other, waiter)]
-    return min(
-        preceding, key=lambda other: (waiter.next_pool not in other.asked, *_order(other)), default=None
-    )
+    @property
+    def is_waiting(self) -> bool:
+        """It has requested nothing yet."""
+        return bool(self.next_pool) and not self.asked
 
+    @property
+    def is_asking(self) -> bool:
+        """It has begun, and has not joined the queue of every cloud that it needs."""
+        return bool(self.asked and self.unaccepted)
 
-def conflicting_gang(waiter: TurnPosition, others: Iterable[TurnPosition]) -> TurnPosition | None:
-    """Return a preceding gang with requests in a pool of `waiter`: neither saw the other in time."""
-    competing = [other for other in others if other.uid != waiter.uid and other.asked & waiter.asked]
-    return min((other for other in competing if _order(other) < _order(waiter)), key=_order, default=None)
-
-
-def _precedes(other: TurnPosition, waiter: TurnPosition) -> bool:
-    if waiter.next_pool in other.asked:
-        return True
-    return other.next_pool == waiter.next_pool and _order(other) < _order(waiter)
+    @property
+    def holds_part(self) -> bool:
+        """It keeps capacity from others while it waits for more."""
+        return bool(self.held and self.short)
 
 
-def _order(position: TurnPosition) -> tuple[int, datetime, str]:
-    return -position.priority, position.since, position.uid
+@dataclass(slots=True)
+class _Lane:
+    """The gangs of one pool. Lists are sorted."""
+
+    waiting: list[Order] = field(default_factory=list)
+    asking: dict[str, None] = field(default_factory=dict)
+    holding: list[Order] = field(default_factory=list)
+    """Those that hold a part of their capacity, some of it here."""
+    short: list[Order] = field(default_factory=list)
+    """Those that hold a part of their capacity and lack some of this pool."""
+
+
+class Line:
+    """The split gangs that are not complete, by pool: a question costs what its gang's pools cost."""
+
+    def __init__(self, positions: Iterable[TurnPosition] = ()) -> None:
+        self._positions: dict[str, TurnPosition] = {}
+        self._lanes: defaultdict[str, _Lane] = defaultdict(_Lane)
+        for position in positions:
+            self.put(position)
+
+    def __iter__(self) -> Iterator[TurnPosition]:
+        return iter(self._positions.values())
+
+    def put(self, position: TurnPosition) -> None:
+        self.remove(position.uid)
+        self._positions[position.uid] = position
+        for lane in self._lanes_of(position):
+            if position.is_asking:
+                lane.asking[position.uid] = None
+        for ranked in self._ranked(position):
+            insort(ranked, position.order)
+
+    def remove(self, uid: str) -> None:
+        if (position := self._positions.pop(uid, None)) is None:
+            return
+        for lane in self._lanes_of(position):
+            lane.asking.pop(uid, None)
+        for ranked in self._ranked(position):
+            del ranked[bisect_left(ranked, position.order)]
+
+    def must_wait(self, gang: TurnPosition) -> bool:
+        """Whether another gang precedes it in its next pool."""
+        if not gang.next_pool:
+            return False
+        if any(self._goes_first(other, gang) for other in self._asking(gang)):
+            return True
+        if gang.asked:
+            return False
+        # One that has begun completes what it holds a part of before others take from the same pool.
+        return any(
+            _is_before(lane.waiting, gang) or _is_before(lane.short, gang) for lane in self._lanes_of(gang)
+        )
+
+    @staticmethod
+    def _goes_first(other: TurnPosition, gang: TurnPosition) -> bool:
+        """`other` has begun and has not asked for everything."""
+        if other.order < gang.order:
+            return gang.next_pool in other.unaccepted
+        return not gang.asked
+
+    def must_give_way(self, gang: TurnPosition) -> bool:
+        """Whether it has to release what it has requested, and begin again when its turn comes."""
+        if gang.is_asking and gang.asked <= gang.unaccepted:
+            # No cloud has accepted it: where two began without seeing each other, the later one steps back.
+            return any(
+                other.order < gang.order and gang.asked & other.unaccepted for other in self._asking(gang)
+            )
+        return gang.holds_part and self._closes_circle(gang)
+
+    def _closes_circle(self, gang: TurnPosition) -> bool:
+        """Whether a preceding gang waits for what this one holds, and this one for what that one holds, be it
+        through further preceding gangs.
+        """
+        if not any(_is_before(self._lanes[pool].short, gang) for pool in gang.held):
+            return False
+        pools, seen = list(gang.short), set[str]()
+        while pools:
+            lane = self._lanes[pools.pop()]
+            for order in lane.holding[: bisect_left(lane.holding, gang.order)]:
+                if order[-1] in seen:
+                    continue
+                seen.add(order[-1])
+                short = self._positions[order[-1]].short
+                if short & gang.held:
+                    return True
+                pools += short
+        return False
+
+    def affected_by(self, changed: TurnPosition) -> Iterator[TurnPosition]:
+        """The gangs whose turn has come, or that must give way, now that this one is as it is or is gone."""
+        found = {
+            uid: self._positions[uid]
+            for lane in self._lanes_of(changed)
+            for uid in (*lane.asking, *(order[-1] for order in lane.waiting[:1]))
+        }
+        for pool in changed.short if changed.holds_part else ():
+            holding = self._lanes[pool].holding
+            for order in holding[bisect_right(holding, changed.order) :]:
+                found[order[-1]] = self._positions[order[-1]]
+        found.pop(changed.uid, None)
+        for position in found.values():
+            if self.must_give_way(position) or (position.next_pool and not self.must_wait(position)):
+                yield position
+
+    def _lanes_of(self, gang: TurnPosition) -> list[_Lane]:
+        return [self._lanes[pool] for pool in gang.pools]
+
+    def _ranked(self, gang: TurnPosition) -> Iterator[list[Order]]:
+        """The lists that it is in."""
+        if gang.is_waiting:
+            yield from (lane.waiting for lane in self._lanes_of(gang))
+        if gang.holds_part:
+            yield from (self._lanes[pool].holding for pool in gang.held)
+            yield from (self._lanes[pool].short for pool in gang.short)
+
+    def _asking(self, gang: TurnPosition) -> Iterator[TurnPosition]:
+        """The others that share a pool with it and have begun and not asked for everything."""
+        for uid in {uid for lane in self._lanes_of(gang) for uid in lane.asking} - {gang.uid}:
+            yield self._positions[uid]
+
+
+def _is_before(ranked: list[Order], gang: TurnPosition) -> bool:
+    """Whether one of these precedes the gang."""
+    return bool(ranked) and ranked[0] < gang.order

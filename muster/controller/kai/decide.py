@@ -242,7 +242,7 @@ def _insufficient_quota(snapshot: BatchSnapshot, policy: GangPolicy) -> str:
 
 def _provision(snapshot: BatchSnapshot, policy: GangPolicy) -> Decision:
     turn = snapshot.turn
-    match next_step(snapshot, policy, since=turn[0] if turn else snapshot.now):
+    match next_step(snapshot.in_line(), policy, since=turn[0] if turn else snapshot.now):
         case Unsatisfiable(reason=reason):
             return _refuse(snapshot, reason)
         case AttemptFailed(failure=failure):
@@ -366,7 +366,7 @@ def _refuse(snapshot: BatchSnapshot, reason: str) -> Decision:
 def _wait(snapshot: BatchSnapshot, step: Wait) -> Decision:
     # Before the first request no deadline runs: it waits for its turn and holds nothing.
     runs = snapshot.turn is not None
-    message = format_wait(step.status, step.limit) if runs else f"waits: {step.status}"
+    message = format_wait(step.status, step.limit) if runs else step.status
     actions = (*delete_outdated(snapshot), *step.releases, *set_status(snapshot, message))
     return Decision(actions=actions, requeue_at=step.limit.at if runs else None, waiting_on=step.waiting_on)
 

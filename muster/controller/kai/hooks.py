@@ -18,16 +18,15 @@ from muster.controller.kube.resource import Key
 class RayClusterHooks:
     """Loads by `view`, applies by `executor`."""
 
+    one_at_a_time = True
+    """All clusters share queues, whose room is taken by pods that the cache shows later."""
+
     def __init__(self, view: View, executor: Executor, requests: Requests) -> None:
         self._view, self._executor, self._requests = view, executor, requests
 
     def targets(self, key: Key) -> Sequence[RayCluster] | None:
         cluster = self._view.clusters.get(key)
         return [cluster] if cluster else None
-
-    def is_contended(self, target: RayCluster, *, now: datetime) -> bool:
-        """All clusters share queues: their room must be taken by one at a time."""
-        return True
 
     def load(self, target: RayCluster, *, now: datetime) -> ClusterSnapshot:
         return self._view.snapshot(target, now=now)

@@ -15,7 +15,7 @@ from muster.controller.gangs.objects import PodTemplate, ProvisioningRequest
 from muster.controller.gangs.retry import RetryHistory, parse_history
 from muster.controller.gangs.split import Gang, RequestSpec, split
 from muster.controller.gangs.surroundings import ALONE, Surroundings
-from muster.controller.gangs.turn_order import TurnPosition
+from muster.controller.gangs.turn_order import Line, TurnPosition
 from muster.controller.gangs.unsatisfiable import subject_of
 from muster.controller.kai.batches import Batch, batches
 from muster.controller.kai.labels import (
@@ -49,6 +49,8 @@ class ClusterSnapshot:
     usage: tuple[QueueUsage, ...] = ()
     """What others hold of the queues; what other batches of this cluster gather is not among it."""
     surroundings: Surroundings = ALONE
+    line: Line = field(default_factory=Line)
+    """The split gangs of other clusters that have begun to request."""
     retry_delay: timedelta = timedelta(0)
     """How long its next attempt waits for those of other gangs."""
 
@@ -177,7 +179,17 @@ class BatchSnapshot(Attempt):
 
     def turn_position(self) -> TurnPosition | None:
         since = self.batch.leader.metadata.creation_timestamp
-        return self._turn_position(uid=self.batch.attempt, name=str(self.cluster.key), since=since)
+        return self._turn_position(uid=self.batch.attempt, since=since)
+
+    def in_line(self) -> "BatchSnapshot":
+        """The same, where it is known whether its turn has come."""
+        position = None if self.is_provisioned else self.turn_position()
+        if position is None:
+            return self
+        line = self.cluster_snapshot.line
+        must_wait, must_give_way = line.must_wait(position), line.must_give_way(position)
+        around = replace(self.surroundings, must_wait=must_wait, must_give_way=must_give_way)
+        return replace(self, surroundings=around)
 
     @property
     def wants_retry(self) -> bool:

@@ -14,7 +14,7 @@ from muster.controller.gangs.objects import Belonging, Node, Pod, PodTemplate, P
 from muster.controller.gangs.split import RequestSpec
 from muster.controller.gangs.surroundings import ALONE, Surroundings
 from muster.controller.gangs.templates import POOL
-from muster.controller.gangs.turn_order import TurnPosition
+from muster.controller.gangs.turn_order import Line, TurnPosition
 from muster.controller.gangs.verify import PodDemand
 from muster.controller.kai.indexes import BY_CLUSTER, BY_QUEUE, RELEASED, ray_cluster_of
 from muster.controller.kai.labels import CLUSTER_UID, is_finished, is_gated
@@ -51,7 +51,12 @@ class View:
         if base.is_finished or not any(is_gated(pod) for pod in base.pods):
             return base
         others = list(self._provisioning(cluster, now))
-        snapshot = replace(base, usage=(*self._usage(base), *of_gangs(others)))
+        positions = (_turn_position(other) for other in others)
+        snapshot = replace(
+            base,
+            usage=(*self._usage(base), *of_gangs(others)),
+            line=Line(position for position in positions if position is not None),
+        )
         try:
             return replace(snapshot, surroundings=self._surroundings(snapshot, others))
         except ValueError:
@@ -145,19 +150,15 @@ class View:
                 continue
 
     def _surroundings(self, snapshot: ClusterSnapshot, others: list[BatchSnapshot]) -> Surroundings:
-        """Competing gangs, and nodes once everything requested is Provisioned."""
+        """Nodes, once everything requested is Provisioned."""
         readable = [each for each in snapshot.batch_snapshots if _is_readable(each)]
-        found = ALONE
-        if any(each.gang.is_split for each in readable):
-            positions = (_turn_position(other) for other in others)
-            found = replace(found, others=tuple(position for position in positions if position is not None))
         provisioned = [each for each in readable if each.gang.request_specs and each.is_provisioned]
         if not provisioned:
-            return found
+            return ALONE
         pools = {group.demand.flavor.name for each in provisioned for group in each.pod_group_demands}
         nodes = tuple(node for pool in sorted(pools) for node in self.nodes.store.by_index(BY_POOL, pool))
         claims = tuple(self._claims(snapshot, provisioned, others))
-        return replace(found, nodes=nodes, pods=tuple(self._running(nodes)), claims=claims)
+        return Surroundings(nodes=nodes, pods=tuple(self._running(nodes)), claims=claims)
 
     def _running(self, nodes: Iterable[Node]) -> Iterator[Pod]:
         for node in nodes:

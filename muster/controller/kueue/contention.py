@@ -1,4 +1,4 @@
-"""Gangs that compete with one gang: for its turn and for its nodes.
+"""Gangs that compete with one gang for its nodes.
 
 Looks only at gangs that share a pool, and computes each once for each of its versions, because the cost grows
 with their number. Reads caches, calls nothing.
@@ -12,14 +12,12 @@ from typing import Final
 from muster.controller.gangs.capacity_claims import unused_claims
 from muster.controller.gangs.indexes import BY_POOL, BY_REQUEST
 from muster.controller.gangs.objects import Pod, ProvisioningRequest
-from muster.controller.gangs.turn_order import TurnPosition
 from muster.controller.gangs.verify import PodDemand
 from muster.controller.kueue import identity
 from muster.controller.kueue.checks import Checks
-from muster.controller.kueue.claim_cache import CachedSnapshot, ClaimCache, Version, is_whole, rank
+from muster.controller.kueue.claim_cache import CachedSnapshot, ClaimCache, Version, rank
 from muster.controller.kueue.indexes import BY_MINUTE, BY_WORKLOAD, minute
 from muster.controller.kueue.objects import ResourceFlavor, Workload
-from muster.controller.kueue.slices import is_elastic
 from muster.controller.kueue.snapshot import WorkloadSnapshot
 from muster.controller.runtime.informer import Informer
 
@@ -39,24 +37,6 @@ class CompetingGangs:
     checks: Checks
     claim_cache: ClaimCache
     base_snapshot: Callable[[Workload, str, datetime], WorkloadSnapshot]
-
-    def waiting_turns(self, snapshot: WorkloadSnapshot) -> Iterator[TurnPosition]:
-        """The other split gangs that wait in the same pools and are not complete."""
-        pools = {spec.pool for spec in snapshot.gang.request_specs}
-        found = {
-            workload.metadata.uid: workload
-            for pool in pools
-            for workload in self.workloads.store.by_index(BY_POOL, pool)
-            if may_be_split(workload)
-        }
-        found.pop(snapshot.workload.metadata.uid, None)
-        flavors = self._flavor_versions()
-        for workload in found.values():
-            for check_state in workload.status.admission_checks:
-                if self.checks.is_ours(check_state.name) and (
-                    position := self._turn_position(workload, check_state.name, flavors, snapshot.now)
-                ):
-                    yield position
 
     def prior_claims(self, snapshot: WorkloadSnapshot) -> Iterator[PodDemand]:
         """Room that gangs before this one were promised in its pools and have not taken yet."""
@@ -97,17 +77,6 @@ class CompetingGangs:
         bound = sum(1 for pod in pods if pod.spec.node_name)
         return bound >= sum(pod_set.count for pod_set in request.spec.pod_sets)
 
-    def _turn_position(
-        self, workload: Workload, check: str, flavors: Version, now: datetime
-    ) -> TurnPosition | None:
-        try:
-            # The requests of an elastic slice depend on earlier slices, too: not cached.
-            if is_elastic(workload):
-                return turn_position_of(self.base_snapshot(workload, check, now))
-            return turn_position_of(self._cached(workload, check, flavors, now).snapshot)
-        except ValueError:
-            return None
-
     def _cached(self, workload: Workload, check: str, flavors: Version, now: datetime) -> CachedSnapshot:
         requests = self.requests.store.by_index(BY_WORKLOAD, workload.key)
         versions = (request.metadata.resource_version for request in requests)
@@ -122,17 +91,3 @@ class CompetingGangs:
 
     def _flavor_versions(self) -> Version:
         return tuple(flavor.metadata.resource_version for flavor in self.flavors.store)
-
-
-def may_be_split(workload: Workload) -> bool:
-    """Each request is for a PodSet of its own at least, and most gangs have one."""
-    admission = workload.status.admission
-    return admission is not None and len(admission.pod_set_assignments) > 1
-
-
-def turn_position_of(other: WorkloadSnapshot) -> TurnPosition | None:
-    """Its turn position; None where it has none, or cannot be read."""
-    try:
-        return other.turn_position() if other.is_provisioning and not is_whole(other) else None
-    except ValueError:
-        return None

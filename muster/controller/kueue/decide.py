@@ -52,6 +52,11 @@ from muster.model.gangpolicy import GangPolicy
 FLAVOR_CACHE_GRACE: Final = timedelta(minutes=1)
 """After this time a missing flavor is no longer explained by a cache that lags."""
 
+SETTLED_AFTER: Final = timedelta(seconds=10)
+"""A gang that waits reports why when nothing of it has changed for so long: most go on before."""
+TURN_RECHECK: Final = timedelta(minutes=1)
+"""How often a gang that waits for its turn is reconciled in any case."""
+
 Phase = Callable[[WorkloadSnapshot], Decision | None]
 
 
@@ -292,10 +297,20 @@ def _clear_ready(snapshot: WorkloadSnapshot) -> tuple[Action, ...]:
 
 
 def _wait(snapshot: WorkloadSnapshot, step: Wait) -> Decision:
+    """Report why, once it is clear that the gang does not go on at once."""
     message = format_wait(step.status, step.limit)
+    moments = [step.limit.at, *([step.requeue_at] if step.requeue_at else [])]
+    # The line reconciles it when its turn comes (line.py).
+    moments += [snapshot.now + TURN_RECHECK] if "turn" in step.waiting_on else []
+    reported: tuple[Action, ...] = set_pending(snapshot, message)
+    changed = snapshot.last_change
+    settled = changed + SETTLED_AFTER
+    # Where another machine's clock is ahead of ours, the wait would be as long as that.
+    if reported and changed <= snapshot.now < settled and snapshot.state == State.PENDING:
+        reported, moments = (), [*moments, settled]
     return Decision(
         # Clear Ready before deleting requests: Kueue must not start the gang on capacity being released.
-        actions=(*set_pending(snapshot, message), *delete_outdated(snapshot), *step.releases),
-        requeue_at=min(step.limit.at, step.requeue_at) if step.requeue_at else step.limit.at,
-        waiting_on=step.waiting_on,
+        actions=(*reported, *delete_outdated(snapshot), *step.releases),
+        requeue_at=min(moments),
+        waiting_on=tuple(reason for reason in step.waiting_on if reason != "turn"),
     )

@@ -18,16 +18,14 @@ Target = tuple[Workload, str]
 class WorkloadHooks:
     """Loads by `view`, applies by `executor`."""
 
+    one_at_a_time = False
+
     def __init__(self, view: View, executor: Executor) -> None:
         self._view, self._executor = view, executor
 
     def targets(self, key: Key) -> Sequence[Target] | None:
         workload = self._view.workloads.get(key)
         return [(workload, check) for check in self._view.checks_of(workload)] if workload else None
-
-    def is_contended(self, target: Target, *, now: datetime) -> bool:
-        """Whose turn it is must be decided for one split gang at a time."""
-        return self._view.is_in_turn_order(*target, now=now)
 
     def load(self, target: Target, *, now: datetime) -> WorkloadSnapshot:
         known, check = target
@@ -40,9 +38,10 @@ class WorkloadHooks:
         return after_rejection(snapshot, rejected)
 
     async def apply(self, decision: Decision, snapshot: WorkloadSnapshot) -> None:
-        await self._executor.run(
-            decision.actions, workload=snapshot.workload, check=snapshot.check, flavors=snapshot.flavors
-        )
+        with self._view.split_gangs.asking(snapshot, decision):
+            await self._executor.run(
+                decision.actions, workload=snapshot.workload, check=snapshot.check, flavors=snapshot.flavors
+            )
 
     async def release_orphans(self, key: Key) -> None:
         for orphan in self._view.orphans(key, self._view.workloads.get(key)):

@@ -130,6 +130,7 @@ def _gangs(manager: Manager, inputs: _Inputs) -> None:
         policies=inputs.policies,
         observe=partial(_observe, view),
     )
+    view.split_gangs.enqueue = controller.queue.add
     _monitor_idle_quota(manager, view, metrics)
     waiting = partial(_waiting, view)
     controller.watches(view.workloads, lambda workload: [workload.key, *view.earlier_slice_keys(workload)])

@@ -147,6 +147,18 @@ class WorkloadSnapshot(Attempt):
         condition = self.workload.status.condition("QuotaReserved")
         return condition.last_transition_time if condition and condition.status == "False" else None
 
+    @property
+    def last_change(self) -> datetime:
+        """When something of it changed last: its quota, its requests, the nodes that it waits for."""
+        requests = self.attempted
+        moments = [
+            self.quota_since,
+            *(request.metadata.creation_timestamp for request in requests),
+            *(each.last_transition_time for request in requests for each in request.status.conditions),
+            *(node.status.since("Ready") for node in self.surroundings.nodes),
+        ]
+        return max((moment for moment in moments if moment), default=self.now)
+
     @cached_property
     def may_act(self) -> bool:
         """It has quota, and what it is for is clear."""
@@ -284,10 +296,8 @@ class WorkloadSnapshot(Attempt):
     def turn_position(self) -> TurnPosition | None:
         if self.is_resting:
             return None  # No other gang waits for it.
-        key = self.workload.key
         return self._turn_position(
-            uid=self.workload.metadata.uid,
-            name=str(key),
+            uid=f"{self.workload.metadata.uid}/{self.check}",
             since=self.quota_since,
             priority=self.workload.spec.priority,
         )

@@ -38,8 +38,9 @@ from muster.controller.kube.resource import Key
 from muster.controller.kueue import identity
 from muster.controller.kueue.checks import Checks
 from muster.controller.kueue.claim_cache import ClaimCache
-from muster.controller.kueue.contention import CompetingGangs, may_be_split, turn_position_of
+from muster.controller.kueue.contention import CompetingGangs
 from muster.controller.kueue.indexes import BY_REPLACED, BY_WORKLOAD, workload_of
+from muster.controller.kueue.line import SplitGangs
 from muster.controller.kueue.objects import ClusterQueue, ResourceFlavor, Workload
 from muster.controller.kueue.slices import (
     base,
@@ -68,9 +69,19 @@ class View:
     queues: Informer[ClusterQueue]
     checks: Checks
     claim_cache: ClaimCache = field(default_factory=ClaimCache)
+    split_gangs: SplitGangs = field(init=False)
+
+    def __post_init__(self) -> None:
+        line = SplitGangs(
+            *(self.workloads, self.requests, self.flavors),
+            checks=self.checks,
+            base_snapshot=self._base_snapshot,
+        )
+        object.__setattr__(self, "split_gangs", line)
 
     def snapshot(self, workload: Workload, check: str, *, now: datetime) -> WorkloadSnapshot:
         """Everything that a decision about this Workload and this check depends on."""
+        self.split_gangs.reconciling(workload.key, now=now)
         snapshot = self._base_snapshot(workload, check, now)
         try:
             return snapshot.with_surroundings(self._surroundings(snapshot))
@@ -87,7 +98,8 @@ class View:
         recheck = recheck_at(ending, since=snapshot.began, now=snapshot.now)
         found = replace(found, ending=ending, recheck_at=recheck)
         if snapshot.gang.is_split:
-            found = replace(found, others=tuple(self._competing_gangs().waiting_turns(snapshot)))
+            must_wait, must_give_way = self.split_gangs.has_turn(snapshot)
+            found = replace(found, must_wait=must_wait, must_give_way=must_give_way)
         if not snapshot.is_provisioned:
             return found
         named = {node.metadata.name: node for node in (*found.nodes, *self._nodes(snapshot))}
@@ -147,12 +159,6 @@ class View:
             if made_for.status.holds("Finished"):
                 keys += [successor.key for successor in successors(made_for, self._later)]
         return keys
-
-    def is_in_turn_order(self, workload: Workload, check: str, *, now: datetime) -> bool:
-        """Whether this may be a split gang that makes, or waits to make, its next request."""
-        return (
-            may_be_split(workload) and turn_position_of(self._base_snapshot(workload, check, now)) is not None
-        )
 
     def checks_of(self, workload: Workload) -> tuple[str, ...]:
         """Our checks on this Workload, and those that it has left something of."""

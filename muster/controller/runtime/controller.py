@@ -68,7 +68,8 @@ class Controller(Generic[K]):
         traces: Traces = NO_TRACES,
     ) -> None:
         self.name = name
-        self.queue: WorkQueue[K] = queue or WorkQueue(name, metrics=metrics)
+        # An empty queue is false.
+        self.queue: WorkQueue[K] = WorkQueue(name, metrics=metrics) if queue is None else queue
         self._reconcile = reconcile
         self._workers = workers
         self._timeout = timeout

@@ -4,7 +4,7 @@ The world holds API objects and nothing else. It carries out actions as the exec
 take their steps between. Nothing here shares code with the programs that it stands for.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from types import MappingProxyType
@@ -29,7 +29,7 @@ from muster.controller.gangs.objects import (
 from muster.controller.gangs.outages import nodes_in_outage
 from muster.controller.gangs.placeholders import named
 from muster.controller.gangs.retry import to_annotations
-from muster.controller.gangs.turn_order import TurnPosition
+from muster.controller.gangs.turn_order import Line, TurnPosition
 from muster.controller.kube.resource import ObjectMeta
 from muster.controller.kueue.actions import (
     Deactivate,
@@ -135,6 +135,8 @@ class World(Paper[Decision]):
     pods: dict[str, Pod] = field(default_factory=dict)
     placeholders: dict[str, Placeholder] = field(default_factory=dict)
     queue_flavors: tuple[tuple[str, ...], ...] = ()
+    order: Callable[[list[str]], list[str]] = lambda names: names
+    """Which requests the cloud looks at, and in which order: oldest first, unless it says otherwise."""
     idle: dict[str, datetime] = field(default_factory=dict)
     started: dict[str, datetime] = field(default_factory=dict)
     ended: list[str] = field(default_factory=list)
@@ -147,10 +149,17 @@ class World(Paper[Decision]):
 
     def snapshot(self, name: str) -> WorkloadSnapshot:
         mine = self._plain(name)
-        others = tuple(place for other in self.workloads if other != name and (place := self._place(other)))
+        line = Line(place for other in self.workloads if other != name and (place := self._place(other)))
         nodes, pods = tuple(self.nodes.values()), tuple(self.pods.values())
+        place = self._place(name)
         seen = mine.with_surroundings(
-            WorkloadSurroundings(others=others, nodes=nodes, pods=pods, in_outage=nodes_in_outage(nodes))
+            WorkloadSurroundings(
+                nodes=nodes,
+                pods=pods,
+                in_outage=nodes_in_outage(nodes),
+                must_wait=place is not None and line.must_wait(place),
+                must_give_way=place is not None and line.must_give_way(place),
+            )
         )
         stands = seen.runs or (seen.is_scale_up and seen.is_provisioning)
         snapshot: WorkloadSnapshot = among(seen, lacks_pods=stands and not self._is_settled(seen))
@@ -186,7 +195,7 @@ class World(Paper[Decision]):
 
     def decided(self, name: str, *, alone: bool = False) -> Decision:
         seen = self.snapshot(name)
-        return decide(among(seen, others=()) if alone else seen)
+        return decide(among(seen, must_wait=False, must_give_way=False) if alone else seen)
 
     def write(self, name: str, action: object) -> None:
         held = self.workloads[name]
@@ -405,6 +414,31 @@ class World(Paper[Decision]):
         held = self.workloads[name]
         self.workloads[name] = replace(held, status=replace(held.status, **changes))
 
+    def served(self, names: list[str]) -> list[str]:
+        return self.order(names)
+
+    def circles(self) -> list[str]:
+        """Gangs that hold a part of their nodes and wait, be it through others, for what they keep from
+        others.
+        """
+        halves = self.holds_half()
+        pools = {name: self._pools(name) for name in halves}
+        after = {
+            name: {other for other in halves if other != name and pools[name][1] & pools[other][0]}
+            for name in halves
+        }
+        return [name for name in halves if name in _reached(name, after)]
+
+    def _pools(self, name: str) -> tuple[set[str], set[str]]:
+        """Where it has nodes, and where the cloud has accepted that it wants some and has given none."""
+        found: tuple[set[str], set[str]] = set(), set()
+        for request in self._plain(name).current.values():
+            if request.status.holds("Provisioned"):
+                found[0].add(request.metadata.annotations["pool"])
+            elif request.status.holds("Accepted"):
+                found[1].add(request.metadata.annotations["pool"])
+        return found
+
     def holds_half(self) -> list[str]:
         """Split gangs that hold some of their nodes, lack others, and do not run."""
         found = []
@@ -416,6 +450,15 @@ class World(Paper[Decision]):
             if any(got) and not (all(got) and len(got) == len(mine.gang.request_specs)):
                 found.append(name)
         return found
+
+
+def _reached(name: str, after: Mapping[str, set[str]]) -> set[str]:
+    found, left = set[str](), list(after[name])
+    while left:
+        if (each := left.pop()) not in found:
+            found.add(each)
+            left += after[each]
+    return found
 
 
 def _steered(held: Workload, wanted: Mapping[str, object]) -> tuple[PodSet, ...]:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from datetime import datetime
 
 from muster.controller.kube.resource import Key
-from muster.controller.kueue.actions import Action
+from muster.controller.kueue.actions import Action, Decision
 from muster.controller.kueue.objects import Workload
 from muster.controller.kueue.snapshot import WorkloadSnapshot
 from tests.unit.admission.gang_world import CHECK, World
@@ -32,8 +33,12 @@ class Caches:
     def checks_of(self, workload: Workload) -> tuple[str, ...]:
         return (CHECK,)
 
-    def is_in_turn_order(self, workload: Workload, check: str, *, now: datetime) -> bool:
-        return False
+    @property
+    def split_gangs(self) -> Caches:
+        return self
+
+    def asking(self, snapshot: WorkloadSnapshot, decision: Decision) -> AbstractContextManager[None]:
+        return nullcontext()
 
     def snapshot(self, workload: Workload, check: str, *, now: datetime) -> WorkloadSnapshot:
         return self.world.snapshot(workload.metadata.name)

@@ -313,8 +313,9 @@ def test_only_split_gangs_take_turns() -> None:
     for name, pieces in (("a", _SPLIT), ("b", _SPLIT), ("whole", {"main": ("l4", 1)}), ("headed", _HEADED)):
         world.submit(name, pieces)
     world.kueue()
-    seen = _view(world).snapshot(world.workloads["a"], CHECK, now=world.now)
-    assert [other.uid for other in seen.surroundings.others] == ["uid-b"]
+    view = _view(world)
+    seen = {name: view.snapshot(held, CHECK, now=world.now) for name, held in world.workloads.items()}
+    assert [name for name, each in seen.items() if each.surroundings.must_wait] == ["b"]
 
 
 def _ending(name: str, *, gpus: int, due: datetime, where: str = "l4-0") -> Pod:
@@ -345,15 +346,17 @@ def test_a_gang_that_waits_for_nodes_is_told_whose_pods_are_still_ending() -> No
     world.pods["sidecar"] = _ending("sidecar", gpus=0, due=due)
     world.pods["head"] = _ending("head", gpus=1, due=due, where="cpu-0")
     ending = f"2 pods of team-b/train-x1 are still ending, due {clock(due)}"
-    message, again = _waiting(world)
-    assert "asked for 2 l4 nodes; " + ending in message
-    assert again == world.now + timedelta(seconds=10)
+    soon = decide(_view(world).snapshot(world.workloads["a"], CHECK, now=world.now))
+    assert soon.requeue_at == world.now + timedelta(seconds=10)
+    world.now += timedelta(seconds=10)
+    assert "asked for 2 l4 nodes; " + ending in _waiting(world)[0]
     world.now += timedelta(seconds=20)
     message, again = _waiting(world)
     assert ending in message
     assert again == due + timedelta(seconds=1)
     (request,) = world.requests
     _provision(world, request)
+    world.now += timedelta(seconds=10)
     assert ending in _waiting(world)[0]
     world.pods = {}
     assert "still ending" not in _waiting(world)[0]

@@ -1,5 +1,7 @@
 """Every class of ProvisioningRequest: what is asked, what is believed, what the pods are told."""
 
+from datetime import timedelta
+
 import pytest
 
 from muster.controller.gangs.capacity_claims import capacity_claims_of
@@ -39,6 +41,7 @@ def asked(provisioning_class: str, *, provisioned: bool = True) -> World:
     world.answer(request.metadata.name, "Accepted")
     if provisioned:
         world.answer(request.metadata.name, "Provisioned")
+    world.now += timedelta(seconds=10)
     return world
 
 

@@ -285,6 +285,8 @@ def test_the_end_of_its_lease_is_told_to_a_gang_that_cannot_grow() -> None:
 
     act(times=2)
     (first,) = world.requests
+    world.now += timedelta(seconds=10)
+    act(times=1)
     assert decide(leased()).requeue_at == ends - POLICY.lease_notice
     world.now = ends - POLICY.lease_notice
     act(times=2)

@@ -20,7 +20,7 @@ def provisioning() -> World:
     world = World(stock={"l4": 0}, runtime=timedelta(days=30))
     world.submit("a", {"main": ("l4", 2)})
     world.tick()
-    world.settle()
+    world.still()
     return world
 
 

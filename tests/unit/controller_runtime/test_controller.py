@@ -14,6 +14,7 @@ from muster.controller.runtime.health import Health
 from muster.controller.runtime.lease import LeaderElection, LeaseLost
 from muster.controller.runtime.manager import GRACE, Manager, UnexpectedEnd
 from muster.controller.runtime.metrics import Metrics
+from muster.controller.runtime.queue import WorkQueue
 from tests.unit.controller_kube.fake_apiserver import FakeApiServer
 from tests.unit.controller_kube.test_reflector import THING, thing
 from tests.unit.controller_runtime.virtual import now, virtual
@@ -37,6 +38,17 @@ def process(server: FakeApiServer, *, elect: str = "", lame_duck: float = 0.0) -
         election=election,
         lame_duck=lame_duck,
     )
+
+
+def test_a_queue_that_was_made_before_is_used_although_it_is_empty() -> None:
+    """A reconcile function that wakes other keys adds them to it."""
+
+    async def reconcile(key: str) -> Result:
+        return None
+
+    metrics = Metrics(CollectorRegistry())
+    made = WorkQueue[str]("c", metrics=metrics)
+    assert Controller("c", reconcile, metrics=metrics, queue=made).queue is made
 
 
 def test_a_key_that_always_fails_delays_nobody_else() -> None:

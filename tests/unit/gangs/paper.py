@@ -164,6 +164,11 @@ class Paper(ABC, Generic[D]):
                 return
         raise AssertionError("the controller writes for ever")
 
+    def still(self) -> None:
+        """Nothing happens for a while: who waits says why."""
+        self.now += timedelta(seconds=10)
+        self.settle()
+
     def quietly(self, name: str) -> bool:
         """Whether there was something to do."""
         try:
@@ -245,8 +250,12 @@ class Paper(ABC, Generic[D]):
         for key, held in list(self.nodes.items()):
             if held.metadata.labels.get(GKE_LEASE_LABEL, "") not in leases | {""}:
                 self.take_away(key)
-        for name in list(self.requests):
+        for name in self.served(list(self.requests)):
             self._serve(name)
+
+    def served(self, names: list[str]) -> list[str]:
+        """Those of the requests, oldest first, that it looks at now, and in which order."""
+        return names
 
     def take_away(self, node: str) -> None:
         del self.nodes[node]

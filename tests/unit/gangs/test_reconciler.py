@@ -43,15 +43,12 @@ class Fake:
     """`decided`: what is decided of each key; a key that is not there is gone."""
 
     decided: dict[Key, Decided] = field(default_factory=dict)
-    is_contended_by_others: bool = True
+    one_at_a_time: bool = True
     rejects: bool = False
     log: list[str] = field(default_factory=list)
 
     def targets(self, key: Key) -> Sequence[Key] | None:
         return [key] if key in self.decided else None
-
-    def is_contended(self, target: Key, *, now: datetime) -> bool:
-        return self.is_contended_by_others
 
     def load(self, target: Key, *, now: datetime) -> Seen:
         self.log.append(f"load {target.name}")
@@ -96,7 +93,7 @@ async def test_a_contended_gang_is_not_loaded_while_another_begins_its_attempt()
 
 
 async def test_gangs_that_are_not_contended_are_applied_concurrently() -> None:
-    lines = await _both(Fake({A: Decided(), B: Decided()}, is_contended_by_others=False))
+    lines = await _both(Fake({A: Decided(), B: Decided()}, one_at_a_time=False))
     assert lines.index("load b") < lines.index("applied a")
 
 

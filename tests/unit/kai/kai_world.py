@@ -27,7 +27,7 @@ from muster.controller.gangs.objects import (
 )
 from muster.controller.gangs.retry import to_annotations
 from muster.controller.gangs.surroundings import Surroundings
-from muster.controller.gangs.turn_order import TurnPosition
+from muster.controller.gangs.turn_order import Line, TurnPosition
 from muster.controller.kai.actions import Decision, DeleteUnbound, PatchAnnotations, Ungate
 from muster.controller.kai.decide import decide
 from muster.controller.kai.labels import CLUSTER_UID, STATUS, is_gated
@@ -51,7 +51,7 @@ from muster.controller.kai.snapshot import BatchSnapshot, ClusterSnapshot, queue
 from muster.controller.kube.resource import ObjectMeta, OwnerReference
 from muster.model.gangpolicy import FlavorPolicy, GangPolicy, KaiPolicy, RetryPolicy
 from muster.model.names import CONSUME_ANNOTATION, GANG_GATE, GKE_LEASE_LABEL, GPU_RESOURCE, POOL_LABEL
-from tests.unit.gangs.paper import GPU_TAINT, Paper, among, flavor_policy, node, size_of
+from tests.unit.gangs.paper import GPU_TAINT, Paper, flavor_policy, node, size_of
 
 TAINTS = (GPU_TAINT, Taint(key="cloud.google.com/gke-queued", effect="NoSchedule", value="true"))
 NO_BOUND = Share(quota=-1, limit=-1)
@@ -190,10 +190,10 @@ class World(Paper[Decision]):
         return dataclasses.replace(
             plain,
             usage=(*of_pods(pods), *of_gangs(others)),
+            line=Line(places),
             surroundings=Surroundings(
                 nodes=tuple(self.nodes.values()),
                 pods=tuple(pod for pod in self.pods.values() if pod.spec.node_name),
-                others=places,
             ),
         )
 
@@ -225,7 +225,7 @@ class World(Paper[Decision]):
 
     def decided(self, name: str, *, alone: bool = False) -> Decision:
         snapshot = self.snapshot(name)
-        return decide(among(snapshot, others=()) if alone else snapshot)
+        return decide(dataclasses.replace(snapshot, line=Line()) if alone else snapshot)
 
     def write(self, name: str, action: object) -> None:
         match action:

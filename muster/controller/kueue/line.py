@@ -1,0 +1,181 @@
+"""The line of split gangs, kept up with the caches and with what is being written.
+
+A gang is computed anew only when its Workload, its requests or what its check follows has changed, and only
+the gangs whose turn has come are reconciled. What a decision requests counts from the decision on: between it
+and its writes the caches do not show it. Keeps in memory nothing that the caches do not give back.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import datetime
+from typing import Final
+
+from muster.controller.gangs.actions import CreateRequest
+from muster.controller.gangs.indexes import BY_POOL
+from muster.controller.gangs.objects import ProvisioningRequest
+from muster.controller.gangs.turn_order import Line, TurnPosition
+from muster.controller.kube.resource import Key
+from muster.controller.kueue.actions import Decision
+from muster.controller.kueue.checks import Checks
+from muster.controller.kueue.claim_cache import is_whole
+from muster.controller.kueue.indexes import workload_of
+from muster.controller.kueue.objects import ResourceFlavor, Workload
+from muster.controller.kueue.slices import is_elastic
+from muster.controller.kueue.snapshot import WorkloadSnapshot
+from muster.controller.runtime.informer import Informer
+from muster.model.gangpolicy import GangPolicy
+
+_NOTHING: Final[frozenset[str]] = frozenset()
+
+
+class SplitGangs:
+    """`base_snapshot`: a Workload, a check and a moment to what is known of it alone. `enqueue` reconciles a
+    gang whose turn has come.
+    """
+
+    def __init__(
+        self,
+        workloads: Informer[Workload],
+        requests: Informer[ProvisioningRequest],
+        flavors: Informer[ResourceFlavor],
+        *,
+        checks: Checks,
+        base_snapshot: Callable[[Workload, str, datetime], WorkloadSnapshot],
+    ) -> None:
+        self._workloads, self._flavors, self._checks = workloads, flavors, checks
+        self._base_snapshot = base_snapshot
+        self._line = Line()
+        self._positions: dict[Key, tuple[TurnPosition, ...]] = {}
+        self._keys: dict[str, Key] = {}
+        self._changed: dict[Key, None] = {}
+        self._flavor_versions: tuple[str, ...] = ()
+        self._policies: dict[str, GangPolicy | None] = {}
+        self._being_asked: dict[str, frozenset[str]] = {}
+        """The pools of requests that are being written, by uid."""
+        self._failed = set[str]()
+        """Gangs whose last write failed: they delay no other until they try again."""
+        self.enqueue: Callable[[Key], None] = lambda _: None
+        workloads.store.listen(self._workload_changed)
+        requests.store.listen(self._request_changed)
+
+    def has_turn(self, snapshot: WorkloadSnapshot) -> tuple[bool, bool]:
+        """Whether it must wait for its turn, and whether it must give way."""
+        gang = None if snapshot.is_provisioned else snapshot.turn_position()
+        if gang is None:
+            return False, False
+        return self._line.must_wait(gang), self._line.must_give_way(gang)
+
+    def reconciling(self, key: Key, *, now: datetime) -> None:
+        """Take in what has changed before this gang is decided."""
+        for position in self._positions.get(key, ()):
+            if position.uid in self._failed:
+                self._failed.discard(position.uid)
+                self._changed[key] = None
+        self._update(key, now)
+
+    @contextmanager
+    def asking(self, snapshot: WorkloadSnapshot, decision: Decision) -> Iterator[None]:
+        """While the requests of this decision are written, the gang counts as having them."""
+        asked = frozenset(
+            action.spec.pool for action in decision.actions if isinstance(action, CreateRequest)
+        )
+        gang = snapshot.turn_position() if asked else None
+        if gang is None:
+            yield
+            return
+        key, self._being_asked[gang.uid] = snapshot.workload.key, asked
+        self._changed[key] = None
+        self._update(key, snapshot.now)
+        try:
+            yield
+        except BaseException:
+            self._failed.add(gang.uid)
+            raise
+        finally:
+            del self._being_asked[gang.uid]
+            self._changed[key] = None
+            self._update(key, snapshot.now)
+
+    def _update(self, own: Key, now: datetime) -> None:
+        """Reconcile those whose turn has come by what has changed. `own`: is reconciled anyway."""
+        self._notice_policies()
+        changed = [each for key in self._taken() for each in self._recomputed(key, now)]
+        for position in changed:
+            for other in self._line.affected_by(position):
+                if (key := self._keys[other.uid]) != own:
+                    self.enqueue(key)
+
+    def _taken(self) -> list[Key]:
+        keys = list(self._changed)
+        self._changed.clear()
+        return keys
+
+    def _recomputed(self, key: Key, now: datetime) -> Iterator[TurnPosition]:
+        """What has changed: positions as they were, and as they are."""
+        before = self._positions.pop(key, ())
+        workload = self._workloads.get(key)
+        after = tuple(self._positions_of(workload, now)) if workload else ()
+        if workload and after:
+            self._positions[key] = after
+            if is_elastic(workload):
+                self._changed[key] = None  # Its requests depend on earlier slices, too.
+        for position in set(before) - set(after):
+            self._line.remove(position.uid)
+            del self._keys[position.uid]
+            yield position
+        for position in after:
+            if position not in before:
+                self._line.put(position)
+                self._keys[position.uid] = key
+                yield position
+
+    def _positions_of(self, workload: Workload, now: datetime) -> Iterator[TurnPosition]:
+        for check_state in workload.status.admission_checks:
+            name = check_state.name
+            if not may_be_split(workload) or not self._checks.is_ours(name):
+                continue
+            self._policies.setdefault(name, self._checks.policy(name))
+            found = turn_position_of(self._base_snapshot(workload, name, now))
+            if found is not None:
+                yield self._as_written(found)
+
+    def _as_written(self, gang: TurnPosition) -> TurnPosition:
+        if gang.uid in self._failed:
+            return replace(gang, next_pool="", unaccepted=_NOTHING)
+        return replace(gang, asked=gang.asked | self._being_asked.get(gang.uid, _NOTHING))
+
+    def _workload_changed(self, before: Workload | None, after: Workload | None) -> None:
+        for each in (before, after):
+            if each is not None and may_be_split(each):
+                self._changed[each.key] = None
+
+    def _request_changed(self, before: ProvisioningRequest | None, after: ProvisioningRequest | None) -> None:
+        for each in (before, after):
+            for key in workload_of(each) if each is not None else ():
+                self._workload_changed(None, self._workloads.get(key))
+
+    def _notice_policies(self) -> None:
+        """A policy or a flavor concerns all of them; it changes when a person changes it."""
+        versions = tuple(flavor.metadata.resource_version for flavor in self._flavors.store)
+        policies = {name: self._checks.policy(name) for name in self._policies}
+        if (versions, policies) == (self._flavor_versions, self._policies):
+            return
+        self._flavor_versions, self._policies = versions, policies
+        for pool in self._workloads.store.index_values(BY_POOL):
+            for workload in self._workloads.store.by_index(BY_POOL, pool):
+                self._workload_changed(None, workload)
+
+
+def may_be_split(workload: Workload) -> bool:
+    """Each request is for a PodSet of its own at least, and most gangs have one."""
+    admission = workload.status.admission
+    return admission is not None and len(admission.pod_set_assignments) > 1
+
+
+def turn_position_of(snapshot: WorkloadSnapshot) -> TurnPosition | None:
+    """None where it has none, or cannot be read."""
+    try:
+        return snapshot.turn_position() if snapshot.is_provisioning and not is_whole(snapshot) else None
+    except ValueError:
+        return None

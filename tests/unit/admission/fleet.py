@@ -1,0 +1,409 @@
+"""Many gangs at once, on virtual time: the controller's own loop, queue, view and writes over caches.
+
+Stands in for the API server (each call takes a while, is counted, and is in the caches when it answers),
+for Kueue (quota for all, admission when our check is Ready) and for the cloud. What it counts is exact; its
+CPU is that of the controller and of these stand-ins.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from types import SimpleNamespace
+from typing import Any, cast
+
+import msgspec
+from prometheus_client import CollectorRegistry
+
+from muster.controller.gangs.indexes import (
+    BY_ENDING,
+    BY_LEASE,
+    BY_NODE,
+    BY_POOL,
+    BY_REQUEST,
+    ending_of,
+    lease_of,
+    node_of,
+    pool_of,
+)
+from muster.controller.gangs.indexes import request_of as consumed
+from muster.controller.gangs.objects import (
+    NODE,
+    PLACEHOLDER,
+    POD,
+    POD_TEMPLATE,
+    PROVISIONING_REQUEST,
+    ProvisioningRequest,
+    ProvisioningRequestStatus,
+)
+from muster.controller.gangs.reconciler import GangReconciler
+from muster.controller.gangs.requests import Requests
+from muster.controller.gangs.templates import POOL
+from muster.controller.kube.errors import TransportError
+from muster.controller.kube.resource import Key, ObjectMeta
+from muster.controller.kueue.checks import Checks
+from muster.controller.kueue.executor import Executor
+from muster.controller.kueue.hooks import WorkloadHooks
+from muster.controller.kueue.indexes import (
+    BY_MINUTE,
+    BY_REPLACED,
+    BY_WORKLOAD,
+    lease_given,
+    minute_provisioned,
+    pools_promised,
+    pools_provisioning,
+    workload_of,
+)
+from muster.controller.kueue.objects import (
+    CLUSTER_QUEUE,
+    RESOURCE_FLAVOR,
+    WORKLOAD,
+    CheckState,
+    ResourceFlavor,
+    Workload,
+)
+from muster.controller.kueue.pending_workloads import PendingWorkloads
+from muster.controller.kueue.slices import replaced
+from muster.controller.kueue.view import View
+from muster.controller.runtime.controller import Controller
+from muster.controller.runtime.informer import Informer
+from muster.controller.runtime.metrics import Metrics
+from muster.controller.runtime.queue import WorkQueue
+from muster.model.gangpolicy import GangPolicy
+from muster.model.names import GKE_LEASE_DETAIL, POOL_LABEL
+from tests.unit.admission.gang_world import CHECK, FLAVORS, POLICY, assignment, workload
+from tests.unit.controller_runtime.virtual import now as virtual_now
+from tests.unit.controller_runtime.virtual import virtual
+from tests.unit.gangs.cached import cached
+from tests.unit.gangs.paper import START, node, size_of, with_condition
+
+replace = msgspec.structs.replace
+
+Pieces = dict[str, tuple[str, int]]
+TWO_SHAPES: Pieces = {"big": ("h100", 1), "small": ("l4", 1)}
+ONE_SHAPE: Pieces = {"main": ("h100", 1)}
+SPACE = "team-a"
+
+
+def moment() -> datetime:
+    return START + timedelta(seconds=virtual_now())
+
+
+class _Known:
+    """One check, ours."""
+
+    def __init__(self, policy: GangPolicy) -> None:
+        self._policy = policy
+
+    def is_ours(self, name: str) -> bool:
+        return name == CHECK
+
+    def is_being_removed(self) -> bool:
+        return False
+
+    def policy(self, _name: str) -> GangPolicy:
+        return self._policy
+
+
+@dataclass
+class Api:
+    """The calls of a client that gangs cost. `hangs`: whether a create of this body gets no answer for 30
+    seconds, and then an error.
+    """
+
+    caches: Mapping[Any, Informer[Any]]
+    latency: float = 0.025
+    hangs: Callable[[Any], bool] = lambda _: False
+    calls: Counter[str] = field(default_factory=Counter)
+    _version: int = 0
+
+    async def _call(self, verb: str, resource: Any) -> None:
+        self.calls[f"{verb} {resource.kind}"] += 1
+        await asyncio.sleep(self.latency)
+
+    def version(self) -> str:
+        self._version += 1
+        return str(self._version)
+
+    async def create(self, resource: Any, body: Any, *, namespace: str = "") -> Any:
+        await self._call("create", resource)
+        if self.hangs(body):
+            await asyncio.sleep(30)
+            raise TransportError("no answer", call="create")
+        stamped = {"uid": f"uid-{self.version()}", "resourceVersion": self.version()}
+        meta = {**body["metadata"], **stamped, "creationTimestamp": f"{moment():%Y-%m-%dT%H:%M:%SZ}"}
+        made = msgspec.convert({**body, "metadata": meta}, resource.type)
+        self.caches[resource].store.put(made)
+        return made
+
+    async def apply(self, resource: Any, key: Key, body: Any, **_: object) -> Any:
+        await self._call("apply", resource)
+        (entry,) = msgspec.convert(body["status"]["admissionChecks"], tuple[CheckState, ...])
+        held = self.caches[WORKLOAD].get(key)
+        assert held is not None
+        return self.change(held, status=replace(held.status, admission_checks=(entry,)))
+
+    async def merge_patch(self, resource: Any, key: Key, body: Any) -> Any:
+        await self._call("patch", resource)
+        held = self.caches[WORKLOAD].get(key)
+        assert held is not None
+        notes = {**held.metadata.annotations, **body["metadata"]["annotations"]}
+        kept = {name: value for name, value in notes.items() if value is not None}
+        spec = replace(held.spec, active=body.get("spec", {}).get("active", held.spec.active))
+        return self.change(held, metadata=replace(held.metadata, annotations=kept), spec=spec)
+
+    async def get(self, resource: Any, key: Key) -> Any:
+        await self._call("get", resource)
+        found = self.caches[resource].get(key)
+        if found is None:
+            raise AssertionError(f"nobody reads {resource} {key}")
+        return found
+
+    async def delete(self, resource: Any, key: Key, *, uid: str = "") -> None:
+        await self._call("delete", resource)
+        if (found := self.caches[resource].get(key)) is not None and found.metadata.uid == uid:
+            self.caches[resource].store.remove(found)
+
+    async def delete_collection(self, resource: Any, *, namespace: str, labels: str) -> None:
+        await self._call("deletecollection", resource)
+        wanted = dict(each.split("=") for each in labels.split(","))
+        for found in self.caches[resource].store:
+            if found.metadata.namespace == namespace and wanted.items() <= found.metadata.labels.items():
+                self.caches[resource].store.remove(found)
+
+    def change(self, held: Any, **changes: Any) -> Any:
+        meta = replace(changes.pop("metadata", held.metadata), resource_version=self.version())
+        changed = replace(held, metadata=meta, **changes)
+        resource = WORKLOAD if isinstance(held, Workload) else PROVISIONING_REQUEST
+        self.caches[resource].store.put(changed)
+        return changed
+
+    def condition(self, held: Any, kind: str) -> Any:
+        conditions = with_condition(held.status.conditions, kind, "True", moment())
+        return self.change(held, status=replace(held.status, conditions=conditions))
+
+
+@dataclass
+class Cloud:
+    """Accepts a request after a while and provisions it when its nodes have started, while stock lasts.
+
+    `first`: which of those that wait in a pool, in the order in which it accepted them, it serves first.
+    """
+
+    api: Api
+    nodes: Informer[Any]
+    stock: dict[str, int]
+    accepts: Callable[[str], float]
+    starts: Callable[[str], float]
+    first: Callable[[list[str]], list[str]] = lambda names: names
+    waiting: defaultdict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+    accepted: defaultdict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+    taken: dict[str, tuple[str, int]] = field(default_factory=dict)
+
+    def changed(self, before: ProvisioningRequest | None, after: ProvisioningRequest | None) -> None:
+        loop = asyncio.get_running_loop()
+        if before is None and after is not None:
+            pool = after.metadata.annotations[POOL]
+            loop.call_later(self.accepts(pool), self._accept, after.key, pool)
+        elif after is None and before is not None:
+            pool, _ = self.taken.pop(before.metadata.name, ("", 0))
+            if pool:
+                loop.call_soon(self._serve, pool)
+
+    def _find(self, key: Key) -> ProvisioningRequest | None:
+        found: ProvisioningRequest | None = self.api.caches[PROVISIONING_REQUEST].get(key)
+        return found
+
+    def _accept(self, key: Key, pool: str) -> None:
+        if (request := self._find(key)) is None:
+            return
+        self.accepted[pool].append(request.key.name)
+        self.api.condition(request, "Accepted")
+        asyncio.get_running_loop().call_later(self.starts(pool), self._wait, key, pool)
+
+    def _wait(self, key: Key, pool: str) -> None:
+        self.waiting[pool].append(key.name)
+        self._serve(pool)
+
+    def _serve(self, pool: str) -> None:
+        for name in self.first(list(self.waiting[pool])):
+            request = self._find(Key(SPACE, name))
+            if request is None:
+                self.waiting[pool].remove(name)
+                continue
+            used = sum(count for taken, count in self.taken.values() if taken == pool)
+            if used + size_of(request) > self.stock[pool]:
+                continue
+            self.waiting[pool].remove(name)
+            self.taken[name] = pool, size_of(request)
+            self._provision(request, pool)
+
+    def _provision(self, request: ProvisioningRequest, pool: str) -> None:
+        lease = f"lease-{request.metadata.name}"
+        for number in range(size_of(request)):
+            made = node(f"{lease}-{number}", pool, lease)
+            self.nodes.store.put(
+                replace(made, metadata=replace(made.metadata, resource_version=self.api.version()))
+            )
+        conditions = with_condition(request.status.conditions, "Provisioned", "True", moment())
+        details = {GKE_LEASE_DETAIL: lease}
+        status = ProvisioningRequestStatus(conditions=conditions, provisioning_class_details=details)
+        self.api.change(request, status=status)
+
+
+class Fleet:
+    """The controller of the gangs, with everything that it talks to."""
+
+    def __init__(
+        self,
+        *,
+        stock: int = 10_000,
+        accepts: Callable[[str], float] = lambda _: 0.025,
+        starts: Callable[[str], float] = lambda _: 0.025,
+        first: Callable[[list[str]], list[str]] = lambda names: names,
+        latency: float = 0.025,
+        hangs: Callable[[Any], bool] = lambda _: False,
+        policy: GangPolicy = POLICY,
+        pools: tuple[str, ...] = ("l4", "h100"),
+    ) -> None:
+        owned: dict[str, Any] = {BY_WORKLOAD: workload_of}
+        promised = {BY_POOL: pools_promised, BY_LEASE: lease_given, BY_MINUTE: minute_provisioned}
+        gathering: dict[str, Any] = {BY_POOL: pools_provisioning, BY_REPLACED: replaced}
+        leased = {BY_POOL: pool_of, BY_LEASE: lambda each: [lease_of(each)]}
+        flavors = {name: _flavor(name) for name in pools}
+        self.view = View(
+            workloads=cached(WORKLOAD, (), **gathering),
+            requests=cached(PROVISIONING_REQUEST, (), **owned, **promised),
+            templates=cached(POD_TEMPLATE, (), **owned),
+            placeholders=cached(PLACEHOLDER, (), **owned),
+            nodes=cached(NODE, (), **leased),
+            pods=cached(POD, (), **{BY_NODE: node_of, BY_REQUEST: consumed, BY_ENDING: ending_of}),
+            flavors=cached(RESOURCE_FLAVOR, flavors.values()),
+            queues=cached(CLUSTER_QUEUE, ()),
+            checks=cast(Checks, _Known(policy)),
+        )
+        view = self.view
+        caches: dict[Any, Informer[Any]] = {
+            WORKLOAD: view.workloads,
+            PROVISIONING_REQUEST: view.requests,
+            POD_TEMPLATE: view.templates,
+            PLACEHOLDER: view.placeholders,
+        }
+        self.api = Api(caches, latency=latency, hangs=hangs)
+        self.cloud = Cloud(
+            self.api,
+            view.nodes,
+            dict.fromkeys(pools, stock),
+            accepts=accepts,
+            starts=starts,
+            first=first,
+        )
+        self.pending = PendingWorkloads()
+        self.events: Counter[str] = Counter()
+        self.ready: dict[str, float] = {}
+        self.asked: dict[str, float] = {}
+        self._executor = Executor(
+            cast(Any, self.api),
+            events=cast(Any, SimpleNamespace(event=self._event)),
+            requests=Requests(cast(Any, self.api), caches=caches),
+            pending=self.pending,
+            clock=moment,
+        )
+
+    def _event(self, about: Any, kind: str, **rest: str) -> None:
+        self.events[rest["reason"]] += 1
+
+    def submit(self, name: str, pieces: Pieces) -> None:
+        """A gang whose quota is reserved now."""
+        made = workload(name, pieces)
+        held = self.api.change(made, status=replace(made.status, admission=assignment(pieces)))
+        held = self.api.condition(held, "QuotaReserved")
+        templates = [
+            {"name": each.name, "template": msgspec.to_builtins(each.template)} for each in held.spec.pod_sets
+        ]
+        body = {"metadata": msgspec.to_builtins(held.metadata), "spec": {"podSets": templates}}
+        self.pending.on_event(held, msgspec.Raw(msgspec.json.encode(body)))
+
+    def finish(self, name: str) -> None:
+        held = self.view.workloads.get(Key(SPACE, name))
+        assert held is not None
+        self.api.condition(held, "Finished")
+
+    async def run(self, until: Callable[[], bool], *, limit: float = 10_000.0) -> None:
+        """The controller works until it is so."""
+        metrics = Metrics(CollectorRegistry())
+        queue = WorkQueue[Key]("gangs", metrics=metrics)
+        hooks = WorkloadHooks(self.view, self._executor)
+        gangs = GangReconciler(hooks, enqueue=queue.add, clock=moment)
+        controller = Controller("gangs", gangs.reconcile, metrics=metrics, workers=16, queue=queue)
+        view = self.view
+        view.split_gangs.enqueue = queue.add
+        controller.watches(view.workloads, lambda each: [each.key])
+        controller.watches(view.requests, view.workloads_using)
+        controller.watches(view.templates, workload_of)
+        controller.watches_transitions(view.nodes, gangs.waiting_for_nodes)
+        for informer in (view.workloads, view.requests, view.templates, view.nodes):
+            informer.relisted("test", 0)
+        view.requests.store.listen(self.cloud.changed)
+        view.requests.store.listen(self._requested)
+        view.workloads.store.listen(self._admit)
+        task = asyncio.create_task(controller.run())
+        while not until():
+            assert virtual_now() < limit, f"not so after {limit} s: {len(self.ready)} are Ready"
+            assert not task.done(), task.exception()
+            await asyncio.sleep(0.1)
+        controller.stop()
+        await task
+
+    def _requested(self, before: ProvisioningRequest | None, after: ProvisioningRequest | None) -> None:
+        if before is None and after is not None:
+            for key in workload_of(after):
+                self.asked.setdefault(key.name, virtual_now())
+
+    def _admit(self, before: Workload | None, after: Workload | None) -> None:
+        entry = after.check_state(CHECK) if after else None
+        if after and entry and entry.state == "Ready" and not after.status.holds("Admitted"):
+            self.ready.setdefault(after.metadata.name, virtual_now())
+            asyncio.get_running_loop().call_soon(self._admitted, after.key)
+
+    def _admitted(self, key: Key) -> None:
+        held = self.view.workloads.get(key)
+        if held is not None and not held.status.holds("Admitted"):
+            self.api.condition(held, "Admitted")
+
+
+def _flavor(name: str) -> Any:
+    spec = replace(FLAVORS["l4"].spec, node_labels={POOL_LABEL: name})
+    return ResourceFlavor(metadata=ObjectMeta(name=name, resource_version="1"), spec=spec)
+
+
+@dataclass(frozen=True)
+class Costs:
+    """What one gang cost, on average."""
+
+    calls: Mapping[str, float]
+    cpu: float
+    """Milliseconds, with the stand-ins'."""
+    last_ready: float
+    """Virtual seconds."""
+
+
+def costs(count: int, pieces: Pieces, **settings: Any) -> Costs:
+    """So many gangs whose quota is reserved at once, until all are Ready."""
+
+    async def scenario() -> Fleet:
+        fleet = Fleet(**settings)
+        for number in range(count):
+            fleet.submit(f"gang-{number:04}", pieces)
+        await fleet.run(lambda: len(fleet.ready) == count)
+        return fleet
+
+    began = time.process_time()
+    fleet = virtual(scenario())
+    spent = 1000 * (time.process_time() - began) / count
+    calls = {name: number / count for name, number in sorted(fleet.api.calls.items())}
+    return Costs(calls=calls, cpu=spent, last_ready=max(fleet.ready.values()))

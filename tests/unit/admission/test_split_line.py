@@ -1,0 +1,151 @@
+"""The line of split gangs: what it costs, how fast it passes on, and what holds it up."""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from muster.controller.gangs.templates import POOL
+from muster.controller.kube.resource import Key
+from tests.unit.admission.fleet import ONE_SHAPE, SPACE, TWO_SHAPES, Fleet, costs
+from tests.unit.admission.gang_world import CHECK, POLICY
+from tests.unit.controller_runtime.virtual import virtual
+from tests.unit.gangs.paper import flavor_policy
+
+MINUTES = 60.0
+
+
+# What it costs
+
+
+@pytest.mark.parametrize("count", [25, 50, 100])
+def test_a_gang_costs_the_same_calls_however_many_wait_in_its_pools(count: int) -> None:
+    """Each template, each request, and that it is Ready."""
+    assert costs(count, TWO_SHAPES).calls == {
+        "create PodTemplate": 2,
+        "create ProvisioningRequest": 2,
+        "apply Workload": 1,
+    }
+
+
+def test_a_gang_of_one_shape_costs_three_calls() -> None:
+    calls = costs(25, ONE_SHAPE).calls
+    assert calls == {"create PodTemplate": 1, "create ProvisioningRequest": 1, "apply Workload": 1}
+
+
+@pytest.mark.parametrize("count", [10, 50])
+def test_what_a_gang_reports_does_not_change_with_those_before_it(count: int) -> None:
+    """Its turn, each request that is not accepted, each pool whose nodes have not come, that it is Ready."""
+    calls = costs(count, TWO_SHAPES, accepts=lambda _: 30.0, starts=lambda _: 8 * MINUTES).calls
+    assert calls["apply Workload"] <= 6
+
+
+def test_a_waiting_gang_names_its_pool_and_no_other_gang() -> None:
+    async def scenario() -> None:
+        fleet = Fleet(accepts=lambda _: 1000.0)
+        for name in ("a", "b"):
+            fleet.submit(name, TWO_SHAPES)
+
+        def said() -> str:
+            held = fleet.view.workloads.get(Key(SPACE, "b"))
+            entry = held.check_state(CHECK) if held else None
+            return entry.message if entry else ""
+
+        await fleet.run(lambda: bool(said()))
+        assert said().startswith("waits for its turn at pool h100 (limit 2h)")
+
+    virtual(scenario())
+
+
+# How fast it passes on
+
+
+def test_ten_gangs_with_stock_for_all_gather_at_once() -> None:
+    """Nodes take eight minutes, and the cloud five seconds to accept a request."""
+    found = costs(10, TWO_SHAPES, stock=99, accepts=lambda _: 5.0, starts=lambda _: 8 * MINUTES)
+    assert found.last_ready < 12 * MINUTES
+
+
+def test_pools_whose_nodes_come_at_different_times_hold_nobody_up() -> None:
+    slow = {"h100": 8 * MINUTES, "l4": 3 * MINUTES}
+    found = costs(10, TWO_SHAPES, stock=99, accepts=lambda _: 5.0, starts=lambda pool: slow[pool])
+    assert found.last_ready < 12 * MINUTES
+
+
+def test_every_pool_is_asked_in_one_order() -> None:
+    """Three pools, gangs that need two of them each: no two clouds see two gangs in different orders."""
+    pairs = (("l4", "h100"), ("l4", "cpu"), ("cpu", "h100"))
+
+    async def scenario() -> None:
+        chance = random.Random(7)
+        fleet = Fleet(accepts=lambda _: chance.uniform(0.0, 2.0))
+        names = [f"gang-{number}" for number in range(12)]
+        for number, name in enumerate(names):
+            one, two = pairs[number % 3][:2] if number % 3 == 0 else ("l4", "h100")
+            fleet.submit(name, {"big": (two, 1), "small": (one, 1)})
+        await fleet.run(lambda: len(fleet.ready) == len(names))
+        of = {each.key.name: each.metadata.labels for each in fleet.view.requests.store}
+        orders = {
+            pool: [of[name]["muster.dev/workload-uid"] for name in accepted]
+            for pool, accepted in fleet.cloud.accepted.items()
+        }
+        assert orders["h100"] == orders["l4"]
+
+    virtual(scenario())
+
+
+# What holds it up
+
+
+def _hangs(pool: str) -> Callable[[Any], bool]:
+    """The first request of this pool."""
+    hung: list[str] = []
+
+    def hangs(body: Any) -> bool:
+        if body["metadata"]["annotations"].get(POOL) != pool or "spec" not in body or hung:
+            return False
+        hung.append(body["metadata"]["name"])
+        return True
+
+    return hangs
+
+
+POOLS = ("l4", "h100", "a", "b")
+
+
+def test_a_create_that_hangs_holds_up_nobody_outside_its_pools() -> None:
+    """Twenty gangs behind it in its pools, twenty in other pools, and five that need no turn."""
+
+    async def scenario() -> None:
+        fleet = Fleet(hangs=_hangs("h100"), pools=POOLS, policy=_policy())
+        behind = [f"behind-{number}" for number in range(20)]
+        others = [f"other-{number}" for number in range(20)]
+        whole = [f"whole-{number}" for number in range(5)]
+        for name in (*behind, *others, *whole):
+            pieces = {"behind": TWO_SHAPES, "other": {"big": ("a", 1), "small": ("b", 1)}, "whole": ONE_SHAPE}
+            fleet.submit(name, pieces[name.partition("-")[0]])
+        free = {*others, *whole}
+        await fleet.run(lambda: free <= fleet.ready.keys())
+        assert max(fleet.ready[name] for name in free) < 10.0
+
+    virtual(scenario())
+
+
+def test_a_gang_whose_requests_cannot_be_written_holds_up_nobody_for_longer_than_its_try() -> None:
+    async def scenario() -> None:
+        fleet = Fleet(hangs=lambda body: body["metadata"]["labels"]["muster.dev/workload-uid"] == "uid-a")
+        for name in ("a", "b", "c"):
+            fleet.submit(name, TWO_SHAPES)
+        await fleet.run(lambda: {"b", "c"} <= fleet.ready.keys())
+        assert fleet.ready["c"] < 60.0
+
+    virtual(scenario())
+
+
+def _policy() -> Any:
+    flavors = tuple(flavor_policy(name, number) for number, name in enumerate(POOLS))
+    return dataclasses.replace(POLICY, flavors=flavors)
