@@ -59,7 +59,6 @@ _USERS: Final = {
     "scheduler": ("system:kube-scheduler", ()),
     "proxy": ("system:kube-proxy", ("system:node-proxier",)),
     "kwok": ("kwok", ("system:masters",)),
-    "network-policies": (network_policies.USER, ()),
 }
 _LOOPBACK_API: Final = f"https://127.0.0.1:{API_PORT}"
 _API_PATIENCE: Final = 90
@@ -91,9 +90,10 @@ def _boot(
     pki = certificates.create(cluster)
     kubeconfigs = _kubeconfigs(cluster, pki.cluster)
     autoscaler_kubeconfig = cluster.run / "autoscaler.kubeconfig"
+    policies_kubeconfig = cluster.run / "network-policies.kubeconfig"
     supervised = [
         *units.control_plane(cluster, pki, programs, kubeconfigs),
-        units.network_policies(kubeconfigs["network-policies"], programs["kube-network-policies"]),
+        units.network_policies(policies_kubeconfig, programs["kube-network-policies"]),
         units.kwok(kubeconfigs["kwok"], programs["kwok"], artifacts.assets["kwok-stages"]),
         units.autoscaler(cluster, autoscaler_kubeconfig, clock_scale=clock_scale),
     ]
@@ -107,6 +107,7 @@ def _boot(
     )
     kubectl = Kubectl(cluster, programs["kubectl"])
     kubectl.apply(network_policies.objects())
+    _issue_kubeconfig(policies_kubeconfig, cluster, pki.cluster, user=network_policies.USER)
     kubectl.apply(autoscaler_manifests.manifests(pools))
     kubectl.apply(coredns.objects(artifacts.images["coredns"].reference))
     _give_autoscaler_its_token(autoscaler_kubeconfig, kubectl, pki.cluster)
@@ -169,12 +170,19 @@ def _kubeconfigs(cluster: LocalCluster, authority: Authority) -> dict[str, Path]
     )
     paths: dict[str, Path] = {}
     for name, (user, groups) in _USERS.items():
-        pair = authority.issue(cluster.pki / name, user, groups=groups)
         path = cluster.run / f"{name}.kubeconfig"
-        paths[name] = certificates.kubeconfig(
-            path, server=_LOOPBACK_API, authority=authority, client=pair, user=name
-        )
+        paths[name] = _issue_kubeconfig(path, cluster, authority, user=user, groups=groups)
     return paths
+
+
+def _issue_kubeconfig(
+    path: Path, cluster: LocalCluster, authority: Authority, *, user: str, groups: tuple[str, ...] = ()
+) -> Path:
+    """A process that waits for this file starts when it appears."""
+    pair = authority.issue(cluster.pki / path.stem, user, groups=groups)
+    return certificates.kubeconfig(
+        path, server=_LOOPBACK_API, authority=authority, client=pair, user=path.stem
+    )
 
 
 def _give_autoscaler_its_token(path: Path, kubectl: Kubectl, authority: Authority) -> None:

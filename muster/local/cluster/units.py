@@ -86,7 +86,8 @@ def network_policies(kubeconfig: Path, program: str) -> Unit:
         f"--queue={policies.QUEUE}",
         f"--pods={POD_CIDR}",
     )
-    return Unit(policies.UNIT, argv, after=ReadinessGate(api_ready=True))
+    # The file appears when its owner may read: a refused list is tried again only seconds later.
+    return Unit(policies.UNIT, argv, after=ReadinessGate(file=kubeconfig, api_ready=True))
 
 
 def autoscaler(cluster: LocalCluster, kubeconfig: Path, *, clock_scale: float) -> Unit:
