@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from muster.cli import main
+from muster.local import preflight
 from muster.local.build import bundle
-from muster.local.cluster import health, local_cluster
+from muster.local.cluster import health, local_cluster, network_policies
 
 
 @pytest.fixture(autouse=True)
@@ -48,6 +49,27 @@ def test_status_names_the_origin_of_every_program(
     assert line.endswith("v1.34.4 downloaded (sha256 0f3a0f3a0f3a, a checksum)")
     assert main(["local", "status", "--name", "one", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["programs"] == {"kubelet": origin}
+
+
+def test_status_prints_what_the_machine_lacks_and_calls_the_cluster_healthy(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    note = network_policies.notice("the kernel has no queue")
+    report = health.Report("one", health.State.HEALTHY, notes=[note])
+    monkeypatch.setattr(health, "examine", lambda *_: report)
+    assert main(["local", "status", "--name", "one"]) == 0
+    assert "NetworkPolicies are stored and not enforced on this machine" in capsys.readouterr().out
+    assert main(["local", "status", "--name", "one", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["notes"] == [note]
+
+
+def test_doctor_notes_what_the_cluster_would_do_without(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(preflight, "check", lambda: None)
+    monkeypatch.setattr(network_policies, "obstacle", lambda: "the kernel has no queue")
+    assert main(["local", "doctor"]) == 0
+    assert "the kernel has no queue" in capsys.readouterr().out
 
 
 def test_the_origins_are_those_that_up_recorded(tmp_path: Path) -> None:
