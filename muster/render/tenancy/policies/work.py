@@ -175,7 +175,7 @@ def _admission(stack: Stack) -> tuple[Rule, ...]:
             "remove those of "
             f"{_CONSUMING[0]} and {_CONSUMING[1]} from the pod templates'",
         ),
-        *((*_starting(), _counting()) if stack.scheduler is Scheduler.KUEUE else _grouping()),
+        *(_starting() if stack.scheduler is Scheduler.KUEUE else _grouping()),
         Rule(
             holds="object.metadata.?ownerReferences.orValue([]).all(owner, "
             "!owner.?controller.orValue(false) || "
@@ -231,21 +231,6 @@ def _starting() -> tuple[Rule, ...]:
             holds=f"request.resource.resource == 'cronjobs' || !{before} || {now} || {ADMINISTRATOR}",
             message="'queued work starts when its queue admits it; leave spec.suspend as it is'",
         ),
-    )
-
-
-def _counting() -> Rule:
-    """Controllers count pods by these labels, and let as many of them start as the queue admitted."""
-    keys = quoted((names.POD_SET_LABEL, names.WORKLOAD_UID_LABEL))
-    new = (
-        "variables.templateLabels.map(each, each.filter(key, "
-        f"key in {keys} && !variables.templateLabelsBefore.exists(old, key in old && old[key] == each[key])))"
-        ".filter(found, found.size() > 0)"
-    )
-    return Rule(
-        holds=f"{new}.size() == 0",
-        message="'by labels of controllers they know which pods a queue has counted; remove ' + "
-        f"{new}[0].join(', ') + ' from the pod templates and the labels of groups'",
     )
 
 

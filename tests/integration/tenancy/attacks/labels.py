@@ -18,7 +18,7 @@ _GAINS: Final = {
     _POD_SET: "GPU pods let start in place of the small ones that the queue counted",
     _OURS: "pods that count as placeholders of another gang",
 }
-_WORDS: Final = ("which pods a queue has counted",)
+_WORDS: Final = ("labels or annotations that controllers write and read",)
 
 
 def _of_groups(place: str, key: str) -> Iterator[Attack]:
@@ -33,7 +33,7 @@ def _of_groups(place: str, key: str) -> Iterator[Attack]:
             name=f"label {key} of a group, in {place}.{group}",
             body=make(spec),
             gains=_GAINS[key],
-            policy="muster-work",
+            policy="muster-reserved",
             path=f"{place}.{group}.labels{{{key}}}",
             words=(*_WORDS, f"remove {key}"),
         )
@@ -49,7 +49,7 @@ ATTACKS: Final = (
             *("metadata", "labels", key),
             value="other",
             gains=_GAINS[key],
-            policy="muster-work",
+            policy="muster-reserved",
             path=f"metadata.labels{{{key}}}",
             words=(*_WORDS, f"remove {key}"),
         )

@@ -7,7 +7,7 @@ from typing import Final
 from tests.integration.tenancy import works
 from tests.integration.tenancy.attack import Attack, Way, in_each_template
 from tests.integration.tenancy.cluster import Object
-from tests.integration.tenancy.works import DEPLOYMENT, annotated, changed, cluster_spec, labelled, named
+from tests.integration.tenancy.works import DEPLOYMENT, annotated, changed, labelled, named
 
 _POLICY: Final = "muster-reserved"
 _CONTROLLERS: Final = "labels or annotations that controllers write and read"
@@ -84,22 +84,17 @@ def _other_kinds() -> tuple[Attack, ...]:
 
 
 def _templates() -> tuple[Attack, ...]:
-    found: list[Attack] = []
-    for field, key, gains in (
-        ("labels", "muster.dev/workload-uid", LABELS["muster.dev/workload-uid"]),
-        ("labels", "kueue.x-k8s.io/podset", LABELS["kueue.x-k8s.io/podset"]),
-        ("annotations", "muster.dev/attempt", "a gate that is lifted as if the gang had its nodes"),
-    ):
-        found += in_each_template(
-            f"{key} on its pods",
-            *("metadata", field, key),
-            value="x",
-            gains=gains,
-            policy=_POLICY,
-            words=(_CONTROLLERS, f"remove {key} from "),
-            path=f"metadata.{field}[{key}]",
-        )
-    return tuple(found)
+    """Annotations; labels of pods are in labels.py."""
+    key = "muster.dev/attempt"
+    return in_each_template(
+        f"{key} on its pods",
+        *("metadata", "annotations", key),
+        value="x",
+        gains="a gate that is lifted as if the gang had its nodes",
+        policy=_POLICY,
+        words=(_CONTROLLERS, f"remove {key} from "),
+        path=f"metadata.annotations[{key}]",
+    )
 
 
 def _names() -> tuple[Attack, ...]:
@@ -118,12 +113,6 @@ def _names() -> tuple[Attack, ...]:
     )
 
 
-def _group(**fields: object) -> Object:
-    spec = cluster_spec()
-    spec["workerGroupSpecs"][0] |= fields
-    return spec
-
-
 _FOREIGN: Final = {"muster.dev/workload-uid": "x"}
 
 ATTACKS: Final[tuple[Attack, ...]] = (
@@ -131,22 +120,6 @@ ATTACKS: Final[tuple[Attack, ...]] = (
     *_other_kinds(),
     *_templates(),
     *_names(),
-    Attack(
-        name="a label of ours by the labels of a worker group",
-        body=works.ray_cluster(**_group(labels=_FOREIGN)),
-        gains="the same, because KubeRay gives them to the pods of the group",
-        policy=_POLICY,
-        path="RayCluster.spec.workerGroupSpecs[].labels",
-        words=("remove muster.dev/workload-uid from spec.workerGroupSpecs[].labels",),
-    ),
-    Attack(
-        name="a label of ours by the labels of the head",
-        body=works.ray_job(rayClusterSpec=cluster_spec(headGroupSpec=works.head(labels=_FOREIGN))),
-        gains="the same, because KubeRay gives them to the head's pod",
-        policy=_POLICY,
-        path="RayJob.spec.rayClusterSpec.headGroupSpec.labels",
-        words=("from spec.rayClusterSpec.headGroupSpec.labels",),
-    ),
     Attack(
         name="a label of ours on the jobs of a CronJob",
         body=changed(
