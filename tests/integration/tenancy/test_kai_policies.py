@@ -201,3 +201,22 @@ def test_a_gpu_pod_of_a_cluster_stands_behind_our_gate_or_is_not_made(kai: World
     elsewhere = changed(body, "metadata", "namespace", value="ray-system")
     assert kai.admin.create(elsewhere).is_allowed
     assert QUEUE not in str(refused.message)
+
+
+def test_pods_name_kai_as_their_scheduler_or_none(kai: World) -> None:
+    """A template that names another one would get nodes for pods that are never placed."""
+    for scheduler in (None, "default-scheduler", names.KAI_SCHEDULER):
+        found = template()
+        if scheduler:
+            found["spec"]["schedulerName"] = scheduler
+        body = named(ray_cluster(headGroupSpec=head(template=found)), "placed")
+        answer = kai.member.create(queued(body))
+        assert answer.is_allowed, answer.message
+    for body in (
+        ray_cluster(headGroupSpec=head(template=template(schedulerName="volcano"))),
+        ray_job(submitterPodTemplate=template(restart="Never", schedulerName="volcano")),
+        job(template=template(restart="Never", schedulerName="volcano")),
+    ):
+        answer = kai.member.create(queued(body))
+        assert answer.code == 403, answer
+        assert f"set schedulerName to {names.KAI_SCHEDULER}, not volcano" in answer.message

@@ -9,9 +9,9 @@ from __future__ import annotations
 import pytest
 
 from tests.integration.tenancy import works
+from tests.integration.tenancy.attacks.templates import UNSAFE_TEMPLATES
 from tests.integration.tenancy.cluster import Object, apply, await_allowed, await_denied
 from tests.integration.tenancy.conftest import World
-from tests.integration.tenancy.test_templates import UNSAFE_ATTACKS
 from tests.integration.tenancy.works import changed, head, template
 
 STRICT = "strict"
@@ -84,7 +84,7 @@ TEMPLATES: dict[str, Object] = {
     "an init container of its own": changed(
         _with(), "spec", "initContainers", value=[{"name": "i", "image": "i"}]
     ),
-    **{name: attack.template for name, attack in UNSAFE_ATTACKS.items()},
+    **{name: attack.template for name, attack in UNSAFE_TEMPLATES.items()},
 }
 
 

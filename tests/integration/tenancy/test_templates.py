@@ -7,139 +7,14 @@ a user in a mapped group, and a tenant with far too many rights take turns.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import pytest
 
 from tests.integration.tenancy import works
+from tests.integration.tenancy.attacks.templates import DAY, FINALIZER, HOST_PATH, TABLE, UNSAFE
 from tests.integration.tenancy.cluster import Answer, Caller, Object, collection, place
 from tests.integration.tenancy.conftest import World
 from tests.integration.tenancy.works import changed, cluster_spec, head, named, owner, pod, template
-
-FINALIZER = "example.com/mine"
-DAY = 86400
-ENDLESS = "work that is deleted gives its nodes back"
-UNSAFE = "the namespace enforces the Pod Security Standard baseline"
-STUCK = "no pod of this template would start in its turn"
-
-
-@dataclass(frozen=True)
-class Attack:
-    """What it writes into a pod template, what it would have gained, and what the refusal has to contain."""
-
-    template: Object
-    gained: str
-    words: tuple[str, ...]
-
-
-def spec(gained: str, *words: str, **fields: object) -> Attack:
-    return Attack({**template(1, restart="Never", **fields)}, gained, words)
-
-
-def container(gained: str, *words: str, **fields: object) -> Attack:
-    body = template(1, restart="Never")
-    body["spec"]["containers"][0] |= fields
-    return Attack(body, gained, words)
-
-
-def context(gained: str, *words: str, **fields: object) -> Attack:
-    return container(gained, *words, securityContext=fields)
-
-
-def noted(gained: str, *words: str, **metadata: object) -> Attack:
-    return Attack({"metadata": metadata, **template(1, restart="Never")}, gained, words)
-
-
-NODES = "nodes and quota for pods that never start"
-HOST_PATH = [{"name": "devices", "hostPath": {"path": "/dev"}}]
-INIT = [{"name": "init", "image": "i", "securityContext": {"privileged": True}}]
-UNSAFE_ATTACKS = {
-    "a volume of the node": spec(NODES, "remove hostPath volume devices", volumes=HOST_PATH),
-    "the network of the node": spec(NODES, "remove spec.hostNetwork", hostNetwork=True),
-    "the processes of the node": spec(NODES, "remove spec.hostPID", hostPID=True),
-    "the memory of the node": spec(NODES, "remove spec.hostIPC", hostIPC=True),
-    "a port of the node": container(
-        NODES, "container main: remove hostPort", ports=[{"containerPort": 80, "hostPort": 80}]
-    ),
-    "a privileged container": context(NODES, "remove securityContext.privileged", privileged=True),
-    "a privileged init container": spec(
-        NODES, "container init: remove securityContext.privileged", initContainers=INIT
-    ),
-    "a capability": context(NODES, "remove capabilities", capabilities={"add": ["SYS_ADMIN"]}),
-    "an unmasked /proc": context(NODES, "remove securityContext.procMount", procMount="Unmasked"),
-    "no system call filter": context(NODES, "seccompProfile.type to", seccompProfile={"type": "Unconfined"}),
-    "no system call filter in any container": spec(
-        NODES, "seccompProfile.type to", securityContext={"seccompProfile": {"type": "Unconfined"}}
-    ),
-    "no AppArmor": context(NODES, "appArmorProfile.type to", appArmorProfile={"type": "Unconfined"}),
-    "no AppArmor by annotation": noted(
-        NODES,
-        "remove annotation",
-        annotations={"container.apparmor.security.beta.kubernetes.io/main": "unconfined"},
-    ),
-    "a type of SELinux": context(NODES, "seLinuxOptions", seLinuxOptions={"type": "spc_t"}),
-    "a user of SELinux": spec(
-        NODES, "seLinuxOptions", securityContext={"seLinuxOptions": {"user": "system_u"}}
-    ),
-    "a role of SELinux": context(NODES, "seLinuxOptions", seLinuxOptions={"role": "system_r"}),
-    "a setting of the kernel": spec(
-        NODES,
-        "remove sysctl kernel.msgmax",
-        securityContext={"sysctls": [{"name": "kernel.msgmax", "value": "1"}]},
-    ),
-    "a probe of another host": container(
-        NODES, "remove host from its probes", livenessProbe={"httpGet": {"port": 80, "host": "192.0.2.1"}}
-    ),
-    "a hook on another host": container(
-        NODES,
-        "remove host from its probes",
-        lifecycle={"preStop": {"httpGet": {"port": 80, "host": "192.0.2.1"}}},
-    ),
-    "a process of a Windows host": spec(
-        NODES, "hostProcess", securityContext={"windowsOptions": {"hostProcess": True}}, hostNetwork=True
-    ),
-}
-STUCK_ATTACKS = {
-    "a scheduler that does not run": spec(
-        NODES, "set schedulerName to default-scheduler, not mine", schedulerName="mine"
-    ),
-    "a node": spec("a node that another gang's quota bought", "remove nodeName", nodeName="gpu-0"),
-    "a number as priority": spec(NODES, "remove priority", priority=1000),
-    "a way to preempt": spec(NODES, "remove preemptionPolicy", preemptionPolicy="Never"),
-    "every taint": spec(
-        "nodes that are kept for another gang",
-        "name the key of each of tolerations",
-        tolerations=[{"operator": "Exists"}],
-    ),
-    "every taint of an effect": spec(
-        "nodes that are kept for another gang",
-        "name the key of each of tolerations",
-        tolerations=[{"operator": "Exists", "effect": "NoSchedule"}],
-    ),
-    "a gate of one's own": spec(
-        NODES, "remove scheduling gate example.com/mine", schedulingGates=[{"name": FINALIZER}]
-    ),
-}
-FOR_GOOD = "GPUs without quota, for good"
-ENDLESS_ATTACKS = {
-    "a finalizer": noted(FOR_GOOD, f"remove {FINALIZER} from metadata.finalizers", finalizers=[FINALIZER]),
-    "the finalizer of a controller": noted(
-        FOR_GOOD, "remove batch.kubernetes.io/job-tracking", finalizers=["batch.kubernetes.io/job-tracking"]
-    ),
-    "a day to end": spec(
-        "a node for a day after its quota was given back",
-        f"set terminationGracePeriodSeconds to 120 or less, not {DAY}",
-        terminationGracePeriodSeconds=DAY,
-    ),
-    "a second too many": spec(
-        "a second of a node", "terminationGracePeriodSeconds to 120", terminationGracePeriodSeconds=121
-    ),
-}
-ATTACKS = {
-    **{name: (attack, UNSAFE) for name, attack in UNSAFE_ATTACKS.items()},
-    **{name: (attack, STUCK) for name, attack in STUCK_ATTACKS.items()},
-    **{name: (attack, ENDLESS) for name, attack in ENDLESS_ATTACKS.items()},
-}
 
 
 def _workers(body: Object) -> Object:
@@ -208,9 +83,9 @@ def _refused_in(body: Object, answer: Answer, *words: str) -> None:
         _refused(answer, *words)
 
 
-@pytest.mark.parametrize("name", ATTACKS)
+@pytest.mark.parametrize("name", TABLE)
 def test_no_template_is_accepted_whose_pods_cannot_start_or_end(world: World, name: str) -> None:
-    attack, reason = ATTACKS[name]
+    attack, reason = TABLE[name]
     for turn, (make, path) in enumerate(PLACES.values()):
         body = make(attack.template)
         answer = _caller(world, body, turn).create(body)
@@ -234,7 +109,7 @@ def test_nor_is_one_changed_into_it(world: World, harmless: dict[str, Object], w
     body = harmless[where]
     make, path = PLACES[where]
     full = world.admin.get(place(body)).body
-    for turn, (attack, reason) in enumerate(ATTACKS.values()):
+    for turn, (attack, reason) in enumerate(TABLE.values()):
         caller = _caller(world, body, turn)
         change = {"spec": make(attack.template)["spec"]}
         if turn % 2:

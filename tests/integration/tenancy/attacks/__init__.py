@@ -3,7 +3,16 @@
 from typing import Final
 
 from tests.integration.tenancy.attack import Attack
-from tests.integration.tenancy.attacks import labels, neighbours, pods, queues, reserved, services, sizes
+from tests.integration.tenancy.attacks import (
+    labels,
+    neighbours,
+    pods,
+    queues,
+    reserved,
+    services,
+    sizes,
+    templates,
+)
 
 ALL: Final[tuple[Attack, ...]] = (
     *queues.ATTACKS,
@@ -13,4 +22,5 @@ ALL: Final[tuple[Attack, ...]] = (
     *labels.ATTACKS,
     *neighbours.ATTACKS,
     *reserved.ATTACKS,
+    *templates.ATTACKS,
 )
