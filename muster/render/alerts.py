@@ -47,6 +47,7 @@ def alerts(policy: GangPolicy) -> tuple[Alert, ...]:
     errors = ours("controller_runtime_reconcile_total", 'result="error"')
     answers = ours("controller_runtime_webhook_requests_total", 'code=~"5.."')
     reviews = ours("muster_webhook_reviews_total", 'verdict="failed"')
+    active = ours("muster_admission_checks", 'active="true"')
     serving = ours("muster_certificate_expiration_timestamp_seconds", 'certificate="serving"')
     sold, unsold = (
         f"sum by (pool) (increase({ours('muster_provisioning_requests_total', outcome)}[1h])) > 0"
@@ -82,6 +83,14 @@ def alerts(policy: GangPolicy) -> tuple[Alert, ...]:
             expr=f"min({ours('muster_certificate_expiration_timestamp_seconds')}) - time() < {_WEEK_SECONDS}",
             lasting="1h",
             summary="A webhook certificate expires within seven days and has not been renewed.",
+        ),
+        Alert(
+            name="MusterCheckIsInactive",
+            severity="critical",
+            # Not reported with KAI, nor before the first check exists.
+            expr=f"max({active}) < 1",
+            lasting="2m",
+            summary="No AdmissionCheck of Muster is active, or none is left: no gang gets quota.",
         ),
         Alert(
             name="MusterQuotaHeldTooLong",

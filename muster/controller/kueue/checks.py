@@ -8,6 +8,8 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Final
 
+import structlog
+
 from muster.controller.gangs.kinds import REASON, SHORT_RECHECK, Kinds
 from muster.controller.gangs.objects import Condition
 from muster.controller.gangs.policies import Policies, apply_condition
@@ -16,10 +18,15 @@ from muster.controller.kube.resource import Key
 from muster.controller.kueue.objects import ADMISSION_CHECK, AdmissionCheck
 from muster.controller.runtime.controller import Result
 from muster.controller.runtime.informer import Informer
+from muster.controller.runtime.metrics import Metrics
 from muster.model.gangpolicy import GangPolicy
 from muster.model.names import CONTROLLER_NAME, GANG_POLICY_KIND, GROUP
 
 ACTIVE: Final = "Active"
+_BEING_DELETED: Final = (
+    "it is being deleted, and Kueue keeps it while ClusterQueues name it: no gang starts. Fix: run "
+    "`pulumi up`, which makes it anew, or take it off the ClusterQueues"
+)
 _LONGEST_NAME: Final = 63
 """Of a label's value."""
 
@@ -39,6 +46,10 @@ class Checks:
         return not any(
             is_ours(check) and not check.metadata.deletion_timestamp for check in self._checks.store
         )
+
+    def are_gone(self) -> bool:
+        """Whether none of ours exists."""
+        return not any(is_ours(check) for check in self._checks.store)
 
     def policy(self, name: str) -> GangPolicy | None:
         """The accepted policy of a check; None while there is none. Without a name: of one that is ours, for
@@ -69,24 +80,46 @@ class CheckReconciler:
         known: Policies,
         kinds: Kinds,
         *,
+        metrics: Metrics,
         clock: Callable[[], datetime],
     ) -> None:
         self._client, self._checks, self._known = client, checks, known
-        self._kinds, self._clock = kinds, clock
+        self._kinds, self._clock, self._metrics = kinds, clock, metrics
+        self._log = structlog.get_logger("admissionchecks")
 
     async def reconcile(self, key: Key) -> Result:
+        self._count()
         check = self._checks.get(key)
-        if check is None or not is_ours(check) or check.metadata.deletion_timestamp:
+        if check is None or not is_ours(check):
+            return None
+        if check.metadata.deletion_timestamp:
+            await self._publish(check, "False", "BeingDeleted", _BEING_DELETED)
             return None
         if not self._kinds.are_known():
             return SHORT_RECHECK
         result = self._kinds.recheck_interval()
-        status, reason, message = self._verdict(check)
+        await self._publish(check, *self._verdict(check))
+        return result
+
+    async def _publish(self, check: AdmissionCheck, status: str, reason: str, message: str) -> None:
+        before = check.status.condition(ACTIVE)
+        if status == "False" and (before is None or before.status != "False"):
+            self._log.warning(
+                "no gang gets quota under this check", check=check.metadata.name, reason=message
+            )
         condition = Condition(type=ACTIVE, status=status, reason=reason, message=message)
         await apply_condition(
             self._client, ADMISSION_CHECK, check, check.status, condition, now=self._clock()
         )
-        return result
+
+    def _count(self) -> None:
+        """How many checks of ours Kueue sends Workloads to; its writes of our conditions bring us back."""
+        ours = [check for check in self._checks.store if is_ours(check)]
+        active = [
+            check for check in ours if (held := check.status.condition(ACTIVE)) and held.status == "True"
+        ]
+        self._metrics.admission_checks.labels("true").set(len(active))
+        self._metrics.admission_checks.labels("false").set(len(ours) - len(active))
 
     def _verdict(self, check: AdmissionCheck) -> tuple[str, str, str]:
         if message := self._kinds.message:

@@ -96,7 +96,23 @@ def _check_removed(snapshot: WorkloadSnapshot) -> Decision | None:
     """The next controller requests again: capacity that stays here would be held twice and never released."""
     if snapshot.check_state is not None and (not snapshot.check_is_being_removed or snapshot.is_admitted):
         return None
+    if (given_back := _give_quota_back(snapshot)) is not None:
+        return given_back
     return Decision(actions=(*_leave(snapshot), *delete_all(snapshot)))
+
+
+def _give_quota_back(snapshot: WorkloadSnapshot) -> Decision | None:
+    """Kueue keeps a deleted check while queues name it, and goes on giving quota under it: the gang waits
+    outside the quota. A scale-up has the quota of a gang that runs, and keeps it.
+    """
+    is_answered = snapshot.state in ("", State.RETRY, State.REJECTED)
+    if is_answered or not snapshot.has_quota or snapshot.check_is_gone or snapshot.is_scale_up:
+        return None
+    failure = f"{_removal(snapshot)}: nothing is asked for. Fix: {_REMOVAL_FIX}"
+    released = release_and_retry(snapshot, snapshot.policy or GangPolicy(), failure)
+    # Clear Ready first, so that Kueue cannot start the gang on capacity that is being released.
+    clear = set_pending(snapshot, failure) if snapshot.state == State.READY else ()
+    return replace(released, actions=(*clear, *released.actions))
 
 
 def _stopped_running(snapshot: WorkloadSnapshot) -> Decision | None:
@@ -157,6 +173,8 @@ def _provisioning(snapshot: WorkloadSnapshot) -> Decision:
         return refuse(snapshot, f"the Workload cannot be read: {error}")
 
 
+_REMOVAL_FIX: Final = "run `pulumi up`, which makes the check anew, or take it off the ClusterQueue"
+
 PHASES: Final[tuple[Phase, ...]] = (
     _finished,
     inactive,
@@ -177,15 +195,23 @@ PHASES: Final[tuple[Phase, ...]] = (
 
 
 def _leave(snapshot: WorkloadSnapshot) -> tuple[Action, ...]:
-    """Report first that nothing is requested: Kueue must not start the gang on capacity being released, and
-    a check that is being removed goes only when no queue names it, which nothing else reports.
+    """Report first that nothing is requested: Kueue must not start the gang on capacity being released. A
+    check that does not exist makes its queue inactive, so that no quota follows the quota that is given back.
     """
     if not snapshot.has_quota:
         return clear_check_state(snapshot)
     if snapshot.check_state is None or snapshot.check_state.state in (State.RETRY, State.REJECTED):
         return ()
-    what = f"AdmissionCheck {snapshot.check} is being removed: nothing is asked for"
-    return set_pending(snapshot, f"{what}. Fix: take it off the ClusterQueue")
+    message = f"{_removal(snapshot)}: nothing is asked for. Fix: {_REMOVAL_FIX}"
+    if snapshot.is_scale_up:
+        return set_pending(snapshot, message)
+    event = EmitEvent(kind="Warning", reason="GangReleased", message=message)
+    return (*set_check_state(snapshot, State.RETRY, message), event)
+
+
+def _removal(snapshot: WorkloadSnapshot) -> str:
+    what = "does not exist" if snapshot.check_is_gone else "is being deleted"
+    return f"AdmissionCheck {snapshot.check} {what}"
 
 
 def _pending_deadline(snapshot: WorkloadSnapshot, policy: GangPolicy) -> Deadline:

@@ -177,7 +177,14 @@ def _checks(manager: Manager, inputs: _Inputs) -> None:
     def following(policy: GangPolicyObject) -> list[Key]:
         return [check.key for check in inputs.checks.store if policy_name(check) == policy.metadata.name]
 
-    reconciler = CheckReconciler(manager.client, inputs.checks, inputs.policies, inputs.kinds, clock=utc_now)
+    reconciler = CheckReconciler(
+        manager.client,
+        inputs.checks,
+        inputs.policies,
+        inputs.kinds,
+        metrics=manager.metrics,
+        clock=utc_now,
+    )
     controller: Controller[Key] = manager.controller("admissionchecks", reconciler.reconcile)
     controller.watches(inputs.checks, lambda item: [item.key]).watches(inputs.policy_objects, following)
 

@@ -58,7 +58,9 @@ class WorkloadSnapshot(Attempt):
     has_running_successor: bool = False
     """It is a slice that was replaced, and its pods run under a later one."""
     check_is_being_removed: bool = False
-    """No check of ours stays: deactivated Workloads are activated while this controller is there to do it."""
+    """No check of ours stays: nothing is requested under it any more."""
+    check_is_gone: bool = False
+    """No check of ours exists: Workloads that we deactivated are activated while this controller runs."""
 
     @cached_property
     def check_state(self) -> CheckState | None:

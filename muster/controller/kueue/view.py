@@ -192,6 +192,7 @@ class View:
             flavors={flavor.metadata.name: flavor for flavor in self.flavors.store},
             queue_flavors=self._queue_flavors(workload),
             check_is_being_removed=self.checks.is_being_removed(),
+            check_is_gone=self.checks.are_gone(),
             base=base(workload, self.workloads.get),
             earlier_slices=tuple(self._earlier_slices(workload, check)),
             has_running_successor=workload.status.holds("Finished")

@@ -45,7 +45,7 @@ def inactive(snapshot: WorkloadSnapshot) -> Decision | None:
         return Decision(actions=released)  # Kueue is still taking the quota back; its write brings us back.
     if (clamped := snapshot.clamped_history) != history:
         return Decision(actions=(*released, PatchAnnotations(history=clamped)))
-    if snapshot.check_is_being_removed or (snapshot.wants_retry and not snapshot.retry_delay):
+    if snapshot.check_is_gone or (snapshot.wants_retry and not snapshot.retry_delay):
         return Decision(actions=(*released, *_set_affinity(snapshot), *reactivate(snapshot)))
     requeue_at = max(history.retry_at, snapshot.now + snapshot.retry_delay)
     return Decision(

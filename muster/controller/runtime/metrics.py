@@ -35,6 +35,7 @@ class Metrics:
         self._declare_calls()
         self._declare_watching()
         self._declare_reviews()
+        self._declare_checks()
 
     def _declare_reconciling(self) -> None:
         self.reconcile_seconds = self._histogram(
@@ -116,6 +117,11 @@ class Metrics:
         self.cache_objects = self._gauge("muster_cache_objects", "Objects held", "resource")
         self.cache_unreadable = self._gauge(
             "muster_cache_unreadable_objects", "Objects that do not decode", "resource"
+        )
+
+    def _declare_checks(self) -> None:
+        self.admission_checks = self._gauge(
+            "muster_admission_checks", "AdmissionChecks of ours by whether they are active", "active"
         )
 
     def _declare_reviews(self) -> None:

@@ -48,6 +48,8 @@ def _format_lines(status: JobStatus, now: datetime) -> Iterator[str]:
         return
     yield f"{workload.namespace}/{workload.name}: {_format_headline(status, workload)}"
     yield f"  {_format_job(status, workload, now)}"
+    for line in status.queue_inactivity:
+        yield f"  {line}"
     yield from _format_waiting(status, workload, now)
     for check in status.checks:
         yield from _format_entry(f"check {check.name}: ", check, now)

@@ -14,9 +14,10 @@ from urllib.parse import quote
 from muster.live.cluster.api import Api
 from muster.live.fields import Json, items, mapping, moment, number, text, texts
 from muster.live.sanitize import sanitize_line
-from muster.live.snapshot import Workload, kueue
+from muster.live.snapshot import State, Workload, kueue
 from muster.live.web import WebError
 from muster.live.why.queue_order import queued_before
+from muster.live.why.queue_state import fetch_inactivity
 from muster.model import names, waiting
 
 _KUEUE: Final = f"/apis/{names.KUEUE_API_VERSION}"
@@ -63,6 +64,7 @@ class JobStatus:
     workload: Workload | None
     unqueued: str = ""
     cluster_queue: str = ""
+    queue_inactivity: tuple[str, ...] = ()
     is_finished: bool = False
     conditions: tuple[StatusEntry, ...] = ()
     checks: tuple[StatusEntry, ...] = ()
@@ -111,6 +113,7 @@ def _fetch_job_status(api: Api, found: Json) -> JobStatus:
         workload=workload,
         is_finished=workload is None,
         cluster_queue=queue,
+        queue_inactivity=_fetch_inactivity(api, workload, queue),
         conditions=tuple(
             _to_entry(each, "type", "status", "lastTransitionTime") for each in _conditions(found)
         ),
@@ -125,6 +128,13 @@ def _fetch_job_status(api: Api, found: Json) -> JobStatus:
         outside=_outside_quota(texts(found, "metadata", "annotations")),
         events=_fetch_events(api, found),
     )
+
+
+def _fetch_inactivity(api: Api, workload: Workload | None, queue: str) -> tuple[str, ...]:
+    """What keeps a job that has not started from quota, or would after its release."""
+    if workload is None or workload.state is State.ADMITTED:
+        return ()
+    return fetch_inactivity(api, queue)
 
 
 def _outside_quota(notes: dict[str, str]) -> str:

@@ -8,6 +8,8 @@ from typing import Any, cast
 
 import msgspec
 import pytest
+import structlog
+from prometheus_client import CollectorRegistry
 
 from muster.controller.gangs.kinds import Kinds
 from muster.controller.gangs.objects import GANG_POLICY, GangPolicyObject
@@ -17,6 +19,7 @@ from muster.controller.kube.resource import Key, Resource
 from muster.controller.kueue.checks import CheckReconciler
 from muster.controller.kueue.objects import ADMISSION_CHECK, WORKLOAD, AdmissionCheck
 from muster.controller.runtime.controller import Result
+from muster.controller.runtime.metrics import Metrics
 from muster.model.gangpolicy import to_manifest
 from muster.model.names import CONTROLLER_NAME
 from tests.unit.admission.gang_world import POLICY
@@ -43,7 +46,10 @@ def _check(server: _Server, kinds: Kinds, *, name: str = "gang") -> Reconcile:
     ours = {"metadata": {"name": name}, "spec": {"controllerName": CONTROLLER_NAME}}
     checks = cached(ADMISSION_CHECK, [msgspec.convert(ours, AdmissionCheck)])
     known = Policies(cached(GANG_POLICY, []))
-    return CheckReconciler(cast(Client, server), checks, known, kinds, clock=lambda: START).reconcile
+    metrics = Metrics(CollectorRegistry())
+    return CheckReconciler(
+        cast(Client, server), checks, known, kinds, metrics=metrics, clock=lambda: START
+    ).reconcile
 
 
 def _policy(server: _Server, kinds: Kinds) -> Reconcile:
@@ -82,6 +88,32 @@ def test_a_kind_that_goes_later_is_told_without_any_news(
     server.missing.append(WORKLOAD)
     asyncio.run(cast(Any, reconcile(Key("", "gang"))))
     assert server.told[-1] == "KindsMissing"
+
+
+def test_a_check_that_is_being_deleted_is_inactive_and_none_is_counted_as_active() -> None:
+    """Kueue sends Workloads only to an active check."""
+    server = _Server()
+    server.missing.clear()
+    body = {
+        "metadata": {"name": "gang", "deletionTimestamp": "2026-11-23T10:00:00Z", "generation": 2},
+        "spec": {"controllerName": CONTROLLER_NAME},
+    }
+    checks = cached(ADMISSION_CHECK, [msgspec.convert(body, AdmissionCheck)])
+    kinds, metrics = Kinds(missing=list, are_known=lambda: True), Metrics(CollectorRegistry())
+    reconciler = CheckReconciler(
+        cast(Client, server),
+        checks,
+        Policies(cached(GANG_POLICY, [])),
+        kinds,
+        metrics=metrics,
+        clock=lambda: START,
+    )
+    with structlog.testing.capture_logs() as logs:
+        asyncio.run(cast(Any, reconciler.reconcile(Key("", "gang"))))
+    assert server.told == ["BeingDeleted"]
+    assert metrics.registry.get_sample_value("muster_admission_checks", {"active": "true"}) == 0
+    assert [line["log_level"] for line in logs] == ["warning"]
+    assert "pulumi up" in logs[0]["reason"]
 
 
 def test_a_name_that_no_label_holds_is_refused() -> None:

@@ -790,23 +790,45 @@ def test_a_gang_outside_the_quota_is_let_back_in_before_our_check_goes() -> None
     world.kueue()
     staying = world.snapshot("a")
     assert not any(isinstance(action, Reactivate) for action in decide(staying).actions)
-    (stepping_in,) = decide(dataclasses.replace(staying, check_is_being_removed=True)).actions
+    (stepping_in,) = decide(
+        dataclasses.replace(staying, check_is_being_removed=True, check_is_gone=True)
+    ).actions
     assert isinstance(stepping_in, Reactivate)
     assert stepping_in.history.retry_at is None
 
 
-def test_a_gang_under_a_check_that_is_being_removed_is_told_so_before_anything_is_taken_from_it() -> None:
-    """Kueue keeps such a check for as long as a queue names it, and admits whoever is Ready."""
+def test_a_gang_under_a_check_that_is_being_deleted_gives_its_quota_back_and_waits_outside() -> None:
+    """Kueue keeps such a check for as long as a queue names it, gives quota under it, and admits a gang that
+    is Ready.
+    """
     world = ready(World())
     leaving = dataclasses.replace(world.snapshot("a"), check_is_being_removed=True)
-    first, *rest = decide(leaving).actions
+    first, second, *rest = decide(leaving).actions
     assert isinstance(first, SetCheckState)
     assert (first.state, first.updates) == (State.PENDING, ())
-    assert "is being removed" in first.message
+    assert "AdmissionCheck gang is being deleted: nothing is asked for" in first.message
+    assert isinstance(second, Deactivate)
+    assert second.history.retry_at is not None
+    assert {action.name for action in rest if isinstance(action, Delete)} >= set(world.requests)
+    for action in (first, second, *rest):
+        world.carry_out("a", action)
+    world.kueue()
+    again = dataclasses.replace(world.snapshot("a"), check_is_being_removed=True)
+    assert not any(isinstance(action, Reactivate) for action in decide(again).actions)
+
+
+def test_a_gang_under_a_check_that_is_gone_gives_its_quota_back_and_queues() -> None:
+    """Its queue is inactive, so that no quota follows."""
+    world = ready(World())
+    leaving = dataclasses.replace(world.snapshot("a"), check_is_being_removed=True, check_is_gone=True)
+    first, *rest = decide(leaving).actions
+    assert isinstance(first, SetCheckState)
+    assert (first.state, first.updates) == (State.RETRY, ())
+    assert "AdmissionCheck gang does not exist" in first.message
     assert {action.name for action in rest if isinstance(action, Delete)} >= set(world.requests)
     for action in (first, *rest):
         world.carry_out("a", action)
-    again = dataclasses.replace(world.snapshot("a"), check_is_being_removed=True)
+    again = dataclasses.replace(world.snapshot("a"), check_is_being_removed=True, check_is_gone=True)
     assert decide(again).is_noop
 
 
