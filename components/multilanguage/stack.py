@@ -4,15 +4,15 @@ Responsible for the properties that both components share, and for reading them 
 every violation and its fix. The schema is inferred from these annotations: no forward references.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NotRequired, TypedDict
 
 import pulumi
 
 from muster import config
-from muster.errors import MusterError
 from muster.model.stack import Stack as Described
+from muster.model.violations import Violation
 
 PACKAGE: Final = "muster-components"
 _SECTIONS: Final = {
@@ -79,22 +79,40 @@ class Stack(TypedDict):
 
 
 def read_stack(args: Stack) -> Described:
-    """The stack that the properties describe. ConfigError lists everything that is wrong with it."""
+    """The stack that the properties describe. InputPropertiesError lists everything that is wrong with it."""
     given: Mapping[str, Any] = args
     named = {key: given.get(name) for name, key in _SECTIONS.items()}
     values = {key: _plain(value, key) for key, value in named.items() if value is not None}
-    return config.parse(values, source=Path(f"{pulumi.get_stack()} ({PACKAGE})"))
+    try:
+        return config.parse(values, source=Path(f"{pulumi.get_stack()} ({PACKAGE})"))
+    except config.ConfigError as error:
+        raise _refused(error.violations) from None
+
+
+def _refused(violations: Sequence[Violation]) -> pulumi.InputPropertiesError:
+    """The error by which the engine names each property, as the program wrote it."""
+    return pulumi.InputPropertiesError(
+        "The stack cannot be used.",
+        [
+            {
+                "property_path": f"stack.{each.path.removeprefix('muster:')}",
+                "reason": f"{each.message} Fix: {each.fix}",
+            }
+            for each in violations
+        ],
+    )
 
 
 def _plain(value: Any, path: str) -> Any:
     """The value as a stack file has it: the engine's numbers are floating."""
     match value:
         case pulumi.Output():
-            raise MusterError(
-                f"{path} comes from another resource. The description decides which resources exist, "
-                "so it has to be known before any resource is made.",
-                fix="write the value itself; kubeconfig and controllerImage may come from a resource.",
+            message = (
+                "comes from another resource. The stack decides which resources exist, so it has to be known "
+                "before any resource is made."
             )
+            fix = "write the value itself; kubeconfig and controllerImage may come from a resource."
+            raise _refused([Violation(path, message, fix)])
         case dict():
             return {str(key): _plain(each, f"{path}.{key}") for key, each in value.items()}
         case list():

@@ -8,17 +8,13 @@ from typing import Any, Final
 import pulumi
 import pytest
 import yaml
-from pulumi.provider.experimental.component import ComponentProvider
-from pulumi.provider.server import ComponentInitError
 
 from muster import config
 from muster.components.bundle import BundleProvider
-from muster.components.multilanguage.platform import Platform
-from muster.components.multilanguage.queues import Queues
+from muster.components.multilanguage.host import Provider
 from muster.components.multilanguage.stack import PACKAGE
 from muster.components.queues import Queues as PythonQueues
 from muster.components.queues import QueuesArgs as PythonQueuesArgs
-from muster.errors import MusterError
 from tests.mocks.recorder import Program, run, secret
 
 ROOT: Final = Path(__file__).parents[2]
@@ -33,14 +29,9 @@ def sections() -> dict[str, Any]:
     return {key.removeprefix("muster:"): value for key, value in found.items()}
 
 
-def host() -> ComponentProvider:
-    """The SDK's own host, which the plugin starts."""
-    return ComponentProvider([Platform, Queues], PACKAGE, None, "1.0.0")
-
-
 def construct(stack: dict[str, Any]) -> Any:
     inputs: Any = {"stack": stack, "kubeconfig": "{}", "kubeContext": "shared"}
-    return host().construct("queues", f"{PACKAGE}:index:Queues", inputs)
+    return Provider().construct("queues", f"{PACKAGE}:index:Queues", inputs)
 
 
 def queues(stack: dict[str, Any]) -> Program:
@@ -49,7 +40,7 @@ def queues(stack: dict[str, Any]) -> Program:
 
 
 def test_the_schema_documents_every_section_of_a_stack() -> None:
-    schema = json.loads(host().schema or "")
+    schema = json.loads(Provider().schema or "")
     assert schema["resources"].keys() == {f"{PACKAGE}:index:Platform", f"{PACKAGE}:index:Queues"}
     documented = schema["types"][f"{PACKAGE}:index:Stack"]["properties"]
     program = yaml.safe_load((ROOT / "Pulumi.yaml").read_text())["config"]
@@ -66,19 +57,37 @@ def test_a_value_of_the_stack_that_a_resource_makes_is_refused() -> None:
         stack["departments"]["research"]["teams"]["team-a"]["quota"]["l4"] = pulumi.Output.from_input(4)
         return construct(stack)
 
-    where = r"departments\.research\.teams\.team-a\.quota\.l4 comes from another resource"
-    with pytest.raises(ComponentInitError) as caught:
+    with pytest.raises(pulumi.InputPropertiesError) as caught:
         run(from_another_resource)
-    assert isinstance(caught.value.inner, MusterError)
-    assert re.search(where, str(caught.value.inner))
+    ((where, reason),) = refused(caught.value)
+    assert where == "stack.departments.research.teams.team-a.quota.l4"
+    assert reason.startswith("comes from another resource")
 
 
-def test_a_violation_names_its_place_and_its_fix() -> None:
+def test_every_violation_names_its_property_and_its_fix() -> None:
     stack = sections()
     stack["pools"]["l4"]["maxNodes"] = -1.0
-    with pytest.raises(ComponentInitError) as caught:
+    stack["priorities"] = {"Not A Name": 1.0}
+    with pytest.raises(pulumi.InputPropertiesError) as caught:
         queues(stack)
-    assert "muster:pools.l4.maxNodes" in str(caught.value.inner)
+    found = dict(refused(caught.value))
+    assert "stack.pools.l4.maxNodes" in found
+    assert any(each.startswith("stack.priorities") for each in found)
+    assert all(" Fix: " in each for each in found.values())
+
+
+def refused(problem: pulumi.InputPropertiesError) -> list[tuple[str, str]]:
+    """The properties that the program sees refused, and why: the engine prints these without a traceback."""
+    return [(each["property_path"], each["reason"]) for each in problem.errors or ()]
+
+
+def test_the_examples_of_the_documentation_are_stacks() -> None:
+    text = (ROOT / "docs" / "library.md").read_text()
+    blocks = [yaml.safe_load(each) for each in re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)]
+    described = [each["resources"]["queues"]["properties"]["stack"] for each in blocks]
+    assert described
+    for stack in described:
+        assert bundles(queues(json.loads(json.dumps(stack), parse_int=float)))
 
 
 def bundles(program: Program) -> dict[str, Any]:

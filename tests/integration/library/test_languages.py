@@ -42,6 +42,17 @@ def test_a_program_in_yaml_gets_the_same_queues(cluster: Cluster, engine: Engine
     assert not cluster.queues()
 
 
+def test_a_mistake_names_its_property_and_no_line_of_muster(engine: Engine) -> None:
+    made = with_program(engine("yaml-queues"), "pulumi-language-yaml")
+    project = made.project / "Pulumi.yaml"
+    project.write_text(project.read_text().replace("machine: g2-standard-8, maxNodes: 8", "maxNodes: -1"))
+    configure(made, kubeconfig="{}", context="shared")
+    output = made.preview(fails=True).output
+    assert "property stack.pools.l4.maxNodes with value" in output
+    assert "property stack.pools.l4.machine has a problem: is missing" in output
+    assert ".py" not in output
+
+
 @pytest.mark.parametrize("plugin", [_FOLDER, _EXECUTABLE], ids=["folder", "executable"])
 def test_pulumi_package_gets_the_schema_with_any_python_on_path(engine: Engine, plugin: Path) -> None:
     made = engine("remote")
