@@ -66,7 +66,8 @@ class Executor:
     async def run(
         self, actions: tuple[Action, ...], *, workload: Workload, check: str, flavors: Flavors
     ) -> None:
-        if any(isinstance(action, Delete) for action in actions):
+        # Finished is never taken back: a cache that shows it is right, however old it is.
+        if any(isinstance(each, Delete) for each in actions) and not workload.status.holds("Finished"):
             await self._confirm(workload)
         for action in actions:
             match action:

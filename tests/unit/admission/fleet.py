@@ -388,17 +388,19 @@ class Costs:
     calls: Mapping[str, float]
     cpu: float
     """Milliseconds, with the stand-ins'."""
+    last_asked: float
+    """Virtual seconds until each had its first request."""
     last_ready: float
-    """Virtual seconds."""
+    """Virtual seconds until all were Ready."""
 
 
-def costs(count: int, pieces: Pieces, **settings: Any) -> Costs:
+def costs(count: int, pieces: Callable[[int], Pieces], **settings: Any) -> Costs:
     """So many gangs whose quota is reserved at once, until all are Ready."""
 
     async def scenario() -> Fleet:
         fleet = Fleet(**settings)
         for number in range(count):
-            fleet.submit(f"gang-{number:04}", pieces)
+            fleet.submit(f"gang-{number:04}", pieces(number))
         await fleet.run(lambda: len(fleet.ready) == count)
         return fleet
 
@@ -406,4 +408,9 @@ def costs(count: int, pieces: Pieces, **settings: Any) -> Costs:
     fleet = virtual(scenario())
     spent = 1000 * (time.process_time() - began) / count
     calls = {name: number / count for name, number in sorted(fleet.api.calls.items())}
-    return Costs(calls=calls, cpu=spent, last_ready=max(fleet.ready.values()))
+    return Costs(
+        calls=calls,
+        cpu=spent,
+        last_asked=max(fleet.asked.values()),
+        last_ready=max(fleet.ready.values()),
+    )

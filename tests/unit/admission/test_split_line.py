@@ -25,7 +25,7 @@ MINUTES = 60.0
 @pytest.mark.parametrize("count", [25, 50, 100])
 def test_a_gang_costs_the_same_calls_however_many_wait_in_its_pools(count: int) -> None:
     """Each template, each request, and that it is Ready."""
-    assert costs(count, TWO_SHAPES).calls == {
+    assert costs(count, lambda _: TWO_SHAPES).calls == {
         "create PodTemplate": 2,
         "create ProvisioningRequest": 2,
         "apply Workload": 1,
@@ -33,14 +33,36 @@ def test_a_gang_costs_the_same_calls_however_many_wait_in_its_pools(count: int) 
 
 
 def test_a_gang_of_one_shape_costs_three_calls() -> None:
-    calls = costs(25, ONE_SHAPE).calls
+    calls = costs(25, lambda _: ONE_SHAPE).calls
     assert calls == {"create PodTemplate": 1, "create ProvisioningRequest": 1, "apply Workload": 1}
+
+
+def test_the_end_of_a_gang_is_not_confirmed_by_a_read() -> None:
+    """Each template and each request; that it has finished is never taken back."""
+
+    async def scenario() -> None:
+        fleet = Fleet()
+        fleet.submit("a", TWO_SHAPES)
+        view = fleet.view
+        finished: list[str] = []
+
+        def is_over() -> bool:
+            if "a" in fleet.ready and not finished:
+                finished.append("a")
+                fleet.api.calls.clear()
+                fleet.finish("a")
+            return bool(finished) and not len(view.requests.store) + len(view.templates.store)
+
+        await fleet.run(is_over)
+        assert fleet.api.calls == {"delete ProvisioningRequest": 2, "delete PodTemplate": 2}
+
+    virtual(scenario())
 
 
 @pytest.mark.parametrize("count", [10, 50])
 def test_what_a_gang_reports_does_not_change_with_those_before_it(count: int) -> None:
     """Its turn, each request that is not accepted, each pool whose nodes have not come, that it is Ready."""
-    calls = costs(count, TWO_SHAPES, accepts=lambda _: 30.0, starts=lambda _: 8 * MINUTES).calls
+    calls = costs(count, lambda _: TWO_SHAPES, accepts=lambda _: 30.0, starts=lambda _: 8 * MINUTES).calls
     assert calls["apply Workload"] <= 6
 
 
@@ -66,13 +88,13 @@ def test_a_waiting_gang_names_its_pool_and_no_other_gang() -> None:
 
 def test_ten_gangs_with_stock_for_all_gather_at_once() -> None:
     """Nodes take eight minutes, and the cloud five seconds to accept a request."""
-    found = costs(10, TWO_SHAPES, stock=99, accepts=lambda _: 5.0, starts=lambda _: 8 * MINUTES)
+    found = costs(10, lambda _: TWO_SHAPES, stock=99, accepts=lambda _: 5.0, starts=lambda _: 8 * MINUTES)
     assert found.last_ready < 12 * MINUTES
 
 
 def test_pools_whose_nodes_come_at_different_times_hold_nobody_up() -> None:
     slow = {"h100": 8 * MINUTES, "l4": 3 * MINUTES}
-    found = costs(10, TWO_SHAPES, stock=99, accepts=lambda _: 5.0, starts=lambda pool: slow[pool])
+    found = costs(10, lambda _: TWO_SHAPES, stock=99, accepts=lambda _: 5.0, starts=lambda pool: slow[pool])
     assert found.last_ready < 12 * MINUTES
 
 
