@@ -334,3 +334,19 @@ def test_a_large_cluster_is_judged_within_the_budget_of_the_api_server(world: Wo
     spec["workerGroupSpecs"][39] = changed(group, "template", "spec", "hostPID", value=True)
     answer = world.member.patch(body, {"spec": {"workerGroupSpecs": spec["workerGroupSpecs"]}})
     _refused(answer, "remove spec.hostPID")
+
+
+def test_what_a_suspended_job_may_change_in_its_template_is_judged(world: World) -> None:
+    """Gained: nodes of other gangs. Of a Job that has not started, the API server fixes only the rest."""
+    body = named(works.job(), "suspended")
+    assert world.member.create(body, dry_run=False).is_allowed
+    for fields, word in (
+        ({"tolerations": [{"operator": "Exists"}]}, "name the key of each of tolerations"),
+        ({"schedulingGates": [{"name": FINALIZER}]}, f"remove scheduling gate {FINALIZER}"),
+    ):
+        for caller in world.tenants:
+            answer = caller.patch(body, {"spec": {"template": {"spec": fields}}})
+            _refused(answer, "In spec.template: ", word)
+    one = [{"key": "nvidia.com/gpu", "operator": "Exists"}]
+    answer = world.member.patch(body, {"spec": {"template": {"spec": {"tolerations": one}}}})
+    assert answer.is_allowed, answer.message
