@@ -16,7 +16,7 @@ from tests.integration.tenancy.works import NAMESPACE, annotated, changed, named
 ELASTIC = "kueue.x-k8s.io/elastic-job"
 JSON_PATCH = "application/json-patch+json"
 STRATEGIC = "application/strategic-merge-patch+json"
-ANEW = "set suspend: true in the same change"
+ANEW = "For more, make a new "
 
 
 def refused(answer: Answer, *words: str) -> None:
@@ -81,9 +81,16 @@ def test_a_job_that_waits_is_made_larger(world: World) -> None:
     assert world.member.patch(body, {"spec": {"parallelism": 9}}).is_allowed
 
 
-def test_a_running_job_is_made_smaller_or_counted_anew(world: World) -> None:
+def test_a_running_job_is_not_made_larger_by_suspending_it(world: World) -> None:
+    """Its template still holds the claims of the capacity that it has: it would wait for ever."""
+    body = existing(world, running_job("suspended"), world.controllers["kueue"])
+    for caller in world.tenants:
+        refused(caller.patch(body, {"spec": {"parallelism": 50, "suspend": True}}), ANEW)
+
+
+def test_a_running_job_is_made_smaller(world: World) -> None:
     body = existing(world, running_job("smaller") | {}, world.controllers["kueue"])
-    for change in ({"parallelism": 0}, {"parallelism": 50, "suspend": True}, {"activeDeadlineSeconds": 60}):
+    for change in ({"parallelism": 0}, {"activeDeadlineSeconds": 60}):
         answer = world.member.patch(body, {"spec": change})
         assert answer.is_allowed, answer.message
 
@@ -158,17 +165,10 @@ def test_a_running_ray_cluster_is_not_made_larger(
 
 
 @pytest.mark.parametrize("make", [_cluster, _service], ids=["RayCluster", "RayService"])
-def test_a_running_ray_cluster_is_made_smaller_or_counted_anew(
-    world: World, make: Callable[..., Object]
-) -> None:
+def test_a_running_ray_cluster_is_made_smaller(world: World, make: Callable[..., Object]) -> None:
     body = existing(world, named(make(), "shrinking"), world.controllers["kueue"])
     fewer = GROUP | {"replicas": 1, "minReplicas": 1}
-    more = GROUP | {"replicas": 5, "maxReplicas": 5}
-    for spec in (
-        {"workerGroupSpecs": [fewer]},
-        {"workerGroupSpecs": [more], "suspend": True},
-        {"rayVersion": "2.55.0"},
-    ):
+    for spec in ({"workerGroupSpecs": [fewer]}, {"rayVersion": "2.55.0"}):
         change = {"spec": {"rayClusterConfig": spec} if make is _service else spec}
         answer = world.member.patch(body, change)
         assert answer.is_allowed, answer.message

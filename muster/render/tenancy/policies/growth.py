@@ -1,8 +1,12 @@
 """Work that runs stays as large as its queue counted it.
 
 Kueue counts a job when it admits it. When a running job is changed, Kueue stops it and counts it anew; until
-then, for some seconds, its controller has made the pods that nobody counted. An elastic job's new pods wait
+then, for some seconds, its controller has made pods that no queue counted. An elastic job's new pods wait
 behind a gate instead. With KAI every pod is counted when it is scheduled.
+
+A change that suspends the job as well is refused, too: its pod templates still hold the claims of the
+capacity that it has. Kueue takes them off only when it stops the job itself, and the larger gang would wait
+for ever.
 """
 
 from typing import Final
@@ -19,7 +23,11 @@ _KINDS: Final = (
 )
 _ELASTIC: Final = f"oldObject.metadata.?annotations[?'{names.ELASTIC_JOB}'].orValue('') == 'true'"
 _PODS: Final = "group.?replicas.orValue(1) * group.?numOfHosts.orValue(1)"
-_FIX: Final = "To change it, set suspend: true in the same change: its pods end, and its queue counts it anew"
+_FIX: Final = "For more, make a new ' + object.kind + ' of that size"
+# Kueue adds the gate only to what is elastic when it is created.
+_STEPS: Final = (
+    f"(object.kind == 'RayCluster' ? '; one with the annotation {names.ELASTIC_JOB} grows in steps' : '')"
+)
 
 
 def growth() -> Policy:
@@ -34,24 +42,21 @@ def growth() -> Policy:
                 "clusterBefore",
                 f"request.resource.group == 'ray.io' ? dyn({ray_spec('oldObject')}) : dyn({{}})",
             ),
-            ("kept", f"!({_suspended('object', '')}) && !({_suspended('oldObject', 'Before')})"),
+            (
+                "ran",
+                "!(request.resource.resource == 'jobs' ? oldObject.spec.?suspend : "
+                "variables.clusterBefore.?suspend).orValue(false)",
+            ),
             ("grown", _grown()),
         ),
         rules=(_parallelism(), _replicas(), _resources()),
     )
 
 
-def _suspended(of: str, when: str) -> str:
-    return (
-        f"request.resource.resource == 'jobs' ? {of}.spec.?suspend.orValue(false) : "
-        f"variables.cluster{when}.?suspend.orValue(false)"
-    )
-
-
 def _parallelism() -> Rule:
     now, before = (f"{of}.spec.?parallelism.orValue(1)" for of in ("object", "oldObject"))
     return Rule(
-        holds=f"request.resource.resource != 'jobs' || !variables.kept || {now} <= {before}",
+        holds=f"request.resource.resource != 'jobs' || !variables.ran || {now} <= {before}",
         message=f"'Job ' + object.metadata.name + ' runs, and its queue counted spec.parallelism ' + "
         f"string({before}) + '; leave it or lower it. {_FIX}'",
     )
@@ -70,9 +75,10 @@ def _grown() -> str:
 
 def _replicas() -> Rule:
     return Rule(
-        holds="!variables.kept || variables.grown.size() == 0",
+        holds="!variables.ran || variables.grown.size() == 0",
         message="object.kind + ' ' + object.metadata.name + ' runs, and its queue counted the workers of "
-        f"group ' + variables.grown[0].groupName + '; leave replicas and numOfHosts or lower them. {_FIX}'",
+        f"group ' + variables.grown[0].groupName + '; leave replicas and numOfHosts or lower them. "
+        f"{_FIX}' + {_STEPS}",
     )
 
 
@@ -91,7 +97,7 @@ def _resources() -> Rule:
         f"{amounts.format(group='group', old='old')}))"
     )
     return Rule(
-        holds=f"!variables.kept || ({head} && {groups})",
+        holds=f"!variables.ran || ({head} && {groups})",
         message="object.kind + ' ' + object.metadata.name + ' runs, and its queue counted the resources of "
         f"its pods; leave them. {_FIX}'",
     )
