@@ -45,8 +45,9 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 
 @pytest.fixture
-def engine(tmp_path: Path) -> Engine:
+def engine(tmp_path: Path) -> Iterator[Engine]:
     """A new stack of a program, which lies as deep below the checkout as the examples do."""
+    _forget_schemas()
     for name in ("muster", "components", "policies"):
         (tmp_path / name).symlink_to(ROOT / name)
     programs = tmp_path / "examples" / "library"
@@ -60,4 +61,11 @@ def engine(tmp_path: Path) -> Engine:
             known["PULUMI_BACKEND_URL"] = state.as_uri()
         return workspace(tmp_path / f"engine-{name}", programs / name, "test", {**known, **environment})
 
-    return of
+    yield of
+    _forget_schemas()
+
+
+def _forget_schemas() -> None:
+    """The engine keeps the schema beside a plugin, and does not notice that components changed."""
+    for schema in (ROOT / "components").rglob("schema-muster-components*.json"):
+        schema.unlink(missing_ok=True)
