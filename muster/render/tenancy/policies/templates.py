@@ -13,7 +13,6 @@ from muster.render.tenancy.policies import neighbours, placement, pod_security, 
 from muster.render.tenancy.policies.ending import ending_faults
 from muster.render.tenancy.policies.policy import Policy, Rule
 from muster.render.tenancy.policies.who import ADMINISTRATOR, SYSTEM, quoted
-from muster.render.tenancy.policies.work import UNLESS
 
 # The API server computes it from the class, and refuses a pod that names another one.
 _PREEMPTING: Final = "PreemptLowerPriority"
@@ -30,7 +29,7 @@ def templates(stack: Stack) -> Policy:
         name="muster-templates",
         kinds=pod_templates.KINDS,
         # What the system makes has the templates of an object that was checked.
-        unless=(*UNLESS, ("made-by-the-system", SYSTEM)),
+        unless=(("the-system", SYSTEM),),
         words=_words(stack),
         rules=(
             _rule(
