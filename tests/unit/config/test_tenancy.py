@@ -11,7 +11,15 @@ import yaml
 from muster.config import ConfigError, parse
 from muster.model.members import AccessEntry, access_entries, google_security_group
 from muster.model.stack import Stack
-from muster.model.tenancy import BucketRight, Egress, PodSecurity, TenancyMode
+from muster.model.tenancy import (
+    MOST_KIBIBYTES,
+    MOST_OBJECTS,
+    BucketRight,
+    Egress,
+    PodSecurity,
+    TenancyMode,
+)
+from muster.render.tenancy.policies.sizes import sizes
 
 LOCAL = Path(__file__).parents[3] / "stacks" / "Pulumi.local.yaml"
 
@@ -64,6 +72,8 @@ def test_a_team_s_members_buckets_and_volumes_are_read() -> None:
         ({"egress": "internett"}, {}, ["muster:tenancy.egress", "internet"]),
         ({"podSecurity": "none"}, {}, ["muster:tenancy.podSecurity", "baseline"]),
         ({"objects": {"rayjobs": 1}}, {}, ["muster:tenancy.objects.rayjobs", "rayJobs"]),
+        ({"sizes": {"configmaps": 1}}, {}, ["muster:tenancy.sizes.configmaps", "configMaps"]),
+        ({"sizes": {"secrets": "1Mi"}}, {}, ["muster:tenancy.sizes.secrets"]),
         ({"mode": "enforce", "speed": 1}, {}, ["muster:tenancy.speed"]),
         (None, {"buckets": {"b": "own"}}, ["teams.team-a.buckets.b", "read, write"]),
         (None, {"volumes": {"v": {}}}, ["teams.team-a.volumes.v.size"]),
@@ -81,3 +91,18 @@ def test_a_mistake_is_reported_with_its_path(tenancy: object, team: dict[str, An
         stack(tenancy, **team)
     for word in words:
         assert word in str(refused.value)
+
+
+def test_sizes_are_kibibytes_and_bound_by_the_policy() -> None:
+    found = stack({"sizes": {"configMaps": 512}})
+    assert found.tenancy.sizes == {"configMaps": 512}
+    (bound,) = [word for name, word in sizes(found).words if name == "most"]
+    assert "'configmaps': 512" in bound
+    assert f"'secrets': {MOST_KIBIBYTES['secrets']}" in bound
+
+
+def test_what_one_team_may_store_fits_etcd_several_times() -> None:
+    """etcd holds 2 GiB by default. At 1.5 MiB an object, the counts alone would allow more than 7 GiB."""
+    assert MOST_KIBIBYTES.keys() <= MOST_OBJECTS.keys()
+    most = sum(MOST_OBJECTS[kind] * kibibytes for kind, kibibytes in MOST_KIBIBYTES.items())
+    assert most <= 0.5 * 1024 * 1024
