@@ -149,6 +149,8 @@ class SplitGangs:
         for each in (before, after):
             if each is not None and may_be_split(each):
                 self._changed[each.key] = None
+        if before is not None and after is None and before.key not in self._positions:
+            self._changed.pop(before.key, None)  # A replica that does not lead takes in nothing.
 
     def _request_changed(self, before: ProvisioningRequest | None, after: ProvisioningRequest | None) -> None:
         for each in (before, after):
@@ -168,9 +170,10 @@ class SplitGangs:
 
 
 def may_be_split(workload: Workload) -> bool:
-    """Each request is for a PodSet of its own at least, and most gangs have one."""
-    admission = workload.status.admission
-    return admission is not None and len(admission.pod_set_assignments) > 1
+    """Each request is for a PodSet of its own at least, and most gangs have one, or run."""
+    status = workload.status
+    is_gathering = status.holds("QuotaReserved") and not status.holds("Admitted")
+    return is_gathering and status.admission is not None and len(status.admission.pod_set_assignments) > 1
 
 
 def turn_position_of(snapshot: WorkloadSnapshot) -> TurnPosition | None:

@@ -69,7 +69,7 @@ from muster.controller.kueue.objects import (
 from muster.controller.kueue.pending_workloads import PendingWorkloads
 from muster.controller.kueue.slices import replaced
 from muster.controller.kueue.view import View
-from muster.controller.runtime.controller import Controller
+from muster.controller.runtime.controller import Controller, Result
 from muster.controller.runtime.informer import Informer
 from muster.controller.runtime.metrics import Metrics
 from muster.controller.runtime.queue import WorkQueue
@@ -103,6 +103,9 @@ class _Known:
         return name == CHECK
 
     def is_being_removed(self) -> bool:
+        return False
+
+    def are_gone(self) -> bool:
         return False
 
     def policy(self, _name: str) -> GangPolicy:
@@ -339,7 +342,18 @@ class Fleet:
         queue = WorkQueue[Key]("gangs", metrics=metrics)
         hooks = WorkloadHooks(self.view, self._executor)
         gangs = GangReconciler(hooks, enqueue=queue.add, clock=moment)
-        controller = Controller("gangs", gangs.reconcile, metrics=metrics, workers=16, queue=queue)
+        errors: list[Exception] = []
+
+        async def reconcile(key: Key) -> Result:
+            try:
+                return await gangs.reconcile(key)
+            except TransportError:
+                raise
+            except Exception as error:
+                errors.append(error)
+                return None
+
+        controller = Controller("gangs", reconcile, metrics=metrics, workers=16, queue=queue)
         view = self.view
         view.split_gangs.enqueue = queue.add
         controller.watches(view.workloads, lambda each: [each.key])
@@ -354,7 +368,8 @@ class Fleet:
         task = asyncio.create_task(controller.run())
         while not until():
             assert virtual_now() < limit, f"not so after {limit} s: {len(self.ready)} are Ready"
-            assert not task.done(), task.exception()
+            if errors:
+                raise errors[0]
             await asyncio.sleep(0.1)
         controller.stop()
         await task

@@ -85,6 +85,9 @@ class _Known:
     def is_being_removed(self) -> bool:
         return False
 
+    def are_gone(self) -> bool:
+        return False
+
     def policy(self, _name: str) -> GangPolicy:
         return _POLICY
 

@@ -5,16 +5,19 @@ from __future__ import annotations
 import dataclasses
 import random
 from collections.abc import Callable
+from datetime import datetime
 from typing import Any
 
 import pytest
 
 from muster.controller.gangs.templates import POOL
 from muster.controller.kube.resource import Key
+from muster.controller.kueue.objects import Workload
+from muster.controller.kueue.snapshot import WorkloadSnapshot
 from tests.unit.admission.fleet import ONE_SHAPE, SPACE, TWO_SHAPES, Fleet, costs
 from tests.unit.admission.gang_world import CHECK, POLICY
 from tests.unit.controller_runtime.virtual import virtual
-from tests.unit.gangs.paper import flavor_policy
+from tests.unit.gangs.paper import START, flavor_policy
 
 MINUTES = 60.0
 
@@ -79,6 +82,32 @@ def test_a_waiting_gang_names_its_pool_and_no_other_gang() -> None:
 
         await fleet.run(lambda: bool(said()))
         assert said().startswith("waits for its turn at pool h100 (limit 2h)")
+
+    virtual(scenario())
+
+
+def test_gangs_that_run_or_are_gone_cost_the_line_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At the start of a leader there are tens of thousands that run; a replica that waits keeps none."""
+
+    async def scenario() -> None:
+        fleet = Fleet()
+        workloads, line = fleet.view.workloads, fleet.view.split_gangs
+        looked: list[str] = []
+        for name in ("runs", "gone"):
+            fleet.submit(name, TWO_SHAPES)
+        base = line._base_snapshot
+
+        def recorded(workload: Workload, check: str, now: datetime) -> WorkloadSnapshot:
+            looked.append(workload.metadata.name)
+            return base(workload, check, now)
+
+        monkeypatch.setattr(line, "_base_snapshot", recorded)
+        fleet.api.condition(workloads.get(Key(SPACE, "runs")), "Admitted")
+        if (gone := workloads.get(Key(SPACE, "gone"))) is not None:
+            workloads.store.remove(gone)
+        line.reconciling(Key(SPACE, "other"), now=START)
+        assert looked == []
+        assert not line._changed
 
     virtual(scenario())
 
