@@ -83,7 +83,7 @@ def test_a_job_that_waits_is_made_larger(world: World) -> None:
 
 def test_a_running_job_is_not_made_larger_by_suspending_it(world: World) -> None:
     """Its template still holds the claims of the capacity that it has: it would wait for ever."""
-    body = existing(world, running_job("suspended"), world.controllers["kueue"])
+    body = existing(world, running_job("suspended-to-grow"), world.controllers["kueue"])
     for caller in world.tenants:
         refused(caller.patch(body, {"spec": {"parallelism": 50, "suspend": True}}), ANEW)
 

@@ -203,7 +203,7 @@ DEPLOYMENT = existing(
 
 
 def in_template(path: str, *field: str, value: Any) -> Object:
-    """Ordinary work with one value changed in the pod template at this path of `TEMPLATES`."""
+    """Ordinary work with one value changed in the pod template at this path of `TEMPLATES`, or several."""
     kind, *keys = path.split(".")
     body = copy.deepcopy(TEMPLATES[path])
     at = body
@@ -211,7 +211,7 @@ def in_template(path: str, *field: str, value: Any) -> Object:
         at = at[key.removesuffix("[]")]
         if key.endswith("[]"):
             at = at[0]
-    at |= changed(at, *field, value=value)
+    at |= changed(at, *field, value=value) if field else value
     assert body["kind"] == kind
     return body
 

@@ -4,6 +4,7 @@ from typing import Final
 
 from tests.integration.tenancy.attack import Attack
 from tests.integration.tenancy.attacks import (
+    credentials,
     labels,
     neighbours,
     pods,
@@ -19,6 +20,7 @@ ALL: Final[tuple[Attack, ...]] = (
     *sizes.ATTACKS,
     *pods.ATTACKS,
     *services.ATTACKS,
+    *credentials.ATTACKS,
     *labels.ATTACKS,
     *neighbours.ATTACKS,
     *reserved.ATTACKS,

@@ -59,7 +59,7 @@ def _object_keys() -> tuple[Attack, ...]:
                     body=write(body, key, "x"),
                     gains={**LABELS, **ANNOTATIONS}[key],
                     policy=_POLICY,
-                    path=f"{kind}.metadata.{field}[{key}]",
+                    path=f"{kind}.metadata.{field}{{{key}}}",
                     words=(_CONTROLLERS, f"remove {key} from metadata.{field}"),
                 )
                 for key in keys
@@ -74,7 +74,7 @@ def _other_kinds() -> tuple[Attack, ...]:
             body=labelled(body, "muster.dev/workload-uid", "x"),
             gains=LABELS["muster.dev/workload-uid"],
             policy=_POLICY,
-            path=f"{kind}.metadata.labels[muster.dev/workload-uid]",
+            path=f"{kind}.metadata.labels{{muster.dev/workload-uid}}",
             words=(_CONTROLLERS, "remove muster.dev/workload-uid from metadata.labels"),
             by_rbac=kind in _BY_RBAC,
             before=named(body, f"plain-{kind.lower()}"),
@@ -93,7 +93,7 @@ def _templates() -> tuple[Attack, ...]:
         gains="a gate that is lifted as if the gang had its nodes",
         policy=_POLICY,
         words=(_CONTROLLERS, f"remove {key} from "),
-        path=f"metadata.annotations[{key}]",
+        path=f"metadata.annotations{{{key}}}",
     )
 
 
@@ -129,7 +129,7 @@ ATTACKS: Final[tuple[Attack, ...]] = (
         ),
         gains=LABELS["muster.dev/workload-uid"],
         policy=_POLICY,
-        path="CronJob.spec.jobTemplate.metadata.labels",
+        path="CronJob.spec.jobTemplate.metadata.labels{muster.dev/workload-uid}",
         words=("from spec.jobTemplate.metadata.labels",),
     ),
     Attack(
@@ -141,7 +141,7 @@ ATTACKS: Final[tuple[Attack, ...]] = (
         ),
         gains=LABELS["muster.dev/workload-uid"],
         policy=_POLICY,
-        path="Deployment.spec.template.metadata.labels",
+        path="Deployment.spec.template.metadata.labels{muster.dev/workload-uid}",
         words=("from spec.template.metadata.labels",),
         by_rbac=True,
     ),
@@ -150,7 +150,7 @@ ATTACKS: Final[tuple[Attack, ...]] = (
         body=annotated(works.ray_cluster(), "ray.io/ippr", "{}"),
         gains="CPUs and memory that no queue has counted",
         policy=_POLICY,
-        path="RayCluster.metadata.annotations[ray.io/ippr]",
+        path="RayCluster.metadata.annotations{ray.io/ippr}",
         words=("remove ray.io/ippr from metadata.annotations",),
     ),
 )

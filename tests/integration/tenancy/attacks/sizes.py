@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
+from muster.model.names import ELASTIC_JOB
 from tests.integration.tenancy import works
-from tests.integration.tenancy.attack import Attack
+from tests.integration.tenancy.attack import CHANGES, Attack
 from tests.integration.tenancy.cluster import Object
-from tests.integration.tenancy.works import annotated, cluster_spec
+from tests.integration.tenancy.works import annotated, cluster_spec, named
 
 _SIZE: Final = "muster-ray-size"
 _UPGRADE_GAINS: Final = "a second cluster's GPUs beside the first's, which no queue has counted"
@@ -45,6 +46,7 @@ def _in_each_cluster(
     )
 
 
+_STEPS: Final = {"gatewayClassName": "istio", "intervalSeconds": 10, "stepSizePercent": 10}
 _GROWS: Final = "GPUs beyond those that the queue counted"
 _ALONE: Final = ("enableInTreeAutoscaling is for a RayCluster of its own", "remove it")
 _BOUNDS: Final = ("minReplicas <= replicas <= maxReplicas",)
@@ -91,6 +93,63 @@ def _selecting() -> Iterator[Attack]:
         )
 
 
+def _upgraded() -> Iterator[Attack]:
+    steps = {"gatewayClassName": "istio", "intervalSeconds": 10, "stepSizePercent": 10}
+    incremental = {"type": "NewClusterWithIncrementalUpgrade", "clusterUpgradeOptions": steps}
+    second = "a second cluster's GPUs beside the first's, which no queue has counted"
+    recreated = works.ray_cluster(upgradeStrategy={"type": "Recreate"})
+    lost = "nodes for pods that are deleted at each growth"
+    for body, field, gains in (
+        (works.ray_service(upgradeStrategy={"type": "NewCluster"}), "type", second),
+        (
+            works.ray_service(upgradeStrategy=incremental),
+            "clusterUpgradeOptions.stepSizePercent",
+            second,
+        ),
+        (annotated(recreated, ELASTIC_JOB, "true"), "type", lost),
+    ):
+        strategy = body["spec"]["upgradeStrategy"]["type"]
+        yield Attack(
+            name=f"{body['kind']} with upgradeStrategy {strategy}",
+            body=body,
+            gains=gains,
+            policy=_SIZE,
+            path=f"{body['kind']}.spec.upgradeStrategy.{field}",
+            words=("upgradeStrategy",),
+        )
+
+
+def _grown() -> Iterator[Attack]:
+    """What runs is changed past what its queue counted."""
+    job, cluster = works.job(suspend=False, parallelism=1, completions=100), works.ray_cluster(suspend=False)
+    for name, before, body, field, gains in (
+        (
+            "a larger Job",
+            named(job, "runs-with-one"),
+            works.job(suspend=False, parallelism=50, completions=100),
+            "Job.spec.parallelism",
+            "49 pods without quota, until Kueue has stopped the job",
+        ),
+        (
+            "a RayCluster with more hosts for each worker",
+            named(cluster, "runs-with-two"),
+            works.ray_cluster(suspend=False, **_group(numOfHosts=9)),
+            "RayCluster.spec.workerGroupSpecs[].numOfHosts",
+            "nine times the workers, until Kueue has stopped them",
+        ),
+    ):
+        yield Attack(
+            name=f"what runs changed into {name}",
+            body=body,
+            before=before,
+            ways=CHANGES,
+            gains=gains,
+            policy="muster-growth",
+            path=field,
+            words=("its queue counted", "For more, make a new"),
+        )
+
+
 ATTACKS: Final = (
     *_scaling(),
     *_in_each_cluster(
@@ -107,7 +166,16 @@ ATTACKS: Final = (
         gains=_GROWS,
         words=_BOUNDS,
     ),
+    *_in_each_cluster(
+        "replicas below their bound",
+        "workerGroupSpecs[].replicas",
+        _group(replicas=1, minReplicas=4, maxReplicas=8),
+        gains=_GROWS,
+        words=_BOUNDS,
+    ),
     *_selecting(),
+    *_upgraded(),
+    *_grown(),
     Attack(
         name="RayJob that cannot be suspended",
         body=works.ray_job(submissionMode="InteractiveMode", entrypoint=None),

@@ -96,7 +96,7 @@ UNSAFE_TEMPLATES: Final = {
         "appArmorProfile.type", NODES, "appArmorProfile.type to", appArmorProfile={"type": "Unconfined"}
     ),
     "no AppArmor by annotation": _noted(
-        "annotations{}",
+        "annotations{container.apparmor.security.beta.kubernetes.io/main}",
         NODES,
         "remove annotation",
         annotations={"container.apparmor.security.beta.kubernetes.io/main": "unconfined"},
@@ -131,6 +131,18 @@ UNSAFE_TEMPLATES: Final = {
         "remove host from its probes",
         lifecycle={"preStop": {"httpGet": {"port": 80, "host": "192.0.2.1"}}},
     ),
+    "a probe of another host's port": _container(
+        "readinessProbe.tcpSocket.host",
+        NODES,
+        "remove host from its probes",
+        readinessProbe={"tcpSocket": {"port": 80, "host": "192.0.2.1"}},
+    ),
+    "a hook on another host's port": _container(
+        "lifecycle.postStart.tcpSocket.host",
+        NODES,
+        "remove host from its probes",
+        lifecycle={"postStart": {"tcpSocket": {"port": 80, "host": "192.0.2.1"}}},
+    ),
     "a process of a Windows host": _spec(
         "securityContext.windowsOptions.hostProcess",
         NODES,
@@ -155,7 +167,7 @@ STUCK_TEMPLATES: Final = {
         tolerations=[{"operator": "Exists"}],
     ),
     "every taint of an effect": _spec(
-        "tolerations[].operator",
+        "tolerations[].key",
         "nodes that are kept for another gang",
         "name the key of each of tolerations",
         tolerations=[{"operator": "Exists", "effect": "NoSchedule"}],
@@ -238,6 +250,7 @@ _MANAGED: Final = {
         rayClusterSpec=works.cluster_spec(managedBy=_ELSEWHERE)
     ),
     "RayCluster.spec.managedBy": works.ray_cluster(managedBy=_ELSEWHERE),
+    "RayService.spec.managedBy": works.ray_service(managedBy=_ELSEWHERE),
     "RayService.spec.rayClusterConfig.managedBy": works.ray_service(
         rayClusterConfig=works.cluster_spec(suspend=True, managedBy=_ELSEWHERE)
     ),

@@ -1,0 +1,111 @@
+"""The declared judgements (judgements.yaml): which rights a member has, and who judges which field."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from muster.model.stack import Scheduler
+from tests.integration.tenancy.fields import Shared, matches, without_key
+
+_FILE: Final = Path(__file__).parent / "judgements.yaml"
+# What a member may write: its kinds, with the version that is judged.
+KINDS: Final = {
+    "RayJob": "ray.io/v1",
+    "RayCluster": "ray.io/v1",
+    "RayService": "ray.io/v1",
+    "Job": "batch/v1",
+    "CronJob": "batch/v1",
+    "ConfigMap": "v1",
+    "Secret": "v1",
+}
+
+
+class Verdict(StrEnum):
+    """ALLOWED is harmless, JUDGED by a policy, UNREACHABLE has no effect when a tenant writes it."""
+
+    ALLOWED = "allowed"
+    JUDGED = "judged"
+    UNREACHABLE = "unreachable"
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """`by` is the policy that judges the fields, or the reason why none has to."""
+
+    part: str
+    field: str
+    verdict: Verdict
+    by: str
+
+    @property
+    def pattern(self) -> str:
+        return f"{self.part}.{self.field}"
+
+    @property
+    def key(self) -> bool:
+        """Whether it is of one key of a map, beside the judgement of the map."""
+        return without_key(self.pattern) != self.pattern
+
+    def applies(self, field: str) -> bool:
+        return matches(self.pattern, field)
+
+
+@dataclass(frozen=True, slots=True)
+class Right:
+    """`everyone`: by Kubernetes' own roles, not by ours."""
+
+    resource: str
+    verb: str
+    reason: str
+    only: Scheduler | None
+    everyone: bool
+
+
+@cache
+def _read() -> Mapping[str, Any]:
+    found: Mapping[str, Any] = yaml.safe_load(_FILE.read_text())
+    return found
+
+
+@cache
+def shared() -> Shared:
+    return Shared(_read()["shared"])
+
+
+@cache
+def judgements() -> tuple[Judgement, ...]:
+    return tuple(
+        Judgement(part, field, Verdict(verdict), by)
+        for part, verdicts in _read()["fields"].items()
+        for verdict, listed in verdicts.items()
+        for by, fields in listed.items()
+        for field in fields
+    )
+
+
+@cache
+def rights() -> tuple[Right, ...]:
+    return tuple(_rights())
+
+
+def _rights() -> Iterator[Right]:
+    for entry in _read()["rights"]:
+        only = Scheduler(entry["only"]) if "only" in entry else None
+        for resource in entry["of"]:
+            for verbs, reason in entry["verbs"].items():
+                for verb in verbs.split():
+                    yield Right(resource, verb, reason, only, entry.get("everyone", False))
+
+
+def judgements_of(path: str) -> list[Judgement]:
+    """Those of a field, or of one key of a map, by any of its paths."""
+    field = shared().name(path)
+    exact = [each for each in judgements() if each.applies(field)]
+    return exact or [each for each in judgements() if each.applies(without_key(field))]

@@ -1,0 +1,197 @@
+"""Writes the page of a tenant's rights: `python -m tests.integration.tenancy.page docs/tenant-rights.md`.
+
+The page is made of the judgements (judgements.yaml) and of the attacks, which the tests of this folder try
+against an API server. A test checks that it is up to date.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Final
+
+from muster.model.stack import Scheduler
+from tests.integration.tenancy.attack import API_SERVER, Attack
+from tests.integration.tenancy.attacks import ALL, kai
+from tests.integration.tenancy.fields import matches
+from tests.integration.tenancy.judgements import KINDS, Judgement, Verdict, judgements, rights, shared
+
+_HEAD: Final = """\
+# What a tenant can and cannot do
+
+Written by `python -m tests.integration.tenancy.page docs/tenant-rights.md`; do not edit it.
+
+A tenant is a member of a team: a person, a group or a pipeline with the ClusterRole `muster-team-member` in
+the team's namespace. This page is for the members, who see what their work may contain and why something is
+refused, and for platform engineers, who decide whether that is enough.
+
+Everything here is tested against a Kubernetes API server with the definitions of the pinned Kueue and
+KubeRay. Every field that a member can write is listed as allowed, as judged by a policy, or as without
+effect, and a field that a new release adds fails the tests until it is listed. Each judged field has at least
+one attack, {count} in all: the object is created as a member's ServiceAccount, as a person of a mapped group,
+and as a tenant with far too many rights, and one of them changes an ordinary object into it, by update and by
+patch.
+
+The policies are ValidatingAdmissionPolicies. They are in force with `tenancy.mode: enforce`, the default,
+also while Muster's webhooks are down. What is not promised is in [limits.md](limits.md).
+"""
+_SCHEDULERS: Final = {Scheduler.KUEUE: "Kueue", Scheduler.KAI: "KAI"}
+_PATHS: Final = """\
+A path names the kind and then the fields. `[]` are the items of a list and `{}` the values of a map, of
+which one can be named: `labels{app}`. `(a|b)` is one of several. What several kinds have in common has a name
+of its own, and is listed once:
+"""
+_MORE: Final = """\
+A member has no right to these requests. The policies refuse them as well, to a tenant who was given more,
+such as the role `edit`.
+"""
+_KAI: Final = """\
+Queues and priorities are labels that any author of a pod can write. In addition to the above, these are
+refused:
+"""
+_REST: Final = (
+    "Every other request of a member is refused, to every resource and subresource of the API server.\n"
+)
+_POLICIES: Final = {
+    "muster-work": "Queue, priority and admission are those of the team.",
+    "muster-ray-size": "A Ray cluster never has more than its queue counted.",
+    "muster-growth": "Work that runs stays as large as its queue counted it.",
+    "muster-finished": "A RayJob that has finished gives back its nodes with its quota.",
+    "muster-ending": "Work that is deleted ends.",
+    "muster-templates": "Pods can start, keep to their team, and end when their work is deleted.",
+    "muster-ray": "Ray runs with authentication, in a version that has it.",
+    "muster-ray-services": "No address or port outside of the cluster, in a Ray object.",
+    "muster-services": "No address or port outside of the cluster, in a Service.",
+    "muster-routes": "No way in from outside of the cluster.",
+    "muster-reserved": "Labels, annotations and names of controllers are written by controllers alone.",
+    "muster-accounts": "No tenant acts as an account that a controller made.",
+    "muster-sizes": "Nothing large is stored in the API server.",
+    "muster-pods": "GPUs are for pods of work that a queue admitted.",
+    "muster-protected": "What decides over admission is written by controllers alone.",
+    "muster-namespaces": "The namespace of a team is written by the platform team alone.",
+}
+
+
+def page() -> str:
+    """The whole page."""
+    count = len(ALL) + len(kai.ALL)
+    parts = [_HEAD.format(count=count), *_requests(), *_shared(), *_kinds(), *_others(), *_with_kai()]
+    return "\n".join(parts)
+
+
+def _requests() -> Iterator[str]:
+    yield "## Requests\n"
+    yield _REST
+    rows = []
+    for entry in dict.fromkeys((each.resource, each.reason, each.only) for each in rights()):
+        resource, reason, only = entry
+        verbs = [each.verb for each in rights() if (each.resource, each.reason, each.only) == entry]
+        which = f"{resource.removeprefix('/')}{f' (with {_SCHEDULERS[only]})' if only else ''}"
+        rows.append((", ".join(verbs), reason, which))
+    grouped = dict.fromkeys((verbs, reason) for verbs, reason, _ in rows)
+    yield _table(
+        ("Resources", "Verbs", ""),
+        (
+            (", ".join(f"`{which}`" for v, r, which in rows if (v, r) == key), key[0], key[1])
+            for key in grouped
+        ),
+    )
+
+
+def _shared() -> Iterator[str]:
+    yield "## Fields\n"
+    yield _PATHS
+    yield _table(
+        ("Name", "Where"),
+        ((f"`{part}`", ", ".join(f"`{each}`" for each in at)) for part, at in shared().at.items()),
+    )
+
+
+def _kinds() -> Iterator[str]:
+    parts = list(dict.fromkeys(each.part for each in judgements()))
+    for part in parts:
+        mine = [each for each in judgements() if each.part == part]
+        yield f"### {part}\n"
+        if part in KINDS:
+            yield f"Version `{KINDS[part]}`.\n"
+        yield from _refused([each for each in mine if each.verdict is Verdict.JUDGED])
+        yield from _reasons("Allowed", [each for each in mine if each.verdict is Verdict.ALLOWED])
+        yield from _reasons("Without effect", [each for each in mine if each.verdict is Verdict.UNREACHABLE])
+
+
+def _refused(judged: list[Judgement]) -> Iterator[str]:
+    if judged:
+        yield _table(
+            ("Field", "Policy", "What is refused", "It would gain", "The message has"),
+            (
+                (f"`{each.field}`", f"`{each.by}`", name, gains, words)
+                for each in judged
+                for name, gains, words in _examples(each)
+            ),
+        )
+
+
+def _examples(judgement: Judgement) -> Iterator[tuple[str, str, str]]:
+    """One attack of each form; the others differ in the place alone."""
+    found: dict[str, Attack] = {}
+    for attack in ALL:
+        if attack.policy == judgement.by and matches(judgement.pattern, shared().name(attack.path)):
+            found.setdefault(attack.name.partition(", in ")[0], attack)
+    for name, attack in found.items():
+        yield name, attack.gains, _message(attack)
+
+
+def _message(attack: Attack) -> str:
+    words = [word for word in attack.words if not word.startswith("In ") and not word.startswith("from ")]
+    return "; ".join(f"“{word}”" for word in words[:2])
+
+
+def _reasons(heading: str, listed: list[Judgement]) -> Iterator[str]:
+    if listed:
+        reasons = dict.fromkeys(each.by for each in listed)
+        lines = [
+            f"- {reason} " + ", ".join(f"`{each.field}`" for each in listed if each.by == reason)
+            for reason in reasons
+        ]
+        yield f"{heading}:\n\n" + "\n".join(lines) + "\n"
+
+
+def _others() -> Iterator[str]:
+    yield "## With more rights than a member has\n"
+    yield _MORE
+    attacks = [attack for attack in ALL if attack.by_rbac and not attack.name.endswith("].template")]
+    yield _table(
+        ("What is refused", "Policy", "It would gain", "The message has"),
+        ((each.name, f"`{each.policy}`", each.gains, _message(each)) for each in attacks),
+    )
+    yield "## Policies\n"
+    yield _table(("Policy", "What it keeps"), ((f"`{name}`", text) for name, text in _POLICIES.items()))
+
+
+def _with_kai() -> Iterator[str]:
+    yield "## With KAI\n"
+    yield _KAI
+    found: dict[str, Attack] = {}
+    for attack in kai.ALL:
+        found.setdefault(attack.name.partition(", in ")[0], attack)
+    yield _table(
+        ("What is refused", "Policy", "It would gain", "The message has"),
+        ((name, f"`{each.policy}`", each.gains, _message(each)) for name, each in found.items()),
+    )
+
+
+def policies_without_text() -> set[str]:
+    """Policies of an attack that the page does not explain."""
+    known = {*_POLICIES, API_SERVER, "PodSecurity"}
+    return {attack.policy for attack in (*ALL, *kai.ALL)} - known
+
+
+def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
+    lines = [f"| {' | '.join(head)} |", f"|{'|'.join('---' for _ in head)}|"]
+    lines += [f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |" for row in rows]
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    Path(sys.argv[1]).write_text(page())

@@ -1,0 +1,191 @@
+"""Everything that a member's role allows is judged: each verb, kind and field (judgements.yaml).
+
+The fields come from the API server's own schemas, with the kinds of the KubeRay and Kueue that are pinned. A
+field that a new release brings fails here until somebody has decided what it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from muster.model.stack import Scheduler
+from muster.render import tenancy
+from tests.integration.tenancy.attack import API_SERVER
+from tests.integration.tenancy.attacks import ALL
+from tests.integration.tenancy.cluster import Object
+from tests.integration.tenancy.conftest import World, described
+from tests.integration.tenancy.fields import alternatives, leaves, matches, without_key
+from tests.integration.tenancy.judgements import (
+    KINDS,
+    Verdict,
+    judgements,
+    judgements_of,
+    rights,
+    shared,
+)
+from tests.integration.tenancy.page import page, policies_without_text
+
+Rights = set[tuple[str, str]]
+
+
+@pytest.fixture(scope="module")
+def fields(world: World) -> Mapping[str, str]:
+    """Every field under the name by which it is judged, with one of its paths."""
+    found: dict[str, str] = {}
+    for kind, version in KINDS.items():
+        group, _, short = version.rpartition("/")
+        path = f"/openapi/v3/apis/{version}" if group else f"/openapi/v3/api/{short}"
+        schemas = world.admin.get(path).body["components"]["schemas"]
+        for leaf in leaves(kind, _schema(schemas, group, short, kind), schemas):
+            found.setdefault(shared().name(leaf), leaf)
+    return found
+
+
+def _schema(schemas: Mapping[str, Any], group: str, version: str, kind: str) -> Mapping[str, Any]:
+    wanted = {"group": group, "version": version, "kind": kind}
+    (found,) = (
+        each for each in schemas.values() if wanted in each.get("x-kubernetes-group-version-kind", ())
+    )
+    body: Mapping[str, Any] = found
+    return body
+
+
+def test_every_field_of_what_a_member_writes_is_judged(fields: Mapping[str, str]) -> None:
+    new = {field: path for field, path in fields.items() if not judgements_of(field)}
+    assert not new, f"decide what they are, in judgements.yaml (field: one of its paths): {new}"
+
+
+def test_no_field_is_judged_twice(fields: Mapping[str, str]) -> None:
+    twice = {field: found for field in fields if len(found := judgements_of(field)) > 1}
+    assert not twice
+
+
+def test_no_judgement_is_of_a_field_that_is_gone(fields: Mapping[str, str]) -> None:
+    gone = [
+        each
+        for each in judgements()
+        if not any(each.applies(field) for field in fields)
+        and not (each.key and all(without_key(word) in fields for word in alternatives(each.pattern)))
+    ]
+    assert not gone
+
+
+def _judged() -> Iterator[tuple[str, str]]:
+    for each in judgements():
+        if each.verdict is Verdict.JUDGED:
+            yield from ((each.by, pattern) for pattern in alternatives(each.pattern))
+
+
+@pytest.mark.parametrize(("policy", "pattern"), _judged())
+def test_what_a_policy_judges_is_attacked(policy: str, pattern: str) -> None:
+    """The attack shows that the policy refuses it (test_attacks.py)."""
+    assert any(matches(pattern, shared().name(attack.path)) and attack.policy == policy for attack in ALL), (
+        f"no attack of {policy} has a path like {pattern}"
+    )
+
+
+@pytest.mark.parametrize("attack", ALL, ids=lambda attack: attack.name)
+def test_an_attack_is_of_a_field_that_its_policy_judges(attack: Any) -> None:
+    """What needs a right that no member has is not in the list of fields."""
+    if not attack.by_rbac and attack.policy != API_SERVER:
+        assert [each.by for each in judgements_of(attack.path)] == [attack.policy], attack.path
+
+
+def test_there_are_many_attacks_and_each_would_gain_something() -> None:
+    assert len({attack.name for attack in ALL}) == len(ALL) >= 200
+    assert all(attack.gains for attack in ALL)
+
+
+def _granted(rules: list[Object]) -> Rights:
+    return {
+        (f"{group}/{resource}", verb)
+        for rule in rules
+        for group in rule.get("apiGroups", ())
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+    }
+
+
+def _declared(scheduler: Scheduler, *, everyone: bool) -> Rights:
+    return {
+        (each.resource, each.verb)
+        for each in rights()
+        if each.only in (None, scheduler) and (everyone or not each.everyone)
+    }
+
+
+@pytest.mark.parametrize("scheduler", Scheduler)
+def test_the_role_of_a_member_grants_what_is_declared(scheduler: Scheduler) -> None:
+
+    role = tenancy.member_role(replace(described(), scheduler=scheduler))
+    assert _granted(role["rules"]) == _declared(scheduler, everyone=False)
+
+
+def test_the_api_server_grants_a_member_nothing_else(world: World) -> None:
+    asked = {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SelfSubjectRulesReview",
+        "spec": {"namespace": "team-a"},
+    }
+    for caller in (world.member, world.person):
+        found = caller.send("POST", "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews", asked)
+        granted = _granted(found.body["status"]["resourceRules"])
+        assert granted == _declared(world.scheduler, everyone=True)
+
+
+_WRITES = {"post": "create", "put": "update", "patch": "patch", "delete": "delete"}
+
+
+def _writes(world: World) -> Iterator[tuple[str, str, str]]:
+    """Every write that the API server serves: the path, the HTTP method and the resource with its group."""
+    for name, document in world.admin.get("/openapi/v3").body["paths"].items():
+        if not name.startswith("api"):
+            continue
+        group = name.split("/")[1] if name.startswith("apis/") and name.count("/") == 2 else ""
+        paths = world.admin.get(document["serverRelativeURL"]).body.get("paths", {})
+        for path, methods in paths.items():
+            parts = path.removeprefix(f"/{name}/").replace("{namespace}", "team-a").split("/")
+            if parts[0] == "namespaces" and len(parts) > 2:
+                parts = parts[2:]
+            resource = "/".join([parts[0], *parts[2:3]])
+            for method in methods.keys() & _WRITES.keys():
+                where = (
+                    path.replace("{namespace}", "team-a").replace("{name}", "any").replace("{path}", "any")
+                )
+                yield where, method, f"{group}/{resource}"
+
+
+def test_every_other_write_is_refused_to_a_member(world: World) -> None:
+    """Also of a subresource, and of what is not in a namespace."""
+    declared = _declared(world.scheduler, everyone=True)
+    collections = {(resource, "deletecollection") for resource, verb in declared if verb == "delete"}
+    tried = 0
+    for path, method, resource in _writes(world):
+        if (resource, _WRITES[method]) in declared | collections and "/namespaces/team-a/" in path:
+            continue
+        if resource.startswith(("authorization.k8s.io/", "authentication.k8s.io/")):
+            continue
+        for caller in (world.member, world.person):
+            answer = caller.send(method.upper(), f"{path}?dryRun=All", {})
+            assert answer.code == 403, f"{method} {path}: {answer}"
+            assert "cannot" in answer.message, answer.message
+            tried += 1
+    assert tried > 200
+
+
+def test_a_right_has_a_reason() -> None:
+    assert all(each.reason for each in rights())
+
+
+def test_the_page_of_a_tenant_s_rights_is_up_to_date() -> None:
+    written = (Path(__file__).parents[3] / "docs" / "tenant-rights.md").read_text()
+    assert written == page(), "python -m tests.integration.tenancy.page docs/tenant-rights.md"
+
+
+def test_the_page_explains_each_policy() -> None:
+    assert not policies_without_text()
