@@ -70,26 +70,26 @@ def running_job(name: str, **spec: object) -> Object:
 
 def test_a_running_job_is_not_made_larger(world: World) -> None:
     """Gained: 49 pods without quota, until Kueue has stopped the job."""
-    body = existing(world, running_job("running"), world.controllers["kueue"])
+    body = existing(world, running_job("sized-running"), world.controllers["kueue"])
     for caller in world.tenants:
         for answer in every_way(caller, body, {"spec": {"parallelism": 50}}):
-            refused(answer, "Job running runs", "counted spec.parallelism 1", ANEW)
+            refused(answer, "Job sized-running runs", "counted spec.parallelism 1", ANEW)
 
 
 def test_a_job_that_waits_is_made_larger(world: World) -> None:
-    body = existing(world, named(works.job(suspend=True, parallelism=1, completions=9), "waiting"))
+    body = existing(world, named(works.job(suspend=True, parallelism=1, completions=9), "sized-waiting"))
     assert world.member.patch(body, {"spec": {"parallelism": 9}}).is_allowed
 
 
 def test_a_running_job_is_not_made_larger_by_suspending_it(world: World) -> None:
     """Its template still holds the claims of the capacity that it has: it would wait for ever."""
-    body = existing(world, running_job("suspended-to-grow"), world.controllers["kueue"])
+    body = existing(world, running_job("sized-suspended"), world.controllers["kueue"])
     for caller in world.tenants:
         refused(caller.patch(body, {"spec": {"parallelism": 50, "suspend": True}}), ANEW)
 
 
 def test_a_running_job_is_made_smaller(world: World) -> None:
-    body = existing(world, running_job("smaller") | {}, world.controllers["kueue"])
+    body = existing(world, running_job("sized-smaller"), world.controllers["kueue"])
     for change in ({"parallelism": 0}, {"activeDeadlineSeconds": 60}):
         answer = world.member.patch(body, {"spec": change})
         assert answer.is_allowed, answer.message
@@ -97,7 +97,7 @@ def test_a_running_job_is_made_smaller(world: World) -> None:
 
 def test_an_elastic_job_is_made_larger(world: World) -> None:
     """Its new pods wait behind Kueue's gate."""
-    elastic = annotated(running_job("elastic-job"), ELASTIC, "true")
+    elastic = annotated(running_job("sized-elastic-job"), ELASTIC, "true")
     body = existing(world, elastic, world.controllers["kueue"])
     answer = world.member.patch(body, {"spec": {"parallelism": 50}})
     assert answer.is_allowed, answer.message
@@ -105,14 +105,14 @@ def test_an_elastic_job_is_made_larger(world: World) -> None:
 
 def test_a_running_job_does_not_become_elastic_to_grow(world: World) -> None:
     """Its pods have no gate: Kueue adds it when a job is created."""
-    body = existing(world, running_job("not-elastic"), world.controllers["kueue"])
+    body = existing(world, running_job("sized-not-elastic"), world.controllers["kueue"])
     change = {"metadata": {"annotations": {ELASTIC: "true"}}, "spec": {"parallelism": 50}}
     for caller in world.tenants:
         refused(caller.patch(body, change), ANEW)
 
 
 def test_kueue_starts_a_job_with_fewer_or_more_pods(world: World) -> None:
-    body = existing(world, running_job("partial"), world.controllers["kueue"])
+    body = existing(world, running_job("sized-partial"), world.controllers["kueue"])
     assert world.controllers["kueue"].patch(body, {"spec": {"parallelism": 50}}).is_allowed
 
 
@@ -158,15 +158,15 @@ def test_a_running_ray_cluster_is_not_made_larger(
     world: World, make: Callable[..., Object], name: str
 ) -> None:
     spec, words, _ = GROWTHS[name]
-    body = existing(world, named(make(), "growing"), world.controllers["kueue"])
+    body = existing(world, named(make(), "sized-growing"), world.controllers["kueue"])
     change = {"spec": {"rayClusterConfig": spec} if make is _service else spec}
     for caller in world.tenants:
-        refused(caller.patch(body, change), f"{body['kind']} growing runs", words, ANEW)
+        refused(caller.patch(body, change), f"{body['kind']} sized-growing runs", words, ANEW)
 
 
 @pytest.mark.parametrize("make", [_cluster, _service], ids=["RayCluster", "RayService"])
 def test_a_running_ray_cluster_is_made_smaller(world: World, make: Callable[..., Object]) -> None:
-    body = existing(world, named(make(), "shrinking"), world.controllers["kueue"])
+    body = existing(world, named(make(), "sized-shrinking"), world.controllers["kueue"])
     fewer = GROUP | {"replicas": 1, "minReplicas": 1}
     for spec in ({"workerGroupSpecs": [fewer]}, {"rayVersion": "2.55.0"}):
         change = {"spec": {"rayClusterConfig": spec} if make is _service else spec}
@@ -175,7 +175,7 @@ def test_a_running_ray_cluster_is_made_smaller(world: World, make: Callable[...,
 
 
 def test_an_elastic_cluster_grows(world: World) -> None:
-    body = annotated(named(_cluster(enableInTreeAutoscaling=True), "grows"), ELASTIC, "true")
+    body = annotated(named(_cluster(enableInTreeAutoscaling=True), "sized-grows"), ELASTIC, "true")
     existing(world, body, world.controllers["kueue"])
     more = {"workerGroupSpecs": [GROUP | {"replicas": 5, "maxReplicas": 5}]}
     answer = world.member.patch(body, {"spec": more})
@@ -203,7 +203,7 @@ WORK = {
 @pytest.mark.parametrize("kind", WORK)
 def test_a_tenant_reports_no_end_of_its_work(world: World, kind: str) -> None:
     """Gained: its quota back, with all of its pods running."""
-    body = existing(world, named(WORK[kind], "reported"))
+    body = existing(world, named(WORK[kind], "sized-reported"))
     for answer in every_way(world.trusted, body, {"status": ENDED[kind]}, subresource="status"):
         refused(answer, "/status here are not written by hand", "change or delete the object itself")
     for caller in (world.member, world.person):
@@ -230,7 +230,7 @@ def worker(world: World) -> Object:
 @pytest.fixture(scope="module")
 def bare(world: World) -> Object:
     """A pod that no controller made. Only a tenant with too many rights has one."""
-    body = pod(0, name="made-by-hand")
+    body = pod(0, name="sized-made-by-hand")
     body["spec"]["schedulingGates"] = [{"name": "muster.dev/gang"}, {"name": "example.com/mine"}]
     return existing(world, body, world.trusted)
 
@@ -254,11 +254,11 @@ def test_a_pod_of_a_job_keeps_the_mark_of_its_controller(world: World, worker: O
 
 def test_a_tenant_binds_no_pod(world: World) -> None:
     """Gained: a node of its choice, past the scheduler and every queue."""
-    target = existing(world, pod(0, name="unbound"), world.trusted)
+    target = existing(world, pod(0, name="sized-unbound"), world.trusted)
     body = {
         "apiVersion": "v1",
         "kind": "Binding",
-        "metadata": {"name": "unbound", "namespace": NAMESPACE},
+        "metadata": {"name": "sized-unbound", "namespace": NAMESPACE},
         "target": {"apiVersion": "v1", "kind": "Node", "name": "gpu-0"},
     }
     for path in (f"{place(target)}/binding", f"/api/v1/namespaces/{NAMESPACE}/bindings"):
@@ -386,7 +386,7 @@ FREE = {
 
 @pytest.mark.parametrize("kind", WORK)
 def test_what_controllers_have_noted_stays_and_the_rest_may_be_changed(world: World, kind: str) -> None:
-    body = named(WORK[kind], "noted")
+    body = named(WORK[kind], "sized-noted")
     body["metadata"] = {**body["metadata"], "annotations": NOTED["annotations"]}
     body["metadata"]["labels"] = {**body["metadata"].get("labels", {}), **NOTED["labels"]}
     existing(world, body, world.admin)
@@ -400,7 +400,7 @@ def test_what_controllers_have_noted_stays_and_the_rest_may_be_changed(world: Wo
 
 
 def test_nothing_of_ours_is_added_in_any_way(world: World) -> None:
-    body = existing(world, named(works.ray_job(), "unnoted"))
+    body = existing(world, named(works.ray_job(), "sized-unnoted"))
     for caller in world.tenants:
         for field, keys in NOTED.items():
             known = {**body["metadata"].get(field, {}), **keys}
@@ -409,7 +409,7 @@ def test_nothing_of_ours_is_added_in_any_way(world: World) -> None:
 
 
 def test_controllers_note_what_they_need(world: World) -> None:
-    body = existing(world, named(works.ray_job(), "controlled"))
+    body = existing(world, named(works.ray_job(), "sized-controlled"))
     for who in ("kueue", "kuberay"):
         answer = world.controllers[who].patch(body, {"metadata": NOTED})
         assert answer.is_allowed, answer.message
