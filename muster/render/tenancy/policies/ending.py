@@ -30,6 +30,8 @@ def ending(stack: Stack) -> Policy:
                 for kinds in pod_templates.KINDS
             ),
             Kinds(group="", resources=("pods",), operations=_ALL_WRITES),
+            # A finalizer on one of them keeps the namespace of a team that is removed.
+            Kinds(group="", resources=("configmaps", "secrets")),
             Kinds(group="", resources=("pods/eviction",), operations=("CREATE",)),
         ),
         unless=(
@@ -54,8 +56,8 @@ def _finalizers() -> Rule:
     new = "variables.finalizers.filter(each, !(each in variables.finalizersBefore))"
     return Rule(
         holds=f"{new}.size() == 0",
-        message="'a finalizer keeps ' + object.kind + ' ' + object.metadata.name + ' and its nodes beyond "
-        f"its deletion; remove ' + {new}.join(', ') + ' from metadata.finalizers'",
+        message="'a finalizer keeps ' + object.kind + ' ' + object.metadata.name + ' and what it holds "
+        f"beyond its deletion; remove ' + {new}.join(', ') + ' from metadata.finalizers'",
     )
 
 

@@ -242,6 +242,20 @@ def _work() -> Iterator[Attack]:
         )
 
 
+def _stored() -> Iterator[Attack]:
+    for kind in ("ConfigMap", "Secret"):
+        body = works.existing("v1", kind, "kept")
+        yield Attack(
+            name=f"{kind} with a finalizer",
+            body=changed(body, "metadata", "finalizers", value=[FINALIZER]),
+            before=body,
+            gains="a namespace that is never deleted",
+            policy="muster-ending",
+            path=f"{kind}.metadata.finalizers[]",
+            words=(f"remove {FINALIZER} from metadata.finalizers",),
+        )
+
+
 _ELSEWHERE: Final = "kueue.x-k8s.io/multikueue"
 _MANAGED: Final = {
     "Job.spec.managedBy": works.job(managedBy=FINALIZER),
@@ -271,4 +285,4 @@ def _managed() -> Iterator[Attack]:
         )
 
 
-ATTACKS: Final = (*_attacks(), *_work(), *_managed())
+ATTACKS: Final = (*_attacks(), *_work(), *_stored(), *_managed())
