@@ -81,7 +81,7 @@ def _judged() -> Iterator[tuple[str, str]]:
             yield from ((each.by, pattern) for pattern in alternatives(each.pattern))
 
 
-@pytest.mark.parametrize(("policy", "pattern"), _judged())
+@pytest.mark.parametrize(("policy", "pattern"), tuple(_judged()))
 def test_what_a_policy_judges_is_attacked(policy: str, pattern: str) -> None:
     """The attack shows that the policy refuses it (test_attacks.py)."""
     assert any(matches(pattern, shared().name(attack.path)) and attack.policy == policy for attack in ALL), (
