@@ -128,6 +128,7 @@ def _start(cluster: LocalCluster, supervised: list[Unit], artifacts: Artifacts) 
         stores=dict(artifacts.stores),
     )
     settings.write(cluster)
+    network_policies.load_module()
     argv = [
         sys.executable,
         "-m",

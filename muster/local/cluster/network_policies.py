@@ -16,6 +16,7 @@ import socket
 import struct
 import subprocess
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -30,6 +31,7 @@ _BRIDGED: Final = Path("/proc/sys/net/bridge/bridge-nf-call-iptables")
 # Older kernels drop one of two lookups that a resolver sends from one port at once when both are queued, and
 # each lookup then takes five seconds: https://bugzilla.netfilter.org/show_bug.cgi?id=1766
 _QUEUES_DNS: Final = (6, 12)
+_UNANSWERED: Final = (OSError, subprocess.SubprocessError)
 
 # linux/netlink.h, linux/netfilter/nfnetlink.h and nfnetlink_queue.h; the module socket has no such constants.
 _NETLINK_NETFILTER: Final = 12
@@ -43,7 +45,7 @@ _BIND: Final = 1
 def enforce() -> str:
     """Inside the cluster's network namespace: make the rules. Returns why not; "" when they are in force.
 
-    The rules go with the namespace.
+    The host has called load_module before. The rules go with the namespace.
     """
     if missing := _bridge_obstacle() or _queue_obstacle():
         return missing
@@ -54,17 +56,29 @@ def enforce() -> str:
     return ""
 
 
+def load_module() -> None:
+    """On the host, as root: load br_netfilter where it is absent, without effect on the host's own bridges.
+
+    Every network namespace begins with bridged packets passing iptables, and the host has the module loaded
+    from then on: what its bridges carry, such as the packets of virtual machines, is to go on as before.
+    """
+    if _BRIDGED.exists():
+        return
+    try:
+        subprocess.run(["modprobe", "br_netfilter"], capture_output=True, timeout=30, check=False)
+        for setting in _BRIDGED.parent.glob("bridge-nf-call-*tables"):
+            setting.write_text("0")
+    except _UNANSWERED:
+        return  # enforce() finds that the module is absent, and reports it.
+
+
 def obstacle() -> str:
     """On the host, as root: why a cluster on this machine would not enforce them; "" when it would."""
-    done = subprocess.run(
-        ["unshare", "--net", "--", sys.executable, "-m", "muster.local.cluster.network_policies"],
-        env={**os.environ, "PYTHONPATH": str(IMPORT_ROOT)},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    return done.stdout.strip() if done.returncode == 0 else done.stderr.strip()
+    load_module()
+    command = ["unshare", "--net", "--", sys.executable, "-m", "muster.local.cluster.network_policies"]
+    environment = {**os.environ, "PYTHONPATH": str(IMPORT_ROOT)}
+    done = _run(command, environment, seconds=60)
+    return done if isinstance(done, str) else done.stdout.strip()
 
 
 def notice(why: str) -> str:
@@ -121,15 +135,12 @@ def objects() -> list[dict[str, Any]]:
 
 def _bridge_obstacle() -> str:
     """Pods of one node are ports of one bridge: without br_netfilter their packets pass netfilter by."""
-    if not _BRIDGED.exists():
-        try:
-            subprocess.run(["modprobe", "br_netfilter"], capture_output=True, timeout=30, check=False)
-        except OSError:
-            return "the kernel module br_netfilter is not loaded, and there is no modprobe to load it"
     try:
         _BRIDGED.write_text("1")
+    except FileNotFoundError:
+        return "the kernel module br_netfilter is not loaded, and `modprobe br_netfilter` does not load it"
     except OSError as error:
-        return f"the kernel has no module br_netfilter ({_BRIDGED}: {error.strerror})"
+        return f"{_BRIDGED} cannot be written: {error.strerror}"
     return ""
 
 
@@ -155,7 +166,7 @@ def _queue_obstacle() -> str:
 
 
 def _clear() -> None:
-    """A rule that queues packets for nobody would cut every pod off."""
+    """A rule that queues packets which no process judges would cut every pod off."""
     for rule in (
         ("--delete", "FORWARD", "--jump", _CHAIN),
         ("--delete", "INPUT", "--source", POD_CIDR, "--jump", _CHAIN),
@@ -167,12 +178,21 @@ def _clear() -> None:
 
 def _iptables(rule: tuple[str, ...]) -> str:
     """Its message when it refuses the rule, otherwise ""."""
-    command = ["iptables", "--wait", "5", "--table", "mangle", *rule]
+    done = _run(["iptables", "--wait", "5", "--table", "mangle", *rule], os.environ, seconds=30)
+    return done if isinstance(done, str) else ""
+
+
+def _run(
+    command: Sequence[str], environment: Mapping[str, str], *, seconds: float
+) -> subprocess.CompletedProcess[str] | str:
+    """The command when it succeeded, otherwise why not."""
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
-    except OSError as error:
+        done = subprocess.run(
+            command, env=environment, capture_output=True, text=True, timeout=seconds, check=False
+        )
+    except _UNANSWERED as error:
         return str(error)
-    return "" if done.returncode == 0 else done.stderr.strip() or f"exit code {done.returncode}"
+    return done if done.returncode == 0 else done.stderr.strip() or f"exit code {done.returncode}"
 
 
 def _version(release: str) -> tuple[int, int]:

@@ -59,6 +59,43 @@ def test_a_kernel_without_bridged_packets_names_the_module(
     assert "br_netfilter" in network_policies.enforce()
 
 
+def test_a_module_that_we_load_changes_nothing_for_bridges_of_the_machine(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The kernel begins with 1, and then virtual machines' packets pass the machine's iptables."""
+    settings = [tmp_path / "bridge" / f"bridge-nf-call-{kind}tables" for kind in ("arp", "ip", "ip6")]
+
+    def loaded(command: list[str], **_: object) -> subprocess.CompletedProcess[bytes]:
+        settings[0].parent.mkdir()
+        for setting in settings:
+            setting.write_text("1")
+        return subprocess.CompletedProcess(command, 0)
+
+    monkeypatch.setattr(network_policies, "_BRIDGED", settings[1])
+    monkeypatch.setattr(subprocess, "run", loaded)
+    network_policies.load_module()
+    assert [setting.read_text() for setting in settings] == ["0", "0", "0"]
+
+    settings[1].write_text("1")
+    network_policies.load_module()
+    assert settings[1].read_text() == "1", "a module that was there keeps what the machine set"
+
+
+def test_a_command_that_hangs_is_a_reason_and_no_end_of_the_supervisor(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def hanging(command: list[str], **_: object) -> None:
+        raise subprocess.TimeoutExpired(command, 30)
+
+    monkeypatch.setattr(subprocess, "run", hanging)
+    monkeypatch.setattr(network_policies, "_bridge_obstacle", lambda: "")
+    monkeypatch.setattr(network_policies, "_queue_obstacle", lambda: "")
+    assert "timed out after 30 seconds" in network_policies.enforce()
+    monkeypatch.setattr(network_policies, "_BRIDGED", tmp_path / "absent" / "bridge-nf-call-iptables")
+    network_policies.load_module()
+    assert "timed out" in network_policies.obstacle()
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="a network namespace needs root")
 def test_looking_whether_this_machine_can_changes_nothing_on_it() -> None:
     def rules() -> list[str]:
