@@ -21,9 +21,9 @@ from muster.local.envtest.programs import artifacts, newest
 VARIABLE: Final = "MUSTER_BUILT"
 
 
-def absent(what: str) -> NoReturn:
-    """Ends a test that lacks something which `make build` makes."""
-    sentence = f"not there: {what}; `make build` builds it, or MUSTER_ARTIFACTS names it"
+def absent(what: str, *, build: str = "make build") -> NoReturn:
+    """Ends a test that lacks something which the command `build` makes."""
+    sentence = f"not there: {what}; `{build}` builds it, or MUSTER_ARTIFACTS names it"
     if os.environ.get(VARIABLE):
         pytest.fail(sentence)
     pytest.skip(sentence)

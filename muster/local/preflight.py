@@ -22,7 +22,7 @@ _MEMORY: Final = 6 * _GIB
 
 def check() -> None:
     """Raise `LocalClusterError` for the first thing that prevents a local cluster from starting."""
-    _linux()
+    require_linux()
     _root()
     _disk()
     _memory()
@@ -32,12 +32,13 @@ def check() -> None:
 
 def check_for_images() -> None:
     """Raise `LocalClusterError` for the first thing that prevents building images alone."""
-    _linux()
+    require_linux()
     _root()
     _packages()
 
 
-def _linux() -> None:
+def require_linux() -> None:
+    """Raise `LocalClusterError` on any other system."""
     if sys.platform != "linux":
         raise LocalClusterError(
             "this machine", f"runs {sys.platform}", fix="a local cluster needs Linux; use a virtual machine"

@@ -72,13 +72,11 @@ def _read(path: Path) -> PulumiLock:
 
 def _runs(pid: int, since: datetime) -> bool:
     """Whether the process that had this number at `since` still runs."""
-    if not (_PROC / "self").exists():
-        return _answers(pid)
     try:
         # Its second field is a name in parentheses, which may hold anything.
         fields = (_PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()
-    except (FileNotFoundError, ProcessLookupError):
-        return False
+    except (FileNotFoundError, PermissionError, ProcessLookupError):
+        return _answers(pid)
     state, ticks = fields[0], int(fields[19])
     if state in ("Z", "X"):  # It has ended, and its parent has not asked for its exit code.
         return False
@@ -91,7 +89,7 @@ def _boot_time() -> float:
 
 
 def _answers(pid: int) -> bool:
-    """Without /proc, as on macOS."""
+    """Where /proc does not show it: it has ended, or it is another user's and `hidepid` hides it."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 from muster.errors import ExitCode, MusterError
 from muster.local.demo.steps import run_step
 from muster.local.errors import LocalClusterError
+from muster.local.preflight import require_linux
 from muster.local.pulumi_locks import PulumiLock, locks_of
 
 _MUSTER: Final = (sys.executable, "-m", "muster")
@@ -41,6 +42,7 @@ class StepError(MusterError):
 
 def tour(name: str, *, programs: str | None = None) -> None:
     """Build, boot, deploy, run. Raises StepError at the first step that fails."""
+    require_linux()
     named = ("--name", name)
     source = ("--programs", programs) if programs else ()
     _step("build", [*_MUSTER, "local", "build", *source], os.environ)

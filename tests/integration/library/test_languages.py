@@ -118,6 +118,6 @@ def in_project(made: Workspace, *command: str, standard_input: str = "") -> None
 
 def with_program(made: Workspace, name: str) -> Workspace:
     """The workspace with a program on PATH that is built on demand."""
-    program = built.program(name) or built.absent(f"{name} (`muster local build --only {name}`)")
+    program = built.program(name) or built.absent(name, build=f"muster local build --only {name}")
     made.environment["PATH"] = f"{program.parent}:{made.environment['PATH']}"
     return made

@@ -27,6 +27,14 @@ def test_a_step_of_the_demo_that_fails_ends_it_with_a_code_of_the_table(
     assert "muster local status" in fix
 
 
+def test_the_demo_on_another_system_names_what_to_do(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.platform", "darwin")
+    assert main(["local", "demo"]) != 0
+    assert "a local cluster needs Linux" in capsys.readouterr().err
+
+
 def test_the_benchmark_outside_of_a_checkout_names_what_to_do(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -79,6 +79,16 @@ def test_an_update_that_still_runs_keeps_its_lock_and_is_named(tmp_path: Path) -
     assert 'eval "$(muster local env --name second)" && pulumi cancel --stack local' in refused.value.fix
 
 
+def test_a_running_update_that_proc_does_not_show_keeps_its_lock(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As with `hidepid`, for an update of another user."""
+    (tmp_path / "proc" / "self").mkdir(parents=True)
+    monkeypatch.setattr("muster.local.pulumi_locks._PROC", tmp_path / "proc")
+    lock(tmp_path, pid=os.getpid())
+    assert not the_only(tmp_path).is_left_over
+
+
 def test_a_lock_of_another_machine_is_kept(tmp_path: Path, ended: int) -> None:
     path = lock(tmp_path, pid=ended, host="elsewhere")
     assert not the_only(tmp_path).is_left_over
