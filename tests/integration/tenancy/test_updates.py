@@ -73,7 +73,7 @@ def test_a_running_job_is_not_made_larger(world: World) -> None:
     body = existing(world, running_job("sized-running"), world.controllers["kueue"])
     for caller in world.tenants:
         for answer in every_way(caller, body, {"spec": {"parallelism": 50}}):
-            refused(answer, "Job sized-running runs", "counted spec.parallelism 1", ANEW)
+            refused(answer, "Job sized-running runs", "counted 1 pods at a time", ANEW)
 
 
 def test_a_job_that_waits_is_made_larger(world: World) -> None:
@@ -111,6 +111,26 @@ def test_a_running_job_does_not_become_elastic_to_grow(world: World) -> None:
         refused(caller.patch(body, change), ANEW)
 
 
+def test_a_running_job_has_no_more_completions_at_a_time(world: World) -> None:
+    """Gained: 49 pods. Kueue counts the completions where they are fewer than the parallelism."""
+    few = named(
+        works.job(suspend=False, parallelism=50, completions=1, completionMode="Indexed"), "sized-completions"
+    )
+    body = existing(world, few, world.controllers["kueue"])
+    for caller in world.tenants:
+        for answer in every_way(caller, body, {"spec": {"completions": 50}}):
+            refused(answer, "counted 1 pods at a time", "spec.completions", ANEW)
+
+
+@pytest.mark.parametrize("body", [works.job(), works.ray_cluster()], ids=["Job", "RayCluster"])
+def test_work_does_not_become_elastic_to_grow_later(world: World, body: Object) -> None:
+    """Gained: any number of pods once it runs: what is elastic may grow, and its pods have no gate."""
+    waiting = existing(world, named(body, "sized-elastic-later"))
+    for caller in world.tenants:
+        for answer in every_way(caller, waiting, {"metadata": {"annotations": {ELASTIC: "true"}}}):
+            refused(answer, f"annotation {ELASTIC} has an effect when", "is created", "make a new")
+
+
 def test_kueue_starts_a_job_with_fewer_or_more_pods(world: World) -> None:
     body = existing(world, running_job("sized-partial"), world.controllers["kueue"])
     assert world.controllers["kueue"].patch(body, {"spec": {"parallelism": 50}}).is_allowed
@@ -126,6 +146,14 @@ def _service(**spec: Any) -> Object:
 
 GROUP = works.cluster_spec()["workerGroupSpecs"][0]
 WORKERS = f"counted the workers of group {GROUP['groupName']}"
+
+
+def with_init(gpus: int) -> Object:
+    """The template of GROUP with an init container of that many GPUs."""
+    first = works.template(gpus)["spec"]["containers"][0] | {"name": "first"}
+    return changed(GROUP["template"], "spec", "initContainers", value=[first])
+
+
 # What each would have gained.
 GROWTHS: dict[str, tuple[Object, str, str]] = {
     "replicas": (
@@ -141,6 +169,11 @@ GROWTHS: dict[str, tuple[Object, str, str]] = {
     ),
     "larger workers": (
         {"workerGroupSpecs": [GROUP | {"template": works.template(8)}]},
+        "counted the resources",
+        "eight GPUs a worker, when KubeRay makes one again",
+    ),
+    "workers with a larger init container": (
+        {"workerGroupSpecs": [GROUP | {"template": with_init(8)}]},
         "counted the resources",
         "eight GPUs a worker, when KubeRay makes one again",
     ),
@@ -364,6 +397,12 @@ def test_nothing_large_is_stored(world: World, what: str) -> None:
         refused(caller.create(LARGE[what](200)), "KiB, and", "are allowed", "from a bucket or a volume")
         answer = caller.create(LARGE[what](40))
         assert answer.is_allowed, answer.message
+
+
+def test_a_controller_of_the_whole_cluster_stores_what_is_large(world: World) -> None:
+    """Such as a program that gives every namespace a bundle of certificates."""
+    answer = world.controllers["autoscaler"].create(LARGE["CronJob"](200))
+    assert answer.is_allowed, answer.message
 
 
 def test_what_was_larger_before_stays_changeable_and_does_not_grow(world: World) -> None:

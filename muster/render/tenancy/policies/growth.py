@@ -28,6 +28,12 @@ _FIX: Final = "For more, make a new ' + object.kind + ' of that size"
 _STEPS: Final = (
     f"(object.kind == 'RayCluster' ? '; one with the annotation {names.ELASTIC_JOB} grows in steps' : '')"
 )
+# A Job has no more pods at a time than completions. Those of an Indexed Job may be raised to its parallelism.
+_PARALLELISM: Final = "{of}.spec.?parallelism.orValue(1)"
+_AT_ONCE: Final = (
+    f"({{of}}.spec.?completions.orValue({_PARALLELISM}) < {_PARALLELISM} ? "
+    f"{{of}}.spec.completions : {_PARALLELISM})"
+)
 
 
 def growth() -> Policy:
@@ -49,16 +55,16 @@ def growth() -> Policy:
             ),
             ("grown", _grown()),
         ),
-        rules=(_parallelism(), _replicas(), _resources()),
+        rules=(_parallelism(), _replicas(), _resources(), _elastic()),
     )
 
 
 def _parallelism() -> Rule:
-    now, before = (f"{of}.spec.?parallelism.orValue(1)" for of in ("object", "oldObject"))
+    now, before = (_AT_ONCE.format(of=of) for of in ("object", "oldObject"))
     return Rule(
         holds=f"request.resource.resource != 'jobs' || !variables.ran || {now} <= {before}",
-        message=f"'Job ' + object.metadata.name + ' runs, and its queue counted spec.parallelism ' + "
-        f"string({before}) + '; leave it or lower it. {_FIX}'",
+        message=f"'Job ' + object.metadata.name + ' runs, and its queue counted ' + string({before}) + "
+        f"' pods at a time; leave spec.parallelism and spec.completions or lower them. {_FIX}'",
     )
 
 
@@ -84,20 +90,34 @@ def _replicas() -> Rule:
 
 def _resources() -> Rule:
     """What a pod of the cluster asks for: pods that KubeRay makes again would be larger."""
-    amounts = (
-        "{group}.?template.?spec.?containers.orValue([]).map(each, each.?resources.orValue(dyn({{}}))) == "
-        "{old}.?template.?spec.?containers.orValue([]).map(each, each.?resources.orValue(dyn({{}})))"
-    )
-    head = amounts.format(
-        group="variables.cluster.?headGroupSpec", old="variables.clusterBefore.?headGroupSpec"
-    )
+    head = _same("variables.cluster.?headGroupSpec", "variables.clusterBefore.?headGroupSpec")
     groups = (
         "variables.cluster.?workerGroupSpecs.orValue([]).all(group, "
         "variables.clusterBefore.?workerGroupSpecs.orValue([]).all(old, old.groupName != group.groupName || "
-        f"{amounts.format(group='group', old='old')}))"
+        f"({_same('group', 'old')})))"
     )
     return Rule(
         holds=f"!variables.ran || ({head} && {groups})",
         message="object.kind + ' ' + object.metadata.name + ' runs, and its queue counted the resources of "
         f"its pods; leave them. {_FIX}'",
+    )
+
+
+def _same(group: str, old: str) -> str:
+    return " && ".join(
+        f"{_amounts(group, field)} == {_amounts(old, field)}" for field in ("containers", "initContainers")
+    )
+
+
+def _amounts(group: str, field: str) -> str:
+    return f"{group}.?template.?spec.?{field}.orValue([]).map(each, each.?resources.orValue(dyn({{}})))"
+
+
+def _elastic() -> Rule:
+    """What was created without the annotation has pods without a gate, also when it starts later."""
+    return Rule(
+        holds=f"object.metadata.?annotations[?'{names.ELASTIC_JOB}'].orValue('') != 'true'",
+        message=f"'annotation {names.ELASTIC_JOB} has an effect when ' + object.kind + ' ' + "
+        "object.metadata.name + ' is created, and not afterwards; remove it, or make a new ' + object.kind + "
+        "' with it'",
     )

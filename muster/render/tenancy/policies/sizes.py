@@ -9,12 +9,12 @@ from typing import Final
 from muster.model.quantities import KIB
 from muster.model.stack import Stack
 from muster.model.tenancy import MOST_KIBIBYTES
+from muster.render.tenancy.policies import pod_templates
 from muster.render.tenancy.policies.policy import Kinds, Policy, Rule
-from muster.render.tenancy.policies.who import ADMINISTRATOR, SYSTEM
+from muster.render.tenancy.policies.who import ADMINISTRATOR, EVERYWHERE, SYSTEM
 
 _KINDS: Final = (
-    Kinds(group="ray.io", resources=("rayjobs", "rayclusters", "rayservices", "raycronjobs")),
-    Kinds(group="batch", resources=("jobs", "cronjobs")),
+    *pod_templates.KINDS,
     Kinds(group="", resources=("configmaps", "secrets")),
 )
 _RESOURCES: Final = {word.lower(): word for word in MOST_KIBIBYTES}
@@ -31,7 +31,12 @@ def sizes(stack: Stack) -> Policy:
     return Policy(
         name="muster-sizes",
         kinds=_KINDS,
-        unless=(("the-system", SYSTEM), ("an-administrator", ADMINISTRATOR)),
+        # Controllers that distribute certificates write large ConfigMaps into every namespace.
+        unless=(
+            ("the-system", SYSTEM),
+            ("an-administrator", ADMINISTRATOR),
+            ("a-user-of-the-whole-cluster", EVERYWHERE),
+        ),
         words=(
             ("most", f"{{{bounds}}}[request.resource.resource]"),
             ("bytes", _bytes("object")),

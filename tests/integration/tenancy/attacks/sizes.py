@@ -121,6 +121,7 @@ def _upgraded() -> Iterator[Attack]:
 
 def _grown() -> Iterator[Attack]:
     """What runs is changed past what its queue counted."""
+    indexed = {"suspend": False, "completionMode": "Indexed"}
     job, cluster = works.job(suspend=False, parallelism=1, completions=100), works.ray_cluster(suspend=False)
     for name, before, body, field, gains in (
         (
@@ -128,6 +129,13 @@ def _grown() -> Iterator[Attack]:
             named(job, "runs-with-one"),
             works.job(suspend=False, parallelism=50, completions=100),
             "Job.spec.parallelism",
+            "49 pods without quota, until Kueue has stopped the job",
+        ),
+        (
+            "an Indexed Job with more completions",
+            named(works.job(parallelism=50, completions=1, **indexed), "runs-with-one-completion"),
+            works.job(parallelism=50, completions=50, **indexed),
+            "Job.spec.completions",
             "49 pods without quota, until Kueue has stopped the job",
         ),
         (
@@ -147,6 +155,19 @@ def _grown() -> Iterator[Attack]:
             policy="muster-growth",
             path=field,
             words=("its queue counted", "For more, make a new"),
+        )
+
+
+def _elastic_later() -> Iterator[Attack]:
+    for body in (works.job(), works.ray_cluster()):
+        yield Attack(
+            name=f"{body['kind']} that becomes elastic when it exists",
+            body=annotated(body, ELASTIC_JOB, "true"),
+            ways=CHANGES,
+            gains="any number of pods once it runs, without a gate before its queue has counted them",
+            policy="muster-growth",
+            path=f"{body['kind']}.metadata.annotations{{{ELASTIC_JOB}}}",
+            words=("has an effect when", "make a new"),
         )
 
 
@@ -176,6 +197,7 @@ ATTACKS: Final = (
     *_selecting(),
     *_upgraded(),
     *_grown(),
+    *_elastic_later(),
     Attack(
         name="RayJob that cannot be suspended",
         body=works.ray_job(submissionMode="InteractiveMode", entrypoint=None),
