@@ -182,13 +182,23 @@ def test_an_autoscaler_scales_its_own_cluster(world: World, elastic: Object, sca
 def test_an_autoscaler_scales_the_cluster_that_names_it(world: World, elastic: Object) -> None:
     """A head may name an account of its own, and KubeRay cuts the name of a long cluster from its front."""
     long = "a-cluster-with-a-name-that-is-as-long-as-names-may-be-in-ray"
+    hyphen = long.removesuffix("y")  # its 50th character from the end
     mounted = named(changed(elastic, "spec", "headGroupSpec", value=works.head()), "mounted")
     mounted["spec"]["headGroupSpec"]["template"]["spec"]["serviceAccountName"] = "shared"
-    for body, name in ((mounted, "shared"), (named(elastic, long), "r" + long[-49:])):
+    cut = ((named(elastic, long), long[-50:]), (named(elastic, hyphen), "r" + hyphen[-49:]))
+    for body, name in ((mounted, "shared"), *cut):
         assert world.member.create(body, dry_run=False).code in (201, 409)
         caller = autoscaler(world, name)
         answer = caller.send("PATCH", f"{place(body)}?dryRun=All", SCALED, JSON_PATCH)
         assert answer.is_allowed, answer.message
+
+
+@pytest.mark.parametrize("name", ["c", "xlastic", "rlastic"])
+def test_an_autoscaler_of_a_similar_name_scales_no_other_cluster(
+    world: World, elastic: Object, name: str
+) -> None:
+    answer = autoscaler(world, name).send("PATCH", f"{place(elastic)}?dryRun=All", SCALED, JSON_PATCH)
+    refused(answer, f"account {name} scales the Ray cluster that it was made for")
 
 
 GROUP = works.cluster_spec()["workerGroupSpecs"][0]

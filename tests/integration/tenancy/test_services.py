@@ -245,6 +245,17 @@ def test_no_way_leads_in_from_outside(world: World, body: Object) -> None:
         _refused(caller, answer.code, answer.message, *told)
 
 
+def test_a_finalizer_is_not_added_to_a_service(world: World) -> None:
+    """Gained: a namespace that is never deleted. A cloud's controller sets its own."""
+    body = named(works.service(), "kept")
+    assert world.admin.create(body, dry_run=False).code in (201, 409)
+    change = {"metadata": {"finalizers": ["example.com/mine"]}}
+    answer = world.trusted.patch(body, change)
+    _refused(world.trusted, answer.code, answer.message, "remove metadata.finalizers from Service kept")
+    answer = world.controllers["autoscaler"].patch(body, change)
+    assert answer.is_allowed, answer.message
+
+
 def test_a_head_may_rule_an_ingress_out(world: World) -> None:
     closed = works.ray_cluster(headGroupSpec=head(enableIngress=False))
     assert world.member.create(closed).is_allowed

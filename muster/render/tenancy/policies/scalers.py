@@ -16,6 +16,8 @@ _SCALER: Final = (
     "!authorizer.group('ray.io').resource('rayclusters').namespace(request.namespace).check('create').allowed()"
 )
 _ACCOUNT: Final = "request.userInfo.username.split(':')[3]"
+# KubeRay's, of the names that it gives (CheckName).
+_LONGEST: Final = 50
 _OWN: Final = ("workerGroupSpecs", ("replicas", "scaleStrategy"))
 
 
@@ -35,9 +37,14 @@ def scalers() -> Policy:
             ("groupsBefore", "variables.before.spec.?workerGroupSpecs.orValue([])"),
             ("account", _ACCOUNT),
             (
-                "cluster",
+                "named",
                 "variables.before.spec.?headGroupSpec.?template.?spec.?serviceAccountName"
                 ".orValue(variables.before.metadata.name)",
+            ),
+            (
+                "cut",
+                f"variables.named.size() <= {_LONGEST} ? variables.named : "
+                f"variables.named.substring(variables.named.size() - {_LONGEST})",
             ),
         ),
         rules=(_its_cluster(), _numbers()),
@@ -45,12 +52,10 @@ def scalers() -> Policy:
 
 
 def _its_cluster() -> Rule:
-    """KubeRay cuts a long name from its front to 50 characters, and replaces a first one that is no letter
-    (CheckName).
-    """
+    """KubeRay cuts a long name from its front, and replaces a first character that is no letter."""
     return Rule(
-        holds="request.resource.resource == 'rayclusters' && (variables.cluster == variables.account || "
-        "variables.cluster.endsWith(variables.account.substring(1)))",
+        holds="request.resource.resource == 'rayclusters' && variables.account == "
+        "(variables.cut.matches('^[a-z]') ? variables.cut : 'r' + variables.cut.substring(1))",
         message="'account ' + variables.account + ' scales the Ray cluster that it was made for and changes "
         "no other; act as a member of the team'",
     )

@@ -49,6 +49,7 @@ _ALLOWED_ANNOTATIONS: Final = f"keys without a domain, or of {', '.join(_DOMAINS
 _REACHED: Final = "To reach it from outside, use kubectl port-forward"
 
 _UPDATED: Final = "request.operation == 'UPDATE'"
+_FINALIZERS_BEFORE: Final = "variables.before.metadata.?finalizers.orValue([])"
 
 
 def ray_services(stack: Stack) -> Policy:
@@ -111,7 +112,8 @@ def services() -> Policy:
                 f"{_REACHED}'",
             ),
             Rule(
-                holds=f"{_UPDATED} || object.metadata.?finalizers.orValue([]).size() == 0",
+                holds=f"object.metadata.?finalizers.orValue([]).all(each, each in {_FINALIZERS_BEFORE}) || "
+                f"({_UPDATED} && ({noting}))",
                 message="'a finalizer keeps a Service beyond its deletion; remove metadata.finalizers from "
                 "Service ' + object.metadata.name",
             ),
