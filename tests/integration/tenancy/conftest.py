@@ -154,7 +154,7 @@ def _refused(world: World) -> Iterator[tuple[Caller, Object]]:
 
 
 def _accounts(scheduler: Scheduler) -> list[Object]:
-    """The controllers, and a tenant to whom somebody gave every right in his namespace, on Kueue's kinds and
+    """The controllers, and a tenant with every right in its namespace, on Kueue's kinds and
     on the namespace itself.
     """
     spaces = sorted({namespace for namespace, _ in CONTROLLERS.values()} - {"kube-system"})

@@ -20,7 +20,7 @@ _INSTEAD: Final = (
 
 
 def accounts() -> Policy:
-    """Whoever may write Secrets of the whole cluster writes them for tenants too, so only the system and
+    """A user who may write Secrets of the whole cluster writes them for tenants too, so only the system and
     administrators are exempt.
     """
     return Policy(

@@ -7,12 +7,10 @@ which capacity it takes. Subresources are in protected.py, new pods in pods.py.
 
 from typing import Final
 
-from muster.model import names
+from muster.render.tenancy.policies.placement import OF_A_QUEUE
 from muster.render.tenancy.policies.policy import Kinds, Policy, Rule
 from muster.render.tenancy.policies.who import ADMINISTRATOR, EVERYWHERE, NODES, SYSTEM
 
-# Kueue's gates, and ours.
-_GATES: Final = ("kueue.x-k8s.io/", f"{names.GROUP}/")
 _OWNERS: Final = "{of}.metadata.?ownerReferences.orValue([]).filter(owner, owner.?controller.orValue(false))"
 
 
@@ -49,9 +47,8 @@ def _of_work() -> Rule:
 
 
 def _lifted() -> str:
-    ours = " || ".join(f"gate.name.startsWith('{prefix}')" for prefix in _GATES)
     return (
-        f"oldObject.spec.?schedulingGates.orValue([]).filter(gate, ({ours}) && "
+        f"oldObject.spec.?schedulingGates.orValue([]).filter(gate, {OF_A_QUEUE} && "
         "!object.spec.?schedulingGates.orValue([]).exists(kept, kept.name == gate.name)).map(gate, gate.name)"
     )
 

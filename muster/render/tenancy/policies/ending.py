@@ -37,7 +37,7 @@ def ending(stack: Stack) -> Policy:
         unless=(
             ("the-system", SYSTEM),
             ("an-administrator", ADMINISTRATOR),
-            ("somebody-of-the-whole-cluster", EVERYWHERE),
+            ("a-user-of-the-whole-cluster", EVERYWHERE),
         ),
         words=(
             ("finalizers", "object == null ? [] : object.metadata.?finalizers.orValue([])"),

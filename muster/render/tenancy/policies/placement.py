@@ -10,6 +10,8 @@ from muster.model import names
 from muster.model.stack import Scheduler, Stack
 from muster.render.tenancy.policies.who import quoted
 
+# Of `gate`: Kueue's or ours, which their controllers add and remove.
+OF_A_QUEUE: Final = f"(gate.name.startsWith('kueue.x-k8s.io/') || gate.name.startsWith('{names.GROUP}/'))"
 _DEFAULT_SCHEDULER: Final = "default-scheduler"
 
 

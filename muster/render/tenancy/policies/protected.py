@@ -81,7 +81,7 @@ def protected() -> Policy:
             ("the-system", SYSTEM),
             ("a-kubelet", NODES),
             ("an-administrator", ADMINISTRATOR),
-            ("somebody-of-the-whole-cluster", EVERYWHERE),
+            ("a-user-of-the-whole-cluster", EVERYWHERE),
         ),
         rules=(Rule(holds="false", message=_message()),),
     )

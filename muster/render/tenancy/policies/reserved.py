@@ -57,7 +57,7 @@ def reserved() -> Policy:
             ("the-system", SYSTEM),
             ("made-by-kuberay", MADE_BY_KUBERAY),
             ("an-administrator", ADMINISTRATOR),
-            ("somebody-of-the-whole-cluster", EVERYWHERE),
+            ("a-user-of-the-whole-cluster", EVERYWHERE),
         ),
         words=(*words, ("taken", _taken())),
         rules=(_keys(), _name()),

@@ -26,7 +26,7 @@ def routes() -> Policy:
         unless=(
             ("the-system", f"{SYSTEM} && !({BY_KUBERAY})"),
             ("an-administrator", f"{ADMINISTRATOR} && !({BY_KUBERAY})"),
-            ("somebody-of-the-whole-cluster", f"({EVERYWHERE}) && !({BY_KUBERAY})"),
+            ("a-user-of-the-whole-cluster", f"({EVERYWHERE}) && !({BY_KUBERAY})"),
         ),
         rules=(
             Rule(

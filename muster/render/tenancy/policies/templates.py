@@ -18,8 +18,6 @@ from muster.render.tenancy.policies.who import ADMINISTRATOR, SYSTEM, quoted
 _PREEMPTING: Final = "PreemptLowerPriority"
 # Controllers run the work that names them, or none.
 _CONTROLLERS: Final = ("kubernetes.io/job-controller", "ray.io/kuberay-operator")
-# Kueue and Muster add gates of theirs and remove them.
-_GATES: Final = ("kueue.x-k8s.io/", f"{names.GROUP}/")
 _SUBMITTER: Final = "'spec.submitterPodTemplate, which is needed here'"
 _SIDECAR: Final = "'the container of submissionMode SidecarMode, which has no securityContext: use HTTPMode'"
 
@@ -127,7 +125,6 @@ def _rule(word: str, reason: str, *, unless: str = "false") -> Rule:
 
 def _stuck(stack: Stack) -> str:
     """What keeps the pods of `pod` from a start in the turn of their queue."""
-    gates = " || ".join(f"gate.name.startsWith('{prefix}')" for prefix in _GATES)
     return " + ".join(
         (
             placement.faults(stack),
@@ -135,7 +132,7 @@ def _stuck(stack: Stack) -> str:
             "['remove priority, and name a priority in the labels of the job'])",
             f"(pod.spec.?preemptionPolicy.orValue('{_PREEMPTING}') == '{_PREEMPTING}' ? [] : "
             "['remove preemptionPolicy'])",
-            f"pod.spec.?schedulingGates.orValue([]).filter(gate, !({gates}))"
+            f"pod.spec.?schedulingGates.orValue([]).filter(gate, !{placement.OF_A_QUEUE})"
             ".map(gate, 'remove scheduling gate ' + gate.name)",
         )
     )

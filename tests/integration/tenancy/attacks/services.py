@@ -50,7 +50,7 @@ class Door:
 
 
 _INTERCEPTS: Final = "the traffic of the address' owner, such as the API server"
-_OPENS: Final = "a Ray dashboard that anybody can reach, and run code in"
+_OPENS: Final = "a Ray dashboard that any client can reach, and run code in"
 
 DOORS: Final[dict[str, Door]] = {
     "another's address": Door(
