@@ -133,7 +133,7 @@ class Attempt(ABC):
             return None
         unasked = [spec for spec in specs if spec.shape not in current]
         if self.is_in_turn and self.late is not None:
-            unasked = []  # It asks for nothing before that stands, so it blocks no other gang.
+            unasked = []  # It requests nothing before that is Provisioned, so it delays no other gang.
         asked = [(spec.pool, current[spec.shape].status) for spec in specs if spec.shape in current]
         held = {pool for pool, status in asked if status.holds("Provisioned")}
         waits = [

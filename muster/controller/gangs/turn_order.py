@@ -11,7 +11,7 @@ the last of a circle in which each lacks what the next one holds. The first of a
 one of them always goes on (docs/decisions/018-the-turn-of-split-gangs.md).
 """
 
-from bisect import bisect_left, bisect_right, insort
+from bisect import bisect_left, insort
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -157,14 +157,25 @@ class Line:
             for lane in self._lanes_of(changed)
             for uid in (*lane.asking, *(order[-1] for order in lane.waiting[:1]))
         }
-        for pool in changed.short if changed.holds_part else ():
-            holding = self._lanes[pool].holding
-            for order in holding[bisect_right(holding, changed.order) :]:
-                found[order[-1]] = self._positions[order[-1]]
+        if changed.holds_part:
+            found |= {each.uid: each for each in self._waited_for_by(changed)}
         found.pop(changed.uid, None)
         for position in found.values():
             if self.must_give_way(position) or (position.next_pool and not self.must_wait(position)):
                 yield position
+
+    def _waited_for_by(self, gang: TurnPosition) -> Iterator[TurnPosition]:
+        """The gangs that hold what it lacks, what one of those lacks, and so on: all that a circle with it
+        has.
+        """
+        pools, seen = list(gang.short), set[str]()
+        while pools:
+            for order in self._lanes[pools.pop()].holding:
+                if order[-1] not in seen:
+                    seen.add(order[-1])
+                    position = self._positions[order[-1]]
+                    pools += position.short
+                    yield position
 
     def _lanes_of(self, gang: TurnPosition) -> list[_Lane]:
         return [self._lanes[pool] for pool in gang.pools]

@@ -2,10 +2,10 @@
 
 A gang is computed anew only when its Workload, its requests or what its check follows has changed, and only
 the gangs whose turn has come are reconciled. What a decision requests counts from the decision on: between it
-and its writes the caches do not show it. Keeps in memory nothing that the caches do not give back.
+and its writes the caches do not show it. All else in memory is an index of the caches.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
@@ -96,46 +96,52 @@ class SplitGangs:
             del self._being_asked[gang.uid]
             self._changed[key] = None
             self._update(key, snapshot.now)
+            self._failed &= self._keys.keys()
 
     def _update(self, own: Key, now: datetime) -> None:
         """Reconcile those whose turn has come by what has changed. `own`: is reconciled anyway."""
         self._notice_policies()
-        changed = [each for key in self._taken() for each in self._recomputed(key, now)]
+        keys = list(self._changed)
+        self._changed.clear()
+        self._enqueue_affected([each for key in keys for each in self._recomputed(key, now)], own)
+
+    def _enqueue_affected(self, changed: Sequence[TurnPosition], own: Key) -> None:
         for position in changed:
             for other in self._line.affected_by(position):
                 if (key := self._keys[other.uid]) != own:
                     self.enqueue(key)
 
-    def _taken(self) -> list[Key]:
-        keys = list(self._changed)
-        self._changed.clear()
-        return keys
-
-    def _recomputed(self, key: Key, now: datetime) -> Iterator[TurnPosition]:
+    def _recomputed(self, key: Key, now: datetime) -> list[TurnPosition]:
         """What has changed: positions as they were, and as they are."""
-        before = self._positions.pop(key, ())
         workload = self._workloads.get(key)
         after = tuple(self._positions_of(workload, now)) if workload else ()
-        if workload and after:
+        if workload and after and is_elastic(workload):
+            self._changed[key] = None  # Its requests depend on earlier slices, too.
+        return self._replaced(key, after)
+
+    def _replaced(self, key: Key, after: tuple[TurnPosition, ...]) -> list[TurnPosition]:
+        before = self._positions.pop(key, ())
+        if after:
             self._positions[key] = after
-            if is_elastic(workload):
-                self._changed[key] = None  # Its requests depend on earlier slices, too.
-        for position in set(before) - set(after):
+        gone = [position for position in before if position not in after]
+        new = [position for position in after if position not in before]
+        for position in gone:
             self._line.remove(position.uid)
             del self._keys[position.uid]
-            yield position
-        for position in after:
-            if position not in before:
-                self._line.put(position)
-                self._keys[position.uid] = key
-                yield position
+        for position in new:
+            self._line.put(position)
+            self._keys[position.uid] = key
+        self._failed -= {position.uid for position in gone} - {position.uid for position in new}
+        return gone + new
 
     def _positions_of(self, workload: Workload, now: datetime) -> Iterator[TurnPosition]:
         for check_state in workload.status.admission_checks:
             name = check_state.name
-            if not may_be_split(workload) or not self._checks.is_ours(name):
+            if not may_be_split(workload):
                 continue
             self._policies.setdefault(name, self._checks.policy(name))
+            if not self._checks.is_ours(name):
+                continue
             found = turn_position_of(self._base_snapshot(workload, name, now))
             if found is not None:
                 yield self._as_written(found)
@@ -149,8 +155,10 @@ class SplitGangs:
         for each in (before, after):
             if each is not None and may_be_split(each):
                 self._changed[each.key] = None
-        if before is not None and after is None and before.key not in self._positions:
-            self._changed.pop(before.key, None)  # A replica that does not lead takes in nothing.
+        if before is not None and after is None:
+            # No decision about it follows that would take this in.
+            self._changed.pop(before.key, None)
+            self._enqueue_affected(self._replaced(before.key, ()), before.key)
 
     def _request_changed(self, before: ProvisioningRequest | None, after: ProvisioningRequest | None) -> None:
         for each in (before, after):

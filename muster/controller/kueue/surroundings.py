@@ -11,7 +11,7 @@ class WorkloadSurroundings(Surroundings):
     lacks_pods: bool = False
     """It runs and some of its pods are on no node that will keep them: `nodes` and `pods` show why."""
     in_outage: frozenset[str] = frozenset()
-    """Of `nodes` those that are silent together with most others."""
+    """The nodes that are silent together with most others."""
     is_unseen: bool = False
     """It runs on shared nodes, and no pod of it has been seen on one yet."""
 

@@ -163,7 +163,7 @@ class Api:
         await self._call("get", resource)
         found = self.caches[resource].get(key)
         if found is None:
-            raise AssertionError(f"nobody reads {resource} {key}")
+            raise AssertionError(f"{resource} {key} is read, and does not exist")
         return found
 
     async def delete(self, resource: Any, key: Key, *, uid: str = "") -> None:

@@ -5,17 +5,22 @@ from __future__ import annotations
 import dataclasses
 import random
 from collections.abc import Callable
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
+import msgspec
 import pytest
 
 from muster.controller.gangs.templates import POOL
+from muster.controller.gangs.turn_order import Line, TurnPosition
+from muster.controller.kube.errors import TransportError
 from muster.controller.kube.resource import Key
+from muster.controller.kueue.decide import decide
 from muster.controller.kueue.objects import Workload
 from muster.controller.kueue.snapshot import WorkloadSnapshot
 from tests.unit.admission.fleet import ONE_SHAPE, SPACE, TWO_SHAPES, Fleet, costs
 from tests.unit.admission.gang_world import CHECK, POLICY
+from tests.unit.controller_runtime.virtual import now as virtual_now
 from tests.unit.controller_runtime.virtual import virtual
 from tests.unit.gangs.paper import START, flavor_policy
 
@@ -121,7 +126,7 @@ def test_ten_gangs_with_stock_for_all_gather_at_once() -> None:
     assert found.last_ready < 12 * MINUTES
 
 
-def test_pools_whose_nodes_come_at_different_times_hold_nobody_up() -> None:
+def test_pools_whose_nodes_come_at_different_times_delay_no_gang() -> None:
     slow = {"h100": 8 * MINUTES, "l4": 3 * MINUTES}
     found = costs(10, lambda _: TWO_SHAPES, stock=99, accepts=lambda _: 5.0, starts=lambda pool: slow[pool])
     assert found.last_ready < 12 * MINUTES
@@ -149,7 +154,77 @@ def test_every_pool_is_asked_in_one_order() -> None:
     virtual(scenario())
 
 
+def test_the_next_gang_begins_when_the_one_before_it_is_deleted() -> None:
+    """No other gang is there whose reconcile would notice it."""
+
+    async def scenario() -> None:
+        fleet = Fleet(accepts=lambda _: 1000.0)
+        for name in ("a", "b"):
+            fleet.submit(name, TWO_SHAPES)
+        view, deleted = fleet.view, list[float]()
+
+        def has_begun() -> bool:
+            gang = view.workloads.get(Key(SPACE, "a"))
+            if gang is not None and virtual_now() > 20.0:
+                deleted.append(virtual_now())
+                view.workloads.store.remove(gang)
+                for cache in (view.requests, view.templates):
+                    for made in cache.store:
+                        cache.store.remove(made)
+            return "b" in fleet.asked
+
+        await fleet.run(has_begun)
+        assert fleet.asked["b"] < deleted[0] + 1.0
+
+    virtual(scenario())
+
+
 # What holds it up
+
+
+def test_whichever_gang_closes_a_circle_of_three_its_last_one_gives_way() -> None:
+    """The cloud serves the first two later than the last one."""
+
+    def holds(uid: str, minute: int, held: str, short: str) -> TurnPosition:
+        since, pools = START + timedelta(minutes=minute), frozenset({held, short})
+        own, lacks = frozenset({held}), frozenset({short})
+        return TurnPosition(uid=uid, since=since, pools=pools, asked=pools, held=own, short=lacks)
+
+    gangs = [holds("1", 1, "b", "c"), holds("2", 2, "a", "b"), holds("3", 3, "c", "a")]
+    for closing in gangs[:2]:
+        line = Line(gangs)
+        assert [gang.uid for gang in gangs if line.must_give_way(gang)] == ["3"]
+        assert [gang.uid for gang in line.affected_by(closing)] == ["3"]
+
+
+def test_a_gang_whose_write_failed_delays_others_again_when_it_comes_back() -> None:
+    async def scenario() -> None:
+        fleet = Fleet()
+        fleet.submit("a", TWO_SHAPES)
+        fleet.submit("b", TWO_SHAPES)
+        view, line = fleet.view, fleet.view.split_gangs
+
+        def snapshot(name: str) -> WorkloadSnapshot:
+            held = view.workloads.get(Key(SPACE, name))
+            assert held is not None
+            return view.snapshot(held, CHECK, now=START)
+
+        def b_waits_while_a_asks() -> bool:
+            mine = snapshot("a")
+            with line.asking(mine, decide(mine)):
+                return line.has_turn(snapshot("b"))[0]
+
+        asking = snapshot("a")
+        with pytest.raises(TransportError), line.asking(asking, decide(asking)):
+            raise TransportError("no answer", call="create")
+        assert not line.has_turn(snapshot("b"))[0]
+        held = asking.workload
+        fleet.api.change(held, status=msgspec.structs.replace(held.status, conditions=()))
+        snapshot("b")
+        fleet.submit("a", TWO_SHAPES)
+        assert b_waits_while_a_asks()
+
+    virtual(scenario())
 
 
 def _hangs(pool: str) -> Callable[[Any], bool]:
@@ -168,7 +243,7 @@ def _hangs(pool: str) -> Callable[[Any], bool]:
 POOLS = ("l4", "h100", "a", "b")
 
 
-def test_a_create_that_hangs_holds_up_nobody_outside_its_pools() -> None:
+def test_a_create_that_hangs_delays_no_gang_outside_its_pools() -> None:
     """Twenty gangs behind it in its pools, twenty in other pools, and five that need no turn."""
 
     async def scenario() -> None:
@@ -186,7 +261,7 @@ def test_a_create_that_hangs_holds_up_nobody_outside_its_pools() -> None:
     virtual(scenario())
 
 
-def test_a_gang_whose_requests_cannot_be_written_holds_up_nobody_for_longer_than_its_try() -> None:
+def test_a_gang_whose_requests_cannot_be_written_delays_others_no_longer_than_its_try() -> None:
     async def scenario() -> None:
         fleet = Fleet(hangs=lambda body: body["metadata"]["labels"]["muster.dev/workload-uid"] == "uid-a")
         for name in ("a", "b", "c"):
