@@ -122,9 +122,9 @@ def job_pod_sets_of(job: Job) -> Iterator[JobPodSet]:
     """A Job is one PodSet, as large as it runs at a time, or as the least with which Kueue may start it."""
     spec, least = job.spec, job.metadata.annotations.get(LEAST_AT_ONCE, "")
     at_once = spec.parallelism if spec.completions is None else min(spec.parallelism, spec.completions)
-    yield _job_pod_set(
-        "main", min(at_once, int(least)) if least.isdecimal() and len(least) < 10 else at_once, spec.template
-    )
+    if least.isdecimal() and len(least) < _DIGITS:
+        at_once = min(at_once, int(least))
+    yield _job_pod_set("main", at_once, spec.template)
 
 
 def _job_pod_set(name: str, count: int, template: PodTemplateSpec) -> JobPodSet:

@@ -168,9 +168,10 @@ def test_the_next_gang_begins_when_the_one_before_it_is_deleted() -> None:
             if gang is not None and virtual_now() > 20.0:
                 deleted.append(virtual_now())
                 view.workloads.store.remove(gang)
-                for cache in (view.requests, view.templates):
-                    for made in cache.store:
-                        cache.store.remove(made)
+                for request in view.requests.store:
+                    view.requests.store.remove(request)
+                for template in view.templates.store:
+                    view.templates.store.remove(template)
             return "b" in fleet.asked
 
         await fleet.run(has_begun)
