@@ -2,8 +2,9 @@
 
 The kernel queues the first packet of every connection from or to a pod, after Services have become pods and
 before any address is masqueraded. The process `network-policies` accepts or drops it. While that process is
-down, no pod opens a connection. What the cluster's own processes and kubelets send to pods is not judged, as
-on every node of Kubernetes.
+down, no pod opens a connection. The cluster has no IPv6: packets between the link-local addresses that the
+kernel gives every interface are dropped. What the cluster's own processes and kubelets send to pods is not
+judged, as on every node of Kubernetes.
 """
 
 from __future__ import annotations
@@ -27,6 +28,11 @@ UNIT: Final = "network-policies"
 USER: Final = "muster-network-policies"
 QUEUE: Final = 100
 _CHAIN: Final = "MUSTER-POLICIES"
+_V6_DROPS: Final = (
+    ("FORWARD", "--jump", "DROP"),
+    ("INPUT", "!", "--in-interface", "lo", "--jump", "DROP"),
+)
+_V6_INTERFACES: Final = Path("/proc/net/if_inet6")
 _BRIDGED: Final = Path("/proc/sys/net/bridge/bridge-nf-call-iptables")
 # Older kernels drop one of two lookups that a resolver sends from one port at once when both are queued, and
 # each lookup then takes five seconds: https://bugzilla.netfilter.org/show_bug.cgi?id=1766
@@ -49,10 +55,13 @@ def enforce() -> str:
     """
     if missing := _bridge_obstacle() or _queue_obstacle():
         return missing
-    for rule in rules(platform.release()):
-        if refusal := _iptables(rule):
+    made = [("iptables", rule) for rule in rules(platform.release())]
+    if _V6_INTERFACES.exists():
+        made += [("ip6tables", ("--append", *drop)) for drop in _V6_DROPS]
+    for program, rule in made:
+        if refusal := _iptables(rule, program=program):
             _clear()
-            return f"iptables refuses `{' '.join(rule)}`: {refusal}"
+            return f"{program} refuses `{' '.join(rule)}`: {refusal}"
     return ""
 
 
@@ -136,7 +145,8 @@ def objects() -> list[dict[str, Any]]:
 def _bridge_obstacle() -> str:
     """Pods of one node are ports of one bridge: without br_netfilter their packets pass netfilter by."""
     try:
-        _BRIDGED.write_text("1")
+        for setting in (_BRIDGED, _BRIDGED.with_name("bridge-nf-call-ip6tables")):
+            setting.write_text("1")
     except FileNotFoundError:
         return "the kernel module br_netfilter is not loaded, and `modprobe br_netfilter` does not load it"
     except OSError as error:
@@ -167,6 +177,8 @@ def _queue_obstacle() -> str:
 
 def _clear() -> None:
     """A rule that queues packets which no process judges would cut every pod off."""
+    for drop in _V6_DROPS:
+        _iptables(("--delete", *drop), program="ip6tables")
     for rule in (
         ("--delete", "FORWARD", "--jump", _CHAIN),
         ("--delete", "INPUT", "--source", POD_CIDR, "--jump", _CHAIN),
@@ -176,9 +188,9 @@ def _clear() -> None:
         _iptables(rule)
 
 
-def _iptables(rule: tuple[str, ...]) -> str:
+def _iptables(rule: tuple[str, ...], *, program: str = "iptables") -> str:
     """Its message when it refuses the rule, otherwise ""."""
-    done = _run(["iptables", "--wait", "5", "--table", "mangle", *rule], os.environ, seconds=30)
+    done = _run([program, "--wait", "5", "--table", "mangle", *rule], os.environ, seconds=30)
     return done if isinstance(done, str) else ""
 
 

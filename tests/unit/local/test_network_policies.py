@@ -48,6 +48,26 @@ def test_a_machine_that_refuses_a_rule_is_left_without_any(monkeypatch: pytest.M
     assert not [command for command in asked if "FORWARD" in command and "--append" in command]
 
 
+def test_pods_of_a_node_do_not_reach_each_other_by_link_local_addresses(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """IPv6 is nothing that a policy of the cluster is asked about."""
+    dropped: set[str] = set()
+
+    def accepting(command: list[str], **_: object) -> subprocess.CompletedProcess[str]:
+        if command[0] == "ip6tables" and command[-1] == "DROP":
+            dropped.add(command[command.index("--append") + 1])
+        return subprocess.CompletedProcess(command, 0, "", "")
+
+    monkeypatch.setattr(network_policies, "_BRIDGED", tmp_path / "bridge-nf-call-iptables")
+    monkeypatch.setattr(network_policies, "_queue_obstacle", lambda: "")
+    monkeypatch.setattr(network_policies, "_V6_INTERFACES", tmp_path)
+    monkeypatch.setattr(subprocess, "run", accepting)
+    assert network_policies.enforce() == ""
+    assert dropped == {"FORWARD", "INPUT"}
+    assert (tmp_path / "bridge-nf-call-ip6tables").read_text() == "1"
+
+
 def test_a_kernel_without_bridged_packets_names_the_module(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
