@@ -108,8 +108,8 @@ def _plain(value: Any, path: str) -> Any:
     match value:
         case pulumi.Output():
             message = (
-                "comes from another resource. The stack decides which resources exist, so it has to be known "
-                "before any resource is made."
+                "comes from another resource or is secret. The stack decides which resources exist, so it "
+                "has to be plain and known before any resource is made."
             )
             fix = "write the value itself; kubeconfig and controllerImage may come from a resource."
             raise _refused([Violation(path, message, fix)])

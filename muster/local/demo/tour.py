@@ -24,9 +24,8 @@ from muster.local.pulumi_locks import PulumiLock, locks_of
 
 _MUSTER: Final = (sys.executable, "-m", "muster")
 _STACK: Final = "local"
-_RESUME: Final = (
-    "run the same command again to continue. The local cluster keeps running: muster local status."
-)
+_STATE: Final = "`muster local status` shows whether the local cluster runs."
+_RESUME: Final = f"run the same command again to continue. {_STATE}"
 
 
 class StepError(MusterError):
@@ -35,7 +34,7 @@ class StepError(MusterError):
     def __init__(self, step: str, code: int, *, is_ours: bool) -> None:
         super().__init__(
             f"{step} ended with exit code {code}.",
-            fix="see its output above. The local cluster keeps running: muster local status.",
+            fix=f"see its output above. {_STATE}",
             exit_code=ExitCode(code) if is_ours and code in set(ExitCode) else ExitCode.OUTSIDE,
         )
 
