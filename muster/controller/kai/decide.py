@@ -19,6 +19,8 @@ here: KAI evicts what falls below its minimum, and KubeRay creates the pods agai
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from datetime import timedelta
+from typing import Final
 
 from muster.controller.gangs.actions import EmitEvent, deletions
 from muster.controller.gangs.assembly import (
@@ -58,6 +60,11 @@ from muster.controller.kai.queue_capacity import insufficient_quota
 from muster.controller.kai.snapshot import BatchSnapshot, ClusterSnapshot
 from muster.model.gangpolicy import GangPolicy, KaiPolicy, format_duration
 from muster.model.names import CONSUME_ANNOTATION
+
+GIVE_WAY_RECHECK: Final = timedelta(minutes=1)
+"""While a batch holds a part of its capacity: a change of another one, after which it must give way, does not
+reconcile it.
+"""
 
 
 def decide(cluster_snapshot: ClusterSnapshot) -> Decision:
@@ -368,7 +375,10 @@ def _wait(snapshot: BatchSnapshot, step: Wait) -> Decision:
     runs = snapshot.turn is not None
     message = format_wait(step.status, step.limit) if runs else step.status
     actions = (*delete_outdated(snapshot), *step.releases, *set_status(snapshot, message))
-    return Decision(actions=actions, requeue_at=step.limit.at if runs else None, waiting_on=step.waiting_on)
+    position = snapshot.turn_position()
+    looks = [step.limit.at] if runs else []
+    looks += [snapshot.now + GIVE_WAY_RECHECK] if position and position.holds_part else []
+    return Decision(actions=actions, requeue_at=min(looks, default=None), waiting_on=step.waiting_on)
 
 
 def set_status(snapshot: BatchSnapshot, message: str) -> tuple[Action, ...]:

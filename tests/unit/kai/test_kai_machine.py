@@ -13,7 +13,7 @@ from muster.controller.kai.labels import CLUSTER_UID, is_gated
 from muster.controller.kai.queue_capacity import insufficient_quota
 from muster.model.gangpolicy import FlavorPolicy, GangPolicy, KaiPolicy, OverQuota
 from muster.model.names import CLASS_ANNOTATION, CONSUME_ANNOTATION, GKE_LEASE_LABEL, GKE_QUEUED_CLASS
-from tests.unit.gangs.paper import Crash
+from tests.unit.gangs.paper import Crash, with_condition
 from tests.unit.kai.kai_world import POLICY, Group, World, queue, replace
 
 HEAD = Group("l4")
@@ -52,6 +52,21 @@ def test_every_pod_is_stamped_pinned_and_ungated_once_the_whole_gang_stands() ->
         assert pod.metadata.annotations[CLASS_ANNOTATION] == GKE_QUEUED_CLASS
         assert pod.spec.node_selector[GKE_LEASE_LABEL] == f"lease-{request}"
     assert any(told.reason == "GangReady" for told in here.told)
+
+
+def test_a_batch_that_holds_a_part_looks_each_minute_whether_it_must_give_way() -> None:
+    """Another batch may close a circle with it, and no change of its own reconciles it then."""
+    here = world(delay=timedelta(hours=1))
+    here.submit("a", {"headgroup": HEAD, "workers": Group("h100", 2)})
+    run(here, 4)
+    first, second = here.requests.values()
+    assert second.status.holds("Accepted")
+    met = with_condition(first.status.conditions, "Provisioned", "True", here.now)
+    held = replace(first, status=replace(first.status, conditions=met))
+    here.requests[first.metadata.name] = held
+    looks = here.reconcile("a").requeue_at
+    assert looks is not None
+    assert looks <= here.now + MINUTE
 
 
 def test_a_half_created_set_of_pods_is_not_provisioned() -> None:
