@@ -142,7 +142,7 @@ IDENTITIES = {
 
 
 @pytest.mark.parametrize("identity", IDENTITIES)
-def test_a_tenant_impersonates_nobody(world: World, scaler: Caller, identity: str) -> None:
+def test_a_tenant_impersonates_no_other_account(world: World, scaler: Caller, identity: str) -> None:
     for caller in (world.member, scaler):
         borrowed = Caller(identity, world.server, caller.token, IDENTITIES[identity])
         answer = borrowed.get(f"{SPACE}/pods")
@@ -150,7 +150,7 @@ def test_a_tenant_impersonates_nobody(world: World, scaler: Caller, identity: st
         assert "impersonate" in answer.message
 
 
-def test_whoever_may_impersonate_an_autoscaler_is_bound_as_it_is(
+def test_an_impersonated_autoscaler_is_bound_as_the_real_one(
     world: World, scaler: Caller, worker: Object
 ) -> None:
     """The built-in role `edit` contains this right."""

@@ -1,6 +1,6 @@
-"""Every way around the queues that we know of, tried as a tenant: denied, and told what to do instead.
+"""Every way around the queues that we know of, tried as a tenant: denied, with what to do instead.
 
-Tried as a member's ServiceAccount, as a user in a mapped group, and as a tenant to whom somebody gave every
+Tried as a member's ServiceAccount, as a user in a mapped group, and as a tenant with every
 right in his namespace: what RBAC alone would stop, the policies stop too.
 """
 
@@ -61,14 +61,14 @@ def test_an_older_version_of_the_kinds_does_not_switch_authentication_off(world:
 def test_a_deployment_with_gpus_gets_no_pods(world: World) -> None:
     for caller in (world.member, world.person):
         assert caller.create(DEPLOYMENT).code == 403
-    # Whoever may make Deployments gets one, and the cluster's own controller is refused its pods.
+    # A tenant with the right to Deployments gets one, and the cluster's own controller is refused its pods.
     assert world.trusted.create(DEPLOYMENT).is_allowed
     answer = world.controllers["replicasets"].create(pod(1, owner=owner("ReplicaSet", "apps/v1")))
     for word in GPUS:
         assert word in answer.message
 
 
-def test_nobody_but_the_controllers_writes_the_status_of_a_workload(world: World) -> None:
+def test_only_controllers_write_the_status_of_a_workload(world: World) -> None:
     body = named(WORKLOAD, "status")
     assert world.controllers["kueue"].create(body, dry_run=False).code in (201, 409)
     admitted = {
@@ -88,8 +88,8 @@ def test_nobody_but_the_controllers_writes_the_status_of_a_workload(world: World
         assert caller.patch(body, admitted, subresource="status").code == 403
         assert caller.patch(body, {"spec": {"active": False}}).code == 403
         assert caller.delete(body).code == 403
-    told = world.trusted.patch(body, admitted, subresource="status")
-    assert "not written by hand" in told.message
+    answer = world.trusted.patch(body, admitted, subresource="status")
+    assert "not written by hand" in answer.message
     answer = world.controllers["kueue"].patch(body, admitted, subresource="status")
     assert answer.is_allowed, answer.message
 

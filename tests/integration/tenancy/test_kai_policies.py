@@ -1,6 +1,4 @@
-"""A KAI stack: its queues are labels that anybody may write, so the policies are all that holds a tenant to
-his own.
-"""
+"""In a KAI stack queues are labels that any author may write, so policies alone hold a tenant to its own."""
 
 from __future__ import annotations
 
@@ -71,7 +69,7 @@ ASKING = {
     "a GPU": template(1, restart="Never"),
     "a part of a GPU": template(restart="Never") | {"metadata": {"annotations": {"gpu-fraction": "0.5"}}},
     "a device": template(restart="Never", resourceClaims=[{"name": "gpu", "resourceClaimName": "mine"}]),
-    "a GPU behind a gate that nobody lifts": template(1, restart="Never", schedulingGates=GATE),
+    "a GPU behind a gate that no controller lifts": template(1, restart="Never", schedulingGates=GATE),
 }
 NO_GPUS = (
     "a batch Job may not ask for GPUs here",

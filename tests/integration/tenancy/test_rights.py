@@ -1,7 +1,7 @@
 """Everything that a member's role allows is judged: each verb, kind and field (judgements.yaml).
 
 The fields come from the API server's own schemas, with the kinds of the KubeRay and Kueue that are pinned. A
-field that a new release brings fails here until somebody has decided what it is.
+field that a new release brings fails here until it has been judged.
 """
 
 from __future__ import annotations

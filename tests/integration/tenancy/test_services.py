@@ -229,10 +229,10 @@ def test_a_service_leads_to_the_pods_of_its_selector_alone(world: World, body: O
 def test_no_way_leads_in_from_outside(world: World, body: Object) -> None:
     kuberay, elsewhere = world.controllers["kuberay"], world.controllers["autoscaler"]
     owned = changed(body, "metadata", "ownerReferences", value=[owner("RayCluster", "ray.io/v1")])
-    told = ("no way in from outside", "enableIngress", "kubectl port-forward")
+    words = ("no way in from outside", "enableIngress", "kubectl port-forward")
     for caller, made in ((world.trusted, body), (kuberay, body), (kuberay, owned), (elsewhere, owned)):
         answer = caller.create(made)
-        _refused(caller, answer.code, answer.message, *told)
+        _refused(caller, answer.code, answer.message, *words)
     for caller in (world.member, world.person):
         assert caller.create(body).code == 403
     # The platform team may place one, which its controller writes to and no tenant does.
@@ -242,7 +242,7 @@ def test_no_way_leads_in_from_outside(world: World, body: Object) -> None:
     assert elsewhere.patch(placed, note).is_allowed
     for caller in (world.trusted, kuberay):
         answer = caller.patch(placed, note)
-        _refused(caller, answer.code, answer.message, *told)
+        _refused(caller, answer.code, answer.message, *words)
 
 
 def test_a_finalizer_is_not_added_to_a_service(world: World) -> None:
@@ -262,7 +262,7 @@ def test_a_head_may_rule_an_ingress_out(world: World) -> None:
 
 
 def test_a_ray_cron_job_is_judged_as_the_job_that_it_makes(world: World) -> None:
-    """No member has the right to one; whoever was given it has it judged."""
+    """No member has the right to one. That of a tenant with more rights is judged."""
     embedded, within = {"spec": {"externalIPs": [STOLEN]}}, "spec.rayClusterSpec.headGroupSpec.headService"
     body = {
         "apiVersion": "ray.io/v1",

@@ -73,7 +73,7 @@ def test_a_running_job_is_not_made_larger(world: World) -> None:
     body = existing(world, running_job("sized-running"), world.controllers["kueue"])
     for caller in world.tenants:
         for answer in every_way(caller, body, {"spec": {"parallelism": 50}}):
-            refused(answer, "Job sized-running runs", "counted 1 pods at a time", ANEW)
+            refused(answer, "Job sized-running runs", "its queue counted is 1", ANEW)
 
 
 def test_a_job_that_waits_is_made_larger(world: World) -> None:
@@ -119,7 +119,7 @@ def test_a_running_job_has_no_more_completions_at_a_time(world: World) -> None:
     body = existing(world, few, world.controllers["kueue"])
     for caller in world.tenants:
         for answer in every_way(caller, body, {"spec": {"completions": 50}}):
-            refused(answer, "counted 1 pods at a time", "spec.completions", ANEW)
+            refused(answer, "its queue counted is 1", "spec.completions", ANEW)
 
 
 @pytest.mark.parametrize("body", [works.job(), works.ray_cluster()], ids=["Job", "RayCluster"])
@@ -311,7 +311,7 @@ def test_a_debug_container_has_no_more_rights_than_the_pod(world: World, worker:
         assert caller.send("PATCH", path, change, STRATEGIC).code == 403
 
 
-def test_the_gates_of_a_pod_that_nobody_made_stay_too(world: World, bare: Object) -> None:
+def test_the_gates_of_a_pod_without_a_controller_stay_too(world: World, bare: Object) -> None:
     mine = {"spec": {"schedulingGates": [{"name": "muster.dev/gang"}]}}
     assert world.trusted.patch(bare, mine).is_allowed
     for caller in world.tenants:

@@ -1,4 +1,4 @@
-"""With nobody behind our webhooks, the cluster goes on: only what could run beside its queue has to wait."""
+"""Without our webhooks the cluster goes on: only what could run beside its queue has to wait."""
 
 from __future__ import annotations
 

@@ -189,7 +189,7 @@ def test_other_namespaces_are_left_alone(world: World) -> None:
     assert world.admin.create(plain).is_allowed
 
 
-def test_whoever_answers_requests_everywhere_answers_a_tenant_s(world: World) -> None:
+def test_a_controller_that_answers_requests_everywhere_answers_a_tenant_s(world: World) -> None:
     request = named(REQUEST, "muster-answered")
     assert world.controllers["ours"].create(request, dry_run=False).code in (201, 409)
     accepted = {

@@ -63,8 +63,8 @@ def _parallelism() -> Rule:
     now, before = (_AT_ONCE.format(of=of) for of in ("object", "oldObject"))
     return Rule(
         holds=f"request.resource.resource != 'jobs' || !variables.ran || {now} <= {before}",
-        message=f"'Job ' + object.metadata.name + ' runs, and its queue counted ' + string({before}) + "
-        f"' pods at a time; leave spec.parallelism and spec.completions or lower them. {_FIX}'",
+        message=f"'Job ' + object.metadata.name + ' runs, and the number of pods that its queue counted is "
+        f"' + string({before}) + '; leave spec.parallelism and spec.completions or lower them. {_FIX}'",
     )
 
 
@@ -118,6 +118,6 @@ def _elastic() -> Rule:
     return Rule(
         holds=f"object.metadata.?annotations[?'{names.ELASTIC_JOB}'].orValue('') != 'true'",
         message=f"'annotation {names.ELASTIC_JOB} has an effect when ' + object.kind + ' ' + "
-        "object.metadata.name + ' is created, and not afterwards; remove it, or make a new ' + object.kind + "
-        "' with it'",
+        "object.metadata.name + ' is created, and not afterwards; remove it. For work that grows in steps, "
+        "make a new Job or RayCluster with it'",
     )

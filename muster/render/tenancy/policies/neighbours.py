@@ -10,8 +10,8 @@ from typing import Final
 
 from muster.render.tenancy.policies.who import quoted
 
-# Objects of the namespace and the pod itself. A CSI driver serves a pod without a claim only if whoever
-# installed it has allowed that. hostPath is judged by the Pod Security Standard (pod_security.py).
+# Objects of the namespace and the pod itself. A CSI driver serves a pod without a claim only if the platform
+# team has installed it for that. hostPath is judged by the Pod Security Standard (pod_security.py).
 _VOLUMES: Final = (
     *("configMap", "csi", "downwardAPI", "emptyDir", "hostPath", "image", "persistentVolumeClaim"),
     *("projected", "secret"),

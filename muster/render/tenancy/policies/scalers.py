@@ -38,8 +38,8 @@ def scalers() -> Policy:
             ("account", _ACCOUNT),
             (
                 "named",
-                "variables.before.spec.?headGroupSpec.?template.?spec.?serviceAccountName"
-                ".orValue(variables.before.metadata.name)",
+                "[variables.before.spec.?headGroupSpec.?template.?spec.?serviceAccountName.orValue(''), "
+                "variables.before.metadata.name].filter(name, name != '')[0]",
             ),
             (
                 "cut",

@@ -71,6 +71,8 @@ def _scaling() -> Iterator[Attack]:
                 policy=_SIZE,
                 path=f"{place}.enableInTreeAutoscaling",
                 words=words,
+                # By a change it becomes elastic as well.
+                also=("muster-growth",) if kind and place.startswith("RayService") else (),
             )
 
 
@@ -116,6 +118,7 @@ def _upgraded() -> Iterator[Attack]:
             policy=_SIZE,
             path=f"{body['kind']}.spec.upgradeStrategy.{field}",
             words=("upgradeStrategy",),
+            also=("muster-growth",) if gains == lost else (),
         )
 
 
