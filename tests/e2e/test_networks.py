@@ -52,17 +52,19 @@ def probes(muster: Muster) -> Iterator[dict[str, str]]:
     if not enforced["enforced"]:
         pytest.skip(f"this machine does not enforce NetworkPolicies: {enforced['why']}")
     image = muster.image("python")
-    muster.cluster.apply(_namespace(SCRAPERS, {names.MONITORING_LABEL: "true"}))
-    muster.cluster.apply(light.ray_cluster("guarded", namespace="team-a", image=image, workers={}))
-    for namespace in PROBES:
-        is_team = namespace.startswith("team-")
-        muster.cluster.apply(_job(namespace, image=image) if is_team else _pod(namespace, image=image))
-    muster.wait("the Ray head runs", lambda: _running(muster, "team-a", "guarded-head"))
-    for namespace in PROBES:
-        muster.wait(f"a pod of {namespace} runs", partial(_running, muster, namespace, "probe"))
-    yield {namespace: _running(muster, namespace, "probe")["metadata"]["name"] for namespace in PROBES}
-    muster.cluster.delete("Pod", "probe", namespace=names.RAY_NAMESPACE)
-    muster.cluster.delete("Namespace", SCRAPERS)
+    try:
+        muster.cluster.apply(_namespace(SCRAPERS, {names.MONITORING_LABEL: "true"}))
+        muster.cluster.apply(light.ray_cluster("guarded", namespace="team-a", image=image, workers={}))
+        for namespace in PROBES:
+            is_team = namespace.startswith("team-")
+            muster.cluster.apply(_job(namespace, image=image) if is_team else _pod(namespace, image=image))
+        muster.wait("the Ray head runs", lambda: _running(muster, "team-a", "guarded-head"))
+        for namespace in PROBES:
+            muster.wait(f"a pod of {namespace} runs", partial(_running, muster, namespace, "probe"))
+        yield {namespace: _running(muster, namespace, "probe")["metadata"]["name"] for namespace in PROBES}
+    finally:
+        muster.cluster.delete("Pod", "probe", namespace=names.RAY_NAMESPACE)
+        muster.cluster.delete("Namespace", SCRAPERS)
 
 
 def test_each_port_is_reached_by_those_alone_whom_its_policy_names(
