@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -97,6 +98,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.budget", description=__doc__)
     parser.add_argument("suites", nargs="+", choices=sorted(SUITES), metavar="SUITE")
     chosen = [SUITES[name] for name in parser.parse_args().suites]
+    # A shell starts what runs in the background with interrupts ignored, and so would the tests of Ctrl-C.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     results = []
     for suite in chosen:
         result = _run(suite)
