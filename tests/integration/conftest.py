@@ -51,13 +51,5 @@ def api_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What looks back on all the others is run last, in the process that has run them."""
+    """What looks back on all the others is run last."""
     items.sort(key=lambda item: item.path == Path(test_rights.__file__))
-    for item in items:
-        item.add_marker(pytest.mark.xdist_group("rights" if _is_audited(item.path) else "others"))
-
-
-def _is_audited(path: Path) -> bool:
-    """Whether test_rights.py reads what our programs ask of the API server in the tests of this file."""
-    folders = [Path(__file__).parent / name for name in test_rights.FOLDERS]
-    return path == Path(test_rights.__file__) or any(path.is_relative_to(folder) for folder in folders)

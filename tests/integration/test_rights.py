@@ -21,7 +21,6 @@ _TELLING: Final = {
     Scheduler.KUEUE: ("controller", "kueue_api"),
     Scheduler.KAI: ("controller", "kai_gangs"),
 }
-FOLDERS: Final = frozenset(folder for folders in _TELLING.values() for folder in folders)
 _CERTIFICATE: Final = "a certificate that comes to its end is replaced in its Secret"
 _TAKEN_NAME: Final = "a create that finds its name taken reads whose that is"
 # What an undisturbed run need not meet.
