@@ -80,7 +80,7 @@ SUITES: Final = {
                 (*_PYTHON, "muster", "local", "build", "--only", "pulumi-language-yaml"),
             ),
         ),
-        Suite("integration", 600, (_pytest("integration", "--hypothesis-seed=0"),)),
+        Suite("integration", 720, (_pytest("integration", "--hypothesis-seed=0"),)),
         Suite("faults", 180, (_pytest("faults", "-n", "2", *_PLAIN),)),
         # One at a time: the first few tests apply whole stacks, which both workers take turns at.
         Suite("clouds", 480, (_pytest("clouds", "-n", "2", "--maxschedchunk=1", *_PLAIN),)),
