@@ -18,7 +18,7 @@ from tests.integration.kueue_api.objects import apply
 
 _QUEUE: Final = "poison"
 _TOO_MANY: Final = "more than the pool can have"
-_STRAY: Final = "stray"
+_STRAY: Final = "muster-stray"
 _NO_FLAVOR: Final = "no-such-flavor"
 _HUGE: Final = "x" * 200_000
 _NOTES: Final = {
@@ -165,7 +165,7 @@ def _status(pieces: dict[str, tuple[str, int]]) -> dict[str, Any]:
 
 
 def _stray(of: str) -> dict[str, Any]:
-    """With our labels, of a Workload that never was."""
+    """With a name and labels of ours, of a Workload that never was."""
     labels = {names.WORKLOAD_UID_LABEL: "0" * 36, "muster.dev/check": "gang", "muster.dev/attempt": "x"}
     notes = {"muster.dev/workload": "../../" + of, "muster.dev/requested-pool": "l4"}
     spec = {
