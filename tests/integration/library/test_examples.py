@@ -81,7 +81,7 @@ def test_what_a_person_deleted_is_put_back_by_the_next_up(cluster: Cluster, tmp_
         cluster.plane.call("DELETE", path)
 
     previewed = made.preview()
-    assert "no longer in the cluster: Namespace team-a, " in previewed.output
+    assert "no longer in the cluster: Namespace team-a" in previewed.output
     assert {(step.op, step.name) for step in previewed.changes} == {
         ("update", "team-a"),
         ("update", "queues-flavors"),
