@@ -118,3 +118,10 @@ def format_memory(size: Bytes) -> str:
     while amount and amount % KIB == 0 and steps < 5:
         amount, steps = amount // KIB, steps + 1
     return f"{amount}{_BINARY[steps]}" if amount else "0"
+
+
+def read_count(text: str, *, most_digits: int) -> int | None:
+    """A number that any client may have written; None for other text, and for one with more digits than a
+    sound one has. (Python reads no number of more than 4,300.)
+    """
+    return int(text) if text.isdecimal() and len(text) <= most_digits else None

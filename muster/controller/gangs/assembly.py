@@ -164,10 +164,11 @@ def delete_outdated(attempt: Attempt) -> tuple[Delete, ...]:
     kept = {request.metadata.name for request in attempt.current.values()}
     requests = [request for request in attempt.requests if request.metadata.name not in kept]
     outdated = [template for template in attempt.templates if template.metadata.name not in attempt.written]
+    # One that was evicted, or is out of time, lends its name to the next when it is deleted.
     stray = [
         item
         for item in attempt.placeholders
-        if request_of_placeholder(item.metadata.name) not in kept or placeholders.has_ended(item)
+        if request_of_placeholder(item.metadata.name) not in kept or item.status.has_ended
     ]
     return deletions(requests, outdated, stray)
 

@@ -118,6 +118,11 @@ class PodTemplateSpec(Partial, frozen=True):
 class PodStatus(Partial, frozen=True):
     phase: str = ""
 
+    @property
+    def has_ended(self) -> bool:
+        """Its containers have, for good: it holds no node any more."""
+        return self.phase in ("Succeeded", "Failed")
+
 
 class Pod(Object, frozen=True):
     spec: PodSpec = PodSpec()

@@ -19,7 +19,6 @@ from muster.controller.gangs.attempt import Attempt
 from muster.controller.gangs.capacity_claims import claims_of_request, missing_detail
 from muster.controller.gangs.deadlines import booking_end
 from muster.controller.gangs.identity import placeholder_name
-from muster.controller.gangs.objects import Placeholder
 from muster.controller.gangs.owner import Owner
 from muster.controller.gangs.split import RequestSpec
 from muster.controller.gangs.verify import PodDemand
@@ -50,18 +49,13 @@ def next_due(attempt: Attempt, policy: GangPolicy) -> datetime | None:
 
 def _open(attempt: Attempt) -> Iterator[RequestSpec]:
     """Requests that are provisioned and have fewer placeholders than pods."""
-    held = {item.metadata.name for item in attempt.placeholders if not has_ended(item)}
+    held = {item.metadata.name for item in attempt.placeholders if not item.status.has_ended}
     for spec in attempt.gang.request_specs:
         request = attempt.current.get(spec.shape)
         if request is None or not request.status.holds("Provisioned") or missing_detail(spec, request):
             continue
         if not {name for name, _ in named(request.metadata.name, spec)} <= held:
             yield spec
-
-
-def has_ended(item: Placeholder) -> bool:
-    """Evicted, or out of time: it holds no node any more, and another takes its name once it is deleted."""
-    return item.status.phase in ("Succeeded", "Failed")
 
 
 def _create_placeholders(attempt: Attempt, spec: RequestSpec, policy: GangPolicy) -> CreatePlaceholders:

@@ -28,6 +28,7 @@ from muster.model.names import (
     TRIES_ANNOTATION,
     UNCLAIMED_ANNOTATION,
 )
+from muster.model.quantities import read_count
 
 RETRY_AT: Final = RETRY_AT_ANNOTATION
 """On an inactive Workload: this controller deactivated it, and until when. Without this annotation another
@@ -169,4 +170,4 @@ def _format(at: datetime | None) -> str | None:
 
 
 def _count(text: str) -> int:
-    return int(text) if text.isdecimal() and len(text) < 7 else 0
+    return read_count(text, most_digits=6) or 0

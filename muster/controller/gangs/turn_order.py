@@ -137,18 +137,8 @@ class Line:
         """
         if not any(_is_before(self._lanes[pool].short, gang) for pool in gang.held):
             return False
-        pools, seen = list(gang.short), set[str]()
-        while pools:
-            lane = self._lanes[pools.pop()]
-            for order in lane.holding[: bisect_left(lane.holding, gang.order)]:
-                if order[-1] in seen:
-                    continue
-                seen.add(order[-1])
-                short = self._positions[order[-1]].short
-                if short & gang.held:
-                    return True
-                pools += short
-        return False
+        preceding = self._waited_for_by(gang, before=gang.order)
+        return any(other.short & gang.held for other in preceding)
 
     def affected_by(self, changed: TurnPosition) -> Iterator[TurnPosition]:
         """The gangs whose turn has come, or that must give way, now that this one is as it is or is gone."""
@@ -164,13 +154,14 @@ class Line:
             if self.must_give_way(position) or (position.next_pool and not self.must_wait(position)):
                 yield position
 
-    def _waited_for_by(self, gang: TurnPosition) -> Iterator[TurnPosition]:
+    def _waited_for_by(self, gang: TurnPosition, *, before: Order | None = None) -> Iterator[TurnPosition]:
         """The gangs that hold what it lacks, what one of those lacks, and so on: all that a circle with it
-        has.
+        has. `before`: only through gangs that precede this place.
         """
         pools, seen = list(gang.short), set[str]()
         while pools:
-            for order in self._lanes[pools.pop()].holding:
+            holding = self._lanes[pools.pop()].holding
+            for order in holding if before is None else holding[: bisect_left(holding, before)]:
                 if order[-1] not in seen:
                     seen.add(order[-1])
                     position = self._positions[order[-1]]

@@ -77,7 +77,7 @@ def _free(nodes: Iterable[Node], pods: Iterable[Pod]) -> dict[str, dict[str, Fra
     free = {node.metadata.name: _amounts_of(node) for node in nodes}
     for pod in pods:
         left = free.get(pod.spec.node_name)
-        if left is None or pod.status.phase in ("Succeeded", "Failed"):
+        if left is None or pod.status.has_ended:
             continue
         for name, amount in {**pod_amounts(pod.spec), "pods": Fraction(1)}.items():
             left[name] = left.get(name, Fraction(0)) - amount

@@ -51,7 +51,7 @@ def is_bound(pod: GatedPod) -> bool:
 
 
 def is_finished(pod: GatedPod) -> bool:
-    return pod.status.phase in ("Succeeded", "Failed") or pod.metadata.deletion_timestamp is not None
+    return pod.status.has_ended or pod.metadata.deletion_timestamp is not None
 
 
 def group_of(pod: GatedPod) -> str:

@@ -32,6 +32,7 @@ from muster.controller.kai.pod_groups import PodGroupDemand, amounts_of, gpu_siz
 from muster.controller.kai.queue_capacity import QueueDemand, QueueUsage, Turn, demands_by_queue
 from muster.model.gangpolicy import GangPolicy
 from muster.model.names import CONSUME_ANNOTATION
+from muster.model.quantities import read_count
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,10 +91,11 @@ class ClusterSnapshot:
         )
         sizes = [item.metadata.labels.get(SIZE, "") for item in snapshot.requests]
         sizes += [pod.metadata.annotations.get(SIZE, "") for pod in batch.ungated]
-        size = next(iter(sizes), "")
+        size = read_count(next(iter(sizes), ""), most_digits=9)
         # A scale-up that has requested capacity, or begun to pass, keeps its size.
-        is_fixed = batch.unit and size.isdecimal() and len(size) < 10 and int(size) < len(batch.pods)
-        return replace(snapshot, batch=batch.first(int(size))) if is_fixed else snapshot
+        if batch.unit and size is not None and size < len(batch.pods):
+            return replace(snapshot, batch=batch.first(size))
+        return snapshot
 
     @cached_property
     def released(self) -> Mapping[str, tuple[GatedPod, ...]]:

@@ -59,8 +59,7 @@ class ElasticPod(Object, frozen=True):
 
     @property
     def is_finished(self) -> bool:
-        meta = self.metadata
-        return self.status.phase in ("Succeeded", "Failed") or meta.deletion_timestamp is not None
+        return self.status.has_ended or self.metadata.deletion_timestamp is not None
 
 
 ELASTIC_POD: Final = Resource("", "v1", "pods", "Pod", True, ElasticPod)

@@ -16,10 +16,9 @@ from muster.controller.gangs.verify import is_tolerated
 from muster.controller.kube.resource import Object, Partial
 from muster.model.names import GPU_TAINT_EFFECT, GPU_TAINT_KEY, GPU_TAINT_VALUE, LEAST_AT_ONCE, POOL_LABEL
 from muster.model.pods import Amounts
+from muster.model.quantities import read_count
 
 _GPU_TAINT: Final = Taint(key=GPU_TAINT_KEY, value=GPU_TAINT_VALUE, effect=GPU_TAINT_EFFECT)
-# Python reads no number of more than 4,300 digits, and a user may write more.
-_DIGITS: Final = 10
 
 
 class HeadGroup(Partial, frozen=True):
@@ -122,9 +121,8 @@ def job_pod_sets_of(job: Job) -> Iterator[JobPodSet]:
     """A Job is one PodSet, as large as it runs at a time, or as the least with which Kueue may start it."""
     spec, least = job.spec, job.metadata.annotations.get(LEAST_AT_ONCE, "")
     at_once = spec.parallelism if spec.completions is None else min(spec.parallelism, spec.completions)
-    if least.isdecimal() and len(least) < _DIGITS:
-        at_once = min(at_once, int(least))
-    yield _job_pod_set("main", at_once, spec.template)
+    bound = read_count(least, most_digits=9)
+    yield _job_pod_set("main", at_once if bound is None else min(at_once, bound), spec.template)
 
 
 def _job_pod_set(name: str, count: int, template: PodTemplateSpec) -> JobPodSet:

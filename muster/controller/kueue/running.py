@@ -171,7 +171,7 @@ def _loss(snapshot: WorkloadSnapshot, policy: GangPolicy) -> _Loss | None:
     silent = {node.metadata.name for node in around.nodes if is_silent(node)}
     placements, grace = _missing_placements(snapshot, silent), policy.node_loss_grace
     is_gone = bool(placements)
-    if not is_gone:
+    if not is_gone and silent:
         placements, grace = _missing_placements(snapshot, around.in_outage), policy.unreachable_grace
     if not placements or grace <= timedelta(0):
         return None

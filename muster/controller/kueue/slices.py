@@ -16,6 +16,7 @@ from muster.controller.kube.resource import Key
 from muster.controller.kueue.identity import attempt
 from muster.controller.kueue.objects import Workload
 from muster.model.names import ELASTIC_JOB, RUNS_ANNOTATION
+from muster.model.quantities import read_count
 
 REPLACES: Final = "kueue.x-k8s.io/workload-slice-replacement-for"
 MAX_CHAIN: Final = 1000
@@ -92,7 +93,8 @@ def recorded_counts(workload: Workload) -> Mapping[str, int] | None:
     if recorded is None:
         return None
     pairs = (each.partition("=") for each in recorded.split(","))
-    return {name: int(count) for name, _, count in pairs if count.isdecimal() and len(count) < 7}
+    counts = ((name, read_count(count, most_digits=6)) for name, _, count in pairs)
+    return {name: count for name, count in counts if count is not None}
 
 
 def format_counts(runs: Mapping[str, int]) -> str:

@@ -8,8 +8,8 @@ which capacity it takes. Subresources are in protected.py, new pods in pods.py.
 from typing import Final
 
 from muster.render.tenancy.policies.placement import OF_A_QUEUE
-from muster.render.tenancy.policies.policy import Kinds, Policy, Rule
-from muster.render.tenancy.policies.who import ADMINISTRATOR, EVERYWHERE, NODES, SYSTEM
+from muster.render.tenancy.policies.policy import Kinds, Policy, Rule, same_metadata
+from muster.render.tenancy.policies.who import KUBELETS, TRUSTED
 
 _OWNERS: Final = "{of}.metadata.?ownerReferences.orValue([]).filter(owner, owner.?controller.orValue(false))"
 
@@ -19,12 +19,7 @@ def changes() -> Policy:
     return Policy(
         name="muster-pod-changes",
         kinds=(Kinds(group="", resources=("pods",), operations=("UPDATE",)),),
-        unless=(
-            ("the-system", SYSTEM),
-            ("a-kubelet", NODES),
-            ("an-administrator", ADMINISTRATOR),
-            ("a-user-of-the-whole-cluster", EVERYWHERE),
-        ),
+        unless=(*TRUSTED, KUBELETS),
         words=(
             ("owners", _OWNERS.format(of="oldObject")),
             ("lifted", _lifted()),
@@ -34,11 +29,7 @@ def changes() -> Policy:
 
 
 def _of_work() -> Rule:
-    # A patch that changes nothing is none, and the API server writes managedFields by itself.
-    same = " && ".join(
-        f"object.metadata.?{field} == oldObject.metadata.?{field}"
-        for field in ("labels", "annotations", "finalizers", "ownerReferences")
-    )
+    same = same_metadata("object", "oldObject")
     return Rule(
         holds=f"variables.owners.size() == 0 || (object.spec == oldObject.spec && {same})",
         message="'pods of a job are changed by its controllers alone: its queue has counted them; change ' + "

@@ -11,7 +11,7 @@ from typing import Final
 from muster.model.stack import Stack
 from muster.render.tenancy.policies import pod_templates
 from muster.render.tenancy.policies.policy import Kinds, Policy, Rule
-from muster.render.tenancy.policies.who import ADMINISTRATOR, EVERYWHERE, SYSTEM, quoted
+from muster.render.tenancy.policies.who import TRUSTED, quoted
 
 # Controllers that give a finalizer to pods which belong to work, and remove it when the pod has ended.
 _JOB_TRACKING: Final = "batch.kubernetes.io/job-tracking"
@@ -34,11 +34,7 @@ def ending(stack: Stack) -> Policy:
             Kinds(group="", resources=("configmaps", "secrets")),
             Kinds(group="", resources=("pods/eviction",), operations=("CREATE",)),
         ),
-        unless=(
-            ("the-system", SYSTEM),
-            ("an-administrator", ADMINISTRATOR),
-            ("a-user-of-the-whole-cluster", EVERYWHERE),
-        ),
+        unless=TRUSTED,
         words=(
             ("finalizers", "object == null ? [] : object.metadata.?finalizers.orValue([])"),
             ("finalizersBefore", "oldObject == null ? [] : oldObject.metadata.?finalizers.orValue([])"),

@@ -12,7 +12,7 @@ for ever.
 from typing import Final
 
 from muster.model import names
-from muster.render.tenancy.policies.pod_templates import ray_spec
+from muster.render.tenancy.policies.pod_templates import cluster_word
 from muster.render.tenancy.policies.policy import Kinds, Policy, Rule
 from muster.render.tenancy.policies.who import owned_by_ray
 from muster.render.tenancy.policies.work import UNLESS
@@ -43,11 +43,8 @@ def growth() -> Policy:
         # A cluster that was made for another Ray object is not changed by a tenant at all (ray.py).
         unless=(*UNLESS, ("elastic", _ELASTIC), ("made-for-another", owned_by_ray("oldObject"))),
         words=(
-            ("cluster", f"request.resource.group == 'ray.io' ? dyn({ray_spec('object')}) : dyn({{}})"),
-            (
-                "clusterBefore",
-                f"request.resource.group == 'ray.io' ? dyn({ray_spec('oldObject')}) : dyn({{}})",
-            ),
+            cluster_word("", "object"),
+            cluster_word("Before", "oldObject"),
             (
                 "ran",
                 "!(request.resource.resource == 'jobs' ? oldObject.spec.?suspend : "

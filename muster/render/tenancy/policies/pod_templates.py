@@ -34,6 +34,11 @@ def ray_spec(of: str) -> str:
     )
 
 
+def cluster_word(when: str, of: str) -> tuple[str, str]:
+    """The Ray cluster of an object of any group; empty where it has none."""
+    return f"cluster{when}", f"request.resource.group == 'ray.io' ? dyn({ray_spec(of)}) : dyn({{}})"
+
+
 def words(when: str, of: str) -> Sequence[tuple[str, str]]:
     """The job, its Ray cluster, and every pod template with its path, each with the suffix `when`. They need
     the words `JOB_PATH` and `("clusterPath", CLUSTER_PATH)`.
@@ -59,7 +64,7 @@ def words(when: str, of: str) -> Sequence[tuple[str, str]]:
             f"{_SCHEDULED} ? dyn({{'metadata': dyn({{}}), "
             f"'spec': dyn({of}.spec.?jobTemplate.orValue(dyn({{}})))}}) : {of}",
         ),
-        (f"cluster{when}", f"request.resource.group == 'ray.io' ? dyn({ray_spec(of)}) : dyn({{}})"),
+        cluster_word(when, of),
         (f"parts{when}", " + ".join(parts)),
         (f"templates{when}", f"variables.parts{when}.map(part, part.template)"),
     ]

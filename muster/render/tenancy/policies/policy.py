@@ -18,6 +18,16 @@ _ACTIONS: Final = {TenancyMode.ENFORCE: ["Deny"], TenancyMode.WARN: ["Warn", "Au
 
 Operation = str
 
+METADATA: Final = ("labels", "annotations", "finalizers", "ownerReferences")
+"""What clients write of an object's metadata. A patch that changes nothing is none, and the API server writes
+managedFields by itself.
+"""
+
+
+def same_metadata(now: str, before: str) -> str:
+    """Whether both have all of `METADATA` alike."""
+    return " && ".join(f"{now}.metadata.?{field} == {before}.metadata.?{field}" for field in METADATA)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kinds:

@@ -8,7 +8,7 @@ from typing import Final
 
 from muster.model import names
 from muster.render.tenancy.policies.policy import Kinds, Policy, Rule
-from muster.render.tenancy.policies.who import ADMINISTRATOR, EVERYWHERE, NODES, SYSTEM
+from muster.render.tenancy.policies.who import ADMINISTRATOR, KUBELETS, SYSTEM, TRUSTED
 
 _WRITES: Final = ("CREATE", "UPDATE", "DELETE")
 _REPORTED: Final = "controllers write the status; change or delete the object itself"
@@ -77,12 +77,7 @@ def protected() -> Policy:
                 operations=_WRITES,
             ),
         ),
-        unless=(
-            ("the-system", SYSTEM),
-            ("a-kubelet", NODES),
-            ("an-administrator", ADMINISTRATOR),
-            ("a-user-of-the-whole-cluster", EVERYWHERE),
-        ),
+        unless=(*TRUSTED, KUBELETS),
         rules=(Rule(holds="false", message=_message()),),
     )
 

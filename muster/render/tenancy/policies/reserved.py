@@ -10,7 +10,7 @@ from typing import Final
 from muster.model import names
 from muster.render.tenancy.policies import pod_templates
 from muster.render.tenancy.policies.policy import Kinds, Policy, Rule
-from muster.render.tenancy.policies.who import ADMINISTRATOR, EVERYWHERE, MADE_BY_KUBERAY, SYSTEM, quoted
+from muster.render.tenancy.policies.who import MADE_BY_KUBERAY, TRUSTED, quoted
 
 _OURS: Final = f"{names.GROUP}/"
 # Tenants choose a pool by it, and the webhook adds it to their work (KAI).
@@ -53,12 +53,7 @@ def reserved() -> Policy:
             Kinds(group="", resources=("pods", "configmaps", "secrets", "services", "serviceaccounts")),
             Kinds(group="apps", resources=("deployments", "statefulsets", "daemonsets", "replicasets")),
         ),
-        unless=(
-            ("the-system", SYSTEM),
-            ("made-by-kuberay", MADE_BY_KUBERAY),
-            ("an-administrator", ADMINISTRATOR),
-            ("a-user-of-the-whole-cluster", EVERYWHERE),
-        ),
+        unless=(*TRUSTED, ("made-by-kuberay", MADE_BY_KUBERAY)),
         words=(*words, ("taken", _taken())),
         rules=(_keys(), _name()),
     )

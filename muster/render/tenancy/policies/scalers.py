@@ -8,7 +8,8 @@ could change the images, commands and queues of the team's other clusters.
 
 from typing import Final
 
-from muster.render.tenancy.policies.policy import Kinds, Policy, Rule
+from muster.render.tenancy.policies.policy import Kinds, Policy, Rule, same_metadata
+from muster.render.tenancy.policies.who import quoted
 
 # An account of the namespace that may change Ray clusters and may not create any. Members may do both.
 _SCALER: Final = (
@@ -68,10 +69,7 @@ def _numbers() -> Rule:
         "variables.groupsBefore.exists(old, old.groupName == group.groupName && "
         f"{_same('group', 'old', numbers)}))"
     )
-    metadata = " && ".join(
-        f"variables.now.metadata.?{each} == variables.before.metadata.?{each}"
-        for each in ("labels", "annotations", "finalizers", "ownerReferences")
-    )
+    metadata = same_metadata("variables.now", "variables.before")
     return Rule(
         holds=f"{_same('variables.now.spec', 'variables.before.spec', (field,))} && {groups} && {metadata}",
         message="'account ' + variables.account + ' changes replicas and scaleStrategy of worker groups and "
@@ -82,5 +80,5 @@ def _numbers() -> Rule:
 def _same(now: str, before: str, but: tuple[str, ...]) -> str:
     """Both have the same values, but for some keys."""
     one = "{a}.all(key, key in {but} || (key in {b} && {a}[key] == {b}[key]))"
-    listed = "[" + ", ".join(f"'{key}'" for key in but) + "]"
+    listed = quoted(but)
     return f"{one.format(a=now, b=before, but=listed)} && {one.format(a=before, b=now, but=listed)}"

@@ -10,8 +10,8 @@ from muster.model.quantities import KIB
 from muster.model.stack import Stack
 from muster.model.tenancy import MOST_KIBIBYTES
 from muster.render.tenancy.policies import pod_templates
-from muster.render.tenancy.policies.policy import Kinds, Policy, Rule
-from muster.render.tenancy.policies.who import ADMINISTRATOR, EVERYWHERE, SYSTEM
+from muster.render.tenancy.policies.policy import METADATA, Kinds, Policy, Rule
+from muster.render.tenancy.policies.who import TRUSTED
 
 _KINDS: Final = (
     *pod_templates.KINDS,
@@ -20,7 +20,6 @@ _KINDS: Final = (
 _RESOURCES: Final = {word.lower(): word for word in MOST_KIBIBYTES}
 # What an author writes of these kinds. Of managedFields there is as much as of them.
 _FIELDS: Final = ("spec", "data", "binaryData")
-_METADATA: Final = ("labels", "annotations", "ownerReferences", "finalizers")
 
 
 def sizes(stack: Stack) -> Policy:
@@ -32,11 +31,7 @@ def sizes(stack: Stack) -> Policy:
         name="muster-sizes",
         kinds=_KINDS,
         # Controllers that distribute certificates write large ConfigMaps into every namespace.
-        unless=(
-            ("the-system", SYSTEM),
-            ("an-administrator", ADMINISTRATOR),
-            ("a-user-of-the-whole-cluster", EVERYWHERE),
-        ),
+        unless=TRUSTED,
         words=(
             ("most", f"{{{bounds}}}[request.resource.resource]"),
             ("bytes", _bytes("object")),
@@ -56,5 +51,5 @@ def sizes(stack: Stack) -> Policy:
 
 def _bytes(of: str) -> str:
     parts = [f"dyn({of}).?{field}.orValue('')" for field in _FIELDS]
-    parts += [f"dyn({of}).metadata.?{field}.orValue('')" for field in _METADATA]
+    parts += [f"dyn({of}).metadata.?{field}.orValue('')" for field in METADATA]
     return f"bytes('%s'.format([[{', '.join(f'dyn({part})' for part in parts)}]])).size()"

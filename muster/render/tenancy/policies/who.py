@@ -52,6 +52,14 @@ EVERYWHERE: Final = " || ".join(
     )
 )
 
+# What most policies leave alone. A tenant is none of them.
+TRUSTED: Final = (
+    ("the-system", SYSTEM),
+    ("an-administrator", ADMINISTRATOR),
+    ("a-user-of-the-whole-cluster", EVERYWHERE),
+)
+KUBELETS: Final = ("a-kubelet", NODES)
+
 
 def owned_by_ray(of: str, *, kinds: Sequence[str] = ()) -> str:
     """Whether KubeRay made it for a Ray object, of one of these kinds where any are named."""
