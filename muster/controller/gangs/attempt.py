@@ -15,6 +15,7 @@ from muster.controller.gangs.objects import Placeholder, PodTemplate, Provisioni
 from muster.controller.gangs.retry import RetryHistory, clamp_to_clock
 from muster.controller.gangs.split import Gang, RequestSpec
 from muster.controller.gangs.surroundings import ALONE, Surroundings
+from muster.controller.gangs.templates import set_parameters
 from muster.controller.gangs.turn_order import TurnPosition
 from muster.model.gangpolicy import GangPolicy
 
@@ -158,11 +159,11 @@ def _is_going(request: ProvisioningRequest) -> bool:
 
 
 def _is_for(spec: RequestSpec, request: ProvisioningRequest) -> bool:
-    """A request cannot be changed: when the policy has changed meanwhile, it is another one's."""
-    expected = (spec.flavor.provisioning_class_name, dict(spec.parameters), spec.count)
-    actual = request.spec
-    return expected == (
-        actual.provisioning_class_name,
-        actual.parameters,
-        sum(pod_set.count for pod_set in actual.pod_sets),
+    """A request cannot be changed: when the policy has changed meanwhile, it is another one's. What webhooks
+    of the cluster have added to it does not count.
+    """
+    return (
+        request.spec.provisioning_class_name == spec.flavor.provisioning_class_name
+        and set_parameters(request) == spec.parameters
+        and sum(pod_set.count for pod_set in request.spec.pod_sets) == spec.count
     )

@@ -39,6 +39,13 @@ class NameTaken(CreateRejected):
         super().__init__(kind, attempt=attempt, reason="NameTaken", message=message)
 
 
+class Altered(CreateRejected):
+    """A webhook or a policy of the cluster has changed what we set; a person has to resolve it."""
+
+    def __init__(self, kind: str, *, attempt: str, message: str) -> None:
+        super().__init__(kind, attempt=attempt, reason="Altered", message=message)
+
+
 def failure_of(rejected: CreateRejected) -> Unsatisfiable | AttemptFailed:
     """How the attempt ends."""
     outcome, summary = classify_rejection(rejected.reason, rejected.message)

@@ -75,6 +75,7 @@ RULES: Final = (
     _rule("Failed", r"^Expired|^CapacityReservationTimeExpired", Outcome.RETRY, "request expired"),
     _rule("Failed", r"", Outcome.RETRY, "provisioning failed"),
     _rule("BookingExpired", r"", Outcome.RETRY, "booking expired"),
+    _rule(ON_CREATE, r"^Altered$", Outcome.RETRY, "changed by a webhook"),
     # GKE denies at once what its autoscaler could never serve. Other people's policies may change.
     _rule(ON_CREATE, r"GKE Warden rejected", Outcome.REFUSE, "request refused"),
     _rule(ON_CREATE, r"failed calling webhook", Outcome.RETRY, "webhook not reached"),

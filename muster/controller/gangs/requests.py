@@ -8,12 +8,14 @@ rejections, create_errors.py the others.
 
 import time
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Final
 
+import msgspec
 import structlog
 
 from muster.controller.gangs.actions import CreatePlaceholders, CreateRequest, CreateTemplates, Delete, delete
-from muster.controller.gangs.create_errors import CreateRejected, NameTaken, is_rejection
+from muster.controller.gangs.altered import alterations
+from muster.controller.gangs.create_errors import Altered, CreateRejected, NameTaken, is_rejection
 from muster.controller.gangs.identity import ATTEMPT, template_name
 from muster.controller.gangs.objects import (
     PLACEHOLDER,
@@ -30,6 +32,7 @@ from muster.controller.kube.client import Client
 from muster.controller.kube.errors import AlreadyExists, ApiError, NotFound
 from muster.controller.kube.resource import Key, Resource, T
 from muster.controller.runtime.informer import Informer
+from muster.model.names import OWN_PREFIX
 
 
 class StaleDecision(Exception):
@@ -79,12 +82,14 @@ class Requests:
             await self._create(PLACEHOLDER, pod(owner, action, name=name, index=index), owner)
 
     async def delete(self, action: Delete) -> None:
-        resource = _KINDS[action.kind]
+        await self._delete(_KINDS[action.kind], Key(action.namespace, action.name), uid=action.uid)
+
+    async def _delete(self, resource: Resource[Any], key: Key, *, uid: str) -> None:
         try:
-            await self._client.delete(resource, Key(action.namespace, action.name), uid=action.uid)
+            await self._client.delete(resource, key, uid=uid)
         except NotFound:
             return
-        self._log.info("deleted", kind=action.kind, name=action.name)
+        self._log.info("deleted", kind=resource.kind, name=key.name)
 
     async def release_orphan(
         self, item: Belonging, *, of: Key, owners: Resource[Any], uid_label: str
@@ -127,7 +132,6 @@ class Requests:
         try:
             created = await self._client.create(resource, body, namespace=key.namespace)
             self._log.info("created", kind=resource.kind, name=key.name, uid=owner.uid)
-            return created
         except AlreadyExists:
             found = await self._client.get(resource, key)
             _check_owner(resource, found, body, owner)
@@ -139,11 +143,22 @@ class Requests:
             raise CreateRejected(
                 resource.kind, attempt=_attempt(body), reason=type(error).__name__, message=message
             ) from error
+        if altered := alterations(msgspec.convert(body, resource.type), created):
+            # Not into the cache: the cloud must not go on with what nobody asked for.
+            await self._delete(resource, key, uid=created.metadata.uid)
+            raise Altered(resource.kind, attempt=_attempt(body), message=f"{'; '.join(altered)}. {_ALTERED}")
+        return created
 
 
 _KINDS: Mapping[str, Resource[Any]] = {
     resource.kind: resource for resource in (PROVISIONING_REQUEST, POD_TEMPLATE, PLACEHOLDER)
 }
+
+
+_ALTERED: Final = (
+    "A webhook or an admission policy of the cluster changes what we create. Fix: exempt objects whose names "
+    f"begin with {OWN_PREFIX}"
+)
 
 
 def _check_owner(resource: Resource[T], found: T, body: Json, owner: Owner) -> None:

@@ -8,12 +8,14 @@ a Workload's *name*, never matches.
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from muster.controller.gangs.objects import POD_TEMPLATE, PodTemplate
+from muster.controller.gangs.objects import POD_TEMPLATE, PodTemplate, ProvisioningRequest
 from muster.controller.gangs.owner import Owner, owner_reference
 from muster.controller.gangs.split import RequestSpec
 from muster.model.names import GROUP
 
 POOL: Final = f"{GROUP}/requested-pool"
+PARAMETERS: Final = f"{GROUP}/parameters"
+"""On a request: the names of the parameters that we set. A webhook of the cluster may have added others."""
 
 Json = dict[str, Any]
 
@@ -37,8 +39,10 @@ def provisioning_request(
         {"podTemplateRef": {"name": template.metadata.name}, "count": demand.count}
         for template, demand in zip(templates, spec.demands, strict=True)
     ]
+    metadata = _metadata(owner, name, labels, pool=spec.pool, owners=owners)
+    metadata["annotations"][PARAMETERS] = ",".join(sorted(spec.parameters))
     return {
-        "metadata": _metadata(owner, name, labels, pool=spec.pool, owners=owners),
+        "metadata": metadata,
         "spec": {
             "provisioningClassName": spec.flavor.provisioning_class_name,
             "parameters": dict(spec.parameters),
@@ -55,6 +59,15 @@ def _metadata(owner: Owner, name: str, labels: Mapping[str, str], *, pool: str, 
         "annotations": {owner.name_annotation: owner.key.name, POOL: pool},
         "ownerReferences": owners,
     }
+
+
+def set_parameters(request: ProvisioningRequest) -> Mapping[str, str]:
+    """The parameters that we set; all of them on a request of a build that did not note which."""
+    actual, noted = request.spec.parameters, request.metadata.annotations.get(PARAMETERS)
+    if noted is None:
+        return actual
+    names = frozenset(noted.split(","))
+    return {name: value for name, value in actual.items() if name in names}
 
 
 def fill_requests(spec: Json) -> None:

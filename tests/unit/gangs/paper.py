@@ -30,7 +30,7 @@ from muster.controller.gangs.objects import (
     Taint,
     TemplateReference,
 )
-from muster.controller.gangs.templates import POOL
+from muster.controller.gangs.templates import PARAMETERS, POOL
 from muster.controller.kube.resource import ObjectMeta
 from muster.model.gangpolicy import DetailSelector, FlavorPolicy, GangPolicy
 from muster.model.names import GKE_LEASE_DETAIL, GKE_LEASE_LABEL, GKE_QUEUED_CLASS, GPU_RESOURCE, POOL_LABEL
@@ -213,7 +213,12 @@ class Paper(ABC, Generic[D]):
         )
         return ProvisioningRequest(
             metadata=replace(
-                self.meta(action.name, action.labels), annotations={"pool": spec.pool, POOL: spec.pool}
+                self.meta(action.name, action.labels),
+                annotations={
+                    "pool": spec.pool,
+                    POOL: spec.pool,
+                    PARAMETERS: ",".join(sorted(spec.parameters)),
+                },
             ),
             spec=ProvisioningRequestSpec(
                 pod_sets=pod_sets,

@@ -1,0 +1,124 @@
+"""What webhooks of the cluster make of our requests: additions are theirs, changes end the attempt."""
+
+import dataclasses
+from collections.abc import Mapping
+
+import msgspec
+import pytest
+
+from muster.controller.gangs.altered import alterations
+from muster.controller.gangs.objects import ProvisioningRequest
+from muster.controller.gangs.templates import PARAMETERS
+from muster.model.gangpolicy import GangPolicy
+from tests.unit.admission.gang_world import PLAIN, POLICY, World
+from tests.unit.gangs.paper import flavor_policy
+
+SENT = msgspec.convert(
+    {
+        "metadata": {"labels": {"muster.dev/attempt": "a"}, "annotations": {"muster.dev/workload": "w"}},
+        "spec": {
+            "provisioningClassName": "queued-provisioning.gke.io",
+            "parameters": {"maxRunDurationSeconds": "3600"},
+            "podSets": [{"podTemplateRef": {"name": "t"}, "count": 2}],
+        },
+    },
+    ProvisioningRequest,
+)
+replace = msgspec.structs.replace
+
+
+def test_what_a_webhook_adds_is_no_alteration() -> None:
+    meta = replace(
+        SENT.metadata,
+        labels={**SENT.metadata.labels, "team": "x"},
+        annotations={**SENT.metadata.annotations, "seen": "y"},
+    )
+    spec = replace(SENT.spec, parameters={**SENT.spec.parameters, "zone": "b"})
+    assert alterations(SENT, replace(SENT, metadata=meta, spec=spec)) == []
+
+
+@pytest.mark.parametrize(
+    ("made", "words"),
+    [
+        (
+            replace(SENT, spec=replace(SENT.spec, provisioning_class_name="other")),
+            "spec.provisioningClassName is other instead of queued-provisioning.gke.io",
+        ),
+        (
+            replace(SENT, spec=replace(SENT.spec, parameters={"maxRunDurationSeconds": "60"})),
+            "spec.parameters.maxRunDurationSeconds is 60 instead of 3600",
+        ),
+        (
+            replace(SENT, spec=replace(SENT.spec, parameters={})),
+            "spec.parameters.maxRunDurationSeconds is missing instead of 3600",
+        ),
+        (replace(SENT, spec=replace(SENT.spec, pod_sets=())), "spec.podSets are others"),
+        (
+            replace(SENT, metadata=replace(SENT.metadata, labels={})),
+            "metadata.labels.muster.dev/attempt is missing instead of a",
+        ),
+        (
+            replace(SENT, metadata=replace(SENT.metadata, annotations={"muster.dev/workload": ""})),
+            "metadata.annotations.muster.dev/workload is empty instead of w",
+        ),
+    ],
+)
+def test_each_alteration_names_the_field_and_both_values(made: ProvisioningRequest, words: str) -> None:
+    assert alterations(SENT, made) == [words]
+
+
+def with_parameters(**values: str) -> GangPolicy:
+    return dataclasses.replace(POLICY, flavors=(flavor_policy("l4", 10, parameters=values),))
+
+
+def add_parameter(world: World, **added: str) -> None:
+    (name,) = world.requests
+    request = world.requests[name]
+    spec = replace(request.spec, parameters={**request.spec.parameters, **added})
+    world.requests[name] = replace(request, spec=spec)
+
+
+def asked(world: World) -> str:
+    """The uid of a gang's request, to which a webhook has added a parameter."""
+    world.submit("a", PLAIN)
+    world.kueue()
+    world.settle()
+    add_parameter(world, zone="b")
+    world.settle()
+    (name,) = world.requests
+    return world.requests[name].metadata.uid
+
+
+def test_a_request_with_a_parameter_of_a_webhook_is_kept() -> None:
+    world = World(policy=with_parameters(duration="1"))
+    uid = asked(world)
+    for _ in range(6):
+        world.tick()
+    assert "a" in world.started
+    assert [request.metadata.uid for request in world.requests.values()] == [uid]
+
+
+@pytest.mark.parametrize("after", [{}, {"duration": "2"}, {"duration": "1", "zone": "c"}])
+def test_a_request_with_a_parameter_of_a_webhook_is_replaced_when_the_policy_changes(
+    after: Mapping[str, str],
+) -> None:
+    world = World(policy=with_parameters(duration="1"))
+    uid = asked(world)
+    world.policy = with_parameters(**after)
+    world.settle()
+    (request,) = world.requests.values()
+    assert request.metadata.uid != uid
+    assert request.spec.parameters == after
+
+
+def test_a_request_of_a_build_that_noted_no_parameters_is_kept_as_it_is() -> None:
+    world = World(policy=with_parameters(duration="1"))
+    world.submit("a", PLAIN)
+    world.kueue()
+    world.settle()
+    (name,) = world.requests
+    request = world.requests[name]
+    notes = {key: value for key, value in request.metadata.annotations.items() if key != PARAMETERS}
+    world.requests[name] = replace(request, metadata=replace(request.metadata, annotations=notes))
+    world.settle()
+    assert world.requests[name].metadata.uid == request.metadata.uid
