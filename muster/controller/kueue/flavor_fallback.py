@@ -5,13 +5,14 @@ for it (kubernetes-sigs/kueue 2560) and assigns the same flavor again. It does o
 PodSet, which may be changed while the Workload holds no quota; the job's own pods never see it.
 """
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, Final
 
-from muster.controller.gangs.demand import Demand
+from muster.controller.gangs.demand import Demand, pod_amounts
 from muster.controller.gangs.limits import nodes_needed, too_large, too_many_nodes
 from muster.controller.gangs.objects import NodeSelectorTerm, PodSpec
-from muster.controller.kueue.objects import PodSet, ResourceFlavor, Workload
+from muster.controller.kueue.objects import ResourceFlavor, Workload
+from muster.controller.kueue.podsets import managed_resource
 from muster.controller.kueue.snapshot import WorkloadSnapshot
 from muster.model.gangpolicy import GangPolicy
 from muster.model.names import POOL_LABEL
@@ -20,9 +21,17 @@ _NOT_IN: Final = "NotIn"
 
 
 def next_flavor(snapshot: WorkloadSnapshot, policy: GangPolicy, *, exhausted: str) -> str:
-    """The next flavor of the queue for what was to come from the exhausted one; empty when there is none."""
+    """The next flavor of the queue for what was to come from the exhausted one; empty when there is none.
+
+    Nor is there one when it was avoided already, and the gang got it all the same: it would get it again.
+    """
+    if exhausted in snapshot.history.avoid:
+        return ""
+    if not _pools(snapshot, (exhausted,)):
+        return ""  # Without our label on its nodes, no affinity keeps a gang away from it.
     group = next((group for group in snapshot.queue_flavors if exhausted in group), ())
     tried = {*snapshot.history.avoid, exhausted}
+    pools = _pools(snapshot, tried)
     moving = [
         demand for spec in snapshot.gang.request_specs if spec.pool == exhausted for demand in spec.demands
     ]
@@ -34,6 +43,7 @@ def next_flavor(snapshot: WorkloadSnapshot, policy: GangPolicy, *, exhausted: st
             name
             for name in group
             if name not in tried
+            and _pools(snapshot, (name,)).isdisjoint(pools)
             and all(_fits(demand, specs[demand.pod_set], name, snapshot, policy) for demand in moving)
         ),
         "",
@@ -55,8 +65,12 @@ def _fits(demand: Demand, own: PodSpec, name: str, snapshot: WorkloadSnapshot, p
 
 def pools_to_avoid(snapshot: WorkloadSnapshot) -> tuple[str, ...]:
     """The values of our pool label that the gang's PodSets are to keep away from."""
-    found = (snapshot.flavors.get(name) for name in snapshot.history.avoid)
-    return tuple(sorted({_pool(flavor) for flavor in found if flavor and _pool(flavor)}))
+    return tuple(sorted(_pools(snapshot, snapshot.history.avoid)))
+
+
+def _pools(snapshot: WorkloadSnapshot, names: Iterable[str]) -> frozenset[str]:
+    found = (snapshot.flavors.get(name) for name in names)
+    return frozenset(_pool(flavor) for flavor in found if flavor and _pool(flavor))
 
 
 def avoided_pools(workload: Workload) -> tuple[str, ...]:
@@ -69,14 +83,9 @@ def pod_sets(workload: Workload, pools: Collection[str], policy: GangPolicy) -> 
     term = {"matchExpressions": [{"key": POOL_LABEL, "operator": _NOT_IN, "values": sorted(pools)}]}
     required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}
     for each in workload.spec.pod_sets:
-        if not _is_bound(each.template.spec, pools) and _is_managed(each, policy):
+        spec = each.template.spec
+        if not _is_bound(spec, pools) and managed_resource(pod_amounts(spec), policy):
             yield {"name": each.name, "template": {"spec": {"affinity": {"nodeAffinity": required}}}}
-
-
-def _is_managed(pod_set: PodSet, policy: GangPolicy) -> bool:
-    containers = pod_set.template.spec.containers
-    named = {name for each in containers for name in (*each.resources.requests, *each.resources.limits)}
-    return not named.isdisjoint(policy.managed_resources)
 
 
 def _pool(flavor: ResourceFlavor) -> str:

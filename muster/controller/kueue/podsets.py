@@ -83,7 +83,7 @@ def _demand(
     whole = pod_set.count if assignment.count is None else min(assignment.count, pod_set.count)
     count = max(0, whole - less)
     amounts = pod_amounts(pod_set.template.spec)
-    resource = _managed(amounts, policy)
+    resource = managed_resource(amounts, policy)
     assigned = assignment.flavors.get(resource) or next(iter(sorted(assignment.flavors.values())), "")
     flavor = policy.flavor(assigned)
     if flavor is None or count == 0:
@@ -104,12 +104,14 @@ def unlisted(pod_set: PodSet, assignment: PodSetAssignment, policy: GangPolicy) 
     PodSet, what is left of the gang would count as the whole. Empty where there is none. Raises ValueError
     for a bad quantity.
     """
-    assigned = assignment.flavors.get(_managed(pod_amounts(pod_set.template.spec), policy), "")
+    assigned = assignment.flavors.get(managed_resource(pod_amounts(pod_set.template.spec), policy), "")
     return assigned if assigned and policy.flavor(assigned) is None else ""
 
 
-def _managed(amounts: Amounts, policy: GangPolicy) -> str:
-    """The first managed resource that a pod requests; empty where it requests none."""
+def managed_resource(amounts: Amounts, policy: GangPolicy) -> str:
+    """The first managed resource that a pod requests, in whichever of its containers or as a whole; empty
+    where it requests none.
+    """
     return next((name for name in policy.managed_resources if amounts.get(name)), "")
 
 

@@ -8,12 +8,15 @@ import pytest
 
 from muster.controller.gangs.objects import (
     Affinity,
+    Container,
     NodeAffinity,
     NodeSelector,
     NodeSelectorTerm,
+    PodSpec,
     Requirement,
+    ResourceNeeds,
 )
-from muster.controller.gangs.retry import TRIES
+from muster.controller.gangs.retry import REFUSED, TRIES
 from muster.controller.kueue.decide import decide
 from muster.controller.kueue.flavor_fallback import avoided_pools
 from muster.model.gangpolicy import GangPolicy, OnStockOut
@@ -148,3 +151,70 @@ def test_who_finds_no_quota_in_the_other_flavors_may_have_any_again() -> None:
     world.settle()
     assert avoided_pools(world.workloads["a"]) == ()
     assert AVOID_ANNOTATION not in world.workloads["a"].metadata.annotations
+
+
+GPU: dict[str, str | int | float] = {"nvidia.com/gpu": "1"}
+SIDECAR = Container(resources=ResourceNeeds(requests=GPU, limits=GPU), restart_policy="Always")
+WITHOUT_STEERING = {
+    "a GPU of a native sidecar": PodSpec(containers=(Container(),), init_containers=(SIDECAR,)),
+    "pod-level resources": PodSpec(containers=(Container(),), resources=ResourceNeeds(GPU, GPU)),
+}
+
+
+def of_pods(world: World, spec: PodSpec) -> World:
+    held = world.workloads["a"]
+    (main,) = held.spec.pod_sets
+    main = replace(main, template=replace(main.template, spec=spec))
+    world.workloads["a"] = replace(held, spec=replace(held.spec, pod_sets=(main,)))
+    return world
+
+
+def without_label(world: World, flavor: str) -> World:
+    bare = replace(world.flavors[flavor], spec=replace(world.flavors[flavor].spec, node_labels={}))
+    world.flavors = {**world.flavors, flavor: bare}
+    return world
+
+
+@pytest.mark.parametrize("where", WITHOUT_STEERING)
+def test_a_gpu_is_moved_wherever_the_pod_requests_it(where: str) -> None:
+    world = of_pods(a_world(), WITHOUT_STEERING[where])
+    stocked_out(world)
+    world.kueue()
+    world.settle()
+    assert pool_of(world) == ["h100"]
+
+
+def test_a_flavor_without_our_label_cannot_be_avoided_and_counts_as_the_last() -> None:
+    world = without_label(a_world(), "l4")
+    stocked_out(world)
+    assert world.workloads["a"].metadata.annotations[TRIES] == "1"
+
+
+def test_flavors_of_one_pool_are_no_way_out_for_each_other() -> None:
+    world = a_world()
+    same = replace(world.flavors["h100"], spec=replace(world.flavors["l4"].spec))
+    world.flavors = {**world.flavors, "h100": same}
+    stocked_out(world)
+    assert world.workloads["a"].metadata.annotations[TRIES] == "1"
+
+
+@pytest.mark.parametrize("has_effect", [True, False])
+def test_an_empty_queue_is_given_up_after_the_deadline_whatever_steering_does(
+    has_effect: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without effect where Kueue, or a webhook of the cluster, leaves the affinity out."""
+    world = a_world()
+    if not has_effect:
+        monkeypatch.setattr("tests.unit.admission.gang_world.steered_pod_sets", lambda *_: ())
+    for _ in range(5 * 24 * 6):
+        world.kueue()
+        world.settle()
+        for request in list(world.requests):
+            world.answer(request, "Failed", "CapacityIsNotFound")
+        world.settle()
+        world.kueue()
+        world.settle()
+        world.now += timedelta(minutes=10)
+    assert REFUSED in world.workloads["a"].metadata.annotations
+    pauses = MOVING.retry.deadline / (MOVING.retry.max * (1 - MOVING.retry.jitter_percent / 100))
+    assert len(world.everything_made) <= 2 * (pauses + 10)
