@@ -14,6 +14,7 @@ from tests.integration.tenancy.conftest import World
 from tests.integration.tenancy.works import NAMESPACE, annotated, changed, named, owner, pod
 
 ELASTIC = "kueue.x-k8s.io/elastic-job"
+MERGE = "application/merge-patch+json"
 JSON_PATCH = "application/json-patch+json"
 STRATEGIC = "application/strategic-merge-patch+json"
 ANEW = "For more, make a new "
@@ -97,8 +98,8 @@ def test_a_running_job_is_made_smaller(world: World) -> None:
 
 def test_an_elastic_job_is_made_larger(world: World) -> None:
     """Its new pods wait behind Kueue's gate."""
-    elastic = annotated(running_job("sized-elastic-job"), ELASTIC, "true")
-    body = existing(world, elastic, world.controllers["kueue"])
+    job = running_job("sized-elastic-job", template=gated(1, restart="Never"))
+    body = existing(world, annotated(job, ELASTIC, "true"), world.controllers["kueue"])
     answer = world.member.patch(body, {"spec": {"parallelism": 50}})
     assert answer.is_allowed, answer.message
 
@@ -207,11 +208,113 @@ def test_a_running_ray_cluster_is_made_smaller(world: World, make: Callable[...,
         assert answer.is_allowed, answer.message
 
 
-def test_an_elastic_cluster_grows(world: World) -> None:
-    body = annotated(named(_cluster(enableInTreeAutoscaling=True), "sized-grows"), ELASTIC, "true")
+def gated(gpus: int, **spec: Any) -> Object:
+    """A template as Kueue leaves it in elastic work."""
+    return works.template(gpus, schedulingGates=[{"name": ELASTIC}], **spec)
+
+
+ELASTIC_GROUP = GROUP | {"template": gated(1)}
+
+
+def _elastic(make: Callable[..., Object], name: str, **spec: Any) -> Object:
+    groups = {"headGroupSpec": works.head(template=gated(0)), "workerGroupSpecs": [ELASTIC_GROUP]}
+    return annotated(named(make(**groups, **spec), name), ELASTIC, "true")
+
+
+# What members, and Ray's autoscaler, change of elastic work.
+STEPS: dict[str, Object] = {
+    "grows": {"workerGroupSpecs": [ELASTIC_GROUP | {"replicas": 5, "maxReplicas": 5}]},
+    "shrinks": {"workerGroupSpecs": [ELASTIC_GROUP | {"replicas": 1, "minReplicas": 0}]},
+    "names those that end": {
+        "workerGroupSpecs": [ELASTIC_GROUP | {"scaleStrategy": {"workersToDelete": ["gpu-0"]}}]
+    },
+    "has no workers": {"workerGroupSpecs": []},
+    "has another version": {"rayVersion": "2.55.0"},
+}
+
+
+@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("make", [_cluster, _service], ids=["RayCluster", "RayService"])
+def test_an_elastic_cluster_changes_in_steps(world: World, make: Callable[..., Object], step: str) -> None:
+    body = existing(world, _elastic(make, "sized-grows"), world.controllers["kueue"])
+    change = {"spec": {"rayClusterConfig": STEPS[step]} if make is _service else STEPS[step]}
+    for caller in (world.member, world.person, world.controllers["kueue"], world.controllers["kuberay"]):
+        answer = caller.patch(body, change)
+        assert answer.is_allowed, answer.message
+
+
+def test_an_elastic_cluster_loses_its_autoscaler(world: World) -> None:
+    body = _elastic(_cluster, "sized-autoscaled", enableInTreeAutoscaling=True)
     existing(world, body, world.controllers["kueue"])
-    more = {"workerGroupSpecs": [GROUP | {"replicas": 5, "maxReplicas": 5}]}
-    answer = world.member.patch(body, {"spec": more})
+    answer = world.member.patch(body, {"spec": {"enableInTreeAutoscaling": False}})
+    assert answer.is_allowed, answer.message
+
+
+def test_an_elastic_cluster_is_not_resized_by_any_kind_of_request(world: World) -> None:
+    """Gained: workers without quota, or larger ones at the quota of the first."""
+    body = existing(world, _elastic(_cluster, "sized-in-every-way"), world.controllers["kueue"])
+    for words, group in (
+        ("keep kueue.x-k8s.io/elastic-job in schedulingGates", GROUP | {"replicas": 50, "maxReplicas": 50}),
+        ("leave the resources in", ELASTIC_GROUP | {"template": gated(8)}),
+    ):
+        for caller in world.tenants:
+            for answer in every_way(caller, body, {"spec": {"workerGroupSpecs": [group]}}):
+                refused(answer, "RayCluster sized-in-every-way is elastic", words)
+
+
+def test_kueue_restores_the_templates_of_elastic_work(world: World) -> None:
+    """It adds a flavor's labels when it starts the work, and takes them off when it stops it."""
+    body = existing(world, _elastic(_cluster, "sized-restored"), world.controllers["kueue"])
+    placed = gated(1, nodeSelector={"muster.dev/pool": "l4"})
+    for spec in ({"suspend": True}, {}):
+        change = {"spec": {**spec, "workerGroupSpecs": [GROUP | {"template": placed}]}}
+        answer = world.controllers["kueue"].patch(body, change)
+        assert answer.is_allowed, answer.message
+
+
+@pytest.mark.parametrize("make", [_cluster, _service], ids=["RayCluster", "RayService"])
+def test_elastic_work_of_before_that_has_no_gate_stays_changeable(
+    world: World, make: Callable[..., Object]
+) -> None:
+    """It does not grow: its new pods would not wait."""
+    body = existing(
+        world, annotated(named(make(), "sized-ungated"), ELASTIC, "true"), world.controllers["kueue"]
+    )
+    fewer, more = (
+        {"workerGroupSpecs": [GROUP | {"replicas": n, "minReplicas": 0, "maxReplicas": n}]} for n in (1, 5)
+    )
+    wrap = (lambda spec: {"rayClusterConfig": spec}) if make is _service else (lambda spec: spec)
+    assert world.member.patch(body, {"spec": wrap(fewer)}).is_allowed
+    refused(world.member.patch(body, {"spec": wrap(more)}), WORKERS, ANEW)
+
+
+def test_work_that_waits_and_is_not_elastic_is_resized(world: World) -> None:
+    """Kueue compares its containers and counts it anew."""
+    for body in (named(works.ray_cluster(), "sized-waits"), named(works.ray_job(), "sized-waits")):
+        existing(world, body)
+        spec = {
+            "workerGroupSpecs": [GROUP | {"template": works.template(4), "replicas": 9, "maxReplicas": 9}]
+        }
+        change = {"spec": {"rayClusterSpec": spec} if body["kind"] == "RayJob" else spec}
+        answer = world.member.patch(body, change)
+        assert answer.is_allowed, answer.message
+
+
+CLAIM = "autoscaling.x-k8s.io/consume-provisioning-request"
+
+
+def test_what_runs_takes_no_other_capacity_than_its_own(world: World) -> None:
+    """Gained: the nodes that another gang has waited for, when KubeRay makes a pod again."""
+    claims = changed(works.template(1), "metadata", value={"annotations": {CLAIM: "own"}})
+    body = existing(world, named(_cluster(), "sized-claims"), world.controllers["kueue"])
+    started = {"spec": {"workerGroupSpecs": [GROUP | {"template": claims}]}}
+    answer = world.controllers["kueue"].send("PATCH", place(body), started, MERGE)
+    assert answer.is_allowed, answer.message
+    others = changed(claims, "metadata", "annotations", CLAIM, value="another-s")
+    for caller in world.tenants:
+        change = {"spec": {"workerGroupSpecs": [GROUP | {"template": others}]}}
+        refused(caller.patch(body, change), "take provisioned capacity")
+    answer = world.member.patch(body, {"spec": {"rayVersion": "2.55.0"}})
     assert answer.is_allowed, answer.message
 
 

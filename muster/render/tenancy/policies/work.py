@@ -215,11 +215,11 @@ def _parameters(allowed: Sequence[str]) -> tuple[Rule, ...]:
 
 
 def _new_keys(field: str, prefixes: Sequence[str]) -> str:
-    """No template has a key of these prefixes that none had before."""
+    """No template has a key of these prefixes with a value that none had before."""
     one = " || ".join(f"key.startsWith('{prefix}')" for prefix in prefixes)
     return (
         f"variables.template{field}.all(each, each.all(key, !({one}) || "
-        f"variables.template{field}Before.exists(old, key in old)))"
+        f"variables.template{field}Before.exists(old, key in old && old[key] == each[key])))"
     )
 
 

@@ -5,6 +5,7 @@ from typing import Final
 from tests.integration.tenancy.attack import Attack
 from tests.integration.tenancy.attacks import (
     credentials,
+    elastic,
     labels,
     neighbours,
     pods,
@@ -18,6 +19,7 @@ from tests.integration.tenancy.attacks import (
 ALL: Final[tuple[Attack, ...]] = (
     *queues.ATTACKS,
     *sizes.ATTACKS,
+    *elastic.ATTACKS,
     *pods.ATTACKS,
     *services.ATTACKS,
     *credentials.ATTACKS,

@@ -72,7 +72,7 @@ def _scaling() -> Iterator[Attack]:
                 path=f"{place}.enableInTreeAutoscaling",
                 words=words,
                 # By a change it becomes elastic as well.
-                also=("muster-growth",) if kind and place.startswith("RayService") else (),
+                also=("muster-growth",) if kind else (),
             )
 
 

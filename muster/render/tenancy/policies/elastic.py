@@ -1,0 +1,152 @@
+"""Elastic work: its new pods wait behind Kueue's gate, and Kueue counts again only how many there are.
+
+Kueue (0.19.2) puts the gate into the pod templates when the work is created, and lifts it from as many pods
+as the newest admitted slice has. For one that is changed it compares the groups and their numbers of pods
+(pkg/workloadslicing), also while the work waits for its first quota: what else the templates hold is what it
+read at creation. So members change the numbers, and leave the gate, the resources and the node selectors.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from muster.model import names
+from muster.render.tenancy.policies.policy import Rule
+
+IS_ELASTIC: Final = f"oldObject.metadata.?annotations[?'{names.ELASTIC_JOB}'].orValue('') == 'true'"
+_STAYS: Final = f"object.metadata.?annotations[?'{names.ELASTIC_JOB}'].orValue('') == 'true'"
+# The gate has the name of the annotation (ElasticJobSchedulingGate).
+_GATE: Final = names.ELASTIC_JOB
+_WHO: Final = "object.kind + ' ' + object.metadata.name + ' is elastic, and "
+_NUMBERS: Final = (
+    "(request.resource.resource == 'jobs' ? 'spec.parallelism' : 'replicas') + ' alone, as kubectl patch and "
+    "kubectl edit do: kubectl apply takes off what Kueue has added"
+)
+_COUNTED: Final = "its queue counts again only how many pods it has"
+
+
+def words() -> Sequence[tuple[str, str]]:
+    """They need those of `pod_templates.words` for both states. `resized`, `ungated` and `moved` are paths of
+    templates, `unequal` too, which have other resources for the pod as a whole.
+    """
+    return (
+        ("sizes", _sizes("")),
+        ("sizesBefore", _sizes("Before")),
+        (
+            "resized",
+            "variables.sizes.filter(each, variables.sizesBefore.exists(old, old.path == each.path && "
+            "old.amounts != each.amounts)).map(each, each.path)",
+        ),
+        (
+            "ungated",
+            "variables.partsBefore.exists(old, " + gated("old.template") + ") ? variables.parts.filter(each, "
+            f"!({gated('each.template')}) && !variables.partsBefore.exists(old, old.path == each.path && "
+            f"!({gated('old.template')}))).map(each, each.path) : []",
+        ),
+        (
+            "moved",
+            "variables.parts.filter(each, variables.partsBefore.exists(old, old.path == each.path && "
+            f"{_selector('old')} != {_selector('each')})).map(each, each.path)",
+        ),
+        (
+            "unequal",
+            "variables.parts.filter(each, variables.partsBefore.exists(old, old.path == each.path && "
+            f"{_pod_amounts('old')} != {_pod_amounts('each')})).map(each, each.path)",
+        ),
+    )
+
+
+def gated(template: str) -> str:
+    """Whether the pods of a template wait until Kueue has counted them."""
+    return f"{template}.?spec.?schedulingGates.orValue([]).exists(gate, gate.name == '{_GATE}')"
+
+
+def _sizes(when: str) -> str:
+    """What a pod of each template asks for, and the autoscaler that KubeRay adds to a head. One that is
+    switched off is listed as nothing in the state before, so that switching it on is a difference.
+    """
+    cluster = f"variables.cluster{when}"
+    templates = (
+        f"variables.parts{when}.map(part, {{'path': dyn(part.path), 'amounts': dyn("
+        f"{{'containers': {_amounts('containers')}, 'initContainers': {_amounts('initContainers')}}})}})"
+    )
+    amounts = f"dyn({cluster}.?autoscalerOptions.?resources.orValue(dyn({{}})))"
+    path = "'path': dyn(variables.clusterPath + '.autoscalerOptions')"
+    off = f"[{{{path}, 'amounts': dyn('none')}}]" if when else "[]"
+    return (
+        f"{templates} + (request.resource.group != 'ray.io' ? [] : "
+        f"{cluster}.?enableInTreeAutoscaling.orValue(false) ? [{{{path}, 'amounts': {amounts}}}] : {off})"
+    )
+
+
+def _amounts(field: str) -> str:
+    """An init container that is restarted runs beside the others and counts in addition to them."""
+    return (
+        f"part.template.?spec.?{field}.orValue([]).map(each, {{'resources': dyn(each.?resources.orValue("
+        "dyn({}))), 'restarts': dyn(each.?restartPolicy.orValue(''))})"
+    )
+
+
+def _selector(of: str) -> str:
+    return f"{of}.template.?spec.?nodeSelector.orValue(dyn({{}}))"
+
+
+def _pod_amounts(of: str) -> str:
+    return f"{of}.template.?spec.?resources.orValue(dyn({{}}))"
+
+
+def rules() -> tuple[Rule, ...]:
+    """What a change of elastic work leaves as it is."""
+    return _remains(), _waits(), _resources(), _pod_resources(), _nodes()
+
+
+def becomes() -> Rule:
+    """What was created without the annotation has pods without a gate, also when it starts later."""
+    return Rule(
+        holds=f"variables.elastic || !({_STAYS})",
+        message=f"'annotation {names.ELASTIC_JOB} has an effect when ' + object.kind + ' ' + "
+        "object.metadata.name + ' is created, and not afterwards; remove it. For work that grows in steps, "
+        "make a new Job or RayCluster with it'",
+    )
+
+
+def _remains() -> Rule:
+    return Rule(
+        holds=f"!variables.elastic || {_STAYS}",
+        message=f"{_WHO}Kueue would no longer let its new pods start; leave annotation "
+        f"{names.ELASTIC_JOB}. For work that is not elastic, make a new ' + object.kind + ' without it'",
+    )
+
+
+def _waits() -> Rule:
+    return Rule(
+        holds="!variables.elastic || variables.ungated.size() == 0",
+        message=f"{_WHO}its new pods wait behind a gate until its queue has counted them; keep {_GATE} in "
+        f"schedulingGates of ' + variables.ungated.join(', ') + '. To grow it, change ' + {_NUMBERS}'",
+    )
+
+
+def _resources() -> Rule:
+    return Rule(
+        holds="!variables.elastic || variables.resized.size() == 0",
+        message=f"{_WHO}{_COUNTED}; leave the resources in ' + variables.resized.join(', ') + '. For larger "
+        "or smaller pods, make a new ' + object.kind",
+    )
+
+
+def _pod_resources() -> Rule:
+    """Kueue compares the containers of any work that is changed, and not what the pod as a whole asks for."""
+    return Rule(
+        holds="variables.unequal.size() == 0",
+        message="'the queue of ' + object.kind + ' ' + object.metadata.name + ' would not count again what "
+        "its pods as a whole ask for; leave spec.resources in ' + variables.unequal.join(', ') + '. For "
+        "other pods, make a new ' + object.kind",
+    )
+
+
+def _nodes() -> Rule:
+    """Kueue adds the labels of the flavor whose quota the pods have."""
+    return Rule(
+        holds="!variables.elastic || variables.moved.size() == 0",
+        message=f"{_WHO}{_COUNTED}, not on which nodes; leave nodeSelector in ' + "
+        "variables.moved.join(', ') + '. For other nodes, make a new ' + object.kind",
+    )
