@@ -154,6 +154,31 @@ def _events(world: World) -> set[str]:
     return {each["reason"] for each in found if each["regarding"]["name"] == _NAME}
 
 
+def test_kueue_counts_of_a_changed_cluster_only_how_many_pods_it_has(world: World) -> None:
+    """So a policy keeps the resources and the gate in its templates (policies/elastic.py)."""
+    apply(world.plane, _cluster() | {"spec": _cluster()["spec"] | {"enableInTreeAutoscaling": False}})
+    (counted,) = wait_for("it is queued", lambda: world.items(f"{KUEUE}/namespaces/{TEAM}/workloads"))
+    assert counted["spec"]["podSets"][1]["count"] == 1
+    larger = pod("l4")
+    larger["containers"][0]["resources"] = {"requests": {"cpu": "7"}, "limits": {"cpu": "7"}}
+    gates = [{"name": _GATE}]
+    at = "/spec/workerGroupSpecs/0"
+    change = [
+        {"op": "replace", "path": f"{at}/template/spec", "value": larger | {"schedulingGates": gates}},
+        {"op": "replace", "path": f"{at}/replicas", "value": 2},
+    ]
+    world.plane.call("PATCH", f"{CLUSTERS}/{_NAME}", change, content_type="application/json-patch+json")
+
+    def workers() -> dict[str, Any]:
+        (now,) = world.items(f"{KUEUE}/namespaces/{TEAM}/workloads")
+        assert _uid(now) == _uid(counted)
+        found: dict[str, Any] = now["spec"]["podSets"][1]
+        return found
+
+    wait_for("it counts the new number", lambda: workers()["count"] == 2)
+    assert workers()["template"] == counted["spec"]["podSets"][1]["template"]
+
+
 def _cluster() -> dict[str, Any]:
     labels = {names.QUEUE_LABEL: "default", names.PRIORITY_LABEL: "prod"}
     small = {"requests": {"cpu": "50m", "memory": "64Mi"}, "limits": {"cpu": "50m", "memory": "64Mi"}}

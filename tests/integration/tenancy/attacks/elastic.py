@@ -16,9 +16,9 @@ from tests.integration.tenancy.cluster import Object
 from tests.integration.tenancy.works import annotated, changed, named, template
 
 _POLICY: Final = "muster-growth"
-_GATES: Final = {"schedulingGates": [{"name": ELASTIC_JOB}]}
-_POOL: Final = {"nodeSelector": {"muster.dev/pool": "l4"}}
-_KEPT: Final = {**_GATES, **_POOL}
+_GATES: Final[Object] = {"schedulingGates": [{"name": ELASTIC_JOB}]}
+_POOL: Final[Object] = {"nodeSelector": {"muster.dev/pool": "l4"}}
+_KEPT: Final[Object] = {**_GATES, **_POOL}
 _UNCOUNTED: Final = "workers without quota, as many as the member writes: none waits behind a gate"
 _LARGER: Final = "eight GPUs a worker at the quota of one, when KubeRay makes it again"
 _GATE_WORDS: Final = ("is elastic", f"keep {ELASTIC_JOB} in schedulingGates of", "kubectl patch")
