@@ -76,7 +76,7 @@ class HoldNodes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreateNext:
-    actions: tuple[CreateTemplates | CreateRequest | EmitEvent, ...]
+    actions: tuple[CreateTemplates | CreateRequest, ...]
     limit: Deadline
 
 
@@ -213,15 +213,7 @@ def _create_next(attempt: Attempt, spec: RequestSpec, limit: Deadline) -> Step:
     labels = attempt.request_labels(spec)
     is_written = names <= attempt.written.keys()
     templates = () if is_written else (CreateTemplates(request=name, spec=spec, labels=labels),)
-    note = f"Asked for {format_request(spec)} for {pod_sets(spec)}"
-    return CreateNext(
-        actions=(
-            *templates,
-            CreateRequest(name=name, spec=spec, labels=labels),
-            EmitEvent(kind="Normal", reason="ProvisioningRequestCreated", message=f"{note} with {name}"),
-        ),
-        limit=limit,
-    )
+    return CreateNext(actions=(*templates, CreateRequest(name=name, spec=spec, labels=labels)), limit=limit)
 
 
 def _hold_nodes(holds: tuple[CreatePlaceholders, ...], limit: Deadline) -> HoldNodes:

@@ -49,16 +49,22 @@ class GangObserver:
         self._log = structlog.get_logger("gangs")
 
     def around(self, reconcile: Callable[[Key], Awaitable[Result]]) -> Callable[[Key], Awaitable[Result]]:
-        """The same reconcile, observed before it runs."""
+        """The same reconcile, observed before it runs and after: its own writes do not bring the key back."""
 
         async def observed(key: Key) -> Result:
+            self._try_observe(key)
             try:
-                self.observe(key)
-            except Exception:
-                self._log.exception("not observed", key=str(key))
-            return await reconcile(key)
+                return await reconcile(key)
+            finally:
+                self._try_observe(key)
 
         return observed
+
+    def _try_observe(self, key: Key) -> None:
+        try:
+            self.observe(key)
+        except Exception:
+            self._log.exception("not observed", key=str(key))
 
     def observe(self, key: Key) -> None:
         now, before = self._observe_gang(key), self._seen.get(key)

@@ -24,6 +24,9 @@ from muster.model.gangpolicy import GangPolicy
 POLL_INTERVAL: Final = timedelta(seconds=10)
 """While a gang waits for others, some changes name no key: it is reconciled this often."""
 
+STEPS: Final = 8
+"""Decisions of one reconcile. A gang that has more to do comes back through the queue, behind the others."""
+
 
 class Snapshot(Protocol):
     """What the loop reads of a scheduler's snapshot."""
@@ -128,30 +131,41 @@ class GangReconciler(Generic[T, S, D]):
         return self._result(decisions)
 
     async def _reconcile_target(self, key: Key, target: T) -> D:
+        """Decide until nothing is left to do. What it writes is in the caches at once and does not bring
+        its key back. A decision that comes a second time in a row waits for what the watch brings.
+        """
+        done: Sequence[object] = ()
+        for _ in range(STEPS):
+            decision = await self._step(key, target, done)
+            if not decision.actions or decision.actions == done:
+                return decision
+            done = decision.actions
+            if any(not isinstance(action, CreateTemplates | CreateRequest | EmitEvent) for action in done):
+                self._enqueue_waiters(key)
+        self._enqueue(key)
+        return decision
+
+    async def _step(self, key: Key, target: T, done: Sequence[object]) -> D:
         try:
-            decision = await self._decide_and_apply(key, target)
+            return await self._decide_and_apply(key, target, done)
         except CreateRejected as rejected:
             # From a new snapshot: objects may have been written before the API server rejected one.
             snapshot = self._hooks.load(target, now=self._clock())
             decision = self._hooks.after_rejection(snapshot, rejected)
             await self._hooks.apply(decision, snapshot)
-        if any(
-            not isinstance(action, CreateTemplates | CreateRequest | EmitEvent) for action in decision.actions
-        ):
-            self._enqueue_waiters(key)
-        return decision
+            return decision
 
-    async def _decide_and_apply(self, key: Key, target: T) -> D:
+    async def _decide_and_apply(self, key: Key, target: T, done: Sequence[object]) -> D:
         if not self._hooks.one_at_a_time:
             snapshot, decision = self._decide(key, target)
+        else:
+            async with self._lock:
+                snapshot, decision = self._decide(key, target)
+                if decision.begins_attempt and decision.actions not in ((), done):
+                    await self._hooks.apply(decision, snapshot)
+                    return decision
+        if decision.actions not in ((), done):
             await self._hooks.apply(decision, snapshot)
-            return decision
-        async with self._lock:
-            snapshot, decision = self._decide(key, target)
-            if decision.begins_attempt:
-                await self._hooks.apply(decision, snapshot)
-                return decision
-        await self._hooks.apply(decision, snapshot)
         return decision
 
     def _decide(self, key: Key, target: T) -> tuple[S, D]:

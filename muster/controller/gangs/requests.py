@@ -7,7 +7,7 @@ rejections, create_errors.py the others.
 """
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -86,23 +86,43 @@ class Requests:
 
     async def _delete(self, resource: Resource[Any], key: Key, *, uid: str) -> None:
         try:
-            await self._client.delete(resource, key, uid=uid)
+            is_gone = await self._client.delete(resource, key, uid=uid)
         except NotFound:
-            return
+            is_gone = True
+        if is_gone:
+            self._forget(resource, uid)
         self._log.info("deleted", kind=resource.kind, name=key.name)
 
-    async def release_orphan(
-        self, item: Belonging, *, of: Key, owners: Resource[Any], uid_label: str
+    def _forget(self, resource: Resource[Any], uid: str) -> None:
+        """Out of the cache at once."""
+        store = self._caches[resource].store
+        if (held := store.by_uid(uid)) is not None:
+            store.remove(held)
+
+    async def release_orphans(
+        self, items: Iterable[Belonging], *, of: Key, owners: Resource[Any], uid_label: str
     ) -> None:
-        """Delete what was made for an owner that no longer exists, which is read live."""
+        """Delete what was made for owners that no longer exist. That is read live, once, unless the cache of
+        owners has seen it: a uid never comes back.
+        """
+        by_owner: dict[str, list[Belonging]] = {}
+        for item in items:
+            by_owner.setdefault(item.metadata.labels.get(uid_label, ""), []).append(item)
+        cached = self._caches.get(owners)
+        gone = {uid for uid in by_owner if cached is not None and cached.store.is_gone(uid)}
+        living = await self._uid_of(owners, of) if by_owner.keys() - gone else ""
+        for uid, made in by_owner.items():
+            if uid != living:
+                for item in made:
+                    await self.delete(delete(item))
+
+    async def _uid_of(self, owners: Resource[Any], key: Key) -> str:
         try:
-            live = await self._client.get(owners, of)
+            live = await self._client.get(owners, key)
         except NotFound:
-            pass
-        else:
-            if live.metadata.uid == item.metadata.labels.get(uid_label, ""):
-                return
-        await self.delete(delete(item))
+            return ""
+        uid: str = live.metadata.uid
+        return uid
 
     def remember(self, resource: Resource[T], obj: T) -> T:
         """Into the cache at once."""

@@ -43,8 +43,8 @@ class RayClusterHooks:
         )
 
     async def release_orphans(self, key: Key) -> None:
-        for orphan in self._view.orphans(key, self._view.clusters.get(key)):
-            await self._requests.release_orphan(orphan, of=key, owners=RAY_CLUSTER, uid_label=CLUSTER_UID)
+        if orphans := self._view.orphans(key, self._view.clusters.get(key)):
+            await self._requests.release_orphans(orphans, of=key, owners=RAY_CLUSTER, uid_label=CLUSTER_UID)
 
     def leases(self, snapshot: ClusterSnapshot) -> frozenset[str]:
         return frozenset()

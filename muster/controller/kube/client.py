@@ -43,6 +43,16 @@ class RawPage(msgspec.Struct, frozen=True):
     items: list[msgspec.Raw] | None = None
 
 
+class _Ending(msgspec.Struct, frozen=True):
+    """The answer to a deletion: a Status, or the object with the time at which it is to be gone."""
+
+    class Metadata(msgspec.Struct, frozen=True, rename="camel"):
+        deletion_timestamp: str = ""
+
+    metadata: Metadata = Metadata()
+
+
+_ENDINGS: Final = msgspec.json.Decoder(_Ending)
 _PAGES: Final = msgspec.json.Decoder(RawPage)
 
 
@@ -244,9 +254,9 @@ class Client:
         uid: str = "",
         resource_version: str = "",
         propagation: Propagation = "Background",
-    ) -> None:
+    ) -> bool:
         """Delete one object, only if it is still that uid and resourceVersion when they are given (else
-        Conflict).
+        Conflict). True where it is gone; False where a finalizer or its grace period keeps it for a while.
 
         Raises NotFound when it is gone already. Repeated only with a uid: without one, the second attempt
         could hit a successor of the same name.
@@ -268,7 +278,7 @@ class Client:
             body=encode(options),
             repeatable=bool(uid),
         )
-        await self.transport.request(call, guard=self._guard)
+        return not _is_ending(await self.transport.request(call, guard=self._guard))
 
     async def version(self) -> str:
         """The server's version, such as v1.34.4: the cheapest question that proves that it is there."""
@@ -278,6 +288,13 @@ class Client:
 
     async def _typed(self, resource: Resource[T], call: Call) -> T:
         return _decode(await self.transport.request(call, guard=self._guard), resource, str(call))
+
+
+def _is_ending(answer: bytes) -> bool:
+    try:
+        return bool(decoding.decode(_ENDINGS, answer).metadata.deletion_timestamp)
+    except msgspec.MsgspecError:
+        return True  # Unknown: the watch will show it.
 
 
 def encode(body: Body) -> bytes:

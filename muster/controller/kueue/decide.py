@@ -287,7 +287,10 @@ def _ready(
         return release_and_retry(
             snapshot, policy, deadline_exceeded(limit, _blocking_checks(snapshot)).failure
         )
-    event = (EmitEvent(kind="Normal", reason="GangReady", message=message),) if actions else ()
+    # A gang that never had to report a wait has no Event either: its pods are the news.
+    has_waited = check_state is not None and check_state.state == State.PENDING and check_state.message
+    is_news = actions and has_waited
+    event = (EmitEvent(kind="Normal", reason="GangReady", message=message),) if is_news else ()
     # The placeholders go first: a namespace's quota may have no room for them and the gang's own pods.
     freed = deletions((), (), snapshot.placeholders)
     clean = remove_claims(snapshot) if actions else ()
@@ -334,9 +337,12 @@ def _wait(snapshot: WorkloadSnapshot, step: Wait) -> Decision:
     # Where another machine's clock is ahead of ours, the wait would be as long as that.
     if reported and changed <= snapshot.now < settled and snapshot.state == State.PENDING:
         reported, moments = (), [*moments, settled]
+    # The first report is an Event too: users look at their job, not at its Workload.
+    is_first = reported and snapshot.check_state is not None and not snapshot.check_state.message
+    event = (EmitEvent(kind="Normal", reason="GangWaiting", message=message),) if is_first else ()
     return Decision(
         # Clear Ready before deleting requests: Kueue must not start the gang on capacity being released.
-        actions=(*reported, *delete_outdated(snapshot), *step.releases),
+        actions=(*reported, *delete_outdated(snapshot), *step.releases, *event),
         requeue_at=min(moments),
         waiting_on=tuple(reason for reason in step.waiting_on if reason != "turn"),
     )

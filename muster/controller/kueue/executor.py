@@ -5,9 +5,9 @@ from, every deletion the uid, and before anything is deleted the Workload is rea
 its name taken accepts the object only if the owner's uid matches. decide.py decides what to do.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -66,8 +66,7 @@ class Executor:
     async def run(
         self, actions: tuple[Action, ...], *, workload: Workload, check: str, flavors: Flavors
     ) -> None:
-        # Finished is never taken back: a cache that shows it is right, however old it is.
-        if any(isinstance(each, Delete) for each in actions) and not workload.status.holds("Finished"):
+        if _needs_confirmation(actions, workload):
             await self._confirm(workload)
         for action in actions:
             match action:
@@ -101,9 +100,9 @@ class Executor:
                 case EmitEvent():
                     self._emit_event(workload, action)
 
-    async def release_orphan(self, item: Belonging, *, of: Key) -> None:
-        """Delete what was made for a Workload that no longer exists, which is read live."""
-        await self._requests.release_orphan(item, of=of, owners=WORKLOAD, uid_label=WORKLOAD_UID)
+    async def release_orphans(self, items: Sequence[Belonging], *, of: Key) -> None:
+        """Delete what was made for Workloads that no longer exist."""
+        await self._requests.release_orphans(items, of=of, owners=WORKLOAD, uid_label=WORKLOAD_UID)
 
     async def _confirm(self, workload: Workload) -> None:
         """A live read before anything is deleted: a cache may lag behind a new reservation."""
@@ -176,6 +175,18 @@ class Executor:
         regarding = [Reference.to(WORKLOAD, workload), *_owners(workload)]
         for about in regarding:
             self._events.event(about, action.kind, reason=action.reason, action=ACTION, note=action.message)
+
+
+_CONDITIONAL: Final = (SetCheckState, Deactivate, Reactivate, SetFlavorAffinity, PatchAnnotations)
+"""Writes that carry the resourceVersion of the Workload: one that succeeds proves that the cache is right."""
+
+
+def _needs_confirmation(actions: Sequence[Action], workload: Workload) -> bool:
+    """Whether something is deleted before a write of the Workload proves the decision right. Finished is
+    never taken back: a cache that shows it is right, however old it is.
+    """
+    first = next((each for each in actions if isinstance(each, (*_CONDITIONAL, Delete))), None)
+    return isinstance(first, Delete) and not workload.status.holds("Finished")
 
 
 def _named(obj: Object, body: dict[str, Any]) -> dict[str, Any]:

@@ -44,8 +44,8 @@ class WorkloadHooks:
             )
 
     async def release_orphans(self, key: Key) -> None:
-        for orphan in self._view.orphans(key, self._view.workloads.get(key)):
-            await self._executor.release_orphan(orphan, of=key)
+        if orphans := self._view.orphans(key, self._view.workloads.get(key)):
+            await self._executor.release_orphans(orphans, of=key)
 
     def leases(self, snapshot: WorkloadSnapshot) -> frozenset[str]:
         return leases_of(snapshot) if has_only_leases(snapshot) else frozenset()

@@ -1,8 +1,9 @@
 """Workers that take keys from a queue and reconcile them.
 
 Responsible for what the end of a reconcile means for its key: success resets the backoff, a returned delay
-requeues it, any exception costs this key (and only it) its backoff. The reconcile function decides what to do
-with a key, the sources which keys are added.
+requeues it, any exception costs this key (and only it) its backoff. What a reconcile puts into the caches
+itself brings other keys back, and not its own. The reconcile function decides what to do with a key, the
+sources which keys are added.
 """
 
 import asyncio
@@ -81,6 +82,8 @@ class Controller(Generic[K]):
         metrics.workers.labels(name).set(workers)
         self._sources: list[_Source[Any, K]] = []
         self._active = False
+        self._reconciled: dict[asyncio.Task[Any] | None, K] = {}
+        """The key that each worker's task reconciles now."""
         self._numbers = itertools.count(1)
         self._log = structlog.get_logger("controller").bind(controller=name)
 
@@ -125,11 +128,17 @@ class Controller(Generic[K]):
 
     def _enqueue(self, keys: Callable[[T], Iterable[K]], obj: T) -> None:
         """An object whose keys cannot be computed must not stop the cache that all controllers share."""
+        own = self._own_key()
         try:
             for key in keys(obj):
-                self.queue.add(key)
+                if key != own:
+                    self.queue.add(key)
         except Exception:
             self._log.exception("no key for an object", object=str(obj.key), uid=obj.metadata.uid)
+
+    def _own_key(self) -> K | None:
+        """The key whose reconcile makes this change; None for one that a watch brings."""
+        return self._reconciled.get(asyncio.current_task()) if self._reconciled else None
 
     async def run(self) -> None:
         """Reconcile everything there is, then whatever changes, until the queue is closed. Run it only
@@ -157,9 +166,11 @@ class Controller(Generic[K]):
             except QueueClosed:
                 return
             self._running.inc()
+            self._reconciled[asyncio.current_task()] = key
             try:
                 await self._once(key)
             finally:
+                del self._reconciled[asyncio.current_task()]
                 self._running.dec()
                 self.queue.done(key)
 

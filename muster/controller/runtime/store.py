@@ -102,6 +102,10 @@ class Store(Generic[T]):
         if obj.metadata.uid not in self._graves:
             self.put(obj)
 
+    def is_gone(self, uid: str) -> bool:
+        """Whether an object of this uid was here and was deleted; False also where that is not known."""
+        return uid in self._graves
+
     def _put(self, obj: T, *, trusted: bool) -> None:
         meta, key = obj.metadata, obj.key
         before = self._objects.get(key)

@@ -29,6 +29,7 @@ from muster.controller.kueue.actions import (
     State,
 )
 from muster.controller.kueue.executor import Executor
+from muster.controller.kueue.identity import WORKLOAD_UID
 from muster.controller.kueue.objects import WORKLOAD, Workload
 from muster.controller.kueue.pending_workloads import PendingWorkloads
 from muster.controller.kueue.templates import owner_of
@@ -50,9 +51,9 @@ class Hands:
     def __init__(self, server: FakeApiServer) -> None:
         self.server, self.client, metrics = server, server.client(), Metrics(CollectorRegistry())
         kinds = (WORKLOAD, PROVISIONING_REQUEST, POD_TEMPLATE, PLACEHOLDER)
-        caches: dict[Any, Any] = {each: Informer(self.client, each, metrics=metrics) for each in kinds}
+        self.caches: dict[Any, Any] = {each: Informer(self.client, each, metrics=metrics) for each in kinds}
         self.seconds = 0.0
-        self.requests = Requests(self.client, caches=caches, clock=lambda: self.seconds)
+        self.requests = Requests(self.client, caches=self.caches, clock=lambda: self.seconds)
         events = EventRecorder(self.client, reporter="test", instance="test", metrics=metrics)
         self.executor = Executor(
             self.client, events=events, requests=self.requests, pending=PendingWorkloads(), clock=lambda: _NOW
@@ -64,6 +65,9 @@ class Hands:
     async def seen(self) -> Workload:
         """The gang as it is now: what a decision is made from."""
         return await self.client.get(WORKLOAD, _KEY)
+
+    def reads(self) -> int:
+        return sum(method == "GET" for method, _ in self.server.requests)
 
     async def run(self, workload: Workload, *actions: Action) -> None:
         await self.executor.run(actions, workload=workload, check=CHECK, flavors={})
@@ -132,6 +136,56 @@ def test_nothing_is_deleted_for_a_gang_that_has_changed_since() -> None:
         assert ("provisioningrequests", _SPACE, "asked") in hands.server.objects
         await hands.run(await hands.seen(), deletion)
         assert ("provisioningrequests", _SPACE, "asked") not in hands.server.objects
+
+    at_work(scenario)
+
+
+def test_a_write_that_proves_the_decision_right_spares_the_read_before_a_deletion() -> None:
+    async def scenario(hands: Hands) -> None:
+        deletion = request(hands, "uid")
+        seen = await hands.seen()
+        before = hands.reads()
+        await hands.run(seen, SetCheckState(state=State.PENDING, message="", updates=()), deletion)
+        assert ("provisioningrequests", _SPACE, "asked") not in hands.server.objects
+        assert hands.reads() == before
+
+    at_work(scenario)
+
+
+def test_what_is_deleted_leaves_the_cache_at_once_unless_it_still_ends() -> None:
+    async def scenario(hands: Hands) -> None:
+        for lasts in (False, True):
+            deletion = request(hands, "uid")
+            cache = hands.caches[PROVISIONING_REQUEST].store
+            cache.put(await hands.client.get(PROVISIONING_REQUEST, Key(_SPACE, "asked")))
+            if lasts:
+                hands.server.write_faults.append(
+                    lambda _: web.json_response({"metadata": {"deletionTimestamp": "2026-11-21T10:00:00Z"}})
+                )
+            await hands.run(await hands.seen(), deletion)
+            assert len(cache) == lasts
+
+    at_work(scenario)
+
+
+@pytest.mark.parametrize("is_known", [True, False])
+def test_the_owner_of_an_orphan_is_read_once_and_not_where_its_end_was_seen(is_known: bool) -> None:
+    async def scenario(hands: Hands) -> None:
+        owner, workloads = await hands.seen(), hands.caches[WORKLOAD].store
+        made = []
+        for name in ("one", "two"):
+            request(hands, "uid", name)
+            found = await hands.client.get(PROVISIONING_REQUEST, Key(_SPACE, name))
+            found.metadata.labels[WORKLOAD_UID] = owner.metadata.uid
+            made.append(found)
+        if is_known:
+            workloads.put(owner)
+            workloads.remove(owner)
+        before = hands.reads()
+        await hands.executor.release_orphans(made, of=_KEY)
+        assert hands.reads() - before == (0 if is_known else 1)
+        is_left = ("provisioningrequests", _SPACE, "one") in hands.server.objects
+        assert is_left is not is_known  # The API server still has the Workload.
 
     at_work(scenario)
 

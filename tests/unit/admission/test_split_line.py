@@ -18,7 +18,7 @@ from muster.controller.kube.resource import Key
 from muster.controller.kueue.decide import decide
 from muster.controller.kueue.objects import Workload
 from muster.controller.kueue.snapshot import WorkloadSnapshot
-from tests.unit.admission.fleet import ONE_SHAPE, SPACE, TWO_SHAPES, Fleet, costs
+from tests.unit.admission.fleet import ONE_SHAPE, SPACE, TWO_SHAPES, Fleet, Pieces, costs
 from tests.unit.admission.gang_world import CHECK, POLICY
 from tests.unit.controller_runtime.virtual import now as virtual_now
 from tests.unit.controller_runtime.virtual import virtual
@@ -45,12 +45,13 @@ def test_a_gang_of_one_shape_costs_three_calls() -> None:
     assert calls == {"create PodTemplate": 1, "create ProvisioningRequest": 1, "apply Workload": 1}
 
 
-def test_the_end_of_a_gang_is_not_confirmed_by_a_read() -> None:
+@pytest.mark.parametrize(("pieces", "count"), [(ONE_SHAPE, 1), (TWO_SHAPES, 2)])
+def test_the_end_of_a_gang_is_not_confirmed_by_a_read(pieces: Pieces, count: int) -> None:
     """Each template and each request; that it has finished is never taken back."""
 
     async def scenario() -> None:
         fleet = Fleet()
-        fleet.submit("a", TWO_SHAPES)
+        fleet.submit("a", pieces)
         view = fleet.view
         finished: list[str] = []
 
@@ -62,7 +63,7 @@ def test_the_end_of_a_gang_is_not_confirmed_by_a_read() -> None:
             return bool(finished) and not len(view.requests.store) + len(view.templates.store)
 
         await fleet.run(is_over)
-        assert fleet.api.calls == {"delete ProvisioningRequest": 2, "delete PodTemplate": 2}
+        assert fleet.api.calls == {"delete ProvisioningRequest": count, "delete PodTemplate": count}
 
     virtual(scenario())
 

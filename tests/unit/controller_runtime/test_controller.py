@@ -7,16 +7,17 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from muster.controller.kube.errors import Conflict, Status, TooManyRequests
-from muster.controller.kube.resource import Key
+from muster.controller.kube.resource import Key, ObjectMeta
 from muster.controller.runtime.controller import Controller, RequeueAfter, Result
 from muster.controller.runtime.events import EventRecorder
 from muster.controller.runtime.health import Health
+from muster.controller.runtime.informer import Informer
 from muster.controller.runtime.lease import LeaderElection, LeaseLost
 from muster.controller.runtime.manager import GRACE, Manager, UnexpectedEnd
 from muster.controller.runtime.metrics import Metrics
 from muster.controller.runtime.queue import WorkQueue
 from tests.unit.controller_kube.fake_apiserver import FakeApiServer
-from tests.unit.controller_kube.test_reflector import THING, thing
+from tests.unit.controller_kube.test_reflector import THING, Thing, thing
 from tests.unit.controller_runtime.virtual import now, virtual
 
 LEASE = Key("muster-system", "lease")
@@ -24,6 +25,10 @@ LEASE = Key("muster-system", "lease")
 
 def controller(reconcile: Callable[[str], Awaitable[Result]], *, workers: int = 1) -> Controller[str]:
     return Controller("c", reconcile, metrics=Metrics(CollectorRegistry()), workers=workers)
+
+
+def _thing(name: str, version: str) -> Thing:
+    return Thing(metadata=ObjectMeta(name=name, uid=name, resource_version=version))
 
 
 def process(server: FakeApiServer, *, elect: str = "", lame_duck: float = 0.0) -> Manager:
@@ -49,6 +54,36 @@ def test_a_queue_that_was_made_before_is_used_although_it_is_empty() -> None:
     metrics = Metrics(CollectorRegistry())
     made = WorkQueue[str]("c", metrics=metrics)
     assert Controller("c", reconcile, metrics=metrics, queue=made).queue is made
+
+
+def test_what_a_reconcile_puts_into_a_cache_brings_back_other_keys_and_not_its_own() -> None:
+    async def scenario() -> None:
+        seen: list[str] = []
+        metrics = Metrics(CollectorRegistry())
+        async with FakeApiServer().running() as server:
+            things = Informer(server.client(), THING, metrics=metrics)
+            things.relisted("test", 0)
+
+            async def reconcile(key: str) -> Result:
+                seen.append(key)
+                if len(seen) == 1:
+                    things.store.put(_thing("one", "5"))
+                return None
+
+            work = Controller("c", reconcile, metrics=metrics)
+            work.watches(things, lambda obj: [obj.metadata.name, "beside"])
+            running = asyncio.ensure_future(work.run())
+            await asyncio.sleep(0.01)
+            work.queue.add("one")
+            await asyncio.sleep(0.01)
+            assert seen == ["one", "beside"]
+            things.store.put(_thing("one", "6"))
+            await asyncio.sleep(0.01)
+            assert seen == ["one", "beside", "one", "beside"]
+            work.stop()
+            await running
+
+    asyncio.run(scenario())
 
 
 def test_a_key_that_always_fails_delays_nobody_else() -> None:

@@ -40,11 +40,14 @@ class Seen:
 
 @dataclass
 class Fake:
-    """`decided`: what is decided of each key; a key that is not there is gone."""
+    """`decided`: what is decided of each key, until it is applied, where `settles`; a key that is not there
+    is gone.
+    """
 
     decided: dict[Key, Decided] = field(default_factory=dict)
     one_at_a_time: bool = True
     rejects: bool = False
+    settles: bool = True
     log: list[str] = field(default_factory=list)
 
     def targets(self, key: Key) -> Sequence[Key] | None:
@@ -68,6 +71,8 @@ class Fake:
             raise CreateRejected("ProvisioningRequest", attempt="one", reason="Forbidden", message="no")
         await asyncio.sleep(0)
         self.log.append(f"applied {snapshot.key.name}")
+        if self.settles:
+            self.decided[snapshot.key] = replace(self.decided[snapshot.key], actions=())
 
     async def release_orphans(self, key: Key) -> None:
         self.log.append(f"orphans {key.name}")
@@ -87,21 +92,36 @@ async def _both(hooks: Fake) -> list[str]:
 
 
 async def test_a_contended_gang_is_not_loaded_while_another_begins_its_attempt() -> None:
-    begins = Decided(begins_attempt=True)
+    begins = Decided(actions=(DELETION,), begins_attempt=True)
     lines = await _both(Fake({A: begins, B: begins}))
-    assert lines == ["load a", "apply a", "applied a", "load b", "apply b", "applied b"]
+    assert lines.index("applied a") < lines.index("load b")
 
 
 async def test_gangs_that_are_not_contended_are_applied_concurrently() -> None:
-    lines = await _both(Fake({A: Decided(), B: Decided()}, one_at_a_time=False))
+    acts = Decided(actions=(DELETION,))
+    lines = await _both(Fake({A: acts, B: acts}, one_at_a_time=False))
     assert lines.index("load b") < lines.index("applied a")
 
 
 async def test_a_rejected_create_ends_the_attempt_from_a_new_snapshot() -> None:
-    hooks = Fake({A: Decided(begins_attempt=True)}, rejects=True)
+    hooks = Fake({A: Decided(actions=(DELETION,), begins_attempt=True)}, rejects=True)
     result = await reconciler(hooks, []).reconcile(A)
     assert hooks.log == ["orphans a", "load a", "apply a", "load a", "end one", "apply a", "applied a"]
     assert result == RequeueAfter(0.0)
+
+
+async def test_a_gang_is_decided_again_until_nothing_is_left_to_do() -> None:
+    """What it writes is in the caches at once: it needs no second turn in the queue."""
+    hooks, enqueued = Fake({A: Decided(actions=(DELETION,), requeue_at=NOW)}), list[Key]()
+    assert await reconciler(hooks, enqueued).reconcile(A) == RequeueAfter(0.0)
+    assert hooks.log == ["orphans a", "load a", "apply a", "applied a", "load a"]
+    assert enqueued == []
+
+
+async def test_what_the_caches_do_not_show_yet_is_not_written_twice() -> None:
+    hooks = Fake({A: Decided(actions=(DELETION,))}, settles=False)
+    assert await reconciler(hooks, []).reconcile(A) is None
+    assert hooks.log.count("applied a") == 1
 
 
 async def test_a_gang_that_releases_something_or_is_gone_brings_the_waiting_ones_back() -> None:
