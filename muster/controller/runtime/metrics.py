@@ -140,6 +140,9 @@ class Metrics:
         self.webhook_reviews = self._counter(
             "muster_webhook_reviews", "Reviews by verdict", "webhook", "verdict"
         )
+        self.webhook_connections_dropped = self._counter(
+            "muster_webhook_connections_dropped", "Connections closed to make room or for waiting", "reason"
+        )
         self.certificate_expiry = self._gauge(
             "muster_certificate_expiration_timestamp_seconds",
             "When our certificates end, in seconds since 1970",

@@ -1,22 +1,24 @@
 """The HTTPS server that the API server calls before it stores an object.
 
-Responsible for limits (body size, concurrent reviews, time to read), for what a failed review means for the
-client, and for which certificate a new connection gets. Review functions give the verdicts; the keeper
-rotates the certificates.
+Responsible for TLS, for reading a body in time, for what a failed review means for the client, and for which
+certificate a new connection gets. `connections` decides which clients stay connected, review functions give
+the verdicts, and the keeper rotates the certificates.
 """
 
 import asyncio
 import base64
 import ssl
 import time
+from asyncio import sslproto
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Final, cast
 
 import msgspec
 import structlog
 from aiohttp import web
 
 from muster.controller.kube import decoding, tls
+from muster.controller.runtime.connections import HANDSHAKE_TIMEOUT, IDLE, Connection, Connections, Reason
 from muster.controller.runtime.metrics import Metrics
 from muster.controller.runtime.review import REVIEWS, Allow, Deny, Patch, Request, Verdict, Webhook, question
 from muster.controller.runtime.spans import Traces
@@ -25,14 +27,18 @@ from muster.controller.runtime.traces import NO_TRACES
 MAX_BODY = 8 * 1024 * 1024
 """The API server takes objects of up to 3 MiB; an update carries two of them."""
 
-AT_A_TIME = 32
-"""Reviews that may hold a body in memory; times MAX_BODY this bounds what a flood can cost."""
-
 READ_TIMEOUT = 5.0
 """Seconds to read a body: the API server has waited longer than our timeoutSeconds by then."""
 
 SLOW = 0.1
 """A review longer than this is logged: nothing in it should wait."""
+
+LOOK: Final = 1.0
+"""Seconds between two looks for clients that have waited too long."""
+
+HEADERS: Final = 24
+HEADER_SIZE: Final = 4096
+"""The API server sends about ten short headers. Headers that do not end are kept in memory up to here."""
 
 
 class WebhookServer:
@@ -57,7 +63,8 @@ class WebhookServer:
         self._serving: ssl.SSLContext | None = None
         self._certified = asyncio.Event()
         self._listening = asyncio.Event()
-        self._slots = asyncio.Semaphore(AT_A_TIME)
+        self._connections = Connections(clock=_loop_time, on_drop=self._count_drop)
+        self._by_handler: dict[web.RequestHandler, Connection] = {}
         self._log = structlog.get_logger("webhooks")
 
     def use(self, *, certificate: bytes, key: bytes) -> None:
@@ -75,18 +82,33 @@ class WebhookServer:
     async def run(self) -> None:
         """Serve forever, from the first certificate on. Cancelled, it finishes the reviews under way."""
         await self._certified.wait()
-        app = web.Application(client_max_size=MAX_BODY)
-        app.router.add_post("/{tail:.*}", self._answer)
-        runner = web.AppRunner(app, access_log=None, shutdown_timeout=READ_TIMEOUT, keepalive_timeout=120)
-        await runner.setup()
+        http = web.Server(
+            self._answer,
+            access_log=None,
+            keepalive_timeout=IDLE,
+            max_line_size=HEADER_SIZE,
+            max_field_size=HEADER_SIZE,
+            max_headers=HEADERS,
+        )
+        context = self._listener_context()
+        listener = await asyncio.get_running_loop().create_server(
+            lambda: _Tls(http(), context, self._connections, self._by_handler), self._host, self.port
+        )
         try:
-            await web.TCPSite(runner, self._host, self.port, ssl_context=self._listener_context()).start()
-            self.port = runner.addresses[0][1]
+            self.port = listener.sockets[0].getsockname()[1]
             self._listening.set()
-            await asyncio.Event().wait()
+            while True:
+                await asyncio.sleep(LOOK)
+                self._connections.drop_idle()
         finally:
             self._listening.clear()
-            await runner.cleanup()
+            listener.close()
+            await asyncio.sleep(0)  # What has arrived is begun before idle connections are closed.
+            http.pre_shutdown()
+            await http.shutdown(READ_TIMEOUT)
+
+    def _count_drop(self, reason: Reason) -> None:
+        self._metrics.webhook_connections_dropped.labels(reason).inc()
 
     def _listener_context(self) -> ssl.SSLContext:
         """A context without a certificate of its own: every handshake gets the one that is current at that
@@ -102,8 +124,8 @@ class WebhookServer:
         context.sni_callback = choose
         return context
 
-    async def _answer(self, request: web.Request) -> web.Response:
-        webhook = self._webhooks.get(request.path)
+    async def _answer(self, request: web.BaseRequest) -> web.Response:
+        webhook = self._webhooks.get(request.path) if request.method == "POST" else None
         if webhook is None:
             return web.Response(status=404, text=f"no webhook at {request.path}\n")
         status = 500  # What the server makes of an exception.
@@ -111,35 +133,49 @@ class WebhookServer:
             with self._metrics.webhook_in_flight.labels(webhook.path).track_inprogress():
                 response = await self._respond(webhook, request)
             status = response.status
-        except web.HTTPException as refused:
-            status = refused.status
-            raise
         finally:
             self._metrics.webhook_requests.labels(webhook.path, str(status)).inc()
         if self._is_ending():
             response.force_close()  # What came on a connection while we close it would be lost.
         return response
 
-    async def _respond(self, webhook: Webhook[Any], request: web.Request) -> web.Response:
+    async def _respond(self, webhook: Webhook[Any], request: web.BaseRequest) -> web.Response:
         failing = self._unready()
         if failing:
             # Not a verdict: the failurePolicy of the webhook decides, as for a server that is not there.
             return web.Response(status=503, text=f"not ready: {failing}\n")
-        async with self._slots:
-            try:
-                async with asyncio.timeout(READ_TIMEOUT):
-                    body = await request.read()
-            except TimeoutError:
-                return web.Response(status=408, text=f"the body did not arrive within {READ_TIMEOUT:g} s\n")
-            except (ConnectionError, web.RequestPayloadError) as error:
-                return web.Response(status=400, text=f"the body broke off: {error}\n")
-            try:
-                review = decoding.decode(REVIEWS, body)
-            except msgspec.MsgspecError as error:
-                return web.Response(
-                    status=400, text=f"not an AdmissionReview of admission.k8s.io/v1: {error}\n"
-                )
-            return web.Response(body=self._judge(webhook, review.request), content_type="application/json")
+        connection = self._by_handler[request.protocol]
+        self._connections.used(connection)
+        try:
+            async with asyncio.timeout(READ_TIMEOUT):
+                body = await self._read(request, connection)
+            review = decoding.decode(REVIEWS, body)
+        except TimeoutError:
+            return web.Response(status=408, text=f"the body did not arrive within {READ_TIMEOUT:g} s\n")
+        except (ConnectionError, web.RequestPayloadError) as error:
+            return web.Response(status=400, text=f"the body broke off: {error}\n")
+        except _TooLong:
+            return web.Response(status=413, text=f"the body is longer than {MAX_BODY} bytes\n")
+        except msgspec.MsgspecError as error:
+            return web.Response(status=400, text=f"not an AdmissionReview of admission.k8s.io/v1: {error}\n")
+        finally:
+            self._connections.release(connection)
+        judged = self._judge(webhook, review.request)
+        self._connections.answered(connection)
+        return web.Response(body=judged, content_type="application/json")
+
+    async def _read(self, request: web.BaseRequest, connection: Connection) -> bytes:
+        """The whole body. No other review waits for it: what it may take is memory, which is counted."""
+        parts: list[bytes] = []
+        try:
+            async for part in request.content.iter_any():
+                parts.append(part)
+                self._connections.hold(connection, len(part))
+                if connection.held > MAX_BODY:
+                    raise _TooLong
+            return b"".join(parts)
+        finally:
+            parts.clear()  # The exception of a lost connection would keep them until the next collection.
 
     def _judge(self, webhook: Webhook[Any], request: Request) -> bytes:
         started = time.perf_counter()
@@ -171,6 +207,53 @@ class WebhookServer:
         if webhook.on_error == "allow":
             return Allow(warnings=(reason,)), counted
         return Deny(reason, code=500 if counted == "failed" else 422), counted
+
+
+class _TooLong(Exception):
+    """The body is longer than any object's review."""
+
+
+class _Tls(sslproto.SSLProtocol):
+    """One connection: TLS between a socket and `handler`, and its entry among `connections`."""
+
+    max_size = 16 * 1024
+    """Its buffer, of one TLS record. asyncio's own has 256 KiB, also while the client is silent."""
+
+    def __init__(
+        self,
+        handler: web.RequestHandler,
+        context: ssl.SSLContext,
+        connections: Connections,
+        by_handler: dict[web.RequestHandler, Connection],
+    ) -> None:
+        loop = asyncio.get_running_loop()
+        waiter = loop.create_future()
+        waiter.cancel()  # The connections' entry is all that waits for the handshake.
+        super().__init__(
+            loop,
+            handler,
+            context,
+            waiter,
+            server_side=True,
+            ssl_handshake_timeout=HANDSHAKE_TIMEOUT,
+            ssl_shutdown_timeout=HANDSHAKE_TIMEOUT,
+        )
+        self._handler, self._connections, self._by_handler = handler, connections, by_handler
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        source = transport.get_extra_info("peername")[0]
+        self._by_handler[self._handler] = self._connections.open(
+            source, cast(asyncio.Transport, transport).abort
+        )
+        super().connection_made(transport)
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        self._connections.gone(self._by_handler.pop(self._handler))
+        super().connection_lost(exc)
+
+
+def _loop_time() -> float:
+    return asyncio.get_running_loop().time()
 
 
 def answer(uid: str, verdict: Verdict) -> bytes:
