@@ -21,8 +21,13 @@ from muster.controller.gangs.actions import (
     deletions,
 )
 from muster.controller.gangs.attempt import Attempt
-from muster.controller.gangs.capacity_claims import CapacityClaim, capacity_claims_of, missing_detail
-from muster.controller.gangs.deadlines import Deadline, booking_end, deadline
+from muster.controller.gangs.capacity_claims import (
+    CapacityClaim,
+    capacity_claims_of,
+    missing_detail,
+    unpinned_demand,
+)
+from muster.controller.gangs.deadlines import Deadline, booking_end, deadline, place_deadline
 from muster.controller.gangs.ending import format_ending
 from muster.controller.gangs.identity import ATTEMPT, request_of_placeholder, template_name
 from muster.controller.gangs.limits import unsatisfiable_reason
@@ -118,7 +123,8 @@ def next_step(attempt: Attempt, policy: GangPolicy, *, since: datetime) -> Step:
     limit = deadline(attempt.gang, attempt.current, quota_since=since, policy=policy, now=attempt.now)
     if not policy.holds and (early := _expiring_early(attempt, policy)):
         return _release_early(attempt, early, limit)
-    step = _name_ending(attempt, _provision(attempt, limit))
+    step = _name_ending(attempt, _without_place(attempt, policy, since) or _provision(attempt, limit))
+    limit = step.limit if isinstance(step, Wait) else limit
     if limit.at <= attempt.now and not isinstance(step, Ready):
         why = step.status if isinstance(step, Wait) else ""
         return replace(deadline_exceeded(limit, why), exhausted=_short_pool(attempt, step))
@@ -200,6 +206,21 @@ def _provision(attempt: Attempt, limit: Deadline) -> Step:
             status = f"{spec.pool} is provisioned and does not say its {detail} yet"
             return Wait(status=status, limit=limit, short_pool=spec.pool)
     return _verify(attempt, limit)
+
+
+def _without_place(attempt: Attempt, policy: GangPolicy, since: datetime) -> Wait | None:
+    """Wait for room on existing nodes before anything is bought: capacity that came first would be paid for
+    in vain. The place is looked for again when all nodes are there.
+    """
+    around = attempt.surroundings
+    if attempt.current or around.must_wait or not around.is_surveyed:
+        return None
+    wanted = [unpinned_demand(demand) for demand in attempt.gang.placed_first]
+    placements = verify(wanted, nodes=around.nodes, pods=around.pods, claims=around.claims)
+    if all(placement.is_complete for placement in placements):
+        return None
+    limit = place_deadline(quota_since=since, policy=policy, now=attempt.now)
+    return Wait(status=format_nodes(placements), limit=limit, waiting_on=("nodes",))
 
 
 def _create_next(attempt: Attempt, spec: RequestSpec, limit: Deadline) -> Step:

@@ -63,7 +63,15 @@ class Attempt(ABC):
     @property
     def is_in_turn(self) -> bool:
         """Each request is made when the one before is Provisioned, not already when it is Accepted."""
-        return self.history.in_turn == self.labels[ATTEMPT]
+        return bool(self.history.in_turn)
+
+    @property
+    def kept_turn(self) -> str:
+        """What a failed attempt leaves of that to the next one. Nothing where it got nodes: one after another
+        the rest came too late for them, and all at once it may not.
+        """
+        has_nodes = any(request.status.holds("Provisioned") for request in self.current.values())
+        return "" if has_nodes else self.history.in_turn
 
     @property
     def late(self) -> RequestSpec | None:

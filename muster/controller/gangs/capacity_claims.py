@@ -43,7 +43,8 @@ def capacity_claims_of(gang: Gang, requests: Mapping[str, ProvisioningRequest]) 
     """One for each PodSet of the gang. Every request must be there."""
     asked = [claim for spec in gang.request_specs for claim in claims_of_request(spec, requests[spec.shape])]
     present = [
-        CapacityClaim(demand=_pod_demand(demand), pod_claim=None, is_verified=True) for demand in gang.present
+        CapacityClaim(demand=unpinned_demand(demand), pod_claim=None, is_verified=True)
+        for demand in gang.present
     ]
     return (*asked, *present)
 
@@ -71,12 +72,12 @@ def _capacity_claim(demand: Demand, spec: RequestSpec, request: ProvisioningRequ
 
 def pinned_demand(demand: Demand, pins: Mapping[str, str]) -> PodDemand:
     """The capacity that the pods of a PodSet need, pinned to their lease."""
-    unpinned = _pod_demand(demand)
+    unpinned = unpinned_demand(demand)
     needs = replace(unpinned.needs, node_selector={**unpinned.needs.node_selector, **pins})
     return replace(unpinned, needs=needs)
 
 
-def _pod_demand(demand: Demand) -> PodDemand:
+def unpinned_demand(demand: Demand) -> PodDemand:
     return PodDemand(
         name=demand.pod_set,
         pool=demand.flavor.name,
@@ -124,7 +125,7 @@ def unused_claims(
     ]
     waiting = [(spec, tuple(_unbound(spec, request, consumers))) for spec, request in provisioned]
     is_coming = len(provisioned) == len(gang.request_specs) and any(left for _, left in waiting)
-    present = [_pod_demand(demand) for demand in gang.present] if is_coming else []
+    present = [unpinned_demand(demand) for demand in gang.present] if is_coming else []
     shared = [each for spec, left in waiting if not spec.flavor.node_selector_from_details for each in left]
     return (*present, *shared)
 
@@ -133,4 +134,4 @@ def _unbound(spec: RequestSpec, request: ProvisioningRequest, consumers: Consume
     """The room in this request that no pod has taken yet."""
     for demand in spec.demands:
         if count := consumers.lacking(demand, (request.metadata.name,)):
-            yield replace(_pod_demand(demand), count=count)
+            yield replace(unpinned_demand(demand), count=count)

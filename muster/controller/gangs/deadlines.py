@@ -72,6 +72,13 @@ def booking_end(request: ProvisioningRequest, policy: GangPolicy, *, now: dateti
     return booked + _usable(policy) if booked else None
 
 
+def place_deadline(*, quota_since: datetime, policy: GangPolicy, now: datetime) -> Deadline:
+    """Until when a gang that has requested nothing may hold its quota because a part of it fits on no
+    existing node: as long as it could wait for that with its nodes booked.
+    """
+    return _at(min(quota_since, now), _usable(policy), "bookingWindow")
+
+
 def ready_deadline(
     requests: Iterable[ProvisioningRequest], *, since: datetime, policy: GangPolicy, now: datetime
 ) -> Deadline:

@@ -57,7 +57,9 @@ class RetryHistory:
     avoid: tuple[str, ...] = ()
     """Flavors that were out of stock and that it keeps away from."""
     in_turn: str = ""
-    """The attempt whose requests are made one after another, because others came too early."""
+    """The attempt in which a request came too early. From then on its requests are made one after another,
+    also in later attempts.
+    """
     nodes_missing: datetime | None = None
     """While it runs: since when it lacks nodes."""
     lease_ends: datetime | None = None
@@ -113,10 +115,17 @@ def to_annotations(history: RetryHistory) -> Mapping[str, str | None]:
 
 
 def next_attempt(
-    history: RetryHistory, *, uid: str, began: datetime, failure: str, now: datetime, policy: RetryPolicy
+    history: RetryHistory,
+    *,
+    uid: str,
+    began: datetime,
+    failure: str,
+    now: datetime,
+    policy: RetryPolicy,
+    in_turn: str = "",
 ) -> RetryHistory | None:
     """The history with one more failed try in it and the time of the next one; None when that is past the
-    deadline.
+    deadline. `in_turn`: what the next try is to know of requests that came too early.
     """
     first = min(history.first_try or began, now)  # An annotation may say anything, the year 9999 too.
     retry_at = now + backoff(uid, history.tries, policy)
@@ -127,6 +136,7 @@ def next_attempt(
         first_try=first,
         retry_at=truncate_seconds(retry_at),
         last_failure=failure[:1000],
+        in_turn=in_turn,
     )
 
 

@@ -14,7 +14,7 @@ import msgspec
 from muster.controller.gangs.demand import Demand
 from muster.controller.gangs.identity import digest
 from muster.model.gangpolicy import FlavorPolicy
-from muster.model.names import JOB_PARAMETER_PREFIX
+from muster.model.names import JOB_PARAMETER_PREFIX, POOL_LABEL
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +59,17 @@ class Gang:
     @property
     def is_split(self) -> bool:
         return len(self.request_specs) > 1
+
+    @property
+    def placed_first(self) -> tuple[Demand, ...]:
+        """Those of `present` that no node of its requests can take: their pool gets no node for this gang."""
+        requested = {"", *(spec.pool for spec in self.request_specs)}
+        return tuple(
+            demand
+            for demand in self.present
+            if demand.flavor.name not in requested
+            and demand.needs.node_selector.get(POOL_LABEL, "") not in requested
+        )
 
     @property
     def shares_nodes(self) -> bool:

@@ -13,6 +13,8 @@ from muster.controller.gangs.verify import PodDemand
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surroundings:
+    is_surveyed: bool = False
+    """The nodes for what is placed first have been read, although nothing is requested yet."""
     nodes: tuple[Node, ...] = ()
     pods: tuple[Pod, ...] = ()
     """The pods on those nodes."""

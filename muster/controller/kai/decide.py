@@ -344,7 +344,13 @@ def _release_and_retry(snapshot: BatchSnapshot, policy: GangPolicy, failure: str
     turn = snapshot.turn
     began = min(turn[0], snapshot.now) if turn else snapshot.now
     next_history = next_attempt(
-        snapshot.history, uid=uid, began=began, failure=failure, now=snapshot.now, policy=policy.retry
+        snapshot.history,
+        uid=uid,
+        began=began,
+        failure=failure,
+        now=snapshot.now,
+        policy=policy.retry,
+        in_turn=snapshot.kept_turn,
     )
     if next_history is None:
         tries = snapshot.history.tries + 1

@@ -4,12 +4,12 @@ Looks only at gangs that share a pool, and computes each once for each of its ve
 with their number. Reads caches, calls nothing.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
-from muster.controller.gangs.capacity_claims import unused_claims
+from muster.controller.gangs.capacity_claims import unpinned_demand, unused_claims
 from muster.controller.gangs.indexes import BY_POOL, BY_REQUEST
 from muster.controller.gangs.objects import Pod, ProvisioningRequest
 from muster.controller.gangs.verify import PodDemand
@@ -37,18 +37,49 @@ class CompetingGangs:
     checks: Checks
     claim_cache: ClaimCache
     base_snapshot: Callable[[Workload, str, datetime], WorkloadSnapshot]
+    is_asking: Callable[[str], bool]
+    """Whether a request of the gang with this uid is being written."""
+
+    def claims_before_asking(self, snapshot: WorkloadSnapshot) -> Iterator[PodDemand]:
+        """Room on existing nodes for gangs that have their own nodes before this one, which has requested
+        nothing: those that wait in the same pools, and those whose pods are starting.
+        """
+        pools = {spec.pool for spec in snapshot.gang.request_specs}
+        waiting = {
+            (workload.metadata.uid, each.name)
+            for pool in pools
+            for workload in self.workloads.store.by_index(BY_POOL, pool)
+            for each in workload.status.admission_checks
+            if self.checks.is_ours(each.name)
+        }
+        for cached in self._others(snapshot, {*waiting, *self._starting(snapshot.now)}):
+            if cached.rank is None:
+                continue
+            other = cached.snapshot
+            yield from self._unused_claims(other)
+            if _waits_in(other, pools, is_asking=self.is_asking(other.workload.metadata.uid)):
+                yield from (unpinned_demand(demand) for demand in other.gang.present)
 
     def prior_claims(self, snapshot: WorkloadSnapshot) -> Iterator[PodDemand]:
         """Room that gangs before this one were promised in its pools and have not taken yet."""
-        own_rank, flavors = rank(snapshot), self._flavor_versions()
-        for uid, check in self._claimants(snapshot):
+        own_rank = rank(snapshot)
+        for other in self._others(snapshot, self._claimants(snapshot)):
+            if other.rank is not None and other.rank < own_rank:
+                yield from self._unused_claims(other.snapshot)
+
+    def _others(
+        self, snapshot: WorkloadSnapshot, claimants: Iterable[tuple[str, str]]
+    ) -> Iterator[CachedSnapshot]:
+        """Those of these gangs that can be read."""
+        flavors = self._flavor_versions()
+        for uid, check in claimants:
             workload = self.workloads.store.by_uid(uid)
             if workload is None or uid == snapshot.workload.metadata.uid:
                 continue
             try:
                 other = self._cached(workload, check, flavors, snapshot.now)
-                if other.rank is not None and other.rank < own_rank:
-                    yield from self._unused_claims(other.snapshot)
+                if other.snapshot.gang.request_specs:
+                    yield other
             except ValueError:
                 continue
 
@@ -65,9 +96,17 @@ class CompetingGangs:
             spec.pool for spec in snapshot.gang.request_specs if not spec.flavor.node_selector_from_details
         }
         requests = [each for pool in shared for each in self.requests.store.by_index(BY_POOL, pool)]
-        if snapshot.gang.present:
-            for ago in range(-1, START_WINDOW // _MINUTE):
-                requests += self.requests.store.by_index(BY_MINUTE, minute(snapshot.now - ago * _MINUTE))
+        starting = self._starting(snapshot.now) if snapshot.gang.present else set()
+        return self._made_for(requests) | starting
+
+    def _starting(self, now: datetime) -> set[tuple[str, str]]:
+        """All whose nodes came lately and whose pods are not all bound."""
+        minutes = (minute(now - ago * _MINUTE) for ago in range(-1, START_WINDOW // _MINUTE))
+        return self._made_for(
+            each for name in minutes for each in self.requests.store.by_index(BY_MINUTE, name)
+        )
+
+    def _made_for(self, requests: Iterable[ProvisioningRequest]) -> set[tuple[str, str]]:
         labels = (each.metadata.labels for each in requests if not self._is_used(each))
         return {(each.get(identity.WORKLOAD_UID, ""), each.get(identity.CHECK, "")) for each in labels}
 
@@ -91,3 +130,15 @@ class CompetingGangs:
 
     def _flavor_versions(self) -> Version:
         return tuple(flavor.metadata.resource_version for flavor in self.flavors.store)
+
+
+def _waits_in(other: WorkloadSnapshot, pools: Collection[str], *, is_asking: bool) -> bool:
+    """Whether it has begun and still lacks nodes of one of these pools."""
+    if not (other.current or is_asking):
+        return False
+    missing = [
+        spec
+        for spec in other.gang.request_specs
+        if not ((request := other.current.get(spec.shape)) and request.status.holds("Provisioned"))
+    ]
+    return any(spec.pool in pools for spec in missing)

@@ -53,6 +53,8 @@ class SplitGangs:
         self._policies: dict[str, GangPolicy | None] = {}
         self._being_asked: dict[str, frozenset[str]] = {}
         """The pools of requests that are being written, by uid."""
+        self._writing = set[str]()
+        """The Workloads for which a request is being written, of split gangs and others."""
         self._failed = set[str]()
         """Gangs whose last write failed: they delay no other until they try again."""
         self.enqueue: Callable[[Key], None] = lambda _: None
@@ -80,7 +82,23 @@ class SplitGangs:
         asked = frozenset(
             action.spec.pool for action in decision.actions if isinstance(action, CreateRequest)
         )
-        gang = snapshot.turn_position() if asked else None
+        if not asked:
+            yield
+            return
+        uid = snapshot.workload.metadata.uid
+        self._writing.add(uid)
+        try:
+            with self._asking_in_turn(snapshot, asked):
+                yield
+        finally:
+            self._writing.discard(uid)
+
+    def is_asking(self, uid: str) -> bool:
+        return uid in self._writing
+
+    @contextmanager
+    def _asking_in_turn(self, snapshot: WorkloadSnapshot, asked: frozenset[str]) -> Iterator[None]:
+        gang = snapshot.turn_position()
         if gang is None:
             yield
             return

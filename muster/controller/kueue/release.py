@@ -47,7 +47,13 @@ def release_and_retry(snapshot: WorkloadSnapshot, policy: GangPolicy, failure: s
     # Time in which nothing could be requested (no controller ran, no policy was accepted) is no attempt.
     began = snapshot.began if snapshot.attempted and snapshot.policy else snapshot.now
     next_history = next_attempt(
-        snapshot.counted_history, uid=uid, began=began, failure=failure, now=snapshot.now, policy=policy.retry
+        snapshot.counted_history,
+        uid=uid,
+        began=began,
+        failure=failure,
+        now=snapshot.now,
+        policy=policy.retry,
+        in_turn=snapshot.kept_turn,
     )
     if next_history is None:
         tries = snapshot.counted_history.tries + 1

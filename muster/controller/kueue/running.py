@@ -1,9 +1,10 @@
 """What to do about a gang that runs.
 
 It queues again as a whole when its capacity was revoked, or when nodes have been missing for longer than the
-policy allows: a consumed request buys no others. A silent node has a grace of its own, and stays the gang's
-while most nodes are silent. Also announces the end of its lease, and ends the bookkeeping of earlier
-attempts.
+policy allows: a consumed request buys no others. A run that was short counts as a failed try: its nodes do
+not last, and to start again at once would buy the next ones for nothing. A silent node has a grace of its
+own, and stays the gang's while most nodes are silent. Also announces the end of its lease, and ends the
+bookkeeping of earlier attempts.
 """
 
 from collections.abc import Collection, Sequence
@@ -22,6 +23,7 @@ from muster.controller.gangs.retry import RetryHistory, truncate_seconds
 from muster.controller.gangs.verify import Placement
 from muster.controller.kueue.actions import Action, Decision, PatchAnnotations, State
 from muster.controller.kueue.check_state import set_check_state
+from muster.controller.kueue.release import release_and_retry
 from muster.controller.kueue.scale_up import RECHECK_INTERVAL as START_RECHECK
 from muster.controller.kueue.scale_up import is_claimed, remove_claims
 from muster.controller.kueue.snapshot import WorkloadSnapshot
@@ -29,6 +31,8 @@ from muster.model.gangpolicy import GangPolicy, format_duration
 from muster.model.waiting import clock, rounded
 
 RECHECK_INTERVAL: Final = timedelta(minutes=1)
+_CLOCK_SKEW: Final = timedelta(minutes=1)
+"""Between the end of a lease, as it was announced, and the cloud's word that it is over."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,21 +56,22 @@ class _Loss:
 def while_running(snapshot: WorkloadSnapshot) -> Decision:
     """The gang has its nodes, or had them."""
     stale = _delete_stale(snapshot)
-    if back := _revoked(snapshot):
-        return Decision(actions=(*stale, *back))
     policy = snapshot.policy or GangPolicy()
     lost = _loss(snapshot, policy)
-    if lost and snapshot.now >= lost.ends:
-        return Decision(actions=(*stale, *_give_up(snapshot, lost)))
+    if back := _revoked(snapshot, policy) or _given_up(snapshot, policy, lost):
+        return replace(back, actions=(*stale, *back.actions))
     # Without a policy or its flavors it is unknown whether the nodes are back.
     is_known = snapshot.policy is not None and not snapshot.unresolved_flavor
     since = lost.since if lost else None
     missing_since = since if is_known else snapshot.history.nodes_missing
     next_history = replace(
-        _carried_history(snapshot), nodes_missing=missing_since, lease_ends=_announced_end(snapshot, policy)
+        _carried_history(snapshot, policy),
+        nodes_missing=missing_since,
+        lease_ends=_announced_end(snapshot, policy),
     )
     wakes = [lost.ends] if lost else []
     wakes += [notice] if (notice := notice_at(snapshot, policy)) else []
+    wakes += [lasts] if (lasts := _lasts_at(snapshot, policy)) and next_history.tries else []
     # A node that is drained loses its pods without a word to us.
     wakes += (
         [snapshot.now + RECHECK_INTERVAL]
@@ -119,12 +124,10 @@ def _delete_stale(snapshot: WorkloadSnapshot) -> tuple[Delete, ...]:
 
 def while_scaling_up(snapshot: WorkloadSnapshot) -> Decision | None:
     """What ends a scale-up because of the part that ran before; None while that is intact."""
-    if back := _revoked(snapshot):
-        return Decision(actions=back)
     policy = snapshot.policy or GangPolicy()
     lost = _loss(snapshot, policy)
-    if lost and snapshot.now >= lost.ends:
-        return Decision(actions=_give_up(snapshot, lost))
+    if back := _revoked(snapshot, policy) or _given_up(snapshot, policy, lost):
+        return back
     since = lost.since if lost else None
     kept = replace(snapshot.history, nodes_missing=since, lease_ends=_announced_end(snapshot, policy))
     recorded = _record(snapshot, kept, lost)
@@ -134,33 +137,63 @@ def while_scaling_up(snapshot: WorkloadSnapshot) -> Decision | None:
     return Decision(actions=recorded) if recorded else None
 
 
-def _carried_history(snapshot: WorkloadSnapshot) -> RetryHistory:
-    """What stays noted of a gang that runs."""
+def _carried_history(snapshot: WorkloadSnapshot, policy: GangPolicy) -> RetryHistory:
+    """What stays noted of a gang that runs: failed tries until it has run for long enough."""
     history = snapshot.history
-    # The number of attempts is part of the names of a scale-up's requests, which are in use.
-    tries = history.tries if snapshot.is_scale_up else 0
-    return RetryHistory(avoid=history.avoid, tries=tries, unclaimed=history.unclaimed)
+    kept = RetryHistory(avoid=history.avoid, unclaimed=history.unclaimed)
+    if snapshot.is_scale_up:
+        # The number of attempts is part of the names of its requests, which are in use.
+        return replace(kept, tries=history.tries)
+    if not history.tries or _lasts_at(snapshot, policy) is None:
+        return kept
+    return replace(kept, tries=history.tries, first_try=history.first_try, last_failure=history.last_failure)
 
 
-def _revoked(snapshot: WorkloadSnapshot) -> tuple[Action, ...]:
+def _lasts_at(snapshot: WorkloadSnapshot, policy: GangPolicy) -> datetime | None:
+    """When its run is no short one any more; None once it is not. Runs that each outlast the longest backoff
+    start no more often than a gang that always fails. Of a cluster that was scaled, a part may have run for
+    long.
+    """
+    admitted = snapshot.workload.status.since("Admitted")
+    if admitted is None or snapshot.is_scale_up or snapshot.earlier_slices:
+        return None
+    lasts = admitted + policy.retry.max
+    ends = _end(snapshot)
+    is_over = snapshot.now >= lasts or (ends is not None and snapshot.now >= ends - _CLOCK_SKEW)
+    return None if is_over else lasts
+
+
+def _revoked(snapshot: WorkloadSnapshot, policy: GangPolicy) -> Decision | None:
     own = snapshot.attempted if snapshot.is_admitted else ()
     requests = (*own, *(each for before in snapshot.earlier_slices for each in before.requests))
     failed = next((found for each in requests if (found := loss(each, admitted=True))), None)
     if failed is None:
-        return ()
-    return _retry(snapshot, f"{failed.summary}: {failed.detail}", reason="CapacityRevoked")
+        return None
+    return _queue_again(snapshot, policy, f"{failed.summary}: {failed.detail}", reason="CapacityRevoked")
 
 
-def _retry(snapshot: WorkloadSnapshot, what: str, *, reason: str) -> tuple[Action, ...]:
-    """Retry without a backoff: Kueue evicts the gang as a whole and queues it at once."""
-    return (
-        *set_check_state(snapshot, State.RETRY, f"{what}; the gang queues again"),
-        EmitEvent(kind="Warning", reason=reason, message=f"{what}. The gang queues again."),
+def _given_up(snapshot: WorkloadSnapshot, policy: GangPolicy, lost: _Loss | None) -> Decision | None:
+    if lost is None or snapshot.now < lost.ends:
+        return None
+    what = f"{lost} for {rounded(snapshot.now - lost.since)}"
+    return _queue_again(snapshot, policy, what, reason="NodesLost")
+
+
+def _queue_again(snapshot: WorkloadSnapshot, policy: GangPolicy, what: str, *, reason: str) -> Decision:
+    """Kueue evicts the gang as a whole. It queues again at once; after a short run when its backoff ends."""
+    admitted = snapshot.workload.status.since("Admitted")
+    if admitted is not None and _lasts_at(snapshot, policy) is not None:
+        ran = rounded(snapshot.now - admitted)
+        failed = release_and_retry(
+            snapshot, policy, f"{what}; it ran for {ran}, which counts as a failed try"
+        )
+        return replace(failed, actions=(*failed.actions, _warn(reason, f"{what}, {ran} after its start")))
+    return Decision(
+        actions=(
+            *set_check_state(snapshot, State.RETRY, f"{what}; the gang queues again"),
+            _warn(reason, f"{what}. The gang queues again."),
+        )
     )
-
-
-def _give_up(snapshot: WorkloadSnapshot, lost: _Loss) -> tuple[Action, ...]:
-    return _retry(snapshot, f"{lost} for {rounded(snapshot.now - lost.since)}", reason="NodesLost")
 
 
 def _loss(snapshot: WorkloadSnapshot, policy: GangPolicy) -> _Loss | None:

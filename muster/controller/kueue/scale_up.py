@@ -122,7 +122,13 @@ def release_and_retry(snapshot: WorkloadSnapshot, policy: GangPolicy, failure: s
     history = snapshot.history
     uid = snapshot.workload.metadata.uid
     next_history = next_attempt(
-        history, uid=uid, began=snapshot.began, failure=failure, now=snapshot.now, policy=policy.retry
+        history,
+        uid=uid,
+        began=snapshot.began,
+        failure=failure,
+        now=snapshot.now,
+        policy=policy.retry,
+        in_turn=snapshot.kept_turn,
     )
     if next_history is None:
         given = f"gave up after {history.tries + 1} tries in {format_duration(policy.retry.deadline)}"

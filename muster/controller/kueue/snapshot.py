@@ -126,8 +126,9 @@ class WorkloadSnapshot(Attempt):
         from the same condition how long one has queued (pkg/workload/workload.go of 0.19.2, QueuedWaitTime).
         """
         history, back = self.history, self.workload.status.since("Requeued")
-        if history.first_try and (ended := self.ran_until) and ended > history.first_try + _CLOCK_SKEW:
-            # It has run since, in flavors without this check: what ends a history of ours has not seen it.
+        began = back or (history.first_try + _CLOCK_SKEW if history.first_try else None)
+        if began and (ended := self.ran_until) and ended > began:
+            # It has run since its last try, and was not stopped by us: that run is the end of its failures.
             return replace(history, tries=0, first_try=None)
         if history.first_try is None or back is None:
             return history

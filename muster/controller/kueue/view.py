@@ -101,11 +101,20 @@ class View:
             must_wait, must_give_way = self.split_gangs.has_turn(snapshot)
             found = replace(found, must_wait=must_wait, must_give_way=must_give_way)
         if not snapshot.is_provisioned:
-            return found
+            return self._surveyed(snapshot, found)
         named = {node.metadata.name: node for node in (*found.nodes, *self._nodes(snapshot))}
         nodes = tuple(named.values())
         claims = tuple(self._competing_gangs().prior_claims(snapshot))
         return replace(found, nodes=nodes, pods=tuple(self._pods(nodes)), claims=claims)
+
+    def _surveyed(self, snapshot: WorkloadSnapshot, found: WorkloadSurroundings) -> WorkloadSurroundings:
+        """With the nodes for what is placed first, until the first request is made."""
+        if snapshot.current or found.must_wait or not snapshot.gang.placed_first:
+            return found
+        nodes = tuple(self._pooled(snapshot.gang.placed_first))
+        claims = tuple(self._competing_gangs().claims_before_asking(snapshot))
+        pods = tuple(self._pods(nodes))
+        return replace(found, is_surveyed=True, nodes=nodes, pods=pods, claims=claims)
 
     def _around_running(self, snapshot: WorkloadSnapshot) -> WorkloadSurroundings:
         """Nothing for a gang whose pods all have a node, as most have.
@@ -223,6 +232,7 @@ class View:
             checks=self.checks,
             claim_cache=self.claim_cache,
             base_snapshot=self._base_snapshot,
+            is_asking=self.split_gangs.is_asking,
         )
 
     def _queue_flavors(self, workload: Workload) -> tuple[tuple[str, ...], ...]:

@@ -154,6 +154,7 @@ class World(Paper[Decision]):
         place = self._place(name)
         seen = mine.with_surroundings(
             WorkloadSurroundings(
+                is_surveyed=True,
                 nodes=nodes,
                 pods=pods,
                 in_outage=nodes_in_outage(nodes),

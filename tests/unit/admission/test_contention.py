@@ -10,6 +10,7 @@ from typing import Any, cast
 import msgspec
 import pytest
 
+from muster.controller.gangs.actions import CreateRequest
 from muster.controller.gangs.indexes import (
     BY_ENDING,
     BY_LEASE,
@@ -168,6 +169,41 @@ def test_the_room_is_kept_until_the_gang_has_its_nodes_and_no_longer(world: Worl
     assert "b" in _ready(world)
 
 
+def _asks(world: World, view: View, name: str) -> bool:
+    decision = decide(view.snapshot(world.workloads[name], CHECK, now=world.now))
+    return any(isinstance(action, CreateRequest) for action in decision.actions)
+
+
+def test_a_head_whose_place_a_gang_of_the_same_queue_waits_for_asks_for_nothing() -> None:
+    """Both would get their GPUs, and one of them would have bought them for nothing."""
+    world = World(policy=_POLICY, stock={"l4": 2, "h100": 1})
+    world.nodes["cpu-0"] = node("cpu-0", "cpu", cpus=1)
+    for name, pool in (("z", "l4"), ("a", "l4"), ("other", "h100")):
+        world.submit(name, {"head": ("cpu", 1), "main": (pool, 1)})
+    world.kueue()
+    view = _view(world)
+    assert [name for name in ("z", "a", "other") if _asks(world, view, name)] == ["z", "a", "other"]
+    world.reconcile("z")
+    assert [name for name in ("a", "other") if _asks(world, _view(world), name)] == ["other"], (
+        "it delays none in the queue of another pool"
+    )
+    world.nodes["cpu-1"] = node("cpu-1", "cpu", cpus=1)
+    assert _asks(world, _view(world), "a")
+
+
+def test_a_head_counts_from_the_decision_to_ask_on() -> None:
+    world = World(policy=_POLICY, stock={"l4": 2})
+    world.nodes["cpu-0"] = node("cpu-0", "cpu", cpus=1)
+    for name in ("a", "b"):
+        world.submit(name, _HEADED)
+    world.kueue()
+    view = _view(world)
+    snapshot = view.snapshot(world.workloads["b"], CHECK, now=world.now)
+    with view.split_gangs.asking(snapshot, decide(snapshot)):
+        assert not _asks(world, view, "a")
+    assert _asks(world, view, "a"), "its write has failed"
+
+
 def test_a_gang_that_never_takes_its_room_does_not_keep_it_for_ever(world: World) -> None:
     world.workloads["a"] = _with_entry(world, "a", State.READY)
     (late,) = (
@@ -189,6 +225,7 @@ def test_pods_that_are_done_keep_no_room(monkeypatch: pytest.MonkeyPatch) -> Non
     policy = dataclasses.replace(POLICY, flavors=(shared, _HEADS))
     monkeypatch.setattr(f"{__name__}._POLICY", policy)
     world = World(policy=policy)
+    world.nodes = {"cpu-0": node("cpu-0", "cpu")}
     world.submit("a", {"head": ("cpu", 1), "main": ("l4", 2)})
     world.kueue()
     world.settle()

@@ -381,6 +381,7 @@ def test_a_revoked_lease_makes_a_running_gang_queue_again_and_not_end() -> None:
     world = World()
     world.submit("a", PLAIN)
     run(world, 3)
+    world.now += POLICY.retry.max
     (request,) = world.requests
     world.answer(request, "CapacityRevoked", "Revoked")
     world.settle()

@@ -24,11 +24,14 @@ PAIR = {"main": ("l4", 2)}
 
 
 def running(pieces: dict[str, tuple[str, int]] = PAIR, *, policy: GangPolicy = POLICY) -> World:
+    """For so long that its end is no failed try."""
     world = World(stock={"l4": 4, "h100": 4}, runtime=timedelta(days=30), policy=policy)
     world.submit("a", pieces)
     for _ in range(3):
         world.tick()
     assert "a" in world.started
+    world.now += policy.retry.max
+    world.settle()
     return world
 
 
@@ -59,7 +62,7 @@ def test_a_gang_that_loses_a_node_queues_again_as_a_whole_with_the_reason() -> N
     lose_a_node(world)
     assert reasons(world)[-1] == "NodesMissing"
     assert world.told[-1].message.startswith("lacks 1 l4 node for main; unless they are back")
-    assert "queues again at 10:05 UTC" in world.told[-1].message
+    assert "queues again at 10:35 UTC" in world.told[-1].message
     assert entry_state(world, "a") is State.READY, "a node may come back"
     wake = decide(world.snapshot("a")).requeue_at
     assert wake is not None
@@ -199,6 +202,7 @@ def test_a_network_partition_evicts_nothing() -> None:
 
 def test_a_gang_on_shared_nodes_that_nobody_has_seen_is_looked_at_after_the_grace_and_for_a_while() -> None:
     world = running()
+    world.now -= POLICY.retry.max
     unseen = among(world.snapshot("a"), is_unseen=True, lacks_pods=False)
     admitted = unseen.workload.status.since("Admitted")
     assert admitted is not None
