@@ -40,6 +40,11 @@ LAST_FAILURE: Final = LAST_FAILURE_ANNOTATION
 REFUSED: Final = REFUSED_ANNOTATION
 """On an inactive Workload: why it was refused. After a person activates it, it starts afresh."""
 
+FEWEST_TRIES: Final = 3
+"""A gang is not given up before. One try may take as long as retry.deadline: the timeouts are set
+independently, the cloud may accept a request and keep it for days, and our own outage takes time as well.
+"""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryHistory:
@@ -125,14 +130,16 @@ def next_attempt(
     in_turn: str = "",
 ) -> RetryHistory | None:
     """The history with one more failed try in it and the time of the next one; None when that is past the
-    deadline. `in_turn`: what the next try is to know of requests that came too early.
+    deadline, and enough tries have failed. `in_turn`: what the next try is to know of requests that came too
+    early.
     """
     first = min(history.first_try or began, now)  # An annotation may say anything, the year 9999 too.
     retry_at = now + backoff(uid, history.tries, policy)
-    if retry_at > first + policy.deadline:
+    tries = history.tries + 1
+    if retry_at > first + policy.deadline and tries >= FEWEST_TRIES:
         return None
     return RetryHistory(
-        tries=history.tries + 1,
+        tries=tries,
         first_try=first,
         retry_at=truncate_seconds(retry_at),
         last_failure=failure[:1000],

@@ -168,7 +168,10 @@ def _retry() -> Schema:
         "properties": {
             "base": _duration(default.base, "The first wait."),
             "max": _duration(default.max, "The longest wait."),
-            "deadline": _duration(default.deadline, "Given up this long after the first attempt began."),
+            "deadline": _duration(
+                default.deadline,
+                "Given up this long after the first attempt began, after three attempts at least.",
+            ),
             "jitterPercent": _integer(
                 default.jitter_percent, "Each wait is moved by up to this much.", most=100
             ),

@@ -91,7 +91,9 @@ class FlavorPolicy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryPolicy:
-    """The wait between attempts: base, doubled up to max, +-jitter percent; given up after deadline."""
+    """The wait between attempts: base, doubled up to max, +-jitter percent; given up after the deadline, and
+    after three attempts.
+    """
 
     base: timedelta = timedelta(seconds=60)
     max: timedelta = timedelta(minutes=30)

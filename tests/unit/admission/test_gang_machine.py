@@ -511,6 +511,34 @@ def test_a_refused_gang_that_a_person_activates_starts_afresh() -> None:
     assert not {REFUSED, FIRST_TRY, TRIES} & set(world.workloads["a"].metadata.annotations)
 
 
+@pytest.mark.parametrize(
+    ("policy", "says"),
+    [
+        (GangPolicy(), ()),
+        (GangPolicy(provision_timeout=timedelta(hours=48)), ("Accepted",)),
+        (GangPolicy(queue_timeout=timedelta(hours=1), retry=RetryPolicy(deadline=MINUTE)), ()),
+    ],
+    ids=["the defaults", "provisionTimeout of two days", "a deadline shorter than a try"],
+)
+def test_a_timeout_as_long_as_the_deadline_leaves_several_tries(
+    policy: GangPolicy, says: tuple[str, ...]
+) -> None:
+    world = World(policy=dataclasses.replace(policy, flavors=POLICY.flavors))
+    world.submit("a", PLAIN)
+    for _ in range(14 * 24):
+        world.kueue()
+        world.settle()
+        for request in list(world.requests):
+            for word in says:
+                world.answer(request, word)
+        world.settle()
+        world.kueue()
+        world.settle()
+        world.now += timedelta(hours=1)
+    assert len(world.everything_made) == 3
+    assert_refused(world, "gave up after 3 tries")
+
+
 def test_retrying_ends_at_the_deadline() -> None:
     policy = GangPolicy(
         flavors=POLICY.flavors, retry=RetryPolicy(deadline=timedelta(hours=1)), queue_timeout=10 * MINUTE

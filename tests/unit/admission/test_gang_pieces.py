@@ -1,5 +1,6 @@
 """The small parts that the machine relies on: identities, reasons, pauses, deletions, templates."""
 
+import dataclasses
 from datetime import UTC, datetime, timedelta
 
 import msgspec
@@ -151,7 +152,10 @@ def test_there_is_no_try_after_the_deadline() -> None:
     def after(past: RetryHistory, now: datetime) -> RetryHistory | None:
         return next_attempt(past, uid="u", began=START, failure="x", now=now, policy=policy)
 
-    assert after(past, START + timedelta(minutes=6)) is None
+    late = START + timedelta(minutes=6)
+    assert after(past, late) is None
+    assert after(dataclasses.replace(past, tries=2), late) is None
+    assert after(dataclasses.replace(past, tries=1), late) is not None, "its second try"
     assert after(RetryHistory(), START) is not None
 
 
