@@ -1,8 +1,10 @@
 """Rotates the webhook certificates: one Secret, every replica, no restart.
 
 Order of a rotation: the Secret first, then the bundle in the webhook configurations, then the server. All
-replicas run the same keeper on the same Secret; its resourceVersion lets one of them win. authority.py
-computes what is due; the webhook server does the handshakes.
+replicas run the same keeper on the same Secret; its resourceVersion lets one of them win. Each look reads the
+configurations before the Secret and writes them at the version that it read, so that a replica that was
+overtaken puts no older bundle back. authority.py computes what is due; the webhook server does the
+handshakes.
 
 A webhook configuration that is missing is reported and not made again: `pulumi up` owns it, and an operator
 may have deleted it on purpose, because reviews failed.
@@ -121,9 +123,11 @@ class CertificateKeeper:
 
     async def sync(self) -> None:
         """One look at everything."""
+        found = [(each, await self._find(each)) for each in self._configurations]
         material = await self._settle()
-        for configuration in self._configurations:
-            await self._publish(configuration, material)
+        for configuration, held in found:
+            if held is not None:
+                await self._publish(configuration, held, material)
         self._serve(material)
 
     async def _settle(self) -> Material:
@@ -165,29 +169,40 @@ class CertificateKeeper:
         body = {"metadata": {"resourceVersion": secret.metadata.resource_version}, "data": data}
         await self._client.merge_patch(SECRET, self._secret, body)
 
-    async def _publish(self, configuration: Configuration, material: Material) -> None:
-        """Put the bundle into every webhook of a configuration. One that is not there is reported and looked
-        for next time.
-        """
-        key = Key("", configuration.name)
+    async def _find(self, configuration: Configuration) -> WebhookConfiguration | None:
+        """One that is not there is reported and looked for next time."""
         try:
-            found = await self._client.get(configuration.resource, key)
+            found = await self._client.get(configuration.resource, Key("", configuration.name))
         except NotFound:
-            self._note(configuration, is_present=False)
-            return
-        self._note(configuration, is_present=bool(found.webhooks))
+            found = None
+        self._note(configuration, is_present=found is not None and bool(found.webhooks))
+        return found
+
+    async def _publish(
+        self, configuration: Configuration, held: WebhookConfiguration, material: Material
+    ) -> None:
+        """Put the bundle into every webhook of a configuration."""
         bundle = base64.b64encode(material.bundle).decode("ascii")
-        if all(webhook.client_config.ca_bundle == bundle for webhook in found.webhooks):
+        if all(webhook.client_config.ca_bundle == bundle for webhook in held.webhooks):
             return
-        webhooks = [{"name": hook.name, "clientConfig": {"caBundle": bundle}} for hook in found.webhooks]
-        await self._client.apply(
-            configuration.resource,
-            key,
-            # The uid makes apply fail, not create, where the configuration was deleted in between.
-            {"metadata": {"name": configuration.name, "uid": found.metadata.uid}, "webhooks": webhooks},
-            force=True,
-            field_manager=f"{self._client.field_manager}-certificates",
-        )
+        webhooks = [{"name": hook.name, "clientConfig": {"caBundle": bundle}} for hook in held.webhooks]
+        # The uid makes apply fail, not create, where the configuration was deleted in between.
+        metadata = {
+            "name": configuration.name,
+            "uid": held.metadata.uid,
+            "resourceVersion": held.metadata.resource_version,
+        }
+        try:
+            await self._client.apply(
+                configuration.resource,
+                Key("", configuration.name),
+                {"metadata": metadata, "webhooks": webhooks},
+                force=True,
+                field_manager=f"{self._client.field_manager}-certificates",
+            )
+        except Conflict:
+            self._log.info("configuration has changed meanwhile", configuration=configuration.name)
+            return
         self._log.info("authorities published", configuration=configuration.name, webhooks=len(webhooks))
 
     def _note(self, configuration: Configuration, *, is_present: bool) -> None:

@@ -14,7 +14,7 @@ import structlog
 from prometheus_client import CollectorRegistry
 
 from muster.controller.kube.resource import Key
-from muster.controller.runtime.authority import Lifetimes
+from muster.controller.runtime.authority import Lifetimes, Material
 from muster.controller.runtime.certificates import MUTATING, VALIDATING, CertificateKeeper, Configuration
 from muster.controller.runtime.metrics import Metrics
 from muster.controller.runtime.review import Allow, Deny, Patch, Review, Verdict, Webhook
@@ -299,6 +299,30 @@ def test_a_new_certificate_is_served_without_a_restart_and_open_connections_go_o
         writer.write(b"POST /strict HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}")
         assert (await reader.readline()).startswith(b"HTTP/1.1 400")
         writer.close()
+
+    with_rig(scenario)
+
+
+def test_a_replica_that_was_overtaken_does_not_put_an_older_authority_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It has read the Secret; before it publishes, another replica rotates and publishes."""
+
+    async def scenario(rig: Rig) -> None:
+        settle, before = rig.keeper._settle, rig.bundle()
+
+        async def overtaken() -> Material:
+            material = await settle()
+            rig.now += timedelta(days=300)
+            await rig.make_keeper(rig.server).sync()
+            return material
+
+        monkeypatch.setattr(rig.keeper, "_settle", overtaken)
+        await rig.keeper.sync()
+        held = rig.api.objects["secrets", SECRET.namespace, SECRET.name]["data"]["ca.crt"]
+        assert base64.b64decode(held) != before, "the other replica has rotated"
+        for plural in ("validatingwebhookconfigurations", "mutatingwebhookconfigurations"):
+            assert rig.bundle(plural) == base64.b64decode(held)
 
     with_rig(scenario)
 
