@@ -5,6 +5,9 @@ in a Workload's status and a Workload's `active`, with KAI the gates of pods. It
 makes pods only where the policy says `onStaggered: hold`. The webhooks read the policy and keep one Secret
 and one webhook configuration, both by name.
 
+RBAC cannot look into an object. What an account may patch, create or delete here is limited further by the
+policies of muster/render/tenancy/policies/controller, so that a stolen token changes no image.
+
 Nothing is given that nothing uses: tests/integration/test_rights.py compares the rules with what the programs
 have asked for, and names the few that a run need not meet.
 """
@@ -14,10 +17,10 @@ from typing import Any
 from muster.model import names
 from muster.model.stack import Scheduler
 
-PROGRAM = "gang-admission"
+PROGRAM = names.PROGRAM
 MANAGER = f"{PROGRAM}-manager"
 WEBHOOKS = f"{PROGRAM}-webhooks"
-CERTIFICATES = f"{PROGRAM}-certificates"
+CERTIFICATES = names.CERTIFICATES
 
 Rule = dict[str, Any]
 

@@ -9,7 +9,7 @@ from typing import Final
 from muster.controller.runtime import logs
 from muster.model import names
 
-PROGRAM: Final = "gang-admission"
+PROGRAM: Final = names.PROGRAM
 
 
 def parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
@@ -94,7 +94,7 @@ def _webhook_flags(command: argparse.ArgumentParser, environment: Mapping[str, s
         help="the Service that the API server calls us through",
     )
     command.add_argument(
-        "--secret-name", default=f"{PROGRAM}-certificates", help="the Secret that keeps our certificates"
+        "--secret-name", default=names.CERTIFICATES, help="the Secret that keeps our certificates"
     )
     command.add_argument(
         "--validating",

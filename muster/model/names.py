@@ -33,6 +33,10 @@ MULTI_KUEUE: Final = "kueue.x-k8s.io/multikueue"
 OWN_PREFIX: Final = "muster-"
 
 SYSTEM_NAMESPACE: Final = "muster-system"
+# The controller's Lease and webhook configurations have this name; what else it has begins with it.
+PROGRAM: Final = "gang-admission"
+# The Secret that keeps the webhooks' certificates.
+CERTIFICATES: Final = f"{PROGRAM}-certificates"
 # The PriorityClass of the controller's own pods, in every stack.
 OWN_PRIORITY_CLASS: Final = "muster-gang-admission"
 KUEUE_NAMESPACE: Final = "kueue-system"
@@ -93,6 +97,8 @@ NODES_MISSING_ANNOTATION: Final = f"{GROUP}/nodes-missing-since"
 PROVISIONING_API_VERSION: Final = "autoscaling.x-k8s.io/v1"
 CONSUME_ANNOTATION: Final = "autoscaling.x-k8s.io/consume-provisioning-request"
 CLASS_ANNOTATION: Final = "autoscaling.x-k8s.io/provisioning-class-name"
+# On the pods of a gang: what it claims, and until when.
+CLAIM_ANNOTATIONS: Final = (CONSUME_ANNOTATION, CLASS_ANNOTATION, LEASE_ENDS_ANNOTATION)
 # GKE puts this taint on queued nodes by itself (not the label of the same name).
 GKE_QUEUED_TAINT_KEY: Final = "cloud.google.com/gke-queued"
 GKE_QUEUED_CLASS: Final = "queued-provisioning.gke.io"

@@ -1,4 +1,4 @@
-"""The controller's own accounts and rights on a bare control plane, as a stack makes them."""
+"""The controller's accounts on a bare control plane: their rights and limits, as a stack makes them."""
 
 from __future__ import annotations
 
@@ -18,6 +18,8 @@ from muster.components.sizing import sizing_of
 from muster.local.envtest import ControlPlane
 from muster.model.names import SYSTEM_NAMESPACE
 from muster.model.stack import ArtifactSource, Stack
+from muster.model.tenancy import TenancyMode
+from muster.render.tenancy.policies.controller import fences
 from tests.mocks.recorder import run
 
 RIGHTS: Final = frozenset(
@@ -32,6 +34,13 @@ def account_kubeconfig(plane: ControlPlane, account: str) -> Path:
     written = plane.kubeconfig(plane.call("POST", path, body)["status"]["token"], name=account)
     written.write_text(json.dumps(yaml.safe_load(written.read_text())))
     return written
+
+
+def limits(stack: Stack) -> list[dict[str, Any]]:
+    """The policies that limit both accounts."""
+    bodies = [body for fence in fences(stack) for body in fence.manifests(TenancyMode.ENFORCE)]
+    found: list[dict[str, Any]] = json.loads(json.dumps(bodies))
+    return found
 
 
 def registered(stack: Stack) -> list[dict[str, Any]]:

@@ -16,17 +16,9 @@ from msgspec import field
 
 from muster.controller.gangs.objects import PodStatus
 from muster.controller.kube.resource import Object, Partial, Resource
-from muster.model.names import (
-    CLASS_ANNOTATION,
-    CONSUME_ANNOTATION,
-    ELASTIC_JOB,
-    LEASE_ENDS_ANNOTATION,
-    POD_SET_LABEL,
-)
+from muster.model.names import CLAIM_ANNOTATIONS, CONSUME_ANNOTATION, ELASTIC_JOB, POD_SET_LABEL
 
 Json = dict[str, Any]
-
-CLAIMS: Final = (CONSUME_ANNOTATION, CLASS_ANNOTATION, LEASE_ENDS_ANNOTATION)
 
 
 class WholeRayCluster(Object, frozen=True):
@@ -106,8 +98,8 @@ def pods_with_old_claim(pods: Iterable[ElasticPod], claims: Mapping[str, str]) -
 def _cleaned(template: Json, pins: tuple[str, ...]) -> Json:
     meta, spec = template.get("metadata") or {}, template.get("spec") or {}
     found = dict(template)
-    if any(key in (meta.get("annotations") or {}) for key in CLAIMS):
-        found["metadata"] = {**meta, "annotations": _without(meta["annotations"], CLAIMS)}
+    if any(key in (meta.get("annotations") or {}) for key in CLAIM_ANNOTATIONS):
+        found["metadata"] = {**meta, "annotations": _without(meta["annotations"], CLAIM_ANNOTATIONS)}
     if any(key in (spec.get("nodeSelector") or {}) for key in pins):
         found["spec"] = {**spec, "nodeSelector": _without(spec["nodeSelector"], pins)}
     return found

@@ -46,7 +46,7 @@ from muster.model.names import (
 from muster.model.stack import Scheduler
 from muster.render.kueue.checks import admission_check
 from tests import built
-from tests.integration.accounts import account_kubeconfig, registered
+from tests.integration.accounts import account_kubeconfig, limits, registered
 from tests.integration.kueue_api.objects import apply, wait_for
 from tests.integration.rights import audited, forbidden
 from tests.mocks.test_platform import LOCAL
@@ -152,7 +152,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         plane.define([crd(), queuetree.crd()])
         (asking,) = programs.kinds(PROVISIONING_CRD)
         found = Cluster(plane, registered(load(LOCAL)), folder, asking)
-        for item in found.made:
+        for item in (*found.made, *limits(load(LOCAL))):
             apply(plane, item)
         try:
             yield found

@@ -9,7 +9,7 @@ import contextlib
 import secrets
 import urllib.error
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +17,8 @@ import pytest
 import yaml
 
 from muster.components import gang_authority
+from muster.config import load
+from muster.local.envtest import path_of
 from muster.local.simulated_cloud import manifests, names
 from muster.model.gangpolicy import DetailSelector, FlavorPolicy, GangPolicy, KaiPolicy, crd, to_manifest
 from muster.model.names import (
@@ -29,12 +31,15 @@ from muster.model.names import (
     GPU_RESOURCE,
     POOL_LABEL,
     SYSTEM_NAMESPACE,
+    TEAM_LABEL,
 )
 from muster.model.stack import Scheduler
+from tests.integration.accounts import limits
 from tests.integration.ours import Ours
 from tests.integration.rights import forbidden
 from tests.kai.definitions import ours
 from tests.kai.standin import QUEUES, StandIn
+from tests.mocks.test_platform import LOCAL
 from tests.waiting import eventually
 
 if TYPE_CHECKING:
@@ -73,6 +78,7 @@ POLICY = GangPolicy(
     ),
     kai=KaiPolicy(),
 )
+_STACK = replace(load(LOCAL), scheduler=Scheduler.KAI)
 _KINDS = {
     "Namespace": "/api/v1/namespaces",
     "ServiceAccount": f"/api/v1/namespaces/{names.NAMESPACE}/serviceaccounts",
@@ -215,6 +221,8 @@ def prepared(api_server: ApiServer) -> Iterator[ApiServer]:
     api_server.apply(to_manifest(POLICY), f"{policies}/default")
     yield api_server
     api_server.call("DELETE", f"{policies}/default")
+    for limit in limits(_STACK):
+        api_server.call("DELETE", path_of(limit))
     for name in (names.POOLS_CONFIG, names.STATUS_CONFIG):
         with contextlib.suppress(urllib.error.HTTPError):
             api_server.call("DELETE", f"{_KINDS['ConfigMap']}/{name}")
@@ -236,6 +244,8 @@ def _authorize_manager(server: ApiServer) -> None:
         "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": space}],
     }
     server.apply(binding, f"{_RBAC}/clusterrolebindings/muster-{name}")
+    for limit in limits(_STACK):
+        server.apply(limit, path_of(limit))
 
 
 def _named(api_version: str, kind: str, name: str) -> dict[str, Any]:
@@ -245,7 +255,9 @@ def _named(api_version: str, kind: str, name: str) -> dict[str, Any]:
 @pytest.fixture
 def stack(prepared: ApiServer, tmp_path: Path) -> Iterator[Stack]:
     namespace = f"team-{secrets.token_hex(3)}"
-    prepared.apply(_named("v1", "Namespace", namespace), f"/api/v1/namespaces/{namespace}")
+    team = _named("v1", "Namespace", namespace)
+    team["metadata"]["labels"] = {TEAM_LABEL: "team-a"}
+    prepared.apply(team, f"/api/v1/namespaces/{namespace}")
     for name, parent, quota in (("research", "", 8), ("team-a", "research", 3)):
         unbound = {"quota": -1, "limit": -1}
         gpu = {"quota": quota, "limit": quota}

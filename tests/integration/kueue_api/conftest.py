@@ -18,7 +18,7 @@ from muster.model.gangpolicy import OnStaggered, OnStockOut
 from muster.model.stack import Scheduler, Stack
 from muster.render import kueue
 from tests import built
-from tests.integration.accounts import RIGHTS, registered
+from tests.integration.accounts import RIGHTS, limits, registered
 from tests.integration.kueue_api.objects import apply
 from tests.integration.kueue_api.world import STACK, World
 from tests.integration.rights import STRICT_OWNERS, audited
@@ -64,9 +64,9 @@ def bare_of(folder: Path) -> Iterator[tuple[ControlPlane, Programs]]:
     with envtest.control_plane(folder, programs, flags=flags) as plane:
         define(plane, programs)
         plane.define([gangpolicy.crd(), queuetree.crd(), *programs.kinds(_KUBERAY, below="crd/bases")])
-        for item in registered(_with_every_right(load(STACK))):
-            if item["kind"] in RIGHTS:
-                apply(plane, item)
+        stack = _with_every_right(load(STACK))
+        for item in (*(each for each in registered(stack) if each["kind"] in RIGHTS), *limits(stack)):
+            apply(plane, item)
         with envtest.controllers(plane, programs, _COLLECTORS):
             yield plane, programs
 

@@ -47,7 +47,8 @@ CONTROLLERS = {
     "collector": ("kube-system", "generic-garbage-collector"),
     # In no namespace that the policies know: a cloud's autoscaler is whoever the cloud says.
     "autoscaler": ("somewhere", "autoscaler"),
-    "ours": ("muster-system", "gang-admission-manager"),
+    "ours": (names.SYSTEM_NAMESPACE, gang_authority.MANAGER),
+    "webhooks": (names.SYSTEM_NAMESPACE, gang_authority.WEBHOOKS),
 }
 
 
@@ -99,6 +100,17 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         kinds = [*programs.kinds(CRDS), *programs.kinds(PROVISIONING_CRD), *crds.kuberay(kuberay)]
         server.define([*kinds, *crds.gateways()])
         yield world_of(server, described())
+
+
+@pytest.fixture(scope="session")
+def kai(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    """The same stack with KAI, on a server of its own: Kueue's policies are on the other one."""
+    programs = built.programs(("etcd", "kube-apiserver"), (CRDS, PROVISIONING_CRD))
+    kuberay = built.kuberay()
+    with envtest.control_plane(tmp_path_factory.mktemp("kai"), programs) as server:
+        kinds = [*programs.kinds(CRDS), *programs.kinds(PROVISIONING_CRD), *crds.kuberay(kuberay)]
+        server.define(kinds)
+        yield world_of(server, replace(described(), scheduler=Scheduler.KAI))
 
 
 def world_of(server: ControlPlane, stack: Stack) -> World:
@@ -171,12 +183,19 @@ def _accounts(scheduler: Scheduler) -> list[Object]:
     # Of KubeRay's own role (config/rbac/role.yaml), and of the cluster's controllers of endpoints.
     doors = {"apiGroups": [""], "resources": ["services", "services/status", "endpoints"], "verbs": ["*"]}
     objects += [_named("ClusterRole", "controllers", rules=[*everything, *networks, doors])]
-    ours = gang_authority.manager_cluster_rules(scheduler, holds=scheduler is Scheduler.KUEUE)
-    objects += [_named("ClusterRole", "ours", rules=ours)]
+    ours = {
+        "ours": gang_authority.manager_cluster_rules(scheduler, holds=scheduler is Scheduler.KUEUE),
+        "webhooks": gang_authority.webhook_cluster_rules(),
+    }
+    inside = {"ours": gang_authority.manager_rules(), "webhooks": gang_authority.webhook_rules()}
+    objects += [_named("ClusterRole", name, rules=rules) for name, rules in ours.items()]
+    objects += [_named("ClusterRole", f"{name}-inside", rules=rules) for name, rules in inside.items()]
     for name, (namespace, sa) in CONTROLLERS.items():
         objects.append(_account(namespace, sa))
         subject = {"kind": "ServiceAccount", "name": sa, "namespace": namespace}
-        objects.append(_binding(f"test-{name}", "ours" if name == "ours" else "controllers", subject))
+        objects.append(_binding(f"test-{name}", name if name in ours else "controllers", subject))
+        if name in inside:
+            objects.append(_binding(f"test-{name}", f"{name}-inside", subject, namespace=namespace))
     # (Nobody gathers the rights of the built-in role `edit` here: that is a controller's work.)
     edit = {"apiGroups": [""], "resources": ["*"], "verbs": ["*"]}
     objects.append(_named("ClusterRole", "too-much", rules=[*everything, *networks, edit]))

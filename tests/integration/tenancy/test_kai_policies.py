@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
-
 import pytest
 
-from muster.local import envtest
-from muster.local.envtest.programs import CRDS, PROVISIONING_CRD
 from muster.model import names
-from muster.model.stack import Scheduler
-from tests import built
-from tests.integration.tenancy import crds
 from tests.integration.tenancy.attack import Attack
 from tests.integration.tenancy.attacks.kai import ALL, CLUSTER, OWN, queued
 from tests.integration.tenancy.cluster import Object, place
-from tests.integration.tenancy.conftest import World, described, world_of
+from tests.integration.tenancy.conftest import World
 from tests.integration.tenancy.works import (
     QUEUE,
     changed,
@@ -37,17 +29,6 @@ from tests.integration.tenancy.works import (
 )
 
 GATE = [{"name": names.GANG_GATE}]
-
-
-@pytest.fixture(scope="module")
-def kai(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    """A server of its own: Kueue's policies are on the other one."""
-    programs = built.programs(("etcd", "kube-apiserver"), (CRDS, PROVISIONING_CRD))
-    kuberay = built.kuberay()
-    with envtest.control_plane(tmp_path_factory.mktemp("kai"), programs) as server:
-        kinds = [*programs.kinds(CRDS), *programs.kinds(PROVISIONING_CRD), *crds.kuberay(kuberay)]
-        server.define(kinds)
-        yield world_of(server, replace(described(), scheduler=Scheduler.KAI))
 
 
 @pytest.mark.parametrize("attack", ALL, ids=lambda attack: attack.name)

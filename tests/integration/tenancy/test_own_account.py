@@ -1,15 +1,41 @@
-"""Our controller's account, which may write the status of Workloads, is held to its own check."""
+"""The controller's account in a Kueue stack does the controller's work and nothing else.
+
+Each attack is what a stolen token of this account would be used for. With KAI: test_own_account_kai.py; in
+our own namespace: test_own_keys.py.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+import copy
+from typing import Any, Final
 
 import pytest
 
-from muster.model.names import ELASTIC_JOB
-from tests.integration.tenancy.cluster import Object
+from muster.controller.kueue.clusters import without_claims
+from muster.model.names import (
+    CLASS_ANNOTATION,
+    CONSUME_ANNOTATION,
+    ELASTIC_JOB,
+    GKE_LEASE_LABEL,
+    LEASE_ENDS_ANNOTATION,
+    RETRY_AT_ANNOTATION,
+    WORKLOAD_UID_LABEL,
+)
+from tests.integration.tenancy.cluster import Object, place
 from tests.integration.tenancy.conftest import World
-from tests.integration.tenancy.works import REQUEST, TEMPLATE, WORKLOAD, changed, named, owner, pod
+from tests.integration.tenancy.works import (
+    REQUEST,
+    TEMPLATE,
+    WORKLOAD,
+    annotated,
+    changed,
+    labelled,
+    named,
+    owner,
+    pod,
+    ray_cluster,
+    template,
+)
 
 SPEC = ("template", "spec")
 SINCE = "2026-01-01T00:00:00Z"
@@ -50,7 +76,7 @@ def test_it_answers_for_its_own_check(world: World, workload: Object) -> None:
 
 
 def test_it_takes_a_workload_out_of_the_queue_and_puts_it_back(world: World, workload: Object) -> None:
-    change = {"spec": {"active": False}, "metadata": {"annotations": {"muster.dev/retry-at": SINCE}}}
+    change = {"spec": {"active": False}, "metadata": {"annotations": {RETRY_AT_ANNOTATION: SINCE}}}
     answer = world.controllers["ours"].patch(workload, change)
     assert answer.is_allowed, answer.message
 
@@ -73,12 +99,75 @@ def test_it_touches_nothing_else_of_a_status(
     assert word in answer.message
 
 
-def test_it_changes_no_workload_into_another(world: World) -> None:
-    waiting = named(WORKLOAD, "waiting")
-    assert world.controllers["kueue"].create(waiting, dry_run=False).code in (201, 409)
+@pytest.fixture
+def waiting(world: World) -> Object:
+    """A Workload outside of the quota, which Kueue has taken our check off."""
+    body = annotated(named(WORKLOAD, "waiting"), RETRY_AT_ANNOTATION, SINCE)
+    assert world.controllers["kueue"].create(body, dry_run=False).code in (201, 409)
+    return body
+
+
+def test_it_changes_no_workload_into_another(world: World, waiting: Object) -> None:
     answer = world.controllers["ours"].patch(waiting, {"spec": {"queueName": "other"}})
     assert answer.code == 403, answer
     assert "nothing else of its spec" in answer.message
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        {"labels": {"kueue.x-k8s.io/job-uid": "another"}},
+        {"annotations": {"kueue.x-k8s.io/workload-slice-name": "another"}},
+        {"finalizers": ["example.com/kept"]},
+        {"ownerReferences": [owner("Job", "batch/v1")]},
+    ],
+    ids=lambda metadata: next(iter(metadata)),
+)
+def test_it_writes_its_own_annotations_of_a_workload_alone(
+    world: World, waiting: Object, metadata: Object
+) -> None:
+    answer = world.controllers["ours"].patch(waiting, {"metadata": metadata})
+    assert answer.code == 403, answer
+    assert "nothing else of its metadata" in answer.message
+
+
+def test_it_stops_no_workload_that_its_check_is_not_on(world: World) -> None:
+    body = named(WORKLOAD, "of-another-queue")
+    assert world.controllers["kueue"].create(body, dry_run=False).code in (201, 409)
+    ours, entry = world.controllers["ours"], {"status": {"admissionChecks": [check("gang", "Ready")]}}
+    for answer in (
+        ours.patch(body, {"spec": {"active": False}}),
+        ours.patch(body, {"metadata": {"annotations": {RETRY_AT_ANNOTATION: SINCE}}}),
+        ours.patch(body, entry, subresource="status"),
+    ):
+        assert answer.code == 403, answer
+        assert "Workloads that have admission check gang" in answer.message
+
+
+@pytest.mark.parametrize(
+    "update",
+    [
+        {"tolerations": [{"operator": "Exists"}]},
+        {"labels": {"app": "trusted"}},
+        {"annotations": {"k8s.v1.cni.cncf.io/networks": "storage"}},
+    ],
+    ids=lambda update: next(iter(update)),
+)
+def test_what_it_gives_to_pods_are_claims_and_node_selectors(
+    world: World, workload: Object, update: Object
+) -> None:
+    ours = world.controllers["ours"]
+
+    def ready(fields: Object) -> Object:
+        entry = check("gang", "Ready") | {"podSetUpdates": [{"name": "main", **fields}]}
+        return {"status": {"admissionChecks": [entry, check("budget", "Pending")]}}
+
+    claim = {"annotations": {CONSUME_ANNOTATION: "muster-1"}, "nodeSelector": {GKE_LEASE_LABEL: "lease"}}
+    answer = ours.patch(workload, ready(claim), subresource="status")
+    assert answer.is_allowed, answer.message
+    answer = ours.patch(workload, ready(update), subresource="status")
+    assert answer.code == 403, answer
+    assert "podSetUpdates of this account" in answer.message
 
 
 def test_it_makes_requests_and_templates_under_its_own_names_alone(world: World) -> None:
@@ -92,43 +181,206 @@ def test_it_makes_requests_and_templates_under_its_own_names_alone(world: World)
     assert ours.delete(built_in).code == 403
 
 
-def test_it_steers_a_workload_by_the_affinity_of_its_pod_sets_alone(world: World) -> None:
-    waiting = named(WORKLOAD, "steered")
-    assert world.controllers["kueue"].create(waiting, dry_run=False).code in (201, 409)
+def test_it_steers_a_workload_by_the_affinity_of_its_pod_sets_alone(world: World, waiting: Object) -> None:
     ours, before = world.controllers["ours"], waiting["spec"]["podSets"]
     away = {"matchExpressions": [{"key": "muster.dev/pool", "operator": "NotIn", "values": ["l4"]}]}
     required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [away]}}
     steered = [changed(each, *SPEC, "affinity", value={"nodeAffinity": required}) for each in before]
     answer = ours.patch(waiting, {"spec": {"podSets": steered}})
     assert answer.is_allowed, answer.message
-    for path, value in (((*SPEC, "hostNetwork"), True), (("count",), 7)):
+    for path, value in (((*SPEC, "hostNetwork"), True), (("count",), 7), ((*SPEC, "containers"), [])):
         first = changed(steered[0], *path, value=value)
         answer = ours.patch(waiting, {"spec": {"podSets": [first, *steered[1:]]}})
         assert answer.code == 403, path
         assert "nothing else of its spec" in answer.message
 
 
-def test_it_holds_nodes_with_pods_of_its_own_name_that_belong_to_a_workload(world: World) -> None:
-    ours = world.controllers["ours"]
+# Placeholders
+
+
+def placeholder(name: str = "muster-1234-0-hold-0", **spec: Any) -> Object:
+    """As the controller makes it (muster/controller/gangs/placeholders.py)."""
     mine = owner("Workload", "kueue.x-k8s.io/v1beta2") | {"controller": False}
-    answer = ours.create(pod(owner=mine, name="muster-1234-0-hold-0"))
+    body = labelled(pod(owner=mine, name=name), WORKLOAD_UID_LABEL, "uid-owner")
+    (container,) = body["spec"]["containers"]
+    container["securityContext"] = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+    quiet = {"automountServiceAccountToken": False, "securityContext": {"runAsNonRoot": True}}
+    body["spec"] |= {**quiet, **spec}
+    return body
+
+
+def test_it_holds_nodes_with_pods_of_its_own_that_belong_to_a_workload(world: World) -> None:
+    ours = world.controllers["ours"]
+    answer = ours.create(placeholder())
     assert answer.is_allowed, answer.message
-    assert "begin with muster-" in ours.create(pod(owner=mine, name="mine")).message
-    assert "a queue admitted" in ours.create(pod(name="muster-1234-0-hold-0")).message
+    for body in (
+        placeholder("mine"),
+        labelled(placeholder(), WORKLOAD_UID_LABEL, None),
+        changed(placeholder(), "metadata", "ownerReferences", value=None),
+        changed(placeholder(), "metadata", "namespace", value="kube-system"),
+    ):
+        answer = ours.create(body)
+        assert answer.code == 403, answer
     others = pod(owner=owner("Job", "batch/v1"), name="train-0")
     assert world.controllers["kueue"].create(others, dry_run=False).code in (201, 409)
     assert ours.delete(others).code == 403
+    named_alike = pod(owner=owner("Job", "batch/v1"), name="muster-train-0")
+    assert world.controllers["jobs"].create(named_alike, dry_run=False).code in (201, 409)
+    assert ours.delete(named_alike).code == 403
     for tenant in world.tenants:
-        assert not tenant.create(pod(owner=mine, name="muster-1234-0-hold-0")).is_allowed
+        assert not tenant.create(placeholder()).is_allowed
+
+
+_IMAGE: Final = {"name": "main", "image": "any"}
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"hostNetwork": True},
+        {"hostPID": True},
+        {"hostIPC": True},
+        {"nodeName": "gpu-0"},
+        {"automountServiceAccountToken": True},
+        {"volumes": [{"name": "v", "secret": {"secretName": "wandb"}}]},
+        {"initContainers": [_IMAGE | {"name": "other"}]},
+        {"containers": [_IMAGE]},
+        {"containers": [placeholder()["spec"]["containers"][0], _IMAGE | {"name": "other"}]},
+        {"containers": [placeholder()["spec"]["containers"][0] | {"command": ["sh"]}]},
+        {"containers": [placeholder()["spec"]["containers"][0] | {"env": [{"name": "A", "value": "b"}]}]},
+        {"securityContext": {}},
+    ],
+    ids=str,
+)
+def test_its_placeholders_only_wait(world: World, spec: Object) -> None:
+    answer = world.controllers["ours"].create(placeholder(**spec))
+    assert answer.code == 403, answer
+    assert any(words in answer.message for words in ("keep nodes for a Workload", "violates PodSecurity"))
 
 
 def test_of_others_pods_it_deletes_those_of_elastic_gangs_that_were_never_let_start(world: World) -> None:
     ours, worker = world.controllers["ours"], owner("RayCluster", "ray.io/v1")
-    for name, gates in (
-        ("born-gated", [{"name": ELASTIC_JOB}]),
-        ("others-gate", [{"name": "other/gate"}]),
-    ):
-        born = pod(owner=worker, name=name, schedulingGates=gates)
-        assert world.controllers["kueue"].create(born, dry_run=False).code in (201, 409)
-        answer = ours.delete(born)
+    gates = [{"name": ELASTIC_JOB}]
+    born = annotated(pod(owner=worker, schedulingGates=gates), CONSUME_ANNOTATION, "muster-old")
+    kept = {
+        "other-gate": changed(born, "spec", "schedulingGates", value=[{"name": "other/gate"}]),
+        "no-claim": changed(born, "metadata", "annotations", value=None),
+        "of-a-job": changed(born, "metadata", "ownerReferences", value=[owner("Job", "batch/v1")]),
+    }
+    for name, body in {"born-gated": born, **kept}.items():
+        body = named(body, name)
+        assert world.controllers["kueue"].create(body, dry_run=False).code in (201, 409)
+        answer = ours.delete(body)
         assert answer.is_allowed is (name == "born-gated"), answer.message
+        if name != "born-gated":
+            assert "never let start" in answer.message
+
+
+# Ray clusters
+
+CLAIMED: Final = {
+    "metadata": {
+        "labels": {"app": "ray"},
+        "annotations": {
+            CONSUME_ANNOTATION: "muster-old",
+            CLASS_ANNOTATION: "queued-provisioning.gke.io",
+            LEASE_ENDS_ANNOTATION: SINCE,
+            "own": "1",
+        },
+    }
+}
+
+
+@pytest.fixture(scope="module")
+def elastic(world: World) -> Object:
+    """An elastic gang as Kueue has started it: the claims of its first request are in its templates."""
+    body = named(ray_cluster(), "elastic")
+    answer = world.member.create(body, dry_run=False)
+    assert answer.code in (201, 409), answer.message
+    spec = body["spec"]
+    for group in (spec["headGroupSpec"], spec["workerGroupSpecs"][0]):
+        pins = {"nodeSelector": {GKE_LEASE_LABEL: "old", "muster.dev/pool": "l4"}}
+        own = template(1 if "groupName" in group else 0)
+        group["template"] = copy.deepcopy(CLAIMED) | {"spec": own["spec"] | pins}
+    started = {"spec": {key: spec[key] for key in ("headGroupSpec", "workerGroupSpecs")}}
+    kueue, kind = world.controllers["kueue"], "application/merge-patch+json"
+    answer = kueue.send("PATCH", place(body), started, kind)
+    assert answer.is_allowed, answer.message
+    return body
+
+
+def test_it_takes_the_claims_off_a_ray_cluster(world: World, elastic: Object) -> None:
+    spec = without_claims(elastic["spec"], [GKE_LEASE_LABEL])
+    assert spec is not None
+    answer = world.controllers["ours"].patch(elastic, {"spec": spec})
+    assert answer.is_allowed, answer.message
+    template = answer.body["spec"]["workerGroupSpecs"][0]["template"]
+    assert template["metadata"]["annotations"] == {"own": "1"}
+    assert template["spec"]["nodeSelector"] == {"muster.dev/pool": "l4"}
+
+
+_MAIN: Final = {"name": "main", "image": "stolen"}
+_CHANGES: Final = {
+    "the image": (("template", "spec", "containers"), [_MAIN]),
+    "a container of its own": (("template", "spec", "initContainers"), [_MAIN]),
+    "another account": (("template", "spec", "serviceAccountName"), "admin"),
+    "a label": (("template", "metadata", "labels", "app"), "other"),
+    "an annotation": (("template", "metadata", "annotations", "new"), "1"),
+    "an annotation that is no claim": (("template", "metadata", "annotations", "own"), None),
+    "another claim": (("template", "metadata", "annotations", CONSUME_ANNOTATION), "muster-other"),
+    "another lease": (("template", "spec", "nodeSelector", GKE_LEASE_LABEL), "other"),
+    "another pool": (("template", "spec", "nodeSelector", "muster.dev/pool"), None),
+    "the start of Ray": (("rayStartParams", "block"), "true"),
+    "the size": (("replicas",), 9),
+}
+
+
+@pytest.mark.parametrize("name", _CHANGES)
+@pytest.mark.parametrize("which", ["headGroupSpec", "workerGroupSpecs"])
+def test_it_changes_nothing_else_of_a_ray_cluster(
+    world: World, elastic: Object, name: str, which: str
+) -> None:
+    if which == "headGroupSpec" and name == "the size":
+        pytest.skip("a head has none")
+    path, value = _CHANGES[name]
+    spec = copy.deepcopy(elastic["spec"])
+    if which == "headGroupSpec":
+        spec[which] = changed(spec[which], *path, value=value)
+    else:
+        spec[which] = [changed(spec[which][0], *path, value=value)]
+    ours = world.controllers["ours"]
+    operation = [{"op": "replace", "path": "/spec", "value": spec}]
+    answer = ours.send("PATCH", f"{place(elastic)}?dryRun=All", operation, "application/json-patch+json")
+    assert answer.code == 403, answer
+    assert "pod templates of a RayCluster" in answer.message
+    applied = elastic | {"spec": spec}
+    path_of = f"{place(elastic)}?dryRun=All&force=true&fieldManager=stolen"
+    if value is not None:
+        answer = ours.send("PATCH", path_of, applied, "application/apply-patch+yaml")
+        assert answer.code == 403, answer
+        assert "pod templates of a RayCluster" in answer.message
+
+
+def test_a_ray_cluster_is_not_its_own_in_any_other_way(world: World, elastic: Object) -> None:
+    ours, spec = world.controllers["ours"], elastic["spec"]
+    more = [*spec["workerGroupSpecs"], spec["workerGroupSpecs"][0] | {"groupName": "more"}]
+    changes: tuple[Object, ...] = (
+        {"spec": {"suspend": False}},
+        {"spec": {"workerGroupSpecs": more}},
+        {"spec": {"workerGroupSpecs": []}},
+        {"metadata": {"labels": {"kueue.x-k8s.io/queue-name": "other"}}},
+        {"metadata": {"annotations": {"any": "change"}}},
+        {"metadata": {"finalizers": ["example.com/kept"]}},
+        {"metadata": {"ownerReferences": [owner("Job", "batch/v1")]}},
+    )
+    for change in changes:
+        answer = ours.patch(elastic, change)
+        assert answer.code == 403, answer
+        assert "off the pod templates of a RayCluster" in answer.message
+    assert ours.send("PUT", f"{place(elastic)}?dryRun=All", elastic).code == 403
+    assert ours.create(named(elastic, "mine")).code == 403
+    assert ours.delete(elastic).code == 403
+    assert ours.patch(elastic, {"status": {"state": "ready"}}, subresource="status").code == 403
+    created = f"{place(named(elastic, 'mine'))}?dryRun=All&force=true&fieldManager=stolen"
+    body = named(elastic, "mine")
+    assert ours.send("PATCH", created, body, "application/apply-patch+yaml").code == 403

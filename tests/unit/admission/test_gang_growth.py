@@ -22,13 +22,14 @@ from muster.controller.kueue.actions import (
     SetCheckState,
     State,
 )
-from muster.controller.kueue.clusters import CLAIMS, without_claims
+from muster.controller.kueue.clusters import without_claims
 from muster.controller.kueue.decide import decide
 from muster.controller.kueue.identity import attempt
 from muster.controller.kueue.objects import EvictionCount, SchedulingStats, Workload
 from muster.controller.kueue.slices import REPLACES, RunningBase, base, has_running_successor
 from muster.controller.kueue.snapshot import EarlierSlice, WorkloadSnapshot
 from muster.model.names import (
+    CLAIM_ANNOTATIONS,
     CONSUME_ANNOTATION,
     ELASTIC_JOB,
     GKE_LEASE_LABEL,
@@ -276,7 +277,7 @@ def test_a_replaced_slice_that_runs_on_is_not_given_back() -> None:
 
 
 def test_claims_come_off_the_templates_and_nothing_else() -> None:
-    notes = dict.fromkeys(CLAIMS, "x")
+    notes = dict.fromkeys(CLAIM_ANNOTATIONS, "x")
     template = {
         "metadata": {"annotations": {**notes, "own": "1"}, "labels": {"a": "b"}},
         "spec": {"nodeSelector": {GKE_LEASE_LABEL: "x", "pool": "l4"}, "containers": [{"name": "ray"}]},

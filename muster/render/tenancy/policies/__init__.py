@@ -17,17 +17,16 @@ accounts    no token of an account that is not the pipelines'
 autoscalers the account of a Ray cluster's autoscaler scales this cluster and does nothing else
 protected   Workloads, queues, requests, quotas, networks, endpoints and statuses are not a tenant's to write
 namespaces  labels and annotations of a team's Namespace are not a tenant's to write
-controller  limits our own accounts to their own check
+controller  limits our own accounts to the writes that they make
 queues      no field of a ClusterQueue that our check cannot serve
 """
 
 from muster.model.stack import GangMode, Scheduler, Stack
 from muster.model.tenancy import TenancyMode
-from muster.render import gang
 from muster.render.manifest import Manifest
 from muster.render.tenancy.policies.accounts import accounts
 from muster.render.tenancy.policies.changes import changes
-from muster.render.tenancy.policies.controller import controller
+from muster.render.tenancy.policies.controller import fences
 from muster.render.tenancy.policies.ending import ending
 from muster.render.tenancy.policies.finished import finished
 from muster.render.tenancy.policies.growth import growth
@@ -46,10 +45,7 @@ from muster.render.tenancy.policies.work import work
 
 def policies(stack: Stack) -> list[list[Manifest]]:
     """Every policy, each with its binding. Those for our own controller are enforced in every mode."""
-    of_ours = controller(
-        holds=gang.holds(stack), steers=gang.steers(stack), has_slices=stack.scheduler is Scheduler.KUEUE
-    )
-    found = [of_ours.manifests(TenancyMode.ENFORCE)]
+    found = [fence.manifests(TenancyMode.ENFORCE) for fence in fences(stack)]
     if stack.gang_admission.mode is GangMode.MUSTER and stack.scheduler is Scheduler.KUEUE:
         found.append(queues().manifests(TenancyMode.ENFORCE))
     if stack.tenancy.mode is not TenancyMode.OFF:

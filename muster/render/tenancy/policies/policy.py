@@ -29,6 +29,16 @@ def same_metadata(now: str, before: str) -> str:
     return " && ".join(f"{now}.metadata.?{field} == {before}.metadata.?{field}" for field in METADATA)
 
 
+def same_but(now: str, before: str, *, free: str) -> str:
+    """Whether two maps are alike but for the keys of which `free` holds, CEL about `key`."""
+    one = "{a}.all(key, {free} || (key in {b} && {a}[key] == {b}[key]))"
+    return f"{one.format(a=now, b=before, free=free)} && {one.format(a=before, b=now, free=free)}"
+
+
+def annotations_of(of: str) -> str:
+    return f"{of}.metadata.?annotations.orValue(dyn({{}}))"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kinds:
     """Resources of one API group, `*/status` and the like included only where they are named."""

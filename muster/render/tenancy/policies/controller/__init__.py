@@ -1,0 +1,32 @@
+"""Limits our own accounts to the writes that they make, in every mode of tenancy.
+
+RBAC cannot look into an object: who may patch pods may change their images, and who may create a Secret may
+create one that holds the token of another account. With these policies a stolen token of ours is worth little
+more than the controller's work.
+
+workloads     our own check, `active`, our annotations
+requests      requests and templates of ours
+pods          our gate and what goes with it, placeholders, and pods that never ran
+ray_clusters  claims come off pod templates
+reports       conditions of our own checks, Events of our own
+keys          the Secret with the certificates, and the Lease
+"""
+
+from muster.model.stack import Scheduler, Stack
+from muster.render import gang
+from muster.render.tenancy.policies.controller.keys import keys
+from muster.render.tenancy.policies.controller.pods import pods
+from muster.render.tenancy.policies.controller.ray_clusters import ray_clusters
+from muster.render.tenancy.policies.controller.reports import reports
+from muster.render.tenancy.policies.controller.requests import requests
+from muster.render.tenancy.policies.controller.workloads import workloads
+from muster.render.tenancy.policies.policy import Policy
+
+
+def fences(stack: Stack) -> tuple[Policy, ...]:
+    """Those for the rights that a stack gives its controller (components/gang_authority.py)."""
+    has_kueue = stack.scheduler is Scheduler.KUEUE
+    return (
+        *((workloads(steers=gang.steers(stack)), ray_clusters(stack)) if has_kueue else ()),
+        *(requests(), pods(stack), reports(), keys()),
+    )

@@ -1,0 +1,19 @@
+"""A policy about our own accounts alone, in every namespace."""
+
+from collections.abc import Sequence
+
+from muster.render.tenancy.policies.policy import Kinds, Policy, Rule
+from muster.render.tenancy.policies.who import OURS
+
+
+def fence(
+    name: str, *, kinds: tuple[Kinds, ...], rules: tuple[Rule, ...], words: Sequence[tuple[str, str]] = ()
+) -> Policy:
+    return Policy(
+        name=name,
+        kinds=kinds,
+        unless=(("another", f"!({OURS})"),),
+        everywhere=True,
+        words=words,
+        rules=rules,
+    )

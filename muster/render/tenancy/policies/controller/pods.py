@@ -1,0 +1,129 @@
+"""Pods: our gate and what is stamped when it is lifted, placeholders, and pods that never ran.
+
+Images of pods may be changed: who may patch pods everywhere runs code in kube-system. So a pod of ours to
+change is one of a team that waits behind our gate, and one to delete has never been on a node.
+"""
+
+from typing import Final
+
+from muster.model import names
+from muster.model.stack import Scheduler, Stack
+from muster.render import gang
+from muster.render.tenancy.policies.controller.fence import fence
+from muster.render.tenancy.policies.policy import Kinds, Policy, Rule, annotations_of, same_but
+from muster.render.tenancy.policies.who import owned_by_ray, quoted
+
+_GATE: Final = f"gate.name == '{names.GANG_GATE}'"
+_STAMPED: Final = quoted(("schedulingGates", "nodeSelector", "tolerations"))
+_TAINTS: Final = quoted((names.GPU_TAINT_KEY, names.GKE_QUEUED_TAINT_KEY))
+_CLAIMS: Final = quoted((names.CONSUME_ANNOTATION, names.CLASS_ANNOTATION))
+_UNBOUND: Final = "oldObject.spec.?nodeName.orValue('') == ''"
+# Kueue's gate has the name of the annotation that makes a job elastic (ElasticJobSchedulingGate of 0.19.2).
+# What is deleted would wait behind it for ever, with a claim that is not its PodSet's any more.
+_NEVER_STARTED: Final = (
+    f"oldObject.spec.?schedulingGates.orValue([]).exists(gate, gate.name == '{names.ELASTIC_JOB}') && "
+    f"oldObject.metadata.?annotations[?'{names.CONSUME_ANNOTATION}'].hasValue()"
+)
+# What a container of a placeholder has, and what the API server adds to it.
+_CONTAINER: Final = quoted(
+    (
+        *("name", "image", "resources", "securityContext"),
+        *("imagePullPolicy", "terminationMessagePath", "terminationMessagePolicy"),
+    )
+)
+
+
+def pods(stack: Stack) -> Policy:
+    return fence(
+        "muster-controller-pods",
+        kinds=(Kinds(group="", resources=("pods",), operations=("CREATE", "UPDATE", "DELETE")),),
+        words=(
+            ("isOfTeam", f"'{names.TEAM_LABEL}' in namespaceObject.metadata.?labels.orValue({{}})"),
+            ("gatesBefore", "oldObject == null ? [] : oldObject.spec.?schedulingGates.orValue([])"),
+            ("gates", "object == null ? [] : object.spec.?schedulingGates.orValue([])"),
+        ),
+        rules=(
+            *(_update(), _metadata(), _delete(stack)),
+            *((_placeholder(),) if gang.holds(stack) else ()),
+        ),
+    )
+
+
+def _update() -> Rule:
+    rest = same_but("object.spec", "oldObject.spec", free=f"key in {_STAMPED}")
+    lifted = f"variables.gatesBefore.filter(gate, !({_GATE}))"
+    tolerations = "{of}.spec.?tolerations.orValue([])"
+    added = (
+        f"{tolerations.format(of='object')}.all(each, each in {tolerations.format(of='oldObject')} || "
+        f"each.?key.orValue('') in {_TAINTS})"
+    )
+    return Rule(
+        holds=f"request.operation != 'UPDATE' || (variables.isOfTeam && "
+        f"variables.gatesBefore.exists(gate, {_GATE}) && ({rest}) && "
+        f"(variables.gates == variables.gatesBefore || variables.gates == {lifted}) && {added})",
+        message="'of pods this account changes those of teams that wait behind "
+        f"{names.GANG_GATE}: this gate, nodeSelector, and tolerations of the taints "
+        f"{names.GPU_TAINT_KEY} and {names.GKE_QUEUED_TAINT_KEY}'",
+    )
+
+
+def _metadata() -> Rule:
+    free = f"(key.startsWith('{names.GROUP}/') || key in {_CLAIMS})"
+    annotations = same_but(annotations_of("object"), annotations_of("oldObject"), free=free)
+    others = " && ".join(
+        f"object.metadata.?{field} == oldObject.metadata.?{field}"
+        for field in ("labels", "finalizers", "ownerReferences")
+    )
+    return Rule(
+        holds=f"request.operation != 'UPDATE' || ({others} && {annotations})",
+        message="'this account writes its own annotations of a pod and nothing else of its metadata'",
+    )
+
+
+def _delete(stack: Stack) -> Rule:
+    ray = owned_by_ray("oldObject", kinds=("RayCluster",))
+    if stack.scheduler is Scheduler.KAI:
+        own, what = "false", "pods of Ray clusters that no node has yet"
+    else:
+        own = _own("oldObject")
+        ray = f"{ray} && {_NEVER_STARTED}"
+        what = "its placeholders, and pods of elastic gangs that were never let start"
+    return Rule(
+        holds=f"request.operation != 'DELETE' || ({own}) || (variables.isOfTeam && {_UNBOUND} && {ray})",
+        message=f"'of pods this account deletes {what}, in namespaces of teams'",
+    )
+
+
+def _own(of: str) -> str:
+    """A placeholder by its name, label and owner."""
+    return (
+        f"{of}.metadata.name.startsWith('{names.OWN_PREFIX}') && "
+        f"{of}.metadata.?labels[?'{names.WORKLOAD_UID_LABEL}'].hasValue() && "
+        f"{of}.metadata.?ownerReferences.orValue([]).exists(owner, owner.kind == 'Workload' && "
+        "owner.apiVersion.startsWith('kueue.x-k8s.io/'))"
+    )
+
+
+def _placeholder() -> Rule:
+    """It only waits: no credentials, no files, no way to the node, and no command but its image's."""
+    spec = "object.spec"
+    plain = " && ".join(
+        (
+            f"{spec}.containers.size() == 1",
+            f"{spec}.containers.all(each, each.all(key, key in {_CONTAINER}) && "
+            "each.?securityContext.?allowPrivilegeEscalation.orValue(true) == false && "
+            "each.?securityContext.?privileged.orValue(false) == false && "
+            "each.?securityContext.?capabilities.?add.orValue([]).size() == 0)",
+            f"{spec}.?initContainers.orValue([]).size() == 0",
+            f"{spec}.?volumes.orValue([]).size() == 0",
+            f"{spec}.?automountServiceAccountToken.orValue(true) == false",
+            f"{spec}.?securityContext.?runAsNonRoot.orValue(false)",
+            f"{spec}.?nodeName.orValue('') == ''",
+            *(f"!{spec}.?{field}.orValue(false)" for field in ("hostNetwork", "hostPID", "hostIPC")),
+        )
+    )
+    return Rule(
+        holds=f"request.operation != 'CREATE' || (variables.isOfTeam && {_own('object')} && {plain})",
+        message="'this account creates pods that keep nodes for a Workload of a team: names that begin with "
+        f"{names.OWN_PREFIX}, one container, no volumes, no token, nothing of the node'",
+    )

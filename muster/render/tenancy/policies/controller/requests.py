@@ -1,0 +1,25 @@
+"""ProvisioningRequests and PodTemplates: those of ours, known by their names."""
+
+from muster.model import names
+from muster.render.tenancy.policies.controller.fence import fence
+from muster.render.tenancy.policies.policy import Kinds, Policy, Rule
+
+_WRITES = ("CREATE", "UPDATE", "DELETE")
+
+
+def requests() -> Policy:
+    return fence(
+        "muster-controller-requests",
+        kinds=(
+            Kinds(group="autoscaling.x-k8s.io", resources=("provisioningrequests",), operations=_WRITES),
+            Kinds(group="", resources=("podtemplates",), operations=_WRITES),
+        ),
+        rules=(
+            Rule(
+                # The name of the request is empty where a collection is deleted.
+                holds=f"(object == null ? oldObject : object).metadata.name.startsWith('{names.OWN_PREFIX}')",
+                message="'this account writes requests and templates of its own, whose names begin with "
+                f"{names.OWN_PREFIX}'",
+            ),
+        ),
+    )

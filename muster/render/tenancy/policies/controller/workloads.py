@@ -1,0 +1,106 @@
+"""Workloads: our own check, whether they are active, and our own annotations.
+
+An account that may write the status of Workloads could admit anything. With this policy ours changes no other
+check, nothing else of the status, nothing of the spec but `active`, and no Workload that our check is not on.
+"""
+
+from typing import Final
+
+from muster.model import names
+from muster.render.tenancy.policies.controller.fence import fence
+from muster.render.tenancy.policies.policy import Kinds, Policy, Rule, annotations_of, same_but
+from muster.render.tenancy.policies.who import quoted
+
+# The same PodSets, each as it was but for its affinity.
+_SAME_POD_SET: Final = " && ".join(
+    (
+        same_but("new", "old", free="key == 'template'"),
+        same_but("new.template", "old.template", free="key == 'spec'"),
+        same_but("new.template.spec", "old.template.spec", free="key == 'affinity'"),
+    )
+)
+_STEERED: Final = (
+    "object.spec.podSets.size() == oldObject.spec.podSets.size() && "
+    f"object.spec.podSets.all(new, oldObject.spec.podSets.exists(old, {_SAME_POD_SET}))"
+)
+_STATUS: Final = "request.?subResource.orValue('') == 'status'"
+_OURS: Final = f"check.name == '{names.ADMISSION_CHECK}'"
+_CHECKS: Final = "variables.{of}.?admissionChecks.orValue([])"
+_OWN_KEY: Final = f"key.startsWith('{names.GROUP}/')"
+
+
+def workloads(*, steers: bool) -> Policy:
+    """`steers`: it may change the affinity of a Workload's PodSets, by which Kueue chooses flavors."""
+    return fence(
+        "muster-controller",
+        kinds=(
+            Kinds(
+                group="kueue.x-k8s.io", resources=("workloads", "workloads/status"), operations=("UPDATE",)
+            ),
+        ),
+        words=(
+            ("status", "object.?status.orValue(dyn({}))"),
+            ("statusBefore", "oldObject.?status.orValue(dyn({}))"),
+        ),
+        rules=(_checks(), _updates(), _rest(), _spec(steers=steers), _metadata(), _concerned()),
+    )
+
+
+def _checks() -> Rule:
+    others = _CHECKS + f".filter(check, !({_OURS}))"
+    return Rule(
+        holds=f"{others.format(of='status')} == {others.format(of='statusBefore')}",
+        message=f"'this account answers for admission check {names.ADMISSION_CHECK} alone; leave the others'",
+    )
+
+
+def _updates() -> Rule:
+    """Kueue writes them into the pods of the job."""
+    plain = (
+        "update.?labels.orValue({}).size() == 0 && update.?tolerations.orValue([]).size() == 0 && "
+        f"update.?annotations.orValue({{}}).all(key, key in {quoted(names.CLAIM_ANNOTATIONS)})"
+    )
+    return Rule(
+        holds=f"{_CHECKS.format(of='status')}.filter(check, {_OURS}).all(check, "
+        f"check.?podSetUpdates.orValue([]).all(update, {plain}))",
+        message="'podSetUpdates of this account have node selectors and the annotations "
+        f"{', '.join(names.CLAIM_ANNOTATIONS)}, nothing else'",
+    )
+
+
+def _rest() -> Rule:
+    return Rule(
+        holds=same_but("variables.status", "variables.statusBefore", free="key == 'admissionChecks'"),
+        message="'this account writes status.admissionChecks of a Workload and nothing else of its status'",
+    )
+
+
+def _spec(*, steers: bool) -> Rule:
+    also = " and the affinity of its podSets" if steers else ""
+    free = "(key == 'active'" + (f" || (key == 'podSets' && {_STEERED})" if steers else "") + ")"
+    return Rule(
+        holds=f"{_STATUS} || ({same_but('object.spec', 'oldObject.spec', free=free)})",
+        message=f"'this account writes spec.active of a Workload{also} and nothing else of its spec'",
+    )
+
+
+def _metadata() -> Rule:
+    annotations = same_but(annotations_of("object"), annotations_of("oldObject"), free=_OWN_KEY)
+    others = " && ".join(
+        f"object.metadata.?{field} == oldObject.metadata.?{field}"
+        for field in ("labels", "finalizers", "ownerReferences")
+    )
+    return Rule(
+        holds=f"{others} && {annotations}",
+        message=f"'this account writes annotations of a Workload that begin with {names.GROUP}/ and nothing "
+        "else of its metadata'",
+    )
+
+
+def _concerned() -> Rule:
+    """One that is outside of the quota has lost our check and has our annotations."""
+    has_check = _CHECKS.format(of="statusBefore") + f".exists(check, {_OURS})"
+    return Rule(
+        holds=f"{has_check} || {annotations_of('oldObject')}.exists(key, {_OWN_KEY})",
+        message=f"'this account writes Workloads that have admission check {names.ADMISSION_CHECK}'",
+    )

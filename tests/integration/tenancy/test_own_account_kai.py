@@ -1,0 +1,173 @@
+"""The controller's account in a KAI stack changes pods behind our gate and deletes pods that never ran.
+
+Images of pods may be changed: without these policies a stolen token of this account would run its code in any
+pod of the cluster.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import pytest
+
+from muster.model import names
+from tests.integration.tenancy.cluster import Object, place
+from tests.integration.tenancy.conftest import World
+from tests.integration.tenancy.works import changed, named, owner, pod
+
+GATE: Final = {"name": names.GANG_GATE}
+OTHER: Final = {"name": "example.com/other"}
+_IMAGE: Final = {"spec": {"containers": [{"name": "main", "image": "stolen"}]}}
+_STRATEGIC: Final = "application/strategic-merge-patch+json"
+_BEHIND: Final = f"wait behind {names.GANG_GATE}"
+
+
+def _made(kai: World, name: str, body: Object) -> Object:
+    body = named(body, name)
+    answer = kai.admin.create(body, dry_run=False)
+    assert answer.code in (201, 409), answer
+    return body
+
+
+def _worker(**spec: Any) -> Object:
+    return pod(owner=owner("RayCluster", "ray.io/v1"), schedulerName=names.KAI_SCHEDULER, **spec)
+
+
+@pytest.fixture(scope="module")
+def gated(kai: World) -> Object:
+    return _made(kai, "gated", _worker(schedulingGates=[GATE, OTHER]))
+
+
+def _lift(body: Object) -> Object:
+    """As the controller writes it (muster/controller/kai/executor.py)."""
+    taint = {"key": names.GKE_QUEUED_TAINT_KEY, "operator": "Exists", "effect": "NoSchedule"}
+    annotations = {names.CONSUME_ANNOTATION: "muster-1", f"{names.GROUP}/attempt": "1"}
+    return {
+        "metadata": {"annotations": annotations},
+        "spec": {
+            "schedulingGates": [OTHER],
+            "nodeSelector": {names.GKE_LEASE_LABEL: "lease"},
+            "tolerations": [*body["spec"]["tolerations"], taint],
+        },
+    }
+
+
+def test_it_lifts_its_gate_and_says_what_it_waits_for(kai: World, gated: Object) -> None:
+    for change in (_lift(gated), {"metadata": {"annotations": {f"{names.GROUP}/gang-status": "waits"}}}):
+        answer = kai.controllers["ours"].patch(gated, change)
+        assert answer.is_allowed, answer.message
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (_IMAGE, _BEHIND),
+        ({"spec": {"activeDeadlineSeconds": 1}}, _BEHIND),
+        ({"spec": {"schedulingGates": [GATE]}}, _BEHIND),
+        ({"spec": {"schedulingGates": []}}, _BEHIND),
+        ({"metadata": {"labels": {"ray.io/cluster": "other"}}}, "nothing else of its metadata"),
+        (
+            {"metadata": {"annotations": {"cluster-autoscaler.kubernetes.io/safe-to-evict": "true"}}},
+            "nothing",
+        ),
+        ({"metadata": {"finalizers": ["example.com/kept"]}}, "nothing else of its metadata"),
+        ({"metadata": {"ownerReferences": [owner("Job", "batch/v1")]}}, "nothing else of its metadata"),
+    ],
+    ids=str,
+)
+def test_it_changes_nothing_else_of_a_gated_pod(
+    kai: World, gated: Object, change: Object, words: str
+) -> None:
+    ours, path = kai.controllers["ours"], f"{place(gated)}?dryRun=All"
+    kind = _STRATEGIC if change is _IMAGE else "application/merge-patch+json"
+    answer = ours.send("PATCH", path, change, kind)
+    assert answer.code == 403, answer
+    assert words in answer.message
+
+
+@pytest.mark.parametrize(
+    "toleration",
+    [
+        {"operator": "Exists"},
+        {"key": "node-role.kubernetes.io/control-plane", "operator": "Exists"},
+        {"key": "node.kubernetes.io/unschedulable", "operator": "Exists"},
+    ],
+    ids=str,
+)
+def test_it_adds_tolerations_of_the_taints_of_pools_alone(
+    kai: World, gated: Object, toleration: Object
+) -> None:
+    live = kai.admin.get(place(gated)).body["spec"]["tolerations"]
+    answer = kai.controllers["ours"].patch(gated, {"spec": {"tolerations": [*live, toleration]}})
+    assert answer.code == 403, answer
+    assert _BEHIND in answer.message
+
+
+@pytest.mark.parametrize("namespace", ["team-a", "kube-system", "kueue-system", names.SYSTEM_NAMESPACE])
+def test_it_changes_no_pod_without_our_gate_and_none_outside_of_teams(kai: World, namespace: str) -> None:
+    """Gained: code of its own in any pod that runs, those of the cluster itself among them."""
+    ours, running = kai.controllers["ours"], pod(0)
+    gates: dict[str, Any] = {} if namespace == "team-a" else {"schedulingGates": [GATE]}
+    body = _made(kai, "running", changed(running, "metadata", "namespace", value=namespace))
+    waits = _made(kai, "waits", changed(pod(0, **gates), "metadata", "namespace", value=namespace))
+    image = [{"op": "replace", "path": "/spec/containers/0/image", "value": "stolen"}]
+    for each in (body, waits):
+        path = f"{place(each)}?dryRun=All"
+        applied = f"{path}&force=true&fieldManager=stolen"
+        whole = each | {"spec": {"containers": [{"name": "main", "image": "stolen"}]}}
+        for answer in (
+            ours.send("PATCH", path, image, "application/json-patch+json"),
+            ours.send("PATCH", path, _IMAGE, _STRATEGIC),
+            ours.send("PATCH", applied, whole, "application/apply-patch+yaml"),
+            ours.patch(each, {"metadata": {"annotations": {f"{names.GROUP}/gang-status": "mine"}}}),
+        ):
+            assert answer.code == 403, answer
+            assert _BEHIND in answer.message, answer.message
+
+
+def test_it_deletes_pods_of_ray_clusters_that_no_node_has(kai: World) -> None:
+    ours = kai.controllers["ours"]
+    lifted = _worker(schedulingGates=[GATE])
+    unbound = _made(kai, "unbound", changed(lifted, "spec", "schedulingGates", value=[OTHER]))
+    answer = ours.delete(unbound)
+    assert answer.is_allowed, answer.message
+    system = changed(pod(0), "metadata", "namespace", value="kube-system")
+    for name, body in {
+        "bound": _worker(nodeName="gpu-0"),
+        "of-a-job": pod(owner=owner("Job", "batch/v1"), schedulerName=names.KAI_SCHEDULER),
+        "of-nothing": pod(0),
+        "of-the-system": system,
+        "of-ray-elsewhere": changed(lifted, "metadata", "namespace", value="kube-system"),
+    }.items():
+        kept = _made(kai, name, body)
+        answer = ours.delete(kept)
+        assert answer.code == 403, answer
+        assert "pods of Ray clusters that no node has" in answer.message
+        everything = place(kept).rpartition("/")[0] + "?dryRun=All"
+        assert ours.send("DELETE", everything).code == 403
+
+
+@pytest.mark.parametrize(
+    ("method", "part", "body"),
+    [
+        ("PATCH", "status", {"status": {"phase": "Succeeded"}}),
+        ("PATCH", "resize", {"spec": {"containers": []}}),
+        ("PATCH", "ephemeralcontainers", {"spec": {"ephemeralContainers": []}}),
+        ("POST", "binding", {"target": {"kind": "Node", "name": "gpu-0"}}),
+        ("POST", "eviction", {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "gated"}}),
+        ("GET", "log", None),
+        ("POST", "exec?command=sh&stdin=true", None),
+        ("PUT", "", {}),
+    ],
+    ids=str,
+)
+def test_it_has_no_right_to_any_other_part_of_a_pod(
+    kai: World, gated: Object, method: str, part: str, body: Object | None
+) -> None:
+    kind = "application/merge-patch+json" if method == "PATCH" else "application/json"
+    answer = kai.controllers["ours"].send(method, f"{place(gated)}/{part}".rstrip("/"), body, kind)
+    assert answer.code == 403, answer
+
+
+def test_it_makes_no_pod(kai: World) -> None:
+    assert kai.controllers["ours"].create(pod(0, name="muster-1")).code == 403
