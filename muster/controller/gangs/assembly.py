@@ -216,7 +216,7 @@ def _without_place(attempt: Attempt, policy: GangPolicy, since: datetime) -> Wai
     if attempt.current or around.must_wait or not around.is_surveyed:
         return None
     wanted = [unpinned_demand(demand) for demand in attempt.gang.placed_first]
-    placements = verify(wanted, nodes=around.nodes, pods=around.pods, claims=around.claims)
+    placements = verify(wanted, nodes=around.nodes, used=around.used, claims=around.claims)
     if all(placement.is_complete for placement in placements):
         return None
     limit = place_deadline(quota_since=since, policy=policy, now=attempt.now)
@@ -279,12 +279,11 @@ def _give_way(attempt: Attempt, limit: Deadline) -> Step:
 def _verify(attempt: Attempt, limit: Deadline) -> Step:
     """Every request is Provisioned: check that the nodes are ready."""
     capacity_claims = capacity_claims_of(attempt.gang, attempt.current)
-    own, around = {item.metadata.name for item in attempt.placeholders}, attempt.surroundings
+    around = attempt.surroundings
     placements = verify(
         [claim.demand for claim in capacity_claims if claim.is_verified],
         nodes=around.nodes,
-        # Its own placeholders make room for its pods.
-        pods=[pod for pod in around.pods if pod.metadata.name not in own],
+        used=around.used,
         claims=around.claims,
     )
     short = next((placement.demand.pool for placement in placements if not placement.is_complete), None)

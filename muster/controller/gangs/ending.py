@@ -9,7 +9,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
-from muster.controller.gangs.demand import pod_amounts
 from muster.controller.gangs.objects import Node, Pod
 from muster.controller.gangs.split import Gang
 from muster.model.names import POOL_LABEL
@@ -20,9 +19,7 @@ _FIRST_RECHECK: Final = timedelta(seconds=10)
 
 
 def in_the_way(gang: Gang, pods: Iterable[tuple[Pod, Node | None]]) -> Iterator[Pod]:
-    """Those on nodes of its pools that hold what its own pods need: a GPU where they need GPUs. Raises
-    ValueError for a quantity that cannot be read.
-    """
+    """Those on nodes of its pools that hold what its own pods need: a GPU where they need GPUs."""
     needs: dict[str, set[str]] = {}
     for spec in gang.request_specs:
         for demand in spec.demands:
@@ -32,8 +29,13 @@ def in_the_way(gang: Gang, pods: Iterable[tuple[Pod, Node | None]]) -> Iterator[
     for pod, node in pods:
         pool = node.metadata.labels.get(POOL_LABEL, "") if node else ""
         wanted = needs.get(pool)
-        if wanted is not None and (not wanted or wanted & pod_amounts(pod.spec).keys()):
+        if wanted is not None and (not wanted or _holds(pod, wanted)):
             yield pod
+
+
+def _holds(pod: Pod, wanted: set[str]) -> bool:
+    needs = (each.resources for each in (*pod.spec.containers, *pod.spec.init_containers))
+    return any(wanted & (each.requests.keys() | each.limits.keys()) for each in needs)
 
 
 def format_ending(pods: Sequence[Pod]) -> str:

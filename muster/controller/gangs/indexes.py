@@ -1,6 +1,7 @@
 """Indexes of the caches of nodes and pods that both schedulers use."""
 
 from muster.controller.gangs.objects import Node, Pod
+from muster.controller.kube.resource import Key
 from muster.model.names import CONSUME_ANNOTATION, GKE_LEASE_LABEL, POOL_LABEL
 
 BY_POOL = "pool"
@@ -22,9 +23,10 @@ def node_of(pod: Pod) -> list[str]:
     return [pod.spec.node_name] if pod.spec.node_name else []
 
 
-def request_of(pod: Pod) -> list[str]:
+def request_of(pod: Pod) -> list[Key]:
+    """The request that it consumes, which lies in its own namespace: anyone may write any name."""
     name = pod.metadata.annotations.get(CONSUME_ANNOTATION, "")
-    return [name] if name else []
+    return [Key(pod.metadata.namespace, name)] if name else []
 
 
 def ending_of(pod: Pod) -> list[str]:

@@ -14,6 +14,7 @@ from muster.controller.gangs.consumers import Consumers
 from muster.controller.gangs.objects import Node, Pod
 from muster.controller.gangs.split import Gang
 from muster.controller.gangs.verify import Placement, PodDemand, is_usable, verify
+from muster.model.pods import Amounts
 
 Claims = Mapping[str, Sequence[PodClaim]]
 """What the pods of each PodSet carry, the newest first."""
@@ -25,17 +26,17 @@ def missing(
     *,
     nodes: Sequence[Node],
     pods: Iterable[Pod],
+    used: Mapping[str, Amounts],
     ended: Mapping[str, int],
     spared: Collection[str] = (),
 ) -> tuple[Placement, ...]:
-    """One Placement for each PodSet that is short. `pods`: what runs on `nodes`; `ended`: pods of a PodSet
-    that are done and come back no more; `spared`: the names of nodes that count as theirs without being
-    ready.
+    """One Placement for each PodSet that is short. `pods`: the gang's own; `used`: what runs on `nodes`
+    takes; `ended`: pods of a PodSet that are done and come back no more; `spared`: the names of nodes that
+    count as theirs without being ready.
     """
-    listed = tuple(pods)
     kept = {node.metadata.name for node in nodes if _is_ready(node) or node.metadata.name in spared}
-    demands = tuple(_unbound(gang, claims, _on(kept, listed), ended))
-    placements = verify(demands, nodes=nodes, pods=listed) if demands else ()
+    demands = tuple(_unbound(gang, claims, _on(kept, pods), ended))
+    placements = verify(demands, nodes=nodes, used=used) if demands else ()
     return tuple(placement for placement in placements if not placement.is_complete)
 
 

@@ -6,8 +6,7 @@ Kubernetes then evicts no pod (kubernetes.io, "Node eviction": a zone is unhealt
 and from three), and evicting every gang of the fleet would cost what they compute and bring no node back.
 """
 
-from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from muster.controller.gangs.objects import Node
@@ -16,29 +15,34 @@ _SHARE: Final = 0.55
 _FEWEST: Final = 3
 _ZONE_LABEL: Final = "topology.kubernetes.io/zone"
 
+BY_ZONE: Final = "zone"
+BY_SILENT_ZONE: Final = "silent zone"
+"""Indexes of the cache of nodes: a fleet is not counted again for each gang that an outage concerns."""
+
 
 def is_silent(node: Node) -> bool:
     ready = node.status.condition("Ready")
     return ready is not None and ready.status == "Unknown" and not node.metadata.deletion_timestamp
 
 
-def nodes_in_outage(nodes: Iterable[Node]) -> frozenset[str]:
-    """The names of the silent nodes in zones where most are silent; of all silent nodes where most of the
-    cluster is.
+def zone_of(node: Node) -> list[str]:
+    return [node.metadata.labels.get(_ZONE_LABEL, "")]
+
+
+def silent_zone_of(node: Node) -> list[str]:
+    return zone_of(node) if is_silent(node) else []
+
+
+def nodes_in_outage(
+    nodes: Iterable[Node], *, known: Mapping[str, int], silent: Mapping[str, int]
+) -> frozenset[str]:
+    """The names of those that are silent in zones where most are, or where most of the cluster is. `known`
+    and `silent`: how many nodes each zone has, and of how many nothing is heard.
     """
-    listed = tuple(nodes)
-    silent = {node.metadata.name: _zone(node) for node in listed if is_silent(node)}
-    of_zone, silent_of_zone = Counter(map(_zone, listed)), Counter(silent.values())
-    if _is_outage(len(silent), of=len(listed)):
-        return frozenset(silent)
-    return frozenset(
-        name for name, zone in silent.items() if _is_outage(silent_of_zone[zone], of=of_zone[zone])
-    )
+    is_everywhere = _is_outage(sum(silent.values()), of=sum(known.values()))
+    zones = {zone for zone, count in silent.items() if is_everywhere or _is_outage(count, of=known[zone])}
+    return frozenset(node.metadata.name for node in nodes if zones & set(silent_zone_of(node)))
 
 
 def _is_outage(silent: int, *, of: int) -> bool:
     return silent >= _FEWEST and silent >= _SHARE * of
-
-
-def _zone(node: Node) -> str:
-    return node.metadata.labels.get(_ZONE_LABEL, "")

@@ -90,14 +90,8 @@ class Requests:
         except NotFound:
             is_gone = True
         if is_gone:
-            self._forget(resource, uid)
+            self._caches[resource].store.forget(uid)
         self._log.info("deleted", kind=resource.kind, name=key.name)
-
-    def _forget(self, resource: Resource[Any], uid: str) -> None:
-        """Out of the cache at once."""
-        store = self._caches[resource].store
-        if (held := store.by_uid(uid)) is not None:
-            store.remove(held)
 
     async def release_orphans(
         self, items: Iterable[Belonging], *, of: Key, owners: Resource[Any], uid_label: str
@@ -145,7 +139,7 @@ class Requests:
                 error=str(rejected),
             )
             raise
-        self.remember(resource, made)
+        self._caches[resource].store.add(made)
 
     async def _made(self, resource: Resource[T], body: Json, owner: Owner) -> T:
         key = Key(body["metadata"]["namespace"], body["metadata"]["name"])

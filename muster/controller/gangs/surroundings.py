@@ -3,12 +3,14 @@
 Kept apart from the gang's own facts: those are computed once, whatever lies around them.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 
 from muster.controller.gangs.objects import Node, Pod
 from muster.controller.gangs.verify import PodDemand
+from muster.model.pods import Amounts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -16,8 +18,8 @@ class Surroundings:
     is_surveyed: bool = False
     """The nodes for what is placed first have been read, although nothing is requested yet."""
     nodes: tuple[Node, ...] = ()
-    pods: tuple[Pod, ...] = ()
-    """The pods on those nodes."""
+    used: Mapping[str, Amounts] = field(default_factory=dict)
+    """What the pods on those nodes take, by node, without placeholders of its own: they make room for it."""
     claims: tuple[PodDemand, ...] = ()
     """Capacity claimed by other gangs whose pods are not bound yet."""
     ending: tuple[Pod, ...] = ()

@@ -11,8 +11,8 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from muster.controller.gangs.demand import PodNeeds, pod_amounts
-from muster.controller.gangs.objects import Node, NodeSelectorTerm, Pod, Requirement, Taint, Toleration
+from muster.controller.gangs.demand import PodNeeds
+from muster.controller.gangs.objects import Node, NodeSelectorTerm, Requirement, Taint, Toleration
 from muster.model.pods import Amounts
 from muster.model.quantities import parse_quantity
 
@@ -44,15 +44,17 @@ def verify(
     demands: Sequence[PodDemand],
     *,
     nodes: Iterable[Node],
-    pods: Iterable[Pod],
+    used: Mapping[str, Amounts],
     claims: Sequence[PodDemand] = (),
 ) -> tuple[Placement, ...]:
-    """Place the claims of others first, then ours; one Room for each of ours, in the given order."""
+    """Place the claims of others first, then ours; one Placement for each of ours, in the given order.
+    `used`: what runs on the nodes takes, by name.
+    """
     all_demands = (*claims, *demands)
     usable = [
         node for node in nodes if is_usable(node) and any(fits(each.needs, node) for each in all_demands)
     ]
-    free = _free(usable, pods)
+    free = {node.metadata.name: _free(node, used.get(node.metadata.name, {})) for node in usable}
     for claim in _largest_first(_merge_equal(claims)):
         _place(claim, usable, free)
     placed = {id(demand): _place(demand, usable, free) for demand in _largest_first(demands)}
@@ -73,19 +75,11 @@ def fits(needs: PodNeeds, node: Node) -> bool:
     return all(is_tolerated(taint, needs.tolerations) for taint in node.spec.taints)
 
 
-def _free(nodes: Iterable[Node], pods: Iterable[Pod]) -> dict[str, dict[str, Fraction]]:
-    free = {node.metadata.name: _amounts_of(node) for node in nodes}
-    for pod in pods:
-        left = free.get(pod.spec.node_name)
-        if left is None or pod.status.has_ended:
-            continue
-        for name, amount in {**pod_amounts(pod.spec), "pods": Fraction(1)}.items():
-            left[name] = left.get(name, Fraction(0)) - amount
+def _free(node: Node, used: Amounts) -> dict[str, Fraction]:
+    free = {name: parse_quantity(str(amount)) for name, amount in node.status.allocatable.items()}
+    for name, amount in used.items():
+        free[name] = free.get(name, Fraction(0)) - amount
     return free
-
-
-def _amounts_of(node: Node) -> dict[str, Fraction]:
-    return {name: parse_quantity(str(amount)) for name, amount in node.status.allocatable.items()}
 
 
 def _place(demand: PodDemand, nodes: Iterable[Node], free: Mapping[str, dict[str, Fraction]]) -> int:

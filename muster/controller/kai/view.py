@@ -9,12 +9,13 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from muster.controller.gangs.capacity_claims import unused_claims
-from muster.controller.gangs.indexes import BY_NODE, BY_POOL, BY_REQUEST, request_of
+from muster.controller.gangs.indexes import BY_POOL, BY_REQUEST, request_of
 from muster.controller.gangs.objects import Belonging, Node, Pod, PodTemplate, ProvisioningRequest
 from muster.controller.gangs.split import RequestSpec
 from muster.controller.gangs.surroundings import ALONE, Surroundings
 from muster.controller.gangs.templates import POOL
 from muster.controller.gangs.turn_order import Line, TurnPosition
+from muster.controller.gangs.usage import NodeUsage
 from muster.controller.gangs.verify import PodDemand
 from muster.controller.kai.indexes import BY_CLUSTER, BY_QUEUE, RELEASED, ray_cluster_of
 from muster.controller.kai.labels import CLUSTER_UID, is_finished, is_gated
@@ -44,6 +45,11 @@ class View:
     """By a pod's uid: its version, the policy that it was read with, and what it takes of its queue. Reading
     quantities is what a look costs.
     """
+
+    usage: NodeUsage[GatedPod] = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "usage", NodeUsage(self.pods))
 
     def snapshot(self, cluster: RayCluster, *, now: datetime) -> ClusterSnapshot:
         """Everything that a decision about this cluster depends on."""
@@ -158,11 +164,9 @@ class View:
         pools = {group.demand.flavor.name for each in provisioned for group in each.pod_group_demands}
         nodes = tuple(node for pool in sorted(pools) for node in self.nodes.store.by_index(BY_POOL, pool))
         claims = tuple(self._claims(snapshot, provisioned, others))
-        return Surroundings(nodes=nodes, pods=tuple(self._running(nodes)), claims=claims)
-
-    def _running(self, nodes: Iterable[Node]) -> Iterator[Pod]:
-        for node in nodes:
-            yield from self.pods.store.by_index(BY_NODE, node.metadata.name)
+        return Surroundings(
+            nodes=nodes, used=self.usage.of(node.metadata.name for node in nodes), claims=claims
+        )
 
     def _claims(
         self, snapshot: ClusterSnapshot, mine: list[BatchSnapshot], others: list[BatchSnapshot]
@@ -186,7 +190,7 @@ class View:
 
     def _consumers(self, other: BatchSnapshot) -> Iterator[Pod]:
         for request in other.current.values():
-            yield from self.pods.store.by_index(BY_REQUEST, request.metadata.name)
+            yield from self.pods.store.by_index(BY_REQUEST, request.key)
 
     def _released(self, pod: GatedPod, snapshot: ClusterSnapshot, shared: set[str]) -> Iterator[PodDemand]:
         """A pod that has passed and has no node yet: what it was promised is still its own."""
@@ -204,8 +208,8 @@ class View:
             return
 
     def _pools_of(self, pod: GatedPod) -> Iterator[str]:
-        for name in request_of(pod):
-            request = self.requests.get(Key(pod.metadata.namespace, name))
+        for key in request_of(pod):
+            request = self.requests.get(key)
             if request is not None:
                 yield request.metadata.annotations.get(POOL, "")
 

@@ -195,9 +195,11 @@ class Reflector(Generic[T]):
         """Before resuming after a failure: is the server's history at least as long as ours?
 
         A watch from a future version is accepted and stays silent forever (kube-apiserver 1.34), so ask
-        with the smallest list there is.
+        with the smallest list there is. Without labels and fields: to find one object that has them, the
+        server reads all that come before it from etcd.
         """
-        async with aclosing(self._client.pages(self.resource, self._selection, size=1)) as pages:
+        anything = Selection(namespace=self._selection.namespace)
+        async with aclosing(self._client.pages(self.resource, anything, size=1)) as pages:
             page = await anext(pages)
         if older(page.metadata.resource_version, self._version):
             self._relist_reason = "regressed"

@@ -112,7 +112,7 @@ class CompetingGangs:
 
     def _is_used(self, request: ProvisioningRequest) -> bool:
         """Whether all pods that it was made for have a node."""
-        pods = self.pods.store.by_index(BY_REQUEST, request.metadata.name)
+        pods = self.pods.store.by_index(BY_REQUEST, request.key)
         bound = sum(1 for pod in pods if pod.spec.node_name)
         return bound >= sum(pod_set.count for pod_set in request.spec.pod_sets)
 
@@ -126,7 +126,7 @@ class CompetingGangs:
 
     def _consumers(self, other: WorkloadSnapshot) -> Iterator[Pod]:
         for request in other.current.values():
-            yield from self.pods.store.by_index(BY_REQUEST, request.metadata.name)
+            yield from self.pods.store.by_index(BY_REQUEST, request.key)
 
     def _flavor_versions(self) -> Version:
         return tuple(flavor.metadata.resource_version for flavor in self.flavors.store)

@@ -34,7 +34,7 @@ class IdleQuotaMonitor:
         metrics: GangMetrics,
         *,
         find: Callable[[Key], Workload | None],
-        has_pod: Callable[[str], bool],
+        has_pod: Callable[[Key], bool],
         clock: Callable[[], datetime],
     ) -> None:
         self._metrics, self._find, self._has_pod, self._clock = metrics, find, has_pod, clock
@@ -74,7 +74,7 @@ class IdleQuotaMonitor:
 
     def _is_idle(self, workload: Workload) -> bool:
         requests = {
-            name
+            Key(workload.metadata.namespace, name)
             for each in (workload, *earlier_slices(workload, self._find))
             for name in _claimed_requests(each, workload)
         }

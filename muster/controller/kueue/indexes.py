@@ -5,13 +5,29 @@ is not read.
 """
 
 from datetime import datetime
+from typing import Any, Final
 
 from muster.controller.gangs.identity import owner_keys
+from muster.controller.gangs.indexes import (
+    BY_ENDING,
+    BY_LEASE,
+    BY_NODE,
+    BY_POOL,
+    BY_REQUEST,
+    ending_of,
+    lease_of,
+    node_of,
+    pool_of,
+    request_of,
+)
 from muster.controller.gangs.objects import Belonging, ProvisioningRequest
+from muster.controller.gangs.outages import BY_SILENT_ZONE, BY_ZONE, silent_zone_of, zone_of
 from muster.controller.gangs.templates import POOL
 from muster.controller.kube.resource import Key
 from muster.controller.kueue.objects import Workload
+from muster.controller.kueue.slices import replaced
 from muster.controller.kueue.templates import OWNING_WORKLOAD
+from muster.controller.runtime.store import IndexFunction
 from muster.model.names import GKE_LEASE_DETAIL
 
 BY_WORKLOAD = "workload"
@@ -52,3 +68,22 @@ def minute_provisioned(request: ProvisioningRequest) -> list[str]:
 def lease_given(request: ProvisioningRequest) -> list[str]:
     lease = request.status.provisioning_class_details.get(GKE_LEASE_DETAIL, "")
     return [lease] if lease else []
+
+
+Indexes = dict[str, IndexFunction[Any]]
+
+OF_WORKLOADS: Final[Indexes] = {BY_POOL: pools_provisioning, BY_REPLACED: replaced}
+OF_REQUESTS: Final[Indexes] = {
+    BY_WORKLOAD: workload_of,
+    BY_POOL: pools_promised,
+    BY_LEASE: lease_given,
+    BY_MINUTE: minute_provisioned,
+}
+OF_BELONGINGS: Final[Indexes] = {BY_WORKLOAD: workload_of}
+OF_NODES: Final[Indexes] = {
+    BY_POOL: pool_of,
+    BY_LEASE: lambda node: [lease_of(node)],
+    BY_ZONE: zone_of,
+    BY_SILENT_ZONE: silent_zone_of,
+}
+OF_PODS: Final[Indexes] = {BY_NODE: node_of, BY_REQUEST: request_of, BY_ENDING: ending_of}

@@ -11,6 +11,8 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Final
 
+import structlog
+
 from muster.controller.gangs.actions import CreateRequest
 from muster.controller.gangs.indexes import BY_POOL
 from muster.controller.gangs.objects import ProvisioningRequest
@@ -119,9 +121,10 @@ class SplitGangs:
     def _update(self, own: Key, now: datetime) -> None:
         """Reconcile those whose turn has come by what has changed. `own`: is reconciled anyway."""
         self._notice_policies()
-        keys = list(self._changed)
-        self._changed.clear()
-        self._enqueue_affected([each for key in keys for each in self._recomputed(key, now)], own)
+        changed = list[TurnPosition]()
+        for key in list(self._changed):
+            changed += self._recomputed(key, now)
+        self._enqueue_affected(changed, own)
 
     def _enqueue_affected(self, changed: Sequence[TurnPosition], own: Key) -> None:
         for position in changed:
@@ -130,9 +133,15 @@ class SplitGangs:
                     self.enqueue(key)
 
     def _recomputed(self, key: Key, now: datetime) -> list[TurnPosition]:
-        """What has changed: positions as they were, and as they are."""
-        workload = self._workloads.get(key)
-        after = tuple(self._positions_of(workload, now)) if workload else ()
+        """What has changed: positions as they were, and as they are. A gang whose position cannot be computed
+        has none: its own reconcile reports why.
+        """
+        workload, after = self._workloads.get(key), tuple[TurnPosition, ...]()
+        self._changed.pop(key, None)
+        try:
+            after = tuple(self._positions_of(workload, now)) if workload else ()
+        except Exception:
+            structlog.get_logger("gangs").exception("no turn", key=str(key))
         if workload and after and is_elastic(workload):
             self._changed[key] = None  # Its requests depend on earlier slices, too.
         return self._replaced(key, after)

@@ -75,7 +75,7 @@ def while_running(snapshot: WorkloadSnapshot) -> Decision:
     # A node that is drained loses its pods without a word to us.
     wakes += (
         [snapshot.now + RECHECK_INTERVAL]
-        if snapshot.surroundings.lacks_pods and snapshot.surroundings.pods
+        if snapshot.surroundings.lacks_pods and snapshot.surroundings.used
         else []
     )
     # Not for a moment that has passed: a start that was missed so long ago is not checked again.
@@ -219,7 +219,8 @@ def _missing_placements(snapshot: WorkloadSnapshot, spared: Collection[str]) -> 
             snapshot.expected_gang,
             snapshot.carried,
             nodes=snapshot.surroundings.nodes,
-            pods=snapshot.surroundings.pods,
+            pods=snapshot.surroundings.own_pods,
+            used=snapshot.surroundings.used,
             ended=snapshot.ended,
             spared=spared,
         )

@@ -10,18 +10,7 @@ from functools import partial
 from typing import Any, Final
 
 from muster.controller.gangs.gang_state import GangObservation
-from muster.controller.gangs.indexes import (
-    BY_ENDING,
-    BY_LEASE,
-    BY_NODE,
-    BY_POOL,
-    BY_REQUEST,
-    ending_of,
-    lease_of,
-    node_of,
-    pool_of,
-    request_of,
-)
+from muster.controller.gangs.indexes import BY_POOL, BY_REQUEST
 from muster.controller.gangs.kinds import Kinds
 from muster.controller.gangs.metrics import GangMetrics
 from muster.controller.gangs.objects import (
@@ -48,13 +37,11 @@ from muster.controller.kueue.hooks import WorkloadHooks
 from muster.controller.kueue.identity import WORKLOAD_UID
 from muster.controller.kueue.idle_quota import IdleQuotaMonitor
 from muster.controller.kueue.indexes import (
-    BY_MINUTE,
-    BY_REPLACED,
-    BY_WORKLOAD,
-    lease_given,
-    minute_provisioned,
-    pools_promised,
-    pools_provisioning,
+    OF_BELONGINGS,
+    OF_NODES,
+    OF_PODS,
+    OF_REQUESTS,
+    OF_WORKLOADS,
     workload_of,
 )
 from muster.controller.kueue.objects import (
@@ -68,7 +55,6 @@ from muster.controller.kueue.objects import (
 from muster.controller.kueue.pending_workloads import PendingWorkloads
 from muster.controller.kueue.queue_tree_cache import QueueTreeCache
 from muster.controller.kueue.shutdown import on_shutdown
-from muster.controller.kueue.slices import replaced
 from muster.controller.kueue.view import View
 from muster.controller.kueue.webhooks import Reviews
 from muster.controller.runtime.clock import utc_now
@@ -201,25 +187,12 @@ def _policies(manager: Manager, inputs: _Inputs) -> None:
 
 def _view(manager: Manager, inputs: _Inputs, pending: PendingWorkloads) -> View:
     return View(
-        workloads=manager.informer(
-            WORKLOAD, indexes={BY_POOL: pools_provisioning, BY_REPLACED: replaced}, on_event=pending.on_event
-        ),
-        requests=manager.informer(
-            PROVISIONING_REQUEST,
-            selection=OURS,
-            indexes={
-                BY_WORKLOAD: workload_of,
-                BY_POOL: pools_promised,
-                BY_LEASE: lease_given,
-                BY_MINUTE: minute_provisioned,
-            },
-        ),
-        templates=manager.informer(POD_TEMPLATE, selection=OURS, indexes={BY_WORKLOAD: workload_of}),
-        placeholders=manager.informer(PLACEHOLDER, selection=OURS, indexes={BY_WORKLOAD: workload_of}),
-        nodes=manager.informer(NODE, indexes={BY_POOL: pool_of, BY_LEASE: lambda node: [lease_of(node)]}),
-        pods=manager.informer(
-            POD, selection=RUNNING, indexes={BY_NODE: node_of, BY_REQUEST: request_of, BY_ENDING: ending_of}
-        ),
+        workloads=manager.informer(WORKLOAD, indexes=OF_WORKLOADS, on_event=pending.on_event),
+        requests=manager.informer(PROVISIONING_REQUEST, selection=OURS, indexes=OF_REQUESTS),
+        templates=manager.informer(POD_TEMPLATE, selection=OURS, indexes=OF_BELONGINGS),
+        placeholders=manager.informer(PLACEHOLDER, selection=OURS, indexes=OF_BELONGINGS),
+        nodes=manager.informer(NODE, indexes=OF_NODES),
+        pods=manager.informer(POD, selection=RUNNING, indexes=OF_PODS),
         flavors=inputs.flavors,
         queues=manager.informer(CLUSTER_QUEUE),
         checks=Checks(inputs.checks, inputs.policies),

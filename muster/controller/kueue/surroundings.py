@@ -3,13 +3,16 @@
 from dataclasses import dataclass
 from typing import Final
 
+from muster.controller.gangs.objects import Pod
 from muster.controller.gangs.surroundings import Surroundings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkloadSurroundings(Surroundings):
     lacks_pods: bool = False
-    """It runs and some of its pods are on no node that will keep them: `nodes` and `pods` show why."""
+    """It runs and some of its pods are on no node that will keep them: `nodes` and `own_pods` show why."""
+    own_pods: tuple[Pod, ...] = ()
+    """Its pods that are on a node."""
     in_outage: frozenset[str] = frozenset()
     """The nodes that are silent together with most others."""
     is_unseen: bool = False

@@ -30,9 +30,10 @@ from muster.controller.gangs.objects import (
     PodTemplate,
     ProvisioningRequest,
 )
-from muster.controller.gangs.outages import is_silent, nodes_in_outage
+from muster.controller.gangs.outages import BY_SILENT_ZONE, BY_ZONE, nodes_in_outage
 from muster.controller.gangs.retry import RETRY_AT
 from muster.controller.gangs.split import RequestSpec
+from muster.controller.gangs.usage import NodeUsage, less
 from muster.controller.gangs.verify import is_usable
 from muster.controller.kube.resource import Key
 from muster.controller.kueue import identity
@@ -69,6 +70,7 @@ class View:
     queues: Informer[ClusterQueue]
     checks: Checks
     claim_cache: ClaimCache = field(default_factory=ClaimCache)
+    usage: NodeUsage[Pod] = field(init=False)
     split_gangs: SplitGangs = field(init=False)
 
     def __post_init__(self) -> None:
@@ -78,6 +80,7 @@ class View:
             base_snapshot=self._base_snapshot,
         )
         object.__setattr__(self, "split_gangs", line)
+        object.__setattr__(self, "usage", NodeUsage(self.pods))
 
     def snapshot(self, workload: Workload, check: str, *, now: datetime) -> WorkloadSnapshot:
         """Everything that a decision about this Workload and this check depends on."""
@@ -103,9 +106,10 @@ class View:
         if not snapshot.is_provisioned:
             return self._surveyed(snapshot, found)
         named = {node.metadata.name: node for node in (*found.nodes, *self._nodes(snapshot))}
-        nodes = tuple(named.values())
         claims = tuple(self._competing_gangs().prior_claims(snapshot))
-        return replace(found, nodes=nodes, pods=tuple(self._pods(nodes)), claims=claims)
+        own = (pod for item in snapshot.placeholders if (pod := self.pods.get(item.key)))
+        used = less(self.usage.of(named), own)
+        return replace(found, nodes=tuple(named.values()), used=used, claims=claims)
 
     def _surveyed(self, snapshot: WorkloadSnapshot, found: WorkloadSurroundings) -> WorkloadSurroundings:
         """With the nodes for what is placed first, until the first request is made."""
@@ -113,8 +117,8 @@ class View:
             return found
         nodes = tuple(self._pooled(snapshot.gang.placed_first))
         claims = tuple(self._competing_gangs().claims_before_asking(snapshot))
-        pods = tuple(self._pods(nodes))
-        return replace(found, is_surveyed=True, nodes=nodes, pods=pods, claims=claims)
+        used = self.usage.of(node.metadata.name for node in nodes)
+        return replace(found, is_surveyed=True, nodes=nodes, used=used, claims=claims)
 
     def _around_running(self, snapshot: WorkloadSnapshot) -> WorkloadSurroundings:
         """Nothing for a gang whose pods all have a node, as most have.
@@ -124,8 +128,9 @@ class View:
         """
         carried = snapshot.carried
         claims = [claim for each in carried.values() for claim in each]
-        consumed = dict.fromkeys(claim.request for claim in claims)
-        own_pods = [pod for name in consumed for pod in self.pods.store.by_index(BY_REQUEST, name)]
+        namespace = snapshot.workload.metadata.namespace
+        consumed = dict.fromkeys(Key(namespace, claim.request) for claim in claims)
+        own_pods = [pod for key in consumed for pod in self.pods.store.by_index(BY_REQUEST, key)]
         their_nodes = [node for pod in own_pods if (node := self.nodes.get(Key("", pod.spec.node_name)))]
         gang = snapshot.expected_gang
         if is_settled(gang, carried, nodes=their_nodes, pods=own_pods, ended=snapshot.ended):
@@ -136,9 +141,15 @@ class View:
         demands = [demand for spec in gang.request_specs for demand in spec.demands]
         found = (*self._leased(claims), *(self._pooled(demands) if is_shared else ()), *their_nodes)
         nodes = tuple({node.metadata.name: node for node in found}.values())
-        silent = nodes_in_outage(self.nodes.store) if any(map(is_silent, nodes)) else frozenset()
+        store = self.nodes.store
         return WorkloadSurroundings(
-            lacks_pods=True, nodes=nodes, pods=tuple(self._pods(nodes)), in_outage=silent
+            lacks_pods=True,
+            nodes=nodes,
+            own_pods=tuple(own_pods),
+            used=self.usage.of(node.metadata.name for node in nodes),
+            in_outage=nodes_in_outage(
+                nodes, known=store.counts(BY_ZONE), silent=store.counts(BY_SILENT_ZONE)
+            ),
         )
 
     def _leased(self, claims: Iterable[PodClaim]) -> Iterator[Node]:
@@ -151,7 +162,7 @@ class View:
         if before is None or not is_usable(before) or (after is not None and is_usable(after)):
             return ()
         pods = self.pods.store.by_index(BY_NODE, before.metadata.name)
-        consumed = {Key(pod.metadata.namespace, name) for pod in pods for name in request_of(pod)}
+        consumed = {key for pod in pods for key in request_of(pod)}
         made = [item for key in consumed if (item := self._belonging_of(key))]
         leased = self.requests.store.by_index(BY_LEASE, lease_of(before)) if lease_of(before) else []
         return {key for item in (*made, *leased) for key in self.workloads_using(item)}
@@ -275,10 +286,6 @@ class View:
     def _ending(self, snapshot: WorkloadSnapshot) -> Iterator[Pod]:
         pods = self.pods.store.by_index(BY_ENDING, BY_ENDING)
         return in_the_way(snapshot.gang, ((pod, self.nodes.get(Key("", pod.spec.node_name))) for pod in pods))
-
-    def _pods(self, nodes: Iterable[Node]) -> Iterator[Pod]:
-        for node in nodes:
-            yield from self.pods.store.by_index(BY_NODE, node.metadata.name)
 
 
 def leases_of(snapshot: WorkloadSnapshot) -> frozenset[str]:

@@ -6,12 +6,12 @@ The reflector talks to the API; listeners react.
 Duplicates change nothing. A version older than the one held is dropped, and so is one of a uid that is known
 to be deleted, from before its deletion; a list removes nothing that is younger than itself: our own writes
 are stored here before a watch delivers them. All are compared by resourceVersion where the two are
-comparable.
+comparable. What we have made and do not hold, although the watch has passed its version, is gone by now.
 """
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
-from typing import Generic
+from typing import Any, Generic
 
 from muster.controller.kube.reflector import older
 from muster.controller.kube.resource import Key, T
@@ -37,6 +37,8 @@ class Store(Generic[T]):
         self._functions = dict(indexes or {})
         self._indexes: dict[str, dict[Hashable, dict[Key, None]]] = {name: {} for name in self._functions}
         self._graves: OrderedDict[str, str] = OrderedDict()
+        self._read_to = ""
+        """The latest version that a list or a watch has brought."""
         self._unreadable: dict[Key, str] = {}
         self._listeners: list[Listener[T]] = []
 
@@ -58,6 +60,10 @@ class Store(Generic[T]):
     def by_index(self, index: str, value: Hashable) -> list[T]:
         """The objects that the index function files under `value`, oldest insertion first."""
         return [self._objects[key] for key in self._indexes[index].get(value, ())]
+
+    def counts(self, index: str) -> Mapping[Any, int]:
+        """How many objects there are under each value."""
+        return {value: len(keys) for value, keys in self._indexes[index].items()}
 
     def index_values(self, index: str) -> list[Hashable]:
         return list(self._indexes[index])
@@ -84,6 +90,8 @@ class Store(Generic[T]):
     ) -> None:
         if new_history:
             self._graves.clear()
+            self._read_to = ""
+        self._advance(version)
         present = {obj.key for obj in objects} | unreadable.keys()
         for held in [held for key, held in self._objects.items() if key not in present]:
             if new_history or not older(version, held.metadata.resource_version):
@@ -93,14 +101,25 @@ class Store(Generic[T]):
             self._put(obj, trusted=new_history)
 
     def put(self, obj: T) -> None:
+        self._advance(obj.metadata.resource_version)
         self._put(obj, trusted=False)
 
     def remember(self, obj: T) -> None:
-        """The answer to a write of ours. It never brings back what is gone: that may only have left the
-        selection, and then no watch would tell of its end.
+        """The answer to a change of ours. It never brings back what is gone: that may only have left the
+        selection, and then no watch would show its end.
         """
-        if obj.metadata.uid not in self._graves:
-            self.put(obj)
+        if obj.metadata.uid in self._uids:
+            self._put(obj, trusted=False)
+
+    def add(self, obj: T) -> None:
+        """The answer to a create of ours, however late it comes."""
+        meta = obj.metadata
+        if meta.uid in self._uids or not self._read_to or older(self._read_to, meta.resource_version):
+            self._put(obj, trusted=False)
+
+    def _advance(self, version: str) -> None:
+        if not self._read_to or older(self._read_to, version):
+            self._read_to = version
 
     def is_gone(self, uid: str) -> bool:
         """Whether an object of this uid was here and was deleted; False also where that is not known."""
@@ -139,11 +158,17 @@ class Store(Generic[T]):
     def remove(self, obj: T) -> None:
         uid, version = obj.metadata.uid, obj.metadata.resource_version
         held = self._objects.get(obj.key)
+        self._advance(version)
         self._unreadable.pop(obj.key, None)
         if held is not None and (not uid or held.metadata.uid == uid):
             self._bury(held, at=version or held.metadata.resource_version)
         elif uid:
             self._remember_grave(uid, version)
+
+    def forget(self, uid: str) -> None:
+        """It was deleted by us: the watch has yet to show it."""
+        if (held := self.by_uid(uid)) is not None:
+            self._bury(held, at=held.metadata.resource_version)
 
     def mark_unreadable(self, key: Key, message: str) -> None:
         self._unreadable[key] = message

@@ -19,22 +19,8 @@ from typing import Any, cast
 import msgspec
 from prometheus_client import CollectorRegistry
 
-from muster.controller.gangs.indexes import (
-    BY_ENDING,
-    BY_LEASE,
-    BY_NODE,
-    BY_POOL,
-    BY_REQUEST,
-    ending_of,
-    lease_of,
-    node_of,
-    pool_of,
-)
-from muster.controller.gangs.indexes import request_of as consumed
 from muster.controller.gangs.objects import (
-    NODE,
     PLACEHOLDER,
-    POD,
     POD_TEMPLATE,
     PROVISIONING_REQUEST,
     ProvisioningRequest,
@@ -45,30 +31,18 @@ from muster.controller.gangs.requests import Requests
 from muster.controller.gangs.templates import POOL
 from muster.controller.kube.errors import TransportError
 from muster.controller.kube.resource import Key, ObjectMeta
-from muster.controller.kueue.checks import Checks
 from muster.controller.kueue.executor import Executor
 from muster.controller.kueue.hooks import WorkloadHooks
 from muster.controller.kueue.indexes import (
-    BY_MINUTE,
-    BY_REPLACED,
-    BY_WORKLOAD,
-    lease_given,
-    minute_provisioned,
-    pools_promised,
-    pools_provisioning,
     workload_of,
 )
 from muster.controller.kueue.objects import (
-    CLUSTER_QUEUE,
-    RESOURCE_FLAVOR,
     WORKLOAD,
     CheckState,
     ResourceFlavor,
     Workload,
 )
 from muster.controller.kueue.pending_workloads import PendingWorkloads
-from muster.controller.kueue.slices import replaced
-from muster.controller.kueue.view import View
 from muster.controller.runtime.controller import Controller, Result
 from muster.controller.runtime.informer import Informer
 from muster.controller.runtime.metrics import Metrics
@@ -76,9 +50,9 @@ from muster.controller.runtime.queue import WorkQueue
 from muster.model.gangpolicy import GangPolicy
 from muster.model.names import GKE_LEASE_DETAIL, POOL_LABEL
 from tests.unit.admission.gang_world import CHECK, FLAVORS, POLICY, assignment, workload
+from tests.unit.admission.views import view_of
 from tests.unit.controller_runtime.virtual import now as virtual_now
 from tests.unit.controller_runtime.virtual import virtual
-from tests.unit.gangs.cached import cached
 from tests.unit.gangs.paper import START, node, size_of, with_condition
 
 replace = msgspec.structs.replace
@@ -91,25 +65,6 @@ SPACE = "team-a"
 
 def moment() -> datetime:
     return START + timedelta(seconds=virtual_now())
-
-
-class _Known:
-    """One check, ours."""
-
-    def __init__(self, policy: GangPolicy) -> None:
-        self._policy = policy
-
-    def is_ours(self, name: str) -> bool:
-        return name == CHECK
-
-    def is_being_removed(self) -> bool:
-        return False
-
-    def are_gone(self) -> bool:
-        return False
-
-    def policy(self, _name: str) -> GangPolicy:
-        return self._policy
 
 
 @dataclass
@@ -273,22 +228,7 @@ class Fleet:
         policy: GangPolicy = POLICY,
         pools: tuple[str, ...] = ("l4", "h100"),
     ) -> None:
-        owned: dict[str, Any] = {BY_WORKLOAD: workload_of}
-        promised = {BY_POOL: pools_promised, BY_LEASE: lease_given, BY_MINUTE: minute_provisioned}
-        gathering: dict[str, Any] = {BY_POOL: pools_provisioning, BY_REPLACED: replaced}
-        leased = {BY_POOL: pool_of, BY_LEASE: lambda each: [lease_of(each)]}
-        flavors = {name: _flavor(name) for name in pools}
-        self.view = View(
-            workloads=cached(WORKLOAD, (), **gathering),
-            requests=cached(PROVISIONING_REQUEST, (), **owned, **promised),
-            templates=cached(POD_TEMPLATE, (), **owned),
-            placeholders=cached(PLACEHOLDER, (), **owned),
-            nodes=cached(NODE, (), **leased),
-            pods=cached(POD, (), **{BY_NODE: node_of, BY_REQUEST: consumed, BY_ENDING: ending_of}),
-            flavors=cached(RESOURCE_FLAVOR, flavors.values()),
-            queues=cached(CLUSTER_QUEUE, ()),
-            checks=cast(Checks, _Known(policy)),
-        )
+        self.view = view_of(policy, flavors=[_flavor(name) for name in pools])
         view = self.view
         caches: dict[Any, Informer[Any]] = {
             WORKLOAD: view.workloads,

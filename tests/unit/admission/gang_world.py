@@ -26,10 +26,10 @@ from muster.controller.gangs.objects import (
     ResourceNeeds,
     Toleration,
 )
-from muster.controller.gangs.outages import nodes_in_outage
 from muster.controller.gangs.placeholders import named
 from muster.controller.gangs.retry import to_annotations
 from muster.controller.gangs.turn_order import Line, TurnPosition
+from muster.controller.gangs.usage import less, used_by
 from muster.controller.kube.resource import ObjectMeta
 from muster.controller.kueue.actions import (
     Deactivate,
@@ -60,7 +60,15 @@ from muster.controller.kueue.snapshot import WorkloadSnapshot
 from muster.controller.kueue.surroundings import WorkloadSurroundings
 from muster.model.gangpolicy import GangPolicy, RetryPolicy
 from muster.model.names import GKE_LEASE_DETAIL, GKE_LEASE_LABEL, POD_SET_LABEL, POOL_LABEL
-from tests.unit.gangs.paper import BOOKING, START, Paper, among, flavor_policy, with_condition
+from tests.unit.gangs.paper import (
+    BOOKING,
+    START,
+    Paper,
+    among,
+    flavor_policy,
+    silent_together,
+    with_condition,
+)
 
 CHECK = "gang"
 
@@ -151,13 +159,14 @@ class World(Paper[Decision]):
         mine = self._plain(name)
         line = Line(place for other in self.workloads if other != name and (place := self._place(other)))
         nodes, pods = tuple(self.nodes.values()), tuple(self.pods.values())
-        place = self._place(name)
+        place, held = self._place(name), {item.key for item in mine.placeholders}
         seen = mine.with_surroundings(
             WorkloadSurroundings(
                 is_surveyed=True,
                 nodes=nodes,
-                pods=pods,
-                in_outage=nodes_in_outage(nodes),
+                own_pods=pods,
+                used=less(used_by(pods), (pod for pod in pods if pod.key in held)),
+                in_outage=silent_together(nodes),
                 must_wait=place is not None and line.must_wait(place),
                 must_give_way=place is not None and line.must_give_way(place),
             )
@@ -169,7 +178,7 @@ class World(Paper[Decision]):
     def _is_settled(self, seen: WorkloadSnapshot) -> bool:
         around = seen.surroundings
         return is_settled(
-            seen.expected_gang, seen.carried, nodes=around.nodes, pods=around.pods, ended=seen.ended
+            seen.expected_gang, seen.carried, nodes=around.nodes, pods=around.own_pods, ended=seen.ended
         )
 
     def _plain(self, name: str) -> WorkloadSnapshot:

@@ -3,32 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
 from datetime import datetime, timedelta
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 import pytest
 
 from muster.controller.gangs.actions import CreateRequest
-from muster.controller.gangs.indexes import (
-    BY_ENDING,
-    BY_LEASE,
-    BY_NODE,
-    BY_POOL,
-    BY_REQUEST,
-    ending_of,
-    lease_of,
-    node_of,
-    pool_of,
-    request_of,
-)
 from muster.controller.gangs.objects import (
-    NODE,
-    PLACEHOLDER,
-    POD,
-    POD_TEMPLATE,
-    PROVISIONING_REQUEST,
     Belonging,
     Pod,
     PodSpec,
@@ -36,29 +18,17 @@ from muster.controller.gangs.objects import (
 from muster.controller.gangs.templates import POOL
 from muster.controller.kube.resource import Key, ObjectMeta, OwnerReference
 from muster.controller.kueue.actions import PatchAnnotations, SetCheckState, State
-from muster.controller.kueue.checks import Checks
 from muster.controller.kueue.decide import decide
-from muster.controller.kueue.indexes import (
-    BY_MINUTE,
-    BY_REPLACED,
-    BY_WORKLOAD,
-    lease_given,
-    minute_provisioned,
-    pools_promised,
-    pools_provisioning,
-)
+from muster.controller.kueue.indexes import BY_WORKLOAD
 from muster.controller.kueue.objects import (
-    CLUSTER_QUEUE,
-    RESOURCE_FLAVOR,
-    WORKLOAD,
     CheckState,
     PodSetUpdate,
     ReclaimablePod,
 )
-from muster.controller.kueue.slices import REPLACES, replaced
+from muster.controller.kueue.slices import REPLACES
 from muster.controller.kueue.templates import OWNING_WORKLOAD
 from muster.controller.kueue.view import View
-from muster.model.gangpolicy import DetailSelector, GangPolicy
+from muster.model.gangpolicy import DetailSelector
 from muster.model.names import (
     CONSUME_ANNOTATION,
     ELASTIC_JOB,
@@ -67,8 +37,8 @@ from muster.model.names import (
     WORKLOAD_UID_LABEL,
 )
 from muster.model.waiting import clock
-from tests.unit.admission.gang_world import CHECK, FLAVORS, POLICY, World, assignment, pod_spec
-from tests.unit.gangs.cached import cached
+from tests.unit.admission.gang_world import CHECK, POLICY, World, assignment, pod_spec
+from tests.unit.admission.views import view_of
 from tests.unit.gangs.paper import flavor_policy, node
 
 _HEADED = {"head": ("cpu", 1), "main": ("l4", 1)}
@@ -77,46 +47,19 @@ _HEADS = flavor_policy("cpu", 0, provisioning_class_name="", node_selector_from_
 _POLICY = dataclasses.replace(POLICY, flavors=(*POLICY.flavors, _HEADS))
 
 
-class _Known:
-    """One check, ours, that follows one policy."""
-
-    def is_ours(self, name: str) -> bool:
-        return name == CHECK
-
-    def is_being_removed(self) -> bool:
-        return False
-
-    def are_gone(self) -> bool:
-        return False
-
-    def policy(self, _name: str) -> GangPolicy:
-        return _POLICY
-
-
 def _owner(item: Belonging) -> list[Key]:
     return [Key("team-a", item.metadata.labels[WORKLOAD_UID_LABEL].removeprefix("uid-"))]
 
 
 def _view(world: World) -> View:
-    owned = {BY_WORKLOAD: _owner}
-    promised: Mapping[str, Any] = {
-        BY_POOL: pools_promised,
-        BY_LEASE: lease_given,
-        BY_MINUTE: minute_provisioned,
-    }
-    gathering: Mapping[str, Any] = {BY_POOL: pools_provisioning, BY_REPLACED: replaced}
-    leased: Mapping[str, Any] = {BY_POOL: pool_of, BY_LEASE: lambda node: [lease_of(node)]}
-    where: Mapping[str, Any] = {BY_NODE: node_of, BY_REQUEST: request_of, BY_ENDING: ending_of}
-    return View(
-        workloads=cached(WORKLOAD, world.workloads.values(), **gathering),
-        requests=cached(PROVISIONING_REQUEST, world.requests.values(), **owned, **promised),
-        templates=cached(POD_TEMPLATE, world.templates.values(), **owned),
-        placeholders=cached(PLACEHOLDER, (), **owned),
-        nodes=cached(NODE, world.nodes.values(), **leased),
-        pods=cached(POD, world.pods.values(), **where),
-        flavors=cached(RESOURCE_FLAVOR, FLAVORS.values()),
-        queues=cached(CLUSTER_QUEUE, ()),
-        checks=cast(Checks, _Known()),
+    return view_of(
+        world.policy,
+        owned={BY_WORKLOAD: _owner},
+        workloads=world.workloads.values(),
+        requests=world.requests.values(),
+        templates=world.templates.values(),
+        nodes=world.nodes.values(),
+        pods=world.pods.values(),
     )
 
 
@@ -162,11 +105,12 @@ def test_the_room_is_kept_until_the_gang_has_its_nodes_and_no_longer(world: Worl
     (request,) = (
         name for name, each in world.requests.items() if each.metadata.labels[WORKLOAD_UID_LABEL] == "uid-a"
     )
-    world.pods["worker"] = Pod(
-        metadata=ObjectMeta(name="worker", uid="w", annotations={CONSUME_ANNOTATION: request}),
-        spec=PodSpec(node_name=f"lease-{request}-0"),
-    )
-    assert "b" in _ready(world)
+    for namespace, is_free in (("team-b", False), ("team-a", True)):  # Anyone may write any name on a pod.
+        meta = ObjectMeta(
+            name="worker", namespace=namespace, uid="w", annotations={CONSUME_ANNOTATION: request}
+        )
+        world.pods["worker"] = Pod(metadata=meta, spec=PodSpec(node_name=f"lease-{request}-0"))
+        assert ("b" in _ready(world)) is is_free
 
 
 def _asks(world: World, view: View, name: str) -> bool:
@@ -219,11 +163,10 @@ def test_a_gang_that_never_takes_its_room_does_not_keep_it_for_ever(world: World
     assert _ready(world) == ["b"]
 
 
-def test_pods_that_are_done_keep_no_room(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pods_that_are_done_keep_no_room() -> None:
     """Kueue gives their quota to the next gang while the rest of theirs runs on for hours."""
     shared = flavor_policy("l4", 10, node_selector_from_details=())
     policy = dataclasses.replace(POLICY, flavors=(shared, _HEADS))
-    monkeypatch.setattr(f"{__name__}._POLICY", policy)
     world = World(policy=policy)
     world.nodes = {"cpu-0": node("cpu-0", "cpu")}
     world.submit("a", {"head": ("cpu", 1), "main": ("l4", 2)})
@@ -280,13 +223,10 @@ def test_a_lost_node_affects_its_gang_also_when_the_request_is_deleted(asked: bo
     assert set(_view(world).workloads_affected_by(lost, None)) == {Key("team-a", "a")}
 
 
-def test_what_runs_is_looked_for_in_its_own_pools_and_not_only_where_it_grows(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_what_runs_is_looked_for_in_its_own_pools_and_not_only_where_it_grows() -> None:
     """A worker that is made anew has room in its pool: nothing is lost, and nobody has to queue again."""
     pools = tuple(flavor_policy(name, 1, node_selector_from_details=()) for name in ("l4", "h100"))
     policy = dataclasses.replace(POLICY, flavors=pools)
-    monkeypatch.setattr(f"{__name__}._POLICY", policy)
     world = World(policy=policy)
     claims = tuple(
         PodSetUpdate(name=name, annotations={CONSUME_ANNOTATION: f"of-{name}"}) for name in ("a", "b")
@@ -314,10 +254,9 @@ def test_what_runs_is_looked_for_in_its_own_pools_and_not_only_where_it_grows(
     assert not any(isinstance(action, PatchAnnotations) for action in decide(grows).actions)
 
 
-def test_nodes_of_a_lease_are_found_whatever_label_they_carry_it_in(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nodes_of_a_lease_are_found_whatever_label_they_carry_it_in() -> None:
     pin = DetailSelector(key="example.com/lease", detail=GKE_LEASE_DETAIL)
     policy = dataclasses.replace(POLICY, flavors=(flavor_policy("l4", 1, node_selector_from_details=(pin,)),))
-    monkeypatch.setattr(f"{__name__}._POLICY", policy)
     world = World(policy=policy)
     world.submit("a", {"main": ("l4", 2)})
     world.kueue()

@@ -21,6 +21,7 @@ from muster.controller.gangs.objects import (
     ResourceNeeds,
     Taint,
 )
+from muster.controller.gangs.usage import used_by
 from muster.controller.gangs.verify import PodDemand, verify
 from muster.controller.kube.resource import ObjectMeta
 from muster.controller.kueue.podsets import flavored
@@ -48,7 +49,7 @@ def pod(node_name: str, *, gpus: int = 1, phase: str = "Running") -> Pod:
 def placed(
     count: int, nodes: Sequence[Node], *, pods: Sequence[Pod] = (), claims: Sequence[PodDemand] = ()
 ) -> int:
-    (room,) = verify([wanted(count)], nodes=nodes, pods=pods, claims=claims)
+    (room,) = verify([wanted(count)], nodes=nodes, used=used_by(pods), claims=claims)
     return room.placed
 
 
@@ -105,12 +106,12 @@ def test_a_pods_own_node_affinity_counts(operator: str, values: tuple[str, ...],
     standing = replace(standing, metadata=replace(standing.metadata, labels=labels))
     rule = Requirement(key="zone", operator=operator, values=values)
     picky = changed(wanted(1), needs=changed(needs(), terms=(NodeSelectorTerm(match_expressions=(rule,)),)))
-    (room,) = verify([picky], nodes=[standing], pods=())
+    (room,) = verify([picky], nodes=[standing], used={})
     assert room.is_complete is fits
     there = NodeSelectorTerm(match_expressions=(Requirement(key="zone", operator="Exists"),))
     for other, is_complete in ((there, True), (NodeSelectorTerm(), fits)):
         either = changed(picky, needs=changed(picky.needs, terms=(*picky.needs.terms, other)))
-        (room,) = verify([either], nodes=[standing], pods=())
+        (room,) = verify([either], nodes=[standing], used={})
         assert room.is_complete is is_complete, "one term that fits is enough, and an empty one fits nowhere"
 
 
@@ -118,7 +119,7 @@ def test_pods_are_pinned_to_their_own_lease() -> None:
     pinned = wanted(2)
     selector = {**pinned.needs.node_selector, "autoscaling.gke.io/provisioning-request": "mine"}
     pinned = changed(pinned, needs=changed(pinned.needs, node_selector=selector))
-    (room,) = verify([pinned], nodes=[node("n0", "l4", "theirs"), node("n1", "l4", "mine")], pods=())
+    (room,) = verify([pinned], nodes=[node("n0", "l4", "theirs"), node("n1", "l4", "mine")], used={})
     assert room.placed == 1
 
 

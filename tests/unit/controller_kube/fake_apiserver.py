@@ -56,6 +56,8 @@ class FakeApiServer:
         self.write_faults: deque[Callable[[web.Request], web.Response | None]] = deque()
         self.unserved: set[str] = set()
         self.requests: list[tuple[str, str]] = []
+        self.lists: list[dict[str, str]] = []
+        """The parameters of each list."""
         self.watches_open = 0
         self.port = 0
         self._clients: list[Client] = []
@@ -169,6 +171,7 @@ class FakeApiServer:
         ]
 
     def _list(self, request: web.Request, collection: str, namespace: str) -> web.Response:
+        self.lists.append(dict(request.query))
         token = request.query.get("continue")
         fault = self.list_faults.popleft() if self.list_faults else Fault("none")
         refusals = {

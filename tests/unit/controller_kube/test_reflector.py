@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from muster.controller.kube.client import Selection
 from muster.controller.kube.reflector import IDLE_TIMEOUT, Reflector
 from muster.controller.kube.resource import Key, Object, Partial, Resource
 from muster.controller.runtime.store import Store
@@ -76,12 +77,14 @@ class Notes:
 class Rig:
     """One server, one reflector, one store."""
 
-    def __init__(self, server: FakeApiServer, *, page: int = 3) -> None:
+    def __init__(self, server: FakeApiServer, *, page: int = 3, selection: Selection | None = None) -> None:
         self.server, self.notes = server, Notes()
         self.store: Store[Thing] = Store()
         self.store.listen(self.notes.listen)
         self.client = server.client()
-        self.reflector = Reflector(self.client, THING, self.store, watcher=self.notes, page=page)
+        self.reflector = Reflector(
+            self.client, THING, self.store, watcher=self.notes, page=page, selection=selection
+        )
 
     def agrees(self) -> bool:
         truth = {
@@ -97,7 +100,10 @@ class Rig:
 
 
 def against(
-    scenario: Callable[[Rig], Awaitable[None]], *, prepare: Callable[[FakeApiServer], None] | None = None
+    scenario: Callable[[Rig], Awaitable[None]],
+    *,
+    prepare: Callable[[FakeApiServer], None] | None = None,
+    selection: Selection | None = None,
 ) -> None:
     """Run a scenario on virtual time beside a running reflector, which must survive it."""
 
@@ -105,7 +111,7 @@ def against(
         async with FakeApiServer().running() as server:
             if prepare:
                 prepare(server)
-            rig = Rig(server)
+            rig = Rig(server, selection=selection)
             following = asyncio.ensure_future(rig.reflector.run())
             try:
                 await scenario(rig)
@@ -320,7 +326,7 @@ def test_what_we_write_while_a_list_is_read_outlives_the_list() -> None:
     async def scenario(rig: Rig) -> None:
         def write() -> None:
             if rig.notes.relists == ["start"] and rig.store.get(mine) is None:
-                rig.store.remember(msgspec.convert(rig.server.put("things", thing("mine")), Thing))
+                rig.store.add(msgspec.convert(rig.server.put("things", thing("mine")), Thing))
 
         mine = Key("a", "mine")
         rig.notes.when_heard = write
@@ -331,6 +337,23 @@ def test_what_we_write_while_a_list_is_read_outlives_the_list() -> None:
         await rig.until(rig.agrees)
 
     against(scenario, prepare=prepare)
+
+
+def test_a_failed_watch_makes_the_server_search_for_nothing() -> None:
+    """A list of one object with a selector reads all objects before the first that it fits."""
+
+    def prepare(server: FakeApiServer) -> None:
+        server.put("things", thing("x"))
+        server.watch_faults.extend([Fault("cut")] * 2)
+
+    async def scenario(rig: Rig) -> None:
+        rig.server.put("things", thing("y"))
+        await rig.until(lambda: len(rig.server.lists) > 2)
+        _, *checks = rig.server.lists
+        assert all(each == {"limit": "1"} for each in checks)
+        await rig.until(rig.agrees)
+
+    against(scenario, prepare=prepare, selection=Selection(labels="app", fields="metadata.name!=x"))
 
 
 def test_a_version_that_the_server_calls_too_large_is_listed_again() -> None:

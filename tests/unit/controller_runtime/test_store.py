@@ -130,6 +130,21 @@ def test_a_late_answer_to_a_write_does_not_bring_back_what_a_list_has_missed() -
     assert store.get(Key("a", "x")) is None
 
 
+def test_what_we_made_and_others_deleted_stays_gone_however_much_else_was_deleted_since() -> None:
+    """The create is answered last: no watch would ever show the end of what it brought back."""
+    store: Store[Thing] = Store()
+    store.put(thing("mine", uid="mine", version=1))
+    store.remove(thing("mine", uid="mine", version=2))
+    for number in range(3, 10_003):
+        store.put(thing("x", uid=str(number), version=2 * number))
+        store.remove(thing("x", uid=str(number), version=2 * number + 1))
+    store.add(thing("mine", uid="mine", version=1))
+    store.remember(thing("mine", uid="mine", version=1))
+    assert store.get(Key("a", "mine")) is None
+    store.add(thing("later", uid="later", version=50_000))
+    assert store.get(Key("a", "later")) is not None, "no watch has shown it yet"
+
+
 def test_caches_keep_only_the_annotations_that_are_read() -> None:
     obj = msgspec.convert({"metadata": {"annotations": {"muster.dev/retry-at": "x", "big": "y"}}}, Thing)
     assert THING.compact(obj).metadata.annotations == {"muster.dev/retry-at": "x"}

@@ -8,6 +8,7 @@ stands for.
 import dataclasses
 import itertools
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -30,6 +31,7 @@ from muster.controller.gangs.objects import (
     Taint,
     TemplateReference,
 )
+from muster.controller.gangs.outages import nodes_in_outage, silent_zone_of, zone_of
 from muster.controller.gangs.templates import PARAMETERS, POOL
 from muster.controller.kube.resource import ObjectMeta
 from muster.model.gangpolicy import DetailSelector, FlavorPolicy, GangPolicy
@@ -46,6 +48,14 @@ def among(snapshot: Any, **changes: object) -> Any:
     """The same snapshot in other surroundings."""
     around = dataclasses.replace(snapshot.surroundings, **changes)
     return dataclasses.replace(snapshot, surroundings=around)
+
+
+def silent_together(nodes: Iterable[Node]) -> frozenset[str]:
+    """The nodes in outage, were these all that there are."""
+    listed = tuple(nodes)
+    known = Counter(zone for node in listed for zone in zone_of(node))
+    silent = Counter(zone for node in listed for zone in silent_zone_of(node))
+    return nodes_in_outage(listed, known=known, silent=silent)
 
 
 def flavor_policy(name: str, scarcity: int, **changes: object) -> FlavorPolicy:

@@ -19,6 +19,7 @@ from muster.controller.gangs.objects import (
     ResourceNeeds,
 )
 from muster.controller.gangs.split import Gang, split
+from muster.controller.gangs.usage import used_by
 from muster.controller.kube.resource import ObjectMeta
 from muster.model.gangpolicy import FlavorPolicy
 from muster.model.names import CONSUME_ANNOTATION, GPU_RESOURCE, POD_SET_LABEL, POOL_LABEL
@@ -85,7 +86,8 @@ def smalls(*, label: str | None = None) -> tuple[Pod, ...]:
 
 
 def short(pods: Iterable[Pod], nodes: Iterable[Node]) -> list[tuple[str, int]]:
-    rooms = missing(gang(), claims(), nodes=tuple(nodes), pods=pods, ended={})
+    own = tuple(pods)
+    rooms = missing(gang(), claims(), nodes=tuple(nodes), pods=own, used=used_by(own), ended={})
     return [(room.demand.name, room.demand.count) for room in rooms]
 
 

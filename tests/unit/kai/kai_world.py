@@ -28,6 +28,7 @@ from muster.controller.gangs.objects import (
 from muster.controller.gangs.retry import to_annotations
 from muster.controller.gangs.surroundings import Surroundings
 from muster.controller.gangs.turn_order import Line, TurnPosition
+from muster.controller.gangs.usage import used_by
 from muster.controller.kai.actions import Decision, DeleteUnbound, PatchAnnotations, Ungate
 from muster.controller.kai.decide import decide
 from muster.controller.kai.labels import CLUSTER_UID, STATUS, is_gated
@@ -193,7 +194,7 @@ class World(Paper[Decision]):
             line=Line(places),
             surroundings=Surroundings(
                 nodes=tuple(self.nodes.values()),
-                pods=tuple(pod for pod in self.pods.values() if pod.spec.node_name),
+                used=used_by(self.pods.values()),
             ),
         )
 

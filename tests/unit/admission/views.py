@@ -1,0 +1,68 @@
+"""The controller's view over caches that a test fills, with the indexes that the controller has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, cast
+
+from muster.controller.gangs.objects import NODE, PLACEHOLDER, POD, POD_TEMPLATE, PROVISIONING_REQUEST
+from muster.controller.kueue.checks import Checks
+from muster.controller.kueue.indexes import (
+    OF_BELONGINGS,
+    OF_NODES,
+    OF_PODS,
+    OF_REQUESTS,
+    OF_WORKLOADS,
+    Indexes,
+)
+from muster.controller.kueue.objects import CLUSTER_QUEUE, RESOURCE_FLAVOR, WORKLOAD
+from muster.controller.kueue.view import View
+from muster.model.gangpolicy import GangPolicy
+from tests.unit.admission.gang_world import CHECK, FLAVORS
+from tests.unit.gangs.cached import cached
+
+
+class OneCheck:
+    """One check, ours, that follows one policy."""
+
+    def __init__(self, policy: GangPolicy) -> None:
+        self._policy = policy
+
+    def is_ours(self, name: str) -> bool:
+        return name == CHECK
+
+    def is_being_removed(self) -> bool:
+        return False
+
+    def are_gone(self) -> bool:
+        return False
+
+    def policy(self, _name: str) -> GangPolicy:
+        return self._policy
+
+
+def view_of(
+    policy: GangPolicy,
+    *,
+    flavors: Iterable[Any] = FLAVORS.values(),
+    owned: Indexes = OF_BELONGINGS,
+    **objects: Iterable[Any],
+) -> View:
+    """`objects`: what is in the caches, by the names that the view has for them. `owned`: how what was made
+    for a gang is found, where the test makes it in another way.
+    """
+    held = {name: objects.get(name, ()) for name in _CACHED}
+    return View(
+        workloads=cached(WORKLOAD, held["workloads"], **OF_WORKLOADS),
+        requests=cached(PROVISIONING_REQUEST, held["requests"], **{**OF_REQUESTS, **owned}),
+        templates=cached(POD_TEMPLATE, held["templates"], **owned),
+        placeholders=cached(PLACEHOLDER, held["placeholders"], **owned),
+        nodes=cached(NODE, held["nodes"], **OF_NODES),
+        pods=cached(POD, held["pods"], **OF_PODS),
+        flavors=cached(RESOURCE_FLAVOR, flavors),
+        queues=cached(CLUSTER_QUEUE, ()),
+        checks=cast(Checks, OneCheck(policy)),
+    )
+
+
+_CACHED = ("workloads", "requests", "templates", "placeholders", "nodes", "pods")
