@@ -48,15 +48,21 @@ class GangObserver:
         self._seen: dict[Key, GangObservation] = {}
         self._log = structlog.get_logger("gangs")
 
-    def around(self, reconcile: Callable[[Key], Awaitable[Result]]) -> Callable[[Key], Awaitable[Result]]:
-        """The same reconcile, observed before it runs and after: its own writes do not bring the key back."""
+    def around(
+        self, reconcile: Callable[[Key], Awaitable[Result]], *, writes: Callable[[], int]
+    ) -> Callable[[Key], Awaitable[Result]]:
+        """The same reconcile, observed before it runs, and after where something was written: own writes do
+        not bring a key back. `writes`: how many decisions were carried out so far.
+        """
 
         async def observed(key: Key) -> Result:
             self._try_observe(key)
+            before = writes()
             try:
                 return await reconcile(key)
             finally:
-                self._try_observe(key)
+                if writes() != before:
+                    self._try_observe(key)
 
         return observed
 

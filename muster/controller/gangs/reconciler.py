@@ -105,6 +105,8 @@ class GangReconciler(Generic[T, S, D]):
         self._nodes = Waiters()
         self._waiting: dict[WaitReason, set[Key]] = {"turn": set(), "room": set()}
         self._lock = asyncio.Lock()
+        self.applied = 0
+        """Decisions that were carried out, or tried."""
         self._limiter, self._retrying = RetryLimiter(), set[Key]()
 
     def waiting_for_nodes(self, before: Node | None, after: Node | None) -> Iterable[Key]:
@@ -152,7 +154,7 @@ class GangReconciler(Generic[T, S, D]):
             # From a new snapshot: objects may have been written before the API server rejected one.
             snapshot = self._hooks.load(target, now=self._clock())
             decision = self._hooks.after_rejection(snapshot, rejected)
-            await self._hooks.apply(decision, snapshot)
+            await self._apply(decision, snapshot)
             return decision
 
     async def _decide_and_apply(self, key: Key, target: T, done: Sequence[object]) -> D:
@@ -162,11 +164,15 @@ class GangReconciler(Generic[T, S, D]):
             async with self._lock:
                 snapshot, decision = self._decide(key, target)
                 if decision.begins_attempt and decision.actions not in ((), done):
-                    await self._hooks.apply(decision, snapshot)
+                    await self._apply(decision, snapshot)
                     return decision
         if decision.actions not in ((), done):
-            await self._hooks.apply(decision, snapshot)
+            await self._apply(decision, snapshot)
         return decision
+
+    async def _apply(self, decision: D, snapshot: S) -> None:
+        self.applied += 1
+        await self._hooks.apply(decision, snapshot)
 
     def _decide(self, key: Key, target: T) -> tuple[S, D]:
         snapshot = self._with_retry_delay(key, self._hooks.load(target, now=self._clock()))

@@ -39,7 +39,8 @@ def gang_controller(
         metrics=metrics, counts=lambda: manager.leads() and requests.has_synced, flavor=policies.flavor
     )
     requests.store.listen(watcher.changed)
-    reconcile = GangObserver(metrics, observe, clock=utc_now).around(gangs.reconcile)
+    observer = GangObserver(metrics, observe, clock=utc_now)
+    reconcile = observer.around(gangs.reconcile, writes=lambda: gangs.applied)
     return manager.controller(name, reconcile, workers=WORKERS, about=about, queue=queue), gangs, metrics
 
 

@@ -18,11 +18,16 @@ from typing import Final, Generic, NamedTuple, TypeVar
 from urllib.parse import quote
 
 import msgspec
+from msgspec.structs import force_setattr
 
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 """A copy of the whole object that kubectl leaves in an annotation: never worth its memory."""
 
 _SPEC: Final = "spec"
+_STATUS: Final = "status"
+_WORDS: Final = ("type", "status", "reason")
+"""Of a condition: a few dozen words in a whole cluster."""
+_NO_WORDS: Final[dict[str, str]] = {}
 
 LARGEST_SHARED: Final = 8 * 1024
 """Bytes of JSON. What is shared outlives the objects that it came with: a thousand large ones, of gangs long
@@ -84,6 +89,14 @@ class Object(Partial, frozen=True):
 T = TypeVar("T", bound=Object)
 
 
+def _share_nothing(meta: ObjectMeta) -> None:
+    """One empty dictionary for all objects without labels or annotations."""
+    if not meta.labels:
+        force_setattr(meta, "labels", _NO_WORDS)
+    if not meta.annotations:
+        force_setattr(meta, "annotations", _NO_WORDS)
+
+
 def _shared(spec: msgspec.Struct) -> msgspec.Struct:
     encoded = msgspec.json.encode(spec)
     return spec if len(encoded) > LARGEST_SHARED else _once(encoded, type(spec))
@@ -137,13 +150,17 @@ class Resource(Generic[T]):
         all.
         """
         meta = obj.metadata
-        msgspec.structs.force_setattr(meta, "namespace", sys.intern(meta.namespace))
+        force_setattr(meta, "namespace", sys.intern(meta.namespace))
         for label, value in meta.labels.items():
             meta.labels[label] = sys.intern(value)
         for annotation in [name for name in meta.annotations if not self._keeps(name)]:
             del meta.annotations[annotation]
+        _share_nothing(meta)
+        for condition in getattr(getattr(obj, _STATUS, None), "conditions", ()):
+            for field in _WORDS:
+                force_setattr(condition, field, sys.intern(getattr(condition, field)))
         if self.shares_spec:
-            msgspec.structs.force_setattr(obj, _SPEC, _shared(getattr(obj, _SPEC)))
+            force_setattr(obj, _SPEC, _shared(getattr(obj, _SPEC)))
         return obj
 
     def _keeps(self, annotation: str) -> bool:

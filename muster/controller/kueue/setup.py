@@ -119,7 +119,7 @@ def _gangs(manager: Manager, inputs: _Inputs) -> None:
     view.split_gangs.enqueue = controller.queue.add
     _monitor_idle_quota(manager, view, metrics)
     waiting = partial(_waiting, view)
-    controller.watches(view.workloads, lambda workload: [workload.key, *view.earlier_slice_keys(workload)])
+    controller.watches(view.workloads, view.keys_concerned)
     controller.watches(view.requests, view.workloads_using)
     controller.watches(view.templates, workload_of)
     controller.watches(view.placeholders, workload_of)

@@ -7,6 +7,7 @@ when the decision can depend on them. Reads caches, calls nothing, decides nothi
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from typing import Any, Final
 
 from muster.controller.gangs.capacity_claims import PodClaim, pins_of
 from muster.controller.gangs.demand import Demand
@@ -53,7 +54,9 @@ from muster.controller.kueue.slices import (
 from muster.controller.kueue.snapshot import EarlierSlice, WorkloadSnapshot, claims_of
 from muster.controller.kueue.surroundings import WorkloadSurroundings
 from muster.controller.runtime.informer import Informer
-from muster.model.names import AVOID_ANNOTATION, GKE_LEASE_LABEL, POOL_LABEL
+from muster.model.names import AVOID_ANNOTATION, GKE_LEASE_LABEL, GROUP, POOL_LABEL
+
+_OURS: Final = f"{GROUP}/"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -251,6 +254,21 @@ class View:
         queue = self.queues.get(Key("", admission.cluster_queue)) if admission else None
         groups = queue.spec.resource_groups if queue else ()
         return tuple(tuple(flavor.name for flavor in group.flavors) for group in groups)
+
+    def keys_concerned(self, workload: Workload) -> list[Key]:
+        """What to reconcile when this Workload changes: itself, unless it only waits for quota, as most do
+        where many wait, and earlier slices.
+        """
+        own = [workload.key] if self._is_concerned(workload) else []
+        return own + self.earlier_slice_keys(workload)
+
+    def _is_concerned(self, workload: Workload) -> bool:
+        """It has a check, a note of ours, or something that was made for it or for another of its name."""
+        notes = workload.metadata.annotations
+        if workload.status.admission_checks or any(name.startswith(_OURS) for name in notes):
+            return True
+        caches: tuple[Informer[Any], ...] = (self.requests, self.templates, self.placeholders)
+        return any(cache.store.by_index(BY_WORKLOAD, workload.key) for cache in caches)
 
     def earlier_slice_keys(self, workload: Workload) -> list[Key]:
         """The Workloads whose capacity stays or goes with this one."""

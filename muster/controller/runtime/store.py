@@ -28,6 +28,10 @@ IndexFunction = Callable[[T], Iterable[Hashable]]
 """The values under which an object is found: none, one or several."""
 
 
+_Keys = Key | dict[Key, None]
+"""Under most values lies one object, and a dictionary for each would take more memory than many an object."""
+
+
 class Store(Generic[T]):
     """The objects of a collection by key, by uid and by secondary index. A sink of a Reflector."""
 
@@ -35,7 +39,7 @@ class Store(Generic[T]):
         self._objects: dict[Key, T] = {}
         self._uids: dict[str, Key] = {}
         self._functions = dict(indexes or {})
-        self._indexes: dict[str, dict[Hashable, dict[Key, None]]] = {name: {} for name in self._functions}
+        self._indexes: dict[str, dict[Hashable, _Keys]] = {name: {} for name in self._functions}
         self._graves: OrderedDict[str, str] = OrderedDict()
         self._read_to = ""
         """The latest version that a list or a watch has brought."""
@@ -59,7 +63,10 @@ class Store(Generic[T]):
 
     def by_index(self, index: str, value: Hashable) -> list[T]:
         """The objects that the index function files under `value`, oldest insertion first."""
-        return [self._objects[key] for key in self._indexes[index].get(value, ())]
+        keys = self._indexes[index].get(value)
+        if keys is None:
+            return []
+        return [self._objects[keys]] if isinstance(keys, Key) else [self._objects[key] for key in keys]
 
     def counts(self, index: str) -> Mapping[Any, int]:
         """How many objects there are under each value."""
@@ -191,12 +198,28 @@ class Store(Generic[T]):
             old = set(function(before)) if before is not None else set()
             new = set(function(after)) if after is not None else set()
             for value in old - new:
-                index[value].pop(key, None)
-                if not index[value]:
-                    del index[value]
+                _remove(index, value, key)
             for value in new - old:
-                index.setdefault(value, {})[key] = None
+                _add(index, value, key)
 
     def _tell(self, before: T | None, after: T | None) -> None:
         for listener in self._listeners:
             listener(before, after)
+
+
+def _add(index: dict[Hashable, _Keys], value: Hashable, key: Key) -> None:
+    held = index.get(value)
+    if held is None:
+        index[value] = key
+    elif isinstance(held, Key):
+        index[value] = {held: None, key: None}
+    else:
+        held[key] = None
+
+
+def _remove(index: dict[Hashable, _Keys], value: Hashable, key: Key) -> None:
+    held = index.get(value)
+    if isinstance(held, dict):
+        held.pop(key, None)
+    if not held or held == key:
+        index.pop(value, None)

@@ -222,8 +222,26 @@ async def test_an_onlooker_that_fails_stops_no_reconcile() -> None:
         reconciled.append(key)
 
     observer = GangObserver(GangMetrics(CollectorRegistry()), broken, clock=lambda: START)
-    await observer.around(reconcile)(Key("a", "x"))
+    await observer.around(reconcile, writes=lambda: len(reconciled))(Key("a", "x"))
     assert reconciled == [Key("a", "x")]
+
+
+@pytest.mark.parametrize("written", [0, 1])
+async def test_what_a_reconcile_wrote_is_observed_at_its_end(written: int) -> None:
+    """Its own writes do not bring it back; one that wrote nothing is observed once."""
+    looked: list[Key] = []
+    count = [0]
+
+    def observe(key: Key) -> GangObservation | None:
+        looked.append(key)
+        return None
+
+    async def reconcile(_: Key) -> None:
+        count[0] += written
+
+    observer = GangObserver(GangMetrics(CollectorRegistry()), observe, clock=lambda: START)
+    await observer.around(reconcile, writes=lambda: count[0])(Key("a", "x"))
+    assert len(looked) == 1 + written
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.summary)

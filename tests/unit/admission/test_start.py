@@ -3,16 +3,24 @@
 import asyncio
 from typing import Any, cast
 
+import msgspec
 import pytest
 
-from muster.controller.gangs.objects import GANG_POLICY
+from muster.controller.gangs.objects import GANG_POLICY, PodTemplate
+from muster.controller.gangs.retry import REFUSED
 from muster.controller.kube.client import Client
+from muster.controller.kube.resource import ObjectMeta
+from muster.controller.kueue.objects import CheckState, WorkloadStatus
 from muster.controller.kueue.setup import setup
+from muster.controller.kueue.templates import OWNING_WORKLOAD
 from muster.controller.runtime.controller import Controller
 from muster.controller.runtime.events import EventRecorder
 from muster.controller.runtime.health import Health
 from muster.controller.runtime.manager import Manager
 from muster.controller.runtime.metrics import Metrics
+from muster.model.names import OWN_PREFIX
+from tests.unit.admission.fleet import ONE_SHAPE, Fleet
+from tests.unit.admission.gang_world import workload
 
 _KINDS = (
     *("workloads", "provisioningrequests", "podtemplates", "placeholders", "nodes", "pods"),
@@ -51,6 +59,36 @@ async def test_no_gang_is_looked_at_before_every_cache_has_been_read(late: str) 
         await asyncio.sleep(0)
     gangs.stop()
     await running
+
+
+@pytest.mark.parametrize(
+    ("changes", "is_reconciled"),
+    [
+        ({}, False),
+        ({"status": WorkloadStatus(admission_checks=(CheckState(name="any"),))}, True),
+        ({"metadata": ObjectMeta(name="a", namespace="team-a", annotations={REFUSED: "why"})}, True),
+    ],
+    ids=["waits for quota", "has a check", "has a note of ours"],
+)
+def test_a_gang_that_only_waits_for_quota_costs_no_reconcile(
+    changes: dict[str, Any], is_reconciled: bool
+) -> None:
+    fleet = Fleet()
+    held = msgspec.structs.replace(workload("a", ONE_SHAPE), status=WorkloadStatus())
+    held = msgspec.structs.replace(held, **changes)
+    assert fleet.view.keys_concerned(held) == ([held.key] if is_reconciled else [])
+
+
+def test_a_gang_that_waits_for_quota_is_reconciled_where_something_of_its_name_is_left() -> None:
+    fleet = Fleet()
+    held = msgspec.structs.replace(workload("a", ONE_SHAPE), status=WorkloadStatus())
+    left = PodTemplate(
+        metadata=ObjectMeta(
+            name=f"{OWN_PREFIX}1-0", namespace="team-a", uid="t", annotations={OWNING_WORKLOAD: "a"}
+        )
+    )
+    fleet.view.templates.store.put(left)
+    assert fleet.view.keys_concerned(held) == [held.key]
 
 
 def _has_begun(controller: Controller[Any]) -> bool:
