@@ -75,6 +75,8 @@ WORKLOAD_UID_LABEL: Final = f"{GROUP}/workload-uid"
 # On a Workload that waits outside the quota: until when, how often it has tried, and why not; or why never.
 RETRY_AT_ANNOTATION: Final = f"{GROUP}/retry-at"
 TRIES_ANNOTATION: Final = f"{GROUP}/tries"
+# On a Workload, by a person: its gang stays outside the quota until the annotation is removed, or "false".
+STOP_ANNOTATION: Final = f"{GROUP}/stop"
 LAST_FAILURE_ANNOTATION: Final = f"{GROUP}/last-failure"
 REFUSED_ANNOTATION: Final = f"{GROUP}/refused"
 # On a refused scale-up: a digest of its requests and of the limits at that time.

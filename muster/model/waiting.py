@@ -4,9 +4,11 @@ Responsible for the text about a gang that waits without quota or was refused, a
 and a duration in it. Not responsible for what a gang is waiting for (muster.controller).
 """
 
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 
 from muster.model.gangpolicy import format_duration
+from muster.model.names import STOP_ANNOTATION
 
 
 def outside(*, last_failure: str, tries: int, retry_at: datetime | None) -> str:
@@ -14,6 +16,21 @@ def outside(*, last_failure: str, tries: int, retry_at: datetime | None) -> str:
     when = f" at {clock(retry_at)}" if retry_at else ""
     why = f" ({last_failure})" if last_failure else ""
     return f"released everything{why}; holds no quota; try {tries + 1}{when}"
+
+
+def is_stopped(annotations: Mapping[str, str]) -> bool:
+    """Whether a person keeps the gang of the Workload with these annotations outside the quota."""
+    return annotations.get(STOP_ANNOTATION, "false") != "false"
+
+
+def stopped() -> str:
+    """Of a gang that a person keeps outside the quota."""
+    return f"stopped by annotation {STOP_ANNOTATION}; holds no quota. Remove the annotation for the next try"
+
+
+def how_to_stop(*, namespace: str, workload: str) -> str:
+    """For a gang that waits outside the quota, where `spec.active` is false already."""
+    return f"to stop it: kubectl -n {namespace} annotate workload {workload} {STOP_ANNOTATION}=true"
 
 
 def refused(why: str) -> str:

@@ -32,7 +32,7 @@ from muster.model.quantities import read_count
 
 RETRY_AT: Final = RETRY_AT_ANNOTATION
 """On an inactive Workload: this controller deactivated it, and until when. Without this annotation another
-client did, and the controller does not reactivate it. Remove it to keep a waiting gang inactive.
+client did, and the controller does not reactivate it.
 """
 TRIES: Final = TRIES_ANNOTATION
 FIRST_TRY: Final = f"{GROUP}/first-try"

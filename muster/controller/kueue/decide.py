@@ -46,7 +46,7 @@ from muster.controller.kueue.release import refuse, release_and_retry, try_next_
 from muster.controller.kueue.running import notice_at, while_running, while_scaling_up
 from muster.controller.kueue.scale_up import remove_claims
 from muster.controller.kueue.snapshot import WorkloadSnapshot
-from muster.controller.kueue.without_quota import activated, clear_check_state, inactive, queued
+from muster.controller.kueue.without_quota import activated, clear_check_state, inactive, queued, stopped
 from muster.model.gangpolicy import GangPolicy
 
 FLAVOR_CACHE_GRACE: Final = timedelta(minutes=1)
@@ -177,6 +177,7 @@ _REMOVAL_FIX: Final = "run `pulumi up`, which makes the check anew, or take it o
 
 PHASES: Final[tuple[Phase, ...]] = (
     _finished,
+    stopped,
     inactive,
     activated,
     _avoiding_flavors,

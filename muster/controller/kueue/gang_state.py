@@ -8,6 +8,7 @@ from muster.controller.gangs.metrics import GangState
 from muster.controller.gangs.retry import RetryHistory, parse_history
 from muster.controller.kueue.actions import State
 from muster.controller.kueue.objects import CheckState, Workload
+from muster.model.waiting import is_stopped
 
 
 def observe(workload: Workload, checks: Sequence[str]) -> GangObservation | None:
@@ -35,12 +36,9 @@ def _state(
     if not workload.spec.active:
         if history.refused:
             return GangState.REFUSED, status.since("Evicted")
-        # Without our annotation another client deactivated it: no gang of ours.
-        return (
-            (GangState.BACKING_OFF, status.since("Evicted"))
-            if history.retry_at and not history.grows
-            else None
-        )
+        # Without our annotation another client deactivated it, or a person has stopped it: no gang of ours.
+        backs_off = history.retry_at and not history.grows and not is_stopped(workload.metadata.annotations)
+        return (GangState.BACKING_OFF, status.since("Evicted")) if backs_off else None
     if not status.holds("QuotaReserved"):
         lost = status.condition("QuotaReserved")
         return GangState.QUEUED, lost.last_transition_time if lost else workload.metadata.creation_timestamp

@@ -13,6 +13,11 @@ def format_refusal(history: RetryHistory) -> str:
     return waiting.refused(history.refused)
 
 
+def format_stop() -> str:
+    """Of a gang that a person has stopped."""
+    return waiting.stopped()
+
+
 def format_backoff(history: RetryHistory) -> str:
     """Of a gang that waits outside the quota."""
     return waiting.outside(last_failure=history.last_failure, tries=history.tries, retry_at=history.retry_at)

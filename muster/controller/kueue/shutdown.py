@@ -42,7 +42,8 @@ def shutdown_actions(snapshot: WorkloadSnapshot) -> tuple[Action, ...]:
     released = delete_all(snapshot)
     if not snapshot.workload.spec.active:
         deactivated_by_us = history.retry_at is not None and not (history.refused or history.grows)
-        return (*released, *(reactivate(snapshot) if deactivated_by_us else ()))
+        comes_back = deactivated_by_us and not snapshot.is_stopped
+        return (*released, *(reactivate(snapshot) if comes_back else ()))
     if snapshot.state in ("", State.RETRY, State.REJECTED) or not snapshot.may_act:
         return released
     message = f"{_REMOVED}: no nodes are requested any more. Fix: {_FIX}"

@@ -24,6 +24,7 @@ from muster.controller.kueue.objects import CheckState, Flavors, PodSet, PodSetA
 from muster.controller.kueue.podsets import done_before, gang, part, unlisted
 from muster.controller.kueue.slices import NO_BASE, RunningBase, is_elastic
 from muster.controller.kueue.surroundings import ALONE, WorkloadSurroundings
+from muster.model import waiting
 from muster.model.gangpolicy import GangPolicy
 
 _CLOCK_SKEW: Final = timedelta(minutes=1)
@@ -100,6 +101,11 @@ class WorkloadSnapshot(Attempt):
     def request_labels(self, spec: RequestSpec) -> Mapping[str, str]:
         """With what its flavors say: they can change while it waits."""
         return {**self.labels, NEEDS: spec.needs_digest}
+
+    @property
+    def is_stopped(self) -> bool:
+        """A person keeps it outside the quota. A scale-up cannot be stopped alone: a part of it runs."""
+        return waiting.is_stopped(self.workload.metadata.annotations) and not self.is_scale_up
 
     @property
     def is_elastic(self) -> bool:
@@ -217,7 +223,9 @@ class WorkloadSnapshot(Attempt):
         scale-up that has not requested yet.
         """
         retry_at = self.history.retry_at
-        if retry_at is None or self.history.refused or retry_at > self.now or self.is_finished:
+        if retry_at is None or self.history.refused or retry_at > self.now:
+            return False
+        if self.is_finished or self.is_stopped:
             return False
         if self.workload.spec.active:
             return self.is_scale_up and self.is_provisioning and not self.attempted

@@ -8,10 +8,12 @@ client did, and the controller does not reactivate it.
 from dataclasses import replace
 from typing import Final
 
+from muster.controller.gangs.actions import EmitEvent
 from muster.controller.gangs.assembly import delete_all
-from muster.controller.gangs.retry import RetryHistory
+from muster.controller.gangs.retry import RetryHistory, truncate_seconds
 from muster.controller.kueue.actions import (
     Action,
+    Deactivate,
     Decision,
     PatchAnnotations,
     Reactivate,
@@ -21,11 +23,30 @@ from muster.controller.kueue.actions import (
 )
 from muster.controller.kueue.check_state import set_pending
 from muster.controller.kueue.flavor_fallback import avoided_pools, pools_to_avoid
-from muster.controller.kueue.progress import format_backoff, format_refusal
+from muster.controller.kueue.progress import format_backoff, format_refusal, format_stop
 from muster.controller.kueue.snapshot import WorkloadSnapshot
 from muster.model.gangpolicy import GangPolicy
 
 WAITS_FOR_QUOTA: Final = "waits for quota"
+
+
+def stopped(snapshot: WorkloadSnapshot) -> Decision | None:
+    """Keep the gang outside the quota while a person's annotation is on it.
+
+    `spec.active: false` alone stops every gang but one that backs off: it is false already, so the API server
+    sees no change, and the controller no person.
+    """
+    if not snapshot.is_stopped:
+        return None
+    history = snapshot.history
+    if snapshot.workload.spec.active:
+        ended = replace(history, nodes_missing=None, lease_ends=None, unclaimed="")
+        ended = replace(ended, retry_at=truncate_seconds(snapshot.now), refused="")
+        event = EmitEvent(kind="Normal", reason="GangStopped", message=format_stop())
+        return Decision(actions=(Deactivate(history=ended), *delete_all(snapshot), event))
+    if history.retry_at is None or history.refused:
+        return None  # It is inactive for another reason, and stays so.
+    return Decision(actions=(*delete_all(snapshot), *set_pending(snapshot, format_stop())))
 
 
 def inactive(snapshot: WorkloadSnapshot) -> Decision | None:

@@ -12,7 +12,7 @@ from typing import Any, Final
 from muster.live.sanitize import sanitize_line
 from muster.live.snapshot import State, Workload
 from muster.live.why.job_status import JobStatus, StatusEntry
-from muster.model.waiting import clock, rounded
+from muster.model.waiting import clock, how_to_stop, rounded
 
 
 def format_status(status: JobStatus, *, now: datetime) -> str:
@@ -70,6 +70,8 @@ _HEADLINES: Final = {
 
 
 def _format_headline(status: JobStatus, workload: Workload) -> str:
+    if workload.state is State.INACTIVE and status.is_stopped:
+        return "stopped"
     if workload.state is State.INACTIVE and status.retry_at is None:
         return "refused" if status.outside else "deactivated: it is not retried"
     return _HEADLINES[workload.state]
@@ -90,8 +92,10 @@ def _format_waiting(status: JobStatus, workload: Workload, now: datetime) -> Ite
         yield f"  {status.outside}"
     elif status.retry_at is not None:
         yield f"  next attempt at {clock(status.retry_at, far=True)}"
-    if status.retry_at is not None and status.retry_at > now:
+    if status.retry_at is not None and status.retry_at > now and not status.is_stopped:
         yield f"  in {rounded(status.retry_at - now)}"
+    if workload.state is State.INACTIVE and status.retry_at is not None and not status.is_stopped:
+        yield f"  {how_to_stop(namespace=status.namespace, workload=workload.name)}"
     if status.line is not None:
         ahead = f", behind {', '.join(status.line.ahead)}" if status.line.ahead else ""
         yield f"  position {status.line.position} of {status.line.of} in its queue{ahead}"

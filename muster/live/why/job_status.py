@@ -72,6 +72,7 @@ class JobStatus:
     line: QueuePosition | None = None
     retry_at: datetime | None = None
     outside: str = ""
+    is_stopped: bool = False
     events: tuple[StatusEntry, ...] = ()
 
     def condition(self, name: str) -> StatusEntry | None:
@@ -125,6 +126,7 @@ def _fetch_job_status(api: Api, found: Json) -> JobStatus:
         line=_fetch_position(api, workload, queue) if workload is not None and is_waiting else None,
         retry_at=moment(texts(found, "metadata", "annotations"), names.RETRY_AT_ANNOTATION)
         or moment(found, "status", "requeueState", "requeueAt"),
+        is_stopped=waiting.is_stopped(texts(found, "metadata", "annotations")),
         outside=_outside_quota(texts(found, "metadata", "annotations")),
         events=_fetch_events(api, found),
     )
@@ -145,6 +147,8 @@ def _outside_quota(notes: dict[str, str]) -> str:
     retry_at = moment(notes, names.RETRY_AT_ANNOTATION)
     if retry_at is None:
         return ""
+    if waiting.is_stopped(notes):
+        return waiting.stopped()
     tries = notes.get(names.TRIES_ANNOTATION, "")
     message = waiting.outside(
         last_failure=notes.get(names.LAST_FAILURE_ANNOTATION, ""),

@@ -172,6 +172,23 @@ def test_a_job_outside_the_quota_shows_its_next_attempt(
     said = _why(cluster, capsys, "outside")
     assert "waits outside the quota" in said
     assert "released everything (out of stock); holds no quota; try 2 at 00:00 UTC" in said
+    assert "to stop it: kubectl -n team-a annotate workload outside muster.dev/stop=true" in said
+
+
+def test_a_stopped_job_shows_who_keeps_it_and_how_it_goes_on(
+    cluster: ApiServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def annotate(value: str | None) -> None:
+        body = {"metadata": {"annotations": {"muster.dev/stop": value}}}
+        content_type = "application/merge-patch+json"
+        cluster.call("PATCH", f"{KUEUE}{IN}/workloads/outside", body, content_type=content_type)
+
+    annotate("true")
+    said = _why(cluster, capsys, "outside")
+    annotate(None)
+    assert said.startswith("team-a/outside: stopped\n")
+    assert "stopped by annotation muster.dev/stop; holds no quota. Remove the annotation" in said
+    assert "  in " not in said
 
 
 def test_status_is_available_as_json(cluster: ApiServer, capsys: pytest.CaptureFixture[str]) -> None:

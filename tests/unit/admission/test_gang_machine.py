@@ -18,7 +18,9 @@ from muster.controller.gangs.placeholders import named, pod
 from muster.controller.gangs.retry import FIRST_TRY, REFUSED, RETRY_AT, TRIES, parse_history
 from muster.controller.kueue.actions import Deactivate, Reactivate, SetCheckState, State
 from muster.controller.kueue.decide import decide
+from muster.controller.kueue.gang_state import observe
 from muster.controller.kueue.objects import CheckState
+from muster.controller.kueue.shutdown import shutdown_actions
 from muster.controller.kueue.templates import owner_of
 from muster.model.gangpolicy import GangPolicy, OnStaggered, RetryPolicy
 from muster.model.names import (
@@ -27,6 +29,7 @@ from muster.model.names import (
     GKE_LEASE_LABEL,
     IN_TURN_ANNOTATION,
     POOL_LABEL,
+    STOP_ANNOTATION,
 )
 from tests.unit.admission.gang_world import (
     CHECK,
@@ -1043,3 +1046,70 @@ def test_a_placeholder_is_restricted_and_as_large_as_the_pod_that_it_stands_for(
     two_pieces = 2 * POLICY.provision_timeout
     assert spec["activeDeadlineSeconds"] == two_pieces.total_seconds(), "it ends without us, and not before"
     assert request_of_placeholder(name) == hold.request
+
+
+def annotate(world: World, key: str, value: str | None) -> None:
+    held = world.workloads["a"]
+    notes = {**held.metadata.annotations, key: value or ""}
+    if value is None:
+        del notes[key]
+    meta = msgspec.structs.replace(held.metadata, annotations=notes)
+    world.workloads["a"] = msgspec.structs.replace(held, metadata=meta)
+
+
+def backing_off() -> World:
+    world = World()
+    world.submit("a", PLAIN)
+    world.kueue()
+    world.settle()
+    (request,) = world.requests
+    world.answer(request, "Failed")
+    world.settle()
+    world.kueue()
+    world.settle()
+    assert RETRY_AT in world.workloads["a"].metadata.annotations
+    return world
+
+
+def test_a_gang_that_is_stopped_in_its_pause_comes_back_when_it_is_let_go_and_costs_nothing() -> None:
+    world = backing_off()
+    annotate(world, STOP_ANNOTATION, "true")
+    run(world, 3 * 60)
+    assert not world.workloads["a"].spec.active
+    assert not world.snapshot("a").wants_retry, "it keeps no other gang from its retry"
+    assert observe(world.workloads["a"], (CHECK,)) is None, "no alert speaks of it"
+    writes = world.writes
+    run(world, 60)
+    assert world.writes == writes
+    annotate(world, STOP_ANNOTATION, None)
+    run(world, 5)
+    assert "a" in world.started
+
+
+def test_a_stop_that_is_false_is_none() -> None:
+    world = backing_off()
+    annotate(world, STOP_ANNOTATION, "false")
+    run(world, 10)
+    assert "a" in world.started
+
+
+def test_a_running_gang_that_is_stopped_is_evicted_and_counts_no_try() -> None:
+    world = World()
+    world.submit("a", PLAIN)
+    run(world, 4)
+    annotate(world, STOP_ANNOTATION, "true")
+    run(world, 60)
+    assert "a" not in world.started
+    assert not world.requests
+    assert [told.reason for told in world.told].count("GangStopped") == 1
+    annotate(world, STOP_ANNOTATION, None)
+    run(world, 5)
+    assert "a" in world.started
+    assert TRIES not in world.workloads["a"].metadata.annotations
+
+
+def test_a_stopped_gang_is_not_let_in_when_the_controller_is_removed() -> None:
+    world = backing_off()
+    assert any(isinstance(each, Reactivate) for each in shutdown_actions(world.snapshot("a")))
+    annotate(world, STOP_ANNOTATION, "true")
+    assert not any(isinstance(each, Reactivate) for each in shutdown_actions(world.snapshot("a")))
