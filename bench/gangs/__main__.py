@@ -1,7 +1,8 @@
 """Kueue's own provisioning check and Muster's side by side: `python -m bench.gangs`, or `make bench`.
 
-Needs the programs of the local cluster (`make build`) and no root. All runs on loopback, in a folder of
-its own, and is gone at the end or at Ctrl-C.
+With --paper, Muster's alone on virtual time: exact calls, no API server. Otherwise it needs the programs of
+the local cluster (`make build`) and no root. All runs on loopback, in a folder of its own, and is gone at the
+end or at Ctrl-C.
 """
 
 import argparse
@@ -14,7 +15,19 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from bench.gangs import cases, controller_only, machine, plan, plot, results, reviews, table, trial, variants
+from bench.gangs import (
+    cases,
+    controller_only,
+    machine,
+    paper,
+    plan,
+    plot,
+    results,
+    reviews,
+    table,
+    trial,
+    variants,
+)
 from bench.gangs.cases import Case
 from bench.gangs.plan import Allowance, Planned, Turn
 from bench.gangs.results import Results
@@ -27,6 +40,7 @@ from muster.local.errors import LocalClusterError
 _OUT: Final = Path(__file__).parents[2] / "docs" / "bench"
 _MAKERS: Final[dict[str, Callable[[int], Case]]] = {
     "burst": cases.burst,
+    "two-shapes": cases.two_shapes,
     "steady": lambda count: cases.steady(count, rate=4.0),
     "cohorts": cases.kueues_own,
     "shared": cases.shared,
@@ -42,6 +56,8 @@ _WEBHOOK_RATE, _WEBHOOK_SECONDS = 200.0, 20.0
 def main(argv: Sequence[str] | None = None) -> int:
     arguments = _parser().parse_args(argv)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
+    if arguments.paper:
+        return _on_paper(arguments.paper)
     found = _before(arguments)
     for file in arguments.merge:
         found.merge(results.load(file), replaces=not arguments.more)
@@ -57,6 +73,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     finally:
         _write(found, arguments.out)
     print((arguments.out / "results.json").read_text() if arguments.json else table.markdown(found))
+    return 0
+
+
+def _on_paper(named: Sequence[tuple[str, int]]) -> int:
+    above = ""
+    for name, count in named:
+        figures = paper.run(name, count)
+        if (header := paper.header(figures)) != above:
+            above = header
+            print(header)
+        print(paper.row(f"{name}:{count}", figures), flush=True)
     return 0
 
 
@@ -162,6 +189,11 @@ def _parser() -> argparse.ArgumentParser:
         help=f"of {kinds}; N gangs, in `cohorts` N in each of 30 queues; 3 rounds of it: NAME:Nx3 "
         f"(default: {' '.join(_DEFAULT)})",
     )  # fmt: skip
+    parser.add_argument(
+        "--paper", nargs="+", type=_paper, default=[], metavar="CASE",
+        help=f"print these cases on virtual time and end: {', '.join(f'{name}:N' for name in paper.CASES)} "
+        "(N gangs; in kai-queue N running pods, and 400 gangs that wait)",
+    )  # fmt: skip
     parser.add_argument("--rounds", type=_positive, default=2, help="trials of each (default: 2)")
     parser.add_argument(
         "--contenders", nargs="+", type=_contender, default=_SHIPPED, metavar="NAME",
@@ -195,6 +227,15 @@ def _planned(text: str) -> Planned:
         raise argparse.ArgumentTypeError(f"{text!r}: must be one of {', '.join(_MAKERS)}, and :N behind it")
     gangs, mark, rounds = count.partition("x")
     return Planned(case=_MAKERS[kind](_positive(gangs)), rounds=_positive(rounds) if mark else None)
+
+
+def _paper(text: str) -> tuple[str, int]:
+    name, _, count = text.partition(":")
+    if name not in paper.CASES:
+        raise argparse.ArgumentTypeError(
+            f"{text!r}: must be one of {', '.join(paper.CASES)}, and :N behind it"
+        )
+    return name, _positive(count)
 
 
 def _contender(text: str) -> Contender:

@@ -42,6 +42,19 @@ def burst(count: int) -> Case:
     )
 
 
+def two_shapes(count: int) -> Case:
+    """All at once, each of a head in one pool and a worker in another: two requests, the second when the
+    first is Accepted. The built-in check makes one request for both.
+    """
+    shape = Shape(pools=(shapes.HEAD, shapes.POOL))
+    return Case(
+        name=f"two-shapes-{count}",
+        shape=shape,
+        gangs=lambda: shapes.split(shape, count),
+        most=max(300.0, count / 2),
+    )
+
+
 def shared(count: int) -> Case:
     """All at once, on nodes without a lease, which our controller has to assign itself, as on EKS."""
     shape = Shape(provisioning=names.BEST_EFFORT_ATOMIC_CLASS)

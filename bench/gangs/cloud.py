@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from bench.gangs.shapes import POOL
+from muster.controller.gangs.templates import POOL as REQUESTED_POOL
 from muster.local.simulated_cloud import conditions
 from muster.local.simulated_cloud.api import MERGE, NODES, REQUESTS, Api, ApiError, Raw
 from muster.local.simulated_cloud.conditions import ConditionUpdate
@@ -66,8 +67,10 @@ class Cloud:
             is_leased = item["spec"]["provisioningClassName"] == names.GKE_QUEUED_CLASS
             # Its node still exists where there was a request of this name before, as the built-in's after a
             # preemption.
+            pool = (meta.get("annotations") or {}).get(REQUESTED_POOL, POOL)
             with _allowed(409):
-                await self._api.call("POST", NODES.path(), _node(lease[-63:], lease if is_leased else ""))
+                node = _node(lease[-63:], pool, lease if is_leased else "")
+                await self._api.call("POST", NODES.path(), node)
             words = [conditions.QUEUED, conditions.GKE_PROVISIONED]
             await self._set_conditions(meta, words, {names.GKE_LEASE_DETAIL: lease})
 
@@ -98,8 +101,8 @@ def _allowed(status: int) -> Iterator[None]:
             raise
 
 
-def _node(name: str, lease: str) -> dict[str, Any]:
-    labels = {names.POOL_LABEL: POOL, "kubernetes.io/hostname": name}
+def _node(name: str, pool: str, lease: str) -> dict[str, Any]:
+    labels = {names.POOL_LABEL: pool, "kubernetes.io/hostname": name}
     labels |= {names.GKE_LEASE_LABEL: lease} if lease else {}
     taint = {
         "key": names.GPU_TAINT_KEY,

@@ -5,7 +5,7 @@ cloud's answers (cloud.py).
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, Final
 
@@ -14,6 +14,8 @@ from muster.model import names
 from muster.model.stack import Stack
 
 POOL: Final = "l4"
+HEAD: Final = "h100"
+_ACCELERATORS: Final = {POOL: "nvidia-l4", HEAD: "nvidia-h100-80gb"}
 # As many nodes of a GPU each as a pool may have, and so as many GPUs as all quotas together.
 _MOST_NODES: Final = 15_000
 
@@ -21,7 +23,7 @@ _MOST_NODES: Final = 15_000
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
     """Cohorts, and ClusterQueues in each, with this many GPUs of their own (all together the pool's without a
-    number) and to borrow. `provisioning`: the class of the pool's requests.
+    number) and to borrow. `provisioning`: the class of the pools' requests.
     """
 
     cohorts: int = 1
@@ -30,6 +32,7 @@ class Shape:
     borrow: int = 0
     preempts: bool = False
     provisioning: str = names.GKE_QUEUED_CLASS
+    pools: tuple[str, ...] = (POOL,)
 
     @property
     def teams(self) -> tuple[str, ...]:
@@ -38,8 +41,9 @@ class Shape:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gang:
-    """One Workload of pods with a GPU each. `runs`: seconds until it is finished, None for ever. `after`: the
-    seconds from the first one until it comes. A trial ends without those that do not `count`.
+    """One Workload of pods with a GPU each, and with `head` of one more in that pool. `runs`: seconds until
+    it is finished, None for ever. `after`: the seconds from the first one until it comes. A trial ends
+    without those that do not `count`.
     """
 
     namespace: str
@@ -49,6 +53,7 @@ class Gang:
     priority: int = 0
     after: float = 0.0
     counts: bool = True
+    head: str = ""
 
     @property
     def key(self) -> tuple[str, str]:
@@ -57,17 +62,19 @@ class Gang:
     def manifest(self) -> dict[str, Any]:
         """With every field, because no webhook of Kueue runs here to set defaults."""
         meta = {"name": self.name, "namespace": self.namespace}
-        pods = {"name": "main", "count": self.pods, "template": {"spec": self._pod()}}
-        spec = {"queueName": "default", "active": True, "priority": self.priority, "podSets": [pods]}
+        pods = [{"name": "main", "count": self.pods, "template": {"spec": self._pod(POOL)}}]
+        if self.head:
+            pods.insert(0, {"name": "head", "count": 1, "template": {"spec": self._pod(self.head)}})
+        spec = {"queueName": "default", "active": True, "priority": self.priority, "podSets": pods}
         return {"apiVersion": names.KUEUE_API_VERSION, "kind": "Workload", "metadata": meta, "spec": spec}
 
     @staticmethod
-    def _pod() -> dict[str, Any]:
+    def _pod(pool: str) -> dict[str, Any]:
         limits = {names.GPU_RESOURCE: "1"}
         requests = {"cpu": "1", "memory": "1Gi", **limits}
         return {
             "restartPolicy": "Never",
-            "nodeSelector": {names.POOL_LABEL: POOL},
+            "nodeSelector": {names.POOL_LABEL: pool},
             "tolerations": [{"key": names.GPU_TAINT_KEY, "operator": "Exists", "effect": "NoSchedule"}],
             "containers": [
                 {"name": "work", "image": "none", "resources": {"requests": requests, "limits": limits}}
@@ -81,18 +88,21 @@ def stack_of(shape: Shape) -> Stack:
     departments: dict[str, Any] = {}
     for number, team in enumerate(shape.teams):
         department = departments.setdefault(f"cohort-{number // shape.queues}", {"teams": {}})
-        bounds: dict[str, Any] = {"quota": {POOL: shape.quota or _MOST_NODES // len(shape.teams)}}
+        quota = shape.quota or _MOST_NODES // len(shape.teams)
+        bounds: dict[str, Any] = {"quota": dict.fromkeys(shape.pools, quota)}
         if shape.borrow:
-            bounds["borrow"] = {POOL: shape.borrow}
+            bounds["borrow"] = dict.fromkeys(shape.pools, shape.borrow)
         if shape.preempts:
             bounds["preemption"] = {"within": "lower-priority", "reclaim": "any"}
         department["teams"][team] = bounds
     gpu = {"capacity": "queued", "provisioningClass": shape.provisioning, "maxNodes": _MOST_NODES}
-    machine = {"accelerator": "nvidia-l4", "machine": "local-l4", **gpu}
+    pools = {
+        pool: {"accelerator": _ACCELERATORS[pool], "machine": f"local-{pool}", **gpu} for pool in shape.pools
+    }
     config = {
         "muster:artifacts": "local",
         "muster:cluster": {"provider": "existing", "name": "bench", "context": "muster"},
-        "muster:pools": {"cpu": {"machine": "local-cpu", "minNodes": 1, "maxNodes": 10}, POOL: machine},
+        "muster:pools": {"cpu": {"machine": "local-cpu", "minNodes": 1, "maxNodes": 10}, **pools},
         "muster:priorities": {"prod": 1000, "dev": 100},
         "muster:departments": departments,
     }
@@ -103,6 +113,11 @@ def plain(shape: Shape, count: int) -> Iterator[Gang]:
     """Gangs that are all alike and all fit, spread over the queues."""
     for number in range(count):
         yield Gang(namespace=shape.teams[number % len(shape.teams)], name=f"gang-{number:05d}")
+
+
+def split(shape: Shape, count: int) -> Iterator[Gang]:
+    """The same, each with a head in another pool."""
+    return (replace(each, head=HEAD) for each in plain(shape, count))
 
 
 def kueues_own(shape: Shape, each: int) -> Iterator[Gang]:

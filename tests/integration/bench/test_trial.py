@@ -14,6 +14,14 @@ from tests import built
 _GANGS = 5
 
 
+def test_a_gang_of_two_shapes_costs_five_calls_on_a_real_api_server() -> None:
+    """Each template, each request, and that it is Ready."""
+    (muster,) = (each for each in ALL if each.name == "muster")
+    found = trial.run(cases.two_shapes(_GANGS), muster, built.programs(*NEEDED), on_progress=lambda _: None)
+    assert (found.admitted, found.is_cut_short) == (_GANGS, False)
+    assert found.agents[OURS].calls - found.agents[OURS].refused == 5 * _GANGS
+
+
 @pytest.mark.parametrize("contender", ALL[:2], ids=lambda each: each.name)
 def test_either_check_admits_every_gang_and_all_of_it_is_accounted_for(contender: Contender) -> None:
     programs = built.programs(*NEEDED)
