@@ -36,24 +36,43 @@ def ending(stack: Stack) -> Policy:
         ),
         unless=TRUSTED,
         words=(
-            ("finalizers", "object == null ? [] : object.metadata.?finalizers.orValue([])"),
-            ("finalizersBefore", "oldObject == null ? [] : oldObject.metadata.?finalizers.orValue([])"),
+            *_finalizer_words("", "object"),
+            *_finalizer_words("Before", "oldObject"),
             (
                 "options",
                 "request.?subResource.orValue('') == 'eviction' ? object.?deleteOptions.orValue(dyn({})) : "
                 "request.operation == 'DELETE' ? request.?options.orValue(dyn({})) : dyn({})",
             ),
         ),
-        rules=(_finalizers(), _orphans(), _deletion(stack)),
+        rules=(*_finalizers(), _orphans(), _deletion(stack)),
     )
 
 
-def _finalizers() -> Rule:
-    new = "variables.finalizers.filter(each, !(each in variables.finalizersBefore))"
+def _finalizer_words(when: str, of: str) -> tuple[tuple[str, str], ...]:
+    """Of the object, and of the Jobs that a CronJob is to make."""
+    job = f"{of}.spec.?jobTemplate.?metadata.?finalizers.orValue([])"
+    return (
+        (f"finalizers{when}", f"{of} == null ? [] : {of}.metadata.?finalizers.orValue([])"),
+        (
+            f"jobFinalizers{when}",
+            f"{of} == null || request.resource.resource != 'cronjobs' ? [] : {job}",
+        ),
+    )
+
+
+def _finalizers() -> tuple[Rule, ...]:
+    return (
+        _no_new("finalizers", at="metadata.finalizers"),
+        _no_new("jobFinalizers", at="spec.jobTemplate.metadata.finalizers"),
+    )
+
+
+def _no_new(word: str, *, at: str) -> Rule:
+    new = f"variables.{word}.filter(each, !(each in variables.{word}Before))"
     return Rule(
         holds=f"{new}.size() == 0",
         message="'a finalizer keeps ' + object.kind + ' ' + object.metadata.name + ' and what it holds "
-        f"beyond its deletion; remove ' + {new}.join(', ') + ' from metadata.finalizers'",
+        f"beyond its deletion; remove ' + {new}.join(', ') + ' from {at}'",
     )
 
 

@@ -176,14 +176,20 @@ def _admission(stack: Stack) -> tuple[Rule, ...]:
             f"{_CONSUMING[0]} and {_CONSUMING[1]} from the pod templates'",
         ),
         *(_starting() if stack.scheduler is Scheduler.KUEUE else _grouping()),
-        Rule(
-            holds="object.metadata.?ownerReferences.orValue([]).all(owner, "
-            "!owner.?controller.orValue(false) || "
-            "variables.before.metadata.?ownerReferences.orValue([]).exists(old, old.uid == owner.uid)) || "
-            f"{SYSTEM} || {ADMINISTRATOR}",
-            message="'an object that names a controller as its owner is not queued by itself; remove "
-            "metadata.ownerReferences with controller: true'",
-        ),
+        _owners("object", "variables.before", at="'metadata"),
+        # The Jobs of a CronJob; for other kinds this is the object again.
+        _owners("variables.job", "variables.jobBefore", at="variables.jobPath + 'metadata"),
+    )
+
+
+def _owners(now: str, before: str, *, at: str) -> Rule:
+    return Rule(
+        holds=f"{now}.?metadata.?ownerReferences.orValue([]).all(owner, "
+        "!owner.?controller.orValue(false) || "
+        f"{before}.?metadata.?ownerReferences.orValue([]).exists(old, old.uid == owner.uid)) || "
+        f"{SYSTEM} || {ADMINISTRATOR}",
+        message="'an object that names a controller as its owner is not queued by itself; remove ' + "
+        f"{at}.ownerReferences with controller: true'",
     )
 
 

@@ -242,6 +242,28 @@ def _work() -> Iterator[Attack]:
         )
 
 
+def _scheduled() -> Iterator[Attack]:
+    """What a CronJob writes down for its Jobs. Kubernetes copies only labels and annotations of it."""
+    at = ("spec", "jobTemplate", "metadata")
+    yield Attack(
+        name="CronJob with a finalizer for its Jobs",
+        body=changed(works.cron_job(), *at, "finalizers", value=[FINALIZER]),
+        gains=FOR_GOOD,
+        policy="muster-ending",
+        path="CronJob.spec.jobTemplate.metadata.finalizers[]",
+        words=(f"remove {FINALIZER} from spec.jobTemplate.metadata.finalizers",),
+    )
+    owner = {"apiVersion": "ray.io/v1", "kind": "RayJob", "name": "mine", "uid": "1", "controller": True}
+    yield Attack(
+        name="CronJob that names a controller as the owner of its Jobs",
+        body=changed(works.cron_job(), *at, "ownerReferences", value=[owner]),
+        gains="GPUs without quota: Kueue counts the owner alone",
+        policy="muster-work",
+        path="CronJob.spec.jobTemplate.metadata.ownerReferences[].controller",
+        words=("is not queued by itself", "remove spec.jobTemplate.metadata.ownerReferences"),
+    )
+
+
 def _stored() -> Iterator[Attack]:
     for kind in ("ConfigMap", "Secret"):
         body = works.existing("v1", kind, "kept")
@@ -285,4 +307,4 @@ def _managed() -> Iterator[Attack]:
         )
 
 
-ATTACKS: Final = (*_attacks(), *_work(), *_stored(), *_managed())
+ATTACKS: Final = (*_attacks(), *_work(), *_scheduled(), *_stored(), *_managed())
