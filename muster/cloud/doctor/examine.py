@@ -1,24 +1,28 @@
 """Which checks a stack needs, in the order in which `up` would fail."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
 from muster.artifacts.oci.web import Web
 from muster.cloud import amazon as aws
-from muster.cloud.doctor import amazon, google, sources, state
+from muster.cloud.doctor import admission, amazon, google, sources, state
 from muster.cloud.doctor.findings import Check, Finding, run_checks
 from muster.cloud.google import Google
+from muster.live.cluster.api import Api
 from muster.model.clusters import EksCluster, GkeCluster
 from muster.model.stack import Stack
 
-
-def examine(stack: Stack, *, name: str, file: Path) -> Iterator[Finding]:
-    """Check a stack and yield every finding."""
-    return run_checks(checks(stack, name=name, file=file))
+Reach = Callable[[], Api]
+"""Connects to the stack's cluster."""
 
 
-def checks(stack: Stack, *, name: str, file: Path) -> list[tuple[str, Check]]:
+def examine(stack: Stack, *, name: str, file: Path, cluster: Reach | None = None) -> Iterator[Finding]:
+    """Check a stack and yield every finding. `cluster`: None where there is none yet."""
+    return run_checks(checks(stack, name=name, file=file, cluster=cluster))
+
+
+def checks(stack: Stack, *, name: str, file: Path, cluster: Reach | None = None) -> list[tuple[str, Check]]:
     """The checks by name."""
     where = state.PulumiState(stack=name, file=file, backend=state.read_backend_url())
     web = Web(timeout=10, tries=2)
@@ -30,6 +34,7 @@ def checks(stack: Stack, *, name: str, file: Path) -> list[tuple[str, Check]]:
         ("image", partial(sources.check_image, stack, name=name, web=web)),
         ("digests", partial(sources.check_digests, stack, name=name)),
         ("charts", partial(sources.check_charts, stack, name=name, web=web)),
+        *([("admission checks", lambda: admission.check_admission(cluster()))] if cluster else []),
     ]
 
 

@@ -33,11 +33,18 @@ def fetch_inactivity(api: Api, cluster_queue: str) -> tuple[str, ...]:
     return tuple(
         sanitize_line(f"{kind} {name} is inactive: {reason}", longest=_MAX_MESSAGE)
         for kind, name, each in found
-        if (reason := _inactive(each)) is not None
+        if (reason := inactive_reason(each)) is not None
     )
 
 
-def _inactive(found: Json) -> str | None:
+def is_active(found: Json) -> bool:
+    return any(
+        text(condition, "type") == "Active" and text(condition, "status") == "True"
+        for condition in items(found, "status", "conditions")
+    )
+
+
+def inactive_reason(found: Json) -> str | None:
     """The message of a false Active condition."""
     for condition in items(found, "status", "conditions"):
         if text(condition, "type") == "Active" and text(condition, "status") == "False":

@@ -14,12 +14,17 @@ from muster import config
 from muster.artifacts.oci.web import Web
 from muster.cli import main
 from muster.cli.commands import doctor as command
-from muster.cloud.doctor import amazon, google, sources, state
+from muster.cloud.doctor import admission, amazon, google, sources, state
 from muster.cloud.doctor.findings import Finding, State, passed, run_checks
 from muster.config.scaffold import template
+from muster.live.cluster.api import Api
+from muster.live.cluster.kubeconfig import KubeconfigError
+from muster.live.web import Web as ClusterWeb
+from muster.model import names
 from muster.model.clusters import EksCluster, ExistingCluster, GkeCluster, Provider
 from muster.model.stack import Stack
 from tests.unit.cloud.google_world import cloud
+from tests.unit.preview.http_world import Asked, Reply, serving
 
 QUICK = Web(timeout=2, tries=1, pause=0.01)
 DIGEST = "sha256:" + "ab" * 32
@@ -232,6 +237,64 @@ def test_a_check_that_breaks_has_found_nothing_out() -> None:
 
     (found,) = run_checks([("odd one", broken)])
     assert (found.check, found.state) == ("odd one", State.UNKNOWN)
+
+
+# ---- The cluster -------------------------------------------------------------------
+
+
+def _check(name: str, controller: str, **active: str) -> dict[str, Any]:
+    conditions = [{"type": "Active", **active}] if active else []
+    return {
+        "metadata": {"name": name},
+        "spec": {"controllerName": controller},
+        "status": {"conditions": conditions},
+    }
+
+
+def _admission(*listed: dict[str, Any], status: int = 200) -> list[Finding]:
+    def answer(_: Asked) -> Reply:
+        return Reply(status, {"metadata": {}, "items": list(listed)})
+
+    with serving(answer) as server:
+        return list(admission.check_admission(Api(ClusterWeb(base=server.url))))
+
+
+def test_an_inactive_admission_check_is_named_with_its_reason() -> None:
+    gone = "there is no GangPolicy default; create it, or name another one"
+    found = _admission(
+        _check("gang", names.CONTROLLER_NAME, status="False", message=gone),
+        _check("budget", "example.com/budget"),
+        _check("other", "example.com/other", status="True", message="The check is active"),
+    )
+    assert by_state(found) == [("admission checks", State.FAILED)] * 2
+    mine, silent = found
+    assert "AdmissionCheck gang is inactive" in mine.message
+    assert gone in mine.message
+    assert "kubectl get pods -n muster-system" in mine.fix
+    assert "example.com/budget has not answered for it" in silent.message
+    assert "muster-system" not in silent.fix
+
+
+def test_active_checks_pass_and_a_cluster_without_kueue_has_none() -> None:
+    active = _check("gang", names.CONTROLLER_NAME, status="True")
+    assert by_state(_admission(active)) == [("admission checks", State.OK)]
+    assert _admission() == []
+    assert _admission(status=404) == []
+
+
+def test_the_context_of_an_existing_cluster_is_that_of_its_stack(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config_file = tmp_path / "config"
+    config_file.write_text("contexts: []")
+    monkeypatch.setenv("KUBECONFIG", str(config_file))
+    known = stack(Provider.EXISTING)
+    reach = command._cluster(known, None, "")
+    assert reach is not None
+    with pytest.raises(KubeconfigError, match="no context"):
+        reach()
+    assert command._cluster(stack(Provider.GKE), None, "") is None
+    assert command._cluster(stack(Provider.GKE), None, "prod") is not None
 
 
 @pytest.mark.parametrize(("state_", "code"), [(State.OK, 0), (State.UNKNOWN, 0), (State.FAILED, 1)])
