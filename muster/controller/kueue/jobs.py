@@ -4,7 +4,7 @@ Computes the PodSets that Kueue will make of a RayJob, RayCluster, RayService or
 limits.py judge them.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -123,6 +123,21 @@ def job_pod_sets_of(job: Job) -> Iterator[JobPodSet]:
     at_once = spec.parallelism if spec.completions is None else min(spec.parallelism, spec.completions)
     bound = read_count(least, most_digits=9)
     yield _job_pod_set("main", at_once if bound is None else min(at_once, bound), spec.template)
+
+
+def are_within(pod_sets: Iterable[JobPodSet], before: Iterable[JobPodSet]) -> bool:
+    """Whether each was there before, for the same nodes, with as many pods that asked for as much."""
+    known = {each.name: each for each in before}
+    return all(each.name in known and _is_within(each, known[each.name]) for each in pod_sets)
+
+
+def _is_within(pod_set: JobPodSet, before: JobPodSet) -> bool:
+    return (
+        pod_set.pool == before.pool
+        and pod_set.tolerates_gpus == before.tolerates_gpus
+        and pod_set.count <= before.count
+        and all(amount <= before.amounts.get(name, 0) for name, amount in pod_set.amounts.items())
+    )
 
 
 def _job_pod_set(name: str, count: int, template: PodTemplateSpec) -> JobPodSet:

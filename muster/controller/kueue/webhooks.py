@@ -21,6 +21,7 @@ from muster.controller.kueue.jobs import (
     RayClusterSpec,
     RayJob,
     RayService,
+    are_within,
     job_pod_sets_of,
     ray_pod_sets,
     submitter_pod_sets,
@@ -40,6 +41,9 @@ _RAY_NAME: Final = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?\Z")
 them where it fails longer ones (ray-operator/controllers/ray/utils/validation.go)."""
 MOST_POD_SETS: Final = 18
 """Kueue 0.19 takes no Workload with more (v1beta2 CRD, spec.podSets)."""
+
+_FIGURE: Final = re.compile(r"(?<![\w.-])\d+(\.\d+)?(?![\w-])")
+"""A number in a finding; digits in a name are none."""
 
 Policy = Callable[[], GangPolicy | None]
 Tree = Callable[[], QueueTree]
@@ -147,7 +151,33 @@ def _judged(review: Review[T], kind: str, findings: Callable[[T, str], Iterator[
     if found and review.operation == "UPDATE":
         known = found if review.old is None else list(findings(review.old, review.namespace))
         found = [each for each in found if each not in known]
+        if found and review.old is not None and _asks_for_no_more(review.object, review.old):
+            subjects = {_FIGURE.sub("", each) for each in known}
+            found = [each for each in found if _FIGURE.sub("", each) not in subjects]
     return _verdict(review.object, kind, found)
+
+
+def _asks_for_no_more(now: Object, before: Object) -> bool:
+    """Less of what was too much is let through, although it is too much still."""
+    try:
+        return are_within(_pod_sets(now), _pod_sets(before))
+    except ValueError:
+        return False
+
+
+def _pod_sets(obj: Object) -> Iterator[JobPodSet]:
+    match obj:
+        case RayJob(spec=spec):
+            yield from ray_pod_sets(spec.ray_cluster_spec)
+            yield from submitter_pod_sets(spec)
+        case RayCluster(spec=spec):
+            yield from ray_pod_sets(spec)
+        case RayService(spec=spec):
+            yield from ray_pod_sets(spec.ray_cluster_config)
+        case Job():
+            yield from job_pod_sets_of(obj)
+        case CronJob(spec=spec):
+            yield from job_pod_sets_of(spec.job_template)
 
 
 def _is_elastic(cluster: RayCluster) -> bool:

@@ -190,6 +190,9 @@ def test_a_change_brings_nothing_that_could_never_run(kind: str) -> None:
     assert isinstance(verdict, Deny)
     assert "9 GPUs" in verdict.message
     assert review(kind, body(9), operation="UPDATE", old=body(9)) == Allow()
+    # Less is let through, although it is still too much; more is not.
+    assert review(kind, body(9), operation="UPDATE", old=body(12)) == Allow()
+    assert isinstance(review(kind, body(12), operation="UPDATE", old=body(9)), Deny)
 
 
 def test_an_autoscaler_may_ask_for_more_than_there_is() -> None:
