@@ -7,6 +7,7 @@ and the amount fits (muster/validation).
 
 from collections.abc import Mapping
 from types import MappingProxyType
+from typing import Final
 
 from muster.config.kueue.groups import parse_quantity
 from muster.config.section import Section, describe_value
@@ -17,10 +18,17 @@ from muster.model.violations import at
 
 Pools = Mapping[str, Pool]
 
+# How other programs write that there is no bound.
+_UNBOUNDED: Final = (-1, "-1", "unlimited", "infinite", "inf", "max", "all")
+_OF_QUOTA: Final = (
+    "write the amount that is guaranteed to the team; `borrow: all` lets it use all that is idle besides."
+)
+_ALL: Final = "write `all` for as much as others lend."
+
 
 def parse_allowance(section: Section, pools: Pools) -> Allowance:
     """The four keys that teams and departments share. The caller reads the others and closes the section."""
-    amounts = section.section("quota")
+    amounts = _amounts(section, pools)
     quota = {name: parse_amount(amounts, name, value, pools) for name, value in amounts.items()}
     weight = section.integer("weight", -1, least=1, most=1_000_000)
     return Allowance(
@@ -31,11 +39,21 @@ def parse_allowance(section: Section, pools: Pools) -> Allowance:
     )
 
 
+def _amounts(section: Section, pools: Pools) -> Section:
+    value = section.get("quota")
+    if isinstance(value, int | float | str):
+        message = f"must be a mapping from pools to amounts, is {describe_value(value)}."
+        pool = next((name for name, each in pools.items() if each.is_gpu), "POOL")
+        section.note("quota", message, f"name the pool: {{{pool}: {value}}}.")
+        return Section(None, at(section.path, "quota"), section.found)
+    return section.section("quota")
+
+
 def _limit(section: Section, key: str, pools: Pools) -> Limit:
     value = section.get(key)
     if value is None:
         return Limit()
-    if isinstance(value, str):
+    if isinstance(value, str | int | float):
         bound = _bound(value)
         if bound is None:
             section.note(
@@ -58,14 +76,18 @@ def parse_amount(section: Section, pool: str, value: object, pools: Pools) -> Am
     """Read `value` as an amount of `pool`. An unknown pool is read as a GPU pool; a rule reports it."""
     if isinstance(value, Mapping):
         return _detailed(Section(value, at(section.path, pool), section.found))
+    if value in _UNBOUNDED:
+        is_quota = section.path.endswith(".quota")
+        section.note(pool, f"is {describe_value(value)}, and has a bound.", _OF_QUOTA if is_quota else _ALL)
+        return None
     known = pools.get(pool)
     if known is None or known.is_gpu:
         if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
             return Amount(gpus=Gpus(value))
         if known is not None:
-            section.note(
-                pool, f"must be a whole number of GPUs, is {describe_value(value)}.", "write it like 4."
-            )
+            digits = isinstance(value, str) and value.isdecimal()
+            fix = f"write it without quotes: {value}." if digits else "write it like 4."
+            section.note(pool, f"must be a whole number of GPUs, is {describe_value(value)}.", fix)
         return Amount() if known is None else None
     try:
         return Amount(cpu=_cpu(value))

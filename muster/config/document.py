@@ -35,6 +35,17 @@ _Loader.add_implicit_resolver(
 )
 
 
+_PREFIX_MESSAGE: Final = f"is written without `{NAMESPACE}`, or with another prefix in its place."
+
+
+def _unprefixed(key: str) -> str | None:
+    """The name of a key that is probably Muster's. Pulumi refuses any that has no prefix."""
+    prefix, colon, name = key.rpartition(":")
+    if not colon:
+        return key
+    return name if all(each.lower() == NAMESPACE[:-1] for each in prefix.split(":")) else None
+
+
 @dataclass(frozen=True, slots=True)
 class Document:
     """`values` by `muster:key`, `lines` (from 1) by config path, `violations` of the file itself."""
@@ -98,12 +109,17 @@ class _Marks:
         config = self._config(root)
         if config is None:
             fix = "put the stack's keys under `config:`, each beginning with `muster:`."
-            return Document(source, violations=(Violation(source, "has no mapping `config:`.", fix),))
+            problem = Violation(source, "has no mapping `config:`.", fix)
+            return Document(source, lines={source: root.start_mark.line + 1}, violations=(problem,))
         values: dict[str, object] = {}
         for key_node, value_node in config.value:
             key = str(key_node.value)
-            if not key.startswith(NAMESPACE):
-                continue  # another program's key: gcp:project, kubernetes:context
+            if not key.startswith(NAMESPACE) or key.count(":") > 1:
+                if (name := _unprefixed(key)) is None:
+                    continue  # another program's key: gcp:project, kubernetes:context
+                self._lines[key] = key_node.start_mark.line + 1
+                self._found.append(Violation(key, _PREFIX_MESSAGE, f"write `{NAMESPACE}{name}:`."))
+                key = f"{NAMESPACE}{name}"  # Read all the same, for the mistakes in it.
             if key in values:
                 self._twice(key, key_node)
             self._walk(value_node, key, key_node.start_mark.line + 1)

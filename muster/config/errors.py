@@ -1,22 +1,31 @@
 """The error for a stack file that cannot be used, and the format of a violation.
 
-A violation is reported with file, line, path, message and fix. All violations are reported at once.
+A violation is reported with file, line, path, message and fix. All violations are reported at once: errors
+first, then warnings, both by line, and of one kind no more than a person reads.
 """
 
-from collections.abc import Mapping, Sequence
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Final
 
 from muster.errors import MusterError
 from muster.model.violations import Violation
+
+_MOST_OF_A_KIND: Final = 20
+# What is different in violations of the same kind: quoted words, paths, numbers.
+_OWN: Final = re.compile(r"'[^']*'|`[^`]*`|muster:\S+|\d+")
 
 
 class ConfigError(MusterError):
     """A stack with violations. `line` finds a violation's line, if there is a file."""
 
     def __init__(self, violations: Sequence[Violation], *, source: str, lines: Mapping[str, int]) -> None:
-        self.violations = list(violations)
+        self.violations = in_order(violations, lines)
         self.source = source
         self._lines = lines
-        super().__init__("\n".join(self.describe(violation) for violation in self.violations))
+        super().__init__("\n".join(self.describe(violation) for violation in shortened(self.violations)))
 
     def line(self, violation: Violation) -> int | None:
         """The line, from 1, of the violation's path or of its nearest parent in the file."""
@@ -29,7 +38,34 @@ class ConfigError(MusterError):
 def describe(violation: Violation, *, source: str, line: int | None) -> str:
     """`stacks/Pulumi.dev.yaml:14: muster:pools.l4.capacity: message` and, indented below, the fix."""
     place = source if line is None else f"{source}:{line}"
-    return f"{place}: {violation.path}: {violation.message}\n    fix: {violation.fix}"
+    path = "" if violation.path == source else f"{violation.path}: "
+    return f"{place}: {path}{violation.message}\n    fix: {violation.fix}"
+
+
+def in_order(violations: Iterable[Violation], lines: Mapping[str, int]) -> list[Violation]:
+    """Errors, then warnings, both by line."""
+    return sorted(violations, key=lambda each: (each.level != "error", nearest_line(lines, each.path) or 0))
+
+
+def shortened(violations: Iterable[Violation]) -> list[Violation]:
+    """At most 20 of a kind, the last of which counts the others."""
+    listed = list(violations)
+    total, seen = Counter(map(_kind, listed)), Counter[tuple[str, str, str]]()
+    found = []
+    for each in listed:
+        kind = _kind(each)
+        seen[kind] += 1
+        if seen[kind] < _MOST_OF_A_KIND or total[kind] == _MOST_OF_A_KIND:
+            found.append(each)
+        elif seen[kind] == _MOST_OF_A_KIND:
+            more = total[kind] - _MOST_OF_A_KIND + 1
+            message = f"{each.message} And {more - 1:,} more of this kind."
+            found.append(replace(each, message=message, fix=f"{each.fix} `--json` lists them all."))
+    return found
+
+
+def _kind(violation: Violation) -> tuple[str, str, str]:
+    return violation.level, _OWN.sub("", violation.message), _OWN.sub("", violation.fix)
 
 
 def nearest_line(lines: Mapping[str, int], path: str) -> int | None:

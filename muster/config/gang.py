@@ -17,7 +17,7 @@ def parse_gang(root: Section) -> GangAdmission:
 
     Flavors are not written here, because they come from the pools.
     """
-    if isinstance(root.get(_KEY), str):
+    if isinstance(root.get(_KEY), str | bool):
         return GangAdmission(mode=root.choice(_KEY, GangMode, GangMode.MUSTER) or GangMode.MUSTER)
     section = root.section(_KEY)
     mode = section.choice("mode", GangMode, GangMode.MUSTER) or GangMode.MUSTER

@@ -64,10 +64,12 @@ def parse_pool(section: Section, name: str, cluster: Cluster | None) -> Pool | N
 def _choice(section: Section, cluster: Cluster | None) -> Choice:
     """The machine, accelerator and GPU count that the pool names. `machine` is "" when it is missing."""
     gpus = section.integer("gpusPerNode", -1, least=0, most=16)
+    provider = cluster.provider if cluster else Provider.EXISTING
+    example = min(name for name, each in machines_of(provider).items() if each.accelerator == "nvidia-l4")
     return Choice(
-        provider=cluster.provider if cluster else Provider.EXISTING,
-        machine=section.text("machine", required=True) or "",
-        accelerator=section.text("accelerator"),
+        provider=provider,
+        machine=section.text("machine", required=True, example=example) or "",
+        accelerator=section.text("accelerator", example="nvidia-l4"),
         gpus=None if gpus == -1 else gpus,
     )
 

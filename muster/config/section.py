@@ -5,6 +5,7 @@ one. Reading continues after a mistake, so that all mistakes are reported at onc
 the keys mean.
 """
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from enum import StrEnum
@@ -54,7 +55,8 @@ class Section:
     def section(self, key: str) -> "Section":
         return Section(self.get(key), at(self.path, key), self.found)
 
-    def text(self, key: str, *, required: bool = False) -> str | None:
+    def text(self, key: str, *, required: bool = False, example: str = "") -> str | None:
+        """A text; `example` is a value that the fix shows in place of a mapping or a list."""
         value = self.get(key)
         if value is None:
             if required:
@@ -62,7 +64,10 @@ class Section:
             return None
         if isinstance(value, str) and value:
             return value
-        self.note(key, f"must be a text, is {describe_value(value)}.", "put the value in quotes.")
+        fix = "put the value in quotes."
+        if isinstance(value, Mapping | Sequence):
+            fix = f"write the value itself: `{key}: {example or 'VALUE'}`."
+        self.note(key, f"must be a text, is {describe_value(value)}.", fix)
         return None
 
     def choice(self, key: str, words: type[Word], default: Word | None = None) -> Word | None:
@@ -96,11 +101,11 @@ class Section:
             return default
         if isinstance(value, int) and not isinstance(value, bool) and least <= value <= most:
             return value
-        self.note(
-            key,
-            f"must be a whole number from {least} to {most}, is {describe_value(value)}.",
-            f"write one, such as {least if default is None else max(default, least)}.",
-        )
+        fix = f"write one, such as {least if default is None else max(default, least)}."
+        if isinstance(value, str) and (digits := re.match(r"\d{1,9}", value)):
+            fix = f"write it without quotes and without a unit: {digits[0]}."
+        message = f"must be a whole number from {least} to {most}, is {describe_value(value)}."
+        self.note(key, message, fix)
         return default
 
     def flag(self, key: str, default: bool) -> bool:
@@ -165,9 +170,12 @@ class Section:
             and all(isinstance(item, str) for item in value)
         ):
             return tuple(str(item) for item in value)
-        self.note(
-            key, f"must be a list of names, is {describe_value(value)}.", "write it like [first, second]."
+        fix = (
+            f"write it in brackets: [{value}]."
+            if isinstance(value, str)
+            else "write it like [first, second]."
         )
+        self.note(key, f"must be a list of names, is {describe_value(value)}.", fix)
         return ()
 
     def each(self, key: str, read: Callable[["Section", str], Item | None]) -> tuple[Item, ...]:

@@ -105,7 +105,7 @@ def _read(root: Section) -> tuple[Stack, bool]:
         gpu_operator=_program(root.section("gpuOperator")),
     )
     root.close()
-    return stack, cluster is not None and len(sound) == len(pools)
+    return stack, cluster is not None and root.has("pools") and len(sound) == len(pools)
 
 
 def _required(root: Section, key: str) -> Section:

@@ -24,7 +24,7 @@ from muster.model.tenancy import (
 def parse_tenancy(root: Section) -> Tenancy:
     """The stack's settings: the mode alone, or a mapping."""
     known = Tenancy()
-    if isinstance(root.get("tenancy"), str):
+    if isinstance(root.get("tenancy"), str | bool):
         return Tenancy(mode=root.choice("tenancy", TenancyMode, known.mode) or known.mode)
     section = root.section("tenancy")
     parameters = section.words("parameters") if section.has("parameters") else known.parameters

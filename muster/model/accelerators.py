@@ -4,6 +4,7 @@ Named like GKE's node labels (`cloud.google.com/gke-accelerator`). AWS has no su
 named in the same way. Not responsible for which machine has how many (machines/).
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
@@ -38,3 +39,31 @@ _TABLE: Final = (
 )
 
 ACCELERATORS: Final = MappingProxyType({entry.name: entry for entry in _TABLE})
+
+_SHORT: Final = {
+    "t4": ("nvidia-tesla-t4",),
+    "l4": ("nvidia-l4",),
+    "a10g": ("nvidia-a10g",),
+    "a100": ("nvidia-tesla-a100", "nvidia-a100-80gb"),
+    "a100-40gb": ("nvidia-tesla-a100",),
+    "a100-80gb": ("nvidia-a100-80gb",),
+    "h100": ("nvidia-h100-80gb", "nvidia-h100-mega-80gb"),
+    "h100-80gb": ("nvidia-h100-80gb", "nvidia-h100-mega-80gb"),
+    "h100-mega": ("nvidia-h100-mega-80gb",),
+    "h200": ("nvidia-h200-141gb",),
+    "b200": ("nvidia-b200",),
+}
+SHORT_NAMES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
+    {
+        name: meant
+        for short, meant in _SHORT.items()
+        for name in (short, f"nvidia-{short}")
+        if name not in ACCELERATORS
+    }
+)
+"""Names that a stack may use too, and the accelerators that each can mean: the machine decides which."""
+
+
+def accelerators_of(name: str) -> tuple[str, ...]:
+    """The accelerators that a stack's word can mean; none for an unknown one."""
+    return (name,) if name in ACCELERATORS else SHORT_NAMES.get(name, ())

@@ -4,10 +4,11 @@ Responsible for the common type of all rules' results and for the format of a co
 for line numbers and printing (muster.config).
 """
 
-import difflib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
+
+from muster.model.nearest import meant
 
 Level = Literal["error", "warning"]
 
@@ -38,18 +39,14 @@ def at(*parts: str | int) -> str:
     return path
 
 
-def nearest(word: str, allowed: Iterable[str]) -> str | None:
-    """The allowed word that was probably meant, or None when nothing is close."""
-    matches = difflib.get_close_matches(word, sorted(allowed), n=1, cutoff=0.5)
-    return matches[0] if matches else None
-
-
 def suggestion(word: str, allowed: Iterable[str], *, noun: str) -> str:
-    """The `fix` for an unknown word: the nearest allowed one, or all that are allowed."""
+    """The `fix` for an unknown word: the one that was meant, or all that are allowed."""
     choices = sorted(allowed)
-    close = nearest(word, choices)
+    close, instruction = meant(word, choices, noun=noun)
     if close is not None:
         return f"did you mean {close!r}? Allowed: {', '.join(choices)}."
+    if instruction:
+        return f"{instruction}. Allowed: {', '.join(choices)}."
     if choices:
         return f"use one of: {', '.join(choices)}."
     return f"define a {noun} first: there is none."

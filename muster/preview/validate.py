@@ -17,11 +17,12 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
-from muster.config.document import load_document
-from muster.config.errors import nearest_line
+from muster.config.document import Document, load_document
+from muster.config.errors import in_order, nearest_line, shortened
 from muster.config.stack import examine
 from muster.live.sanitize import sanitize_line
 from muster.model.violations import Violation
+from muster.validation.placeholders import placeholder_rules
 
 
 class Format(StrEnum):
@@ -59,11 +60,19 @@ def check_file(path: Path) -> FileResult:
     here = Path.cwd()
     shown = path.relative_to(here) if path.is_absolute() and path.is_relative_to(here) else path
     document = load_document(path)
-    _, violations = examine(document)
     findings = (
-        Finding(shown.as_posix(), nearest_line(document.lines, each.path) or 1, each) for each in violations
+        Finding(shown.as_posix(), nearest_line(document.lines, each.path) or 1, each)
+        for each in found_in(document)
     )
     return FileResult(shown.as_posix(), tuple(findings))
+
+
+def found_in(document: Document) -> list[Violation]:
+    """Every violation of a stack file, with values that were never filled in, in the order of a report."""
+    stack, violations = examine(document)
+    if stack is not None:
+        violations += placeholder_rules(stack)
+    return in_order(violations, document.lines)
 
 
 def format_findings(checked: Sequence[FileResult], how: Format) -> str:
@@ -74,9 +83,10 @@ def format_findings(checked: Sequence[FileResult], how: Format) -> str:
 def _text(checked: Sequence[FileResult]) -> str:
     lines = []
     for each in checked:
-        for finding in each.findings:
+        for finding in _shortened(each):
             level = "warning: " if finding.violation.level == "warning" else ""
-            message = f"{finding.violation.path}: {finding.violation.message}"
+            path = "" if finding.violation.path == finding.file else f"{finding.violation.path}: "
+            message = f"{path}{finding.violation.message}"
             lines += [f"{level}{_plain(finding.file)}:{finding.line}: {_plain(message)}"]
             lines += [f"    fix: {_plain(finding.violation.fix)}"]
         verdict = (
@@ -88,6 +98,12 @@ def _text(checked: Sequence[FileResult]) -> str:
         )
         lines.append(f"{_plain(each.file)}: {verdict}")
     return "\n".join([*lines, ""])
+
+
+def _shortened(result: FileResult) -> list[Finding]:
+    lines = {each.violation.path: each.line for each in result.findings}
+    short = shortened(each.violation for each in result.findings)
+    return [Finding(result.file, lines[each.path], each) for each in short]
 
 
 def _json(checked: Sequence[FileResult]) -> str:
@@ -116,7 +132,7 @@ def _record(finding: Finding) -> dict[str, object]:
 def _github(checked: Sequence[FileResult]) -> str:
     lines = []
     for each in checked:
-        for finding in each.findings:
+        for finding in _shortened(each):
             violation = finding.violation
             place = f"file={_property(finding.file)},line={finding.line},title={_property(violation.path)}"
             message = _data(_plain(violation.message)) + "%0A" + _data(f"Fix: {_plain(violation.fix)}")

@@ -19,6 +19,7 @@ from muster.model.promises import NOT_PROMISED
 from muster.model.stack import GangMode, Stack
 from muster.model.violations import Violation, suggestion
 from muster.validation.addresses import cidr, everywhere, gke_address_rules, vpc_rules
+from muster.validation.regions import region_rules, zone_rules
 
 _PATH: Final = "muster:cluster"
 # GKE: https://cloud.google.com/kubernetes-engine/docs/reference/rest/v1/projects.locations.clusters
@@ -26,7 +27,6 @@ _GKE_NAME: Final = re.compile(r"[a-z]([-a-z0-9]{0,38}[a-z0-9])?\Z")
 # EKS: https://docs.aws.amazon.com/eks/latest/APIReference/API_CreateCluster.html
 _EKS_NAME: Final = re.compile(r"[0-9A-Za-z][A-Za-z0-9_-]{0,99}\Z")
 _EKS_VERSION: Final = re.compile(r"1\.\d{2}\Z")
-_ZONE_SUFFIX: Final = re.compile(r"-[a-z]\Z|\d[a-z]\Z")
 _KEY: Final = re.compile(r"projects/[^/]+/locations/[^/]+/keyRings/[^/]+/cryptoKeys/[^/]+\Z")
 _PRINCIPAL: Final = re.compile(r"arn:aws[\w-]*:iam::\d{12}:(role|user)/.+\Z")
 
@@ -45,7 +45,7 @@ def _gke(cluster: GkeCluster, stack: Stack) -> Iterator[Violation]:
     if not _GKE_NAME.match(cluster.name):
         fix = "use at most 40 of a-z, 0-9 and -, beginning with a letter."
         yield Violation(f"{_PATH}.name", f"{cluster.name!r} cannot be the name of a GKE cluster.", fix)
-    yield from _region(cluster.region, cluster.zones)
+    yield from _where(cluster)
     yield from _system(cluster.system_pool)
     yield from gke_address_rules(cluster, stack.pools)
     if cluster.kms_key is not None and not _KEY.match(cluster.kms_key):
@@ -70,11 +70,13 @@ def _eks(cluster: EksCluster) -> Iterator[Violation]:
         yield Violation(f"{_PATH}.name", f"{cluster.name!r} cannot be the name of an EKS cluster.", fix)
     if not _EKS_VERSION.match(cluster.version):
         yield Violation(f"{_PATH}.version", f"{cluster.version!r} is no version.", 'write it like "1.34".')
-    yield from _region(cluster.region, cluster.zones)
+    yield from _where(cluster)
     if len(set(cluster.zones)) < 2:
         place = "network.existing.privateSubnets" if cluster.network.existing else "zones"
-        message = f"has {len(set(cluster.zones))}; the control plane of EKS needs at least two zones."
-        yield Violation(f"{_PATH}.{place}", message, "write two or three zones of the region.")
+        has = f"has {len(set(cluster.zones))}" if cluster.zones else "is missing"
+        message = f"{has}; the control plane of EKS needs at least two zones."
+        fix = "write two or three zones of the region: [us-east-1a, us-east-1b]."
+        yield Violation(f"{_PATH}.{place}", message, fix)
     yield from _system(cluster.system_pool)
     if cluster.network.existing is None:
         yield from vpc_rules(cluster)
@@ -119,15 +121,9 @@ def _existing(cluster: ExistingCluster, stack: Stack) -> Iterator[Violation]:
     yield Violation(f"{_PATH}.autoscaler", NOT_PROMISED, fix, level="warning")
 
 
-def _region(region: str, zones: tuple[str, ...]) -> Iterator[Violation]:
-    if _ZONE_SUFFIX.search(region):
-        message = f"{region!r} is a zone."
-        yield Violation(f"{_PATH}.region", message, "write its region, without the last letter.")
-        return
-    for index, zone in enumerate(zones):
-        if not zone.startswith(region) or zone == region:
-            message = f"{zone} is not in region {region}."
-            yield Violation(f"{_PATH}.zones[{index}]", message, "write zones of the region.")
+def _where(cluster: GkeCluster | EksCluster) -> Iterator[Violation]:
+    yield from region_rules(f"{_PATH}.region", cluster.region, cluster.provider)
+    yield from zone_rules(f"{_PATH}.zones", cluster.zones, cluster.region, cluster.provider)
 
 
 def _system(pool: SystemPool) -> Iterator[Violation]:

@@ -73,6 +73,8 @@ def _namespaces(stack: Stack) -> Iterator[Violation]:
     seen: dict[str, str] = {}
     for chain, team in stack.teams():
         path = team_path(chain, team)
+        if team.namespace != team.name:
+            path = f"{path}.namespace"
         if team.namespace in RESERVED_NAMESPACES:
             message = f"namespace {team.namespace!r} belongs to the cluster."
             yield Violation(path, message, "rename the team, or give it another `namespace:`.")

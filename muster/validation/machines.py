@@ -5,10 +5,10 @@
 Based on the machine tables and on what each provider has. The other keys of a pool are in pools.py.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from muster.model.accelerators import ACCELERATORS
+from muster.model.accelerators import ACCELERATORS, accelerators_of
 from muster.model.capacity import LEGAL_CAPACITY, Capacity
 from muster.model.machines import MACHINES, Machine, machines_of
 from muster.model.providers import Provider
@@ -35,10 +35,28 @@ def made_of(choice: Choice, path: str) -> list[Violation]:
     """Whether the provider has the machine, and the machine those GPUs."""
     known = machines_of(choice.provider)
     if choice.machine not in known:
-        message = f"{choice.machine!r} is not in the machine table of provider {choice.provider}."
-        return [Violation(f"{path}.machine", message, suggestion(choice.machine, known, noun="machine"))]
+        return [_unknown(choice, known, path)]
     machine = known[choice.machine]
     return [*_accelerator(choice, machine, path), *_gpus(choice, machine, path)]
+
+
+def _unknown(choice: Choice, known: Mapping[str, Machine], path: str) -> Violation:
+    """A machine of another cloud is answered with those of this one that carry the same GPU, or are as
+    large.
+    """
+    message = f"{choice.machine!r} is not in the machine table of provider {choice.provider}"
+    other = MACHINES.get(choice.machine)
+    if other is None:
+        fix = suggestion(choice.machine, known, noun="machine")
+        return Violation(f"{path}.machine", f"{message}.", fix)
+    same = [
+        each.name
+        for each in known.values()
+        if each.accelerator == other.accelerator and (other.accelerator or each.cpu == other.cpu)
+    ]
+    what = f"with {other.accelerator}" if other.accelerator else "of that size"
+    fix = f"choose one {what}: {', '.join(same)}." if same else suggestion("", known, noun="machine")
+    return Violation(f"{path}.machine", f"{message}, it is one of {other.provider}.", fix)
 
 
 def bought(choice: Choice, path: str) -> list[Violation]:
@@ -69,14 +87,18 @@ def _attaches(machine: Machine) -> bool:
 
 def _accelerator(choice: Choice, machine: Machine, path: str) -> Iterator[Violation]:
     named = choice.accelerator
-    if named is None or named == machine.accelerator:
+    if named is None or machine.accelerator in accelerators_of(named):
         return
-    if named not in ACCELERATORS:
+    if not accelerators_of(named):
         fix = suggestion(named, ACCELERATORS, noun="accelerator")
         yield Violation(f"{path}.accelerator", f"{named!r} is unknown.", fix)
         return
     carried = machine.accelerator or "no GPU"
-    machines = [each.name for each in machines_of(choice.provider).values() if each.accelerator == named]
+    machines = [
+        each.name
+        for each in machines_of(choice.provider).values()
+        if each.accelerator in accelerators_of(named)
+    ]
     others = f"choose a machine that carries it: {', '.join(machines)}." if machines else ""
     fix = others or f"provider {choice.provider} has no machine with it: choose another accelerator."
     message = f"machine {machine.name} carries {carried}, not {named}."

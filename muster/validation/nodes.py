@@ -6,11 +6,12 @@ from typing import Final
 
 from muster.model import names
 from muster.model.capacity import Capacity
-from muster.model.clusters import Cluster, ExistingCluster
+from muster.model.clusters import Cluster, EksCluster, ExistingCluster, GkeCluster
 from muster.model.nodes import IMAGES, LocalDisks, Placement
 from muster.model.pools import Pool
 from muster.model.providers import Provider
 from muster.model.violations import Violation, suggestion
+from muster.validation.regions import zone_rules
 
 # https://cloud.google.com/kubernetes-engine/docs/reference/rest/v1/projects.locations.clusters.nodePools
 _GKE_NAME: Final = re.compile(r"[a-z]([-a-z0-9]{0,38}[a-z0-9])?\Z")
@@ -24,7 +25,7 @@ def node_rules(pool: Pool, cluster: Cluster, path: str) -> Iterator[Violation]:
     if cluster.provider is Provider.GKE and not _GKE_NAME.match(pool.name):
         fix = "use at most 40 of a-z, 0-9 and -, beginning with a letter."
         yield Violation(path, f"{pool.name!r} cannot be the name of a node pool of GKE.", fix)
-    yield from _zones(pool, path, region=cluster.region, zones=cluster.zones)
+    yield from _zones(pool, path, cluster)
     yield from _image(pool, cluster.provider, path)
     yield from _disks(pool, path)
     yield from _placement(pool, path)
@@ -54,14 +55,13 @@ def _made_by_us(pool: Pool, provider: Provider, path: str) -> Iterator[Violation
             yield Violation(f"{path}.{key}", message, "remove it, and set it where the nodes are made.")
 
 
-def _zones(pool: Pool, path: str, *, region: str, zones: tuple[str, ...]) -> Iterator[Violation]:
+def _zones(pool: Pool, path: str, cluster: GkeCluster | EksCluster) -> Iterator[Violation]:
     for index, zone in enumerate(pool.zones):
-        if zones and zone not in zones:
+        if cluster.zones and zone not in cluster.zones:
             message = f"{zone} is no zone of the cluster."
-            yield Violation(f"{path}.zones[{index}]", message, suggestion(zone, zones, noun="zone"))
-        elif not zone.startswith(region):
-            message = f"{zone} is not in region {region}."
-            yield Violation(f"{path}.zones[{index}]", message, f"write a zone of it, such as {region}-a.")
+            yield Violation(f"{path}.zones[{index}]", message, suggestion(zone, cluster.zones, noun="zone"))
+    if not cluster.zones:
+        yield from zone_rules(f"{path}.zones", pool.zones, cluster.region, cluster.provider)
     if len(set(pool.zones)) < len(pool.zones):
         yield Violation(f"{path}.zones", "names a zone twice.", "write each once.")
 

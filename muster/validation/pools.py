@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from muster.model import names
-from muster.model.capacity import PROVISIONING_CLASSES, Capacity
+from muster.model.capacity import LEGAL_CAPACITY, PROVISIONING_CLASSES, Capacity
 from muster.model.clusters import Cluster, ExistingCluster
 from muster.model.pools import MOST_RUN, Pool
 from muster.model.providers import Provider
@@ -132,6 +132,8 @@ def _within(path: str, seconds: int) -> Iterator[Violation]:
 
 
 def _reservation(pool: Pool, provider: Provider, path: str) -> Iterator[Violation]:
+    if pool.capacity not in LEGAL_CAPACITY[provider]:
+        return
     if pool.capacity.is_reserved and pool.reservation is None:
         message = f"capacity {pool.capacity} needs the reservation to take from."
         yield Violation(f"{path}.reservation", message, "write its name (GKE) or id (EKS, cr-...).")

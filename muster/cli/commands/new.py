@@ -35,7 +35,9 @@ muster new lab --provider existing
     help="Where to write it.",
 )
 def cli(stack: str, *, provider: str, folder: Path | None) -> None:
-    """Write one more stack file, small, commented and valid. An existing file is left alone."""
+    """Write one more stack file, small and commented. What is marked `yours` is to be filled in.
+
+    An existing file is left alone."""
     target = Target(provider)
     folder = folder or paths.project() / paths.STACKS
     text = stack_text(target, stack)

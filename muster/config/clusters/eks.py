@@ -43,8 +43,6 @@ def parse_eks(section: Section) -> EksCluster | None:
 def _zones(section: Section, network: EksNetwork) -> tuple[str, ...]:
     """Zones are written for a VPC that Muster makes. An existing VPC has the zones of its subnets."""
     if network.existing is None:
-        if not section.has("zones"):
-            section.note("zones", "is missing.", "write at least two: [us-east-1a, us-east-1b].")
         return section.words("zones")
     if section.has("zones"):
         section.get("zones")

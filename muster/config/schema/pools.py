@@ -17,7 +17,7 @@ from muster.config.schema.kinds import (
     texts,
     words,
 )
-from muster.model.accelerators import ACCELERATORS
+from muster.model.accelerators import ACCELERATORS, SHORT_NAMES
 from muster.model.capacity import Capacity
 from muster.model.machines import MACHINES
 from muster.model.nodes import Image, LocalDisks, Placement
@@ -36,7 +36,9 @@ def _pool() -> Schema:
         {
             "machine": key("The machine type of all nodes.", choice(sorted(MACHINES))),
             "accelerator": key(
-                "The GPU of the machine.", choice(ACCELERATORS), otherwise="the one that the machine carries"
+                "The GPU of the machine.",
+                choice((*ACCELERATORS, *SHORT_NAMES)),
+                otherwise="the one that the machine carries",
             ),
             "gpusPerNode": key("GPUs of one node.", integer(most=16), otherwise="those of the machine"),
             "capacity": key(

@@ -8,8 +8,10 @@ from muster.model.violations import Violation, at
 from muster.validation.identity import bad_name
 from muster.validation.kueue.config_paths import check_path, cohort_path, pool_path, queue_path
 
-_Title = tuple[str, str]
-"""A name and the config path where it is written."""
+_Title = tuple[str, str, bool]
+"""A name, the config path where it is written, and whether it is written as the object's: otherwise it is
+that of a pool, a team or a department, which other rules judge.
+"""
 
 
 def object_name_rules(stack: Stack) -> list[Violation]:
@@ -17,7 +19,7 @@ def object_name_rules(stack: Stack) -> list[Violation]:
     kinds = {
         "ResourceFlavor": [*_flavors(stack)],
         "Topology": [
-            (each.name, at("muster:kueue", "topologies", each.name)) for each in stack.kueue.topologies
+            (each.name, at("muster:kueue", "topologies", each.name), True) for each in stack.kueue.topologies
         ],
         "Cohort": [*_cohorts(stack)],
         "ClusterQueue": [*_queues(stack)],
@@ -29,8 +31,9 @@ def object_name_rules(stack: Stack) -> list[Violation]:
 
 def _kind(kind: str, titles: Iterable[_Title]) -> Iterator[Violation]:
     seen: dict[str, str] = {}
-    for name, path in titles:
-        yield from bad_name(path, name, kind)
+    for name, path, is_own in titles:
+        if is_own:
+            yield from bad_name(path, name, kind)
         if name in seen:
             yield Violation(path, f"the {kind} {name!r} is also {seen[name]}'s.", "give one another name.")
         seen.setdefault(name, path)
@@ -38,27 +41,30 @@ def _kind(kind: str, titles: Iterable[_Title]) -> Iterator[Violation]:
 
 def _flavors(stack: Stack) -> Iterator[_Title]:
     for pool in stack.pools:
-        yield pool.flavor, pool_path(pool, "flavor") if pool.kueue.flavor else f"muster:pools.{pool.name}"
+        is_own = bool(pool.kueue.flavor)
+        yield pool.flavor, pool_path(pool, "flavor") if is_own else f"muster:pools.{pool.name}", is_own
     for flavor in stack.kueue.flavors:
-        yield flavor.name, at("muster:kueue", "flavors", flavor.name)
+        yield flavor.name, at("muster:kueue", "flavors", flavor.name), True
 
 
 def _cohorts(stack: Stack) -> Iterator[_Title]:
     for above, department in stack.walk():
         if department.kueue.exists:
-            yield department.kueue.name or department.name, cohort_path((*above, department), "cohort")
+            chain, name = (*above, department), department.kueue.name
+            yield name or department.name, cohort_path(chain, "cohort"), bool(name)
 
 
 def _queues(stack: Stack) -> Iterator[_Title]:
     for chain, team in stack.teams():
-        yield team.kueue.cluster_queue or team.name, queue_path(chain, team, "clusterQueue")
+        name = team.kueue.cluster_queue
+        yield name or team.name, queue_path(chain, team, "clusterQueue"), bool(name)
 
 
 def _checks(stack: Stack) -> Iterator[_Title]:
     if stack.gang_admission.mode is GangMode.MUSTER and stack.queued_pools:
-        yield names.ADMISSION_CHECK, "muster:gangAdmission"
+        yield names.ADMISSION_CHECK, "muster:gangAdmission", False
     for check in stack.kueue.admission_checks:
-        yield check.name, check_path(check)
+        yield check.name, check_path(check), True
 
 
 def _local_queues(stack: Stack) -> Iterator[Violation]:

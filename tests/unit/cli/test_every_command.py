@@ -127,10 +127,11 @@ def test_an_error_of_several_lines_keeps_its_indentation(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "Pulumi.x.yaml"
-    file.write_text("config:\n  muster:cluster: {provider: aws}\n", encoding="utf-8")
+    file.write_text("config:\n  muster:cluster: {provider: aws}\n  muster:pools: {}\n", encoding="utf-8")
     assert main(["doctor", str(file)]) == ExitCode.UNUSABLE
-    first, second, *_ = capsys.readouterr().err.splitlines()
-    assert first.startswith(f"Error: {file}:2: muster:cluster.provider: ")
+    first, second, third, *_ = capsys.readouterr().err.splitlines()
+    assert first == f"Error: {file}: muster:departments: is missing."
+    assert third.startswith(f"{file}:2: muster:cluster.provider: ")
     assert second.startswith("    ")
     assert second.lower().startswith("    fix: ")
 

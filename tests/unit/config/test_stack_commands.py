@@ -12,9 +12,17 @@ from muster.scaffold.project import Target
 
 
 @pytest.mark.parametrize("provider", [target.value for target in Target])
-def test_a_new_stack_file_is_a_valid_stack_of_its_provider(provider: str, tmp_path: Path) -> None:
+def test_a_new_stack_file_is_a_valid_stack_of_its_provider(
+    provider: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["new", "my-stack", "--provider", provider, "--folder", str(tmp_path)]) == 0
     path = tmp_path / "Pulumi.my-stack.yaml"
+    text = path.read_text(encoding="utf-8")
+    if provider == "gke":
+        assert main(["validate", str(path)]) == 1
+        assert "my-project is the value of an example" in capsys.readouterr().out
+        text = text.replace("my-project", "ml-platform").replace("198.51.100.0/24", "8.8.8.0/24")
+        path.write_text(text, encoding="utf-8")
     assert main(["validate", str(path)]) == 0
     stack = config.load(path)
     assert stack.cluster.provider == ("existing" if provider == "local" else provider)

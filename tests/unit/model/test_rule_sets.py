@@ -12,6 +12,7 @@ from muster.model.stack import Scheduler, Stack
 from muster.render import kai, kueue, queues
 from muster.validation import STACK_RULES, check
 from muster.validation.duplicate_clusters import identity_of
+from muster.validation.placeholders import placeholder_rules
 from tests.unit.model.model_stacks import CPU, GKE
 
 
@@ -30,7 +31,8 @@ def _rules_of_a_stack() -> Iterator[object]:
 
 
 def test_check_runs_every_rule_of_a_stack() -> None:
-    assert set(_rules_of_a_stack()) <= set(STACK_RULES)
+    # What is not filled in yet may still be compared; `muster validate` reports it.
+    assert set(_rules_of_a_stack()) - {placeholder_rules} <= set(STACK_RULES)
 
 
 def test_check_compares_the_stack_with_adjacent_stacks() -> None:

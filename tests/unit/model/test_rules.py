@@ -120,10 +120,10 @@ def test_departments_and_teams_share_one_space_of_names() -> None:
 def test_two_teams_never_share_a_namespace_nor_take_one_of_the_cluster() -> None:
     shared = replace(team("team-b"), namespace="team-a")
     assert paths(stack(Department(name="research", teams=(team("team-a"), shared)))) == [
-        "muster:departments.research.teams.team-b"
+        "muster:departments.research.teams.team-b.namespace"
     ]
     for reserved in ("kube-system", "kueue-system", "muster-system", "kube-public"):
-        assert TEAM_A in paths(
+        assert f"{TEAM_A}.namespace" in paths(
             stack(Department(name="research", teams=(replace(team("team-a"), namespace=reserved),)))
         )
 

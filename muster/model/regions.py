@@ -1,0 +1,90 @@
+"""The regions of the clouds, and what a zone of each looks like.
+
+Google: https://cloud.google.com/compute/docs/regions-zones
+AWS: https://docs.aws.amazon.com/global-infrastructure/latest/regions/aws-regions.html
+
+A region that is newer than this table is allowed: it differs from a known one in its number, or in more than
+a few letters (validation/regions.py).
+"""
+
+import re
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+from muster.model.providers import Provider
+
+
+def _numbered(names: Mapping[str, tuple[int, ...]], joint: str) -> frozenset[str]:
+    return frozenset(f"{name}{joint}{number}" for name, numbers in names.items() for number in numbers)
+
+
+_GKE: Final = _numbered(
+    {
+        "africa-south": (1,),
+        "asia-east": (1, 2),
+        "asia-northeast": (1, 2, 3),
+        "asia-south": (1, 2),
+        "asia-southeast": (1, 2),
+        "australia-southeast": (1, 2),
+        "europe-central": (2,),
+        "europe-north": (1, 2),
+        "europe-southwest": (1,),
+        "europe-west": (1, 2, 3, 4, 6, 8, 9, 10, 12),
+        "me-central": (1, 2),
+        "me-west": (1,),
+        "northamerica-northeast": (1, 2),
+        "northamerica-south": (1,),
+        "southamerica-east": (1,),
+        "southamerica-west": (1,),
+        "us-central": (1,),
+        "us-east": (1, 4, 5),
+        "us-south": (1,),
+        "us-west": (1, 2, 3, 4),
+    },
+    "",
+)
+_EKS: Final = _numbered(
+    {
+        "af-south": (1,),
+        "ap-east": (1, 2),
+        "ap-northeast": (1, 2, 3),
+        "ap-south": (1, 2),
+        "ap-southeast": (1, 2, 3, 4, 5, 6, 7),
+        "ca-central": (1,),
+        "ca-west": (1,),
+        "cn-north": (1,),
+        "cn-northwest": (1,),
+        "eu-central": (1, 2),
+        "eu-north": (1,),
+        "eu-south": (1, 2),
+        "eu-west": (1, 2, 3),
+        "il-central": (1,),
+        "me-central": (1,),
+        "me-south": (1,),
+        "mx-central": (1,),
+        "sa-east": (1,),
+        "us-east": (1, 2),
+        "us-gov-east": (1,),
+        "us-gov-west": (1,),
+        "us-west": (1, 2),
+    },
+    "-",
+)
+REGIONS: Final[Mapping[Provider, frozenset[str]]] = MappingProxyType({Provider.GKE: _GKE, Provider.EKS: _EKS})
+_ZONES: Final = {
+    Provider.GKE: re.compile(r"([a-z]+(?:-[a-z]+)+\d+)-[a-z]\Z"),
+    # Local and Wavelength zones have the name of a city besides: us-west-2-lax-1a.
+    Provider.EKS: re.compile(r"([a-z]{2}(?:-[a-z]+)+-\d)(?:-[a-z]+-\d)?[a-z]\Z"),
+}
+
+
+def region_of(zone: str, provider: Provider) -> str | None:
+    """The region of a zone; None for what is no name of one."""
+    found = _ZONES[provider].match(zone)
+    return found[1] if found else None
+
+
+def first_zone(region: str, provider: Provider) -> str:
+    """A zone of the region, for an example."""
+    return f"{region}-a" if provider is Provider.GKE else f"{region}a"
