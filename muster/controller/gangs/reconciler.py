@@ -55,6 +55,10 @@ class Decision(Protocol):
     def waiting_on(self) -> Sequence[WaitReason]: ...
 
     @property
+    def is_final(self) -> bool:
+        """Once it is carried out nothing is left to decide until something changes."""
+
+    @property
     def begins_attempt(self) -> bool:
         """It requests capacity or quota: it uses the gang's retry token, and others must see it first."""
 
@@ -144,6 +148,8 @@ class GangReconciler(Generic[T, S, D]):
             done = decision.actions
             if any(not isinstance(action, CreateTemplates | CreateRequest | EmitEvent) for action in done):
                 self._enqueue_waiters(key)
+            if decision.is_final:
+                return decision
         self._enqueue(key)
         return decision
 

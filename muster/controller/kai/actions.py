@@ -61,5 +61,10 @@ class Decision:
     """What the templates that are to be created are made of."""
 
     @property
+    def is_final(self) -> bool:
+        """A look at what it has written may follow: never known before."""
+        return False
+
+    @property
     def begins_attempt(self) -> bool:
         return any(isinstance(action, CreateRequest | Ungate) for action in self.actions)

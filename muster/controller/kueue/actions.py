@@ -109,6 +109,8 @@ class Decision:
     actions: tuple[Action, ...] = ()
     requeue_at: datetime | None = None
     waiting_on: tuple[WaitReason, ...] = ()
+    is_final: bool = False
+    """Once it is carried out nothing is left to decide until something changes."""
 
     @property
     def is_noop(self) -> bool:

@@ -250,8 +250,11 @@ def _step(snapshot: WorkloadSnapshot, policy: GangPolicy) -> Decision:
                 snapshot, policy, failure
             )
         case CreateNext(actions=creates, limit=limit):
+            cleared = (*_clear_ready(snapshot), *delete_outdated(snapshot))
             return Decision(
-                actions=(*_clear_ready(snapshot), *delete_outdated(snapshot), *creates), requeue_at=limit.at
+                actions=(*cleared, *creates),
+                requeue_at=min(limit.at, snapshot.now + SETTLED_AFTER),
+                is_final=not cleared and _is_alone(snapshot),
             )
         case ReleaseEarly(releases=releases, event=event, history=next_history, limit=limit):
             return Decision(
@@ -295,9 +298,17 @@ def _ready(
     # The placeholders go first: a namespace's quota may have no room for them and the gang's own pods.
     freed = deletions((), (), snapshot.placeholders)
     clean = remove_claims(snapshot) if actions else ()
+    cleaned: tuple[Action, ...] = (*freed, *delete_outdated(snapshot), *clean)
     return Decision(
-        actions=(*freed, *delete_outdated(snapshot), *clean, *actions, *event), requeue_at=limit.at
+        actions=(*cleaned, *actions, *event),
+        requeue_at=limit.at,
+        is_final=not cleaned and _is_alone(snapshot),
     )
+
+
+def _is_alone(snapshot: WorkloadSnapshot) -> bool:
+    """No other gang's turn and no other slice follows from what it writes."""
+    return not (snapshot.gang.is_split or snapshot.is_scale_up)
 
 
 def _blocking_checks(snapshot: WorkloadSnapshot) -> str:

@@ -5,8 +5,9 @@ muster.controller.gangs'.
 """
 
 from collections.abc import Iterable, Mapping
-from copy import deepcopy
 from typing import Any, Final
+
+import msgspec
 
 from muster.controller.gangs.demand import Demand
 from muster.controller.gangs.objects import Toleration
@@ -27,7 +28,7 @@ def merged(template: Mapping[str, Any], demand: Demand, flavors: Flavors) -> Jso
     """With its flavors' labels and tolerations, limits as requests, and without a gate that holds its pods
     back.
     """
-    body: Json = deepcopy(dict(template))
+    body: Json = msgspec.json.decode(msgspec.json.encode(template))  # A tenth of the time of deepcopy.
     spec = body.setdefault("spec", {})
     spec.pop("schedulingGates", None)
     for flavor in _assigned(demand, flavors):

@@ -25,6 +25,7 @@ class Decided:
     requeue_at: datetime | None = None
     waiting_on: tuple[WaitReason, ...] = ()
     begins_attempt: bool = False
+    is_final: bool = False
 
 
 @dataclass(frozen=True)
@@ -116,6 +117,12 @@ async def test_a_gang_is_decided_again_until_nothing_is_left_to_do() -> None:
     assert await reconciler(hooks, enqueued).reconcile(A) == RequeueAfter(0.0)
     assert hooks.log == ["orphans a", "load a", "apply a", "applied a", "load a"]
     assert enqueued == []
+
+
+async def test_a_decision_that_nothing_can_follow_is_the_last() -> None:
+    hooks = Fake({A: Decided(actions=(DELETION,), requeue_at=NOW, is_final=True)})
+    assert await reconciler(hooks, []).reconcile(A) == RequeueAfter(0.0)
+    assert hooks.log == ["orphans a", "load a", "apply a", "applied a"]
 
 
 async def test_what_the_caches_do_not_show_yet_is_not_written_twice() -> None:
