@@ -93,6 +93,7 @@ LEASE_ENDS_ANNOTATION: Final = f"{GROUP}/lease-ends"
 UNCLAIMED_ANNOTATION: Final = f"{GROUP}/unclaimed"
 # On a slice of one that grows: the pods that ran before it, by PodSet, as they were counted.
 RUNS_ANNOTATION: Final = f"{GROUP}/runs-already"
+RUNS_ON_ANNOTATION: Final = f"{GROUP}/runs-on"
 # On the Workload of a running gang: since when nodes of it are missing.
 NODES_MISSING_ANNOTATION: Final = f"{GROUP}/nodes-missing-since"
 

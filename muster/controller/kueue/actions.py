@@ -4,6 +4,7 @@ Each action is one write, is safe to repeat, and names its object so exactly tha
 nothing else.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -81,9 +82,11 @@ class RemoveClaims:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordRunningPods:
-    """Count how many pods of the gang's RayCluster may be scheduled, and note it: no earlier slice can ungate
-    more of them.
+    """Count which pods of the gang's RayCluster may be scheduled and whose capacity they use, and note it: no
+    earlier slice can ungate more of them. `most`: what cannot be exceeded, where that is known.
     """
+
+    most: Mapping[str, int] | None = None
 
 
 Action = (

@@ -50,6 +50,11 @@ class ElasticPod(Object, frozen=True):
         return any(gate.name == ELASTIC_JOB for gate in self.spec.scheduling_gates)
 
     @property
+    def is_free(self) -> bool:
+        """It may be scheduled or has been."""
+        return not self.is_gated and not self.is_finished
+
+    @property
     def is_finished(self) -> bool:
         return self.status.has_ended or self.metadata.deletion_timestamp is not None
 
@@ -77,8 +82,13 @@ def without_claims(spec: Mapping[str, Any], selectors: Iterable[str]) -> Json | 
 
 def running_pods(pods: Iterable[ElasticPod]) -> Mapping[str, int]:
     """How many pods of each PodSet may be scheduled or have been."""
-    free = (pod for pod in pods if not pod.is_gated and not pod.is_finished)
-    return Counter(pod.metadata.labels.get(POD_SET_LABEL, "") for pod in free)
+    return Counter(pod.metadata.labels.get(POD_SET_LABEL, "") for pod in pods if pod.is_free)
+
+
+def consumed_requests(pods: Iterable[ElasticPod]) -> frozenset[str]:
+    """What those pods consume."""
+    found = (pod.metadata.annotations.get(CONSUME_ANNOTATION, "") for pod in pods if pod.is_free)
+    return frozenset(name for name in found if name)
 
 
 def pods_with_old_claim(pods: Iterable[ElasticPod], claims: Mapping[str, str]) -> list[ElasticPod]:

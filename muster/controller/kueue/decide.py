@@ -134,7 +134,7 @@ def _running(snapshot: WorkloadSnapshot) -> Decision | None:
     if not snapshot.is_admitted:
         return None
     if snapshot.state == State.READY:
-        return while_running(snapshot)
+        return scale_up.uncounted(snapshot) or while_running(snapshot)
     # Its queue got this check while it ran. Requesting its capacity would buy it a second time.
     message = "ran before this check came; nothing is asked for"
     return Decision(actions=set_check_state(snapshot, State.READY, message))

@@ -6,6 +6,7 @@ that has passed. clusters.py decides what to remove.
 """
 
 from collections.abc import Mapping
+from typing import Final
 
 from muster.controller.kube.client import Client, Selection
 from muster.controller.kube.errors import Conflict, NotFound
@@ -17,6 +18,7 @@ from muster.controller.kueue.clusters import (
     ElasticPod,
     Json,
     WholeRayCluster,
+    consumed_requests,
     pods_with_old_claim,
     running_pods,
     without_claims,
@@ -24,6 +26,9 @@ from muster.controller.kueue.clusters import (
 from muster.controller.kueue.objects import Workload
 from muster.controller.kueue.snapshot import claims_of
 from muster.model.names import RAY_CLUSTER_LABEL
+
+_LABELS: Final = {WHOLE_RAY_CLUSTER.kind: RAY_CLUSTER_LABEL, "Job": "batch.kubernetes.io/job-name"}
+"""Of the pods of a job, by its kind: the label that holds its name."""
 
 
 class Clusters:
@@ -42,7 +47,7 @@ class Clusters:
             return False
         if (spec := without_claims(cluster.spec, action.selectors)) is not None:
             await self._write(cluster, spec)
-        pods = await self._pods(key)
+        pods = await self._labelled(key.namespace, f"{RAY_CLUSTER_LABEL}={key.name}")
         claims = {name: claim.request for name, claim in claims_of(workload.check_state(check)).items()}
         stale = pods_with_old_claim(pods, claims)
         for pod in stale:
@@ -50,18 +55,23 @@ class Clusters:
         free = running_pods(pods)
         return not stale and all(free.get(each.name, 0) >= each.count for each in workload.spec.pod_sets)
 
-    async def running_pods(self, workload: Workload) -> Mapping[str, int]:
-        """Pods that may be scheduled, by PodSet."""
-        key = _cluster_of(workload)
-        return running_pods(await self._pods(key)) if key else {}
+    async def running(self, workload: Workload) -> tuple[Mapping[str, int], frozenset[str]] | None:
+        """Pods that may be scheduled, by PodSet, and the requests that they consume. None for a kind of job
+        whose pods are not known.
+        """
+        owners = (each for each in workload.metadata.owner_references if each.controller)
+        labels = [f"{_LABELS[each.kind]}={each.name}" for each in owners if each.kind in _LABELS]
+        if not labels:
+            return None
+        pods = await self._labelled(workload.metadata.namespace, labels[0])
+        return running_pods(pods), consumed_requests(pods)
 
     async def _write(self, cluster: WholeRayCluster, spec: Json) -> None:
         version = {"resourceVersion": cluster.metadata.resource_version}
         await self._client.merge_patch(WHOLE_RAY_CLUSTER, cluster.key, {"metadata": version, "spec": spec})
 
-    async def _pods(self, key: Key) -> tuple[ElasticPod, ...]:
-        selection = Selection(namespace=key.namespace, labels=f"{RAY_CLUSTER_LABEL}={key.name}")
-        return (await self._client.list(ELASTIC_POD, selection)).items
+    async def _labelled(self, namespace: str, labels: str) -> tuple[ElasticPod, ...]:
+        return (await self._client.list(ELASTIC_POD, Selection(namespace=namespace, labels=labels))).items
 
     async def _recycle(self, pod: ElasticPod) -> None:
         """KubeRay makes it again, without a claim."""

@@ -39,10 +39,9 @@ from muster.controller.kueue.flavor_fallback import pod_sets
 from muster.controller.kueue.identity import WORKLOAD_UID
 from muster.controller.kueue.objects import WHOLE_WORKLOAD, WORKLOAD, Flavors, Workload
 from muster.controller.kueue.pending_workloads import PendingWorkloads
-from muster.controller.kueue.slices import format_counts
+from muster.controller.kueue.slices import record, replaces
 from muster.controller.kueue.templates import merged, owner_of
 from muster.controller.runtime.events import EventRecorder, Reference
-from muster.model.names import RUNS_ANNOTATION
 
 ACTION = "GangAdmission"
 
@@ -57,10 +56,11 @@ class Executor:
         events: EventRecorder,
         requests: Requests,
         pending: PendingWorkloads,
+        slice_of: Callable[[Key], str],
         clock: Callable[[], datetime],
     ) -> None:
         self._client, self._events, self._requests, self._clock = client, events, requests, clock
-        self._pending = pending
+        self._pending, self._slice_of = pending, slice_of
         self._clusters = Clusters(client)
 
     async def run(
@@ -93,10 +93,7 @@ class Executor:
                     if history is not None and is_clean:
                         workload = await self._patch(workload, history, active=None)
                 case RecordRunningPods():
-                    runs = await self._clusters.running_pods(workload)
-                    workload = await self._annotate(
-                        workload, {RUNS_ANNOTATION: format_counts(runs)}, active=None
-                    )
+                    workload = await self._record_running_pods(workload, action)
                 case EmitEvent():
                     self._emit_event(workload, action)
 
@@ -159,6 +156,18 @@ class Executor:
         if active is not None:
             body["spec"] = {"active": active}
         return self._requests.remember(WORKLOAD, await self._client.merge_patch(WORKLOAD, workload.key, body))
+
+    async def _record_running_pods(self, workload: Workload, action: RecordRunningPods) -> Workload:
+        """Where pods cannot be counted, all that the slice before has runs."""
+        space, before = workload.metadata.namespace, replaces(workload)
+        counted = await self._clusters.running(workload)
+        if counted is None:
+            slices = {before.name} if before else set()
+            noted = record(workload, action.most or {}, slices=slices, most=None)
+        else:
+            slices = {self._slice_of(Key(space, name)) for name in counted[1]} - {""}
+            noted = record(workload, counted[0], slices=slices, most=action.most)
+        return await self._annotate(workload, noted, active=None)
 
     async def _create_templates(self, workload: Workload, action: CreateTemplates, flavors: Flavors) -> None:
         whole = self._pending.whole(workload) or await self._client.get(WHOLE_WORKLOAD, workload.key)

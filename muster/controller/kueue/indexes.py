@@ -25,13 +25,14 @@ from muster.controller.gangs.outages import BY_SILENT_ZONE, BY_ZONE, silent_zone
 from muster.controller.gangs.templates import POOL
 from muster.controller.kube.resource import Key
 from muster.controller.kueue.objects import Workload
-from muster.controller.kueue.slices import replaced
+from muster.controller.kueue.slices import cluster_of, replaced
 from muster.controller.kueue.templates import OWNING_WORKLOAD
 from muster.controller.runtime.store import IndexFunction
 from muster.model.names import GKE_LEASE_DETAIL
 
 BY_WORKLOAD = "workload"
 BY_REPLACED = "replaced"
+BY_CLUSTER = "cluster"
 BY_MINUTE = "minute"
 
 
@@ -72,7 +73,11 @@ def lease_given(request: ProvisioningRequest) -> list[str]:
 
 Indexes = dict[str, IndexFunction[Any]]
 
-OF_WORKLOADS: Final[Indexes] = {BY_POOL: pools_provisioning, BY_REPLACED: replaced}
+OF_WORKLOADS: Final[Indexes] = {
+    BY_POOL: pools_provisioning,
+    BY_REPLACED: replaced,
+    BY_CLUSTER: cluster_of,
+}
 OF_REQUESTS: Final[Indexes] = {
     BY_WORKLOAD: workload_of,
     BY_POOL: pools_promised,

@@ -72,6 +72,8 @@ class SplitGangs:
 
     def reconciling(self, key: Key, *, now: datetime) -> None:
         """Take in what has changed before this gang is decided."""
+        if (workload := self._workloads.get(key)) and is_elastic(workload) and may_be_split(workload):
+            self._changed[key] = None  # The end of its pause is no event.
         for position in self._positions.get(key, ()):
             if position.uid in self._failed:
                 self._failed.discard(position.uid)
@@ -142,8 +144,6 @@ class SplitGangs:
             after = tuple(self._positions_of(workload, now)) if workload else ()
         except Exception:
             structlog.get_logger("gangs").exception("no turn", key=str(key))
-        if workload and after and is_elastic(workload):
-            self._changed[key] = None  # Its requests depend on earlier slices, too.
         return self._replaced(key, after)
 
     def _replaced(self, key: Key, after: tuple[TurnPosition, ...]) -> list[TurnPosition]:

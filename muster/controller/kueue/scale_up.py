@@ -6,7 +6,7 @@ quota and stays Pending until its next attempt: running pods are not touched. It
 requests fewer pods, which Kueue writes into the same slice. A refused scale-up stays refused until its
 request or its limits change.
 
-    the slice before is finished, and its schedulable pods are counted
+    the slice before is finished, and what runs of it is counted and recorded
       -> the backoff of its last attempt has ended, and its retry token is due
       -> as every gang (decide.py)
 """
@@ -30,13 +30,15 @@ from muster.controller.kueue.actions import (
     RemoveClaims,
 )
 from muster.controller.kueue.check_state import set_pending
+from muster.controller.kueue.slices import replaces
 from muster.controller.kueue.snapshot import WorkloadSnapshot
 from muster.model.gangpolicy import GangPolicy, format_duration
 from muster.model.waiting import clock
 
 RECHECK_INTERVAL: Final = timedelta(seconds=5)
 """Until the cluster of an elastic gang is started: no watch of ours shows it."""
-SHORT_RECHECK: Final = timedelta(seconds=1)
+REPLACED_WITHIN: Final = timedelta(minutes=10)
+"""Kueue finishes a slice in the step that gives its successor quota."""
 
 
 def remove_claims(
@@ -69,12 +71,29 @@ def inherited_claims(snapshot: WorkloadSnapshot) -> Mapping[str, PodClaim]:
 def before_requesting(snapshot: WorkloadSnapshot) -> Decision | None:
     """What keeps a slice that replaces another from asking now; None where nothing does."""
     if snapshot.base.is_open:
-        # Until Kueue has finished it, the slice before may still be admitted and let pods go.
-        message = "the smaller slice before it is being replaced"
-        return Decision(actions=set_pending(snapshot, message), requeue_at=snapshot.now + SHORT_RECHECK)
-    if snapshot.base.is_uncounted:
-        return Decision(actions=(RecordRunningPods(),))
+        return _while_open(snapshot)
+    if (waits := uncounted(snapshot)) is not None:
+        return waits
     return _between_attempts(snapshot) if snapshot.is_scale_up and snapshot.gang.request_specs else None
+
+
+def uncounted(snapshot: WorkloadSnapshot) -> Decision | None:
+    """What it grows out of has to be known first; None where it is."""
+    base = snapshot.base
+    return None if base.is_counted else Decision(actions=(RecordRunningPods(most=base.most),))
+
+
+def _while_open(snapshot: WorkloadSnapshot) -> Decision:
+    """Until Kueue has finished it, the slice before may still be admitted and let pods go. Its end brings
+    this one back, also after it was given up.
+    """
+    before = replaces(snapshot.workload)
+    limit, length = snapshot.began + REPLACED_WITHIN, format_duration(REPLACED_WITHIN)
+    if snapshot.now >= limit:
+        what = f"Kueue has not finished the Workload {before}, which this one replaces, in {length}"
+        return refuse(snapshot, f"{what}. Fix: see its conditions, and Kueue's log, for the reason")
+    message = f"waits until Kueue finishes the Workload {before}, which this one replaces (limit {length})"
+    return Decision(actions=set_pending(snapshot, message), requeue_at=limit)
 
 
 def _between_attempts(snapshot: WorkloadSnapshot) -> Decision | None:
@@ -97,6 +116,8 @@ def _between_attempts(snapshot: WorkloadSnapshot) -> Decision | None:
 
 def _subject(snapshot: WorkloadSnapshot) -> str:
     """What a refusal of this scale-up depends on."""
+    if not snapshot.base.is_counted:
+        return "uncounted"
     try:
         return subject_of(snapshot.gang, snapshot.policy or GangPolicy())
     except ValueError:
@@ -164,4 +185,5 @@ def _format_backoff(history: RetryHistory) -> str:
 
 
 def _format_refusal(history: RetryHistory) -> str:
-    return f"cannot grow: {history.refused}. What runs goes on. Fix: ask for fewer replicas"
+    fix = "" if "Fix:" in history.refused else " Fix: ask for fewer replicas."
+    return f"cannot grow: {history.refused}. What runs goes on.{fix}".removesuffix(".")

@@ -120,6 +120,7 @@ def _gangs(manager: Manager, inputs: _Inputs) -> None:
     _monitor_idle_quota(manager, view, metrics)
     waiting = partial(_waiting, view)
     controller.watches(view.workloads, view.keys_concerned)
+    controller.watches_transitions(view.workloads, view.slices_affected_by)
     controller.watches(view.requests, view.workloads_using)
     controller.watches(view.templates, workload_of)
     controller.watches(view.placeholders, workload_of)
@@ -209,4 +210,11 @@ def _executor(manager: Manager, view: View, pending: PendingWorkloads) -> Execut
             PLACEHOLDER: view.placeholders,
         },
     )
-    return Executor(manager.client, events=manager.events, requests=requests, pending=pending, clock=utc_now)
+    return Executor(
+        manager.client,
+        events=manager.events,
+        requests=requests,
+        pending=pending,
+        slice_of=view.slice_of,
+        clock=utc_now,
+    )

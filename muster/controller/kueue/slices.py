@@ -2,28 +2,25 @@
 
 For each scale-up of a job with the annotation `kueue.x-k8s.io/elastic-job`, Kueue creates a new, larger
 Workload and finishes the one before (reason WorkloadSliceReplaced) as soon as the new one has quota. The pods
-of the old one keep running. Computes what of a slice already runs, which earlier slices it uses and which
-later ones use it; scale_up.py and running.py act on it. Read in pkg/workloadslicing and pkg/scheduler of
+of the old one keep running. Each slice records what it grows out of, counted once when the slice before is
+finished: how many pods run, and whose capacity they use. So a slice is read without those before it, however
+many a cluster has had. scale_up.py and running.py act on it. Read in pkg/workloadslicing and pkg/scheduler of
 Kueue 0.19.2.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from muster.controller.gangs.retry import parse_history
 from muster.controller.kube.resource import Key
-from muster.controller.kueue.identity import attempt
 from muster.controller.kueue.objects import Workload
-from muster.model.names import ELASTIC_JOB, RUNS_ANNOTATION
+from muster.model.names import ELASTIC_JOB, RUNS_ANNOTATION, RUNS_ON_ANNOTATION
 from muster.model.quantities import read_count
 
 REPLACES: Final = "kueue.x-k8s.io/workload-slice-replacement-for"
-MAX_CHAIN: Final = 1000
-"""Slices that are followed back: a bound for a chain that is a cycle."""
+_NOTHING: Final[frozenset[str]] = frozenset()
 
 Find = Callable[[Key], Workload | None]
-FindSuccessors = Callable[[Key], Iterable[Workload]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,10 +30,11 @@ class RunningBase:
     """
 
     runs: Mapping[str, int]
-    is_uncounted: bool = False
-    """The slice before it may have been replaced before its pods were schedulable and counted."""
+    is_counted: bool = True
     is_open: bool = False
     """The slice before it is not finished yet: what runs of it can still change."""
+    most: Mapping[str, int] | None = None
+    """Until it is counted: no more than these can run. A pod that is about to be deleted still counts."""
 
 
 NO_BASE: Final = RunningBase(runs={})
@@ -58,37 +56,40 @@ def replaced(workload: Workload) -> list[Key]:
     return [key] if key else []
 
 
+def cluster_of(workload: Workload) -> list[tuple[str, bool]]:
+    """Index of Workloads: the uid of the cluster whose slice it is, and whether the slice lives."""
+    if not is_elastic(workload):
+        return []
+    owners = (each.uid for each in workload.metadata.owner_references if each.controller)
+    return [(uid, is_live(workload)) for uid in owners]
+
+
+def is_live(workload: Workload) -> bool:
+    return not workload.status.holds("Finished") and not workload.metadata.deletion_timestamp
+
+
 def base(workload: Workload, find: Find) -> RunningBase:
-    """What already runs when this slice requests capacity.
-
-    That is what the last slice before it which was admitted has. Once this slice is evicted its cluster is
-    suspended, and nothing runs any more. A slice before it that was deleted shows nothing: then all
-    is asked for, which costs money and starts nothing too early.
+    """What already runs when this slice requests capacity. Once it is evicted its cluster is suspended, and
+    nothing runs any more.
     """
-    if was_evicted(workload):
+    key = replaces(workload)
+    if key is None or was_evicted(workload) or not is_live(workload):
         return NO_BASE
-    earlier = list(slices_before_it(workload, find))
-    if not earlier:
-        return NO_BASE
-    is_open = not earlier[0].status.holds("Finished")
-    if (seen := recorded_counts(workload)) is not None:
-        return RunningBase(runs=seen)
-    for before in earlier:
-        if before.status.holds("Admitted"):
-            return RunningBase(runs=_counts(before), is_uncounted=not _has_run_whole(before), is_open=is_open)
-        if (seen := recorded_counts(before)) is not None:
-            return RunningBase(runs=seen, is_open=is_open)
-    return RunningBase(runs={}, is_open=is_open)
+    runs = _recorded_counts(workload) or {}
+    if recorded_slices(workload) is not None:
+        return RunningBase(runs=runs)
+    before = find(key)
+    is_open = before is not None and not before.status.holds("Finished")
+    return RunningBase(runs=runs, is_counted=False, is_open=is_open, most=_most(before) if before else None)
 
 
-def _has_run_whole(before: Workload) -> bool:
-    """All its pods have been seen free to be scheduled, in its present reservation."""
-    recorded = parse_history(before)
-    return recorded.unclaimed in (attempt(before), attempt(before, tries=recorded.tries))
+def _most(before: Workload) -> Mapping[str, int] | None:
+    if before.status.holds("Admitted"):
+        return {pod_set.name: pod_set.count for pod_set in before.spec.pod_sets}
+    return _recorded_counts(before)
 
 
-def recorded_counts(workload: Workload) -> Mapping[str, int] | None:
-    """The pods that ran when they were counted; None where they were not."""
+def _recorded_counts(workload: Workload) -> Mapping[str, int] | None:
     recorded = workload.metadata.annotations.get(RUNS_ANNOTATION)
     if recorded is None:
         return None
@@ -97,61 +98,64 @@ def recorded_counts(workload: Workload) -> Mapping[str, int] | None:
     return {name: count for name, count in counts if count is not None}
 
 
-def format_counts(runs: Mapping[str, int]) -> str:
-    """As an annotation holds it; `recorded_counts` reads it."""
-    return ",".join(f"{name}={count}" for name, count in sorted(runs.items()) if count)
+def recorded_slices(workload: Workload) -> frozenset[str] | None:
+    """The earlier slices whose pods run on; None where they have not been counted."""
+    recorded = workload.metadata.annotations.get(RUNS_ON_ANNOTATION)
+    return None if recorded is None else frozenset(name for name in recorded.split(",") if name)
 
 
-def _counts(workload: Workload) -> Mapping[str, int]:
-    return {pod_set.name: pod_set.count for pod_set in workload.spec.pod_sets}
+def record(
+    workload: Workload, running: Mapping[str, int], *, slices: Iterable[str], most: Mapping[str, int] | None
+) -> dict[str, str]:
+    """The annotations that hold what runs. A count that requests were made from stays as it is."""
+    bound = running if most is None else most
+    counts = (f"{name}={least}" for name in running if (least := min(running[name], bound.get(name, 0))))
+    written = workload.metadata.annotations.get(RUNS_ANNOTATION)
+    return {
+        RUNS_ANNOTATION: ",".join(sorted(counts)) if written is None else written,
+        RUNS_ON_ANNOTATION: ",".join(sorted({*slices} - {workload.metadata.name})),
+    }
 
 
-def slices_before_it(workload: Workload, find: Find) -> Iterator[Workload]:
-    """The slices that this one grew out of, the last first."""
-    for _ in range(MAX_CHAIN):
-        key = replaces(workload)
-        found = find(key) if key else None
-        if found is None:
-            return
-        yield found
-        workload = found
+def earlier_slices(workload: Workload, find: Find) -> list[Workload]:
+    """The slices before it whose pods run on, the last first."""
+    names = uses(workload) or _NOTHING
+    found = (find(Key(workload.metadata.namespace, name)) for name in names)
+    return sorted(filter(None, found), key=_age, reverse=True)
 
 
-def earlier_slices(workload: Workload, find: Find) -> Iterator[Workload]:
-    """The admitted slices before it whose pods run on, the last first."""
-    if was_evicted(workload) or recorded_counts(workload) == {}:
-        return
-    for before in slices_before_it(workload, find):
-        if before.status.holds("Admitted"):
-            yield before
-        if was_evicted(before) or recorded_counts(before) == {}:
-            return
+def _age(workload: Workload) -> tuple[float, str]:
+    created = workload.metadata.creation_timestamp
+    return created.timestamp() if created else 0.0, workload.metadata.name
+
+
+def uses(workload: Workload) -> frozenset[str] | None:
+    """The names of earlier slices whose capacity this one keeps; None for all that there are, until it is
+    counted.
+    """
+    if replaces(workload) is None or was_evicted(workload) or not is_live(workload):
+        return _NOTHING
+    return recorded_slices(workload)
+
+
+def is_used(workload: Workload, living: Iterable[Workload]) -> bool:
+    """Whether pods of this finished slice run under a later one, so that its capacity is not to be given
+    back. `living`: the slices of its cluster that are not finished.
+    """
+    if not workload.status.holds("Admitted") or workload.metadata.deletion_timestamp:
+        return False
+    kept = (uses(each) for each in living if each.key != workload.key)
+    return any(names is None or workload.metadata.name in names for names in kept)
+
+
+def lets_go(before: Workload | None, after: Workload | None) -> bool:
+    """Whether a slice used capacity of earlier ones that it does not use any more."""
+    had = uses(before) if before else _NOTHING
+    has = uses(after) if after else _NOTHING
+    return has is not None and (had is None or bool(had - has))
 
 
 def was_evicted(workload: Workload) -> bool:
     """Ever: Kueue counts evictions, and their condition stays."""
     stats = workload.status.scheduling_stats
     return bool(stats and stats.evictions) or workload.status.condition("Evicted") is not None
-
-
-def successors(workload: Workload, find_successors: FindSuccessors) -> Iterator[Workload]:
-    """The live slices that use this one."""
-    seen, todo = {workload.key}, [workload]
-    while todo:
-        for later in find_successors(todo.pop().key):
-            if later.key in seen or later.metadata.deletion_timestamp or recorded_counts(later) == {}:
-                continue
-            seen.add(later.key)
-            if later.status.holds("Finished"):
-                todo.append(later)
-            else:
-                yield later
-
-
-def has_running_successor(workload: Workload, find_successors: FindSuccessors) -> bool:
-    """Whether pods of this finished slice run under a later one, so that its capacity is not to be given
-    back.
-    """
-    if not workload.status.holds("Admitted") or workload.metadata.deletion_timestamp:
-        return False
-    return any(not was_evicted(successor) for successor in successors(workload, find_successors))

@@ -113,8 +113,8 @@ class WorkloadSnapshot(Attempt):
 
     @property
     def is_scale_up(self) -> bool:
-        """A part of its pods runs already: to evict it would stop them."""
-        return bool(self.base.runs)
+        """A part of its pods runs already, or may: to evict it would stop them."""
+        return bool(self.base.runs) or not self.base.is_counted
 
     @property
     def quota_since(self) -> datetime | None:
@@ -305,7 +305,7 @@ class WorkloadSnapshot(Attempt):
         return found
 
     def turn_position(self) -> TurnPosition | None:
-        if self.is_resting:
+        if self.is_resting or not self.base.is_counted:
             return None  # No other gang waits for it.
         return self._turn_position(
             uid=f"{self.workload.metadata.uid}/{self.check}",

@@ -41,16 +41,10 @@ from muster.controller.kueue import identity
 from muster.controller.kueue.checks import Checks
 from muster.controller.kueue.claim_cache import ClaimCache
 from muster.controller.kueue.contention import CompetingGangs
-from muster.controller.kueue.indexes import BY_REPLACED, BY_WORKLOAD, workload_of
+from muster.controller.kueue.indexes import BY_CLUSTER, BY_REPLACED, BY_WORKLOAD, workload_of
 from muster.controller.kueue.line import SplitGangs
 from muster.controller.kueue.objects import ClusterQueue, ResourceFlavor, Workload
-from muster.controller.kueue.slices import (
-    base,
-    earlier_slices,
-    has_running_successor,
-    slices_before_it,
-    successors,
-)
+from muster.controller.kueue.slices import base, cluster_of, earlier_slices, is_live, is_used, lets_go
 from muster.controller.kueue.snapshot import EarlierSlice, WorkloadSnapshot, claims_of
 from muster.controller.kueue.surroundings import WorkloadSurroundings
 from muster.controller.runtime.informer import Informer
@@ -180,8 +174,30 @@ class View:
         keys = workload_of(item)
         for made_for in [workload for key in keys if (workload := self.workloads.get(key))]:
             if made_for.status.holds("Finished"):
-                keys += [successor.key for successor in successors(made_for, self._later)]
+                keys += [each.key for each in self._slices(made_for, live=True)]
         return keys
+
+    def slices_affected_by(self, before: Workload | None, after: Workload | None) -> Iterable[Key]:
+        """The slice that waits until this one is finished, and those whose capacity it does not use any
+        more.
+        """
+        some, keys = after or before, list[Key]()
+        if before and is_live(before) and not (after and is_live(after)):
+            keys += [each.key for each in self.workloads.store.by_index(BY_REPLACED, before.key)]
+        if some and lets_go(before, after):
+            over = (each for each in self._slices(some, live=False) if any(self._belongings(each.key)))
+            keys += [each.key for each in over]
+        return keys
+
+    def _slices(self, workload: Workload, *, live: bool) -> list[Workload]:
+        """Those of its cluster."""
+        clusters = [(uid, live) for uid, _ in cluster_of(workload)]
+        return [each for key in clusters for each in self.workloads.store.by_index(BY_CLUSTER, key)]
+
+    def slice_of(self, request: Key) -> str:
+        """The name of the slice that the request was made for; empty where that is not known."""
+        item = self._belonging_of(request)
+        return next((key.name for key in workload_of(item)), "") if item else ""
 
     def checks_of(self, workload: Workload) -> tuple[str, ...]:
         """Our checks on this Workload, and those that it has left something of."""
@@ -219,7 +235,8 @@ class View:
             base=base(workload, self.workloads.get),
             earlier_slices=tuple(self._earlier_slices(workload, check)),
             has_running_successor=workload.status.holds("Finished")
-            and has_running_successor(workload, self._later),
+            and bool(requests or templates)
+            and is_used(workload, self._slices(workload, live=True)),
             requests=tuple(item for item in requests if snapshot.items() <= item.metadata.labels.items()),
             templates=tuple(item for item in templates if snapshot.items() <= item.metadata.labels.items()),
             placeholders=tuple(
@@ -257,10 +274,9 @@ class View:
 
     def keys_concerned(self, workload: Workload) -> list[Key]:
         """What to reconcile when this Workload changes: itself, unless it only waits for quota, as most do
-        where many wait, and earlier slices.
+        where many wait. Other slices are reconciled by what changes (`slices_affected_by`).
         """
-        own = [workload.key] if self._is_concerned(workload) else []
-        return own + self.earlier_slice_keys(workload)
+        return [workload.key] if self._is_concerned(workload) else []
 
     def _is_concerned(self, workload: Workload) -> bool:
         """It has a check, a note of ours, or something that was made for it or for another of its name."""
@@ -269,13 +285,6 @@ class View:
             return True
         caches: tuple[Informer[Any], ...] = (self.requests, self.templates, self.placeholders)
         return any(cache.store.by_index(BY_WORKLOAD, workload.key) for cache in caches)
-
-    def earlier_slice_keys(self, workload: Workload) -> list[Key]:
-        """The Workloads whose capacity stays or goes with this one."""
-        return [before.key for before in slices_before_it(workload, self.workloads.get)]
-
-    def _later(self, key: Key) -> list[Workload]:
-        return self.workloads.store.by_index(BY_REPLACED, key)
 
     def _belongings(self, key: Key) -> tuple[list[ProvisioningRequest], list[PodTemplate]]:
         return (

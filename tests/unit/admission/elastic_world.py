@@ -15,16 +15,9 @@ from muster.controller.gangs.capacity_claims import PodClaim
 from muster.controller.kube.resource import Key
 from muster.controller.kueue.actions import PatchAnnotations, RecordRunningPods, RemoveClaims
 from muster.controller.kueue.objects import Workload
-from muster.controller.kueue.slices import (
-    REPLACES,
-    base,
-    earlier_slices,
-    format_counts,
-    has_running_successor,
-    replaces,
-)
+from muster.controller.kueue.slices import REPLACES, base, earlier_slices, is_live, is_used, record
 from muster.controller.kueue.snapshot import EarlierSlice, WorkloadSnapshot, claims_of
-from muster.model.names import ELASTIC_JOB, RUNS_ANNOTATION
+from muster.model.names import ELASTIC_JOB, WORKLOAD_UID_LABEL
 from tests.unit.admission.gang_world import CHECK, World, assignment, lease_of, workload
 
 replace = msgspec.structs.replace
@@ -54,13 +47,10 @@ class Elastic(World):
 
     def slices(self) -> list[Workload]:
         """Those that are not finished, the oldest first."""
-        return [each for each in self.workloads.values() if not each.status.holds("Finished")]
+        return [each for each in self.workloads.values() if is_live(each)]
 
     def find(self, key: Key) -> Workload | None:
         return self.workloads.get(key.name)
-
-    def _later(self, key: Key) -> Iterator[Workload]:
-        return (each for each in self.workloads.values() if replaces(each) == key)
 
     def _plain(self, name: str) -> WorkloadSnapshot:
         held = self.workloads[name]
@@ -74,7 +64,7 @@ class Elastic(World):
                 for before in earlier_slices(held, self.find)
                 if (claims := claims_of(before.check_state(CHECK)))
             ),
-            has_running_successor=has_running_successor(held, self._later),
+            has_running_successor=held.status.holds("Finished") and is_used(held, self.slices()),
         )
 
     def _names(self, claims: object) -> list[str]:
@@ -97,14 +87,19 @@ class Elastic(World):
             case RemoveClaims(history=history):
                 if self._unclaim(held) and history is not None:
                     super().carry_out(name, PatchAnnotations(history=history))
-            case RecordRunningPods():
-                notes = {
-                    **held.metadata.annotations,
-                    RUNS_ANNOTATION: format_counts({"main": self.free_pods()}),
-                }
+            case RecordRunningPods(most=most):
+                running = {"head": 1, "main": self.free_pods()} if self.is_started else {}
+                noted = record(held, running, slices=self._used_slices(), most=most)
+                notes = {**held.metadata.annotations, **noted}
                 self.workloads[name] = replace(held, metadata=replace(held.metadata, annotations=notes))
             case _:
                 super().carry_out(name, action)
+
+    def _used_slices(self) -> Iterator[str]:
+        for birth in self.births.values():
+            if not birth.is_gated and birth.claim is not None:
+                labels = self.requests[birth.claim.request].metadata.labels
+                yield labels[WORKLOAD_UID_LABEL].removeprefix("uid-")
 
     def _unclaim(self, held: Workload) -> bool:
         if not self.is_started:

@@ -254,6 +254,7 @@ class Fleet:
             events=cast(Any, SimpleNamespace(event=self._event)),
             requests=Requests(cast(Any, self.api), caches=caches),
             pending=self.pending,
+            slice_of=view.slice_of,
             clock=moment,
         )
 

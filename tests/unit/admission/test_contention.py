@@ -34,6 +34,7 @@ from muster.model.names import (
     ELASTIC_JOB,
     GKE_LEASE_DETAIL,
     RUNS_ANNOTATION,
+    RUNS_ON_ANNOTATION,
     WORKLOAD_UID_LABEL,
 )
 from muster.model.waiting import clock
@@ -237,7 +238,12 @@ def test_what_runs_is_looked_for_in_its_own_pools_and_not_only_where_it_grows() 
         entry = CheckState(name=CHECK, state="Ready" if updates else "Pending", pod_set_updates=updates)
         world._status(name, admission=assignment(pieces), admission_checks=(entry,))
         world.set_condition(name, "QuotaReserved", "True")
-        notes = {ELASTIC_JOB: "true", RUNS_ANNOTATION: "a=1,b=1", REPLACES: "team-a/one"}
+        notes = {
+            ELASTIC_JOB: "true",
+            RUNS_ANNOTATION: "a=1,b=1",
+            RUNS_ON_ANNOTATION: "one",
+            REPLACES: "team-a/one",
+        }
         held = world.workloads[name]
         meta = msgspec.structs.replace(held.metadata, annotations=notes if name == "two" else {})
         world.workloads[name] = msgspec.structs.replace(held, metadata=meta)

@@ -62,6 +62,18 @@ def test_a_lost_node_of_the_first_part_ends_the_whole_after_the_grace(grown: boo
     assert last(world).reason == "NodesLost"
 
 
+def test_a_cluster_that_grows_and_shrinks_for_ever_keeps_what_its_pods_use_and_no_more() -> None:
+    world = Elastic(stock={"l4": 200})
+    in_calm(world)
+    for _ in range(6):
+        for wish in (3, 1):
+            world.scale(wish)
+            in_calm(world)
+            assert world.free_pods() == wish
+    assert len(world.workloads) > 6
+    assert len(world.requests) <= 2, "the first, and the newest growth's"
+
+
 def test_a_node_that_comes_back_lets_the_growth_go_on() -> None:
     world, first = a_part_and_its_growth(grown=False)
     held = next(pod for pod in world.pods.values() if first in pod.metadata.annotations.values())

@@ -56,7 +56,12 @@ class Hands:
         self.requests = Requests(self.client, caches=self.caches, clock=lambda: self.seconds)
         events = EventRecorder(self.client, reporter="test", instance="test", metrics=metrics)
         self.executor = Executor(
-            self.client, events=events, requests=self.requests, pending=PendingWorkloads(), clock=lambda: _NOW
+            self.client,
+            events=events,
+            requests=self.requests,
+            slice_of=lambda _: "",
+            pending=PendingWorkloads(),
+            clock=lambda: _NOW,
         )
 
     def submit(self) -> None:

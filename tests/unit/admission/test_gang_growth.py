@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 import msgspec
-from hypothesis import given
-from hypothesis import strategies as st
+import pytest
 
 from muster.controller.gangs.actions import CreateRequest, Delete, EmitEvent
 from muster.controller.gangs.capacity_claims import PodClaim
@@ -24,9 +23,18 @@ from muster.controller.kueue.actions import (
 )
 from muster.controller.kueue.clusters import without_claims
 from muster.controller.kueue.decide import decide
-from muster.controller.kueue.identity import attempt
 from muster.controller.kueue.objects import EvictionCount, SchedulingStats, Workload
-from muster.controller.kueue.slices import REPLACES, RunningBase, base, has_running_successor
+from muster.controller.kueue.slices import (
+    NO_BASE,
+    REPLACES,
+    RunningBase,
+    base,
+    earlier_slices,
+    is_used,
+    lets_go,
+    record,
+    uses,
+)
 from muster.controller.kueue.snapshot import EarlierSlice, WorkloadSnapshot
 from muster.model.names import (
     CLAIM_ANNOTATIONS,
@@ -34,7 +42,7 @@ from muster.model.names import (
     ELASTIC_JOB,
     GKE_LEASE_LABEL,
     RUNS_ANNOTATION,
-    UNCLAIMED_ANNOTATION,
+    RUNS_ON_ANNOTATION,
 )
 from tests.unit.admission.gang_world import World, workload
 from tests.unit.gangs.paper import START, with_condition
@@ -68,70 +76,70 @@ def among(*slices: Workload) -> Mapping[Key, Workload]:
     return {each.key: each for each in slices}
 
 
-def later(slices: Mapping[Key, Workload], key: Key) -> list[Workload]:
-    wanted = f"{key.namespace}/{key.name}"
-    return [each for each in slices.values() if each.metadata.annotations.get(REPLACES) == wanted]
+def counted(made: Workload, runs: str, *slices: str) -> Workload:
+    return noted(made, {RUNS_ANNOTATION: runs, RUNS_ON_ANNOTATION: ",".join(slices)})
 
 
-def test_what_the_last_admitted_slice_has_is_not_asked_for_again() -> None:
-    first = a_slice("one", 1, admitted=True, finished=True)
-    given_up = a_slice("two", 2, before="one", finished=True)
-    third = a_slice("three", 4, before="two")
-    find = among(first, given_up, third).get
-    assert base(first, find).runs == {}
-    assert base(given_up, find).runs == {"head": 1, "main": 1}
-    assert base(third, find).runs == {"head": 1, "main": 1}
-
-
-def test_what_runs_is_known_once_the_slice_before_is_over_and_all_its_pods_were_seen_free() -> None:
+def test_what_runs_is_recorded_once_the_slice_before_is_over() -> None:
     first, second = a_slice("one", 1, admitted=True), a_slice("two", 2, before="one")
     early = base(second, among(first).get)
-    assert (early.is_open, early.is_uncounted) == (True, True)
+    assert (early.is_open, early.is_counted) == (True, False)
     over = conditioned(first, "Finished", "True")
-    assert (base(second, among(over).get).is_open, base(second, among(over).get).is_uncounted) == (
-        False,
-        True,
-    )
-    stood = noted(over, {UNCLAIMED_ANNOTATION: attempt(over)})
-    assert base(second, among(stood).get) == RunningBase(runs={"head": 1, "main": 1})
-    looked = noted(second, {RUNS_ANNOTATION: "head=1"})
-    assert base(looked, among(over).get) == RunningBase(runs={"head": 1})
+    uncounted = base(second, among(over).get)
+    assert uncounted == RunningBase(runs={}, is_counted=False, most={"head": 1, "main": 1})
+    running = {"head": 1, "main": 3}  # Two are about to be deleted: the slice before has shrunk.
+    looked = noted(second, record(second, running, slices=["one"], most=uncounted.most))
+    assert base(looked, among(over).get) == RunningBase(runs={"head": 1, "main": 1})
+    assert earlier_slices(looked, among(over).get) == [over]
+
+
+def test_a_slice_that_never_ran_passes_on_what_it_grew_out_of() -> None:
+    replaced = counted(a_slice("two", 5, before="one", finished=True), "main=1", "one")
+    third = a_slice("three", 6, before="two")
+    assert base(third, among(replaced).get).most == {"main": 1}
+
+
+def test_a_count_from_which_requests_were_made_stays() -> None:
+    """An earlier release recorded no slices."""
+    older = noted(a_slice("two", 2, before="one"), {RUNS_ANNOTATION: "main=1"})
+    seen = base(older, among().get)
+    assert (seen.runs, seen.is_counted) == ({"main": 1}, False)
+    again = noted(older, record(older, {"main": 2}, slices=["one", "two"], most=None))
+    assert base(again, among().get).runs == {"main": 1}
+    assert uses(again) == frozenset({"one"})
 
 
 def test_after_an_eviction_everything_is_asked_for() -> None:
     first = a_slice("one", 1, admitted=True, finished=True)
-    second = a_slice("two", 2, before="one")
+    second = counted(a_slice("two", 2, before="one"), "main=1", "one")
     stats = SchedulingStats(evictions=(EvictionCount(count=1),))
     evicted = replace(second, status=replace(second.status, scheduling_stats=stats))
-    assert base(evicted, among(first, evicted).get).runs == {}
+    assert base(evicted, among(first, evicted).get) == NO_BASE
     told = conditioned(second, "Evicted", "False")
-    assert base(told, among(first, told).get).runs == {}
+    assert base(told, among(first, told).get) == NO_BASE
+    assert not is_used(first, [told])
 
 
-def test_a_replaced_slice_is_kept_while_a_later_one_lives() -> None:
+def test_a_replaced_slice_is_kept_while_one_that_lives_uses_it() -> None:
     first = a_slice("one", 1, admitted=True, finished=True)
     second = a_slice("two", 2, before="one", finished=True)
     third = a_slice("three", 3, before="two")
-    slices = among(first, second, third)
-    assert has_running_successor(first, lambda key: later(slices, key))
-    assert not has_running_successor(second, lambda key: later(slices, key)), "it never had its capacity"
-    evicted = among(first, second, conditioned(third, "Evicted", "True"))
-    assert not has_running_successor(first, lambda key: later(evicted, key))
-    alone = among(first)
-    assert not has_running_successor(first, lambda key: later(alone, key))
+    assert is_used(first, [third]), "until what runs is counted, any may be"
+    assert not is_used(second, [third]), "it never had its capacity"
+    assert is_used(first, [counted(third, "main=1", "one")])
+    assert not is_used(first, [counted(third, "main=1", "zero")])
+    assert not is_used(first, [])
+    assert not is_used(first, [conditioned(third, "Finished", "True")])
 
 
-@given(st.lists(st.sampled_from(["a", "b", "c"]), min_size=1, max_size=3, unique=True))
-def test_a_ring_of_slices_ends(ring: list[str]) -> None:
-    slices = among(
-        *(
-            a_slice(name, 1, before=ring[index - 1], finished=True, admitted=name == "a")
-            for index, name in enumerate(ring)
-        )
-    )
-    for each in slices.values():
-        base(each, slices.get)
-        assert not has_running_successor(each, lambda key: later(slices, key))
+@pytest.mark.parametrize(("after", "is_let_go"), [("one", False), ("", True), ("one,two", False)])
+def test_a_slice_lets_go_what_no_pod_uses_any_more(after: str, is_let_go: bool) -> None:
+    third = a_slice("three", 3, before="two")
+    before = counted(third, "main=1", "one")
+    assert lets_go(before, counted(third, "main=1", after)) is is_let_go
+    assert lets_go(before, None)
+    assert lets_go(third, counted(third, "main=1", after)), "it may have been any"
+    assert not lets_go(None, third)
 
 
 @dataclass
@@ -236,13 +244,13 @@ def test_a_growth_that_can_never_be_had_stays_and_says_what_helps() -> None:
 def test_a_growth_waits_until_the_slice_before_is_over_and_its_pods_are_counted() -> None:
     world = growing()
     now = world.snapshot("a")
-    early = dataclasses.replace(now, base=RunningBase(runs={"main": 1}, is_open=True, is_uncounted=True))
+    early = dataclasses.replace(now, base=RunningBase(runs={}, is_open=True, is_counted=False))
     assert not [
         action for action in decide(early).actions if isinstance(action, CreateRequest | RecordRunningPods)
     ]
     assert decide(early).requeue_at is not None
-    unseen = dataclasses.replace(now, base=RunningBase(runs={"main": 1}, is_uncounted=True))
-    assert decide(unseen).actions == (RecordRunningPods(),)
+    unseen = dataclasses.replace(now, base=RunningBase(runs={}, is_counted=False, most={"main": 1}))
+    assert decide(unseen).actions == (RecordRunningPods(most={"main": 1}),)
 
 
 def test_pods_that_do_not_grow_keep_their_claim_and_are_made_anew_with_it() -> None:
