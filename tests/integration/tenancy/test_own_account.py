@@ -294,7 +294,7 @@ CLAIMED: Final = {
 @pytest.fixture(scope="module")
 def elastic(world: World) -> Object:
     """An elastic gang as Kueue has started it: the claims of its first request are in its templates."""
-    body = named(ray_cluster(), "elastic")
+    body = named(ray_cluster(), "claimed")
     answer = world.member.create(body, dry_run=False)
     assert answer.code in (201, 409), answer.message
     spec = body["spec"]
