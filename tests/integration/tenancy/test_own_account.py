@@ -293,12 +293,16 @@ CLAIMED: Final = {
 
 @pytest.fixture(scope="module")
 def elastic(world: World) -> Object:
-    """An elastic gang as Kueue has started it: the claims of its first request are in its templates."""
+    """An elastic gang as Kueue has started it, with as many groups as Kueue takes: the claims of its first
+    request are in its templates.
+    """
     body = named(ray_cluster(), "claimed")
+    (group,) = body["spec"]["workerGroupSpecs"]
+    body["spec"]["workerGroupSpecs"] = [group | {"groupName": f"gpu-{number}"} for number in range(17)]
     answer = world.member.create(body, dry_run=False)
     assert answer.code in (201, 409), answer.message
     spec = body["spec"]
-    for group in (spec["headGroupSpec"], spec["workerGroupSpecs"][0]):
+    for group in (spec["headGroupSpec"], *spec["workerGroupSpecs"]):
         pins = {"nodeSelector": {GKE_LEASE_LABEL: "old", "muster.dev/pool": "l4"}}
         own = template(1 if "groupName" in group else 0)
         group["template"] = copy.deepcopy(CLAIMED) | {"spec": own["spec"] | pins}
@@ -314,9 +318,9 @@ def test_it_takes_the_claims_off_a_ray_cluster(world: World, elastic: Object) ->
     assert spec is not None
     answer = world.controllers["ours"].patch(elastic, {"spec": spec})
     assert answer.is_allowed, answer.message
-    template = answer.body["spec"]["workerGroupSpecs"][0]["template"]
-    assert template["metadata"]["annotations"] == {"own": "1"}
-    assert template["spec"]["nodeSelector"] == {"muster.dev/pool": "l4"}
+    for group in answer.body["spec"]["workerGroupSpecs"]:
+        assert group["template"]["metadata"]["annotations"] == {"own": "1"}
+        assert group["template"]["spec"]["nodeSelector"] == {"muster.dev/pool": "l4"}
 
 
 _MAIN: Final = {"name": "main", "image": "stolen"}
@@ -347,7 +351,7 @@ def test_it_changes_nothing_else_of_a_ray_cluster(
     if which == "headGroupSpec":
         spec[which] = changed(spec[which], *path, value=value)
     else:
-        spec[which] = [changed(spec[which][0], *path, value=value)]
+        spec[which][-1] = changed(spec[which][-1], *path, value=value)
     ours = world.controllers["ours"]
     operation = [{"op": "replace", "path": "/spec", "value": spec}]
     answer = ours.send("PATCH", f"{place(elastic)}?dryRun=All", operation, "application/json-patch+json")
