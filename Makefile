@@ -40,8 +40,9 @@ test: $(STAMP) ## Everything that CI runs
 	@$(PY) -m tests.budget check build unit mocks policies browser integration faults clouds e2e
 
 .PHONY: soak
-soak: $(STAMP) ## Break calls and kill the controller by 20 drawn seeds: make soak [SEEDS=50], one again with SEED=123
+soak: $(STAMP) ## Break calls and kill the controller by 20 drawn seeds, run virtual days: make soak [SEEDS=50], one again with SEED=123
 	@SEEDS="$(or $(SEEDS),$(if $(SEED),,20))" SEED="$(SEED)" $(PY) -m pytest -v tests/faults $(if $(SEED),-k schedule_of_faults,tests/e2e/test_killed.py) -p no:hypothesispytest
+	@$(if $(SEED),,$(PY) -m bench.virtual_days --days 20)
 
 .PHONY: test-fast
 test-fast: $(STAMP) ## Checks and unit tests: no local cluster, two minutes

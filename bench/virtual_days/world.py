@@ -1,0 +1,216 @@
+"""Everything that the controller talks to, on virtual time, and what each GPU-minute was spent on."""
+
+from collections import Counter
+from random import Random
+from typing import Final
+
+from bench.virtual_days.cloud import Cloud, Lease
+from bench.virtual_days.controller import Life, read
+from bench.virtual_days.jobs import Jobs
+from bench.virtual_days.kueue import Gang, Kueue
+from bench.virtual_days.minutes import USED, Minutes
+from bench.virtual_days.server import Server, later
+from muster.controller.gangs.metrics import reason_of
+from muster.controller.gangs.objects import NODE, PROVISIONING_REQUEST, Node
+from muster.controller.gangs.retry import parse_history
+from muster.controller.kube.resource import Key
+from muster.controller.kueue.indexes import BY_WORKLOAD
+from muster.controller.kueue.objects import WORKLOAD, Workload
+from muster.model.gangpolicy import GangPolicy
+from muster.model.names import GKE_LEASE_LABEL
+from tests.unit.admission.gang_world import CHECK
+from tests.unit.controller_runtime.virtual import now
+from tests.unit.gangs.paper import node
+
+_KEPT: Final = 1800.0
+"""Seconds for which a Workload that is over is kept."""
+
+
+class World:
+    """Stand-ins and one life of the controller after another."""
+
+    def __init__(self, policy: GangPolicy, *, random: Random, stock: dict[str, int], heads: int) -> None:
+        self.policy, self.random = policy, random
+        self.gangs: dict[Key, Gang] = {}
+        self.minutes = Minutes()
+        self.ended: Counter[str] = Counter()
+        self.starts = 0
+        self.server = Server(read({}))
+        self.jobs = Jobs(self.server, turned=self._turned, finished=self._finished)
+        self.kueue = Kueue(self.server, self.gangs, start=self._start, stop=self._stop)
+        self.cloud = Cloud(
+            self.server,
+            stock,
+            slow={"l4": 120.0, "h100": 480.0},
+            random=random,
+            bought=self._bought,
+            gone=self._gone,
+            released=self._released,
+            is_used=self._is_used,
+        )
+        self.life: Life | None = None
+        self.lives = 0
+        for number in range(heads):
+            self.add_head_node(number)
+
+    # The controller
+
+    def start_controller(self) -> None:
+        """With caches of its own, read anew."""
+        self.server.caches = read(self.server.caches)
+        self.server.caches[WORKLOAD].store.listen(self.kueue.changed)
+        self.server.caches[WORKLOAD].store.listen(self._workload_changed)
+        self.server.caches[PROVISIONING_REQUEST].store.listen(self.cloud.changed)
+        self.life = Life(self.server, self.policy)
+        self.life.start()
+        self.lives += 1
+
+    async def kill_controller(self) -> None:
+        if self.life is not None:
+            self.check_errors()
+            await self.life.kill()
+            self.life = None
+
+    def check_errors(self) -> None:
+        if self.life is not None and self.life.errors:
+            raise self.life.errors[0]
+
+    # Nodes for heads
+
+    def add_head_node(self, number: int) -> None:
+        self.server.put(NODE, node(f"cpu-{number}", "cpu"))
+
+    def remove_head_node(self, number: int) -> None:
+        self.server.remove(NODE, Key("", f"cpu-{number}"))
+        self.jobs.node_gone(f"cpu-{number}")
+
+    # What happens to gangs
+
+    def _workload_changed(self, before: Workload | None, after: Workload | None) -> None:
+        held = after or before
+        if held is None:
+            return
+        self.account(held.key)
+        gang = self.gangs.get(held.key)
+        if after is None or gang is None:
+            return
+        is_new = before is None or (not parse_history(before).refused and not before.status.holds("Finished"))
+        if is_new and after.status.holds("Finished"):
+            self.ended["finished"] += 1
+            later(_KEPT, self.forget, gang)
+        elif is_new and parse_history(after).refused:
+            self.ended["refused"] += 1
+            later(_KEPT, self.forget, gang)
+
+    def forget(self, gang: Gang) -> None:
+        if self.gangs.get(gang.key) is gang:
+            self.kueue.delete(gang)
+            self.account(gang.key)
+
+    def _start(self, gang: Gang) -> None:
+        self.starts += 1
+        self.jobs.start(gang)
+
+    def _stop(self, gang: Gang) -> None:
+        self.jobs.stop(gang)
+        for name in self._leases_of(gang.key):
+            self.cloud.unused(name)
+        self.account(gang.key)
+
+    def _finished(self, gang: Gang) -> None:
+        self._stop(gang)
+        self.kueue.finish(gang)
+
+    def _turned(self, gang: Gang, is_whole: bool) -> None:
+        if is_whole:
+            self.minutes.run(gang.key.name, sum(gang.gpus.values()), at=now())
+        else:
+            self.minutes.stop(gang.key.name, at=now())
+        self.account(gang.key)
+
+    # What happens to nodes
+
+    def _bought(self, held: Node, lease: Lease) -> None:
+        self.minutes.buy(held.metadata.name, self._cause(lease), at=now())
+
+    def _gone(self, held: Node) -> None:
+        self.jobs.node_gone(held.metadata.name)
+        self.minutes.give_back(held.metadata.name, at=now())
+
+    def lose(self, held: Node) -> None:
+        """A node dies."""
+        if held.metadata.labels.get(GKE_LEASE_LABEL):
+            self.cloud.kill(held)
+
+    def _leases_of(self, key: Key) -> list[str]:
+        return [name for name, lease in self.cloud.leases.items() if lease.gang == key]
+
+    def _is_used(self, lease: Lease) -> bool:
+        job = self.jobs.running.get(lease.gang)
+        if job is None:
+            return False
+        return any(
+            node.startswith(f"lease-{lease.request.key.name}-{lease.request.uid}-")
+            for node in job.pods.values()
+        )
+
+    def _released(self, lease: Lease) -> str:
+        """Why its request is deleted now."""
+        held = self.server.workload(lease.gang)
+        if held is None:
+            return "its gang was deleted"
+        history = parse_history(held)
+        if held.status.holds("Finished"):
+            return "its job is done"
+        if history.refused:
+            return "its gang was given up"
+        if not held.spec.active and history.retry_at:
+            lost = "which counts as a failed try" in history.last_failure
+            return (
+                "its gang lost nodes soon" if lost else f"the try failed: {reason_of(history.last_failure)}"
+            )
+        if held.status.holds("Evicted"):
+            condition = held.status.condition("Evicted")
+            is_lost = condition is not None and condition.reason == "AdmissionCheck"
+            return "its gang lost nodes" if is_lost else "its gang was preempted"
+        return "it came early and was given back"
+
+    # What it costs
+
+    def account(self, key: Key) -> None:
+        """Turn the nodes of this gang to what they cost for now."""
+        for name in self._leases_of(key):
+            cause = self._cause(self.cloud.leases[name])
+            for held in self.cloud.nodes(name):
+                self.minutes.turn(held.metadata.name, cause, at=now())
+
+    def account_all(self) -> None:
+        for key in {lease.gang for lease in self.cloud.leases.values()}:
+            self.account(key)
+
+    def _cause(self, lease: Lease) -> str:
+        gang, held = self.gangs.get(lease.gang), self.server.workload(lease.gang)
+        if gang is not None and self._is_used(lease):
+            return USED if self.jobs.is_whole(gang) else "its gang runs and lacks a node"
+        if lease.after:
+            return f"idle until the cloud takes it back: {lease.after}"
+        if gang is None or held is None or not held.status.holds("QuotaReserved"):
+            return "its gang has lost its quota, and its request is still to be deleted"
+        if held.status.holds("Admitted"):
+            return "its gang starts or lacks a node"
+        if self.life is None or self.server.is_down:
+            return "the controller or the API server is down"
+        return self._gathering(held)
+
+    def _gathering(self, held: Workload) -> str:
+        requests = self.server.caches[PROVISIONING_REQUEST].store.by_index(BY_WORKLOAD, held.key)
+        pieces = sum(pool != "cpu" for pool, _ in self.gangs[held.key].pieces.values())
+        if sum(each.status.holds("Provisioned") for each in requests) < pieces:
+            return "the rest of its gang is not provisioned yet"
+        nodes = [node for each in requests for node in self.cloud.nodes(each.metadata.name)]
+        if not all(each.status.holds("Ready") for each in nodes):
+            return "a node of its gang is not Ready"
+        entry = held.check_state(CHECK)
+        if entry is not None and " for head" in entry.message:
+            return "its head has no place"
+        return "all nodes are there, and it is about to start"

@@ -1,0 +1,75 @@
+"""Half a virtual day of tenants and faults, and that the program notices what it is there to notice."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+from collections.abc import Iterator
+
+import pytest
+import structlog
+
+from bench.virtual_days.minutes import USED, Minutes
+from bench.virtual_days.report import causes, memory_grows
+from bench.virtual_days.story import DAY, Day, Story
+from muster.controller.kueue.actions import Decision
+from muster.controller.kueue.hooks import WorkloadHooks
+from tests.unit.controller_runtime.virtual import virtual
+
+
+@pytest.fixture(autouse=True)
+def _quiet() -> Iterator[None]:
+    before = structlog.get_config()
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
+    yield
+    structlog.configure(**before)
+
+
+_BOUNDED = {"ClaimCache.cache"}
+"""Keeps the latest 4,096 gangs, whether they are over or not."""
+
+
+def test_after_half_a_day_of_faults_every_gang_has_ended_and_every_gpu_minute_has_a_cause() -> None:
+    story = Story(seed=2, day=DAY / 2)
+    world = virtual(story.run(until=lambda days: days >= 1))
+    assert world.ended["finished"] > 50
+    assert {"controller killed", "node lost", "preemption", "pool out of stock"} <= story.happened.keys()
+    assert not world.gangs
+    assert not world.cloud.leases, "no node is left, and none is paid for"
+    table = causes(story)
+    assert "| used |" in table
+    unused = story.minutes.unused()
+    in_vain = unused.get("its head has no place", 0.0) + unused.get("a node of its gang is not Ready", 0.0)
+    assert in_vain < 0.02 * story.minutes.bought / 60
+    left = {name: count for name, count in story.left.items() if name not in _BOUNDED}
+    assert max(left.values()) <= 16, f"what is over stays in memory: {left}"
+
+
+def test_a_gang_without_an_end_in_sight_fails_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(WorkloadHooks, "decide", lambda *_: Decision())
+    with pytest.raises(AssertionError, match="its check names no deadline since"):
+        virtual(Story(seed=2).run(until=lambda days: days >= 1))
+
+
+def test_a_gpu_minute_without_a_cause_fails_the_run() -> None:
+    minutes = Minutes()
+    minutes.buy("a", "the rest of its gang is not provisioned yet", at=0)
+    minutes.run("gang", 1, at=60)
+    minutes.turn("a", USED, at=60)
+    assert minutes.settled(at=120).unused() == {"the rest of its gang is not provisioned yet": 1.0}
+    minutes.settled(at=120).check()
+    minutes.turn("a", "idle", at=180)
+    minutes.stop("gang", at=240)
+    with pytest.raises(AssertionError, match="GPU-minutes have no cause"):
+        minutes.settled(at=300).check()
+
+
+def test_memory_that_grows_is_told_from_memory_that_varies() -> None:
+    first = Day(
+        number=1, live=1, finished=1, refused=0, starts=1, lives=1, objects=1, entries=1, rss_mib=60.0
+    )
+    flat = [dataclasses.replace(first, number=number, rss_mib=60 + number % 7) for number in range(40)]
+    grown = [dataclasses.replace(first, number=number, rss_mib=60 + number) for number in range(40)]
+    assert memory_grows(flat) == ""
+    assert memory_grows(grown[:10]) == "", "too few days"
+    assert memory_grows(grown).startswith("memory grows: ")
