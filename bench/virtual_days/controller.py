@@ -12,105 +12,72 @@ from prometheus_client import CollectorRegistry
 
 from bench.virtual_days.server import Server
 from muster.controller.gangs.gang_state import GangObservation, GangObserver
-from muster.controller.gangs.indexes import (
-    BY_ENDING,
-    BY_LEASE,
-    BY_NODE,
-    BY_POOL,
-    BY_REQUEST,
-    ending_of,
-    lease_of,
-    node_of,
-    pool_of,
-    request_of,
-)
 from muster.controller.gangs.metrics import GangMetrics
 from muster.controller.gangs.objects import NODE, PLACEHOLDER, POD, POD_TEMPLATE, PROVISIONING_REQUEST
 from muster.controller.gangs.reconciler import GangReconciler
 from muster.controller.gangs.requests import Requests
 from muster.controller.kube.errors import KubeError
 from muster.controller.kube.resource import Key
-from muster.controller.kueue.checks import Checks
 from muster.controller.kueue.executor import Executor
 from muster.controller.kueue.gang_state import observe
 from muster.controller.kueue.hooks import WorkloadHooks
-from muster.controller.kueue.indexes import (
-    BY_MINUTE,
-    BY_REPLACED,
-    BY_WORKLOAD,
-    lease_given,
-    minute_provisioned,
-    pools_promised,
-    pools_provisioning,
-    workload_of,
-)
-from muster.controller.kueue.objects import CLUSTER_QUEUE, RESOURCE_FLAVOR, WORKLOAD, Workload
+from muster.controller.kueue.indexes import workload_of
+from muster.controller.kueue.objects import WORKLOAD, Workload
 from muster.controller.kueue.pending_workloads import PendingWorkloads
-from muster.controller.kueue.slices import replaced
 from muster.controller.kueue.view import View
 from muster.controller.runtime.controller import Controller, Result
 from muster.controller.runtime.informer import Informer
 from muster.controller.runtime.metrics import Metrics
 from muster.controller.runtime.queue import WorkQueue
 from muster.model.gangpolicy import GangPolicy
-from tests.unit.admission.fleet import _flavor, _Known, moment
-from tests.unit.gangs.cached import cached
+from tests.unit.admission.fleet import _flavor, moment
+from tests.unit.admission.views import view_of
 
-_INDEXES: Final[Mapping[Any, dict[str, Any]]] = {
-    WORKLOAD: {BY_POOL: pools_provisioning, BY_REPLACED: replaced},
-    PROVISIONING_REQUEST: {
-        BY_WORKLOAD: workload_of,
-        BY_POOL: pools_promised,
-        BY_LEASE: lease_given,
-        BY_MINUTE: minute_provisioned,
-    },
-    POD_TEMPLATE: {BY_WORKLOAD: workload_of},
-    PLACEHOLDER: {BY_WORKLOAD: workload_of},
-    NODE: {BY_POOL: pool_of, BY_LEASE: lambda each: [lease_of(each)]},
-    POD: {BY_NODE: node_of, BY_REQUEST: request_of, BY_ENDING: ending_of},
-}
 _WORKERS: Final = 16
 
 
-def read(held: Mapping[Any, Informer[Any]]) -> dict[Any, Informer[Any]]:
-    """Caches of a process that has just started: what the last one held, read anew."""
-    return {
-        kind: cached(kind, held[kind].store if kind in held else (), **indexes)
-        for kind, indexes in _INDEXES.items()
+def read(policy: GangPolicy, held: Mapping[Any, Informer[Any]]) -> View:
+    """The caches of a process that has just started: what the last one's held, read anew."""
+    objects: dict[str, Any] = {
+        name: held[kind].store if kind in held else () for name, kind in _CACHED.items()
     }
+    return view_of(policy, flavors=[_flavor(each.name) for each in policy.flavors], **objects)
+
+
+def caches_of(view: View) -> dict[Any, Informer[Any]]:
+    return {kind: getattr(view, name) for name, kind in _CACHED.items()}
+
+
+_CACHED: Final[Mapping[str, Any]] = {
+    "workloads": WORKLOAD,
+    "requests": PROVISIONING_REQUEST,
+    "templates": POD_TEMPLATE,
+    "placeholders": PLACEHOLDER,
+    "nodes": NODE,
+    "pods": POD,
+}
 
 
 class Life:
     """From its start to its end. `errors`: what no reconcile may raise."""
 
-    def __init__(self, server: Server, policy: GangPolicy) -> None:
-        caches = server.caches
+    def __init__(self, server: Server, view: View) -> None:
         metrics = Metrics(CollectorRegistry())
         self.events: Counter[str] = Counter()
         self.errors: list[Exception] = []
-        self.view = view = View(
-            workloads=caches[WORKLOAD],
-            requests=caches[PROVISIONING_REQUEST],
-            templates=caches[POD_TEMPLATE],
-            placeholders=caches[PLACEHOLDER],
-            nodes=caches[NODE],
-            pods=caches[POD],
-            flavors=cached(RESOURCE_FLAVOR, [_flavor(each.name) for each in policy.flavors]),
-            queues=cached(CLUSTER_QUEUE, ()),
-            checks=cast(Checks, _Known(policy)),
-        )
+        self.view = view
         self.pending = PendingWorkloads()
         executor = Executor(
             cast(Any, server),
             events=cast(Any, SimpleNamespace(event=self._event)),
-            requests=Requests(cast(Any, server), caches=caches),
+            requests=Requests(cast(Any, server), caches=server.caches),
             pending=self.pending,
             clock=moment,
         )
         queue = WorkQueue[Key]("gangs", metrics=metrics)
         self.gangs = GangReconciler(WorkloadHooks(view, executor), enqueue=queue.add, clock=moment)
         self.observer = GangObserver(GangMetrics(metrics.registry), partial(_observe, view), clock=moment)
-        reconcile = self.observer.around(self._reconcile)
+        reconcile = self.observer.around(self._reconcile, writes=lambda: self.gangs.applied)
         self.controller = Controller(
             "gangs", reconcile, metrics=metrics, workers=_WORKERS, queue=queue, about=view.workloads
         )
@@ -122,9 +89,7 @@ class Life:
         """As kueue/setup.py does."""
         view = self.view
         view.workloads.store.listen(self._delivered)
-        self.controller.watches(
-            view.workloads, lambda workload: [workload.key, *view.earlier_slice_keys(workload)]
-        )
+        self.controller.watches(view.workloads, view.keys_concerned)
         self.controller.watches(view.requests, view.workloads_using)
         self.controller.watches(view.templates, workload_of)
         self.controller.watches(view.placeholders, workload_of)

@@ -5,7 +5,7 @@ from random import Random
 from typing import Final
 
 from bench.virtual_days.cloud import Cloud, Lease
-from bench.virtual_days.controller import Life, read
+from bench.virtual_days.controller import Life, caches_of, read
 from bench.virtual_days.jobs import Jobs
 from bench.virtual_days.kueue import Gang, Kueue
 from bench.virtual_days.minutes import USED, Minutes
@@ -35,7 +35,7 @@ class World:
         self.minutes = Minutes()
         self.ended: Counter[str] = Counter()
         self.starts = 0
-        self.server = Server(read({}))
+        self.server = Server(caches_of(read(policy, {})))
         self.jobs = Jobs(self.server, turned=self._turned, finished=self._finished)
         self.kueue = Kueue(self.server, self.gangs, start=self._start, stop=self._stop)
         self.cloud = Cloud(
@@ -57,11 +57,12 @@ class World:
 
     def start_controller(self) -> None:
         """With caches of its own, read anew."""
-        self.server.caches = read(self.server.caches)
+        view = read(self.policy, self.server.caches)
+        self.server.caches = caches_of(view)
         self.server.caches[WORKLOAD].store.listen(self.kueue.changed)
         self.server.caches[WORKLOAD].store.listen(self._workload_changed)
         self.server.caches[PROVISIONING_REQUEST].store.listen(self.cloud.changed)
-        self.life = Life(self.server, self.policy)
+        self.life = Life(self.server, view)
         self.life.start()
         self.lives += 1
 
