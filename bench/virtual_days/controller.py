@@ -72,6 +72,7 @@ class Life:
             events=cast(Any, SimpleNamespace(event=self._event)),
             requests=Requests(cast(Any, server), caches=server.caches),
             pending=self.pending,
+            slice_of=view.slice_of,
             clock=moment,
         )
         queue = WorkQueue[Key]("gangs", metrics=metrics)
