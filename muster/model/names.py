@@ -28,6 +28,8 @@ ADMISSION_CHECK: Final = "gang"
 GANG_GATE: Final = f"{GROUP}/gang"
 BUILTIN_CONTROLLER_NAME: Final = "kueue.x-k8s.io/provisioning-request"
 MULTI_KUEUE: Final = "kueue.x-k8s.io/multikueue"
+# On what the Kueue of a MultiKueue manager has made in this cluster.
+MULTI_KUEUE_ORIGIN: Final = "kueue.x-k8s.io/multikueue-origin"
 
 # Every name that the controller gives begins with it.
 OWN_PREFIX: Final = "muster-"

@@ -106,7 +106,7 @@ def _give_quota_back(snapshot: WorkloadSnapshot) -> Decision | None:
     outside the quota. A scale-up has the quota of a gang that runs, and keeps it.
     """
     is_answered = snapshot.state in ("", State.RETRY, State.REJECTED)
-    if is_answered or not snapshot.has_quota or snapshot.check_is_gone or snapshot.is_scale_up:
+    if is_answered or not snapshot.has_quota or snapshot.check_is_gone or snapshot.keeps_quota:
         return None
     failure = f"{_removal(snapshot)}: nothing is asked for. Fix: {_REMOVAL_FIX}"
     released = release_and_retry(snapshot, snapshot.policy or GangPolicy(), failure)
@@ -204,7 +204,7 @@ def _leave(snapshot: WorkloadSnapshot) -> tuple[Action, ...]:
     if snapshot.check_state is None or snapshot.check_state.state in (State.RETRY, State.REJECTED):
         return ()
     message = f"{_removal(snapshot)}: nothing is asked for. Fix: {_REMOVAL_FIX}"
-    if snapshot.is_scale_up:
+    if snapshot.keeps_quota:
         return set_pending(snapshot, message)
     event = EmitEvent(kind="Warning", reason="GangReleased", message=message)
     return (*set_check_state(snapshot, State.RETRY, message), event)
@@ -219,7 +219,7 @@ def _pending_deadline(snapshot: WorkloadSnapshot, policy: GangPolicy) -> Deadlin
     """How long it may hold its quota without a request. A scale-up never leaves it, so its time
     starts again with each attempt.
     """
-    since = scale_up.attempt_started(snapshot) if snapshot.is_scale_up else snapshot.began
+    since = scale_up.attempt_started(snapshot) if snapshot.keeps_quota else snapshot.began
     return Deadline(since + policy.queue_timeout, since, "queueTimeout")
 
 

@@ -22,7 +22,7 @@ def try_next_flavor(
     """Release everything and try the next flavor of the queue at once, where there is one. A scale-up stays
     where the rest of its gang runs.
     """
-    wants_next = policy.on_stock_out is OnStockOut.NEXT_FLAVOR and exhausted and not snapshot.is_scale_up
+    wants_next = policy.on_stock_out is OnStockOut.NEXT_FLAVOR and exhausted and not snapshot.keeps_quota
     next_name = next_flavor(snapshot, policy, exhausted=exhausted) if wants_next else ""
     if not next_name:
         return None
@@ -41,7 +41,7 @@ def release_and_retry(snapshot: WorkloadSnapshot, policy: GangPolicy, failure: s
     """Release every request and step out of the quota until the next try; after the last one, say so and
     stop.
     """
-    if snapshot.is_scale_up:
+    if snapshot.keeps_quota:
         return scale_up.release_and_retry(snapshot, policy, failure)
     uid = snapshot.workload.metadata.uid
     # Time in which nothing could be requested (no controller ran, no policy was accepted) is no attempt.
@@ -75,7 +75,7 @@ def refuse(snapshot: WorkloadSnapshot, reason: str) -> Decision:
     Not by the state Rejected: after that, Kueue 0.19.2 never queues a Workload again that a person activates
     (it looks for the reason `Deactivated` and finds `DeactivatedDueToAdmissionCheck`).
     """
-    if snapshot.is_scale_up:
+    if snapshot.keeps_quota:
         return scale_up.refuse(snapshot, reason)
     history = RetryHistory(refused=reason[:1000], avoid=snapshot.history.avoid)
     event = EmitEvent(kind="Warning", reason="GangRefused", message=format_refusal(history))

@@ -141,7 +141,7 @@ def _carried_history(snapshot: WorkloadSnapshot, policy: GangPolicy) -> RetryHis
     """What stays noted of a gang that runs: failed tries until it has run for long enough."""
     history = snapshot.history
     kept = RetryHistory(avoid=history.avoid, unclaimed=history.unclaimed)
-    if snapshot.is_scale_up:
+    if snapshot.keeps_quota:
         # The number of attempts is part of the names of its requests, which are in use.
         return replace(kept, tries=history.tries)
     if not history.tries or _lasts_at(snapshot, policy) is None:
@@ -152,10 +152,10 @@ def _carried_history(snapshot: WorkloadSnapshot, policy: GangPolicy) -> RetryHis
 def _lasts_at(snapshot: WorkloadSnapshot, policy: GangPolicy) -> datetime | None:
     """When its run is no short one any more; None once it is not. Runs that each outlast the longest backoff
     start no more often than a gang that always fails. Of a cluster that was scaled, a part may have run for
-    long.
+    long; MultiKueue dispatches a gang anew wherever it likes.
     """
     admitted = snapshot.workload.status.since("Admitted")
-    if admitted is None or snapshot.is_scale_up or snapshot.earlier_slices:
+    if admitted is None or snapshot.keeps_quota or snapshot.earlier_slices:
         return None
     lasts = admitted + policy.retry.max
     ends = _end(snapshot)

@@ -4,7 +4,8 @@ The slice that scales up holds the quota of the whole gang, and evicting or deac
 pods that already run (Kueue suspends the cluster). So a failed scale-up releases its requests, keeps its
 quota and stays Pending until its next attempt: running pods are not touched. It ends when the cluster
 requests fewer pods, which Kueue writes into the same slice. A refused scale-up stays refused until its
-request or its limits change.
+request or its limits change. A gang on a MultiKueue worker backs off and is refused in the same way
+(`keeps_quota`): the manager would delete a Workload that is deactivated here.
 
     the slice before is finished, and what runs of it is counted and recorded
       -> the backoff of its last attempt has ended, and its retry token is due
@@ -39,6 +40,8 @@ RECHECK_INTERVAL: Final = timedelta(seconds=5)
 """Until the cluster of an elastic gang is started: no watch of ours shows it."""
 REPLACED_WITHIN: Final = timedelta(minutes=10)
 """Kueue finishes a slice in the step that gives its successor quota."""
+_NEVER: Final = timedelta(days=36_500)
+"""On a worker no gang is given up: it would hold its quota and try no more. Its manager decides."""
 
 
 def remove_claims(
@@ -74,7 +77,7 @@ def before_requesting(snapshot: WorkloadSnapshot) -> Decision | None:
         return _while_open(snapshot)
     if (waits := uncounted(snapshot)) is not None:
         return waits
-    return _between_attempts(snapshot) if snapshot.is_scale_up and snapshot.gang.request_specs else None
+    return _between_attempts(snapshot) if snapshot.keeps_quota and snapshot.gang.request_specs else None
 
 
 def uncounted(snapshot: WorkloadSnapshot) -> Decision | None:
@@ -102,14 +105,15 @@ def _between_attempts(snapshot: WorkloadSnapshot) -> Decision | None:
     if history.refused and history.refused_for != _subject(snapshot):
         return Decision(actions=(PatchAnnotations(history=_fresh_history(snapshot)),))
     if history.refused:
-        return Decision(actions=(*set_pending(snapshot, _format_refusal(history)), *delete_all(snapshot)))
+        message = _format_refusal(snapshot, history)
+        return Decision(actions=(*set_pending(snapshot, message), *delete_all(snapshot)))
     if (clamped := snapshot.clamped_history) != history:
         return Decision(actions=(PatchAnnotations(history=clamped),))
     if history.retry_at is None or (snapshot.now >= history.retry_at and not snapshot.retry_delay):
         return None
     requeue_at = max(history.retry_at, snapshot.now + snapshot.retry_delay)
     return Decision(
-        actions=(*set_pending(snapshot, _format_backoff(history)), *delete_all(snapshot)),
+        actions=(*set_pending(snapshot, _format_backoff(snapshot, history)), *delete_all(snapshot)),
         requeue_at=requeue_at,
     )
 
@@ -134,12 +138,12 @@ def _fresh_history(snapshot: WorkloadSnapshot) -> RetryHistory:
 
 def attempt_started(snapshot: WorkloadSnapshot) -> datetime:
     """When this attempt began: the deadlines of a scale-up start again with each; its quota stays."""
-    began = (snapshot.history.retry_at if snapshot.is_scale_up else None) or snapshot.quota_since
-    return began or snapshot.now
+    began = (snapshot.history.retry_at if snapshot.keeps_quota else None, snapshot.quota_since)
+    return max((moment for moment in began if moment), default=snapshot.now)
 
 
 def release_and_retry(snapshot: WorkloadSnapshot, policy: GangPolicy, failure: str) -> Decision:
-    """Release the requests of the scale-up, and retry later."""
+    """Release the requests, keep the quota, and retry later."""
     history = snapshot.history
     uid = snapshot.workload.metadata.uid
     next_history = next_attempt(
@@ -148,22 +152,25 @@ def release_and_retry(snapshot: WorkloadSnapshot, policy: GangPolicy, failure: s
         began=snapshot.began,
         failure=failure,
         now=snapshot.now,
-        policy=policy.retry,
+        policy=replace(policy.retry, deadline=_NEVER) if _is_whole(snapshot) else policy.retry,
         in_turn=snapshot.kept_turn,
     )
     if next_history is None:
         given = f"gave up after {history.tries + 1} tries in {format_duration(policy.retry.deadline)}"
         return refuse(snapshot, f"{given}; last: {failure}")
     next_history = replace(next_history, grows=True, lease_ends=history.lease_ends)
-    return _end(snapshot, next_history, "GrowthReleased", _format_backoff(next_history))
+    reason = "GangReleased" if _is_whole(snapshot) else "GrowthReleased"
+    return _end(snapshot, next_history, reason, _format_backoff(snapshot, next_history))
 
 
 def refuse(snapshot: WorkloadSnapshot, reason: str) -> Decision:
-    """No attempt can satisfy this scale-up as it is."""
+    """No attempt can satisfy it as it is."""
     history = replace(snapshot.history, refused=reason[:1000], refused_for=_subject(snapshot), retry_at=None)
+    message = _format_refusal(snapshot, history)
     if history == snapshot.history:
-        return Decision(actions=(*delete_all(snapshot), *set_pending(snapshot, _format_refusal(history))))
-    return _end(snapshot, history, "GrowthRefused", _format_refusal(history))
+        return Decision(actions=(*delete_all(snapshot), *set_pending(snapshot, message)))
+    event = "GangRefused" if _is_whole(snapshot) else "GrowthRefused"
+    return _end(snapshot, history, event, message)
 
 
 def _end(snapshot: WorkloadSnapshot, history: RetryHistory, reason: str, message: str) -> Decision:
@@ -178,12 +185,22 @@ def _end(snapshot: WorkloadSnapshot, history: RetryHistory, reason: str, message
     return Decision(actions=actions, requeue_at=history.retry_at)
 
 
-def _format_backoff(history: RetryHistory) -> str:
+def _format_backoff(snapshot: WorkloadSnapshot, history: RetryHistory) -> str:
     when = f" at {clock(history.retry_at)}" if history.retry_at else ""
     why = f" ({history.last_failure})" if history.last_failure else ""
+    if _is_whole(snapshot):
+        kept = "keeps its quota, as a MultiKueue worker must"
+        return f"released everything{why}; {kept}; try {history.tries + 1}{when}"
     return f"cannot grow yet{why}; what runs goes on; try {history.tries + 1}{when}"
 
 
-def _format_refusal(history: RetryHistory) -> str:
+def _format_refusal(snapshot: WorkloadSnapshot, history: RetryHistory) -> str:
+    if _is_whole(snapshot):
+        return f"refused: {history.refused}. Fix: change or delete the job on the MultiKueue manager"
     fix = "" if "Fix:" in history.refused else " Fix: ask for fewer replicas."
     return f"cannot grow: {history.refused}. What runs goes on.{fix}".removesuffix(".")
+
+
+def _is_whole(snapshot: WorkloadSnapshot) -> bool:
+    """A gang of a MultiKueue worker, nothing of which runs."""
+    return snapshot.is_remote and not snapshot.is_scale_up

@@ -26,6 +26,7 @@ from muster.controller.kueue.slices import NO_BASE, RunningBase, is_elastic
 from muster.controller.kueue.surroundings import ALONE, WorkloadSurroundings
 from muster.model import waiting
 from muster.model.gangpolicy import GangPolicy
+from muster.model.names import MULTI_KUEUE_ORIGIN
 
 _CLOCK_SKEW: Final = timedelta(minutes=1)
 """Between moments of one reservation of quota, as several programs write them."""
@@ -94,8 +95,8 @@ class WorkloadSnapshot(Attempt):
 
     @cached_property
     def labels(self) -> Mapping[str, str]:
-        # Only a scale-up retries within one reservation.
-        tries = self.history.tries if self.is_scale_up else 0
+        # Elsewhere each attempt is a reservation of its own.
+        tries = self.history.tries if self.keeps_quota else 0
         return identity.labels(self.workload, check=self.check, tries=tries)
 
     def request_labels(self, spec: RequestSpec) -> Mapping[str, str]:
@@ -104,8 +105,10 @@ class WorkloadSnapshot(Attempt):
 
     @property
     def is_stopped(self) -> bool:
-        """A person keeps it outside the quota. A scale-up cannot be stopped alone: a part of it runs."""
-        return waiting.is_stopped(self.workload.metadata.annotations) and not self.is_scale_up
+        """A person keeps it outside the quota. A scale-up cannot be stopped alone: a part of it runs. What
+        MultiKueue dispatches is stopped on its manager.
+        """
+        return waiting.is_stopped(self.workload.metadata.annotations) and not self.keeps_quota
 
     @property
     def is_elastic(self) -> bool:
@@ -115,6 +118,18 @@ class WorkloadSnapshot(Attempt):
     def is_scale_up(self) -> bool:
         """A part of its pods runs already, or may: to evict it would stop them."""
         return bool(self.base.runs) or not self.base.is_counted
+
+    @property
+    def is_remote(self) -> bool:
+        """The Kueue of another cluster has made it here: with another spec it is deleted and made anew, and
+        evicted it keeps its quota for ever, because there is no job yet (MultiKueue of 0.19.2).
+        """
+        return MULTI_KUEUE_ORIGIN in self.workload.metadata.labels
+
+    @property
+    def keeps_quota(self) -> bool:
+        """It backs off within its reservation: to leave the quota would cost more than it gives back."""
+        return self.is_scale_up or self.is_remote
 
     @property
     def quota_since(self) -> datetime | None:
@@ -219,8 +234,8 @@ class WorkloadSnapshot(Attempt):
 
     @property
     def wants_retry(self) -> bool:
-        """Its pause is over, and it has not begun again: we took it out of the quota, or it is a
-        scale-up that has not requested yet.
+        """Its pause is over, and it has not begun again: we took it out of the quota, or it keeps its quota
+        and has not requested yet.
         """
         retry_at = self.history.retry_at
         if retry_at is None or self.history.refused or retry_at > self.now:
@@ -228,15 +243,15 @@ class WorkloadSnapshot(Attempt):
         if self.is_finished or self.is_stopped:
             return False
         if self.workload.spec.active:
-            return self.is_scale_up and self.is_provisioning and not self.attempted
+            return self.keeps_quota and self.is_provisioning and not self.attempted
         return not self.history.grows and not self.workload.status.holds("QuotaReserved")
 
     @property
     def is_resting(self) -> bool:
-        """A scale-up between two attempts, or one that is refused: it requests nothing."""
+        """It keeps its quota between two attempts, or is refused: it requests nothing."""
         retry_at = self.history.retry_at
         waits = retry_at is not None and retry_at > self.now
-        return self.is_scale_up and (waits or bool(self.history.refused))
+        return self.keeps_quota and (waits or bool(self.history.refused))
 
     @property
     def is_provisioning(self) -> bool:

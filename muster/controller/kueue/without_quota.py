@@ -77,7 +77,7 @@ def inactive(snapshot: WorkloadSnapshot) -> Decision | None:
 def activated(snapshot: WorkloadSnapshot) -> Decision | None:
     """Another client activated it: remove the note, so that a later deactivation does not count as ours."""
     history = snapshot.history
-    if snapshot.is_scale_up or not (history.retry_at or history.refused):
+    if snapshot.keeps_quota or not (history.retry_at or history.refused):
         return None
     if not history.refused:
         kept = replace(history, retry_at=None, grows=False)
