@@ -1,14 +1,18 @@
-"""Rate limit of retries, shared by all gangs.
+"""Rate limit of retries, shared by all gangs and fair to each namespace.
 
-A token bucket, so that thousands of gangs that failed together come back as a stream and not as a wave. Each
-waiting gang holds a token of its own. The backoff of a single gang is retry.py's. Kept in memory only: a
-restart costs one burst.
+A token bucket, so that thousands of gangs that failed together come back as a stream and not as a wave. The
+namespaces take turns at its tokens, and the gangs of one namespace come in the order in which they failed: a
+tenant with nine thousand delays another's first by one token. The backoff of a single gang is retry.py's.
+Kept in memory only: a restart costs one burst.
 """
 
 import time
 from bisect import bisect_left
+from collections import OrderedDict
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import timedelta
+from itertools import count
 from typing import Final
 
 from muster.controller.kube.resource import Key
@@ -16,7 +20,17 @@ from muster.controller.kube.resource import Key
 BURST: Final = timedelta(seconds=6)
 """The bucket holds the tokens of so much time: a tenth of `retry.perMinute`."""
 TOKEN_EXPIRY: Final = 600.0
-"""Seconds after which a token that was not consumed expires."""
+"""Seconds after which a gang that did not come for its token loses its place."""
+_EARLIER: Final = 0.001
+"""Seconds by which a token has to come earlier than expected, for its gang to be reconciled for that."""
+
+
+@dataclass(slots=True)
+class _Place:
+    number: int
+    """Its place among the gangs of its namespace."""
+    expected: float = float("inf")
+    """When its token was due, by the last answer."""
 
 
 class RetryLimiter:
@@ -24,53 +38,70 @@ class RetryLimiter:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._next = 0.0
-        self._given: dict[Key, float] = {}
-        self._row: list[tuple[float, Key]] = []  # The same, by time.
+        self._next, self._interval = 0.0, 0.0
+        self._places: dict[Key, _Place] = {}
+        self._lanes: OrderedDict[str, list[tuple[int, Key]]] = OrderedDict()
+        """The gangs that wait, by namespace: whose turn it is comes first."""
+        self._numbers = count()
 
     def wait(self, key: Key, *, per_minute: int) -> timedelta:
-        """How long until the gang's token is due; the same token each time. 0 per minute: no limit."""
-        now = self._clock()
+        """How long until the gang's token is due, as things are now. 0 per minute: no limit."""
         if per_minute <= 0:
             return timedelta(0)
-        if key not in self._given:
-            self._forget(now)
-            at = max(self._next, now - BURST.total_seconds())
-            self._give(key, at)
-            self._next = at + 60 / per_minute
-        return timedelta(seconds=max(0.0, self._given[key] - now))
+        now, self._interval = self._clock(), 60 / per_minute
+        self._expire(now)
+        # What was saved up is for those that wait, and one burst.
+        self._next = max(self._next, now - BURST.total_seconds() - len(self._places) * self._interval)
+        if key not in self._places:
+            place = self._places[key] = _Place(next(self._numbers))
+            self._lanes.setdefault(key.namespace, []).append((place.number, key))
+        place = self._places[key]
+        place.expected = self._next + self._rank(key, place) * self._interval
+        return timedelta(seconds=max(0.0, place.expected - now))
 
-    def consume(self, key: Key) -> None:
-        """The gang has begun its retry; the next one needs another token."""
-        if key in self._given:
-            self._drop(key)
+    def consume(self, key: Key) -> Key | None:
+        """The gang has begun its retry; the next one needs another token. Returns the gang whose token comes
+        earlier than it expects, to be reconciled; None where there is none.
+        """
+        if key not in self._places:
+            return None
+        self._drop(key)
+        self._next += self._interval
+        if key.namespace in self._lanes:
+            self._lanes.move_to_end(key.namespace)
+        return self._sooner()
 
     def release(self, key: Key) -> Key | None:
-        """The gang will not try again, or not now. The last in the row gets its token, which costs the others
-        no reconcile: that gang is returned. None where no gang waits for a later one.
-        """
-        if key not in self._given:
+        """The gang will not try again, or not now: those after it come earlier. Answers as `consume` does."""
+        if key not in self._places:
             return None
-        now, at = self._clock(), self._drop(key)
-        latest, last = self._row[-1] if self._row else (at, key)
-        if at < now - BURST.total_seconds() or max(latest, at) <= now:
-            return None  # Gone, or others have begun with tokens as late as any of these.
-        self._next = max(latest, at)
-        if latest <= at:
+        self._drop(key)
+        return self._sooner()
+
+    def _rank(self, key: Key, place: _Place) -> int:
+        """How many come before it."""
+        index = bisect_left(self._lanes[key.namespace], (place.number, key))
+        before = sum(min(len(lane), index) for lane in self._lanes.values())
+        for namespace, lane in self._lanes.items():
+            if namespace == key.namespace:
+                break
+            before += len(lane) > index
+        return before
+
+    def _sooner(self) -> Key | None:
+        """The next; the one after it is looked at when the next has begun."""
+        if not self._lanes:
             return None
-        self._drop(last)
-        self._give(last, at)
-        return last
+        _, key = next(iter(self._lanes.values()))[0]
+        return key if self._places[key].expected > self._next + _EARLIER else None
 
-    def _give(self, key: Key, at: float) -> None:
-        self._given[key] = at
-        self._row.insert(bisect_left(self._row, (at, key)), (at, key))
+    def _drop(self, key: Key) -> None:
+        place, lane = self._places.pop(key), self._lanes[key.namespace]
+        del lane[bisect_left(lane, (place.number, key))]
+        if not lane:
+            del self._lanes[key.namespace]
 
-    def _drop(self, key: Key) -> float:
-        at = self._given.pop(key)
-        del self._row[bisect_left(self._row, (at, key))]
-        return at
-
-    def _forget(self, now: float) -> None:
-        while self._row and self._row[0][0] <= now - TOKEN_EXPIRY:
-            self._drop(self._row[0][1])
+    def _expire(self, now: float) -> None:
+        for lane in list(self._lanes.values()):
+            while lane and self._places[lane[0][1]].expected <= now - TOKEN_EXPIRY:
+                self._drop(lane[0][1])

@@ -184,7 +184,7 @@ class GangReconciler(Generic[T, S, D]):
         snapshot = self._with_retry_delay(key, self._hooks.load(target, now=self._clock()))
         decision = self._hooks.decide(snapshot)
         if decision.begins_attempt:
-            self._limiter.consume(key)
+            self._enqueue_sooner(self._limiter.consume(key))
         for reason in decision.waiting_on:
             if reason == "nodes":
                 self._nodes.add(key, self._hooks.leases(snapshot))
@@ -200,9 +200,12 @@ class GangReconciler(Generic[T, S, D]):
         return snapshot.with_retry_delay(self._limiter.wait(key, per_minute=per_minute))
 
     def _release_token(self, key: Key) -> None:
-        """It does not retry now: the gang that gets its token earlier is reconciled."""
-        if (sooner := self._limiter.release(key)) is not None:
-            self._enqueue(sooner)
+        """It does not retry now."""
+        self._enqueue_sooner(self._limiter.release(key))
+
+    def _enqueue_sooner(self, key: Key | None) -> None:
+        if key is not None:
+            self._enqueue(key)
 
     def _enqueue_waiters(self, done: Key) -> None:
         """A gang has released something or is complete: the others that wait for a turn or for room."""

@@ -56,27 +56,73 @@ def test_tokens_are_given_in_order_and_once_per_gang() -> None:
     assert pace.wait(gang(11), per_minute=60) == timedelta(0)
 
 
-def test_an_unused_token_expires() -> None:
+def test_a_token_that_its_gang_does_not_come_for_expires() -> None:
     clock = Clock()
     pace = RetryLimiter(clock)
     pace.wait(gang(0), per_minute=60)
     clock.now += 2 * TOKEN_EXPIRY
     pace.wait(gang(1), per_minute=60)
-    assert list(pace._given) == [gang(1)]
-    assert [key for _, key in pace._row] == [gang(1)]
+    assert list(pace._places) == [gang(1)]
+    assert [key for lane in pace._lanes.values() for _, key in lane] == [gang(1)]
 
 
-def test_a_released_token_goes_to_the_last_gang_and_that_ones_to_the_next_newcomer() -> None:
+def test_gangs_after_one_that_gives_up_come_earlier() -> None:
+    pace = RetryLimiter(Clock())
+    waits = [pace.wait(gang(number), per_minute=60) for number in range(20)]
+    assert pace.release(gang(12)) is None, "those before it come when they expect to"
+    assert pace.wait(gang(11), per_minute=60) == waits[11]
+    assert pace.wait(gang(13), per_minute=60) == waits[12]
+    assert pace.wait(gang(20), per_minute=60) == waits[19]
+
+
+def test_a_gang_whose_token_comes_earlier_than_it_expects_is_reconciled() -> None:
     clock = Clock()
     pace = RetryLimiter(clock)
     waits = [pace.wait(gang(number), per_minute=60) for number in range(20)]
-    assert pace.release(gang(12)) == gang(19), "who is to be told"
-    assert pace.wait(gang(19), per_minute=60) == waits[12]
-    assert pace.wait(gang(20), per_minute=60) == waits[19]
-    assert pace.release(gang(20)) is None, "nobody waits for a later one"
-    assert pace.wait(gang(21), per_minute=60) == waits[19]
-    others = [number for number in range(20) if number not in (12, 19)]
-    assert [pace.wait(gang(number), per_minute=60) for number in others] == [waits[n] for n in others]
+    pace.release(gang(8))
+    for number in range(7):
+        assert pace.consume(gang(number)) is None, "the one after it comes when it expects to"
+    assert pace.consume(gang(7)) == gang(9)
+    assert pace.wait(gang(9), per_minute=60) == waits[8]
+
+
+# Tenants
+
+
+def other(number: int) -> Key:
+    return Key("team-b", f"gang-{number}")
+
+
+def test_nine_thousand_gangs_of_one_tenant_delay_those_of_another_by_a_token_each() -> None:
+    pace = RetryLimiter(Clock())
+    for number in range(9000):
+        last = pace.wait(gang(number), per_minute=300)
+    assert last > timedelta(minutes=29)
+    waits = [pace.wait(other(number), per_minute=300) for number in range(100)]
+    assert waits[0] == timedelta(0)
+    assert waits[-1] <= timedelta(seconds=200 * 60 / 300)
+    assert pace.wait(gang(8999), per_minute=300) - last == timedelta(seconds=100 * 60 / 300)
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.lists(st.integers(1, 60), min_size=2, max_size=5), st.integers(1, 600))
+def test_namespaces_take_turns_while_each_has_a_gang_that_waits(sizes: list[int], per_minute: int) -> None:
+    clock = Clock()
+    pace = RetryLimiter(clock)
+    waiting = {Key(f"team-{space}", f"gang-{n}") for space, size in enumerate(sizes) for n in range(size)}
+    for key in sorted(waiting):
+        pace.wait(key, per_minute=per_minute)
+    begun: list[str] = []
+    while waiting:
+        waits = {key: pace.wait(key, per_minute=per_minute) for key in sorted(waiting)}
+        due = min(waits, key=lambda key: (pace._places[key].expected, key))
+        clock.now += waits[due].total_seconds()
+        pace.consume(due)
+        waiting.discard(due)
+        begun.append(due.namespace)
+    fewest = min(sizes)
+    counts = [begun[: fewest * len(sizes)].count(f"team-{space}") for space in range(len(sizes))]
+    assert counts == [fewest] * len(sizes)
 
 
 def test_when_most_tokens_are_released_the_rest_retry_at_once() -> None:
@@ -89,24 +135,13 @@ def test_when_most_tokens_are_released_the_rest_retry_at_once() -> None:
     assert not any(pace.wait(gang(number), per_minute=60) for number in range(995, 1000))
 
 
-def test_a_due_token_is_not_passed_on() -> None:
+def test_places_that_were_saved_up_for_a_gang_that_does_not_come_make_no_wave() -> None:
     clock = Clock()
     pace = RetryLimiter(clock)
-    waits = [pace.wait(gang(number), per_minute=60) for number in range(30)]
-    clock.now += 10
-    assert pace.release(gang(0)) is None
-    assert pace.wait(gang(29), per_minute=60) == waits[29] - timedelta(seconds=10)
-    assert pace.wait(gang(30), per_minute=60) == waits[29] - timedelta(seconds=9)
-
-
-def test_a_token_that_is_given_back_after_later_ones_were_used_brings_none_of_those_back() -> None:
-    pace = RetryLimiter(Clock())
-    burst = [gang(number) for number in range(7)]
-    assert not any(pace.wait(key, per_minute=60) for key in burst)
-    for key in burst[1:]:
-        pace.consume(key)
-    assert pace.release(burst[0]) is None
-    assert pace.wait(gang(7), per_minute=60) == timedelta(seconds=1)
+    pace.wait(gang(0), per_minute=60)
+    clock.now += TOKEN_EXPIRY / 2
+    waits = [pace.wait(gang(number), per_minute=60) for number in range(1, 30)]
+    assert sum(not wait for wait in waits) <= BURST.total_seconds() + 1
 
 
 def test_a_gang_without_a_token_releases_none() -> None:
