@@ -212,7 +212,9 @@ PROVISIONING_REQUEST = Resource(
 POD_TEMPLATE = Resource(
     "", "v1", "podtemplates", "PodTemplate", True, PodTemplate, annotation_prefixes=(f"{GROUP}/",)
 )
-NODE = Resource("", "v1", "nodes", "Node", False, Node, annotation_prefixes=(), shares_spec=True)
+NODE = Resource(
+    *("", "v1", "nodes", "Node", False, Node), annotation_prefixes=(), shares=("spec", "status.allocatable")
+)
 POD = Resource("", "v1", "pods", "Pod", True, Pod, annotation_prefixes=POD_ANNOTATIONS)
 PLACEHOLDER = Resource(
     *("", "v1", "pods", "Pod", True, Placeholder), annotation_prefixes=(f"{GROUP}/",), title="placeholders"

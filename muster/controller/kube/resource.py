@@ -13,8 +13,8 @@ never reaches the heap. Leaves spec and status to the module that declares a kin
 import sys
 from dataclasses import dataclass
 from datetime import datetime
-from functools import lru_cache
-from typing import Final, Generic, NamedTuple, TypeVar
+from functools import lru_cache, reduce
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 from urllib.parse import quote
 
 import msgspec
@@ -23,7 +23,6 @@ from msgspec.structs import force_setattr
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 """A copy of the whole object that kubectl leaves in an annotation: never worth its memory."""
 
-_SPEC: Final = "spec"
 _STATUS: Final = "status"
 _WORDS: Final = ("type", "status", "reason")
 """Of a condition: a few dozen words in a whole cluster."""
@@ -97,13 +96,16 @@ def _share_nothing(meta: ObjectMeta) -> None:
         force_setattr(meta, "annotations", _NO_WORDS)
 
 
-def _shared(spec: msgspec.Struct) -> msgspec.Struct:
-    encoded = msgspec.json.encode(spec)
-    return spec if len(encoded) > LARGEST_SHARED else _once(encoded, type(spec))
+_Shared = msgspec.Struct | dict[str, Any]
+
+
+def _shared(value: _Shared) -> _Shared:
+    encoded = msgspec.json.encode(value)
+    return value if len(encoded) > LARGEST_SHARED else _once(encoded, type(value))
 
 
 @lru_cache(maxsize=4096)
-def _once(encoded: bytes, kind: type[msgspec.Struct]) -> msgspec.Struct:
+def _once(encoded: bytes, kind: type[msgspec.Struct] | type[dict[str, Any]]) -> _Shared:
     """Gangs made from one template differ in fields that are not read here."""
     return msgspec.json.decode(encoded, type=kind)
 
@@ -126,8 +128,10 @@ class Resource(Generic[T]):
     annotation_prefixes: tuple[str, ...] | None = None
     title: str = ""
     """What it is called in metrics and readiness, where two caches are of one kind."""
-    shares_spec: bool = False
-    """Many objects of it have the same `spec`, as far as we read it: caches hold that once."""
+    shares: tuple[str, ...] = ()
+    """Fields such as `spec` or `status.admission` that are the same in many objects, as far as we read them:
+    caches hold each value once.
+    """
 
     @property
     def api_version(self) -> str:
@@ -159,8 +163,14 @@ class Resource(Generic[T]):
         for condition in getattr(getattr(obj, _STATUS, None), "conditions", ()):
             for field in _WORDS:
                 force_setattr(condition, field, sys.intern(getattr(condition, field)))
-        if self.shares_spec:
-            force_setattr(obj, _SPEC, _shared(getattr(obj, _SPEC)))
+        for owner in meta.owner_references:
+            force_setattr(owner, "api_version", sys.intern(owner.api_version))
+            force_setattr(owner, "kind", sys.intern(owner.kind))
+        for path in self.shares:
+            *parents, last = path.split(".")
+            parent = reduce(getattr, parents, obj)
+            if value := getattr(parent, last):
+                force_setattr(parent, last, _shared(value))
         return obj
 
     def _keeps(self, annotation: str) -> bool:

@@ -156,7 +156,7 @@ OUR_ANNOTATIONS = (
 WORKLOAD = Resource(
     *("kueue.x-k8s.io", "v1beta2", "workloads", "Workload", True, Workload),
     annotation_prefixes=OUR_ANNOTATIONS,
-    shares_spec=True,
+    shares=("spec", "status.admission"),
 )
 WHOLE_WORKLOAD = Resource("kueue.x-k8s.io", "v1beta2", "workloads", "Workload", True, WholeWorkload)
 ADMISSION_CHECK = Resource(

@@ -25,6 +25,24 @@ def test_gangs_that_differ_in_what_nobody_reads_hold_one_spec_and_others_their_o
     assert one.metadata.name != same.metadata.name
 
 
+def test_gangs_with_the_same_quota_hold_one_admission_and_the_words_of_conditions_once() -> None:
+    """50,000 of them are held."""
+
+    def admitted(name: str, moment: str) -> Workload:
+        flavors = {"cpu": "l4", "nvidia.com/gpu": "l4"}
+        admission = {"clusterQueue": "q", "podSetAssignments": [{"name": "main", "flavors": flavors}]}
+        condition = {"type": "".join(("Quota", "Reserved")), "status": "True", "lastTransitionTime": moment}
+        status = {"admission": admission, "conditions": [condition]}
+        body = msgspec.json.encode({"metadata": {"name": name}, "status": status})
+        return WORKLOAD.compact(msgspec.json.decode(body, type=Workload))
+
+    one, same = admitted("a", "2026-11-21T10:00:00Z"), admitted("b", "2026-11-21T11:00:00Z")
+    assert one.status.admission is same.status.admission
+    assert one.status.conditions[0].type is same.status.conditions[0].type
+    assert one.status.since("QuotaReserved") != same.status.since("QuotaReserved")
+    assert one.metadata.labels is same.metadata.labels
+
+
 def test_a_spec_of_unusual_size_is_not_held_longer_than_its_object() -> None:
     large = "q" * LARGEST_SHARED
     one, same = _workload("a", queue=large), _workload("b", queue=large)
