@@ -13,8 +13,8 @@ import pulumi
 from pulumi.runtime.proto import engine_pb2
 from pulumi.runtime.settings import get_engine
 
-from muster.config.document import load_document
-from muster.config.errors import nearest_line
+from muster.config.document import nearest_line
+from muster.config.project import load_document
 from muster.model.stack import Stack
 
 _CLUSTERS: Final = ("gcp:container/cluster:Cluster", "aws:eks/cluster:Cluster")

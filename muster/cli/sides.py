@@ -14,6 +14,7 @@ import click
 
 from muster.cli.options import existing_stack, stack_name, stack_path
 from muster.cli.revision import check_revision, default_revision, file_at
+from muster.config.project import PROJECT_FILE
 from muster.preview.inputs import NONE, parse_stack_option
 
 _DEFAULT: Final = "Default: the stack's file where this branch left the default branch."
@@ -93,7 +94,12 @@ def _base(value: str, found: Sequence[Head], into: Path) -> Iterator[str]:
 
 
 def _at(revision: str, head: Head, into: Path) -> str:
-    return f"{head.name}={file_at(revision, head.file, into=into / head.name) or NONE}"
+    """The stack file in a folder of its own, with the project's file where the engine would look for it."""
+    folder = head.file.absolute().parent
+    inner = into / head.name / folder.name
+    for project, place in ((folder, inner), (folder.parent, inner.parent)):
+        file_at(revision, project / PROJECT_FILE, into=place)
+    return f"{head.name}={file_at(revision, head.file, into=inner) or NONE}"
 
 
 def _folder(head: Head) -> Path:

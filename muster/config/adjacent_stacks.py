@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from muster.config.document import NAMESPACE, load_document
+from muster.config.document import NAMESPACE
+from muster.config.project import load_document
 from muster.validation.duplicate_clusters import ClusterIdentity
 
 _PREFIX: Final = "Pulumi."

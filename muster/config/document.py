@@ -7,7 +7,7 @@ each value. Not responsible for what the values mean.
 import json
 import re
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
@@ -22,15 +22,15 @@ _MOST_BYTES: Final = 8 * 1024 * 1024
 _MOST_VALUES: Final = 500_000
 
 
-class _Loader(yaml.SafeLoader):
+class Loader(yaml.SafeLoader):
     """YAML as the Pulumi engine reads it: only true and false are booleans, so `off` and `no` are strings."""
 
 
-_Loader.yaml_implicit_resolvers = {
+Loader.yaml_implicit_resolvers = {
     first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:bool"]
     for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
 }
-_Loader.add_implicit_resolver(
+Loader.add_implicit_resolver(
     "tag:yaml.org,2002:bool", re.compile(r"^(?:true|True|TRUE|false|False|FALSE)$"), list("tTfF")
 )
 
@@ -48,33 +48,63 @@ def _unprefixed(key: str) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """`values` by `muster:key`, `lines` (from 1) by config path, `violations` of the file itself."""
+    """`values` by `muster:key`, `lines` (from 1) by config path, `violations` of the file itself. `inherited`
+    are file and line of what is not in this file.
+    """
 
     source: str
     values: Mapping[str, object] = field(default_factory=dict)
     lines: Mapping[str, int] = field(default_factory=dict)
     violations: tuple[Violation, ...] = ()
+    inherited: Mapping[str, tuple[str, int]] = field(default_factory=dict)
+
+    def with_inherited(
+        self, values: Mapping[str, object], lines: Mapping[str, int], *, source: str
+    ) -> "Document":
+        """With values that another file sets."""
+        return replace(
+            self,
+            values={**self.values, **values},
+            inherited={path: (source, line) for path, line in lines.items()},
+        )
+
+    def place(self, path: str) -> tuple[str, int | None]:
+        """The file and the line of a path, or of its nearest parent."""
+        if (line := nearest_line(self.lines, path)) is not None:
+            return self.source, line
+        line = nearest_line({each: line for each, (_, line) in self.inherited.items()}, path)
+        (source, *_) = {source for source, _ in self.inherited.values()} or {self.source}
+        return (self.source, None) if line is None else (source, line)
 
 
-def load_document(path: Path) -> Document:
-    """Read a stack file. A file that cannot be read becomes a document with one violation."""
+def nearest_line(lines: Mapping[str, int], path: str) -> int | None:
+    """The line of `path` or of its nearest parent in the file."""
+    while path:
+        if path in lines:
+            return lines[path]
+        cut = max(path.rfind("."), path.rfind("["))
+        path = path[:cut] if cut > 0 else ""
+    return None
+
+
+def load_file(path: Path) -> str | Document:
+    """The text of a file, or a document with one violation where it cannot be read."""
     try:
         if path.stat().st_size > _MOST_BYTES:
             return _unreadable(path, f"is larger than {_MOST_BYTES // 2**20} MiB", "name a stack file")
-        text = path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "is not UTF-8 text"
         return _unreadable(path, f"cannot be read: {reason}", "name a stack file, stacks/Pulumi.<stack>.yaml")
-    return parse_text(text, source=str(path))
 
 
 def parse_text(text: str, *, source: str) -> Document:
     """The document of a stack file's text."""
     try:
-        loader = _Loader(text)
+        loader = Loader(text)
         try:
             root = loader.get_single_node()
-            return Document(source) if root is None else _Marks(loader).document(root, source)
+            return Document(source) if root is None else Marks(loader).document(root, source)
         finally:
             loader.dispose()
     except yaml.MarkedYAMLError as error:
@@ -96,12 +126,12 @@ def _unreadable(path: Path, message: str, fix: str) -> Document:
     return Document(str(path), violations=(Violation(str(path), message + ".", fix + "."),))
 
 
-class _Marks:
+class Marks:
     """Walks the nodes once, for the line of each value and for duplicate keys. YAML would keep the last."""
 
-    def __init__(self, loader: _Loader) -> None:
+    def __init__(self, loader: Loader) -> None:
         self._loader = loader
-        self._lines: dict[str, int] = {}
+        self.lines: dict[str, int] = {}
         self._found: list[Violation] = []
         self._nodes = 0
 
@@ -117,14 +147,14 @@ class _Marks:
             if not key.startswith(NAMESPACE) or key.count(":") > 1:
                 if (name := _unprefixed(key)) is None:
                     continue  # another program's key: gcp:project, kubernetes:context
-                self._lines[key] = key_node.start_mark.line + 1
+                self.lines[key] = key_node.start_mark.line + 1
                 self._found.append(Violation(key, _PREFIX_MESSAGE, f"write `{NAMESPACE}{name}:`."))
                 key = f"{NAMESPACE}{name}"  # Read all the same, for the mistakes in it.
             if key in values:
                 self._twice(key, key_node)
-            self._walk(value_node, key, key_node.start_mark.line + 1)
-            values[key] = self._value(value_node)
-        return Document(source, values, self._lines, tuple(self._found))
+            self.walk(value_node, key, key_node.start_mark.line + 1)
+            values[key] = self.value(value_node)
+        return Document(source, values, self.lines, tuple(self._found))
 
     def _config(self, root: yaml.Node) -> yaml.MappingNode | None:
         if not isinstance(root, yaml.MappingNode):
@@ -134,12 +164,12 @@ class _Marks:
                 return value
         return None
 
-    def _value(self, node: yaml.Node) -> object:
+    def value(self, node: yaml.Node) -> object:
         value: object = self._loader.construct_object(node, deep=True)
         return value
 
-    def _walk(self, node: yaml.Node, path: str, line: int) -> None:
-        self._lines[path] = line
+    def walk(self, node: yaml.Node, path: str, line: int) -> None:
+        self.lines[path] = line
         self._nodes += 1
         if self._nodes > _MOST_VALUES:
             raise ValueError(f"it has more than {_MOST_VALUES} values, aliases included")
@@ -153,17 +183,17 @@ class _Marks:
                 if key_node.value in seen:
                     self._twice(below, key_node)
                 seen.add(str(key_node.value))
-                self._walk(value_node, below, key_node.start_mark.line + 1)
+                self.walk(value_node, below, key_node.start_mark.line + 1)
         elif isinstance(node, yaml.SequenceNode):
             for index, item in enumerate(node.value):
-                self._walk(item, at(path, index), item.start_mark.line + 1)
+                self.walk(item, at(path, index), item.start_mark.line + 1)
 
     def _twice(self, path: str, node: yaml.Node) -> None:
         line = node.start_mark.line + 1
         self._found.append(
             Violation(
                 path,
-                f"is written twice, in lines {self._lines.get(path)} and {line}.",
+                f"is written twice, in lines {self.lines.get(path)} and {line}.",
                 "keep one of the two.",
             )
         )

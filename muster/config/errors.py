@@ -6,10 +6,11 @@ first, then warnings, both by line, and of one kind no more than a person reads.
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Final
 
+from muster.config.document import Document, nearest_line
 from muster.errors import MusterError
 from muster.model.violations import Violation
 
@@ -21,18 +22,19 @@ _OWN: Final = re.compile(r"'[^']*'|`[^`]*`|muster:\S+|\d+")
 class ConfigError(MusterError):
     """A stack with violations. `line` finds a violation's line, if there is a file."""
 
-    def __init__(self, violations: Sequence[Violation], *, source: str, lines: Mapping[str, int]) -> None:
-        self.violations = in_order(violations, lines)
-        self.source = source
-        self._lines = lines
+    def __init__(self, violations: Sequence[Violation], document: Document) -> None:
+        self.violations = in_order(violations, document)
+        self.source = document.source
+        self._document = document
         super().__init__("\n".join(self.describe(violation) for violation in shortened(self.violations)))
 
     def line(self, violation: Violation) -> int | None:
         """The line, from 1, of the violation's path or of its nearest parent in the file."""
-        return nearest_line(self._lines, violation.path)
+        return self._document.place(violation.path)[1]
 
     def describe(self, violation: Violation) -> str:
-        return describe(violation, source=self.source, line=self.line(violation))
+        source, line = self._document.place(violation.path)
+        return describe(violation, source=source, line=line)
 
 
 def describe(violation: Violation, *, source: str, line: int | None) -> str:
@@ -42,8 +44,9 @@ def describe(violation: Violation, *, source: str, line: int | None) -> str:
     return f"{place}: {path}{violation.message}\n    fix: {violation.fix}"
 
 
-def in_order(violations: Iterable[Violation], lines: Mapping[str, int]) -> list[Violation]:
+def in_order(violations: Iterable[Violation], document: Document) -> list[Violation]:
     """Errors, then warnings, both by line."""
+    lines = document.lines
     return sorted(violations, key=lambda each: (each.level != "error", nearest_line(lines, each.path) or 0))
 
 
@@ -66,13 +69,3 @@ def shortened(violations: Iterable[Violation]) -> list[Violation]:
 
 def _kind(violation: Violation) -> tuple[str, str, str]:
     return violation.level, _OWN.sub("", violation.message), _OWN.sub("", violation.fix)
-
-
-def nearest_line(lines: Mapping[str, int], path: str) -> int | None:
-    """The line of `path` or of its nearest parent in the file."""
-    while path:
-        if path in lines:
-            return lines[path]
-        cut = max(path.rfind("."), path.rfind("["))
-        path = path[:cut] if cut > 0 else ""
-    return None

@@ -5,6 +5,7 @@ has its own reader.
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 
@@ -13,13 +14,14 @@ from muster.config.allowances import Pools
 from muster.config.charts import parse_charts, parse_images
 from muster.config.clusters import parse_cluster
 from muster.config.departments import parse_department
-from muster.config.document import NAMESPACE, Document, decode_value, load_document
+from muster.config.document import NAMESPACE, Document, decode_value
 from muster.config.errors import ConfigError
 from muster.config.gang import parse_gang
 from muster.config.kai import parse_kai
 from muster.config.kueue import parse_kueue
 from muster.config.observability import parse_observability
 from muster.config.pools import parse_pool
+from muster.config.project import load_document
 from muster.config.section import Section
 from muster.config.tenancy import parse_tenancy
 from muster.model.clusters import Cluster, ExistingCluster
@@ -47,7 +49,7 @@ def parse(values: Mapping[str, object], *, source: str | Path) -> Stack:
     marks = load_document(path) if path.is_file() else Document(str(source))
     named = {key if ":" in key else f"{NAMESPACE}{key}": decode_value(value) for key, value in values.items()}
     ours = {key: value for key, value in named.items() if key.startswith(NAMESPACE)}
-    return _stack(Document(str(source), ours, marks.lines))
+    return _stack(replace(marks, values=ours, violations=()))
 
 
 def examine(document: Document) -> tuple[Stack | None, list[Violation]]:
@@ -74,7 +76,7 @@ def _stack(document: Document) -> Stack:
     stack, found = examine(document)
     errors = [violation for violation in found if violation.level == "error"]
     if errors or stack is None:
-        raise ConfigError(errors, source=document.source, lines=document.lines)
+        raise ConfigError(errors, document)
     return stack
 
 

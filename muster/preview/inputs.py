@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from muster.config import ConfigError, parse
-from muster.config.document import Document, load_document
-from muster.config.errors import nearest_line
+from muster.config.document import Document
+from muster.config.project import load_document
 from muster.config.stack import examine
 from muster.live.errors import PreviewError
 from muster.live.snapshot import Snapshot
@@ -159,8 +159,9 @@ def _load_stack_file(path: Path) -> LoadedSide:
 
 
 def _format_mistake(document: Document, violation: Violation) -> str:
-    line = nearest_line(document.lines, violation.path)
-    return str(violation) if line is None else f"line {line}: {violation}"
+    source, line = document.place(violation.path)
+    where = "" if source == document.source else f"{Path(source).name}, "
+    return str(violation) if line is None else f"{where}line {line}: {violation}"
 
 
 def _load_from_plan(found: Plan) -> LoadedSide:

@@ -17,8 +17,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
-from muster.config.document import Document, load_document
-from muster.config.errors import in_order, nearest_line, shortened
+from muster.config.document import Document
+from muster.config.errors import in_order, shortened
+from muster.config.project import load_document
 from muster.config.stack import examine
 from muster.live.sanitize import sanitize_line
 from muster.model.violations import Violation
@@ -57,14 +58,17 @@ class FileResult:
 
 def check_file(path: Path) -> FileResult:
     """Check one stack file, offline. Paths are relative to the working directory, as annotations require."""
-    here = Path.cwd()
-    shown = path.relative_to(here) if path.is_absolute() and path.is_relative_to(here) else path
     document = load_document(path)
-    findings = (
-        Finding(shown.as_posix(), nearest_line(document.lines, each.path) or 1, each)
-        for each in found_in(document)
-    )
-    return FileResult(shown.as_posix(), tuple(findings))
+    findings = []
+    for each in found_in(document):
+        file, line = document.place(each.path)
+        findings.append(Finding(_shown(Path(file)), line or 1, each))
+    return FileResult(_shown(path), tuple(findings))
+
+
+def _shown(path: Path) -> str:
+    here = Path.cwd()
+    return (path.relative_to(here) if path.is_absolute() and path.is_relative_to(here) else path).as_posix()
 
 
 def found_in(document: Document) -> list[Violation]:
@@ -72,7 +76,7 @@ def found_in(document: Document) -> list[Violation]:
     stack, violations = examine(document)
     if stack is not None:
         violations += placeholder_rules(stack)
-    return in_order(violations, document.lines)
+    return in_order(violations, document)
 
 
 def format_findings(checked: Sequence[FileResult], how: Format) -> str:
@@ -101,9 +105,9 @@ def _text(checked: Sequence[FileResult]) -> str:
 
 
 def _shortened(result: FileResult) -> list[Finding]:
-    lines = {each.violation.path: each.line for each in result.findings}
+    places = {each.violation.path: (each.file, each.line) for each in result.findings}
     short = shortened(each.violation for each in result.findings)
-    return [Finding(result.file, lines[each.path], each) for each in short]
+    return [Finding(*places[each.path], each) for each in short]
 
 
 def _json(checked: Sequence[FileResult]) -> str:

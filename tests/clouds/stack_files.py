@@ -8,7 +8,7 @@ from typing import Any, Final
 from ruamel.yaml import YAML
 
 from muster.artifacts.catalogue import catalogue
-from muster.config.document import load_document
+from muster.config.project import load_document
 from muster.model.clusters import Provider
 from tests.clouds.engine import ROOT
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from muster import config
-from muster.config.document import load_document
+from muster.config.project import load_document
 from muster.config.stack import examine
 
 _GKE = """config:

@@ -8,8 +8,7 @@ import yaml
 
 from muster.cli import main
 from muster.config import ConfigError, load
-from muster.config.document import parse_text
-from muster.config.errors import nearest_line
+from muster.config.document import nearest_line, parse_text
 from muster.config.stack import examine
 from muster.model.machines import MACHINES
 from muster.preview.validate import found_in

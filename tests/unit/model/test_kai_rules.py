@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from muster.config import load
-from muster.config.document import load_document, parse_text
+from muster.config.document import parse_text
 from muster.config.errors import ConfigError
+from muster.config.project import load_document
 from muster.config.stack import examine
 from muster.model.stack import Scheduler
 from muster.model.violations import Violation

@@ -13,7 +13,7 @@ from jsonschema import Draft202012Validator
 
 from muster import paths
 from muster.cli import main
-from muster.config.document import load_document
+from muster.config.project import load_document
 from muster.config.stack import examine
 from muster.errors import MusterError
 from muster.scaffold.project import FILES, Project, Target, examples, files
