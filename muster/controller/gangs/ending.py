@@ -4,9 +4,8 @@ Kueue gives quota back when a job is deleted, and the kubelet gives a node back 
 Names those pods in what a waiting gang reports. Decides nothing.
 """
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from muster.controller.gangs.objects import Node, Pod
@@ -14,6 +13,9 @@ from muster.controller.gangs.split import Gang
 from muster.model.names import POOL_LABEL
 from muster.model.waiting import clock
 
+_NEVER: Final = datetime.min.replace(tzinfo=UTC)
+_LATE: Final = timedelta(minutes=1)
+"""How long after its grace period a pod may take to go."""
 _FIRST_RECHECK: Final = timedelta(seconds=10)
 """After it got quota. The pods of a deleted job are deleted a moment after its quota is given back."""
 
@@ -39,23 +41,29 @@ def _holds(pod: Pod, wanted: set[str]) -> bool:
 
 
 def format_ending(pods: Sequence[Pod]) -> str:
-    """`2 pods of team-b/train are still ending, due 10:42 UTC`; of several jobs, the one with the most."""
-    counts = Counter(_work_of(pod) for pod in pods)
-    (name, count), *others = counts.most_common()
-    more = sum(rest for _, rest in others)
-    listed = f"{count} pod{'s' if count > 1 else ''} of {name}" + (f" and {more} of others" if more else "")
-    return f"{listed} {'are' if len(pods) > 1 else 'is'} still ending, due {clock(max(_due(pods)))}"
+    """`pods of team-b/train are still ending, due 10:42 UTC`: of several jobs, the one that ends last. Not
+    how many: each pod that ends would be a write.
+    """
+    due, name = max((_due(pod) or _NEVER, _work_of(pod)) for pod in pods)
+    others = " and others" if len({_work_of(pod) for pod in pods}) > 1 else ""
+    return f"pods of {name}{others} are still ending, due {clock(due)}"
+
+
+def is_due(pod: Pod, *, now: datetime) -> bool:
+    """Whether it is ending and may end in time: one on a node that is lost does not."""
+    due = _due(pod)
+    return due is not None and now < due + _LATE
 
 
 def recheck_at(pods: Sequence[Pod], *, since: datetime, now: datetime) -> datetime | None:
     """When the next of them should have ended, or one may have appeared. `since`: when the gang got quota."""
-    moments = (since + _FIRST_RECHECK, *(due + timedelta(seconds=1) for due in _due(pods)))
+    moments = (since + _FIRST_RECHECK, *(due + timedelta(seconds=1) for due in map(_due, pods) if due))
     return min((moment for moment in moments if moment > now), default=None)
 
 
-def _due(pods: Sequence[Pod]) -> Iterator[datetime]:
+def _due(pod: Pod) -> datetime | None:
     """Kubernetes writes the end of the grace period as the time of deletion."""
-    return (pod.metadata.deletion_timestamp for pod in pods if pod.metadata.deletion_timestamp)
+    return pod.metadata.deletion_timestamp
 
 
 def _work_of(pod: Pod) -> str:

@@ -1,16 +1,15 @@
 """One gang at a time: load a snapshot, decide, apply. The loop of both schedulers.
 
-Responsible for when a key is reconciled again, for the rate of retries, and for what must not interleave. The
-three hooks are each scheduler's: `load` reads the caches, `decide` is pure, `apply` writes. Keeps in memory
-only which gang waits for what; losing that costs seconds.
+Responsible for when a key is reconciled again and for the rate of retries. The three hooks are each
+scheduler's: `load` reads the caches, `decide` is pure, `apply` writes. No lock is held across a call. Keeps
+in memory only which gang waits for which nodes; losing that costs seconds.
 """
 
-import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Final, Generic, Protocol, Self, TypeVar
 
-from muster.controller.gangs.actions import CreateRequest, CreateTemplates, EmitEvent, WaitReason
+from muster.controller.gangs.actions import WaitReason
 from muster.controller.gangs.create_errors import CreateRejected
 from muster.controller.gangs.indexes import lease_of
 from muster.controller.gangs.objects import Node
@@ -71,11 +70,6 @@ D = TypeVar("D", bound=Decision)
 class Hooks(Protocol[T, S, D]):
     """What a scheduler brings to the loop. A key has one or more targets, each decided by itself."""
 
-    one_at_a_time: bool
-    """Between a decision and its writes the caches do not show what it takes, and others may decide by it:
-    one attempt is begun at a time.
-    """
-
     def targets(self, key: Key) -> Sequence[T] | None:
         """None where the object of the key is gone."""
 
@@ -86,7 +80,8 @@ class Hooks(Protocol[T, S, D]):
     def after_rejection(self, snapshot: S, rejected: CreateRejected) -> D:
         """The end of the attempt whose create was rejected."""
 
-    async def apply(self, decision: D, snapshot: S) -> None: ...
+    async def apply(self, decision: D, snapshot: S) -> None:
+        """Begins at once, without giving others a turn: what the decision takes counts from then on."""
 
     async def release_orphans(self, key: Key) -> None:
         """Delete what earlier objects of this name left."""
@@ -107,8 +102,6 @@ class GangReconciler(Generic[T, S, D]):
     ) -> None:
         self._hooks, self._enqueue, self._clock = hooks, enqueue, clock
         self._nodes = Waiters()
-        self._waiting: dict[WaitReason, set[Key]] = {"turn": set(), "room": set()}
-        self._lock = asyncio.Lock()
         self.applied = 0
         """Decisions that were carried out, or tried."""
         self._limiter, self._retrying = RetryLimiter(), set[Key]()
@@ -118,18 +111,13 @@ class GangReconciler(Generic[T, S, D]):
         node = after or before
         return self._nodes.affected_by(before, after, lease=lease_of(node)) if node else ()
 
-    def waiting_for(self, reason: WaitReason) -> Iterable[Key]:
-        return tuple(self._waiting[reason])
-
     async def reconcile(self, key: Key) -> Result:
         self._nodes.discard(key)
-        for keys in (*self._waiting.values(), self._retrying):
-            keys.discard(key)
+        self._retrying.discard(key)
         await self._hooks.release_orphans(key)
         targets = self._hooks.targets(key)
         if targets is None:
             self._release_token(key)
-            self._enqueue_waiters(key)
             return None
         decisions = [await self._reconcile_target(key, target) for target in targets]
         if key not in self._retrying:
@@ -146,8 +134,6 @@ class GangReconciler(Generic[T, S, D]):
             if not decision.actions or decision.actions == done:
                 return decision
             done = decision.actions
-            if any(not isinstance(action, CreateTemplates | CreateRequest | EmitEvent) for action in done):
-                self._enqueue_waiters(key)
             if decision.is_final:
                 return decision
         self._enqueue(key)
@@ -155,26 +141,16 @@ class GangReconciler(Generic[T, S, D]):
 
     async def _step(self, key: Key, target: T, done: Sequence[object]) -> D:
         try:
-            return await self._decide_and_apply(key, target, done)
+            snapshot, decision = self._decide(key, target)
+            if decision.actions not in ((), done):
+                await self._apply(decision, snapshot)
+            return decision
         except CreateRejected as rejected:
             # From a new snapshot: objects may have been written before the API server rejected one.
             snapshot = self._hooks.load(target, now=self._clock())
             decision = self._hooks.after_rejection(snapshot, rejected)
             await self._apply(decision, snapshot)
             return decision
-
-    async def _decide_and_apply(self, key: Key, target: T, done: Sequence[object]) -> D:
-        if not self._hooks.one_at_a_time:
-            snapshot, decision = self._decide(key, target)
-        else:
-            async with self._lock:
-                snapshot, decision = self._decide(key, target)
-                if decision.begins_attempt and decision.actions not in ((), done):
-                    await self._apply(decision, snapshot)
-                    return decision
-        if decision.actions not in ((), done):
-            await self._apply(decision, snapshot)
-        return decision
 
     async def _apply(self, decision: D, snapshot: S) -> None:
         self.applied += 1
@@ -185,11 +161,8 @@ class GangReconciler(Generic[T, S, D]):
         decision = self._hooks.decide(snapshot)
         if decision.begins_attempt:
             self._enqueue_sooner(self._limiter.consume(key))
-        for reason in decision.waiting_on:
-            if reason == "nodes":
-                self._nodes.add(key, self._hooks.leases(snapshot))
-            else:
-                self._waiting[reason].add(key)
+        if "nodes" in decision.waiting_on:
+            self._nodes.add(key, self._hooks.leases(snapshot))
         return snapshot, decision
 
     def _with_retry_delay(self, key: Key, snapshot: S) -> S:
@@ -205,11 +178,6 @@ class GangReconciler(Generic[T, S, D]):
 
     def _enqueue_sooner(self, key: Key | None) -> None:
         if key is not None:
-            self._enqueue(key)
-
-    def _enqueue_waiters(self, done: Key) -> None:
-        """A gang has released something or is complete: the others that wait for a turn or for room."""
-        for key in set[Key]().union(*self._waiting.values()) - {done}:
             self._enqueue(key)
 
     def _result(self, decisions: Sequence[D]) -> Result:

@@ -10,8 +10,10 @@ from datetime import datetime
 from muster.controller.gangs.actions import CreateRequest, CreateTemplates, Delete, EmitEvent, WaitReason
 from muster.controller.gangs.objects import Toleration
 from muster.controller.gangs.retry import RetryHistory
+from muster.controller.gangs.turn_order import TurnPosition
 from muster.controller.kai.objects import GatedPod
-from muster.controller.kai.pod_groups import PodGroupDemand
+from muster.controller.kai.queue_capacity import Shortfall
+from muster.controller.kai.snapshot import BatchSnapshot
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,8 +59,12 @@ class Decision:
     actions: tuple[Action, ...] = ()
     requeue_at: datetime | None = None
     waiting_on: tuple[WaitReason, ...] = ()
-    pod_group_demands: tuple[PodGroupDemand, ...] = ()
-    """What the templates that are to be created are made of."""
+    begins: BatchSnapshot | None = None
+    """The batch that takes room in its queue with this: what it requests, or the pods that pass."""
+    shortfalls: tuple[Shortfall, ...] = ()
+    """Queues without room that it waits for."""
+    in_line: tuple[TurnPosition, ...] = ()
+    """Batches that wait for their turn to make their first request."""
 
     @property
     def is_final(self) -> bool:
@@ -67,4 +73,4 @@ class Decision:
 
     @property
     def begins_attempt(self) -> bool:
-        return any(isinstance(action, CreateRequest | Ungate) for action in self.actions)
+        return self.begins is not None

@@ -31,6 +31,8 @@ class Batch:
     ungated: tuple[GatedPod, ...] = ()
     missing_reason: str = ""
     """Why it is not complete; empty when all of its pods exist."""
+    refills: bool = False
+    """It completes a minimum of which other pods have passed before."""
     unit: int = 0
     """0: all or none. Else it may pass in part, so many pods at a time fewer."""
 
@@ -55,6 +57,7 @@ class Batch:
             gated=self.gated[:kept],
             ungated=self.ungated,
             missing_reason=self.missing_reason,
+            refills=self.refills,
             unit=self.unit,
         )
 
@@ -93,7 +96,7 @@ def _core(
         return None
     leader = min(waiting, key=lambda pod: _order(pod, leaders))
     attempt = attempt_of(cluster, leader)
-    gated, ungated, missing_reason = [], [], []
+    gated, ungated, missing_reason, refills = [], [], [], False
     for group, count in least.items():
         members = by_group.get(group, [])
         passed = [pod for pod in members if not is_gated(pod) and _attempt(pod) == attempt]
@@ -101,12 +104,18 @@ def _core(
         chosen = [pod for pod in members if is_gated(pod)][: max(0, count - others - len(passed))]
         gated += chosen
         ungated += passed
-        if (there := others + len(passed) + len(chosen)) < count:
+        refills = refills or others > 0
+        if others + len(passed) + len(chosen) < count:
             why = ", which is suspended" if suspended(cluster, group) else ""
-            missing_reason.append(f"{there} of {count} pods of {group}{why}")
+            # Not how many exist: each pod that KubeRay makes would be a write.
+            missing_reason.append(f"{count} pods of {group}{why}")
     gated.sort(key=lambda pod: _order(pod, leaders))
     return Batch(
-        attempt=attempt, gated=tuple(gated), ungated=tuple(ungated), missing_reason=", ".join(missing_reason)
+        attempt=attempt,
+        gated=tuple(gated),
+        ungated=tuple(ungated),
+        missing_reason=", ".join(missing_reason),
+        refills=refills,
     )
 
 
@@ -118,7 +127,7 @@ def _growth(cluster: RayCluster, group: str, members: Sequence[GatedPod]) -> Bat
     # A replica may lack only one pod that was lost: KubeRay makes that one again, and no other with it.
     others = len(members) - len(gated) - len(ungated)
     whole = len(members) // unit * unit - others
-    missing_reason = "" if whole > 0 else f"{len(members) % unit} of {unit} pods of a replica of {group}"
+    missing_reason = "" if whole > 0 else f"{unit} pods of a replica of {group}"
     batch = Batch(attempt=attempt, gated=gated, ungated=ungated, missing_reason=missing_reason, unit=unit)
     return batch if missing_reason else batch.first(whole)
 

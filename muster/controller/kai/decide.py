@@ -38,6 +38,7 @@ from muster.controller.gangs.assembly import (
 from muster.controller.gangs.capacity_claims import PodClaim, capacity_claims_of
 from muster.controller.gangs.create_errors import CreateRejected, failure_of
 from muster.controller.gangs.demand import Demand
+from muster.controller.gangs.ending import is_due, recheck_at
 from muster.controller.gangs.identity import ATTEMPT
 from muster.controller.gangs.progress import format_release, format_wait
 from muster.controller.gangs.reasons import Loss, loss
@@ -50,21 +51,24 @@ from muster.controller.kai.progress import (
     BELOW_MINIMUM,
     RESTARTED,
     format_backoff,
+    format_ending_pods,
     format_incomplete,
     format_queue_wait,
     format_refusal,
     format_ungated,
     format_unreadable,
 )
-from muster.controller.kai.queue_capacity import insufficient_quota
+from muster.controller.kai.queue_capacity import Shortfall
 from muster.controller.kai.snapshot import BatchSnapshot, ClusterSnapshot
-from muster.model.gangpolicy import GangPolicy, KaiPolicy, format_duration
-from muster.model.names import CONSUME_ANNOTATION
+from muster.model.gangpolicy import GangPolicy, format_duration
+from muster.model.names import CONSUME_ANNOTATION, KAI_QUEUE_LABEL
 
-GIVE_WAY_RECHECK: Final = timedelta(minutes=1)
-"""While a batch holds a part of its capacity: a change of another one, after which it must give way, does not
-reconcile it.
+SETTLED_AFTER: Final = timedelta(seconds=10)
+"""A pod that KubeRay makes again while others of its gang run passes alone after this time: by then KAI has
+deleted the others, too, if it evicts the gang (its client makes 50 calls a second).
 """
+TURN_RECHECK: Final = timedelta(minutes=1)
+"""How often a gang that waits for its turn is reconciled in any case."""
 
 
 def decide(cluster_snapshot: ClusterSnapshot) -> Decision:
@@ -80,7 +84,12 @@ def decide(cluster_snapshot: ClusterSnapshot) -> Decision:
                 *_keep_gated(cluster_snapshot, str(error)),
             )
         )
-    decisions = [_batch(snapshot) for snapshot in batch_snapshots]
+    decisions: list[Decision] = []
+    for snapshot in batch_snapshots:
+        begun = any(decision.begins for decision in decisions)
+        # What one batch takes of the queue is seen by the next when it is on its way.
+        found = _batch(snapshot)
+        decisions.append(Decision(requeue_at=snapshot.now) if begun and found.begins else found)
     kept = {snapshot.batch.attempt for snapshot in batch_snapshots}
     return Decision(
         actions=(
@@ -90,9 +99,9 @@ def decide(cluster_snapshot: ClusterSnapshot) -> Decision:
         ),
         requeue_at=min((decision.requeue_at for decision in decisions if decision.requeue_at), default=None),
         waiting_on=tuple(dict.fromkeys(each for decision in decisions for each in decision.waiting_on)),
-        pod_group_demands=tuple(
-            group_demand for decision in decisions for group_demand in decision.pod_group_demands
-        ),
+        begins=next((decision.begins for decision in decisions if decision.begins), None),
+        shortfalls=tuple(each for decision in decisions for each in decision.shortfalls),
+        in_line=tuple(each for decision in decisions for each in decision.in_line),
     )
 
 
@@ -167,6 +176,12 @@ def _step(snapshot: BatchSnapshot) -> Decision:
         return Decision(
             actions=(PatchAnnotations(pod=snapshot.batch.leader, history=RetryHistory(), status=RESTARTED),)
         )
+    ending = [pod for pod in snapshot.cluster_snapshot.own_ending if is_due(pod, now=snapshot.now)]
+    if ending and not snapshot.batch.unit and not snapshot.requests:
+        return Decision(
+            actions=(*delete_all(snapshot), *set_status(snapshot, format_ending_pods(ending))),
+            requeue_at=recheck_at(ending, since=snapshot.now, now=snapshot.now),
+        )
     if snapshot.batch.missing_reason:
         return Decision(
             actions=(
@@ -200,12 +215,10 @@ def _step(snapshot: BatchSnapshot) -> Decision:
             requeue_at=snapshot.now + snapshot.cluster_snapshot.retry_delay,
         )
     sized, shortfall = _fit_to_quota(snapshot, snapshot.policy)
-    if shortfall:
-        # No capacity is held for work that its queue cannot let through.
-        actions = (*delete_all(snapshot), *set_status(snapshot, format_queue_wait(shortfall)))
-        return Decision(actions=actions, waiting_on=("room",))
+    if shortfall is not None:
+        return _await_room(snapshot, shortfall)
     if not sized.gang.request_specs:
-        return Decision(actions=(*delete_all(snapshot), *_ungate_all(sized, ())))
+        return _pass(sized, (), deletes=delete_all(snapshot))
     return _provision(sized, snapshot.policy)
 
 
@@ -219,31 +232,35 @@ def _refusal_is_outdated(snapshot: BatchSnapshot) -> bool:
     )
 
 
-def _fit_to_quota(snapshot: BatchSnapshot, policy: GangPolicy) -> tuple[BatchSnapshot, str]:
+def _fit_to_quota(snapshot: BatchSnapshot, policy: GangPolicy) -> tuple[BatchSnapshot, Shortfall | None]:
     """The batch, or of one that may pass in part as many pods as there is room for; and what is short when
     there is none.
     """
-    shortfall = _insufficient_quota(snapshot, policy)
-    if not shortfall or not snapshot.batch.unit or snapshot.requests:
+    shortfall = snapshot.shortfall(policy)
+    if shortfall is None or not snapshot.batch.unit or snapshot.requests:
         return snapshot, shortfall
-    parts = snapshot.batch.parts
-
-    def part(count: int) -> BatchSnapshot:
-        return replace(snapshot, batch=snapshot.batch.first(count))
-
+    parts = [replace(snapshot, batch=snapshot.batch.first(count)) for count in snapshot.batch.parts]
     # What fits in part fits in every smaller part: a few of hundreds are checked.
-    largest = bisect_left(parts, True, key=lambda count: not _insufficient_quota(part(count), policy))
-    return (part(parts[largest]), "") if largest < len(parts) else (snapshot, shortfall)
+    largest = bisect_left(parts, True, key=lambda part: part.shortfall(policy) is None)
+    if largest < len(parts):
+        return parts[largest], None
+    return snapshot, parts[-1].shortfall(policy) if parts else shortfall
 
 
-def _insufficient_quota(snapshot: BatchSnapshot, policy: GangPolicy) -> str:
-    over_quota = (policy.kai or KaiPolicy()).over_quota
-    return insufficient_quota(
-        snapshot.queue_demands,
-        queues=snapshot.cluster_snapshot.queues,
-        usage=snapshot.usage,
-        turn=snapshot.turn,
-        over_quota=over_quota,
+def _await_room(snapshot: BatchSnapshot, shortfall: Shortfall) -> Decision:
+    """No capacity is held for work that its queue cannot let through."""
+    around, ending = snapshot.cluster_snapshot, tuple[GatedPod, ...]()
+    if shortfall.demand is not None:
+        ending = tuple(
+            pod
+            for pod in around.ending
+            if is_due(pod, now=snapshot.now)
+            and shortfall.demand.queue in around.ledger.ancestry(pod.metadata.labels.get(KAI_QUEUE_LABEL, ""))
+        )
+    return Decision(
+        actions=(*delete_all(snapshot), *set_status(snapshot, format_queue_wait(shortfall.message, ending))),
+        requeue_at=recheck_at(ending, since=snapshot.now, now=snapshot.now) if ending else None,
+        shortfalls=(shortfall,),
     )
 
 
@@ -258,7 +275,7 @@ def _provision(snapshot: BatchSnapshot, policy: GangPolicy) -> Decision:
             return Decision(
                 actions=(*delete_outdated(snapshot), *creates),
                 requeue_at=limit.at,
-                pod_group_demands=snapshot.pod_group_demands,
+                begins=snapshot,
             )
         case ReleaseEarly(releases=releases, event=event, history=next_history, limit=limit):
             note = PatchAnnotations(pod=snapshot.batch.leader, history=next_history, status=event.message)
@@ -269,7 +286,18 @@ def _provision(snapshot: BatchSnapshot, policy: GangPolicy) -> Decision:
             return _wait(snapshot, step)
         case Ready(capacity_claims=capacity_claims):
             claims = tuple(claim.pod_claim for claim in capacity_claims if claim.pod_claim is not None)
-            return Decision(actions=(*delete_outdated(snapshot), *_ungate_all(snapshot, claims)))
+            return _pass(snapshot, claims, deletes=delete_outdated(snapshot))
+
+
+def _pass(snapshot: BatchSnapshot, claims: Iterable[PodClaim], *, deletes: tuple[Action, ...]) -> Decision:
+    """KAI deletes the pods of a gang that it evicts one after another, and KubeRay makes each one again when
+    it has ended: the first of them must not pass alone, as a lost pod of a gang that runs.
+    """
+    made = snapshot.batch.leader.metadata.creation_timestamp or snapshot.now
+    # Where the API server's clock is ahead of ours, it would wait as long as that.
+    if snapshot.batch.refills and made <= snapshot.now < made + SETTLED_AFTER:
+        return Decision(actions=deletes, requeue_at=made + SETTLED_AFTER)
+    return Decision(actions=(*deletes, *_ungate_all(snapshot, claims)), begins=snapshot)
 
 
 def finish(snapshot: BatchSnapshot, policy: GangPolicy) -> Decision:
@@ -381,10 +409,18 @@ def _wait(snapshot: BatchSnapshot, step: Wait) -> Decision:
     runs = snapshot.turn is not None
     message = format_wait(step.status, step.limit) if runs else step.status
     actions = (*delete_outdated(snapshot), *step.releases, *set_status(snapshot, message))
-    position = snapshot.turn_position()
     looks = [step.limit.at] if runs else []
-    looks += [snapshot.now + GIVE_WAY_RECHECK] if position and position.holds_part else []
-    return Decision(actions=actions, requeue_at=min(looks, default=None), waiting_on=step.waiting_on)
+    looks += [step.requeue_at] if step.requeue_at else []
+    must_wait = "turn" in step.waiting_on
+    looks += [snapshot.now + TURN_RECHECK] if must_wait else []
+    position = snapshot.turn_position() if must_wait and not runs else None
+    return Decision(
+        actions=actions,
+        requeue_at=min(looks, default=None),
+        waiting_on=tuple(reason for reason in step.waiting_on if reason != "turn"),
+        # The line reconciles it when its turn comes (gathering.py).
+        in_line=(position,) if position else (),
+    )
 
 
 def set_status(snapshot: BatchSnapshot, message: str) -> tuple[Action, ...]:

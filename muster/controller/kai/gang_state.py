@@ -11,8 +11,7 @@ from muster.controller.gangs.gang_state import GangObservation
 from muster.controller.gangs.metrics import GangState
 from muster.controller.gangs.objects import ProvisioningRequest
 from muster.controller.gangs.retry import parse_history
-from muster.controller.kai.labels import CLUSTER_UID, is_bound, is_finished, is_gated
-from muster.controller.kai.ledger import is_released
+from muster.controller.kai.labels import CLUSTER_UID, is_bound, is_finished, is_gated, is_released
 from muster.controller.kai.objects import GatedPod, RayCluster
 
 

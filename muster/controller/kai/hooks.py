@@ -18,9 +18,6 @@ from muster.controller.kube.resource import Key
 class RayClusterHooks:
     """Loads by `view`, applies by `executor`."""
 
-    one_at_a_time = True
-    """All clusters share queues, whose room is taken by pods that the cache shows later."""
-
     def __init__(self, view: View, executor: Executor, requests: Requests) -> None:
         self._view, self._executor, self._requests = view, executor, requests
 
@@ -29,18 +26,20 @@ class RayClusterHooks:
         return [cluster] if cluster else None
 
     def load(self, target: RayCluster, *, now: datetime) -> ClusterSnapshot:
-        return self._view.snapshot(target, now=now)
+        return self._view.snapshot(self._view.clusters.get(target.key) or target, now=now)
 
     def decide(self, snapshot: ClusterSnapshot) -> Decision:
-        return decide(snapshot)
+        decision = decide(snapshot)
+        self._view.gathering.decided(snapshot, decision)
+        return decision
 
     def after_rejection(self, snapshot: ClusterSnapshot, rejected: CreateRejected) -> Decision:
         return after_rejection(snapshot, rejected)
 
     async def apply(self, decision: Decision, snapshot: ClusterSnapshot) -> None:
-        await self._executor.run(
-            decision.actions, cluster=snapshot.cluster, pod_group_demands=decision.pod_group_demands
-        )
+        made_of = decision.begins.pod_group_demands if decision.begins else ()
+        with self._view.gathering.applying(snapshot, decision):
+            await self._executor.run(decision.actions, cluster=snapshot.cluster, pod_group_demands=made_of)
 
     async def release_orphans(self, key: Key) -> None:
         if orphans := self._view.orphans(key, self._view.clusters.get(key)):

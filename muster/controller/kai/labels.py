@@ -7,6 +7,7 @@ Decides which queue, pool and priority a pod has, in the order in which KAI itse
 from collections.abc import Mapping
 from typing import Final
 
+from muster.controller.gangs.identity import ATTEMPT
 from muster.controller.kai.objects import GatedPod, PriorityClass, RayCluster
 from muster.model.kai.priorities import NON_PREEMPTIBLE
 from muster.model.names import (
@@ -52,6 +53,11 @@ def is_bound(pod: GatedPod) -> bool:
 
 def is_finished(pod: GatedPod) -> bool:
     return pod.status.has_ended or pod.metadata.deletion_timestamp is not None
+
+
+def is_released(pod: GatedPod) -> bool:
+    """We removed its gate, and no node has it yet."""
+    return ATTEMPT in pod.metadata.annotations and not (is_gated(pod) or is_bound(pod) or is_finished(pod))
 
 
 def group_of(pod: GatedPod) -> str:

@@ -1,39 +1,166 @@
-"""What the queues hold already, and what is on its way to them.
+"""What the queues hold, as running sums, and whether they have room.
 
-Computed from pods and from gangs that are being provisioned: pods with a node (KAI counts them as allocated,
-a little later than we see them), released pods that have no node yet, and gangs that have requested capacity
-or have begun to pass. Computed from API objects each time: nothing is kept in memory.
+A queue counts what its own pods take and what those of all queues below it take: pods with a node (KAI counts
+them as allocated, a little later than we see them), released pods that have no node yet, and gangs that have
+requested capacity or have begun to pass. A change or a question costs the depth of the tree, whatever the
+number of pods. Plain data: gathering.py keeps it up with the caches.
 """
 
-from collections.abc import Iterable, Iterator
+from collections import defaultdict
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
 
-from muster.controller.gangs.identity import ATTEMPT
-from muster.controller.kai.labels import is_bound, is_finished, is_gated
-from muster.controller.kai.objects import GatedPod
-from muster.controller.kai.queue_capacity import QueueDemand, QueueUsage
-from muster.controller.kai.snapshot import BatchSnapshot
-
-
-def is_released(pod: GatedPod) -> bool:
-    """We removed its gate, and no node has it yet."""
-    return ATTEMPT in pod.metadata.annotations and not (is_gated(pod) or is_bound(pod) or is_finished(pod))
-
-
-def of_pods(pods: Iterable[tuple[GatedPod, QueueDemand]]) -> Iterator[QueueUsage]:
-    """Pods that wait without a gate of ours and without our release count for nothing: KAI may never start
-    them.
-    """
-    for pod, queue_demand in pods:
-        if is_finished(pod) or is_gated(pod):
-            continue
-        if is_bound(pod) or is_released(pod):
-            yield QueueUsage(demand=queue_demand, is_bound=is_bound(pod))
+from muster.controller.kai.objects import Queue
+from muster.controller.kai.queue_capacity import (
+    QueueDemand,
+    QueueUsage,
+    Shortfall,
+    Turn,
+    add,
+    short_resource,
+)
+from muster.model.gangpolicy import OverQuota
+from muster.model.pods import Amounts
 
 
-def of_gangs(gathering: Iterable[BatchSnapshot]) -> Iterator[QueueUsage]:
-    """A gang that cannot be read holds nothing: it gets nothing either."""
-    for snapshot in gathering:
-        try:
-            yield from snapshot.reserved_usage
-        except ValueError:
-            continue
+@dataclass(slots=True)
+class _Sums:
+    """Of one queue and all below it: by whether the work is preemptible and whether its pods are bound."""
+
+    amounts: dict[tuple[bool, bool], dict[str, Fraction]] = field(default_factory=dict)
+    turns: dict[Hashable, tuple[QueueUsage, ...]] = field(default_factory=dict)
+    """What gangs that gather take, by gang; it is in the sums as well."""
+
+    def add(self, usage: QueueUsage, times: int) -> None:
+        kind = usage.demand.is_preemptible, usage.is_bound
+        add(self.amounts.setdefault(kind, {}), usage.demand.amounts, times=times)
+
+    def total(self, *, is_bound: bool, preemptible_too: bool) -> dict[str, Fraction]:
+        total: dict[str, Fraction] = {}
+        for is_preemptible in (False, True) if preemptible_too else (False,):
+            add(total, self.amounts.get((is_preemptible, is_bound), {}))
+        return total
+
+
+class Ledger:
+    """The queues and what is taken of them, by holder: a pod or an attempt."""
+
+    def __init__(
+        self, queues: Iterable[Queue] = (), usage: Mapping[Hashable, Sequence[QueueUsage]] | None = None
+    ) -> None:
+        self._queues: dict[str, Queue] = {}
+        self._children: defaultdict[str, set[str]] = defaultdict(set)
+        self._usage: dict[Hashable, tuple[QueueUsage, ...]] = {}
+        self._sums: defaultdict[str, _Sums] = defaultdict(_Sums)
+        for queue in queues:
+            self.put_queue(queue)
+        for holder, held in (usage or {}).items():
+            self.put(holder, held)
+
+    def put_queue(self, queue: Queue) -> None:
+        name, parent = queue.metadata.name, queue.spec.parent_queue
+        before = self._queues.get(name)
+        self._queues[name] = queue
+        if before is None or before.spec.parent_queue != parent:
+            self._children[before.spec.parent_queue if before else ""].discard(name)
+            self._children[parent].add(name)
+            self._recount(name)
+
+    def remove_queue(self, name: str) -> None:
+        if (before := self._queues.pop(name, None)) is not None:
+            self._children[before.spec.parent_queue].discard(name)
+            self._recount(name)
+
+    def _recount(self, moved: str) -> None:
+        """A queue that held something has come, gone or got another parent."""
+        if moved in self._sums:
+            self._sums.clear()
+            for holder, usage in self._usage.items():
+                self._count(holder, usage, times=1)
+
+    def put(self, holder: Hashable, usage: Sequence[QueueUsage]) -> set[str]:
+        """What the holder takes now. Returns the queues of which it took something before."""
+        after = tuple(usage)
+        before = self._usage.pop(holder, ())
+        if after:
+            self._usage[holder] = after
+        if before == after:
+            return set()
+        self._count(holder, before, times=-1)
+        self._count(holder, after, times=1)
+        return {name for each in before for name in self.ancestry(each.demand.queue)}
+
+    def _count(self, holder: Hashable, usage: tuple[QueueUsage, ...], *, times: int) -> None:
+        for each in usage:
+            for name in self.ancestry(each.demand.queue):
+                sums = self._sums[name]
+                sums.add(each, times)
+                if each.turn is not None and times > 0:
+                    sums.turns[holder] = (*sums.turns.get(holder, ()), each)
+                else:
+                    sums.turns.pop(holder, None)
+
+    def ancestry(self, name: str) -> Iterator[str]:
+        """The queue and those above it, as far as they exist."""
+        seen: set[str] = set()
+        while name and name not in seen:
+            seen.add(name)
+            yield name
+            name = self._queues[name].spec.parent_queue if name in self._queues else ""
+
+    def shortfall(
+        self,
+        demands: Iterable[QueueDemand],
+        *,
+        holder: Hashable = None,
+        turn: Turn | None = None,
+        over_quota: OverQuota,
+    ) -> Shortfall | None:
+        """Why there is no room for all of these together; None when there is. `holder`: whose own share does
+        not count against it.
+        """
+        wanted: dict[tuple[str, bool], dict[str, Fraction]] = {}
+        for demand in demands:
+            if reason := self._unusable(demand.queue):
+                return Shortfall(message=reason)
+            for name in self.ancestry(demand.queue):
+                add(wanted.setdefault((name, demand.is_preemptible), {}), demand.amounts)
+        for (name, is_preemptible), amounts in wanted.items():
+            at_queue = QueueDemand(queue=name, amounts=amounts, is_preemptible=is_preemptible)
+            if reason := self._short(at_queue, holder, turn, over_quota):
+                return Shortfall(message=reason, demand=at_queue, over_quota=over_quota)
+        return None
+
+    def is_short(self, shortfall: Shortfall) -> bool:
+        """Whether the queue still has no room for it."""
+        demand = shortfall.demand
+        if demand is None or demand.queue not in self._queues:
+            return False
+        return bool(self._short(demand, None, None, shortfall.over_quota))
+
+    def _short(self, demand: QueueDemand, holder: Hashable, turn: Turn | None, over_quota: OverQuota) -> str:
+        sums, preemptible_too = self._sums[demand.queue], demand.is_preemptible
+        coming = sums.total(is_bound=False, preemptible_too=preemptible_too)
+        for other, usage in sums.turns.items() if turn is not None else ():
+            for each in usage:
+                is_counted = preemptible_too or not each.demand.is_preemptible
+                if is_counted and (other == holder or not each.counts_against(turn)):
+                    add(coming, each.demand.amounts, times=-1)
+        bound: Amounts = sums.total(is_bound=True, preemptible_too=preemptible_too)
+        queue = self._queues[demand.queue]
+        return short_resource(queue, demand, bound=bound, coming=coming, over_quota=over_quota)
+
+    def _unusable(self, name: str) -> str:
+        """Why no work of this queue can start; empty where it can."""
+        if not name:
+            return "names no queue; set the label kai.scheduler/queue of its Ray object"
+        if self._children.get(name):
+            return f"queue {name} has queues below it; name one of those: KAI starts work in leaf queues only"
+        path = list(self.ancestry(name))
+        if missing := next((each for each in path if each not in self._queues), ""):
+            above = f", which {path[-2]} names as its parent," if len(path) > 1 else ""
+            return f"queue {missing}{above} does not exist"
+        if self._queues[path[-1]].spec.parent_queue:
+            return f"queue {self._queues[path[-1]].spec.parent_queue} is its own ancestor"
+        return ""

@@ -4,6 +4,10 @@ Each follows from the batch's state alone, so it changes only when that does: a 
 writes.
 """
 
+from collections.abc import Sequence
+
+from muster.controller.gangs.ending import format_ending
+from muster.controller.gangs.objects import Pod
 from muster.controller.gangs.progress import format_provisioned
 from muster.controller.gangs.retry import REFUSED, RetryHistory
 from muster.controller.gangs.split import Gang
@@ -14,12 +18,17 @@ RESTARTED = "begins anew: what was refused has changed"
 BELOW_MINIMUM = "begins anew: what KAI starts with has lost pods"
 
 
-def format_queue_wait(shortfall: str) -> str:
-    return f"waits for its queue: {shortfall}"
+def format_queue_wait(shortfall: str, ending: Sequence[Pod]) -> str:
+    """`ending`: pods that the queue may still hold."""
+    return f"waits for its queue: {shortfall}" + (f"; {format_ending(ending)}" if ending else "")
 
 
 def format_incomplete(missing: str) -> str:
-    return f"waits for its pods: {missing} exist"
+    return f"waits until it has all {missing}"
+
+
+def format_ending_pods(pods: Sequence[Pod]) -> str:
+    return f"waits for its earlier pods: {format_ending(pods)}"
 
 
 def format_unreadable(reason: str) -> str:

@@ -8,7 +8,16 @@ from functools import partial
 from typing import Final
 
 from muster.controller.gangs.gang_state import GangObservation
-from muster.controller.gangs.indexes import BY_NODE, BY_POOL, BY_REQUEST, node_of, pool_of, request_of
+from muster.controller.gangs.indexes import (
+    BY_ENDING,
+    BY_NODE,
+    BY_POOL,
+    BY_REQUEST,
+    ending_of,
+    node_of,
+    pool_of,
+    request_of,
+)
 from muster.controller.gangs.kinds import Kinds
 from muster.controller.gangs.objects import NODE, POD_TEMPLATE, PROVISIONING_REQUEST, GangPolicyObject
 from muster.controller.gangs.policies import Policies
@@ -19,10 +28,8 @@ from muster.controller.kai.gang_state import observe
 from muster.controller.kai.hooks import RayClusterHooks
 from muster.controller.kai.indexes import (
     BY_CLUSTER,
-    BY_QUEUE,
     RELEASED,
     cluster_of,
-    queue_label_of,
     ray_cluster_of,
     released_cluster_of,
 )
@@ -66,12 +73,13 @@ def _gangs(manager: Manager, policies: Policies, policy_objects: Informer[GangPo
         policies=policies,
         observe=partial(_observe, view),
     )
+    view.gathering.enqueue = controller.queue.add
     controller.watches(view.clusters, lambda cluster: [cluster.key])
     controller.watches(view.pods, ray_cluster_of)
     controller.watches(view.requests, cluster_of)
     controller.watches(view.templates, cluster_of)
     controller.watches_transitions(view.nodes, gangs.waiting_for_nodes)
-    controller.watches(view.queues, lambda _: gangs.waiting_for("room"))
+    controller.reads(view.queues)
     controller.watches(view.priorities, partial(_waiting, view))
     controller.watches(policy_objects, partial(_waiting, view))
 
@@ -97,8 +105,8 @@ def _view(manager: Manager, policies: Policies) -> View:
             selection=LIVE,
             indexes={
                 BY_CLUSTER: ray_cluster_of,
+                BY_ENDING: ending_of,
                 BY_NODE: node_of,
-                BY_QUEUE: queue_label_of,
                 BY_REQUEST: request_of,
                 RELEASED: released_cluster_of,
             },

@@ -4,7 +4,7 @@ Responsible for which requests belong to which batch: those of a waiting batch, 
 consume, and those that are no longer needed. The view reads the caches, decide.py decides.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import cached_property
@@ -27,10 +27,11 @@ from muster.controller.kai.labels import (
     is_preemptible,
     queue_of,
 )
-from muster.controller.kai.objects import GatedPod, PriorityClass, Queue, RayCluster
+from muster.controller.kai.ledger import Ledger
+from muster.controller.kai.objects import GatedPod, PriorityClass, RayCluster
 from muster.controller.kai.pod_groups import PodGroupDemand, amounts_of, gpu_size, pod_group_demands
-from muster.controller.kai.queue_capacity import QueueDemand, QueueUsage, Turn, demands_by_queue
-from muster.model.gangpolicy import GangPolicy
+from muster.controller.kai.queue_capacity import QueueDemand, QueueUsage, Shortfall, Turn, demands_by_queue
+from muster.model.gangpolicy import GangPolicy, KaiPolicy
 from muster.model.names import CONSUME_ANNOTATION
 from muster.model.quantities import read_count
 
@@ -45,13 +46,14 @@ class ClusterSnapshot:
     pods: tuple[GatedPod, ...] = ()
     requests: tuple[ProvisioningRequest, ...] = ()
     templates: tuple[PodTemplate, ...] = ()
-    queues: Mapping[str, Queue] = field(default_factory=dict)
+    ending: tuple[GatedPod, ...] = ()
+    """Pods of whatever cluster that were deleted and still have their nodes."""
     priorities: Mapping[str, PriorityClass] = field(default_factory=dict)
-    usage: tuple[QueueUsage, ...] = ()
-    """What others hold of the queues; what other batches of this cluster gather is not among it."""
+    ledger: Ledger = field(default_factory=Ledger)
+    """The queues and what is taken of them, by this cluster too. It goes on changing: decide at once."""
     surroundings: Surroundings = ALONE
     line: Line = field(default_factory=Line)
-    """The split gangs of other clusters that have begun to request."""
+    """The split gangs that have begun to request or wait for their turn. It goes on changing, too."""
     retry_delay: timedelta = timedelta(0)
     """How long its next attempt waits for those of other gangs."""
 
@@ -123,6 +125,14 @@ class ClusterSnapshot:
             ],
         )
 
+    @property
+    def own_ending(self) -> tuple[GatedPod, ...]:
+        """Its own pods that are still ending: KubeRay makes none in their place before they have."""
+        uid = self.cluster.metadata.uid
+        return tuple(
+            pod for pod in self.ending if any(owner.uid == uid for owner in pod.metadata.owner_references)
+        )
+
     def stranded(self, request: str) -> tuple[GatedPod, ...]:
         """Pods that have passed for this request and that no node has yet."""
         return tuple(pod for pod in self.released.get(request, ()) if not is_bound(pod))
@@ -153,6 +163,15 @@ class BatchSnapshot(Attempt):
     def gang(self) -> Gang:
         found = (group_demand.demand for group_demand in self.pod_group_demands)
         return split(found, annotations=self.cluster.metadata.annotations)
+
+    @property
+    def is_readable(self) -> bool:
+        """A batch that is not reports it itself; the cluster's others are not affected."""
+        try:
+            _ = self.gang, self.queue_demands
+        except ValueError:
+            return False
+        return True
 
     @property
     def refusal_subject(self) -> str:
@@ -212,31 +231,43 @@ class BatchSnapshot(Attempt):
         """
         return self.turn is not None and not self.batch.ungated and not self.batch.missing_reason
 
-    @property
+    @cached_property
     def queue_demands(self) -> tuple[QueueDemand, ...]:
         """What its pods take of their queues. Raises ValueError."""
-        return tuple(demands_by_queue(queue_demand_of(pod, self.cluster_snapshot) for pod in self.batch.pods))
+        return self._queue_demands(self.batch.pods)
 
     @property
     def reserved_usage(self) -> tuple[QueueUsage, ...]:
         """What it holds of its queues before its pods are released: nothing until it requests. Once it has
         begun to pass, the rest of it precedes all others. Raises ValueError.
         """
-        pods, turn = (self.batch.gated, None) if self.batch.ungated else (self.batch.pods, self.turn)
-        if turn is None and not self.batch.ungated:
-            return ()
-        queue_demands = demands_by_queue(queue_demand_of(pod, self.cluster_snapshot) for pod in pods)
-        return tuple(QueueUsage(demand=queue_demand, turn=turn) for queue_demand in queue_demands)
+        if self.batch.ungated:
+            return _usage(self._queue_demands(self.batch.gated), turn=None)
+        return _usage(self.queue_demands, turn=self.turn) if self.turn else ()
 
-    @cached_property
-    def usage(self) -> tuple[QueueUsage, ...]:
-        """What all others hold, other batches of this cluster among them."""
-        siblings = [
-            other
-            for other in self.cluster_snapshot.batch_snapshots
-            if other.batch.attempt != self.batch.attempt
-        ]
-        return (*self.cluster_snapshot.usage, *(each for other in siblings for each in other.reserved_usage))
+    @property
+    def intended_usage(self) -> tuple[QueueUsage, ...]:
+        """What it holds from the decision that begins it until the caches show the writes."""
+        passes = not self.gang.request_specs or self.is_provisioned
+        return _usage(
+            self.queue_demands, turn=None if passes else self.turn or (self.now, self.batch.attempt)
+        )
+
+    def _queue_demands(self, pods: Sequence[GatedPod]) -> tuple[QueueDemand, ...]:
+        return tuple(demands_by_queue(queue_demand_of(pod, self.cluster_snapshot) for pod in pods))
+
+    def shortfall(self, policy: GangPolicy) -> Shortfall | None:
+        """Why its queue has no room for it. Raises ValueError."""
+        return self.cluster_snapshot.ledger.shortfall(
+            self.queue_demands,
+            holder=self.batch.attempt,
+            turn=self.turn,
+            over_quota=(policy.kai or KaiPolicy()).over_quota,
+        )
+
+
+def _usage(demands: Sequence[QueueDemand], *, turn: Turn | None) -> tuple[QueueUsage, ...]:
+    return tuple(QueueUsage(demand=demand, turn=turn) for demand in demands)
 
 
 def queue_demand_of(pod: GatedPod, cluster_snapshot: ClusterSnapshot) -> QueueDemand:

@@ -18,8 +18,6 @@ Target = tuple[Workload, str]
 class WorkloadHooks:
     """Loads by `view`, applies by `executor`."""
 
-    one_at_a_time = False
-
     def __init__(self, view: View, executor: Executor) -> None:
         self._view, self._executor = view, executor
 

@@ -303,7 +303,7 @@ def test_shared_gpus_are_asked_for_whole_and_what_the_quota_blocks_is_not_asked_
     stack.eventually(lambda: ("a", "GangReady") in stack.events(), "its Ray cluster has been told")
 
     stack.submit("b", workers=0)
-    stack.eventually(lambda: "room for 0 of 1 GPUs" in stack.told("b"), "the second is told why it waits")
+    stack.eventually(lambda: "no room for 1 GPU (" in stack.told("b"), "the second is told why it waits")
     assert {item["metadata"]["name"] for item in stack.requests()} == requests, "it asks for no node"
 
     stack.end("a")
@@ -323,5 +323,5 @@ def test_a_manager_that_is_killed_is_followed_by_one_that_finishes_and_growth_wa
 
     stack.grow("a", 3, least=1)
     stack.eventually(lambda: stack.bound("a") == 3, "one more passes, as the quota allows")
-    stack.eventually(lambda: "room for 0 of 1 GPUs" in stack.told("a"), "the other waits")
+    stack.eventually(lambda: "no room for 1 GPU (" in stack.told("a"), "the other waits")
     assert stack.nodes() == 3

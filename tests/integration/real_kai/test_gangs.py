@@ -53,7 +53,7 @@ def test_what_the_quota_blocks_is_not_asked_for_until_there_is_room(gangs: World
     gangs.eventually(lambda: gangs.bound("first") == 4, "the first gang runs")
     asked = set(names_of(gangs.requests()))
     gangs.submit("second", queue="notebooks", gang=Gang(workers=2))
-    gangs.eventually(lambda: "room for 1 of 2 GPUs" in gangs.told("second"), "it is told why it waits")
+    gangs.eventually(lambda: "no room for 2 GPUs" in gangs.told("second"), "it is told why it waits")
     gangs.stays(lambda: gangs.gated("second") == 3, "it stays behind its gate")
     assert set(names_of(gangs.requests())) == asked
     gangs.end("first")
@@ -65,7 +65,7 @@ def test_growth_beyond_the_minimum_is_started_by_kai_replica_by_replica(gangs: W
     gangs.eventually(lambda: gangs.bound("a") == 3, "the gang runs")
     gangs.scale("a", 6)
     gangs.eventually(lambda: gangs.bound("a") == 5, "what the quota allows is started")
-    gangs.eventually(lambda: "room for 0 of" in gangs.told("a"), "the rest is told why it waits")
+    gangs.eventually(lambda: "has no room for" in gangs.told("a"), "the rest is told why it waits")
     assert gangs.gated("a") == 2
 
 

@@ -1,4 +1,4 @@
-"""What muster/controller/kai/queue_capacity.py says a queue has room for is what KAI starts, whatever the
+"""What muster/controller/kai/ledger.py says a queue has room for is what KAI starts, whatever the
 queue's figures are.
 
 Every case has a tree of two queues to itself, and nodes for everything: only the queues can say no.
@@ -16,8 +16,9 @@ from typing import Any, Final
 import msgspec
 import pytest
 
+from muster.controller.kai.ledger import Ledger
 from muster.controller.kai.objects import Queue
-from muster.controller.kai.queue_capacity import QueueDemand, QueueUsage, insufficient_quota
+from muster.controller.kai.queue_capacity import QueueDemand, QueueUsage
 from muster.model.gangpolicy import OverQuota
 from muster.model.names import GPU_RESOURCE
 from tests.integration.real_kai.world import QUEUES, World
@@ -110,12 +111,10 @@ def _started(world: World, wave: int, expected: set[str]) -> set[str]:
 
 
 def _has_room(world: World, case: Case, gpus: int, held: list[QueueUsage]) -> bool:
-    queues = {
-        name: msgspec.json.decode(json.dumps(world.queue(name)), type=Queue)
-        for name in (case.name, f"{case.name}-top")
-    }
-    need = _need(case, gpus)
-    return not insufficient_quota([need], queues=queues, usage=held, turn=None, over_quota=OverQuota.ALLOW)
+    names = (case.name, f"{case.name}-top")
+    queues = [msgspec.json.decode(json.dumps(world.queue(name)), type=Queue) for name in names]
+    ledger = Ledger(queues, {"held": held})
+    return ledger.shortfall([_need(case, gpus)], over_quota=OverQuota.ALLOW) is None
 
 
 def _need(case: Case, gpus: int) -> QueueDemand:

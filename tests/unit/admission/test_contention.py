@@ -330,7 +330,7 @@ def test_a_gang_that_waits_for_nodes_is_told_whose_pods_are_still_ending() -> No
     # Neither holds what the gang waits for.
     world.pods["sidecar"] = _ending("sidecar", gpus=0, due=due)
     world.pods["head"] = _ending("head", gpus=1, due=due, where="cpu-0")
-    ending = f"2 pods of team-b/train-x1 are still ending, due {clock(due)}"
+    ending = f"pods of team-b/train-x1 are still ending, due {clock(due)}"
     soon = decide(_view(world).snapshot(world.workloads["a"], CHECK, now=world.now))
     assert soon.requeue_at == world.now + timedelta(seconds=10)
     world.now += timedelta(seconds=10)

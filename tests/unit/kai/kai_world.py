@@ -6,7 +6,7 @@ the cloud take their steps between. Nothing here shares code with the programs t
 """
 
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from fractions import Fraction
@@ -31,8 +31,8 @@ from muster.controller.gangs.turn_order import Line, TurnPosition
 from muster.controller.gangs.usage import used_by
 from muster.controller.kai.actions import Decision, DeleteUnbound, PatchAnnotations, Ungate
 from muster.controller.kai.decide import decide
-from muster.controller.kai.labels import CLUSTER_UID, STATUS, is_gated
-from muster.controller.kai.ledger import of_gangs, of_pods
+from muster.controller.kai.labels import CLUSTER_UID, STATUS, is_bound, is_gated, is_released
+from muster.controller.kai.ledger import Ledger
 from muster.controller.kai.objects import (
     Gate,
     GatedPod,
@@ -47,7 +47,7 @@ from muster.controller.kai.objects import (
     Shares,
     WorkerGroup,
 )
-from muster.controller.kai.queue_capacity import QueueDemand
+from muster.controller.kai.queue_capacity import QueueDemand, QueueUsage
 from muster.controller.kai.snapshot import BatchSnapshot, ClusterSnapshot, queue_demand
 from muster.controller.kube.resource import ObjectMeta, OwnerReference
 from muster.model.gangpolicy import FlavorPolicy, GangPolicy, KaiPolicy, RetryPolicy
@@ -184,14 +184,17 @@ class World(Paper[Decision]):
     # The controller
 
     def snapshot(self, name: str) -> ClusterSnapshot:
-        plain = self._plain(name)
-        others = [each for other in self.clusters if other != name for each in self._situations(other)]
-        pods = [(pod, self._need(pod)) for pod in self.pods.values()]
-        places = tuple(place for each in others if (place := _place(each)) is not None)
+        gathering = [each for other in self.clusters for each in self._situations(other)]
+        usage: dict[Hashable, Sequence[QueueUsage]] = {
+            each.batch.attempt: each.reserved_usage for each in gathering if each.is_readable
+        }
+        for key, pod in self.pods.items():
+            if is_bound(pod) or is_released(pod):
+                usage[key] = [QueueUsage(demand=self._need(pod), is_bound=is_bound(pod))]
         return dataclasses.replace(
-            plain,
-            usage=(*of_pods(pods), *of_gangs(others)),
-            line=Line(places),
+            self._plain(name),
+            ledger=Ledger(self.queues.values(), usage),
+            line=Line(place for each in gathering if (place := _place(each)) is not None),
             surroundings=Surroundings(
                 nodes=tuple(self.nodes.values()),
                 used=used_by(self.pods.values()),
@@ -207,7 +210,6 @@ class World(Paper[Decision]):
             pods=tuple(pod for pod in self.pods.values() if _owner(pod) == uid),
             requests=tuple(item for item in self.requests.values() if _made_for(item) == uid),
             templates=tuple(item for item in self.templates.values() if _made_for(item) == uid),
-            queues=self.queues,
             priorities=PRIORITIES,
         )
 

@@ -2,18 +2,19 @@
 
 from dataclasses import replace as changed
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
 from muster.controller.gangs.identity import ATTEMPT
 from muster.controller.gangs.retry import REFUSED, TRIES
-from muster.controller.kai import decide
 from muster.controller.kai.actions import Ungate
 from muster.controller.kai.labels import CLUSTER_UID, is_gated
-from muster.controller.kai.queue_capacity import insufficient_quota
+from muster.controller.kai.ledger import Ledger
+from muster.controller.kai.queue_capacity import Shortfall
 from muster.model.gangpolicy import FlavorPolicy, GangPolicy, KaiPolicy, OverQuota
 from muster.model.names import CLASS_ANNOTATION, CONSUME_ANNOTATION, GKE_LEASE_LABEL, GKE_QUEUED_CLASS
-from tests.unit.gangs.paper import Crash, with_condition
+from tests.unit.gangs.paper import Crash
 from tests.unit.kai.kai_world import POLICY, Group, World, queue, replace
 
 HEAD = Group("l4")
@@ -54,28 +55,13 @@ def test_every_pod_is_stamped_pinned_and_ungated_once_the_whole_gang_stands() ->
     assert any(told.reason == "GangReady" for told in here.told)
 
 
-def test_a_batch_that_holds_a_part_looks_each_minute_whether_it_must_give_way() -> None:
-    """Another batch may close a circle with it, and no change of its own reconciles it then."""
-    here = world(delay=timedelta(hours=1))
-    here.submit("a", {"headgroup": HEAD, "workers": Group("h100", 2)})
-    run(here, 4)
-    first, second = here.requests.values()
-    assert second.status.holds("Accepted")
-    met = with_condition(first.status.conditions, "Provisioned", "True", here.now)
-    held = replace(first, status=replace(first.status, conditions=met))
-    here.requests[first.metadata.name] = held
-    looks = here.reconcile("a").requeue_at
-    assert looks is not None
-    assert looks <= here.now + MINUTE
-
-
 def test_a_half_created_set_of_pods_is_not_provisioned() -> None:
     here = world()
     here.submit("a", {"headgroup": HEAD, "workers": Group("l4", 2)})
     here.kuberay(most=1)
     here.settle()
     assert here.requests == {}
-    assert "1 of 2 pods of workers" in here.status("a")
+    assert here.status("a") == "waits until it has all 2 pods of workers"
     here.kuberay()
     here.settle()
     assert here.requested() == 1, "the first of its two shapes is asked for"
@@ -88,7 +74,7 @@ def test_what_kai_starts_with_is_one_gang_and_the_rest_grows_into_it() -> None:
     run(here, 6)
     assert here.running("a") == 3, "the head, one worker, and as many more as the quota has room for"
     assert here.gated("a") == 1
-    assert "room for 0 of 1 GPUs" in here.status("a")
+    assert "no room for 1 GPU (" in here.status("a")
 
 
 def test_a_cluster_that_grows_passes_the_same_door() -> None:
@@ -131,12 +117,14 @@ def test_the_room_of_a_large_growth_is_reckoned_a_few_times(monkeypatch: pytest.
     assert here.gated("a") == 300
     looks: list[object] = []
 
-    def counted(*args: object, **settings: object) -> str:
-        looks.append(args)
-        return insufficient_quota(*args, **settings)  # type: ignore[arg-type]  # passed on as they came
+    shortfall = Ledger.shortfall
 
-    monkeypatch.setattr(decide, "insufficient_quota", counted)
-    assert here.decided("a").waiting_on == ("room",)
+    def counted(*args: Any, **settings: Any) -> Shortfall | None:
+        looks.append(args)
+        return shortfall(*args, **settings)
+
+    monkeypatch.setattr(Ledger, "shortfall", counted)
+    assert len(here.decided("a").shortfalls) == 1
     assert 0 < len(looks) <= 10
 
 
@@ -210,9 +198,7 @@ def test_work_that_its_quota_blocks_never_asks_for_a_node() -> None:
     run(here, 30)
     assert here.most_requested == 0
     assert here.gated("a") == 3
-    assert here.status("a") == (
-        "waits for its queue: queue team-a has room for 2 of 3 GPUs (quota 2, 0 taken)"
-    )
+    assert here.status("a") == ("waits for its queue: queue team-a has no room for 3 GPUs (quota 2)")
 
 
 def test_the_quota_of_a_queue_above_blocks_as_well() -> None:
@@ -220,7 +206,7 @@ def test_the_quota_of_a_queue_above_blocks_as_well() -> None:
     here.queues["dep"] = queue("dep", quota=2)
     here.submit("a", {"headgroup": HEAD, "workers": Group("l4", 2)})
     run(here, 5)
-    assert "queue dep has room for 2 of 3 GPUs" in here.status("a")
+    assert "queue dep has no room for 3 GPUs" in here.status("a")
 
 
 @pytest.mark.parametrize("blind", [False, True])
@@ -592,7 +578,7 @@ def test_a_gang_that_waits_for_room_is_in_nobodys_way() -> None:
     run(here, 6)
     here.submit("waits", parts)
     run(here, 2)
-    assert "room for 1 of 3" in here.status("waits")
+    assert "no room for 3 GPUs" in here.status("waits")
     _lose(here, "runs", "headgroup", "workers")
     run(here, 8)
     assert here.running("runs") == 3

@@ -3,6 +3,7 @@
 import asyncio
 import dataclasses
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from datetime import datetime, timedelta
 from typing import Any, cast
 
@@ -12,7 +13,7 @@ import pytest
 from muster.controller.gangs.rate_limit import RetryLimiter
 from muster.controller.gangs.reconciler import GangReconciler
 from muster.controller.gangs.requests import Requests
-from muster.controller.kai.actions import Action
+from muster.controller.kai.actions import Action, Decision
 from muster.controller.kai.executor import Executor
 from muster.controller.kai.hooks import RayClusterHooks
 from muster.controller.kai.objects import RayCluster
@@ -45,6 +46,16 @@ class Caches:
 
     def orphans(self, key: Key, cluster: RayCluster | None) -> list[object]:
         return []
+
+    @property
+    def gathering(self) -> "Caches":
+        return self
+
+    def decided(self, snapshot: ClusterSnapshot, decision: Decision) -> None:
+        """What it waits for is found by looking."""
+
+    def applying(self, snapshot: ClusterSnapshot, decision: Decision) -> AbstractContextManager[None]:
+        return nullcontext()
 
     def snapshot(self, cluster: RayCluster, *, now: datetime) -> ClusterSnapshot:
         return self.world.snapshot(cluster.metadata.name)

@@ -5,24 +5,32 @@ from collections.abc import Callable, Iterable
 from fractions import Fraction
 from typing import Any
 
-from muster.controller.gangs.indexes import BY_NODE, BY_POOL, BY_REQUEST, node_of, pool_of, request_of
+from muster.controller.gangs.indexes import (
+    BY_ENDING,
+    BY_NODE,
+    BY_POOL,
+    BY_REQUEST,
+    ending_of,
+    node_of,
+    pool_of,
+    request_of,
+)
 from muster.controller.gangs.objects import NODE, POD_TEMPLATE, PROVISIONING_REQUEST
 from muster.controller.kai.actions import Ungate
 from muster.controller.kai.decide import decide
 from muster.controller.kai.indexes import (
     BY_CLUSTER,
-    BY_QUEUE,
     RELEASED,
     cluster_of,
-    queue_label_of,
     ray_cluster_of,
     released_cluster_of,
 )
 from muster.controller.kai.labels import CLUSTER_NAME
 from muster.controller.kai.objects import GATED_POD, PRIORITY_CLASS, QUEUE, RAY_CLUSTER
+from muster.controller.kai.queue_capacity import QueueDemand
 from muster.controller.kai.snapshot import ClusterSnapshot
 from muster.controller.kai.view import View
-from muster.model.gangpolicy import GangPolicy
+from muster.model.gangpolicy import GangPolicy, OverQuota
 from muster.model.names import POOL_LABEL
 from tests.unit.gangs.cached import cached
 from tests.unit.kai.kai_world import PRIORITIES, Group, World, queue, replace
@@ -36,8 +44,8 @@ def view_of(here: World) -> View:
     ]
     indexes: dict[str, Callable[[Any], Iterable[Any]]] = {
         BY_CLUSTER: ray_cluster_of,
+        BY_ENDING: ending_of,
         BY_NODE: node_of,
-        BY_QUEUE: queue_label_of,
         BY_REQUEST: request_of,
         RELEASED: released_cluster_of,
     }
@@ -87,11 +95,12 @@ def test_what_running_pods_hold_follows_the_policy() -> None:
     assert here.running("runs") == 1
     here.submit("waits", {"headgroup": Group("l4", memory="8192")})
     here.kuberay()
+    here.queues["team-a"] = queue("team-a", quota=1.5)
     view, cluster = view_of(here), here.clusters["waits"]
     known, here.policy = here.policy, _without_sizes(here.policy)
-    assert _held(view.snapshot(cluster, now=here.now)) == [1]
+    assert not _has_room(view.snapshot(cluster, now=here.now), gpus=1)
     here.policy = known
-    assert _held(view.snapshot(cluster, now=here.now)) == [Fraction(1, 3)]
+    assert _has_room(view.snapshot(cluster, now=here.now), gpus=1)
 
 
 def _without_sizes(policy: GangPolicy) -> GangPolicy:
@@ -99,5 +108,6 @@ def _without_sizes(policy: GangPolicy) -> GangPolicy:
     return dataclasses.replace(policy, flavors=flavors)
 
 
-def _held(snapshot: ClusterSnapshot) -> list[Fraction]:
-    return [held.demand.amounts["gpu"] for held in snapshot.usage]
+def _has_room(snapshot: ClusterSnapshot, *, gpus: int) -> bool:
+    demand = QueueDemand(queue="team-a", amounts={"gpu": Fraction(gpus)}, is_preemptible=True)
+    return snapshot.ledger.shortfall([demand], over_quota=OverQuota.DENY) is None

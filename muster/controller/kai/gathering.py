@@ -1,0 +1,254 @@
+"""What queues and pools hold, kept up with the caches and with what is being written.
+
+A pod or a gang is read anew only when it has changed. A gang whose queue has no room is reconciled when that
+very queue has room for it, one that waits for its turn when that comes. What a decision takes counts from the
+decision on, because the caches show it when it is written. All else in memory is an index of the caches.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from datetime import datetime
+
+from muster.controller.gangs.actions import CreateRequest
+from muster.controller.gangs.objects import ProvisioningRequest
+from muster.controller.gangs.turn_index import TurnIndex
+from muster.controller.gangs.turn_order import TurnPosition
+from muster.controller.kai.actions import Decision
+from muster.controller.kai.indexes import BY_CLUSTER, RELEASED, cluster_of, ray_cluster_of
+from muster.controller.kai.labels import is_bound, is_finished, is_gated, is_released
+from muster.controller.kai.ledger import Ledger
+from muster.controller.kai.objects import GatedPod, PriorityClass, Queue, RayCluster
+from muster.controller.kai.queue_capacity import QueueDemand, QueueUsage, Shortfall
+from muster.controller.kai.snapshot import BatchSnapshot, ClusterSnapshot
+from muster.controller.kube.resource import Key
+from muster.controller.runtime.informer import Informer
+from muster.model.gangpolicy import GangPolicy
+from muster.model.names import KAI_QUEUE_LABEL
+
+
+class Gathering(TurnIndex):
+    """`base_snapshot`: what is known of a cluster alone; `queue_demand`: what a pod takes of its queue."""
+
+    def __init__(
+        self,
+        *,
+        clusters: Informer[RayCluster],
+        pods: Informer[GatedPod],
+        requests: Informer[ProvisioningRequest],
+        queues: Informer[Queue],
+        priorities: Informer[PriorityClass],
+        policy: Callable[[], GangPolicy | None],
+        base_snapshot: Callable[[RayCluster, datetime], ClusterSnapshot],
+        queue_demand: Callable[[GatedPod], QueueDemand],
+    ) -> None:
+        super().__init__()
+        self._clusters, self._pods, self._requests = clusters, pods, requests
+        self._policy = policy
+        self._base_snapshot, self._queue_demand = base_snapshot, queue_demand
+        self.ledger = Ledger(queues.store)
+        self.batches: dict[Key, tuple[BatchSnapshot, ...]] = {}
+        """Those that have requested capacity or have begun to pass, by cluster."""
+        self._begun: dict[Key, BatchSnapshot] = {}
+        """What is being written of."""
+        self._waiting: dict[Key, tuple[TurnPosition, ...]] = {}
+        """Gangs with room in their queues that wait for their turn to begin."""
+        self._short: dict[Key, tuple[Shortfall, ...]] = {}
+        self._short_of: defaultdict[str, set[Key]] = defaultdict(set)
+        self._attempts: dict[Key, set[str]] = {}
+        """Whose share is in the ledger."""
+        self._changed_pods: dict[Key, None] = {}
+        self._seen_policy: object = self
+        """The policy by which all of this was read."""
+        clusters.store.listen(self._cluster_changed)
+        pods.store.listen(self._pod_changed)
+        requests.store.listen(self._request_changed)
+        queues.store.listen(self._queue_changed)
+        priorities.store.listen(self._priority_changed)
+
+    def decided(self, snapshot: ClusterSnapshot, decision: Decision) -> None:
+        """What it waits for from now on."""
+        key = snapshot.cluster.key
+        self._await_room(key, decision.shortfalls)
+        if self._waiting.pop(key, ()) != decision.in_line:
+            self._changed[key] = None
+        if decision.in_line:
+            self._waiting[key] = decision.in_line
+        if decision.begins is None:
+            self._update(key, snapshot.now)
+
+    @contextmanager
+    def applying(self, snapshot: ClusterSnapshot, decision: Decision) -> Iterator[None]:
+        """While this decision is written, others see what it takes."""
+        key, begun = snapshot.cluster.key, decision.begins
+        if begun is None:
+            yield
+            return
+        asked = frozenset(each.spec.pool for each in decision.actions if isinstance(each, CreateRequest))
+        self._begun[key] = begun
+        self._changed[key] = None
+        try:
+            with self._asking(begun.turn_position(), asked, key=key, now=snapshot.now):
+                self._update(key, snapshot.now)
+                yield
+        finally:
+            del self._begun[key]
+            self._changed[key] = None
+            self._update(key, snapshot.now)
+
+    # Room
+
+    def _await_room(self, key: Key, shortfalls: tuple[Shortfall, ...]) -> None:
+        for shortfall in self._short.pop(key, ()):
+            self._short_of[_queue_of(shortfall)].discard(key)
+        if shortfalls:
+            self._short[key] = shortfalls
+        for shortfall in shortfalls:
+            self._short_of[_queue_of(shortfall)].add(key)
+
+    def _gave(self, queues: Iterable[str]) -> None:
+        """These queues hold less than before, or something else: reconcile those that they have room for."""
+        for name in queues:
+            for key in self._short_of.get(name, ()):
+                if not all(map(self.ledger.is_short, self._short[key])):
+                    self.enqueue(key)
+
+    def _put(self, holder: Key | str, usage: Iterable[QueueUsage]) -> None:
+        self._gave(self.ledger.put(holder, tuple(usage)))
+
+    def _queue_changed(self, before: Queue | None, after: Queue | None) -> None:
+        if after is not None:
+            self.ledger.put_queue(after)
+        elif before is not None:
+            self.ledger.remove_queue(before.metadata.name)
+        if before is None or after is None or before.spec.parent_queue != after.spec.parent_queue:
+            for key in self._short:
+                self.enqueue(key)
+        else:
+            self._gave([after.metadata.name])
+
+    # What changes
+
+    def _cluster_changed(self, before: RayCluster | None, after: RayCluster | None) -> None:
+        if after is None:
+            assert before is not None
+            self._forget(before.key)
+            return
+        self._changed[after.key] = None
+        if before is None or before.metadata.labels != after.metadata.labels:
+            self._mark_pods(self._pods.store.by_index(BY_CLUSTER, after.key))
+
+    def _forget(self, key: Key) -> None:
+        self._await_room(key, ())
+        self._waiting.pop(key, None)
+        self.batches.pop(key, None)
+        self._hold(key, {})
+        self._gone(key)
+
+    def _pod_changed(self, before: GatedPod | None, after: GatedPod | None) -> None:
+        pod = after or before
+        assert pod is not None
+        if before is not None and after is not None and _facts(before) == _facts(after):
+            return
+        for key in ray_cluster_of(pod):
+            if self._clusters.get(key) is not None:
+                self._changed[key] = None
+        if after is None:
+            self._changed_pods.pop(pod.key, None)
+            self._put(pod.key, ())
+            return
+        self._mark_pods([after])
+        if self._short:
+            self._read_pods()
+
+    def _mark_pods(self, pods: Iterable[GatedPod]) -> None:
+        """Those that KubeRay has put into a queue, as it does where it runs with KAI."""
+        self._changed_pods |= {pod.key: None for pod in pods if pod.metadata.labels.get(KAI_QUEUE_LABEL)}
+
+    def _request_changed(self, before: ProvisioningRequest | None, after: ProvisioningRequest | None) -> None:
+        for item in (before, after):
+            for key in cluster_of(item) if item else ():
+                if self._clusters.get(key) is not None:
+                    self._changed[key] = None
+
+    def _priority_changed(self, before: PriorityClass | None, after: PriorityClass | None) -> None:
+        self._seen_policy = self
+
+    # What is read
+
+    def _notice(self) -> None:
+        """The policy and priorities concern all of them; they change when a person changes them."""
+        policy = self._policy()
+        if self._seen_policy is not policy:
+            self._seen_policy = policy
+            self._mark_pods(self._pods.store)
+            self._changed |= {each.key: None for each in self._clusters.store}
+        self._read_pods()
+
+    def _read_pods(self) -> None:
+        changed = list(self._changed_pods)
+        self._changed_pods.clear()
+        for key in changed:
+            if (pod := self._pods.get(key)) is not None:
+                self._put(key, self._usage_of(pod))
+
+    def _usage_of(self, pod: GatedPod) -> Iterator[QueueUsage]:
+        """Pods that wait without a gate of ours and without our release count for nothing: KAI may never
+        start them.
+        """
+        if is_finished(pod) or is_gated(pod) or not (is_bound(pod) or is_released(pod)):
+            return
+        try:
+            yield QueueUsage(demand=self._queue_demand(pod), is_bound=is_bound(pod))
+        except ValueError:
+            return  # Not ours to judge: KAI counts it when it starts it.
+
+    def _positions_of(self, key: Key, now: datetime) -> Iterator[TurnPosition]:
+        found = {batch.batch.attempt: (batch, batch.reserved_usage) for batch in self._read(key, now)}
+        self.batches[key] = tuple(batch for batch, _ in found.values())
+        begun = self._begun.get(key)
+        if begun is not None and not _has_begun_to_pass(found.get(begun.batch.attempt)):
+            found[begun.batch.attempt] = begun, begun.intended_usage
+        self._hold(key, {attempt: usage for attempt, (_, usage) in found.items()})
+        for batch, _ in found.values():
+            position = batch.turn_position() if batch is begun or batch.is_in_turn_order else None
+            if position is not None:
+                yield position
+        yield from self._waiting.get(key, ())
+
+    def _hold(self, key: Key, usage: Mapping[str, tuple[QueueUsage, ...]]) -> None:
+        """The attempts of the cluster that take something of their queues, and no others."""
+        for attempt in self._attempts.pop(key, set()) - usage.keys():
+            self._put(attempt, ())
+        for attempt, taken in usage.items():
+            self._put(attempt, taken)
+        if usage:
+            self._attempts[key] = set(usage)
+        if not self.batches.get(key):
+            self.batches.pop(key, None)
+
+    def _read(self, key: Key, now: datetime) -> Iterator[BatchSnapshot]:
+        """Those of its batches that have begun."""
+        cluster = self._clusters.get(key)
+        has_begun = self._requests.store.by_index(BY_CLUSTER, key) or self._pods.store.by_index(RELEASED, key)
+        if cluster is None or cluster.metadata.deletion_timestamp or not has_begun:
+            return
+        try:
+            batches = self._base_snapshot(cluster, now).batch_snapshots
+        except ValueError:
+            return
+        yield from (batch for batch in batches if (batch.turn or batch.batch.ungated) and batch.is_readable)
+
+
+def _has_begun_to_pass(found: tuple[BatchSnapshot, object] | None) -> bool:
+    return found is not None and bool(found[0].batch.ungated)
+
+
+def _queue_of(shortfall: Shortfall) -> str:
+    return shortfall.demand.queue if shortfall.demand else ""
+
+
+def _facts(pod: GatedPod) -> tuple[object, ...]:
+    """What anything here depends on; most changes of a running pod are of other things."""
+    meta = pod.metadata
+    return is_finished(pod), is_gated(pod), pod.spec.node_name, meta.annotations, meta.labels, meta.uid
