@@ -34,7 +34,7 @@ class Sizing:
     """Sizes of the control plane's containers.
 
     `manager_replicas`: one acts, the others take over; with one, gangs wait while its pod is moved.
-    `webhook_replicas`: with one, submitting a RayJob fails while its pod is moved.
+    `webhook_replicas`: with one, work gets no defaults and no review while its pod is moved.
     `pool`: the node pool that control pods run on, by Muster's pool label; None lets them run anywhere,
     beside the teams' work.
     """

@@ -16,9 +16,3 @@ IN_CEL: Final = (
     f"group.?minReplicas.orValue({_LEAST}) <= group.?replicas.orValue({_REPLICAS}) && "
     f"group.?replicas.orValue({_REPLICAS}) <= group.?maxReplicas.orValue({_MOST})"
 )
-
-
-def is_counted(*, least: int | None, replicas: int | None, most: int | None) -> bool:
-    """Whether the group runs the number of its replicas. None means unset."""
-    found = _REPLICAS if replicas is None else replicas
-    return (_LEAST if least is None else least) <= found <= (_MOST if most is None else most)

@@ -5,7 +5,6 @@ own may be elastic: for a RayJob or RayService the templates are in two objects,
 of both. KAI's gate counts every pod, so with KAI any cluster may scale itself.
 """
 
-from collections.abc import Iterator
 from typing import Final
 
 from muster.model.names import ELASTIC_JOB
@@ -27,11 +26,3 @@ OWNED_MESSAGE: Final = (
 CLUSTER_IN_CEL: Final = f"request.resource.resource != 'rayclusters' || !{_NOW} || {_ELASTIC}"
 # What scales itself already stays changeable.
 OWNED_IN_CEL: Final = f"request.resource.resource == 'rayclusters' || !{_NOW} || {_BEFORE}"
-
-
-def violations(kind: str, *, scales: bool, is_elastic: bool) -> Iterator[str]:
-    """Of what Kueue queues. `scales`: enableInTreeAutoscaling; `is_elastic`: the annotation is set."""
-    if scales and kind != "RayCluster":
-        yield OWNED_MESSAGE
-    elif scales and not is_elastic:
-        yield CLUSTER_MESSAGE

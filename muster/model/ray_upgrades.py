@@ -8,12 +8,10 @@ second cluster has a scheduling gate of its own, so any strategy is allowed.
 The preview does not check this, because stack files contain no Ray objects.
 """
 
-from collections.abc import Iterator
 from enum import StrEnum
 from typing import Final
 
 from muster.model.names import ELASTIC_JOB
-from muster.model.violations import Violation
 
 
 class Upgrade(StrEnum):
@@ -38,7 +36,9 @@ _DELETED: Final = (
     "KubeRay would delete every pod of an elastic cluster at each growth, which changes its templates"
 )
 _DELETED_FIX: Final = f"remove it or set None, or remove annotation {ELASTIC_JOB}"
-_WITHIN: Final = "is for a RayCluster of its own: KubeRay fails a cluster that it makes itself with one."
+WITHIN_MESSAGE: Final = (
+    "is for a RayCluster of its own: KubeRay fails a cluster that it makes itself with one; remove it"
+)
 # Of the object, in CEL.
 _TYPE: Final = "object.spec.?upgradeStrategy.?type.orValue('')"
 SERVICE_IN_CEL: Final = f"request.resource.resource != 'rayservices' || {_TYPE} == '{Upgrade.NONE}'"
@@ -50,17 +50,3 @@ CLUSTER_IN_CEL: Final = (
 CLUSTER_MESSAGE: Final = (
     f"spec.upgradeStrategy.type may not be {Upgrade.RECREATE}: {_DELETED}; {_DELETED_FIX}"
 )
-
-
-def violations(kind: str, *, said: str, within: str = "", is_elastic: bool = False) -> Iterator[Violation]:
-    """Of a RayService, RayCluster or RayJob that Kueue queues. `said` is the type of its own strategy,
-    `within` that of the cluster in its spec; empty where unset.
-    """
-    path = "spec.upgradeStrategy.type"
-    if kind == "RayService" and said != Upgrade.NONE:
-        yield Violation(path, f"{said or f'unset, which is {Upgrade.NEW_CLUSTER}'}: {_SECOND}.", _SECOND_FIX)
-    if kind == "RayCluster" and said == Upgrade.RECREATE and is_elastic:
-        yield Violation(path, f"{said}: {_DELETED}.", _DELETED_FIX)
-    if kind != "RayCluster" and within:
-        described = "spec.rayClusterConfig" if kind == "RayService" else "spec.rayClusterSpec"
-        yield Violation(f"{described}.upgradeStrategy", _WITHIN, "remove it")

@@ -67,7 +67,7 @@ def alerts(policy: GangPolicy) -> tuple[Alert, ...]:
             # A pod that does not run reports no metric, so a missing certificate is alerted on separately.
             expr=f"sum(rate({answers}[5m])) > 0 or sum(rate({reviews}[5m])) > 0 or absent({serving})",
             lasting="5m",
-            summary="Reviews fail, or there is no webhook pod: new RayJobs are refused.",
+            summary="Reviews fail, or there is no webhook pod: work gets no defaults and no check of sizes.",
         ),
         Alert(
             name="MusterWebhooksMissing",

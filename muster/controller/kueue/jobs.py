@@ -28,21 +28,13 @@ class HeadGroup(Partial, frozen=True):
 class WorkerGroup(Partial, frozen=True):
     group_name: str = ""
     replicas: int | None = None
-    min_replicas: int | None = None
-    max_replicas: int | None = None
     num_of_hosts: int = 1
     template: PodTemplateSpec = PodTemplateSpec()
-
-
-class UpgradeStrategy(Partial, frozen=True):
-    type: str = ""
 
 
 class RayClusterSpec(Partial, frozen=True):
     head_group_spec: HeadGroup = HeadGroup()
     worker_group_specs: tuple[WorkerGroup, ...] = ()
-    enable_in_tree_autoscaling: bool = False
-    upgrade_strategy: UpgradeStrategy = UpgradeStrategy()
 
 
 class RayCluster(Object, frozen=True):
@@ -51,7 +43,6 @@ class RayCluster(Object, frozen=True):
 
 class RayJobSpec(Partial, frozen=True):
     submission_mode: str = ""
-    shutdown_after_job_finishes: bool = False
     cluster_selector: dict[str, str] = field(default_factory=dict)
     ray_cluster_spec: RayClusterSpec | None = None
     submitter_pod_template: PodTemplateSpec = PodTemplateSpec()
@@ -62,7 +53,6 @@ class RayJob(Object, frozen=True):
 
 
 class RayServiceSpec(Partial, frozen=True):
-    upgrade_strategy: UpgradeStrategy = UpgradeStrategy()
     ray_cluster_config: RayClusterSpec | None = None
 
 

@@ -4,8 +4,8 @@ Checked against the policy's pools before a job is created. When its pools are c
 muster.controller.gangs.limits checks again.
 """
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from muster.controller.gangs.limits import (
     fewest_nodes,
@@ -16,8 +16,8 @@ from muster.controller.gangs.limits import (
     too_many_nodes,
 )
 from muster.controller.kueue.jobs import JobPodSet
+from muster.model import names
 from muster.model.gangpolicy import FlavorPolicy, GangPolicy
-from muster.model.names import GPU_RESOURCE
 from muster.model.pods import Amounts
 from muster.model.queuetree import Queue
 
@@ -53,8 +53,20 @@ class Pools:
 
 
 def _suits(pod_set: JobPodSet, flavor: FlavorPolicy) -> bool:
-    has_gpus = flavor.gpus_per_node > 0 or not pod_set.amounts.get(GPU_RESOURCE)
+    has_gpus = flavor.gpus_per_node > 0 or not pod_set.amounts.get(names.GPU_RESOURCE)
     return has_gpus and (pod_set.tolerates_gpus or not flavor.gpu_taint)
+
+
+def taints(job_pod_sets: Iterable[JobPodSet], pools: Pools) -> Iterator[str]:
+    """Pods to which Kueue assigns no pool, because all that are left to them have the taint of GPUs."""
+    for pod_set in job_pod_sets:
+        tolerating = replace(pod_set, tolerates_gpus=True)
+        if pod_set.count and not pools.suited(pod_set) and pools.suited(tolerating):
+            yield (
+                f"{pod_set.name} does not tolerate the taint {names.GPU_TAINT_KEY} of nodes with GPUs, and "
+                "no others are open to it; add to the tolerations of its pod template: "
+                f"{{key: {names.GPU_TAINT_KEY}, operator: Exists}}"
+            )
 
 
 def never_fits_anywhere(job_pod_sets: Iterable[JobPodSet], pools: Pools) -> str | None:

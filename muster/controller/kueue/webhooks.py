@@ -1,9 +1,9 @@
-"""What is refused when a job is created or changed, because it would wait forever or could never be stopped.
+"""What is refused when a job is created or changed, because no node or queue could ever hold it.
 
 Of a change only what is new in it: an existing object must stay changeable, deletable and finishable whatever
-the policy says today. Pure functions of the object and the GangPolicy in the cache. The webhook configuration
-selects the namespaces (those of teams); what tenants may never do is a ValidatingAdmissionPolicy's and needs
-no process.
+the policy says today. Pure functions of the object, and of the GangPolicy and the QueueTree in the cache. The
+webhook configuration selects the namespaces (those of teams). What needs no sum is refused by
+ValidatingAdmissionPolicies, without a process (docs/decisions/019-reviews-in-the-api-server.md).
 """
 
 import re
@@ -12,13 +12,12 @@ from itertools import chain
 from typing import Final
 
 from muster.controller.kube.resource import Object, T
-from muster.controller.kueue import queue_limits, unsatisfiable
+from muster.controller.kueue import queue_limits
 from muster.controller.kueue.jobs import (
     CronJob,
     Job,
     JobPodSet,
     RayCluster,
-    RayClusterSpec,
     RayJob,
     RayService,
     are_within,
@@ -26,21 +25,11 @@ from muster.controller.kueue.jobs import (
     ray_pod_sets,
     submitter_pod_sets,
 )
-from muster.controller.kueue.limits import Pools, never_fits_anywhere
+from muster.controller.kueue.limits import Pools, never_fits_anywhere, taints
 from muster.controller.runtime.review import Allow, Deny, Review, Verdict, Webhook
-from muster.model import names, ray_submission
+from muster.model import names
 from muster.model.gangpolicy import GangPolicy
 from muster.model.queuetree import QueueTree
-
-RAY_CLUSTER_NAME: Final = 53
-RAY_JOB_NAME: Final = 47
-"""KubeRay 1.6 fails longer names after Kueue has reserved their quota, which is then never released
-(ray-operator/controllers/ray/utils/constant.go)."""
-_RAY_NAME: Final = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?\Z")
-"""A DNS-1035 label. The API server also takes names that begin with a digit or have dots; KubeRay 1.6 fails
-them where it fails longer ones (ray-operator/controllers/ray/utils/validation.go)."""
-MOST_POD_SETS: Final = 18
-"""Kueue 0.19 takes no Workload with more (v1beta2 CRD, spec.podSets)."""
 
 _FIGURE: Final = re.compile(r"(?<![\w.-])\d+(\.\d+)?(?![\w-])")
 """A number in a finding; digits in a name are none."""
@@ -85,32 +74,20 @@ class Reviews:
         return _judged(review, "CronJob", lambda made, space: self._job(made.spec.job_template, space))
 
     def _ray_job(self, job: RayJob, namespace: str) -> Iterator[str]:
-        yield from unsatisfiable.submission(job.spec, self._tree())
         if not job.spec.cluster_selector:
-            yield from _ray_job(job)
-            spec, more = job.spec.ray_cluster_spec, submitter_pod_sets(job.spec)
-            yield from self._ray(namespace, job, spec, more=more)
+            pod_sets = chain(ray_pod_sets(job.spec.ray_cluster_spec), submitter_pod_sets(job.spec))
+            yield from self._fit(namespace, job, pod_sets)
 
     def _ray_cluster(self, cluster: RayCluster, namespace: str) -> Iterator[str]:
         if not _is_made(cluster):  # What KubeRay makes for a RayJob or RayService has been reviewed.
-            yield from _name(cluster, RAY_CLUSTER_NAME)
-            yield from self._ray(namespace, cluster, cluster.spec)
+            yield from self._fit(namespace, cluster, ray_pod_sets(cluster.spec))
 
     def _ray_service(self, service: RayService, namespace: str) -> Iterator[str]:
-        yield from _name(service, RAY_JOB_NAME)
-        yield from self._ray(namespace, service, service.spec.ray_cluster_config)
+        yield from self._fit(namespace, service, ray_pod_sets(service.spec.ray_cluster_config))
 
     def _job(self, job: Job, namespace: str) -> Iterator[str]:
         if not _is_made(job):
             yield from self._fit(namespace, job, job_pod_sets_of(job))
-
-    def _ray(
-        self, namespace: str, obj: Object, spec: RayClusterSpec | None, *, more: Iterable[JobPodSet] = ()
-    ) -> Iterator[str]:
-        """`more` pods than those of the cluster."""
-        yield from unsatisfiable.scale_up(obj, spec, self._tree())
-        yield from unsatisfiable.upgrade(obj, spec, self._tree())
-        yield from self._fit(namespace, obj, chain(ray_pod_sets(spec), more))
 
     def _fit(self, namespace: str, obj: Object, job_pod_sets: Iterable[JobPodSet]) -> Iterator[str]:
         policy, tree = self._policy(), self._tree()
@@ -121,16 +98,11 @@ class Reviews:
         except ValueError as error:
             yield f"a resource amount cannot be read: {error}"
             return
-        yield from unsatisfiable.pod_sets(listed, tree)
-        if len(listed) > MOST_POD_SETS and not tree.kai:
-            yield f"its {len(listed)} groups of pods are more than the {MOST_POD_SETS} that queue; merge some"
         pools = None if policy is None else Pools(policy=policy, queue=queue)
         if pools is not None:
-            yield from unsatisfiable.taints(listed, pools)
+            yield from taints(listed, pools)
             if reason := never_fits_anywhere(listed, pools):
                 yield reason
-        if space is not None:
-            yield from unsatisfiable.priority(obj.metadata.labels, tree, space)
         if queue is not None:
             yield from queue_limits.uncovered(listed, queue, tree)
             yield from queue_limits.over_quota(listed, queue, pools)
@@ -193,26 +165,3 @@ def _is_made(obj: Object) -> bool:
     themselves.
     """
     return any(owner.controller and owner.kind != "CronJob" for owner in obj.metadata.owner_references)
-
-
-def _ray_job(job: RayJob) -> Iterator[str]:
-    yield from _name(job, RAY_JOB_NAME)
-    if job.spec.submission_mode == ray_submission.INTERACTIVE:
-        yield ray_submission.MESSAGE
-    if not job.spec.shutdown_after_job_finishes:
-        yield (
-            "shutdownAfterJobFinishes is not set, so its cluster would keep the quota when the job is done; "
-            "set spec.shutdownAfterJobFinishes: true"
-        )
-
-
-def _name(obj: Object, longest: int) -> Iterator[str]:
-    """With generateName the server has added its five characters by now."""
-    name = obj.metadata.name
-    if len(name) > longest:
-        yield f"its name has {len(name)} characters; KubeRay takes at most {longest}; shorten metadata.name"
-    if name and not _RAY_NAME.match(name):
-        yield (
-            f"KubeRay does not take its name {name}; write a metadata.name of a-z, 0-9 and - that begins "
-            "with a letter and does not end with -"
-        )

@@ -1,5 +1,5 @@
-"""Our webhooks, called by a real API server through their Service: what could never start, or never be
-stopped, is refused. test_never_starts.py shows what would become of it.
+"""Our webhooks, called by a real API server through their Service: what no node or queue could ever hold is
+refused. test_never_starts.py shows what would become of it.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.integration.kueue_api.works import PATHS, Object, plain, selecting, with_gpu, work
+from tests.integration.kueue_api.works import PATHS, Object, plain, with_gpu, work
 from tests.integration.kueue_api.world import MERGE, World
 
 
@@ -88,22 +88,3 @@ def test_work_that_waits_is_not_changed_into_what_can_never_start(reviewed: Worl
         reviewed.plane.call("PATCH", f"{path}?dryRun=All", label, content_type=MERGE)
     finally:
         reviewed.delete(path)
-
-
-def test_an_interactive_ray_job_is_refused_with_the_way_out(reviewed: World) -> None:
-    job = work("RayJob", with_gpu("l4"))
-    job["spec"] |= {"submissionMode": "InteractiveMode"}
-    del job["spec"]["entrypoint"]
-    said = _refusal(reviewed, job)
-    assert "InteractiveMode cannot be suspended" in said
-    assert "use HTTPMode, or K8sJobMode" in said
-    for mode in ("HTTPMode", "K8sJobMode"):
-        job["spec"] |= {"submissionMode": mode, "entrypoint": "true"}
-        assert _refusal(reviewed, job) == ""
-
-
-def test_a_ray_job_in_an_existing_cluster_is_refused_with_the_way_out(reviewed: World) -> None:
-    said = _refusal(reviewed, selecting())
-    assert "never starts here" in said
-    assert "write spec.rayClusterSpec" in said
-    assert "`ray job submit`" in said

@@ -29,7 +29,7 @@ from tests.integration.tenancy.cluster import (
     await_denied,
     person,
 )
-from tests.integration.tenancy.works import labelled, owner, pod, ray_job, template
+from tests.integration.tenancy.works import labelled, named, owner, pod, ray_job, template
 
 _LOCAL = Path(__file__).parents[3] / "stacks" / "Pulumi.local.yaml"
 # Of no use without a scheduler.
@@ -158,6 +158,7 @@ def _refused(world: World) -> Iterator[tuple[Caller, Object]]:
     token = works.existing("v1", "Secret", "token", type="kubernetes.io/service-account-token")
     token["metadata"]["annotations"] = {"kubernetes.io/service-account.name": "member"}
     yield world.member, token
+    yield world.admin, named(works.ray_job(), "x" * 48)
     yield world.member, works.existing("v1", "ConfigMap", "large", data={"text": "x" * 100_000})
     if world.scheduler is Scheduler.KUEUE:
         yield world.admin, works.cluster_queue("gang", concurrentAdmissionPolicy=works.CONCURRENT)

@@ -181,7 +181,7 @@ def test_an_autoscaler_scales_its_own_cluster(world: World, elastic: Object, sca
 
 def test_an_autoscaler_scales_the_cluster_that_names_it(world: World, elastic: Object) -> None:
     """A head may name an account of its own, and KubeRay cuts the name of a long cluster from its front."""
-    long = "a-cluster-with-a-name-that-is-as-long-as-names-may-be-in-ray"
+    long = "my-cluster-whose-name-is-as-long-as-any-may-be-in-ray"
     hyphen = long.removesuffix("y")  # its 50th character from the end
     mounted = named(changed(elastic, "spec", "headGroupSpec", value=works.head()), "mounted")
     mounted["spec"]["headGroupSpec"]["template"]["spec"]["serviceAccountName"] = "shared"

@@ -322,16 +322,16 @@ def test_a_large_cluster_is_judged_within_the_budget_of_the_api_server(world: Wo
     """More groups and containers than anybody runs: a policy that costs too much refuses everything."""
     spec = cluster_spec(suspend=True)
     (group,) = spec["workerGroupSpecs"]
-    names = [f"c{number}" for number in range(15)]
+    names = [f"c{number}" for number in range(36)]
     containers = [{**group["template"]["spec"]["containers"][0], "name": name} for name in names]
     group["template"]["spec"]["containers"] = containers
-    spec["workerGroupSpecs"] = [group | {"groupName": f"g{number}"} for number in range(40)]
+    spec["workerGroupSpecs"] = [group | {"groupName": f"g{number}"} for number in range(17)]
     body = named(works.ray_cluster(**spec), "large")
     answer = world.member.create(body, dry_run=False)
     assert answer.is_allowed, answer.message
     answer = world.member.patch(body, {"spec": {"headGroupSpec": {"template": template(1)}}})
     assert answer.is_allowed, answer.message
-    spec["workerGroupSpecs"][39] = changed(group, "template", "spec", "hostPID", value=True)
+    spec["workerGroupSpecs"][16] = changed(group, "template", "spec", "hostPID", value=True)
     answer = world.member.patch(body, {"spec": {"workerGroupSpecs": spec["workerGroupSpecs"]}})
     _refused(answer, "remove spec.hostPID")
 

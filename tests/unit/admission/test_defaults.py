@@ -16,7 +16,7 @@ from muster.controller.kube.resource import Object
 from muster.controller.kueue.defaults import Defaults
 from muster.controller.kueue.webhooks import Reviews
 from muster.controller.runtime.review import Allow, Deny, Patch, Request, Verdict, _UserInfo, question
-from muster.model import names, ray_groups
+from muster.model import names
 from muster.model.queues import Allowance
 from muster.model.queuetree import ANY_POOL, Queue, QueueTree, Space, crd, from_spec, to_manifest
 from muster.model.stack import Scheduler
@@ -273,12 +273,6 @@ def _changed(kind: str, **spec: Any) -> Json:
     return obj
 
 
-def _autoscaling(value: str) -> Json:
-    obj = _changed("raycluster", enableInTreeAutoscaling=True)
-    obj["metadata"]["annotations"] = {"kueue.x-k8s.io/elastic-job": value}
-    return obj
-
-
 @pytest.mark.parametrize(
     ("obj", "words"),
     [
@@ -287,10 +281,6 @@ def _autoscaling(value: str) -> Json:
             _changed("raycluster", **cluster(1, template=pod(1, nodeSelector={"muster.dev/pool": "h100"}))),
             ["of pool h100", "at most 0"],
         ),
-        (body("raycluster", **{names.PRIORITY_LABEL: "prod"}), ["priority prod", "one of: dev"]),
-        (_autoscaling("no"), ["enableInTreeAutoscaling", "elastic-job"]),
-        (_changed("raycluster", **cluster(1, minReplicas=2)), ["minReplicas <= replicas"]),
-        (_changed("raycluster", **cluster(2, maxReplicas=1)), ["minReplicas <= replicas"]),
     ],
 )
 def test_what_its_queue_can_never_hold_is_refused_with_what_it_can(obj: Json, words: list[str]) -> None:
@@ -302,38 +292,6 @@ def test_what_its_queue_can_never_hold_is_refused_with_what_it_can(obj: Json, wo
 
 def test_what_fits_its_queue_passes() -> None:
     assert judge(KUEUE, "raycluster", _changed("raycluster", **cluster(2))) == Allow()
-    assert judge(KUEUE, "raycluster", _autoscaling("true")) == Allow()
-
-
-def test_only_a_ray_cluster_of_its_own_may_grow() -> None:
-    obj = body("rayjob", **{names.QUEUE_LABEL: "gpus"})
-    obj["metadata"]["annotations"] = {"kueue.x-k8s.io/elastic-job": "true"}
-    assert judge(KUEUE, "rayjob", obj) == Allow()
-    obj["spec"]["rayClusterSpec"]["enableInTreeAutoscaling"] = True
-    verdict = judge(KUEUE, "rayjob", obj)
-    assert isinstance(verdict, Deny)
-    assert "use an elastic RayCluster" in verdict.message
-
-
-def test_a_job_in_an_existing_cluster_is_refused_where_its_queue_would_suspend_it() -> None:
-    selecting = {"clusterSelector": {"ray.io/cluster": "notebook"}, "submissionMode": "HTTPMode"}
-    obj = body("rayjob") | {"spec": selecting}
-    verdict = judge(KUEUE, "rayjob", obj)
-    assert isinstance(verdict, Deny)
-    assert "write spec.rayClusterSpec" in verdict.message
-    assert "`ray job submit`" in verdict.message
-    assert judge(KAI, "rayjob", obj) == Allow()
-    obj["spec"]["submissionMode"] = "K8sJobMode"
-    assert isinstance(judge(KAI, "rayjob", obj), Deny)
-
-
-def test_kai_takes_no_submitter_pod() -> None:
-    obj = body("rayjob", **{names.KAI_QUEUE_LABEL: "leaf"})
-    assert judge(KAI, "rayjob", obj) == Allow()
-    obj["spec"]["submissionMode"] = "K8sJobMode"
-    verdict = judge(KAI, "rayjob", obj)
-    assert isinstance(verdict, Deny)
-    assert "HTTPMode" in verdict.message
 
 
 def test_a_tree_is_read_as_it_was_written() -> None:
@@ -341,32 +299,3 @@ def test_a_tree_is_read_as_it_was_written() -> None:
     assert from_spec(to_manifest(KAI)["spec"]) == KAI
     assert from_spec(to_manifest(SHARDED)["spec"]) == SHARDED
     assert crd()["metadata"]["name"] == "queuetrees.muster.dev"
-
-
-@pytest.mark.parametrize(
-    ("group", "counted"),
-    [
-        ({}, True),
-        ({"replicas": 2, "minReplicas": 2, "maxReplicas": 2}, True),
-        ({"minReplicas": 2}, False),
-        ({"replicas": 3, "maxReplicas": 2}, False),
-    ],
-)
-def test_the_webhook_and_the_policy_mean_the_same_where_a_group_says_less(
-    group: dict[str, int], counted: bool
-) -> None:
-    """Both ask muster/model/ray_groups.py; its CEL is run by the attacks on a real API server."""
-    known = {"least": "minReplicas", "replicas": "replicas", "most": "maxReplicas"}
-    said = {name: group.get(key) for name, key in known.items()}
-    assert ray_groups.is_counted(**said) is counted
-    cel = re.sub(
-        r"group\.\?(\w+)\.orValue\((\d+)\)",
-        lambda found: str(group.get(found[1], found[2])),
-        ray_groups.IN_CEL,
-    )
-    assert all(_holds(each) for each in cel.split(" && ")) is counted
-
-
-def _holds(comparison: str) -> bool:
-    left, right = comparison.split(" <= ")
-    return int(left) <= int(right)

@@ -66,22 +66,6 @@ def test_an_ordinary_job_passes() -> None:
 @pytest.mark.parametrize(
     ("kind", "obj", "words"),
     [
-        ("rayjob", ray_job(submissionMode="InteractiveMode"), ["InteractiveMode", "HTTPMode"]),
-        ("rayjob", ray_job(shutdownAfterJobFinishes=False), ["shutdownAfterJobFinishes: true"]),
-        ("rayjob", ray_job("x" * 48), ["48 characters", "at most 47"]),
-        ("raycluster", {"metadata": {"name": "x" * 54}, "spec": cluster()}, ["at most 53"]),
-        ("rayservice", {"metadata": {"name": "x" * 48}, "spec": {}}, ["at most 47"]),
-        # KubeRay takes DNS-1035 labels alone; the API server takes these.
-        ("rayjob", ray_job("70b-finetune"), ["name 70b-finetune", "begins with a letter"]),
-        ("raycluster", {"metadata": {"name": "team.llm"}, "spec": cluster()}, ["name team.llm"]),
-        ("rayservice", {"metadata": {"name": "2llm"}, "spec": {}}, ["name 2llm"]),
-        # Kueue makes a PodSet of each group, by its name in lower case.
-        ("rayjob", ray_job(rayClusterSpec=cluster(("gpu_workers", 1, 1, ""))), ["group gpu_workers"]),
-        ("raycluster", {"spec": cluster(("gpu.l4", 1, 1, ""))}, ["group gpu.l4"]),
-        ("raycluster", {"spec": cluster(("x" * 64, 1, 1, ""))}, ["at most 63"]),
-        ("rayservice", {"spec": {"rayClusterConfig": cluster(("Head", 1, 1, ""))}}, ["are called head"]),
-        ("rayjob", ray_job(rayClusterSpec=cluster(("W", 1, 1, ""), ("w", 1, 1, ""))), ["are called w"]),
-        ("rayjob", ray_job(rayClusterSpec=cluster(("submitter", 1, 1, ""))), ["are called submitter"]),
         ("rayjob", ray_job(rayClusterSpec=cluster(("w", 1, 9, ""))), ["9 GPUs", "h100: 8", "more pods"]),
         ("rayjob", ray_job(rayClusterSpec=cluster(("w", 1, 2, "l4"))), ["2 GPUs", "l4: 1"]),
         ("rayjob", ray_job(rayClusterSpec=cluster(("w", 33, 1, ""))), ["maxNodes"]),
@@ -95,8 +79,6 @@ def test_an_ordinary_job_passes() -> None:
             {"metadata": {"name": "j"}, "spec": {"parallelism": 40, "template": template(1)}},
             ["maxNodes"],
         ),
-        # The head and the pod that submits are two more.
-        ("rayjob", ray_job(rayClusterSpec=cluster(*((f"g{n}", 1, 0, "") for n in range(17)))), ["19 groups"]),
     ],
 )
 def test_what_could_never_run_is_refused_with_what_would(
@@ -106,19 +88,6 @@ def test_what_could_never_run_is_refused_with_what_would(
     assert isinstance(verdict, Deny)
     for word in words:
         assert word in verdict.message
-
-
-@pytest.mark.parametrize(
-    "obj",
-    [
-        ray_job("b70-finetune"),
-        ray_job(rayClusterSpec=cluster(("GPU", 1, 1, ""))),
-        ray_job(submissionMode="HTTPMode", rayClusterSpec=cluster(("submitter", 1, 1, ""))),
-        ray_job(submissionMode="HTTPMode", rayClusterSpec=cluster(*((f"g{n}", 1, 0, "") for n in range(17)))),
-    ],
-)
-def test_names_and_numbers_that_kuberay_and_kueue_take_pass(obj: dict[str, Any]) -> None:
-    assert review("rayjob", obj) == Allow()
 
 
 def test_a_job_that_may_start_with_fewer_pods_is_judged_by_those() -> None:
@@ -155,15 +124,8 @@ def test_groups_whose_pods_may_share_nodes_are_not_refused_for_one_each() -> Non
     assert "the gang needs 5 nodes" in verdict.message
 
 
-def test_two_mistakes_are_named_in_one_answer() -> None:
-    verdict = review("rayjob", ray_job("x" * 48, submissionMode="InteractiveMode"))
-    assert isinstance(verdict, Deny)
-    assert "48 characters" in verdict.message
-    assert "InteractiveMode" in verdict.message
-
-
 def test_what_exists_may_always_be_changed_and_deleted() -> None:
-    broken = ray_job("x" * 48, shutdownAfterJobFinishes=False)
+    broken = ray_job(rayClusterSpec=cluster(("w", 1, 9, "")))
     changed = broken | {"spec": broken["spec"] | {"entrypoint": "python other.py"}}
     assert review("rayjob", changed, operation="UPDATE", old=broken) == Allow()
     assert review("rayjob", broken, operation="DELETE") == Allow()

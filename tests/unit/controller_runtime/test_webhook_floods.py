@@ -23,7 +23,7 @@ from tests.unit.controller_runtime.virtual import now, virtual
 
 LIMITS = Limits()
 DEADLINE = 5.0
-"""The timeoutSeconds of our webhooks: a review that is later is a RayJob refused."""
+"""The timeoutSeconds of our webhooks: a review that is later is not made."""
 
 API_SERVER = "127.0.0.1"
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]

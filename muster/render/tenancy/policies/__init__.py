@@ -18,6 +18,7 @@ autoscalers the account of a Ray cluster's autoscaler scales this cluster and do
 protected   Workloads, queues, requests, quotas, networks, endpoints and statuses are not a tenant's to write
 namespaces  labels and annotations of a team's Namespace are not a tenant's to write
 controller  limits our own accounts to the writes that they make
+reviews     nothing that could never start, in every mode
 queues      no field of a ClusterQueue that our check cannot serve
 """
 
@@ -35,6 +36,7 @@ from muster.render.tenancy.policies.protected import namespaces, protected
 from muster.render.tenancy.policies.queues import queues
 from muster.render.tenancy.policies.ray import ray
 from muster.render.tenancy.policies.reserved import reserved
+from muster.render.tenancy.policies.reviews import reviews
 from muster.render.tenancy.policies.routes import routes
 from muster.render.tenancy.policies.scalers import scalers
 from muster.render.tenancy.policies.services import ray_services, services
@@ -46,8 +48,10 @@ from muster.render.tenancy.policies.work import work
 def policies(stack: Stack) -> list[list[Manifest]]:
     """Every policy, each with its binding. Those for our own controller are enforced in every mode."""
     found = [fence.manifests(TenancyMode.ENFORCE) for fence in fences(stack)]
-    if stack.gang_admission.mode is GangMode.MUSTER and stack.scheduler is Scheduler.KUEUE:
-        found.append(queues().manifests(TenancyMode.ENFORCE))
+    if stack.gang_admission.mode is GangMode.MUSTER:
+        found.append(reviews(stack).manifests(TenancyMode.ENFORCE))
+        if stack.scheduler is Scheduler.KUEUE:
+            found.append(queues().manifests(TenancyMode.ENFORCE))
     if stack.tenancy.mode is not TenancyMode.OFF:
         ours = (
             *(work(stack), ray(stack), ray_services(stack), services(), routes()),

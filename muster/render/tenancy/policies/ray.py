@@ -25,13 +25,19 @@ def ray(stack: Stack) -> Policy:
             ("clusterBefore", f"dyn({ray_spec('variables.before')})"),
             ("groupsBefore", "variables.clusterBefore.?workerGroupSpecs.orValue([])"),
         ),
-        rules=(*(_counted() if stack.scheduler is Scheduler.KUEUE else (_selector(),)), _bounds()),
+        rules=(
+            *((_added(), _made()) if stack.scheduler is Scheduler.KUEUE else (_selector(),)),
+            *never_counted(stack),
+        ),
     )
 
 
-def _counted() -> tuple[Rule, ...]:
-    """What Kueue counts once, when it admits a job. KAI's gate counts every pod."""
-    return (*_scaling(), *_upgrades(), _added(), _made(), _suspended())
+def never_counted(stack: Stack) -> tuple[Rule, ...]:
+    """Work that its queue cannot count, or never starts. Kueue counts once, when it admits a job; KAI's gate
+    counts every pod.
+    """
+    is_kueue = stack.scheduler is Scheduler.KUEUE
+    return (*((*_scaling(), *_upgrades(), _suspended()) if is_kueue else ()), _bounds())
 
 
 def _upgrades() -> tuple[Rule, ...]:

@@ -39,7 +39,7 @@ def work(stack: Stack) -> Policy:
         kinds=_KINDS,
         unless=UNLESS,
         words=_words(stack),
-        rules=(*_gpus(stack), *_queue(stack), *_priority(stack), *_admission(stack), _stopping()),
+        rules=(*_gpus(stack), *_queue(stack), *_priority(stack), *_admission(stack), stopping()),
     )
 
 
@@ -48,13 +48,13 @@ def _words(stack: Stack) -> Sequence[tuple[str, str]]:
     for when, of in (("", "object"), ("Before", "variables.before")):
         words += _object_words(stack, when, of)
     return [
-        ("queues", _listed(names.QUEUES_ANNOTATION)),
-        ("priorities", _listed(names.PRIORITIES_ANNOTATION)),
+        ("queues", listed(names.QUEUES_ANNOTATION)),
+        ("priorities", listed(names.PRIORITIES_ANNOTATION)),
         *words,
     ]
 
 
-def _listed(annotation: str) -> str:
+def listed(annotation: str) -> str:
     return (
         f"namespaceObject.metadata.?annotations[?'{annotation}'].orValue('').split(',')"
         ".filter(word, word != '')"
@@ -240,7 +240,7 @@ def _starting() -> tuple[Rule, ...]:
     )
 
 
-def _stopping() -> Rule:
+def stopping() -> Rule:
     """Work that cannot be preempted could keep its GPUs without limit."""
     return Rule(holds=ray_submission.IN_CEL, message=f"'{ray_submission.MESSAGE}'")
 
