@@ -107,6 +107,23 @@ def test_a_change_brings_nothing_that_could_never_run(world: World) -> None:
         assert answer.is_allowed is is_allowed, answer.message
 
 
+def test_less_of_what_was_too_much_passes(world: World) -> None:
+    """It exists since before the policy: here KubeRay's account has made it, which is not reviewed."""
+    called = ["W", "w", "V", "v", *(f"g{number}" for number in range(20))]
+    listed = [GROUP | {"groupName": each} for each in called]
+    body = named(works.ray_cluster(workerGroupSpecs=listed), "many")
+    owners = {"ownerReferences": [owner("RayJob", "ray.io/v1", "train")]}
+    made = {**body, "metadata": body["metadata"] | owners}
+    assert world.controllers["kuberay"].create(made, dry_run=False).code in (201, 409)
+    alone = {"metadata": {"ownerReferences": None}}
+    for fewer in (listed[1:], listed[4:], listed[:4]):
+        answer = world.admin.patch(body, alone | {"spec": {"workerGroupSpecs": fewer}})
+        assert answer.is_allowed, answer.message
+    more = [*listed, GROUP | {"groupName": "one-more"}]
+    answer = world.admin.patch(body, alone | {"spec": {"workerGroupSpecs": more}})
+    assert "its 26 groups" in answer.message
+
+
 def test_the_cluster_that_kuberay_makes_for_a_reviewed_job_is_not_reviewed_again(world: World) -> None:
     made = named(works.ray_cluster(suspend=False), "train-" + "x" * 50)
     made["metadata"] |= {"labels": {}, "ownerReferences": [owner("RayJob", "ray.io/v1", "train")]}

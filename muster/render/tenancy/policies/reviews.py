@@ -51,7 +51,7 @@ def reviews(stack: Stack) -> Policy:
             ("queues", listed(names.QUEUES_ANNOTATION)),
             ("priorities", listed(names.PRIORITIES_ANNOTATION)),
         ]
-    for when, of in (("", "object"), ("Before", "variables.before")):
+    for when, of in (("Before", "variables.before"), ("", "object")):
         words += _words(stack, when, of)
     return Policy(
         name="muster-reviews",
