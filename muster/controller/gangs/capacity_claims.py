@@ -13,7 +13,7 @@ from muster.controller.gangs.lease import format_time, lease_end
 from muster.controller.gangs.objects import Pod, ProvisioningRequest
 from muster.controller.gangs.split import Gang, RequestSpec
 from muster.controller.gangs.verify import PodDemand
-from muster.model.names import CLASS_ANNOTATION, CONSUME_ANNOTATION, LEASE_ENDS_ANNOTATION
+from muster.model.names import CLAIM_ANNOTATIONS, CLASS_ANNOTATION, CONSUME_ANNOTATION, LEASE_ENDS_ANNOTATION
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +67,20 @@ def _capacity_claim(demand: Demand, spec: RequestSpec, request: ProvisioningRequ
         demand=pinned_demand(demand, pins),
         pod_claim=PodClaim(pod_set=demand.pod_set, annotations=annotations, node_selector=pins),
         is_verified=spec.flavor.verify_nodes,
+    )
+
+
+def carried_claim(pod: Pod, pod_set: str, spec: RequestSpec) -> PodClaim:
+    """The claim that a pod of this request carries."""
+    keys = {selector.key for selector in spec.flavor.node_selector_from_details}
+    return PodClaim(
+        pod_set=pod_set,
+        annotations={
+            name: pod.metadata.annotations[name]
+            for name in CLAIM_ANNOTATIONS
+            if name in pod.metadata.annotations
+        },
+        node_selector={key: value for key, value in pod.spec.node_selector.items() if key in keys},
     )
 
 

@@ -4,20 +4,16 @@ A gang that verifies its nodes leaves room for every unused claim: computing eac
 would cost the square of their number.
 """
 
-from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
 
 from muster.controller.kueue.actions import State
+from muster.controller.kueue.objects import Workload
 from muster.controller.kueue.snapshot import WorkloadSnapshot
 
 Version = tuple[object, ...]
 Rank = tuple[bool, datetime, str]
-
-_MAX_ENTRIES: Final = 4096
-"""Gangs that are remembered: more than wait for their pods at a time, and a few megabytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,10 +25,10 @@ class CachedSnapshot:
 
 
 class ClaimCache:
-    """The latest of each gang."""
+    """The latest of each gang, until it changes or all its pods have a node."""
 
     def __init__(self) -> None:
-        self._cache: OrderedDict[tuple[str, str], tuple[Version, CachedSnapshot]] = OrderedDict()
+        self._cache: dict[str, dict[str, tuple[Version, CachedSnapshot]]] = {}
 
     def get(
         self, uid: str, check: str, version: Version, make: Callable[[], WorkloadSnapshot]
@@ -40,18 +36,24 @@ class ClaimCache:
         """What is known of this version; made when that is nothing. Raises what `make` raises, and ValueError
         for a quantity that is none.
         """
-        cached = self._cache.get((uid, check))
+        checks = self._cache.get(uid, {})
+        cached = checks.get(check)
         if cached is None or cached[0] != version:
             snapshot = make()
             cached = (
                 version,
                 CachedSnapshot(snapshot, rank(snapshot) if snapshot.holds_capacity_claims else None),
             )
-            self._cache[uid, check] = cached
-            if len(self._cache) > _MAX_ENTRIES:
-                self._cache.popitem(last=False)
-        self._cache.move_to_end((uid, check))
+            self._cache[uid] = {**checks, check: cached}
         return cached[1]
+
+    def changed(self, before: Workload | None, after: Workload | None) -> None:
+        """Listens to the cache of Workloads: what is known of this one is out of date."""
+        if before is not None:
+            self.forget(before.metadata.uid)
+
+    def forget(self, uid: str) -> None:
+        self._cache.pop(uid, None)
 
 
 def rank(snapshot: WorkloadSnapshot) -> Rank:

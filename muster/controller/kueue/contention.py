@@ -107,8 +107,17 @@ class CompetingGangs:
         )
 
     def _made_for(self, requests: Iterable[ProvisioningRequest]) -> set[tuple[str, str]]:
-        labels = (each.metadata.labels for each in requests if not self._is_used(each))
-        return {(each.get(identity.WORKLOAD_UID, ""), each.get(identity.CHECK, "")) for each in labels}
+        waiting, used = set[tuple[str, str]](), set[str]()
+        for each in requests:
+            labels = each.metadata.labels
+            uid = labels.get(identity.WORKLOAD_UID, "")
+            if self._is_used(each):
+                used.add(uid)
+            else:
+                waiting.add((uid, labels.get(identity.CHECK, "")))
+        for uid in used - {uid for uid, _ in waiting}:
+            self.claim_cache.forget(uid)
+        return waiting
 
     def _is_used(self, request: ProvisioningRequest) -> bool:
         """Whether all pods that it was made for have a node."""

@@ -14,7 +14,7 @@ Invariants: never Ready before every request is provisioned and every node verif
 that is being evicted; no refusal of what may pass; no write when nothing has changed.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import timedelta
 from typing import Final
@@ -33,7 +33,7 @@ from muster.controller.gangs.assembly import (
     delete_outdated,
     next_step,
 )
-from muster.controller.gangs.capacity_claims import CapacityClaim
+from muster.controller.gangs.capacity_claims import CapacityClaim, PodClaim, carried_claim
 from muster.controller.gangs.create_errors import CreateRejected, failure_of
 from muster.controller.gangs.deadlines import Deadline, ready_deadline
 from muster.controller.gangs.identity import ATTEMPT
@@ -48,6 +48,7 @@ from muster.controller.kueue.scale_up import remove_claims
 from muster.controller.kueue.snapshot import WorkloadSnapshot
 from muster.controller.kueue.without_quota import activated, clear_check_state, inactive, queued, stopped
 from muster.model.gangpolicy import GangPolicy
+from muster.model.names import CONSUME_ANNOTATION, POD_SET_LABEL
 
 FLAVOR_CACHE_GRACE: Final = timedelta(minutes=1)
 """After this time a missing flavor is no longer explained by a cache that lags."""
@@ -137,7 +138,24 @@ def _running(snapshot: WorkloadSnapshot) -> Decision | None:
         return scale_up.uncounted(snapshot) or while_running(snapshot)
     # Its queue got this check while it ran. Requesting its capacity would buy it a second time.
     message = "ran before this check came; nothing is asked for"
-    return Decision(actions=set_check_state(snapshot, State.READY, message))
+    updates = _updates({**scale_up.inherited_claims(snapshot), **_claims_of_pods(snapshot)})
+    return Decision(actions=set_check_state(snapshot, State.READY, message, updates=updates))
+
+
+def _claims_of_pods(snapshot: WorkloadSnapshot) -> Mapping[str, PodClaim]:
+    """What its own pods carry of this attempt, by PodSet: the queue may have had this check before, and what
+    it gave them went with its answer.
+    """
+    specs = {snapshot.request_name(spec): spec for spec in snapshot.gang.request_specs}
+    found: dict[str, PodClaim] = {}
+    for pod in snapshot.surroundings.own_pods:
+        notes = pod.metadata.annotations
+        if spec := specs.get(notes.get(CONSUME_ANNOTATION, "")):
+            pod_sets = [demand.pod_set for demand in spec.demands]
+            name = pod.metadata.labels.get(POD_SET_LABEL, pod_sets[0])
+            if name in pod_sets:
+                found[name] = carried_claim(pod, name, spec)
+    return found
 
 
 def _with_unresolved_flavor(snapshot: WorkloadSnapshot) -> Decision | None:
@@ -324,9 +342,13 @@ def _pod_set_updates(
     own = {
         claim.pod_claim.pod_set: claim.pod_claim for claim in capacity_claims if claim.pod_claim is not None
     }
+    return _updates({**scale_up.inherited_claims(snapshot), **own})
+
+
+def _updates(claims: Mapping[str, PodClaim]) -> tuple[PodSetUpdate, ...]:
     return tuple(
         PodSetUpdate(name=name, annotations=dict(claim.annotations), node_selector=dict(claim.node_selector))
-        for name, claim in {**scale_up.inherited_claims(snapshot), **own}.items()
+        for name, claim in claims.items()
     )
 
 

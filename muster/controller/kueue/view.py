@@ -78,6 +78,7 @@ class View:
         )
         object.__setattr__(self, "split_gangs", line)
         object.__setattr__(self, "usage", NodeUsage(self.pods))
+        self.workloads.store.listen(self.claim_cache.changed)
 
     def snapshot(self, workload: Workload, check: str, *, now: datetime) -> WorkloadSnapshot:
         """Everything that a decision about this Workload and this check depends on."""
@@ -91,6 +92,8 @@ class View:
     def _surroundings(self, snapshot: WorkloadSnapshot) -> WorkloadSurroundings:
         if snapshot.runs:
             return self._around_running(snapshot)
+        if snapshot.is_admitted:
+            return replace(snapshot.surroundings, own_pods=tuple(self._consumers(snapshot)))
         if not snapshot.is_provisioning:
             return snapshot.surroundings
         found = self._around_running(snapshot) if snapshot.is_scale_up else snapshot.surroundings
@@ -148,6 +151,13 @@ class View:
                 nodes, known=store.counts(BY_ZONE), silent=store.counts(BY_SILENT_ZONE)
             ),
         )
+
+    def _consumers(self, snapshot: WorkloadSnapshot) -> Iterator[Pod]:
+        """The pods that use what this attempt requested, whether or not the requests are still there."""
+        namespace = snapshot.workload.metadata.namespace
+        for spec in snapshot.gang.request_specs:
+            key = Key(namespace, snapshot.request_name(spec))
+            yield from self.pods.store.by_index(BY_REQUEST, key)
 
     def _leased(self, claims: Iterable[PodClaim]) -> Iterator[Node]:
         for claim in claims:

@@ -31,6 +31,25 @@ def test_a_snapshot_is_computed_once_per_version() -> None:
     assert len(made) == 3
 
 
+def test_however_many_gangs_wait_each_is_computed_once_and_forgotten_when_it_is_gone() -> None:
+    memory, made = ClaimCache(), list[str]()
+
+    def look(number: int) -> None:
+        def make() -> WorkloadSnapshot:
+            made.append("made")
+            return _snapshot(str(number))
+
+        memory.get(str(number), "gang", ("1",), make)
+
+    for _ in range(2):
+        for number in range(5000):
+            look(number)
+    assert len(made) == 5000
+    for number in range(5000):
+        memory.changed(_snapshot(str(number)).workload, None)
+    assert not memory._cache
+
+
 def test_a_gang_without_quota_holds_no_claims() -> None:
     assert ClaimCache().get("one", "gang", (), lambda: _snapshot("one")).rank is None
 

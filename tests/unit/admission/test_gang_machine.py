@@ -41,7 +41,7 @@ from tests.unit.admission.gang_world import (
     entry_state,
     ready,
 )
-from tests.unit.gangs.paper import START, flavor_policy, node
+from tests.unit.gangs.paper import START, among, flavor_policy, node
 
 SPLIT = {"head": ("cpu", 1), "big": ("h100", 1), "small": ("l4", 1)}
 MINUTE = timedelta(minutes=1)
@@ -877,7 +877,7 @@ def test_what_runs_when_its_queue_gets_our_check_is_not_bought_again() -> None:
     met = dataclasses.replace(
         running, workload=msgspec.structs.replace(running.workload, status=status), requests=(), templates=()
     )
-    (ready,) = decide(met).actions
+    (ready,) = decide(among(met, own_pods=())).actions
     assert isinstance(ready, SetCheckState)
     assert (ready.state, ready.updates) == (State.READY, ())
 

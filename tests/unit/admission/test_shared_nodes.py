@@ -180,6 +180,23 @@ def test_an_outage_is_seen_without_a_look_at_each_node_of_the_fleet(
     assert bool(seen.surroundings.in_outage) is is_outage
 
 
+def test_a_check_that_is_put_back_knows_what_the_pods_of_a_gang_stand_on() -> None:
+    """Kueue took our answer and its claims away with the check, and the requests went then, too."""
+    world, view = running(1, 60)
+    held = world.workloads["a"]
+    (answer,) = held.status.admission_checks
+    (given,) = answer.pod_set_updates
+    for each in world.pods.values():
+        spec = replace(each.spec, node_selector=given.node_selector)
+        view.pods.store.put(replace(each, spec=spec, metadata=replace(each.metadata, resource_version="2")))
+    view.requests.store.replace([], unreadable={}, version="", new_history=True)
+    fresh = replace(answer, state="Pending", message="", pod_set_updates=())
+    put_back = replace(held, status=replace(held.status, admission_checks=(fresh,)))
+    decision = decide(view.snapshot(put_back, CHECK, now=world.now))
+    (said,) = (each for each in decision.actions if isinstance(each, SetCheckState))
+    assert (said.state, said.updates) == ("Ready", (given,)), "with it, a lost node is seen"
+
+
 def test_a_pod_of_another_namespace_hides_no_lost_node() -> None:
     world, view = running(1, 60)
     lost = next(iter(world.nodes))
