@@ -157,7 +157,8 @@ class Requests:
             raise CreateRejected(
                 resource.kind, attempt=_attempt(body), reason=type(error).__name__, message=message
             ) from error
-        if altered := alterations(msgspec.convert(body, resource.type), created):
+        sent = resource.compact(msgspec.convert(body, resource.type))  # What came back is compact too.
+        if altered := alterations(sent, created):
             # Not into the cache: the cloud must not go on with what nobody asked for.
             await self._delete(resource, key, uid=created.metadata.uid)
             raise Altered(resource.kind, attempt=_attempt(body), message=f"{'; '.join(altered)}. {_ALTERED}")

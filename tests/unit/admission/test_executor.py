@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any, Final
 
@@ -11,7 +11,8 @@ import pytest
 from aiohttp import web
 from prometheus_client import CollectorRegistry
 
-from muster.controller.gangs.actions import CreateRequest, CreateTemplates, Delete
+from muster.controller.gangs.actions import CreatePlaceholders, CreateRequest, CreateTemplates, Delete
+from muster.controller.gangs.capacity_claims import CapacityClaim, PodClaim, unpinned_demand
 from muster.controller.gangs.create_errors import CreateRejected, NameTaken
 from muster.controller.gangs.identity import ATTEMPT
 from muster.controller.gangs.objects import PLACEHOLDER, POD_TEMPLATE, PROVISIONING_REQUEST
@@ -36,6 +37,7 @@ from muster.controller.kueue.templates import owner_of
 from muster.controller.runtime.events import EventRecorder
 from muster.controller.runtime.informer import Informer
 from muster.controller.runtime.metrics import Metrics
+from muster.model.names import CONSUME_ANNOTATION
 from tests.unit.admission.gang_world import CHECK, World
 from tests.unit.controller_kube.fake_apiserver import FakeApiServer
 
@@ -314,3 +316,31 @@ def _ask() -> Any:
     world.submit("a", {"main": ("l4", 1)})
     world.kueue()
     return world.snapshot("a").gang.request_specs[0]
+
+
+def test_what_the_server_stores_as_it_was_sent_is_not_altered() -> None:
+    """Of each kind, whichever of its annotations the caches keep."""
+
+    async def scenario(hands: Hands) -> None:
+        owner, spec = owner_of(await hands.seen()), _ask()
+        labels = {ATTEMPT: "this"}
+        pods: dict[str, Json] = {demand.pod_set: {"spec": {}} for demand in spec.demands}
+        templates = CreateTemplates(request="asked", spec=spec, labels=labels)
+        await hands.requests.create_templates(owner, templates, pods)
+        await hands.requests.create_request(owner, CreateRequest(name="asked", spec=spec, labels=labels))
+        claim = PodClaim(pod_set="main", annotations={CONSUME_ANNOTATION: "asked"}, node_selector={})
+        held = CreatePlaceholders(
+            request="asked",
+            spec=spec,
+            labels=labels,
+            capacity_claims=tuple(
+                CapacityClaim(demand=unpinned_demand(demand), pod_claim=claim, is_verified=True)
+                for demand in spec.demands
+            ),
+            image="pause",
+            max_lifetime=timedelta(minutes=30),
+        )
+        await hands.requests.hold(owner, held)
+        assert ("pods", _SPACE, "asked-0-hold-0") in hands.server.objects
+
+    at_work(scenario)
