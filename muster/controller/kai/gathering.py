@@ -110,8 +110,14 @@ class Gathering(TurnIndex):
         """These queues hold less than before, or something else: reconcile those that they have room for."""
         for name in queues:
             for key in self._short_of.get(name, ()):
-                if not all(map(self.ledger.is_short, self._short[key])):
+                if self._has_room(key):
                     self.enqueue(key)
+
+    def _has_room(self, key: Key) -> bool:
+        try:
+            return not all(map(self.ledger.is_short, self._short[key]))
+        except ValueError:
+            return True  # A bad quantity: its own reconcile reports it.
 
     def _put(self, holder: Key | str, usage: Iterable[QueueUsage]) -> None:
         self._gave(self.ledger.put(holder, tuple(usage)))

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from muster.controller.kai.labels import CLUSTER_NAME
-from muster.controller.kai.objects import GATED_POD
+from muster.controller.kai.objects import GATED_POD, QUEUE, QueueStatus
 from muster.controller.kube.resource import Key
+from muster.model.names import GPU_RESOURCE
 from tests.unit.controller_runtime.virtual import virtual
 from tests.unit.kai.kai_fleet import Fleet
 from tests.unit.kai.kai_world import Group, queue
@@ -60,6 +61,26 @@ def test_a_queue_that_reports_what_it_holds_costs_nothing_where_no_gang_gains_ro
             await asyncio.sleep(1)
             assert {int(key.name.removeprefix("waits-")) % QUEUES for key in seen} == {0}
             assert len(fleet.requests()) == 1, "one of them has the room"
+
+    virtual(scenario())
+
+
+def test_a_queue_whose_figures_cannot_be_read_costs_its_own_gangs_and_no_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def scenario() -> None:
+        fleet = Fleet(monkeypatch)
+        for name in ("team-a", "team-b"):
+            fleet.queue(queue(name, quota=1))
+            fleet.foreign(f"runs-{name}", queue=name)
+            fleet.submit(f"waits-{name}", {"headgroup": Group("l4")}, queue=name)
+        async with fleet.running():
+            bad = QueueStatus(allocated={GPU_RESOURCE: "many"})
+            fleet.api.change(QUEUE, fleet.api.caches[QUEUE].get(Key("", "team-a")), status=bad)
+            fleet.remove(GATED_POD, Key("ns", "runs-team-b"))
+            await asyncio.sleep(1)
+            assert fleet.status("waits-team-a").startswith("held back: ")
+            assert _asked(fleet) == {"waits-team-b": 1}
 
     virtual(scenario())
 
