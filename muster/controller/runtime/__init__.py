@@ -56,6 +56,6 @@ How to write a webhook: a pure function in `muster.controller.runtime.review` te
 `WebhookServer`. It may read informers' stores, and calls nothing.
 
 Room by room: `store`, `informer` (caches) · `queue`, `controller` (work) · `lease` (leader) · `manager`,
-`removal` (the process and its end) · `review`, `webhook_server`, `authority`, `certificates` (admission) ·
-`events`, `health`, `metrics`, `logs`, `spans`, `traces`, `otlp` (observability) · `clock`.
+`removal` (the process and its end) · `review`, `webhook_server`, `connections`, `authority`, `certificates`
+(admission) · `events`, `health`, `metrics`, `logs`, `spans`, `traces`, `otlp` (observability) · `clock`.
 """
