@@ -110,6 +110,24 @@ def test_the_manager_reports_under_its_own_name(world: World) -> None:
         assert answer.is_allowed is mine, answer
 
 
+def test_others_report_by_either_api_of_events(world: World) -> None:
+    """The older one is matched as well, and most of the cluster's own components use it."""
+    body = {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"name": "old", "namespace": "team-a"},
+        "involvedObject": {"kind": "Pod", "namespace": "team-a", "name": "any"},
+        "reason": "Scheduled",
+        "message": "by another component",
+        "type": "Normal",
+        "source": {"component": "scheduler"},
+        "count": 1,
+    }
+    assert world.admin.create(body, dry_run=False).code in (201, 409)
+    assert world.admin.patch(body, {"count": 2}).is_allowed
+    assert world.controllers["ours"].create(named(body, "ours")).code == 403
+
+
 def test_the_manager_answers_for_its_own_admission_checks(world: World) -> None:
     ours = world.controllers["ours"]
     status: Object = {"status": {"conditions": []}}
