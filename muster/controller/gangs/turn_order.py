@@ -123,19 +123,11 @@ class Line:
         return not gang.asked
 
     def must_give_way(self, gang: TurnPosition) -> bool:
-        """Whether it has to release what it has requested, and begin again when its turn comes."""
-        if gang.is_asking and gang.asked <= gang.unaccepted:
-            # No cloud has accepted it: where two began without seeing each other, the later one steps back.
-            return any(
-                other.order < gang.order and gang.asked & other.unaccepted for other in self._asking(gang)
-            )
-        return gang.holds_part and self._closes_circle(gang)
-
-    def _closes_circle(self, gang: TurnPosition) -> bool:
-        """Whether a preceding gang waits for what this one holds, and this one for what that one holds, be it
-        through further preceding gangs.
+        """Whether it has to release what it has requested, and begin again when its turn comes: a preceding
+        gang waits for what this one holds, and this one for what that one holds, be it through further
+        preceding gangs.
         """
-        if not any(_is_before(self._lanes[pool].short, gang) for pool in gang.held):
+        if not (gang.holds_part and any(_is_before(self._lanes[pool].short, gang) for pool in gang.held)):
             return False
         preceding = self._waited_for_by(gang, before=gang.order)
         return any(other.short & gang.held for other in preceding)
