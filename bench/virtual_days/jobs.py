@@ -20,6 +20,8 @@ from tests.unit.controller_runtime.virtual import now
 replace = msgspec.structs.replace
 
 _HEADS_A_NODE: Final = 4
+_PODS_READY: Final = 900.0
+"""Kueue's waitForPodsReady, as a stack sets it."""
 
 
 @dataclass(slots=True)
@@ -27,6 +29,7 @@ class _Job:
     gang: Gang
     updates: Mapping[str, PodSetUpdate]
     """What its pods carry, as they were when it was admitted."""
+    lacks_since: float
     pods: dict[str, str] = field(default_factory=dict)
     """Name of a pod -> its node."""
     whole_since: float | None = None
@@ -36,18 +39,21 @@ class _Job:
 
 @dataclass
 class Jobs:
-    """`turned`: a gang began or ceased to be whole; `finished`: it has run to its end."""
+    """`turned`: a gang began or ceased to be whole; `finished`: it has run to its end; `given_up`: for too long
+    not all of its pods were ready.
+    """
 
     server: Server
     turned: Callable[[Gang, bool], None]
     finished: Callable[[Gang], None]
+    given_up: Callable[[Gang], None]
     running: dict[Key, _Job] = field(default_factory=dict)
 
     def start(self, gang: Gang) -> None:
         held = self.server.workload(gang.key)
         entry = held.check_state(CHECK) if held else None
         updates = {each.name: each for each in entry.pod_set_updates} if entry else {}
-        self.running[gang.key] = _Job(gang, updates)
+        self.running[gang.key] = _Job(gang, updates, now())
         self.schedule(gang.key)
 
     def stop(self, gang: Gang) -> None:
@@ -90,11 +96,13 @@ class Jobs:
         elif not is_whole:
             self._pause(job)
             later(30, self.schedule, key)
+            if now() - job.lacks_since >= _PODS_READY:
+                self.given_up(job.gang)
 
     def _pause(self, job: _Job) -> None:
         if job.whole_since is not None:
             job.gang.left = max(0.0, job.gang.left - (now() - job.whole_since))
-            job.whole_since = None
+            job.whole_since, job.lacks_since = None, now()
             self.turned(job.gang, False)
 
     def _end(self, key: Key, run: int) -> None:

@@ -28,7 +28,7 @@ HOUR: Final = 3_600.0
 MINUTE: Final = 60.0
 _HEADS: Final = 6
 _TENANTS: Final = 5
-_STUCK_AFTER: Final = 900.0
+_STUCK_AFTER: Final = 1200.0
 """Seconds for which a gang may be in a state that shows no end: an outage of the API server is shorter."""
 _DRAIN: Final = 4 * DAY
 

@@ -26,6 +26,12 @@ _KEPT: Final = 1800.0
 """Seconds for which a Workload that is over is kept."""
 
 
+_EVICTIONS: Final = {
+    "AdmissionCheck": "its gang lost nodes",
+    "PodsReadyTimeout": "pods of its gang had no node for too long",
+}
+
+
 class World:
     """Stand-ins and one life of the controller after another."""
 
@@ -36,7 +42,7 @@ class World:
         self.ended: Counter[str] = Counter()
         self.starts = 0
         self.server = Server(caches_of(read(policy, {})))
-        self.jobs = Jobs(self.server, turned=self._turned, finished=self._finished)
+        self.jobs = Jobs(self.server, turned=self._turned, finished=self._finished, given_up=self._given_up)
         self.kueue = Kueue(self.server, self.gangs, start=self._start, stop=self._stop)
         self.cloud = Cloud(
             self.server,
@@ -122,6 +128,9 @@ class World:
         self._stop(gang)
         self.kueue.finish(gang)
 
+    def _given_up(self, gang: Gang) -> None:
+        self.kueue.evict(gang, "PodsReadyTimeout")
+
     def _turned(self, gang: Gang, is_whole: bool) -> None:
         if is_whole:
             self.minutes.run(gang.key.name, sum(gang.gpus.values()), at=now())
@@ -172,8 +181,7 @@ class World:
             )
         if held.status.holds("Evicted"):
             condition = held.status.condition("Evicted")
-            is_lost = condition is not None and condition.reason == "AdmissionCheck"
-            return "its gang lost nodes" if is_lost else "its gang was preempted"
+            return _EVICTIONS.get(condition.reason if condition else "", "its gang was preempted")
         return "it came early and was given back"
 
     # What it costs
