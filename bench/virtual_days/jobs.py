@@ -21,7 +21,7 @@ replace = msgspec.structs.replace
 
 _HEADS_A_NODE: Final = 4
 _PODS_READY: Final = 900.0
-"""Kueue's waitForPodsReady, as a stack sets it."""
+"""Kueue's waitForPodsReady: the longer of the two bounds that a stack sets by default."""
 
 
 @dataclass(slots=True)
@@ -39,8 +39,8 @@ class _Job:
 
 @dataclass
 class Jobs:
-    """`turned`: a gang began or ceased to be whole; `finished`: it has run to its end; `given_up`: for too long
-    not all of its pods were ready.
+    """`turned`: a gang began or ceased to be whole; `finished`: it has run to its end; `given_up`: for too
+    long not all of its pods had a node.
     """
 
     server: Server
