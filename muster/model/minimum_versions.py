@@ -25,6 +25,11 @@ class MinimumVersion:
 
 MINIMUM_VERSIONS: Final[Mapping[str, MinimumVersion]] = MappingProxyType(
     {
+        "kubernetes": MinimumVersion(
+            Version(1, 30),
+            "older ones have no ValidatingAdmissionPolicy of v1, in which Muster's policies are written",
+            "https://kubernetes.io/blog/2024/04/24/validating-admission-policy-ga/",
+        ),
         "gpu-operator": MinimumVersion(
             Version(25, 3, 1),
             "up to 25.3.0 a container can take over its node (CVE-2025-23266)",

@@ -20,6 +20,7 @@ from muster.model.violations import Violation
 from muster.preview.compare.diff import StackDiff, diff_stack
 from muster.preview.compare.side import LoadedSide
 from muster.preview.plan import Plan, load_plan
+from muster.validation.unowned import unowned_rules
 
 Loaded = TypeVar("Loaded")
 
@@ -153,6 +154,8 @@ def _load_stack_file(path: Path) -> LoadedSide:
         raise InputError(f"{path}: no such file. Fix: name a stack file, such as stacks/Pulumi.STACK.yaml.")
     document = load_document(path)
     stack, found = examine(document)
+    if stack is not None:
+        found += unowned_rules(stack)
     errors = tuple(_format_mistake(document, each) for each in found if each.level == "error")
     warnings = tuple(each for each in found if each.level == "warning")
     return LoadedSide(True, None if errors else stack, errors, warnings)

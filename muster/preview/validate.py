@@ -24,6 +24,7 @@ from muster.config.stack import examine
 from muster.live.sanitize import sanitize_line
 from muster.model.violations import Violation
 from muster.validation.placeholders import placeholder_rules
+from muster.validation.unowned import unowned_rules
 
 
 class Format(StrEnum):
@@ -72,10 +73,12 @@ def _shown(path: Path) -> str:
 
 
 def found_in(document: Document) -> list[Violation]:
-    """Every violation of a stack file, with values that were never filled in, in the order of a report."""
+    """Every violation of a stack file, in the order of a report: also what is not filled in, and what has no
+    quota.
+    """
     stack, violations = examine(document)
     if stack is not None:
-        violations += placeholder_rules(stack)
+        violations += [*placeholder_rules(stack), *unowned_rules(stack)]
     return in_order(violations, document)
 
 

@@ -15,8 +15,10 @@ from muster.model.clusters import (
     SystemPool,
 )
 from muster.model.clusters.eks import LOG_DAYS, LOG_KINDS
+from muster.model.minimum_versions import MINIMUM_VERSIONS
 from muster.model.promises import NOT_PROMISED
 from muster.model.stack import GangMode, Stack
+from muster.model.versions import Version
 from muster.model.violations import Violation, suggestion
 from muster.validation.addresses import cidr, everywhere, gke_address_rules, vpc_rules
 from muster.validation.regions import region_rules, zone_rules
@@ -26,6 +28,8 @@ _PATH: Final = "muster:cluster"
 _GKE_NAME: Final = re.compile(r"[a-z]([-a-z0-9]{0,38}[a-z0-9])?\Z")
 # EKS: https://docs.aws.amazon.com/eks/latest/APIReference/API_CreateCluster.html
 _EKS_NAME: Final = re.compile(r"[0-9A-Za-z][A-Za-z0-9_-]{0,99}\Z")
+# https://cloud.google.com/kubernetes-engine/versioning#specifying_cluster_version
+_ALIASES: Final = ("latest", "-")
 _EKS_VERSION: Final = re.compile(r"1\.\d{2}\Z")
 _KEY: Final = re.compile(r"projects/[^/]+/locations/[^/]+/keyRings/[^/]+/cryptoKeys/[^/]+\Z")
 _PRINCIPAL: Final = re.compile(r"arn:aws[\w-]*:iam::\d{12}:(role|user)/.+\Z")
@@ -46,6 +50,8 @@ def _gke(cluster: GkeCluster, stack: Stack) -> Iterator[Violation]:
         fix = "use at most 40 of a-z, 0-9 and -, beginning with a letter."
         yield Violation(f"{_PATH}.name", f"{cluster.name!r} cannot be the name of a GKE cluster.", fix)
     yield from _where(cluster)
+    if cluster.version is not None and cluster.version not in _ALIASES:
+        yield from _minimum(cluster.version)
     yield from _system(cluster.system_pool)
     yield from gke_address_rules(cluster, stack.pools)
     if cluster.kms_key is not None and not _KEY.match(cluster.kms_key):
@@ -70,6 +76,8 @@ def _eks(cluster: EksCluster) -> Iterator[Violation]:
         yield Violation(f"{_PATH}.name", f"{cluster.name!r} cannot be the name of an EKS cluster.", fix)
     if not _EKS_VERSION.match(cluster.version):
         yield Violation(f"{_PATH}.version", f"{cluster.version!r} is no version.", 'write it like "1.34".')
+    else:
+        yield from _minimum(cluster.version)
     yield from _where(cluster)
     if len(set(cluster.zones)) < 2:
         place = "network.existing.privateSubnets" if cluster.network.existing else "zones"
@@ -119,6 +127,19 @@ def _existing(cluster: ExistingCluster, stack: Stack) -> Iterator[Violation]:
         return
     fix = "nothing, if that is accepted; otherwise use cluster-autoscaler with ProvisioningRequests."
     yield Violation(f"{_PATH}.autoscaler", NOT_PROMISED, fix, level="warning")
+
+
+def _minimum(version: str) -> Iterator[Violation]:
+    minimum = MINIMUM_VERSIONS["kubernetes"]
+    oldest = f"{minimum.version.major}.{minimum.version.minor}"
+    try:
+        is_old = Version.of(version) < minimum.version
+    except ValueError:
+        yield Violation(f"{_PATH}.version", f"{version!r} is no version.", f'write it like "{oldest}".')
+        return
+    if is_old:
+        message = f"Kubernetes {version} is below {oldest}: {minimum.reason}."
+        yield Violation(f"{_PATH}.version", message, f'write "{oldest}" or a newer one.')
 
 
 def _where(cluster: GkeCluster | EksCluster) -> Iterator[Violation]:

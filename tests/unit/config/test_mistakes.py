@@ -56,7 +56,8 @@ def test_a_mistake_gets_its_answer(mistake: dict[str, Any]) -> None:
 
 def _line(before: str, after: str) -> int:
     """Where the two begin to differ, or the first word after that."""
-    index = next(i for i, (a, b) in enumerate(zip(before, after, strict=False)) if a != b)
+    pairs = enumerate(zip(before, after, strict=False))
+    index = next((i for i, (a, b) in pairs if a != b), len(before))
     while after[index].isspace():
         index += 1
     return after.count("\n", 0, index) + 1
