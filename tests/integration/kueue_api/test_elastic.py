@@ -156,7 +156,11 @@ def _events(world: World) -> set[str]:
 
 def test_kueue_counts_of_a_changed_cluster_only_how_many_pods_it_has(world: World) -> None:
     """So a policy keeps the resources and the gate in its templates (policies/elastic.py)."""
-    apply(world.plane, _cluster() | {"spec": _cluster()["spec"] | {"enableInTreeAutoscaling": False}})
+    cluster = _cluster()
+    cluster["spec"]["enableInTreeAutoscaling"] = False
+    # It gets no quota: of one that has it Kueue counts a change in a slice of its own.
+    cluster["metadata"]["labels"][names.QUEUE_LABEL] = "absent"
+    apply(world.plane, cluster)
     (counted,) = wait_for("it is queued", lambda: world.items(f"{KUEUE}/namespaces/{TEAM}/workloads"))
     assert counted["spec"]["podSets"][1]["count"] == 1
     larger = pod("l4")
