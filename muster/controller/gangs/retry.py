@@ -13,7 +13,7 @@ from typing import Final
 
 from muster.controller.gangs.lease import format_time, parse_time
 from muster.controller.kube.resource import Object
-from muster.model.gangpolicy import RetryPolicy
+from muster.model.gangpolicy import RetryPolicy, format_duration
 from muster.model.names import (
     AVOID_ANNOTATION,
     GROUP,
@@ -145,6 +145,12 @@ def next_attempt(
         last_failure=failure[:1000],
         in_turn=in_turn,
     )
+
+
+def format_given_up(history: RetryHistory, *, failure: str, policy: RetryPolicy) -> str:
+    """Why there is no next attempt after this failure."""
+    deadline = format_duration(policy.deadline)
+    return f"gave up after {history.tries + 1} tries, retry.deadline of {deadline} is over; last: {failure}"
 
 
 def switch_flavor(

@@ -42,7 +42,7 @@ from muster.controller.gangs.ending import is_due, recheck_at
 from muster.controller.gangs.identity import ATTEMPT
 from muster.controller.gangs.progress import format_release, format_wait
 from muster.controller.gangs.reasons import Loss, loss
-from muster.controller.gangs.retry import RetryHistory, next_attempt, parse_history
+from muster.controller.gangs.retry import RetryHistory, format_given_up, next_attempt, parse_history
 from muster.controller.kai.actions import Action, Decision, DeleteUnbound, PatchAnnotations, Ungate
 from muster.controller.kai.labels import SIZE, STATUS, is_gated
 from muster.controller.kai.objects import GatedPod
@@ -60,7 +60,7 @@ from muster.controller.kai.progress import (
 )
 from muster.controller.kai.queue_capacity import Shortfall
 from muster.controller.kai.snapshot import BatchSnapshot, ClusterSnapshot
-from muster.model.gangpolicy import GangPolicy, format_duration
+from muster.model.gangpolicy import GangPolicy
 from muster.model.names import CONSUME_ANNOTATION, KAI_QUEUE_LABEL
 
 SETTLED_AFTER: Final = timedelta(seconds=10)
@@ -381,10 +381,8 @@ def _release_and_retry(snapshot: BatchSnapshot, policy: GangPolicy, failure: str
         in_turn=snapshot.kept_turn,
     )
     if next_history is None:
-        tries = snapshot.history.tries + 1
-        limit = format_duration(policy.retry.deadline)
-        given = f"gave up after {tries} tries, retry.deadline of {limit} is over"
-        return _refuse(snapshot, f"{given}; last: {failure}")
+        given_up = format_given_up(snapshot.history, failure=failure, policy=policy.retry)
+        return _refuse(snapshot, given_up)
     next_history = replace(next_history, grows=snapshot.batch.unit > 0)
     # The note first: with it another attempt begins, and the next reconcile releases what is left of this.
     note = PatchAnnotations(

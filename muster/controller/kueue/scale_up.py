@@ -21,7 +21,7 @@ from muster.controller.gangs.actions import EmitEvent
 from muster.controller.gangs.assembly import delete_all
 from muster.controller.gangs.capacity_claims import PodClaim
 from muster.controller.gangs.identity import ATTEMPT
-from muster.controller.gangs.retry import RetryHistory, next_attempt, truncate_seconds
+from muster.controller.gangs.retry import RetryHistory, format_given_up, next_attempt, truncate_seconds
 from muster.controller.gangs.unsatisfiable import subject_of
 from muster.controller.kueue.actions import (
     Action,
@@ -156,8 +156,7 @@ def release_and_retry(snapshot: WorkloadSnapshot, policy: GangPolicy, failure: s
         in_turn=snapshot.kept_turn,
     )
     if next_history is None:
-        given = f"gave up after {history.tries + 1} tries in {format_duration(policy.retry.deadline)}"
-        return refuse(snapshot, f"{given}; last: {failure}")
+        return refuse(snapshot, format_given_up(history, failure=failure, policy=policy.retry))
     next_history = replace(next_history, grows=True, lease_ends=history.lease_ends)
     reason = "GangReleased" if _is_whole(snapshot) else "GrowthReleased"
     return _end(snapshot, next_history, reason, _format_backoff(snapshot, next_history))
