@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from muster.model.names import POD_SET_LABEL
 from tests.integration.tenancy import works
 from tests.integration.tenancy.accounts import kubelet, scheduler
 from tests.integration.tenancy.cluster import Answer, Caller, Object, place
@@ -260,6 +261,31 @@ def test_an_elastic_cluster_is_not_resized_by_any_kind_of_request(world: World) 
         for caller in world.tenants:
             for answer in every_way(caller, body, {"spec": {"workerGroupSpecs": [group]}}):
                 refused(answer, "RayCluster sized-in-every-way is elastic", words)
+
+
+@pytest.mark.parametrize("make", [_cluster, _service], ids=["RayCluster", "RayService"])
+def test_workers_of_elastic_work_stay_in_their_pod_set(world: World, make: Callable[..., Object]) -> None:
+    """Gained: a large pod starts in the place of a small one of another group, which the queue counted."""
+    body = _elastic(make, "sized-in-sets")
+    cluster = body["spec"]["rayClusterConfig"] if make is _service else body["spec"]
+    cluster["workerGroupSpecs"] = _in_pod_sets("large", "small")
+    existing(world, body, world.controllers["kueue"])
+    groups = {"workerGroupSpecs": _in_pod_sets("small", "small")}
+    change = {"spec": {"rayClusterConfig": groups} if make is _service else groups}
+    for caller in world.tenants:
+        for answer in every_way(caller, body, change):
+            refused(answer, POD_SET_LABEL, "workerGroupSpecs of large")
+    assert world.controllers["kueue"].patch(body, change).is_allowed
+
+
+def _in_pod_sets(large: str, small: str) -> list[Object]:
+    """Two groups and the PodSets that the labels of their templates name."""
+    found = []
+    for name, gpus, pod_set in (("large", 8, large), ("small", 1, small)):
+        template = gated(gpus)
+        template["metadata"] = template.get("metadata", {}) | {"labels": {POD_SET_LABEL: pod_set}}
+        found.append(GROUP | {"groupName": name, "template": template})
+    return found
 
 
 def test_kueue_restores_the_templates_of_elastic_work(world: World) -> None:

@@ -3,7 +3,8 @@
 Kueue (0.19.2) puts the gate into the pod templates when the work is created, and lifts it from as many pods
 as the newest admitted slice has. For one that is changed it compares the groups and their numbers of pods
 (pkg/workloadslicing), also while the work waits for its first quota: what else the templates hold is what it
-read at creation. So members change the numbers, and leave the gate, the resources and the node selectors.
+read at creation. So members change the numbers, and leave the gate, the resources and the node selectors. It
+knows a group by its name in lower case, and the pods of a group by the PodSet in their label.
 """
 
 from collections.abc import Sequence
@@ -20,6 +21,9 @@ _WHO: Final = "object.kind + ' ' + object.metadata.name + ' is elastic, and "
 _NUMBERS: Final = (
     "(request.resource.resource == 'jobs' ? 'spec.parallelism' : 'replicas') + ' alone, as kubectl patch and "
     "kubectl edit do: kubectl apply takes off what Kueue has added"
+)
+_GROUP_NAMES: Final = (
+    "variables.cluster{}.?workerGroupSpecs.orValue([]).map(group, group.?groupName.orValue(''))"
 )
 _COUNTED: Final = "its queue counts again only how many pods it has"
 
@@ -51,6 +55,16 @@ def words() -> Sequence[tuple[str, str]]:
             "unequal",
             "variables.parts.filter(each, variables.partsBefore.exists(old, old.path == each.path && "
             f"{_pod_amounts('old')} != {_pod_amounts('each')})).map(each, each.path)",
+        ),
+        (
+            "relabelled",
+            "variables.parts.filter(each, variables.partsBefore.exists(old, old.path == each.path && "
+            f"{_pod_set('old')} != {_pod_set('each')})).map(each, each.path)",
+        ),
+        (
+            "renamed",
+            f"{_GROUP_NAMES.format('')}.filter(name, {_GROUP_NAMES.format('Before')}.exists(old, "
+            "old != name && old.lowerAscii() == name.lowerAscii()))",
         ),
     )
 
@@ -94,9 +108,13 @@ def _pod_amounts(of: str) -> str:
     return f"{of}.template.?spec.?resources.orValue(dyn({{}}))"
 
 
+def _pod_set(of: str) -> str:
+    return f"{of}.template.?metadata.?labels[?'{names.POD_SET_LABEL}'].orValue('')"
+
+
 def rules() -> tuple[Rule, ...]:
     """What a change of elastic work leaves as it is."""
-    return _remains(), _waits(), _resources(), _pod_resources(), _nodes()
+    return _remains(), _waits(), _resources(), _pod_resources(), _nodes(), _pod_sets(), _group_names()
 
 
 def becomes() -> Rule:
@@ -149,4 +167,22 @@ def _nodes() -> Rule:
         holds="!variables.elastic || variables.moved.size() == 0",
         message=f"{_WHO}{_COUNTED}, not on which nodes; leave nodeSelector in ' + "
         "variables.moved.join(', ') + '. For other nodes, make a new ' + object.kind",
+    )
+
+
+def _pod_sets() -> Rule:
+    """Kueue lets as many pods of each start as it has counted, by this label."""
+    return Rule(
+        holds="!variables.elastic || variables.relabelled.size() == 0",
+        message=f"{_WHO}Kueue knows by label {names.POD_SET_LABEL} which pods it counted; leave it in ' + "
+        "variables.relabelled.join(', ')",
+    )
+
+
+def _group_names() -> Rule:
+    """For Kueue it would be the same group, and for the rules here another one."""
+    return Rule(
+        holds="!variables.elastic || variables.renamed.size() == 0",
+        message=f"{_WHO}its queue reads names of groups in lower case; write groupName as before in place of "
+        "' + variables.renamed.join(', ')",
     )

@@ -2,7 +2,7 @@
 
 Controllers find their objects by them: a pod with another gang's label would be counted as one of its
 placeholders, and one with another job's PodSet would be let start in place of a pod of that job. What an
-object has already, it keeps.
+object has already, it keeps where it has it.
 """
 
 from typing import Final
@@ -82,7 +82,10 @@ def _set(of: str, path: str) -> str:
 
 def _taken() -> str:
     """The keys that an author has to remove, set by set."""
-    kept = "variables.keyedBefore.exists(before, key in before.keys && before.keys[key] == each.keys[key])"
+    kept = (
+        "variables.keyedBefore.exists(before, before.path == each.path && key in before.keys && "
+        "before.keys[key] == each.keys[key])"
+    )
     return (
         f"variables.keyed.map(each, each.keys.filter(key, ({_RESERVED}) && !{kept})"
         ".map(key, key + ' from ' + each.path)).filter(keys, keys.size() > 0)"

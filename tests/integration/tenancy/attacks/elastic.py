@@ -171,6 +171,20 @@ def _in_clusters() -> Iterator[Attack]:
         *_GATE_WORDS,
         "workerGroupSpecs of more",
     )
+    for place, make in _CLUSTERS.items():
+        for name, worker in (("", template(1, **_KEPT)), ("and larger workers", template(8, **_KEPT))):
+            body = make(worker=worker)
+            (group,) = _groups(body)
+            group["groupName"] = "GPU"
+            yield _change(
+                f"{body['kind']} with its group in capitals {name}".strip(),
+                make(),
+                body,
+                f"{place}.workerGroupSpecs[].groupName",
+                _LARGER,
+                "reads names of groups in lower case",
+                "groupName as before in place of GPU",
+            )
     scales = {"enableInTreeAutoscaling": True}
     yield _change(
         "RayCluster with a larger autoscaler",
@@ -189,6 +203,12 @@ def _in_clusters() -> Iterator[Attack]:
         "eight GPUs in the head, without quota",
         *_SIZE_WORDS,
     )
+
+
+def _groups(body: Object) -> list[Object]:
+    """The worker groups of a cluster or a service."""
+    found: list[Object] = body["spec"].get("rayClusterConfig", body["spec"])["workerGroupSpecs"]
+    return found
 
 
 def _limited(gpus: int) -> Object:
