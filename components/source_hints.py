@@ -5,7 +5,6 @@ lines beside its error, so the line is logged before the cloud can refuse. Only 
 and pools, and only when they change.
 """
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
@@ -13,7 +12,7 @@ import pulumi
 from pulumi.runtime.proto import engine_pb2
 from pulumi.runtime.settings import get_engine
 
-from muster.config.document import nearest_line
+from muster.config.document import Document
 from muster.config.project import load_document
 from muster.model.stack import Stack
 
@@ -27,12 +26,12 @@ _POOLS: Final = (
 
 def log_source_lines(stack: Stack, source: Path) -> None:
     """Make every cluster and pool that the program registers from now on log its line of the stack file."""
-    lines = load_document(source).lines if source.is_file() else {}
+    document = load_document(source) if source.is_file() else Document(str(source))
 
     def log_line(arguments: pulumi.ResourceHookArgs) -> None:
         path = path_of(stack, type_=arguments.type, name=arguments.name)
         if path is not None:
-            _log(arguments.urn, f"defined at {place(path, source=source, lines=lines)}")
+            _log(arguments.urn, f"defined at {place(path, document)}")
 
     hook = pulumi.ResourceHook("origin", log_line)
 
@@ -58,9 +57,9 @@ def path_of(stack: Stack, *, type_: str, name: str) -> str | None:
     return f"muster:pools.{pool}" if is_ours else "muster:cluster"
 
 
-def place(path: str, *, source: Path, lines: Mapping[str, int]) -> str:
+def place(path: str, document: Document) -> str:
     """`stacks/Pulumi.prod.yaml:14: muster:pools.h100`"""
-    line = nearest_line(lines, path)
+    source, line = document.place(path)
     return f"{source}: {path}" if line is None else f"{source}:{line}: {path}"
 
 

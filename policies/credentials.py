@@ -6,12 +6,14 @@ file, where a secret is written as `secure:`.
 
 import re
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any, Final
 
 import yaml
 from pulumi_policy import Severity
 
 from muster import paths
+from muster.config.project import extended_file
 from muster.policies.registered import BUNDLE
 from muster.policies.rule import Case, Finding, Rule, Threshold
 
@@ -26,15 +28,17 @@ _NAME: Final = re.compile(
 
 
 def plain_config(case: Case) -> Iterator[Finding]:
-    """Values of the stack's file that look like credentials, or have the name of one, and are not
-    `secure:`.
+    """Values of the stack's file, and of those that it extends, that look like credentials or have the name
+    of one, and are not `secure:`.
     """
-    file = paths.project() / case.settings["folder"] / f"Pulumi.{case.stack_name}.yaml"
-    if not file.is_file():
-        return
-    config = (yaml.safe_load(file.read_text(encoding="utf-8")) or {}).get("config") or {}
-    for path in _plain(config, ""):
-        yield Finding(f"{file.name}: {path} looks like a credential and is in clear text.")
+    file: Path | None = paths.project() / case.settings["folder"] / f"Pulumi.{case.stack_name}.yaml"
+    seen: set[Path] = set()
+    while file is not None and file.is_file() and file not in seen:
+        seen.add(file)
+        config = (yaml.safe_load(file.read_text(encoding="utf-8")) or {}).get("config") or {}
+        for path in _plain(config, ""):
+            yield Finding(f"{file.name}: {path} looks like a credential and is in clear text.")
+        file = extended_file(file)
 
 
 def _plain(value: Any, path: str) -> Iterator[str]:

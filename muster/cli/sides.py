@@ -14,7 +14,7 @@ import click
 
 from muster.cli.options import existing_stack, stack_name, stack_path
 from muster.cli.revision import check_revision, default_revision, file_at
-from muster.config.project import PROJECT_FILE
+from muster.config.project import PROJECT_FILE, extended_file
 from muster.preview.inputs import NONE, parse_stack_option
 
 _DEFAULT: Final = "Default: the stack's file where this branch left the default branch."
@@ -99,7 +99,19 @@ def _at(revision: str, head: Head, into: Path) -> str:
     inner = into / head.name / folder.name
     for project, place in ((folder, inner), (folder.parent, inner.parent)):
         file_at(revision, project / PROJECT_FILE, into=place)
-    return f"{head.name}={file_at(revision, head.file, into=inner) or NONE}"
+    file = file_at(revision, head.file, into=inner)
+    if file is not None:
+        _add_extended(revision, file, folder)
+    return f"{head.name}={file or NONE}"
+
+
+def _add_extended(revision: str, file: Path, folder: Path) -> None:
+    """The files that the stack extends at that revision, beside it."""
+    below = extended_file(file)
+    while below is not None and not below.is_file():
+        if file_at(revision, folder / below.name, into=below.parent) is None:
+            return
+        below = extended_file(below)
 
 
 def _folder(head: Head) -> Path:

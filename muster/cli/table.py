@@ -24,6 +24,7 @@ TABLE: Final[Mapping[str, Entry]] = {
     "init": Entry("Write a project of your own, or show what newer templates would change in it."),
     "new": Entry("Write one more stack file into a project."),
     "validate": Entry("Check stack files, offline."),
+    "show": Entry("Print a stack with what it extends, and where each value is written."),
     "schema": Entry("Print the JSON Schema of a stack file, for editors."),
     "diff": Entry("Show what a change of a stack means: quota, preemption, pools, cost."),
     "what-if": Entry("Replay running and waiting work against a changed stack in a real Kueue."),

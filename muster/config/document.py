@@ -65,16 +65,24 @@ class Document:
         return replace(
             self,
             values={**self.values, **values},
-            inherited={path: (source, line) for path, line in lines.items()},
+            inherited={**self.inherited, **{path: (source, line) for path, line in lines.items()}},
         )
 
     def place(self, path: str) -> tuple[str, int | None]:
         """The file and the line of a path, or of its nearest parent."""
-        if (line := nearest_line(self.lines, path)) is not None:
-            return self.source, line
-        line = nearest_line({each: line for each, (_, line) in self.inherited.items()}, path)
-        (source, *_) = {source for source, _ in self.inherited.values()} or {self.source}
-        return (self.source, None) if line is None else (source, line)
+        while path:
+            if path in self.lines:
+                return self.source, self.lines[path]
+            if path in self.inherited:
+                return self.inherited[path]
+            path = parent_path(path)
+        return self.source, None
+
+
+def parent_path(path: str) -> str:
+    """`muster:pools.l4` of `muster:pools.l4.machine`; "" at the top."""
+    cut = max(path.rfind("."), path.rfind("["))
+    return path[:cut] if cut > 0 else ""
 
 
 def nearest_line(lines: Mapping[str, int], path: str) -> int | None:
@@ -82,8 +90,7 @@ def nearest_line(lines: Mapping[str, int], path: str) -> int | None:
     while path:
         if path in lines:
             return lines[path]
-        cut = max(path.rfind("."), path.rfind("["))
-        path = path[:cut] if cut > 0 else ""
+        path = parent_path(path)
     return None
 
 

@@ -1,17 +1,19 @@
-"""What a project sets for all of its stacks: `value:` and `default:` in the `config:` of its Pulumi.yaml.
+"""A whole stack: its file, the files that it extends, and what its project sets for all of its stacks.
 
-Responsible for reading the values that the engine adds to those of a stack file. Not responsible for which
-keys exist (the project file declares them) nor for Pulumi's environments, which only the engine reads.
+Responsible for the order: the stack file, then what it extends (extends.py), then `value:` and `default:` in
+the `config:` of Pulumi.yaml. Not responsible for which keys exist (the project file declares them) nor for
+Pulumi's environments, which only the engine reads.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
 import yaml
 
 from muster.config.document import NAMESPACE, Document, Loader, Marks, load_file, parse_text
+from muster.config.extends import EXTENDS, base_path, extend
 
 PROJECT_FILE: Final = "Pulumi.yaml"
 _KEY: Final = "stackConfigDir"
@@ -21,21 +23,66 @@ _WORDS: Final = ("value", "default")
 
 @dataclass(frozen=True, slots=True)
 class ProjectConfig:
-    """`values` by `muster:key`, and where each value is written."""
+    """`values` by `muster:key`, and where each value is written. Without a key of `required` in its file, the
+    engine refuses a stack.
+    """
 
     source: str
     values: Mapping[str, object] = field(default_factory=dict)
     lines: Mapping[str, int] = field(default_factory=dict)
+    required: frozenset[str] = frozenset()
 
 
 def load_document(path: Path) -> Document:
-    """Read a stack file with what its project sets besides. One that cannot be read has one violation."""
+    """Read a stack file with what it extends and what its project sets besides. One that cannot be read has
+    one violation.
+    """
     text = load_file(path)
     if isinstance(text, Document):
         return text
-    document = parse_text(text, source=str(path))
+    return _complete(parse_text(text, source=str(path)), _project_of(path))
+
+
+def load_handed_over(path: Path, values: Mapping[str, object]) -> Document:
+    """The stack of which the engine handed over `values`: those of its file and of its project alone.
+
+    The files that it extends are read here, in the same order as by `load_document`.
+    """
+    if not values.get(EXTENDS):
+        marks = load_document(path) if path.is_file() else Document(str(path))
+        return replace(marks, values=values, violations=())
+    text = load_file(path)
+    own = parse_text(text, source=str(path)) if isinstance(text, str) else Document(str(path))
     project = _project_of(path)
-    if project is None or (document.violations and not document.values):
+    general = {} if project is None else project.values
+    stated = {
+        key: value
+        for key, value in values.items()
+        if key in own.values or key not in general or value != general[key] or key == EXTENDS
+    }
+    return _complete(replace(own, values=stated, violations=()), project)
+
+
+def extended_file(path: Path) -> Path | None:
+    """The file that the file at `path` extends, whether it exists or not."""
+    text, project = load_file(path), _project_of(path)
+    own = parse_text(text, source=str(path)) if isinstance(text, str) else Document(str(path))
+    name = _extends(own, project)
+    return base_path(path, name) if isinstance(name, str) and name else None
+
+
+def _extends(document: Document, project: ProjectConfig | None) -> object:
+    return document.values.get(EXTENDS) or (None if project is None else project.values.get(EXTENDS))
+
+
+def _complete(document: Document, project: ProjectConfig | None) -> Document:
+    if document.violations and not document.values:
+        return document
+    if name := _extends(document, project):
+        document = extend(document, name, required=project.required if project else ())
+        if document.violations and not document.values:
+            return document
+    if project is None:
         return document
     added = {key: value for key, value in project.values.items() if key not in document.values}
     lines = {path: line for path, line in project.lines.items() if _root(path) in added}
@@ -66,12 +113,16 @@ def _parse(text: str, path: Path, folder: Path) -> ProjectConfig | None:
         where = named.get(_KEY)
         if (path.parent / (str(where.value) if where else ".")).resolve() != folder:
             return None
-        marks, values = Marks(loader), dict[str, object]()
+        marks, values, required = Marks(loader), dict[str, object](), set[str]()
         for key, node in _entries(named.get("config")).items():
-            if (written := _written(node)) is not None and key.startswith(NAMESPACE):
-                marks.walk(written, key, written.start_mark.line + 1)
-                values[key] = marks.value(written)
-        return ProjectConfig(str(path), values, marks.lines)
+            if not key.startswith(NAMESPACE):
+                continue
+            if (written := _written(node)) is None:
+                required.add(key)
+                continue
+            marks.walk(written, key, written.start_mark.line + 1)
+            values[key] = marks.value(written)
+        return ProjectConfig(str(path), values, marks.lines, frozenset(required))
     except (yaml.YAMLError, ValueError, RecursionError):
         return None
     finally:

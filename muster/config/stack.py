@@ -5,7 +5,6 @@ has its own reader.
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 
@@ -21,7 +20,7 @@ from muster.config.kai import parse_kai
 from muster.config.kueue import parse_kueue
 from muster.config.observability import parse_observability
 from muster.config.pools import parse_pool
-from muster.config.project import load_document
+from muster.config.project import load_document, load_handed_over
 from muster.config.section import Section
 from muster.config.tenancy import parse_tenancy
 from muster.model.clusters import Cluster, ExistingCluster
@@ -43,13 +42,11 @@ def load(path: str | Path) -> Stack:
 def parse(values: Mapping[str, object], *, source: str | Path) -> Stack:
     """Read a stack from the values that the Pulumi engine passes. Keys may have the namespace
     (`muster:pools`) or not, and an object may be its JSON text. `source` is the stack file; it is read only
-    for line numbers and does not have to exist.
+    for line numbers and does not have to exist. What the stack extends is read from the same folder.
     """
-    path = Path(source)
-    marks = load_document(path) if path.is_file() else Document(str(source))
     named = {key if ":" in key else f"{NAMESPACE}{key}": decode_value(value) for key, value in values.items()}
     ours = {key: value for key, value in named.items() if key.startswith(NAMESPACE)}
-    return _stack(replace(marks, values=ours, violations=()))
+    return _stack(load_handed_over(Path(source), ours))
 
 
 def examine(document: Document) -> tuple[Stack | None, list[Violation]]:
@@ -86,6 +83,7 @@ def _read(root: Section) -> tuple[Stack, bool]:
     pools = _pools(_required(root, "pools"), cluster)
     sound = MappingProxyType({name: pool for name, pool in pools.items() if pool is not None})
     _required(root, "departments")
+    root.get("extends")  # Read before the values are: extends.py.
     stack = Stack(
         cluster=cluster or ExistingCluster(name=""),
         pools=tuple(sound.values()),

@@ -7,6 +7,7 @@ import pytest
 
 from muster.components.source_hints import path_of, place
 from muster.config import load
+from muster.config.document import Document
 from muster.model.stack import Stack
 
 ROOT = Path(__file__).parents[2]
@@ -54,4 +55,4 @@ def test_what_costs_nothing_is_not_told() -> None:
     ],
 )
 def test_the_line_is_the_nearest_that_the_file_has(lines: Mapping[str, int], told: str) -> None:
-    assert place("muster:pools.h100", source=Path("x.yaml"), lines=lines) == told
+    assert place("muster:pools.h100", Document("x.yaml", lines=lines)) == told

@@ -58,6 +58,10 @@ def _keys() -> dict[str, Schema]:
             "The queue tree: departments with teams and, nested, departments, by name.",
             {"type": "object", "additionalProperties": defined("department")},
         ),
+        "extends": key(
+            "A file beside this one whose keys this file changes: `base` is base.yaml.",
+            {"type": "string"},
+        ),
         "priorities": key(
             "Priorities of work, by name: a greater number may preempt a smaller one.",
             by_name(integer(least=-(2**31))),

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -103,6 +104,18 @@ def test_a_stack_means_the_same_to_the_engine(engine: Engine, path: Path) -> Non
     # Without the salt and the provider of secrets, which belong to another state.
     file = _written(engine, _values(path.read_text()))
     assert config.parse(engine.read(file), source=path) == config.load(path)
+
+
+@pytest.mark.parametrize("name", ["dev", "prod"])
+def test_a_stack_that_extends_another_means_the_same_to_the_program(engine: Engine, name: str) -> None:
+    """The engine passes the stack's own file and the project's defaults; the program reads the rest."""
+    example, stacks = ROOT / "examples" / "environments" / "stacks", engine.folder / "stacks"
+    shutil.copy(example / "base.yaml", stacks)
+    path = Path(shutil.copy(example / f"Pulumi.{name}.yaml", stacks))
+    values = engine.read(path)
+    assert "machine" not in values["muster:pools"]
+    assert config.parse(values, source=path) == config.load(path)
+    assert config.load(path) == config.load(example / path.name)
 
 
 def _values(text: str) -> Config:
