@@ -48,7 +48,12 @@ class Engine:
         return {key: value for key, value in found["config"].items() if key.startswith(_PREFIX)}
 
     def pulumi(self, *arguments: str) -> str:
-        done = subprocess.run(
+        done = self.run(*arguments)
+        assert done.returncode == 0, f"{arguments}: {done.stdout}{done.stderr}"
+        return done.stdout
+
+    def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
             ["pulumi", *arguments, "--stack", "any", "--non-interactive"],
             cwd=self.folder,
             env=self.environment,
@@ -57,8 +62,6 @@ class Engine:
             timeout=120,
             check=False,
         )
-        assert done.returncode == 0, f"{arguments}: {done.stdout}{done.stderr}"
-        return done.stdout
 
 
 @pytest.fixture(scope="module")
@@ -116,6 +119,24 @@ def test_a_stack_that_extends_another_means_the_same_to_the_program(engine: Engi
     assert "machine" not in values["muster:pools"]
     assert config.parse(values, source=path) == config.load(path)
     assert config.load(path) == config.load(example / path.name)
+
+
+def test_the_program_reports_a_mistake_in_the_extended_file_at_its_line(
+    engine: Engine, tmp_path: Path
+) -> None:
+    """The program of this repository, which the engine runs for the example."""
+    shutil.copytree(ROOT / "examples" / "environments" / "stacks", tmp_path / "stacks")
+    (tmp_path / "stacks" / "Pulumi.prod.yaml").rename(tmp_path / "stacks" / "Pulumi.any.yaml")
+    base = tmp_path / "stacks" / "base.yaml"
+    base.write_text(base.read_text().replace("machine: g2-standard-8", "machine: g2-standard-9"))
+    project = yaml.safe_load((ROOT / "Pulumi.yaml").read_text())
+    project["runtime"]["options"]["virtualenv"] = str(ROOT / ".venv")
+    del project["plugins"]
+    (tmp_path / "Pulumi.yaml").write_text(yaml.safe_dump(project))
+    shutil.copy(ROOT / "__main__.py", tmp_path)
+    done = Engine(tmp_path, {**engine.environment, "PYTHONPATH": str(ROOT)}).run("preview")
+    assert done.returncode != 0
+    assert "stacks/base.yaml:12: muster:pools.l4.machine: 'g2-standard-9'" in done.stdout + done.stderr
 
 
 def _values(text: str) -> Config:

@@ -9,12 +9,15 @@ from pathlib import Path
 from typing import Final
 
 import pytest
-import yaml
 
 from muster import config
 from muster.cli import main
-from muster.config.document import Loader
+from muster.config.document import parse_text
 from muster.config.project import load_document
+from muster.policies import pack
+from muster.policies.credentials import plain_config
+from muster.policies.registered import Registered
+from muster.policies.rule import Case
 
 ROOT: Final = Path(__file__).resolve().parents[3]
 EXAMPLE: Final = ROOT / "examples" / "environments" / "stacks"
@@ -63,8 +66,8 @@ def written(folder: Path, **files: str) -> Path:
 
 def handed_over(path: Path) -> dict[str, object]:
     """What Pulumi's engine passes: the stack's own file and the project's defaults, as JSON texts."""
-    own = yaml.load(path.read_text(), Loader=Loader)["config"]
-    values = {"muster:priorities": {}, "muster:scheduler": "kueue", "muster:extends": ""} | own
+    own = parse_text(path.read_text(), source="").values
+    values = {"muster:priorities": {}, "muster:scheduler": "kueue", "muster:extends": "", **own}
     return {key: each if isinstance(each, str) else json.dumps(each) for key, each in values.items()}
 
 
@@ -208,6 +211,27 @@ def test_a_diff_reads_the_base_of_its_commit(
     printed = capsys.readouterr().out
     assert "mistake" not in printed
     assert "Guaranteed `l4` GPU in sum: 5 → 7." in printed
+
+
+def test_the_policy_pack_reads_the_same_stack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = written(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PULUMI_STACK", "prod")
+    monkeypatch.setenv("PULUMI_CONFIG", json.dumps(handed_over(path)))
+    pack._described.cache_clear()
+    assert pack._described().stack == config.load(path)
+    pack._described.cache_clear()
+
+
+def test_a_credential_in_clear_text_is_found_in_the_base(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written(tmp_path, base=BASE + "  other:token: abc\n")
+    monkeypatch.chdir(tmp_path)
+    case = Case(Registered(()), {"folder": "stacks"}, stack_name="prod")
+    assert [each.message for each in plain_config(case)] == [
+        "base.yaml: other:token looks like a credential and is in clear text."
+    ]
 
 
 def test_show_prints_a_stack_that_means_the_same(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
