@@ -3,8 +3,8 @@
 Google: https://cloud.google.com/compute/docs/regions-zones
 AWS: https://docs.aws.amazon.com/global-infrastructure/latest/regions/aws-regions.html
 
-A region that is newer than this table is allowed: it differs from a known one in its number, or in more than
-a few letters (validation/regions.py).
+A region that is newer than this table is allowed: it has the shape of a name, and words that other regions
+have (validation/regions.py).
 """
 
 import re
@@ -68,15 +68,38 @@ _EKS: Final = _numbered(
         "us-gov-east": (1,),
         "us-gov-west": (1,),
         "us-west": (1, 2),
+        # AWS's sovereign and isolated partitions.
+        "eusc-de-east": (1,),
+        "eu-isoe-west": (1,),
+        "us-iso-east": (1,),
+        "us-iso-west": (1,),
+        "us-isob-east": (1,),
+        "us-isof-east": (1,),
+        "us-isof-south": (1,),
     },
     "-",
 )
 REGIONS: Final[Mapping[Provider, frozenset[str]]] = MappingProxyType({Provider.GKE: _GKE, Provider.EKS: _EKS})
 _ZONES: Final = {
-    Provider.GKE: re.compile(r"([a-z]+(?:-[a-z]+)+\d+)-[a-z]\Z"),
-    # Local and Wavelength zones have the name of a city besides: us-west-2-lax-1a.
-    Provider.EKS: re.compile(r"([a-z]{2}(?:-[a-z]+)+-\d)(?:-[a-z]+-\d)?[a-z]\Z"),
+    # Google's AI zones have a word more: us-central1-ai1a.
+    Provider.GKE: re.compile(r"([a-z]+(?:-[a-z]+)+\d+)-(?:ai\d+)?[a-z]\Z"),
+    # So have local and Wavelength zones: us-west-2-lax-1a, us-east-1-wl1-bos-wlz-1.
+    Provider.EKS: re.compile(r"([a-z]{2,4}(?:-[a-z]+)+-\d)(?:-wl\d-[a-z]+-wlz-\d+|(?:-[a-z]+-\d)?[a-z])\Z"),
 }
+_SHAPES: Final = {
+    Provider.GKE: re.compile(r"[a-z]+-[a-z]+\d+\Z"),
+    Provider.EKS: re.compile(r"[a-z]+(?:-[a-z]+)+-\d\Z"),
+}
+
+
+def may_be_newer(region: str, provider: Provider) -> bool:
+    """Whether it is named as the provider names regions, in words that the known ones have."""
+    known = {word for each in REGIONS[provider] for word in _words(each)}
+    return _SHAPES[provider].match(region) is not None and set(_words(region)) <= known
+
+
+def _words(region: str) -> list[str]:
+    return re.findall(r"[a-z]+", region)
 
 
 def region_of(zone: str, provider: Provider) -> str | None:

@@ -193,8 +193,8 @@ _LOGIN: Final[Mapping[Target, Sequence[str]]] = {
 }
 _INSTALL: Final = "python3 -m venv .venv && .venv/bin/pip install -r requirements.txt"
 _CLOUD: Final = f"""\
-{_INSTALL} && .venv/bin/muster validate
-.venv/bin/muster image push @NAME@@WHERE@   # edit stacks/Pulumi.@NAME@.yaml first
+{_INSTALL} && .venv/bin/muster validate   # edit stacks/Pulumi.@NAME@.yaml first
+.venv/bin/muster image push @NAME@@WHERE@
 pulumi stack init @NAME@ && pulumi preview --stack @NAME@ @PACK@"""
 _NEXT: Final[Mapping[Target, str]] = {
     Target.GKE: _CLOUD.replace("@WHERE@", ""),

@@ -1,11 +1,10 @@
 """Regions and zones: that the provider has them, and that the zones are the region's."""
 
-import re
 from collections.abc import Iterator, Sequence
 
 from muster.model.nearest import meant
 from muster.model.providers import Provider
-from muster.model.regions import REGIONS, first_zone, region_of
+from muster.model.regions import REGIONS, first_zone, may_be_newer, region_of
 from muster.model.violations import Violation, at
 
 _LISTED = {Provider.GKE: "gcloud compute regions list", Provider.EKS: "aws account list-regions"}
@@ -13,7 +12,7 @@ _EXAMPLES = {Provider.GKE: "us-central1", Provider.EKS: "us-east-1"}
 
 
 def region_rules(path: str, region: str, provider: Provider) -> Iterator[Violation]:
-    """`path` is the region's. A region that only differs from a known one in its number may be a new one."""
+    """`path` is the region's. One in the words of known ones may be newer than the table."""
     known = REGIONS[provider]
     if region in known:
         return
@@ -26,7 +25,7 @@ def region_rules(path: str, region: str, provider: Provider) -> Iterator[Violati
         near = f", such as {close}" if close else f", such as {_EXAMPLES[provider]}"
         message = f"{region!r} is a region of {other}, not of {provider}."
         yield Violation(path, message, f"write one of {provider}{near}.")
-    elif close is not None and _letters(close) == _letters(region) and region[-1:].isdigit():
+    elif may_be_newer(region, provider):
         yield from _newer(path, region, provider)
     elif close is not None:
         message = f"{region!r} is not a region of {provider}."
@@ -43,11 +42,6 @@ def _newer(path: str, region: str, provider: Provider) -> Iterator[Violation]:
     message = f"{region!r} is not among the regions of {provider} that this version of Muster knows."
     fix = f"nothing, if `{_LISTED[provider]}` prints it."
     yield Violation(path, message, fix, level="warning")
-
-
-def _letters(region: str) -> str:
-    """Without the number, and as the provider puts it at the end."""
-    return re.sub(r"\d+\Z", "", region)
 
 
 def zone_rules(path: str, zones: Sequence[str], region: str, provider: Provider) -> Iterator[Violation]:

@@ -1,4 +1,4 @@
-"""Pools that are nobody's, and teams that have nothing: work that names them waits for ever, in silence.
+"""Pools that no team has quota of, and teams that have none: work that names them waits for ever, in silence.
 
 Warnings, because a stack may be on its way: a pool for a team that comes later. `muster validate` and the
 report of a change have them.
@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from muster.model.kai import QueueSettings
 from muster.model.pools import Pool
 from muster.model.queues import Allowance, Department, Team
-from muster.model.quotas import NOTHING, Unnamed, quota, unnamed
+from muster.model.quotas import NOTHING, Resources, Unnamed, borrowing, quota, unnamed
 from muster.model.stack import Stack
 from muster.model.violations import Violation
 from muster.validation.paths import team_path
@@ -43,10 +43,10 @@ def _teams(stack: Stack) -> Iterator[Violation]:
         fix = "write `quota:` with an amount of a pool: `quota: {POOL: 4}`."
         if gpus:
             fix = fix.replace("POOL", gpus[0].name)
-        if all(_has_nothing(rest, team, pool) for pool in stack.pools):
-            message = (
-                "has no quota of any pool, and the quotas of others leave nothing: none of its work starts."
-            )
+        if all(_quota(rest, team, pool) == NOTHING for pool in stack.pools):
+            idle = any(borrowing(pool, team.allowance, is_team=True) != NOTHING for pool in stack.pools)
+            effect = "its work starts only on what others leave idle" if idle else "none of its work starts"
+            message = f"has no quota of any pool, and the quotas of others leave nothing: {effect}."
             yield Violation(team_path(chain, team), message, fix, level="warning")
         elif gpus and _is_empty(team):
             message = (
@@ -55,8 +55,8 @@ def _teams(stack: Stack) -> Iterator[Violation]:
             yield Violation(team_path(chain, team), message, fix, level="warning")
 
 
-def _has_nothing(rest: Unnamed, team: Team, pool: Pool) -> bool:
-    return (quota(rest, team.allowance, pool, weight=team.weight) or NOTHING) == NOTHING
+def _quota(rest: Unnamed, team: Team, pool: Pool) -> Resources:
+    return quota(rest, team.allowance, pool, weight=team.weight) or NOTHING
 
 
 def _is_empty(team: Team) -> bool:
