@@ -118,16 +118,19 @@ def _json(checked: Sequence[FileResult]) -> str:
         {
             "file": each.file,
             "valid": not each.errors,
-            "violations": [_record(found) for found in each.findings],
+            "violations": [_record(found, checked=each.file) for found in each.findings],
         }
         for each in checked
     ]
     return json.dumps({"files": files}, indent=2) + "\n"
 
 
-def _record(finding: Finding) -> dict[str, object]:
+def _record(finding: Finding, *, checked: str) -> dict[str, object]:
+    """A finding; it names its file where that is not the stack's own."""
     violation = finding.violation
+    elsewhere = {} if finding.file == checked else {"file": finding.file}
     return {
+        **elsewhere,
         "path": violation.path,
         "line": finding.line,
         "message": violation.message,

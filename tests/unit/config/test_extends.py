@@ -278,3 +278,15 @@ def test_the_example_is_valid_and_differs_in_ten_lines(name: str) -> None:
     path = EXAMPLE / f"Pulumi.{name}.yaml"
     assert config.load(path).cluster.name == f"ml-{name}"
     assert len(path.read_text().splitlines()) <= 10
+
+
+def test_the_json_of_validate_names_the_file_of_a_mistake(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    prod = PROD.replace("16", "many")
+    path = written(tmp_path, base=BASE.replace("local-l4", "local-l5"), prod=prod)
+    assert main(["validate", str(path), "--json"]) == 1
+    (checked,) = json.loads(capsys.readouterr().out)["files"]
+    places = {each["path"]: (each.get("file"), each["line"]) for each in checked["violations"]}
+    assert places["muster:pools.l4.machine"] == (str(path.parent / "base.yaml"), 6)
+    assert places["muster:pools.l4.maxNodes"] == (None, 4)
