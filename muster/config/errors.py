@@ -18,6 +18,8 @@ _MOST_OF_A_KIND: Final = 20
 # What is different in violations of the same kind: quoted words, paths, numbers.
 _OWN: Final = re.compile(r"'[^']*'|`[^`]*`|muster:\S+|\d+")
 
+_PARTS: Final = re.compile(r"[^.:\[\]]+")
+
 
 class ConfigError(MusterError):
     """A stack with violations. `line` finds a violation's line, if there is a file."""
@@ -52,11 +54,10 @@ def in_order(violations: Iterable[Violation], document: Document) -> list[Violat
 
 def shortened(violations: Iterable[Violation]) -> list[Violation]:
     """At most 20 of a kind, the last of which counts the others."""
-    listed = list(violations)
-    total, seen = Counter(map(_kind, listed)), Counter[tuple[str, str, str]]()
+    listed = [(each, _kind(each)) for each in violations]
+    total, seen = Counter(kind for _, kind in listed), Counter[tuple[str, str, str]]()
     found = []
-    for each in listed:
-        kind = _kind(each)
+    for each, kind in listed:
         seen[kind] += 1
         if seen[kind] < _MOST_OF_A_KIND or total[kind] == _MOST_OF_A_KIND:
             found.append(each)
@@ -68,4 +69,10 @@ def shortened(violations: Iterable[Violation]) -> list[Violation]:
 
 
 def _kind(violation: Violation) -> tuple[str, str, str]:
-    return violation.level, _OWN.sub("", violation.message), _OWN.sub("", violation.fix)
+    """What it is, without the names of this place: those of its path, and what is quoted."""
+    names = frozenset(_PARTS.findall(violation.path))
+
+    def plain(text: str) -> str:
+        return " ".join(word for word in _OWN.sub("", text).split() if word.rstrip(".,:;") not in names)
+
+    return violation.level, plain(violation.message), plain(violation.fix)

@@ -20,6 +20,8 @@ _WORD: Final = UNLIMITED.value
 
 def parse_queue(section: Section) -> QueueSettings:
     """The settings. Those of an absent section are all unset."""
+    if section.is_empty:
+        return QueueSettings()
     pools = section.section("pools")
     priority = section.integer("priority", -1, least=0)
     settings = QueueSettings(

@@ -38,6 +38,11 @@ class Section:
         """Report a mistake at `key` of this section, or at the section itself for ""."""
         self.found.append(Violation(at(self.path, key) if key else self.path, message, fix))
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to read, because the section is absent or has no keys."""
+        return not self._values
+
     def has(self, key: str) -> bool:
         return self._values.get(key) is not None
 
@@ -73,10 +78,11 @@ class Section:
     def choice(self, key: str, words: type[Word], default: Word | None = None) -> Word | None:
         """A member of the enumeration, or the default when absent. Absent without a default is a mistake."""
         value = self.get(key)
+        if value is None and default is not None:
+            return default
         allowed = [word.value for word in words]
         if value is None:
-            if default is None:
-                self.note(key, "is missing.", f"write one of: {', '.join(allowed)}.")
+            self.note(key, "is missing.", f"write one of: {', '.join(allowed)}.")
             return default
         if isinstance(value, str) and value in allowed:
             return words(value)

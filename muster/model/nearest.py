@@ -7,6 +7,7 @@ and `aks` is no `eks`. Not responsible for the sentence (violations.py).
 import difflib
 import re
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Final
 
@@ -122,10 +123,12 @@ def meant(word: str, allowed: Iterable[str], *, noun: str) -> tuple[str | None, 
     return _by_parts(word, choices) or _by_letters(word, choices, noun=noun), ""
 
 
+@lru_cache(maxsize=1024)
 def _plain(word: str) -> str:
     return re.sub(r"[^a-z0-9]", "", word.lower())
 
 
+@lru_cache(maxsize=1024)
 def _parts(word: str) -> frozenset[str]:
     return frozenset(each.lower() for each in _PARTS.findall(word))
 
@@ -150,13 +153,23 @@ def _by_letters(word: str, choices: list[str], *, noun: str) -> str | None:
     close = [
         (likeness, each)
         for likeness, each in found
-        if likeness >= (_ALIKE if each[:1] == word[:1] else _ALIKE_ELSEWHERE) or _one_letter(word, each)
+        if likeness >= _needed(word, each) or _one_letter(word, each)
     ]
     return min(close, key=lambda pair: (-pair[0], len(pair[1]), pair[1]))[1] if close else None
 
 
+def _needed(word: str, other: str) -> float:
+    """How much of two words has to be alike."""
+    return _ALIKE if other[:1] == word[:1] else _ALIKE_ELSEWHERE
+
+
 def _likeness(word: str, other: str) -> float:
-    return difflib.SequenceMatcher(None, word.lower(), other.lower()).ratio()
+    """From 0 to 1; 0 for words whose letters alone are too different, which is known sooner."""
+    matcher = difflib.SequenceMatcher(None, word.lower(), other.lower())
+    least = 0 if _one_letter(word, other) else _needed(word, other)
+    if matcher.real_quick_ratio() < least or matcher.quick_ratio() < least:
+        return 0
+    return matcher.ratio()
 
 
 def _one_letter(word: str, other: str) -> bool:

@@ -6,6 +6,7 @@ for line numbers and printing (muster.config).
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal
 
 from muster.model.nearest import meant
@@ -34,14 +35,23 @@ def at(*parts: str | int) -> str:
     """The written config path: `at("muster:", "pools", "l4", "machine")` is `muster:pools.l4.machine`."""
     path = ""
     for part in parts:
-        dot = "." if path and not path.endswith(":") else ""
-        path += f"[{part}]" if isinstance(part, int) else f"{dot}{part}"
+        if isinstance(part, int):
+            path = f"{path}[{part}]"
+        elif path and path[-1] != ":":
+            path = f"{path}.{part}"
+        else:
+            path += part
     return path
 
 
 def suggestion(word: str, allowed: Iterable[str], *, noun: str) -> str:
     """The `fix` for an unknown word: the one that was meant, or all that are allowed."""
-    choices = sorted(allowed)
+    return _suggestion(word, tuple(sorted(allowed)), noun)
+
+
+# A template that is wrong once is wrong for every team.
+@lru_cache(maxsize=1024)
+def _suggestion(word: str, choices: tuple[str, ...], noun: str) -> str:
     close, instruction = meant(word, choices, noun=noun)
     if close is not None:
         return f"did you mean {close!r}? Allowed: {', '.join(choices)}."

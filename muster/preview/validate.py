@@ -8,9 +8,11 @@ gitlab  a Code Quality report (`artifacts:reports:codequality`), which GitLab sh
         https://docs.gitlab.com/ci/testing/code_quality/
 """
 
+import gc
 import hashlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -59,12 +61,27 @@ class FileResult:
 
 def check_file(path: Path) -> FileResult:
     """Check one stack file, offline. Paths are relative to the working directory, as annotations require."""
-    document = load_document(path)
-    findings = []
-    for each in found_in(document):
-        file, line = document.place(each.path)
-        findings.append(Finding(_shown(Path(file)), line or 1, each))
+    with _collector_paused():
+        document = load_document(path)
+        found = found_in(document)
+        places = [document.place(each.path) for each in found]
+    shown = {file: _shown(Path(file)) for file, _ in places}
+    findings = (
+        Finding(shown[file], line or 1, each) for each, (file, line) in zip(found, places, strict=True)
+    )
     return FileResult(_shown(path), tuple(findings))
+
+
+@contextmanager
+def _collector_paused() -> Iterator[None]:
+    """A stack is a tree. The collector would walk a large one again and again, and free nothing."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
 
 
 def _shown(path: Path) -> str:

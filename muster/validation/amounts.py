@@ -150,7 +150,7 @@ def _borrowing(context: _RuleContext, holder: _Holder) -> Iterator[Violation]:
         nothing = share is Bound.NONE or (isinstance(share, Amount) and not (share.gpus or share.cpu))
         if name not in context.pools or nothing or not holder.has_parent:
             continue
-        if not context.lenders.get((holder.root, name), frozenset()) - {holder.name}:
+        if context.lenders.get((holder.root, name), frozenset()) <= {holder.name}:
             message = f"no other team or department under {holder.root} has {name} to lend."
             fix = f"give another team or department under {holder.root} a quota of {name}, or remove it."
             yield Violation(at(holder.path, "borrow", name), message, fix)

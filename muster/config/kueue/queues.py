@@ -31,6 +31,8 @@ _UNSAID: Final = -(2**63)
 def parse_queue(section: Section) -> QueueOptions:
     """The `kueue:` section of a team."""
     known = QueueOptions()
+    if section.is_empty:
+        return known
     options = QueueOptions(
         cluster_queue=section.text("clusterQueue"),
         local_queues=section.each("localQueues", _local_queue),

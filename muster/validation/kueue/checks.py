@@ -24,8 +24,11 @@ def check_rules(stack: Stack) -> list[Violation]:
     """Every rule about AdmissionChecks."""
     tree = Tree(stack, unnamed(stack), stack.is_weighted)
     found = [*_checks(stack), *_pools(stack), *_shared(stack)]
+    # A team that names no check has the capacity checks of its pools, which are few: nothing to render.
+    is_bounded = len(capacity_checks(stack)) <= MOST_CHECKS
     for chain, team in stack.teams():
-        found += _team(tree, chain, team)
+        if team.kueue.admission_checks or not is_bounded:
+            found += _team(tree, chain, team)
     return found
 
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from muster.model.stack import Stack
 from muster.model.violations import Violation
-from muster.render.kueue.tree import by_department
+from muster.render.kueue.tree import queues
 from muster.validation.kueue.config_paths import cohort_path, queue_path
 
 MOST_GROUPS: Final = 16
@@ -22,15 +22,15 @@ _FEWER: Final = "use fewer, or split the team."
 def count_rules(stack: Stack) -> list[Violation]:
     """Every limit of counts of Cohorts and ClusterQueues."""
     places = {department.name: cohort_path((*above, department)) for above, department in stack.walk()}
-    queues = {team.name: queue_path(chain, team) for chain, team in stack.teams()}
-    found: list[Violation] = []
-    for department, teams in by_department(stack).items():
-        for team, objects in teams.items():
-            for item in objects:
-                if item["kind"] in ("Cohort", "ClusterQueue"):
-                    path = queues[team] if team else places[department]
-                    found += _counts(path, item["spec"].get("resourceGroups", []))
-    return found
+    paths = {team.name: queue_path(chain, team) for chain, team in stack.teams()}
+    cohorts, cluster_queues = queues(stack)
+    made = [(places[name], each) for name, each in cohorts.items()]
+    made += [(paths[name], each) for name, each in cluster_queues.items()]
+    return [
+        violation
+        for path, each in made
+        for violation in _counts(path, each["spec"].get("resourceGroups", []))
+    ]
 
 
 def _counts(path: str, groups: list[dict[str, Any]]) -> Iterator[Violation]:
