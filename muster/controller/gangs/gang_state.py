@@ -150,7 +150,7 @@ class RequestObserver:
             self.metrics.request_seconds.labels(self._labels(pool)[0], phase).observe(seconds)
 
     def _labels(self, pool: str) -> tuple[str, str]:
-        """Class and pool as the policy has them: a request's own words could be anybody's."""
+        """Class and pool as the policy has them: any client may have written those of a request."""
         flavor = self.flavor(pool)
         return (flavor.provisioning_class_name, pool) if flavor else (OTHER, OTHER)
 

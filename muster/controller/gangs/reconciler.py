@@ -59,7 +59,7 @@ class Decision(Protocol):
 
     @property
     def begins_attempt(self) -> bool:
-        """It requests capacity or quota: it uses the gang's retry token, and others must see it first."""
+        """It requests capacity or quota: it uses the gang's retry token."""
 
 
 T = TypeVar("T")

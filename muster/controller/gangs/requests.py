@@ -40,8 +40,8 @@ class StaleDecision(Exception):
 
 
 class Requests:
-    """Creates and deletes PodTemplates, ProvisioningRequests and placeholders. A create raises Denied where
-    the object was judged and refused.
+    """Creates and deletes PodTemplates, ProvisioningRequests and placeholders. A create raises CreateRejected
+    where the object was judged and refused.
     """
 
     def __init__(
@@ -159,7 +159,7 @@ class Requests:
             ) from error
         sent = resource.compact(msgspec.convert(body, resource.type))  # What came back is compact too.
         if altered := alterations(sent, created):
-            # Not into the cache: the cloud must not go on with what nobody asked for.
+            # Not into the cache: the cloud must not go on with a request that differs from ours.
             await self._delete(resource, key, uid=created.metadata.uid)
             raise Altered(resource.kind, attempt=_attempt(body), message=f"{'; '.join(altered)}. {_ALTERED}")
         return created

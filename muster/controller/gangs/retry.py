@@ -81,7 +81,7 @@ _WRITTEN: Final = timedelta(seconds=1)
 
 
 def parse_history(held: Object) -> RetryHistory:
-    """Read from annotations. Anybody may edit those, so what cannot be read counts as not there."""
+    """Read from annotations. Other clients may edit those, so what cannot be read counts as not there."""
     notes = held.metadata.annotations
     if not notes:
         return _EMPTY

@@ -337,9 +337,9 @@ def _ungate_all(snapshot: BatchSnapshot, claims: Iterable[PodClaim]) -> Iterator
     for pod in (*others, leader):
         demand = demands.get(pod.metadata.uid)
         # A former leader still has the status of what it waited for.
-        is_told = pod is leader or STATUS in pod.metadata.annotations
+        has_status = pod is leader or STATUS in pod.metadata.annotations
         annotations = {ATTEMPT: snapshot.batch.attempt, SIZE: str(len(snapshot.batch.pods))}
-        annotations |= {STATUS: format_ungated(snapshot.gang)} if is_told else {}
+        annotations |= {STATUS: format_ungated(snapshot.gang)} if has_status else {}
         yield _ungate(pod, demand, by_pod_set.get(demand.pod_set) if demand else None, annotations)
     yield EmitEvent(
         kind="Normal",

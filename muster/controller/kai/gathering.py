@@ -67,8 +67,10 @@ class Gathering(TurnIndex):
         priorities.store.listen(self._priority_changed)
 
     def decided(self, snapshot: ClusterSnapshot, decision: Decision) -> None:
-        """What it waits for from now on."""
+        """What it waits for from now on. A cluster that was deleted during a write waits for nothing."""
         key = snapshot.cluster.key
+        if self._clusters.get(key) is None:
+            return
         self._await_room(key, decision.shortfalls)
         if self._waiting.pop(key, ()) != decision.in_line:
             self._changed[key] = None
@@ -163,6 +165,8 @@ class Gathering(TurnIndex):
             self._changed_pods.pop(pod.key, None)
             self._put(pod.key, ())
             return
+        if not after.metadata.labels.get(KAI_QUEUE_LABEL):
+            self._put(after.key, ())
         self._mark_pods([after])
         if self._short:
             self._read_pods()
@@ -192,9 +196,9 @@ class Gathering(TurnIndex):
         self._read_pods()
 
     def _read_pods(self) -> None:
-        changed = list(self._changed_pods)
-        self._changed_pods.clear()
-        for key in changed:
+        while self._changed_pods:
+            key = next(iter(self._changed_pods))
+            del self._changed_pods[key]
             if (pod := self._pods.get(key)) is not None:
                 self._put(key, self._usage_of(pod))
 

@@ -29,8 +29,12 @@ class RayClusterHooks:
         return self._view.snapshot(self._view.clusters.get(target.key) or target, now=now)
 
     def decide(self, snapshot: ClusterSnapshot) -> Decision:
-        decision = decide(snapshot)
-        self._view.gathering.decided(snapshot, decision)
+        decision = Decision()
+        try:
+            decision = decide(snapshot)
+        finally:
+            # One that cannot be decided keeps no place in the line.
+            self._view.gathering.decided(snapshot, decision)
         return decision
 
     def after_rejection(self, snapshot: ClusterSnapshot, rejected: CreateRejected) -> Decision:

@@ -7,6 +7,7 @@ might need one GPU more than was requested, and the gang would never start. Requ
 muster.controller.gangs'.
 """
 
+import re
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -27,6 +28,8 @@ DEVICES = "gpu-fraction-num-devices"
 """Pod annotations of KAI: a part of one GPU, or MiB of it, on how many GPUs at once (docs/gpu-sharing)."""
 
 
+# As KAI's webhook takes them, and short: a text like 1e30000000 takes minutes to become a number.
+_NUMBER: Final = re.compile(r"(?:\d{1,20}(?:\.\d{0,20})?|\.\d{1,20})(?:[eE][+-]?\d{1,2})?", re.ASCII)
 _GPU: Final = Toleration(key=GPU_TAINT_KEY, operator="Exists", effect="NoSchedule")
 _QUEUED: Final = Toleration(key=GKE_QUEUED_TAINT_KEY, operator="Exists", effect="NoSchedule")
 
@@ -86,12 +89,12 @@ def share(pod: GatedPod, gpu_memory: int) -> Share | None:
     """The part of a GPU that a pod requests; a whole one where the size of the GPU is not known."""
     notes = pod.metadata.annotations
     if FRACTION in notes:
-        part = _number(notes, FRACTION)
+        part = read_number(notes, FRACTION)
     elif MEMORY in notes:
-        part = _number(notes, MEMORY) / gpu_memory if gpu_memory else Fraction(1)
+        part = read_number(notes, MEMORY) / gpu_memory if gpu_memory else Fraction(1)
     else:
         return None
-    devices = int(_number(notes, DEVICES)) if DEVICES in notes else 1
+    devices = int(read_number(notes, DEVICES)) if DEVICES in notes else 1
     if not 0 < part <= 1 or devices < 1:
         raise ValueError(f"pod {pod.key} asks for {part} of {devices} GPUs; a part lies between 0 and 1")
     return Share(part=part, devices=devices)
@@ -157,11 +160,11 @@ def _shares(pod: GatedPod) -> bool:
     return FRACTION in pod.metadata.annotations or MEMORY in pod.metadata.annotations
 
 
-def _number(notes: Mapping[str, str], key: str) -> Fraction:
-    try:
-        return Fraction(notes[key])
-    except (ValueError, ZeroDivisionError):
-        raise ValueError(f"{key}: {notes[key]!r} is not a number") from None
+def read_number(notes: Mapping[str, str], key: str) -> Fraction:
+    """ValueError for what is none, or no plain one."""
+    if not _NUMBER.fullmatch(notes[key]):
+        raise ValueError(f"{key}: {notes[key][:40]!r} is not a number")
+    return Fraction(notes[key])
 
 
 def _likeness(placed: _Placed) -> Hashable:

@@ -21,6 +21,11 @@ from muster.controller.kueue.slices import is_elastic
 from muster.controller.kueue.snapshot import WorkloadSnapshot
 from muster.controller.runtime.informer import Informer
 from muster.model.gangpolicy import GangPolicy
+from muster.model.names import MULTI_KUEUE_ORIGIN
+
+
+def _pauses_within_quota(workload: Workload) -> bool:
+    return is_elastic(workload) or MULTI_KUEUE_ORIGIN in workload.metadata.labels
 
 
 class SplitGangs(TurnIndex):
@@ -54,7 +59,8 @@ class SplitGangs(TurnIndex):
 
     def reconciling(self, key: Key, *, now: datetime) -> None:
         """Take in what has changed before this gang is decided."""
-        if (workload := self._workloads.get(key)) and is_elastic(workload) and may_be_split(workload):
+        workload = self._workloads.get(key)
+        if workload is not None and _pauses_within_quota(workload) and may_be_split(workload):
             self._changed[key] = None  # The end of its pause is no event.
         super().reconciling(key, now=now)
 

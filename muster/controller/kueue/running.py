@@ -32,7 +32,7 @@ from muster.model.waiting import clock, rounded
 
 RECHECK_INTERVAL: Final = timedelta(minutes=1)
 _CLOCK_SKEW: Final = timedelta(minutes=1)
-"""Between the end of a lease, as it was announced, and the cloud's word that it is over."""
+"""Between the end of a lease, as it was announced, and the cloud's report that it has ended."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -147,7 +147,7 @@ class WorkloadSnapshot(Attempt):
         from the same condition how long one has queued (pkg/workload/workload.go of 0.19.2, QueuedWaitTime).
         """
         history, back = self.history, self.workload.status.since("Requeued")
-        began = back or (history.first_try + _CLOCK_SKEW if history.first_try else None)
+        began = back or (min(history.first_try, self.now) + _CLOCK_SKEW if history.first_try else None)
         if began and (ended := self.ran_until) and ended > began:
             # It has run since its last try, and was not stopped by us: that run is the end of its failures.
             return replace(history, tries=0, first_try=None)

@@ -115,10 +115,12 @@ class View:
         """With the nodes for what is placed first, until the first request is made."""
         if snapshot.current or found.must_wait or not snapshot.gang.placed_first:
             return found
-        nodes = tuple(self._pooled(snapshot.gang.placed_first))
+        pooled = self._pooled(snapshot.gang.placed_first)
+        # Of a scale-up, the nodes that it runs on are there already.
+        named = {node.metadata.name: node for node in (*found.nodes, *pooled)}
         claims = tuple(self._competing_gangs().claims_before_asking(snapshot))
-        used = self.usage.of(node.metadata.name for node in nodes)
-        return replace(found, is_surveyed=True, nodes=nodes, used=used, claims=claims)
+        used = self.usage.of(named)
+        return replace(found, is_surveyed=True, nodes=tuple(named.values()), used=used, claims=claims)
 
     def _around_running(self, snapshot: WorkloadSnapshot) -> WorkloadSurroundings:
         """Nothing for a gang whose pods all have a node, as most have.

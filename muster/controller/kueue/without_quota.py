@@ -41,12 +41,17 @@ def stopped(snapshot: WorkloadSnapshot) -> Decision | None:
     history = snapshot.history
     if snapshot.workload.spec.active:
         ended = replace(history, nodes_missing=None, lease_ends=None, unclaimed="")
-        ended = replace(ended, retry_at=truncate_seconds(snapshot.now), refused="")
+        ended = replace(ended, retry_at=truncate_seconds(snapshot.now), refused="", first_try=None)
         event = EmitEvent(kind="Normal", reason="GangStopped", message=format_stop())
         return Decision(actions=(Deactivate(history=ended), *delete_all(snapshot), event))
     if history.retry_at is None or history.refused:
         return None  # It is inactive for another reason, and stays so.
-    return Decision(actions=(*delete_all(snapshot), *set_pending(snapshot, format_stop())))
+    if snapshot.is_reserved:
+        return Decision(actions=delete_all(snapshot))  # Kueue is still taking the quota back.
+    # retry.deadline does not run while it is stopped.
+    fresh = replace(history, first_try=None)
+    noted = () if fresh == history else (PatchAnnotations(history=fresh),)
+    return Decision(actions=(*delete_all(snapshot), *set_pending(snapshot, format_stop()), *noted))
 
 
 def inactive(snapshot: WorkloadSnapshot) -> Decision | None:

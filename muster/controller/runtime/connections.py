@@ -77,7 +77,7 @@ class Connections:
         return connection
 
     def used(self, connection: Connection) -> None:
-        """A request begins on it. To a stranger this gains nothing: anybody can begin one."""
+        """A request begins on it. To a stranger this gains nothing: every client can begin one."""
         if connection in self._answered:
             self.answered(connection)
 

@@ -70,7 +70,9 @@ class Store(Generic[T]):
 
     def counts(self, index: str) -> Mapping[Any, int]:
         """How many objects there are under each value."""
-        return {value: len(keys) for value, keys in self._indexes[index].items()}
+        return {
+            value: 1 if isinstance(keys, Key) else len(keys) for value, keys in self._indexes[index].items()
+        }
 
     def index_values(self, index: str) -> list[Hashable]:
         return list(self._indexes[index])
@@ -149,7 +151,7 @@ class Store(Generic[T]):
         self._objects[key] = obj
         self._uids[meta.uid] = key
         self._reindex(key, before, obj)
-        self._tell(before, obj)
+        self._notify(before, obj)
 
     @staticmethod
     def _precedes(obj: T, other: T) -> bool:
@@ -185,7 +187,7 @@ class Store(Generic[T]):
         self._uids.pop(held.metadata.uid, None)
         self._remember_grave(held.metadata.uid, at)
         self._reindex(held.key, held, None)
-        self._tell(held, None)
+        self._notify(held, None)
 
     def _remember_grave(self, uid: str, version: str) -> None:
         self._graves[uid] = version
@@ -202,7 +204,7 @@ class Store(Generic[T]):
             for value in new - old:
                 _add(index, value, key)
 
-    def _tell(self, before: T | None, after: T | None) -> None:
+    def _notify(self, before: T | None, after: T | None) -> None:
         for listener in self._listeners:
             listener(before, after)
 

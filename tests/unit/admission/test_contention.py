@@ -11,7 +11,6 @@ import pytest
 
 from muster.controller.gangs.actions import CreateRequest
 from muster.controller.gangs.objects import (
-    Belonging,
     Pod,
     PodSpec,
 )
@@ -39,7 +38,7 @@ from muster.model.names import (
 )
 from muster.model.waiting import clock
 from tests.unit.admission.gang_world import CHECK, POLICY, World, assignment, pod_spec
-from tests.unit.admission.views import view_of
+from tests.unit.admission.views import named_by_label, view_of
 from tests.unit.gangs.paper import flavor_policy, node
 
 _HEADED = {"head": ("cpu", 1), "main": ("l4", 1)}
@@ -48,14 +47,10 @@ _HEADS = flavor_policy("cpu", 0, provisioning_class_name="", node_selector_from_
 _POLICY = dataclasses.replace(POLICY, flavors=(*POLICY.flavors, _HEADS))
 
 
-def _owner(item: Belonging) -> list[Key]:
-    return [Key("team-a", item.metadata.labels[WORKLOAD_UID_LABEL].removeprefix("uid-"))]
-
-
 def _view(world: World) -> View:
     return view_of(
         world.policy,
-        owned={BY_WORKLOAD: _owner},
+        owned={BY_WORKLOAD: named_by_label},
         workloads=world.workloads.values(),
         requests=world.requests.values(),
         templates=world.templates.values(),

@@ -1,11 +1,21 @@
 """An elastic gang stands on the capacity of every growth that it came by, also while it asks for more."""
 
-import pytest
+import dataclasses
 
-from muster.controller.gangs.actions import EmitEvent
+import pytest
+from msgspec.structs import replace
+
+from muster.controller.gangs.actions import CreateRequest, EmitEvent
+from muster.controller.gangs.objects import Pod
 from muster.controller.kueue.actions import State
+from muster.controller.kueue.decide import decide
+from muster.controller.kueue.indexes import BY_WORKLOAD
+from muster.controller.kueue.objects import Workload
+from muster.model.names import RUNS_ANNOTATION, RUNS_ON_ANNOTATION
 from tests.unit.admission.elastic_world import STEPS, Elastic
 from tests.unit.admission.gang_world import CHECK, POLICY
+from tests.unit.admission.views import named_by_label, view_of
+from tests.unit.gangs.paper import flavor_policy, node
 
 
 def in_calm(world: Elastic) -> None:
@@ -85,3 +95,62 @@ def test_a_node_that_comes_back_lets_the_growth_go_on() -> None:
     world.stock = {"l4": 20}
     in_calm(world)
     assert len(world.pods) == 3
+
+
+def test_a_growth_by_heads_too_keeps_in_view_the_nodes_that_it_runs_on() -> None:
+    """The place of the new head is looked for among the nodes of another pool."""
+    heads = flavor_policy(
+        "cpu", 0, provisioning_class_name="", node_selector_from_details=(), gpus_per_node=0
+    )
+    world = Elastic(policy=dataclasses.replace(POLICY, flavors=(*POLICY.flavors, heads)), stock={"l4": 20})
+    world.nodes["cpu-0"] = node("cpu-0", "cpu", "", ready=True)
+    in_calm(world)
+    (held,) = world.pods.values()
+    cordoned = world.nodes[held.spec.node_name]
+    world.nodes[held.spec.node_name] = replace(cordoned, spec=replace(cordoned.spec, unschedulable=True))
+    world.scale(3)
+    for step in (world.job, world.kueue, world.finish):
+        step()
+    live = _with_two_heads(world.slices()[-1])
+    view = view_of(
+        world.policy,
+        owned={BY_WORKLOAD: named_by_label},
+        workloads=[_unowned(each) for each in (*world.workloads.values(), live)],
+        requests=world.requests.values(),
+        templates=world.templates.values(),
+        nodes=world.nodes.values(),
+        pods=[
+            replace(pod, metadata=replace(pod.metadata, namespace="team-a")) for pod in world.pods.values()
+        ],
+    )
+    decision = decide(view.snapshot(live, CHECK, now=world.now))
+    assert any(isinstance(action, CreateRequest) for action in decision.actions), decision.actions
+
+
+def _with_two_heads(live: Workload) -> Workload:
+    assert live.status.admission is not None
+    notes = {**live.metadata.annotations, RUNS_ANNOTATION: "head=1,main=1", RUNS_ON_ANNOTATION: "slice-001"}
+    assignments = tuple(
+        replace(each, count=2 if each.name == "head" else each.count)
+        for each in live.status.admission.pod_set_assignments
+    )
+    admission = replace(live.status.admission, pod_set_assignments=assignments)
+    return replace(
+        live,
+        metadata=replace(live.metadata, annotations=notes),
+        spec=replace(
+            live.spec,
+            pod_sets=tuple(
+                replace(each, count=2 if each.name == "head" else each.count) for each in live.spec.pod_sets
+            ),
+        ),
+        status=replace(live.status, admission=admission),
+    )
+
+
+def _of_team(pod: Pod) -> Pod:
+    return replace(pod, metadata=replace(pod.metadata, namespace="team-a"))
+
+
+def _unowned(workload: Workload) -> Workload:
+    return replace(workload, metadata=replace(workload.metadata, owner_references=()))

@@ -1081,6 +1081,8 @@ def test_a_gang_that_is_stopped_in_its_pause_comes_back_when_it_is_let_go_and_co
     assert not world.workloads["a"].spec.active
     assert not world.snapshot("a").wants_retry, "it keeps no other gang from its retry"
     assert observe(world.workloads["a"], (CHECK,)) is None, "no alert speaks of it"
+    stopped = parse_history(world.workloads["a"])
+    assert (stopped.tries, stopped.first_try) == (1, None), "retry.deadline begins again"
     writes = world.writes
     run(world, 60)
     assert world.writes == writes

@@ -24,8 +24,7 @@ from muster.controller.runtime.store import Store
 from muster.model.names import CONSUME_ANNOTATION
 from muster.model.pods import Amounts
 from tests.unit.admission.gang_world import CHECK, POLICY, World, pod_spec
-from tests.unit.admission.test_contention import _owner
-from tests.unit.admission.views import view_of
+from tests.unit.admission.views import named_by_label, view_of
 from tests.unit.gangs.paper import flavor_policy, node
 
 SHARED = dataclasses.replace(POLICY, flavors=(flavor_policy("l4", 1, node_selector_from_details=()),))
@@ -51,7 +50,7 @@ def provisioned(nodes: list[Node], pods: list[Pod]) -> tuple[World, View]:
         world.answer(name, kind)
     return world, view_of(
         SHARED,
-        owned={BY_WORKLOAD: _owner},
+        owned={BY_WORKLOAD: named_by_label},
         workloads=world.workloads.values(),
         requests=world.requests.values(),
         templates=world.templates.values(),
@@ -154,7 +153,7 @@ def running(silent: int, heard: int) -> tuple[World, View]:
     ]
     return world, view_of(
         POLICY,
-        owned={BY_WORKLOAD: _owner},
+        owned={BY_WORKLOAD: named_by_label},
         workloads=world.workloads.values(),
         requests=world.requests.values(),
         templates=world.templates.values(),

@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, cast
 
-from muster.controller.gangs.objects import NODE, PLACEHOLDER, POD, POD_TEMPLATE, PROVISIONING_REQUEST
+from muster.controller.gangs.objects import (
+    NODE,
+    PLACEHOLDER,
+    POD,
+    POD_TEMPLATE,
+    PROVISIONING_REQUEST,
+    Belonging,
+)
+from muster.controller.kube.resource import Key
 from muster.controller.kueue.checks import Checks
 from muster.controller.kueue.indexes import (
     OF_BELONGINGS,
@@ -18,8 +26,14 @@ from muster.controller.kueue.indexes import (
 from muster.controller.kueue.objects import CLUSTER_QUEUE, RESOURCE_FLAVOR, WORKLOAD
 from muster.controller.kueue.view import View
 from muster.model.gangpolicy import GangPolicy
+from muster.model.names import WORKLOAD_UID_LABEL
 from tests.unit.admission.gang_world import CHECK, FLAVORS
 from tests.unit.gangs.cached import cached
+
+
+def named_by_label(item: Belonging) -> list[Key]:
+    """The Workload of an item in a world that calls the uid of Workload `a` uid-a."""
+    return [Key("team-a", item.metadata.labels[WORKLOAD_UID_LABEL].removeprefix("uid-"))]
 
 
 class OneCheck:

@@ -64,7 +64,9 @@ def test_an_index_follows_a_change_and_a_deletion() -> None:
     store.put(thing("x", uid="1", version=1, queue="q"))
     store.put(thing("y", uid="2", version=2, queue="q"))
     assert [obj.metadata.name for obj in store.by_index("queue", "q")] == ["x", "y"]
+    assert store.counts("queue") == {"q": 2}
     store.put(thing("x", uid="1", version=3, queue="r"))
+    assert store.counts("queue") == {"q": 1, "r": 1}
     store.remove(thing("y", uid="2", version=4))
     assert store.by_index("queue", "q") == []
     assert store.index_values("queue") == ["r"]

@@ -33,7 +33,7 @@ from muster.controller.kai.objects import (
     QueueStatus,
     WholePod,
 )
-from muster.controller.kube.errors import TransportError
+from muster.controller.kube.errors import NotFound, Status, TransportError
 from muster.controller.kube.resource import Key
 from muster.controller.runtime.controller import Controller
 from muster.controller.runtime.health import Health
@@ -89,7 +89,9 @@ class Api:
             held = self.caches[GATED_POD].get(key)
             assert held is not None
             return WholePod(metadata=held.metadata, spec={"containers": [{"name": "ray", "resources": {}}]})
-        return self.caches[resource].get(key)
+        if (held := self.caches[resource].get(key)) is None:
+            raise NotFound(Status(code=404))
+        return held
 
     async def merge_patch(self, resource: Any, key: Key, body: Any) -> Any:
         await self._call("patch", resource)

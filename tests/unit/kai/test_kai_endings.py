@@ -9,7 +9,7 @@ from datetime import timedelta
 import pytest
 
 from muster.controller.gangs.identity import ATTEMPT
-from muster.controller.kai.labels import SIZE, is_gated
+from muster.controller.kai.labels import CLUSTER_UID, SIZE, is_gated
 from muster.controller.kai.objects import GATED_POD, GatedPod
 from muster.model.gangpolicy import FlavorPolicy
 from muster.model.waiting import clock
@@ -126,3 +126,52 @@ def test_a_gang_that_waits_for_its_queue_names_the_pods_that_end_and_is_not_writ
             assert fleet.gated("next") == 0
 
     virtual(scenario())
+
+
+SPLIT = {"headgroup": Group("l4"), "workers": Group("h100")}
+
+
+@pytest.mark.parametrize("is_broken", [False, True], ids=["deleted", "broken"])
+def test_a_cluster_that_can_never_begin_leaves_the_line(
+    monkeypatch: pytest.MonkeyPatch, is_broken: bool
+) -> None:
+    """It is deleted while its status is written, or its pods get an annotation that cannot be read."""
+
+    async def scenario() -> None:
+        fleet = Fleet(monkeypatch)
+        fleet.queue(queue("team-a", quota=100))
+        fleet.submit("a", SPLIT, queue="team-a")
+        async with fleet.running():
+            await asyncio.sleep(5)
+            fleet.submit("b", SPLIT, queue="team-a")
+            written = fleet.api.calls["patch Pod"]
+            while fleet.api.calls["patch Pod"] == written:
+                await asyncio.sleep(0.001)
+            if is_broken:
+                await asyncio.sleep(1)
+                _annotate(fleet, "b", {"gpu-fraction": "1", "gpu-fraction-num-devices": "1e400"})
+            else:
+                fleet.remove_cluster("b")
+                await asyncio.sleep(2)
+                _end_pods(fleet, "b")
+            await asyncio.sleep(2)
+            fleet.submit("c", SPLIT, queue="team-a")
+            await asyncio.sleep(3)
+            fleet.remove_cluster("a")
+            _end_pods(fleet, "a")
+            await asyncio.sleep(60)
+            asked = {request.metadata.labels[CLUSTER_UID] for request in fleet.requests()}
+            assert "uid-c" in asked, fleet.status("c")
+
+    virtual(scenario())
+
+
+def _annotate(fleet: Fleet, name: str, notes: dict[str, str]) -> None:
+    for pod in fleet.of(name):
+        meta = replace(pod.metadata, annotations={**pod.metadata.annotations, **notes})
+        fleet.api.change(GATED_POD, pod, metadata=meta)
+
+
+def _end_pods(fleet: Fleet, name: str) -> None:
+    for pod in fleet.of(name):
+        fleet.remove(GATED_POD, pod.key)

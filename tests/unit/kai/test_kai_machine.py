@@ -11,6 +11,7 @@ from muster.controller.gangs.retry import REFUSED, TRIES
 from muster.controller.kai.actions import Ungate
 from muster.controller.kai.labels import CLUSTER_UID, is_gated
 from muster.controller.kai.ledger import Ledger
+from muster.controller.kai.pod_groups import read_number
 from muster.controller.kai.queue_capacity import Shortfall
 from muster.model.gangpolicy import FlavorPolicy, GangPolicy, KaiPolicy, OverQuota
 from muster.model.names import CLASS_ANNOTATION, CONSUME_ANNOTATION, GKE_LEASE_LABEL, GKE_QUEUED_CLASS
@@ -157,6 +158,13 @@ def test_parts_of_gpus_are_packed_into_whole_ones() -> None:
     assert here.running("a") == 5
     assert len(here.nodes) == 3
     assert here.most_requested == 3
+
+
+@pytest.mark.parametrize("text", ["1e30000000", "1e400", "half", "1/3", "-1", ""])
+def test_a_part_that_is_no_plain_number_is_refused_at_once(text: str) -> None:
+    """Some take minutes to become a number, in which the controller would do nothing else."""
+    with pytest.raises(ValueError, match=r"gpu-memory: .* is not a number"):
+        read_number({"gpu-memory": text}, "gpu-memory")
 
 
 def test_parts_in_memory_are_parts_of_the_pools_gpu() -> None:
