@@ -57,11 +57,11 @@ _PREFIX_MESSAGE: Final = f"is written without `{NAMESPACE}`, or with another pre
 
 
 def _unprefixed(key: str) -> str | None:
-    """The name of a key that is probably Muster's. Pulumi refuses any that has no prefix."""
+    """The name of a key that is probably Muster's. Pulumi takes one without a prefix as the project's own."""
     prefix, colon, name = key.rpartition(":")
     if not colon:
         return key
-    return name if all(each.lower() == NAMESPACE[:-1] for each in prefix.split(":")) else None
+    return name if all(each.lower() in (NAMESPACE[:-1], "config") for each in prefix.split(":")) else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """Writes a new stack file.
 
-Responsible for the first stack of each provider: small, valid and commented. Never overwrites a file.
+Responsible for the first stack of each provider: small and commented, with placeholders that its author replaces. Never overwrites a file.
 """
 
 from pathlib import Path

@@ -1,6 +1,6 @@
 """How many workers a group of a Ray cluster may run: as many as its queue counted.
 
-One rule for the policy, in CEL, and for the webhook, which explains it. Includes the meaning of an unset
+One rule for the policies, in CEL. Includes the meaning of an unset
 bound.
 """
 

@@ -1,6 +1,6 @@
 """Which Ray clusters may scale themselves: those whose growth Kueue queues step by step.
 
-One rule on `enableInTreeAutoscaling` for the policy, in CEL, and for the webhook. Only a RayCluster of its
+One rule on `enableInTreeAutoscaling` for the policies, in CEL. Only a RayCluster of its
 own may be elastic: for a RayJob or RayService the templates are in two objects, and claims cannot be kept out
 of both. KAI's gate counts every pod, so with KAI any cluster may scale itself.
 """

@@ -1,7 +1,6 @@
 """How a queued RayJob may be submitted, so that its queue can start and stop it.
 
-Two rules for the policy, in CEL, at creation and at every change, and for the webhook, at creation, also
-where no policy is in force.
+Two rules for the policies, in CEL, at creation and at every change.
 
 `submissionMode`: while an interactive job waits for its jobId, KubeRay 1.6.2 ignores `suspend`
 (ray-operator/controllers/ray/rayjob_controller.go, JobDeploymentStatusWaiting), so a preemption would never

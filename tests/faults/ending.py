@@ -5,8 +5,9 @@ then nor while other gangs wait.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Final
 
+from muster.controller.gangs.retry import FIRST_TRY
 from muster.model import names
 from tests.faults import gangs, reservation
 from tests.faults.gangs import entry, holds
@@ -15,6 +16,7 @@ from tests.faults.oracle import shape
 from tests.faults.plane import KUEUE, PROVISIONING, Plane, items
 
 Json = dict[str, Any]
+_TRIED: Final = (names.TRIES_ANNOTATION, FIRST_TRY, names.LAST_FAILURE_ANNOTATION)
 
 
 def picture(plane: Plane, name: str, team: str = gangs.TEAM) -> Json:
@@ -27,7 +29,7 @@ def picture(plane: Plane, name: str, team: str = gangs.TEAM) -> Json:
     return {
         "conditions": sorted(_conditions(workload)),
         "active": (workload.get("spec") or {}).get("active"),
-        "annotations": sorted(note for note in notes if note.startswith(names.GROUP)),
+        "annotations": sorted(_notes(notes, is_running=holds(workload, "Admitted"))),
         "state": said.get("state"),
         "message": said.get("message"),
         "updates": sorted(_update(each) for each in said.get("podSetUpdates") or ()),
@@ -41,6 +43,13 @@ def _conditions(workload: Json) -> Iterator[str]:
     for each in (workload.get("status") or {}).get("conditions") or ():
         if each["status"] == "True" and each["type"] != "Requeued":
             yield each["type"]
+
+
+def _notes(notes: Json, *, is_running: bool) -> Iterator[str]:
+    """Ours. A gang that runs keeps its failed tries in mind until it has run for long."""
+    for note in notes:
+        if note.startswith(names.GROUP) and not (is_running and note in _TRIED):
+            yield note
 
 
 def _update(update: Json) -> tuple[str, list[str], list[str]]:
