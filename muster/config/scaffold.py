@@ -1,6 +1,7 @@
 """Writes a new stack file.
 
-Responsible for the first stack of each provider: small and commented, with placeholders that its author replaces. Never overwrites a file.
+Responsible for the first stack of each provider: small and commented, with placeholders that its author
+replaces. Never overwrites a file.
 """
 
 from pathlib import Path
