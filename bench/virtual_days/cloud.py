@@ -21,9 +21,9 @@ from muster.controller.gangs.templates import POOL
 from muster.controller.kube.resource import Key
 from muster.controller.kueue.indexes import workload_of
 from muster.model.names import GKE_LEASE_DETAIL, GKE_LEASE_LABEL, POOL_LABEL
-from tests.unit.admission.fleet import moment
 from tests.unit.controller_runtime.virtual import now
 from tests.unit.gangs.paper import BOOKING, node, size_of, with_condition
+from tests.unit.gangs.slow_api import moment
 
 replace = msgspec.structs.replace
 

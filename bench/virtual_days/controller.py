@@ -30,8 +30,9 @@ from muster.controller.runtime.informer import Informer
 from muster.controller.runtime.metrics import Metrics
 from muster.controller.runtime.queue import WorkQueue
 from muster.model.gangpolicy import GangPolicy
-from tests.unit.admission.fleet import _flavor, moment
+from tests.unit.admission.fleet import _flavor
 from tests.unit.admission.views import view_of
+from tests.unit.gangs.slow_api import moment
 
 _WORKERS: Final = 16
 

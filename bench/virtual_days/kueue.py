@@ -15,8 +15,9 @@ from muster.controller.kueue.objects import (
     SchedulingStats,
     Workload,
 )
-from tests.unit.admission.fleet import SPACE, Pieces, moment
+from tests.unit.admission.fleet import SPACE, Pieces
 from tests.unit.admission.gang_world import CHECK, assignment, workload
+from tests.unit.gangs.slow_api import moment
 
 replace = msgspec.structs.replace
 

@@ -16,8 +16,9 @@ from muster.controller.kueue.objects import (
     WholeWorkload,
     Workload,
 )
-from tests.unit.admission.fleet import Api, moment
+from tests.unit.admission.fleet import Api
 from tests.unit.gangs.paper import with_condition
+from tests.unit.gangs.slow_api import SlowApi, moment
 
 replace = msgspec.structs.replace
 
@@ -65,24 +66,10 @@ class Server(Api):
         return held
 
     async def get(self, resource: Any, key: Key) -> Any:
-        await self._call("get", resource)
-        found = self.workload(key) if resource.kind == WORKLOAD.kind else self.caches[resource].get(key)
-        if found is None:
-            raise NotFound(Status(code=404, reason="NotFound"))
+        found = await SlowApi.get(self, WORKLOAD if resource is WHOLE_WORKLOAD else resource, key)
         if resource is WHOLE_WORKLOAD:
             return msgspec.convert(msgspec.to_builtins(found), WholeWorkload)
         return found
-
-    async def delete(self, resource: Any, key: Key, *, uid: str = "") -> bool:  # type: ignore[override]
-        await self._call("delete", resource)
-        if (found := self.caches[resource].get(key)) is not None and found.metadata.uid == uid:
-            self.caches[resource].store.remove(found)
-        return True
-
-    def put(self, resource: Any, item: Any) -> Any:
-        changed = replace(item, metadata=replace(item.metadata, resource_version=self.version()))
-        self.caches[resource].store.put(changed)
-        return changed
 
     def remove(self, resource: Any, key: Key) -> None:
         if (held := self.caches[resource].get(key)) is not None:

@@ -18,10 +18,11 @@ from muster.controller.gangs.retry import parse_history
 from muster.controller.kube.resource import Key
 from muster.model.gangpolicy import GangPolicy, RetryPolicy
 from muster.model.names import GKE_LEASE_LABEL
-from tests.unit.admission.fleet import SPACE, Pieces, moment
+from tests.unit.admission.fleet import SPACE, Pieces
 from tests.unit.admission.gang_world import CHECK, POLICY
 from tests.unit.controller_runtime.virtual import now
 from tests.unit.gangs.paper import flavor_policy
+from tests.unit.gangs.slow_api import moment
 
 DAY: Final = 86_400.0
 HOUR: Final = 3_600.0

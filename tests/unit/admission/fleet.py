@@ -12,7 +12,6 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -29,7 +28,7 @@ from muster.controller.gangs.objects import (
 from muster.controller.gangs.reconciler import GangReconciler
 from muster.controller.gangs.requests import Requests
 from muster.controller.gangs.templates import POOL
-from muster.controller.kube.errors import TransportError
+from muster.controller.kube.errors import NotFound, TransportError
 from muster.controller.kube.resource import Key, ObjectMeta
 from muster.controller.kueue.executor import Executor
 from muster.controller.kueue.hooks import WorkloadHooks
@@ -53,7 +52,8 @@ from tests.unit.admission.gang_world import CHECK, FLAVORS, POLICY, assignment, 
 from tests.unit.admission.views import view_of
 from tests.unit.controller_runtime.virtual import now as virtual_now
 from tests.unit.controller_runtime.virtual import virtual
-from tests.unit.gangs.paper import START, node, size_of, with_condition
+from tests.unit.gangs.paper import node, size_of, with_condition
+from tests.unit.gangs.slow_api import SlowApi, moment
 
 replace = msgspec.structs.replace
 
@@ -63,40 +63,9 @@ ONE_SHAPE: Pieces = {"main": ("h100", 1)}
 SPACE = "team-a"
 
 
-def moment() -> datetime:
-    return START + timedelta(seconds=virtual_now())
-
-
 @dataclass
-class Api:
-    """The calls of a client that gangs cost. `hangs`: whether a create of this body gets no answer for 30
-    seconds, and then an error.
-    """
-
-    caches: Mapping[Any, Informer[Any]]
-    latency: float = 0.025
-    hangs: Callable[[Any], bool] = lambda _: False
-    calls: Counter[str] = field(default_factory=Counter)
-    _version: int = 0
-
-    async def _call(self, verb: str, resource: Any) -> None:
-        self.calls[f"{verb} {resource.kind}"] += 1
-        await asyncio.sleep(self.latency)
-
-    def version(self) -> str:
-        self._version += 1
-        return str(self._version)
-
-    async def create(self, resource: Any, body: Any, *, namespace: str = "") -> Any:
-        await self._call("create", resource)
-        if self.hangs(body):
-            await asyncio.sleep(30)
-            raise TransportError("no answer", call="create")
-        stamped = {"uid": f"uid-{self.version()}", "resourceVersion": self.version()}
-        meta = {**body["metadata"], **stamped, "creationTimestamp": f"{moment():%Y-%m-%dT%H:%M:%SZ}"}
-        made = msgspec.convert({**body, "metadata": meta}, resource.type)
-        self.caches[resource].store.put(made)
-        return made
+class Api(SlowApi):
+    """The calls that a Kueue gang makes besides."""
 
     async def apply(self, resource: Any, key: Key, body: Any, **_: object) -> Any:
         await self._call("apply", resource)
@@ -115,30 +84,14 @@ class Api:
         return self.change(held, metadata=replace(held.metadata, annotations=kept), spec=spec)
 
     async def get(self, resource: Any, key: Key) -> Any:
-        await self._call("get", resource)
-        found = self.caches[resource].get(key)
-        if found is None:
-            raise AssertionError(f"{resource} {key} is read, and does not exist")
-        return found
-
-    async def delete(self, resource: Any, key: Key, *, uid: str = "") -> None:
-        await self._call("delete", resource)
-        if (found := self.caches[resource].get(key)) is not None and found.metadata.uid == uid:
-            self.caches[resource].store.remove(found)
-
-    async def delete_collection(self, resource: Any, *, namespace: str, labels: str) -> None:
-        await self._call("deletecollection", resource)
-        wanted = dict(each.split("=") for each in labels.split(","))
-        for found in self.caches[resource].store:
-            if found.metadata.namespace == namespace and wanted.items() <= found.metadata.labels.items():
-                self.caches[resource].store.remove(found)
+        try:
+            return await super().get(resource, key)
+        except NotFound as missing:
+            raise AssertionError(f"{resource} {key} is read, and does not exist") from missing
 
     def change(self, held: Any, **changes: Any) -> Any:
-        meta = replace(changes.pop("metadata", held.metadata), resource_version=self.version())
-        changed = replace(held, metadata=meta, **changes)
         resource = WORKLOAD if isinstance(held, Workload) else PROVISIONING_REQUEST
-        self.caches[resource].store.put(changed)
-        return changed
+        return self.put(resource, replace(held, **changes))
 
     def condition(self, held: Any, kind: str) -> Any:
         conditions = with_condition(held.status.conditions, kind, "True", moment())
@@ -224,7 +177,7 @@ class Fleet:
         starts: Callable[[str], float] = lambda _: 0.025,
         first: Callable[[list[str]], list[str]] = lambda names: names,
         latency: float = 0.025,
-        hangs: Callable[[Any], bool] = lambda _: False,
+        hangs: Callable[[str, Any], bool] = lambda _, __: False,
         policy: GangPolicy = POLICY,
         pools: tuple[str, ...] = ("l4", "h100"),
     ) -> None:

@@ -229,11 +229,11 @@ def test_a_gang_whose_write_failed_delays_others_again_when_it_comes_back() -> N
     virtual(scenario())
 
 
-def _hangs(pool: str) -> Callable[[Any], bool]:
+def _hangs(pool: str) -> Callable[[str, Any], bool]:
     """The first request of this pool."""
     hung: list[str] = []
 
-    def hangs(body: Any) -> bool:
+    def hangs(_: str, body: Any) -> bool:
         if body["metadata"]["annotations"].get(POOL) != pool or "spec" not in body or hung:
             return False
         hung.append(body["metadata"]["name"])
@@ -265,7 +265,7 @@ def test_a_create_that_hangs_delays_no_gang_outside_its_pools() -> None:
 
 def test_a_gang_whose_requests_cannot_be_written_delays_others_no_longer_than_its_try() -> None:
     async def scenario() -> None:
-        fleet = Fleet(hangs=lambda body: body["metadata"]["labels"]["muster.dev/workload-uid"] == "uid-a")
+        fleet = Fleet(hangs=lambda _, body: body["metadata"]["labels"]["muster.dev/workload-uid"] == "uid-a")
         for name in ("a", "b", "c"):
             fleet.submit(name, TWO_SHAPES)
         await fleet.run(lambda: {"b", "c"} <= fleet.ready.keys())

@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -33,7 +31,6 @@ from muster.controller.kai.objects import (
     QueueStatus,
     WholePod,
 )
-from muster.controller.kube.errors import NotFound, Status, TransportError
 from muster.controller.kube.resource import Key
 from muster.controller.runtime.controller import Controller
 from muster.controller.runtime.health import Health
@@ -42,56 +39,24 @@ from muster.controller.runtime.manager import Manager
 from muster.controller.runtime.metrics import Metrics
 from muster.model.gangpolicy import GangPolicy, to_manifest
 from muster.model.names import GPU_RESOURCE
-from tests.unit.controller_runtime.virtual import now as virtual_now
-from tests.unit.gangs.paper import START, with_condition
+from tests.unit.gangs.paper import with_condition
+from tests.unit.gangs.slow_api import SlowApi, moment
 from tests.unit.kai.kai_world import POLICY, PRIORITIES, World
 
 replace = msgspec.structs.replace
 
 
-def moment() -> datetime:
-    return START + timedelta(seconds=virtual_now())
-
-
 @dataclass
-class Api:
-    """The calls of a client. `hangs`: whether a create of this kind and body gets no answer for 30 seconds,
-    and then an error.
-    """
+class Api(SlowApi):
+    """The calls that a KAI gang makes besides."""
 
     caches: dict[Any, Informer[Any]] = field(default_factory=dict)
-    hangs: Callable[[str, Any], bool] = lambda _, __: False
-    calls: Counter[str] = field(default_factory=Counter)
-    _version: int = 1000
-
-    def version(self) -> str:
-        self._version += 1
-        return str(self._version)
-
-    async def _call(self, verb: str, resource: Any) -> None:
-        self.calls[f"{verb} {resource.kind}"] += 1
-        await asyncio.sleep(0.025)
-
-    async def create(self, resource: Any, body: Any, *, namespace: str = "") -> Any:
-        await self._call("create", resource)
-        if self.hangs(resource.kind, body):
-            await asyncio.sleep(30)
-            raise TransportError("no answer", call="create")
-        stamped = {"uid": f"uid-{self.version()}", "resourceVersion": self.version()}
-        meta = {**body["metadata"], **stamped, "creationTimestamp": f"{moment():%Y-%m-%dT%H:%M:%SZ}"}
-        made = msgspec.convert({**body, "metadata": meta}, resource.type)
-        self.caches[resource].store.put(made)
-        return made
 
     async def get(self, resource: Any, key: Key) -> Any:
-        await self._call("get", resource)
-        if resource is WHOLE_POD:
-            held = self.caches[GATED_POD].get(key)
-            assert held is not None
-            return WholePod(metadata=held.metadata, spec={"containers": [{"name": "ray", "resources": {}}]})
-        if (held := self.caches[resource].get(key)) is None:
-            raise NotFound(Status(code=404))
-        return held
+        if resource is not WHOLE_POD:
+            return await super().get(resource, key)
+        held = await super().get(GATED_POD, key)
+        return WholePod(metadata=held.metadata, spec={"containers": [{"name": "ray", "resources": {}}]})
 
     async def merge_patch(self, resource: Any, key: Key, body: Any) -> Any:
         await self._call("patch", resource)
@@ -105,16 +70,8 @@ class Api:
             spec = replace(spec, scheduling_gates=(), node_selector=pins)
         return self.change(resource, held, metadata=replace(held.metadata, annotations=kept), spec=spec)
 
-    async def delete(self, resource: Any, key: Key, *, uid: str = "") -> None:
-        await self._call("delete", resource)
-        if (found := self.caches[resource].get(key)) is not None and found.metadata.uid == uid:
-            self.caches[resource].store.remove(found)
-
     def change(self, resource: Any, held: Any, **changes: Any) -> Any:
-        meta = replace(changes.pop("metadata", held.metadata), resource_version=self.version())
-        changed = replace(held, metadata=meta, **changes)
-        self.caches[resource].store.put(changed)
-        return changed
+        return self.put(resource, replace(held, **changes))
 
 
 class Fleet:

@@ -14,7 +14,8 @@ from muster.controller.kai.objects import GATED_POD, GatedPod
 from muster.model.gangpolicy import FlavorPolicy
 from muster.model.waiting import clock
 from tests.unit.controller_runtime.virtual import virtual
-from tests.unit.kai.kai_fleet import Fleet, moment, replace
+from tests.unit.gangs.slow_api import moment
+from tests.unit.kai.kai_fleet import Fleet, replace
 from tests.unit.kai.kai_world import POLICY, Group, queue
 
 EXISTING_NODES = changed(POLICY, flavors=(FlavorPolicy(name="l4", verify_nodes=False, gpus_per_node=1),))
