@@ -104,6 +104,11 @@ lock: ## Resolve requirements/*.in anew: with hashes, and the constraints of `mu
 	for name in controller ray go; do lock --generate-hashes requirements/$$name.in -o $$data/$$name.txt; done; \
 	lock --no-annotate --constraint requirements/dev.txt requirements/{base,program,gke,eks,local}.in -o $$data/constraints.txt
 
+.PHONY: reference
+reference: $(STAMP) ## Write docs/reference anew: the command line and the stack file
+	@$(VENV)/bin/python -m muster.cli.reference docs/reference/cli.md
+	@$(VENV)/bin/python -m muster.cli.stack_reference docs/reference/stack.md
+
 .PHONY: licences
 licences: $(STAMP) ## Write docs/licences.md from the images of the last build
 	@page=$$($(PY) -m muster.artifacts.publish.licences) && printf '%s\n' "$$page" >docs/licences.md

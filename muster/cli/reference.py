@@ -16,6 +16,7 @@ import click
 from muster.cli.command import Command
 from muster.cli.formatter import Context
 from muster.cli.group import load
+from muster.cli.markdown import table
 from muster.cli.run import PROGRAM
 from muster.cli.table import TABLE, Entry, walk
 from muster.errors import ExitCode
@@ -45,12 +46,12 @@ def page() -> str:
 
 def _exit_codes() -> Iterator[str]:
     yield "## Exit codes\n"
-    yield _table(("Code", "Meaning"), ((str(int(code)), code.meaning) for code in ExitCode))
+    yield table(("Code", "Meaning"), ((str(int(code)), code.meaning) for code in ExitCode))
 
 
 def _overview() -> Iterator[str]:
     yield "## Commands\n"
-    yield _table(("Command", ""), _rows(TABLE.items(), ()))
+    yield table(("Command", ""), _rows(TABLE.items(), ()))
 
 
 def _rows(entries: Iterable[tuple[str, Entry]], above: tuple[str, ...]) -> Iterator[tuple[str, str]]:
@@ -70,14 +71,14 @@ def _command(path: tuple[str, ...], found: Command) -> Iterator[str]:
     yield f"```\n{name} {usage}\n```\n"
     yield _prose(found.help or "")
     rows = [_option(each, context) for each in found.params if isinstance(each, click.Option)]
-    yield _table(("Option", "Default", "Meaning"), rows)
+    yield table(("Option", "Default", "Meaning"), rows)
     for heading, lines in found.sections:
         yield f"{heading}:\n"
         yield "```\n" + "\n".join(lines) + "\n```\n"
     special = [(str(int(code)), text) for code, text in found.codes.items() if text != code.meaning]
     if special:
         yield "Exit codes that mean something of their own here:\n"
-        yield _table(("Code", "Meaning"), special)
+        yield table(("Code", "Meaning"), special)
 
 
 def _prose(text: str) -> str:
@@ -96,14 +97,6 @@ def _option(option: click.Option, context: click.Context) -> tuple[str, str, str
     flags = ", ".join(f"`{flag}`" for flag in (*option.opts, *option.secondary_opts))
     value = "" if option.is_flag else f" `{option.make_metavar(context)}`"
     return flags + value, needed, option.help or ""
-
-
-def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
-    lines = [head, ("---",) * len(head), *rows]
-    return (
-        "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
-        + "\n"
-    )
 
 
 if __name__ == "__main__":

@@ -25,6 +25,7 @@ TABLE: Final[Mapping[str, Entry]] = {
     "new": Entry("Write one more stack file into a project."),
     "validate": Entry("Check stack files, offline."),
     "show": Entry("Print a stack with what it extends, and where each value is written."),
+    "explain": Entry("Explain a key of the stack file: values, default, example."),
     "schema": Entry("Print the JSON Schema of a stack file, for editors."),
     "diff": Entry("Show what a change of a stack means: quota, preemption, pools, cost."),
     "what-if": Entry("Replay running and waiting work against a changed stack in a real Kueue."),

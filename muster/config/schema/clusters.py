@@ -45,6 +45,9 @@ def cluster() -> Schema:
     return {
         "type": "object",
         "description": "The cluster: its provider, its name, and what the provider needs.",
+        "examples": [
+            {"provider": "gke", "name": "ml-prod", "region": "us-central1", "project": "my-project"}
+        ],
         "properties": {"provider": key("Who runs the cluster.", choice(Provider))},
         "required": ["provider"],
         "allOf": [
@@ -77,20 +80,28 @@ def _gke() -> Schema:
     return mapping(
         {
             "provider": _provider(Provider.GKE),
-            "name": key("The name of the cluster in Google Cloud.", text()),
-            "region": key("The region, such as us-central1.", text()),
-            "project": key("The id of the Google Cloud project.", text()),
-            "zones": key("Zones of the nodes.", words(), otherwise="GKE chooses them in the region"),
+            "name": key("The name of the cluster in Google Cloud.", text(), example="ml-prod"),
+            "region": key("The region, such as us-central1.", text(), example="us-central1"),
+            "project": key("The id of the Google Cloud project.", text(), example="my-project"),
+            "zones": key(
+                "Zones of the nodes.",
+                words(),
+                otherwise="GKE chooses them in the region",
+                example=["us-central1-a", "us-central1-b"],
+            ),
             "protect": key(_PROTECT, flag(), default=_GKE.protect),
             "releaseChannel": key(
                 "Which versions GKE moves the cluster to; queued pools need none.",
                 choice(ReleaseChannel),
                 default=_GKE.release_channel.value,
             ),
-            "version": key("The version of Kubernetes, in quotes.", text()),
+            "version": key("The version of Kubernetes, in quotes.", text(), example="1.34"),
             "network": key("The address ranges of the network, or an existing network.", _gke_network()),
             "authorizedNetworks": key(
-                "Name: addresses that can reach the control plane.", texts(), otherwise="none"
+                "Name: addresses that can reach the control plane.",
+                texts(),
+                otherwise="none",
+                example={"office": "198.51.100.0/24"},
             ),
             "privateEndpoint": key(
                 "Whether the control plane has no public address.", flag(), default=_GKE.private_endpoint
@@ -99,9 +110,13 @@ def _gke() -> Schema:
                 "Full name of the key that encrypts Secrets and the disks of nodes.",
                 text(),
                 otherwise="Google's own keys",
+                example="projects/my-project/locations/us-central1/keyRings/ml/cryptoKeys/gke",
             ),
             "nodeServiceAccount": key(
-                "Email of an existing service account for the nodes.", text(), otherwise="Muster makes one"
+                "Email of an existing service account for the nodes.",
+                text(),
+                otherwise="Muster makes one",
+                example="nodes@my-project.iam.gserviceaccount.com",
             ),
             "gpuDriver": key(
                 "Which GPU driver is installed: GKE's default or latest, or that of Google's installer.",
@@ -109,7 +124,12 @@ def _gke() -> Schema:
                 default=_GKE.gpu_driver.value,
             ),
             "systemPool": _system(Provider.GKE, _GKE.system_pool),
-            "labels": key("Labels of the cluster in Google Cloud.", texts(), otherwise="none"),
+            "labels": key(
+                "Labels of the cluster in Google Cloud.",
+                texts(),
+                otherwise="none",
+                example={"cost-center": "ml"},
+            ),
         },
         required=("provider", "name", "region", "project"),
     )
@@ -120,10 +140,12 @@ def _gke_network() -> Schema:
     names = ("network", "subnetwork", "pods", "services")
     existing = mapping(
         {
-            "network": key("The VPC; in a shared VPC projects/PROJECT/global/networks/NAME.", text()),
-            "subnetwork": key("The subnetwork of the nodes.", text()),
-            "pods": key("The secondary range of the pods.", text()),
-            "services": key("The secondary range of the services.", text()),
+            "network": key(
+                "The VPC; in a shared VPC projects/PROJECT/global/networks/NAME.", text(), example="ml"
+            ),
+            "subnetwork": key("The subnetwork of the nodes.", text(), example="nodes"),
+            "pods": key("The secondary range of the pods.", text(), example="pods"),
+            "services": key("The secondary range of the services.", text(), example="services"),
         },
         required=names,
     )
@@ -146,23 +168,36 @@ def _eks() -> Schema:
     return mapping(
         {
             "provider": _provider(Provider.EKS),
-            "name": key("The name of the cluster in AWS.", text()),
-            "region": key("The region, such as us-east-1.", text()),
-            "zones": key("At least two zones; left out with network.existing.", words()),
+            "name": key("The name of the cluster in AWS.", text(), example="ml-prod"),
+            "region": key("The region, such as us-east-1.", text(), example="us-east-1"),
+            "zones": key(
+                "At least two zones; left out with network.existing.",
+                words(),
+                example=["us-east-1a", "us-east-1b"],
+            ),
             "protect": key(_PROTECT, flag(), default=_EKS.protect),
-            "version": key("The version of Kubernetes, in quotes.", text(), default=_EKS.version),
+            "version": key(
+                "The version of Kubernetes, in quotes.", text(), default=_EKS.version, example="1.34"
+            ),
             "network": key("The address range of the network, or an existing network.", _eks_network()),
             "publicCidrs": key(
                 "Addresses that can reach the control plane over the internet.",
                 words(),
                 otherwise="none, the VPC alone reaches it",
+                example=["198.51.100.0/24"],
             ),
             "access": key(
                 "Name: the ARN of an administrator of the cluster, or a principal with its rights.",
                 by_name(either(text(), _principal())),
                 otherwise="only the principal that creates the cluster",
+                example={"platform": "arn:aws:iam::123456789012:role/platform"},
             ),
-            "kmsKey": key("ARN of the key that encrypts Secrets.", text(), otherwise="Muster makes one"),
+            "kmsKey": key(
+                "ARN of the key that encrypts Secrets.",
+                text(),
+                otherwise="Muster makes one",
+                example="arn:aws:kms:us-east-1:123456789012:key/00000000-0000-0000-0000-000000000000",
+            ),
             "logs": key(
                 "Which logs of the control plane go to CloudWatch.",
                 each({"type": "string", "enum": list(LOG_KINDS)}),
@@ -172,7 +207,12 @@ def _eks() -> Schema:
                 "How many days CloudWatch keeps them.", integer(least=1, most=3653), default=_EKS.log_days
             ),
             "systemPool": _system(Provider.EKS, _EKS.system_pool),
-            "tags": key("Tags of everything that is made in AWS.", texts(), otherwise="none"),
+            "tags": key(
+                "Tags of everything that is made in AWS.",
+                texts(),
+                otherwise="none",
+                example={"cost-center": "ml"},
+            ),
         },
         required=("provider", "name", "region"),
     )
@@ -182,10 +222,11 @@ def _eks_network() -> Schema:
     known = EksNetwork()
     existing = mapping(
         {
-            "vpc": key("The id of the VPC.", text()),
+            "vpc": key("The id of the VPC.", text(), example="vpc-0a1b2c3d4e5f67890"),
             "privateSubnets": key(
                 "Zone: id of its private subnet; the zones become the cluster's.",
                 {"type": "object", "minProperties": 1, "additionalProperties": text()},
+                example={"us-east-1a": "subnet-0a1b2c3d4e5f67890"},
             ),
         },
         required=("vpc", "privateSubnets"),
@@ -208,11 +249,15 @@ def _eks_network() -> Schema:
 def _principal() -> Schema:
     return mapping(
         {
-            "principal": key("ARN of an IAM role or user.", text()),
+            "principal": key(
+                "ARN of an IAM role or user.", text(), example="arn:aws:iam::123456789012:role/viewer"
+            ),
             "policy": key(
                 "Its access policy of EKS, for the whole cluster.", choice(AccessPolicy), otherwise="none"
             ),
-            "groups": key("Groups that the cluster's own RBAC knows.", words(), otherwise="none"),
+            "groups": key(
+                "Groups that the cluster's own RBAC knows.", words(), otherwise="none", example=["viewers"]
+            ),
         },
         required=("principal",),
     )
@@ -222,9 +267,13 @@ def _existing() -> Schema:
     return mapping(
         {
             "provider": _provider(Provider.EXISTING),
-            "name": key("A name for the cluster.", text()),
-            "context": key("The context in the kubeconfig; required without `kubeconfig`.", text()),
-            "kubeconfig": key("The kubeconfig file.", text(), otherwise="kubectl's own"),
+            "name": key("A name for the cluster.", text(), example="lab"),
+            "context": key(
+                "The context in the kubeconfig; required without `kubeconfig`.", text(), example="lab"
+            ),
+            "kubeconfig": key(
+                "The kubeconfig file.", text(), otherwise="kubectl's own", example="~/.kube/lab"
+            ),
             "cloud": key(
                 "The cloud of the nodes, which decides on drivers and images.",
                 choice(Provider),
@@ -244,7 +293,10 @@ def _system(provider: Provider, known: SystemPool) -> Schema:
     pool = mapping(
         {
             "machine": key(
-                "The machine type.", choice(sorted(machines_of(provider))), default=known.machine.name
+                "The machine type.",
+                choice(sorted(machines_of(provider))),
+                default=known.machine.name,
+                example=known.machine.name,
             ),
             "minNodes": key(
                 "Fewest nodes, over all zones.", integer(least=1, most=100), default=known.min_nodes

@@ -39,10 +39,14 @@ def _amount() -> Schema:
     """GPUs of a GPU pool, CPUs of a CPU pool, or a mapping. Which of them, only the pool can decide."""
     detailed = mapping(
         {
-            "gpus": key("GPUs.", integer()),
-            "cpu": key("CPUs.", quantity(), otherwise="the share that comes with the GPUs"),
-            "memory": key("Memory.", quantity(), otherwise="the share that comes with the GPUs"),
-            "resources": key("Other resources by name.", by_name(quantity()), otherwise="none"),
+            "gpus": key("GPUs.", integer(), example=4),
+            "cpu": key("CPUs.", quantity(), otherwise="the share that comes with the GPUs", example=32),
+            "memory": key(
+                "Memory.", quantity(), otherwise="the share that comes with the GPUs", example="128Gi"
+            ),
+            "resources": key(
+                "Other resources by name.", by_name(quantity()), otherwise="none", example={"rdma/hca": 4}
+            ),
         }
     )
     # `null` is no amount: an entry of a quota has a value.
@@ -52,15 +56,25 @@ def _amount() -> Schema:
 def _allowance() -> dict[str, Schema]:
     return {
         "quota": key(
-            "What is guaranteed, by pool: GPUs of a GPU pool, CPUs of a CPU pool.", by_name(defined("amount"))
+            "What is guaranteed, by pool: GPUs of a GPU pool, CPUs of a CPU pool.",
+            by_name(defined("amount")),
+            example={"l4": 4, "cpu": 16},
         ),
         "borrow": key(
             f"The most it may borrow of unused quota: {_LIMIT}.",
             defined("limit"),
             otherwise="no GPUs, and any free CPU",
+            example={"l4": 2},
         ),
-        "lend": key(f"The most it lends of its own quota: {_LIMIT}.", defined("limit"), otherwise="all"),
-        "weight": key("Its share of free capacity.", integer(least=1, most=1_000_000), otherwise="1"),
+        "lend": key(
+            f"The most it lends of its own quota: {_LIMIT}.",
+            defined("limit"),
+            otherwise="all",
+            example={"l4": 2},
+        ),
+        "weight": key(
+            "Its share of free capacity.", integer(least=1, most=1_000_000), otherwise="1", example=2
+        ),
     }
 
 
@@ -68,8 +82,14 @@ def _department() -> Schema:
     return mapping(
         {
             **_allowance(),
-            "departments": key("Departments below this one, by name.", by_name(defined("department"))),
-            "teams": key("Its teams, by name.", by_name(defined("team"))),
+            "departments": key(
+                "Departments below this one, by name.",
+                by_name(defined("department")),
+                example={"vision": {"teams": {"ocr": {"quota": {"l4": 2}}}}},
+            ),
+            "teams": key(
+                "Its teams, by name.", by_name(defined("team")), example={"vision": {"quota": {"l4": 4}}}
+            ),
             "kai": key("Its Queue in KAI's own terms.", defined("kaiQueue")),
             "kueue": key("Its Cohort in Kueue's own terms.", kueue.cohort()),
         }
@@ -80,9 +100,13 @@ def _team() -> Schema:
     return mapping(
         {
             **_allowance(),
-            "namespace": key("The namespace of its work.", text(), otherwise="its name"),
-            "priorities": key("The priorities that it may use.", words(), otherwise="all"),
-            "localQueue": key("The name of its LocalQueue.", text(), default=DEFAULT_LOCAL_QUEUE),
+            "namespace": key("The namespace of its work.", text(), otherwise="its name", example="vision"),
+            "priorities": key(
+                "The priorities that it may use.", words(), otherwise="all", example=["prod", "dev"]
+            ),
+            "localQueue": key(
+                "The name of its LocalQueue.", text(), default=DEFAULT_LOCAL_QUEUE, example="gpus"
+            ),
             "preemption": key("Which running work it may preempt.", _preemption()),
             "queueing": key(
                 "Whether a job that fits may start before an older one that does not.",
@@ -114,27 +138,41 @@ def _access() -> dict[str, Schema]:
             "Who works in its namespace: groups of the identity provider, `user:NAME`, or ARNs on EKS.",
             words(),
             otherwise="none",
+            example=["vision@example.com", "user:ann@example.com"],
         ),
         "identity": key(
             "An existing cloud identity for its pods: address of a service account, or ARN of a role.",
             text(),
             otherwise="none, or one that is made for its buckets",
+            example="vision@my-project.iam.gserviceaccount.com",
         ),
         "buckets": key(
-            "Bucket: what its pods may do with its objects.", by_name(choice(BucketRight)), otherwise="none"
+            "Bucket: what its pods may do with its objects.",
+            by_name(choice(BucketRight)),
+            otherwise="none",
+            example={"vision-checkpoints": "write"},
         ),
-        "pullSecrets": key("Secrets by which its pods pull images.", words(), otherwise="none"),
-        "volumes": key("Volumes of its namespace, by name.", by_name(_volume()), otherwise="none"),
-        "defaultPriority": key("The priority of work that names none.", text()),
+        "pullSecrets": key(
+            "Secrets by which its pods pull images.", words(), otherwise="none", example=["registry"]
+        ),
+        "volumes": key(
+            "Volumes of its namespace, by name.",
+            by_name(_volume()),
+            otherwise="none",
+            example={"data": {"size": "1Ti"}},
+        ),
+        "defaultPriority": key("The priority of work that names none.", text(), example="dev"),
     }
 
 
 def _volume() -> Schema:
     return mapping(
         {
-            "size": key("Its size, such as 1Ti.", text()),
-            "storageClass": key("Its storage class.", text(), otherwise="that of the cluster"),
-            "volume": key("An existing PersistentVolume that it binds.", text()),
+            "size": key("Its size, such as 1Ti.", text(), example="1Ti"),
+            "storageClass": key(
+                "Its storage class.", text(), otherwise="that of the cluster", example="filestore"
+            ),
+            "volume": key("An existing PersistentVolume that it binds.", text(), example="datasets"),
             "shared": key("Whether several nodes mount it at once.", flag(), default=True),
         },
         required=("size",),

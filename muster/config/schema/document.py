@@ -52,24 +52,31 @@ def _keys() -> dict[str, Schema]:
     return {
         "cluster": clusters.cluster(),
         "pools": key(
-            "Pools of equal nodes, by name.", {"type": "object", "additionalProperties": defined("pool")}
+            "Pools of equal nodes, by name.",
+            {"type": "object", "additionalProperties": defined("pool")},
+            example={"l4": {"machine": "g2-standard-8", "maxNodes": 8}},
         ),
         "departments": key(
             "The queue tree: departments with teams and, nested, departments, by name.",
             {"type": "object", "additionalProperties": defined("department")},
+            example={"research": {"teams": {"vision": {"quota": {"l4": 4}}}}},
         ),
         "extends": key(
             "A file beside this one whose keys this file changes: `base` is base.yaml.",
             {"type": "string"},
+            example="base",
         ),
         "priorities": key(
             "Priorities of work, by name: a greater number may preempt a smaller one.",
             by_name(integer(least=-(2**31))),
+            example={"prod": 1000, "dev": 100},
         ),
         "scheduler": key("Who queues and admits.", choice(Scheduler), default=Scheduler.KUEUE.value),
-        "gangAdmission": key("How gangs get their capacity.", settings.gang_admission()),
+        "gangAdmission": key(
+            "How gangs get their capacity.", settings.gang_admission(), example={"provisionTimeout": "2h"}
+        ),
         "podsReady": key("What happens to admitted work whose pods do not come up.", settings.pods_ready()),
-        "tenancy": key("What tenants may do.", settings.tenancy()),
+        "tenancy": key("What tenants may do.", settings.tenancy(), example={"egress": "none"}),
         "artifacts": key(
             "Where charts, manifests and images come from: this machine, or their registries.",
             choice(ArtifactSource),
@@ -80,10 +87,15 @@ def _keys() -> dict[str, Schema]:
             "Where charts come from.", settings.charts(), otherwise="each project's own repository"
         ),
         "image": key(
-            "The image of Muster's controller by digest; `muster image push` writes it.", settings.image()
+            "The image of Muster's controller by digest; `muster image push` writes it.",
+            settings.image(),
+            example=settings.IMAGE,
         ),
         "images": key(
-            "Where other images come from.", settings.images(), otherwise="each image's own registry"
+            "Where other images come from.",
+            settings.images(),
+            otherwise="each image's own registry",
+            example={"mirror": "registry.example.com/mirror"},
         ),
         "kai": key("Settings of the KAI Scheduler.", kai.settings()),
         "kueue": key("Settings of Kueue.", kueue.settings()),

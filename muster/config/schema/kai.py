@@ -46,8 +46,16 @@ def settings() -> Schema:
                 "Whether an autoscaler sees pods that wait for a part of a GPU.", flag(), default=False
             ),
             "shard": key("Settings of the schedulers.", defined("kaiShard")),
-            "pools": key("A pool's own scheduler, in place of `shard`.", by_name(defined("kaiShard"))),
-            "topologies": key("Node labels that describe how close two nodes are.", by_name(_topology())),
+            "pools": key(
+                "A pool's own scheduler, in place of `shard`.",
+                by_name(defined("kaiShard")),
+                example={"l4": {"placementStrategy": {"gpu": "spread"}}},
+            ),
+            "topologies": key(
+                "Node labels that describe how close two nodes are.",
+                by_name(_topology()),
+                example={"racks": {"levels": [{"nodeLabel": "example.com/rack"}]}},
+            ),
         }
     )
 
@@ -56,24 +64,31 @@ def queue() -> Schema:
     pool = mapping(_shares())
     return mapping(
         {
-            "displayName": key("Its name in KAI's user interface.", text()),
+            "displayName": key("Its name in KAI's user interface.", text(), example="Vision"),
             "priority": key(
                 "Queues with a higher priority get capacity beyond all quotas first.",
                 integer(),
                 otherwise=str(DEFAULT_QUEUE_PRIORITY),
+                example=110,
             ),
             "preemptMinRuntime": key(
                 "How long work runs before work of its own queue may preempt it.",
                 duration(),
                 otherwise=_LIKE_OTHERS,
+                example="10m",
             ),
             "reclaimMinRuntime": key(
                 "How long work runs before other queues may reclaim its capacity.",
                 duration(),
                 otherwise=_LIKE_OTHERS,
+                example="10m",
             ),
             **_shares(),
-            "pools": key("The figures of each pool's queue, where each pool has one.", by_name(pool)),
+            "pools": key(
+                "The figures of each pool's queue, where each pool has one.",
+                by_name(pool),
+                example={"l4": {"gpu": {"limit": 8}}},
+            ),
         }
     )
 
@@ -87,12 +102,20 @@ def _share() -> Schema:
     figure = either(quantity(), {"const": UNLIMITED.value})
     return mapping(
         {
-            "quota": key("What is guaranteed.", figure, otherwise="from the quota of the team or department"),
-            "limit": key("The most in all, quota included.", figure, otherwise="from `quota` and `borrow`"),
+            "quota": key(
+                "What is guaranteed.", figure, otherwise="from the quota of the team or department", example=4
+            ),
+            "limit": key(
+                "The most in all, quota included.",
+                figure,
+                otherwise="from `quota` and `borrow`",
+                example=UNLIMITED.value,
+            ),
             "overQuotaWeight": key(
                 "Its share of what is free beyond all quotas.",
                 integer(most=1_000_000),
                 otherwise="from `weight`",
+                example=2,
             ),
         }
     )
@@ -105,23 +128,35 @@ def _shard() -> Schema:
         for name, noun, strategy in (("gpu", "GPU", known.gpu), ("cpu", "CPU", known.cpu))
     }
     runtimes = {
-        "preemptMinRuntime": key("Before work of the same queue preempts it.", duration()),
-        "reclaimMinRuntime": key("Before other queues reclaim its capacity.", duration()),
+        "preemptMinRuntime": key("Before work of the same queue preempts it.", duration(), example="5m"),
+        "reclaimMinRuntime": key("Before other queues reclaim its capacity.", duration(), example="10m"),
     }
     return mapping(
         {
             "placementStrategy": key("Whether nodes are filled one after another.", mapping(placement)),
             "minRuntime": key("How long work runs before it can be evicted.", mapping(runtimes)),
-            "kValue": key("How strongly past use counts when free capacity is divided.", number()),
-            "args": key("Arguments of the scheduler.", by_name(word())),
-            "actions": key("The scheduler's actions, by name.", by_name(_action())),
-            "plugins": key("The scheduler's plugins, by name.", by_name(_plugin())),
-            "queueDepthPerAction": key(
-                "How many jobs of a queue an action looks at.", by_name(integer(least=1))
+            "kValue": key(
+                "How strongly past use counts when free capacity is divided.", number(), example=1.5
             ),
-            "goMemLimit": key("The memory limit of the scheduler's Go runtime.", quantity()),
+            "args": key("Arguments of the scheduler.", by_name(word()), example={"v": 3}),
+            "actions": key(
+                "The scheduler's actions, by name.",
+                by_name(_action()),
+                example={"consolidation": {"enabled": False}},
+            ),
+            "plugins": key(
+                "The scheduler's plugins, by name.",
+                by_name(_plugin()),
+                example={"proportion": {"priority": 7}},
+            ),
+            "queueDepthPerAction": key(
+                "How many jobs of a queue an action looks at.",
+                by_name(integer(least=1)),
+                example={"preempt": 15},
+            ),
+            "goMemLimit": key("The memory limit of the scheduler's Go runtime.", quantity(), example="6Gi"),
             "goMemLimitRatio": key(
-                "The same as a part of its container's limit.", number(least=0.01, most=1)
+                "The same as a part of its container's limit.", number(least=0.01, most=1), example=0.8
             ),
             "scenarioSearchBudgets": key(
                 "How long one round looks for work to evict (alpha in KAI).", _budgets()
@@ -135,7 +170,7 @@ def _action() -> Schema:
     return mapping(
         {
             "enabled": key("Whether it runs.", flag()),
-            "priority": key("When it runs: higher ones first.", integer()),
+            "priority": key("When it runs: higher ones first.", integer(), example=600),
         }
     )
 
@@ -144,8 +179,10 @@ def _plugin() -> Schema:
     return mapping(
         {
             "enabled": key("Whether it runs.", flag()),
-            "priority": key("When it runs: higher ones first.", integer()),
-            "arguments": key("Its arguments, in place of all of its own.", by_name(word())),
+            "priority": key("When it runs: higher ones first.", integer(), example=600),
+            "arguments": key(
+                "Its arguments, in place of all of its own.", by_name(word()), example={"kValue": 1.5}
+            ),
         }
     )
 
@@ -154,13 +191,17 @@ def _budgets() -> Schema:
     return mapping(
         {
             "maxActionSearchDuration": key(
-                "The longest search of an action, by its name.", by_name(duration())
+                "The longest search of an action, by its name.",
+                by_name(duration()),
+                example={"default": "10s"},
             ),
             "maxGeneratorSearchDuration": key(
-                "The longest search of a generator, by its name.", by_name(duration())
+                "The longest search of a generator, by its name.",
+                by_name(duration()),
+                example={"default": "5s"},
             ),
-            "maxJobSearchDuration": key("The longest search for one job.", duration()),
-            "minJobSearchDuration": key("The shortest search for one job.", duration()),
+            "maxJobSearchDuration": key("The longest search for one job.", duration(), example="2s"),
+            "minJobSearchDuration": key("The shortest search for one job.", duration(), example="1s"),
         }
     )
 
@@ -168,22 +209,30 @@ def _budgets() -> Schema:
 def _usage() -> Schema:
     params = mapping(
         {
-            "windowSize": key("How far back, as Prometheus writes it: 1w2d.", text()),
-            "windowType": key("The kind of window.", text()),
-            "tumblingWindowStartTime": key("The start of a tumbling window, as in RFC 3339.", text()),
-            "cronString": key("When a cron window begins.", text()),
-            "halfLifePeriod": key("After this time past use counts half.", duration()),
-            "fetchInterval": key("How often use is read.", duration()),
-            "stalenessPeriod": key("After this time what was read no longer counts.", duration()),
-            "waitTimeout": key("How long to wait for an answer.", duration()),
-            "extraParams": key("Further parameters of the client.", by_name(word())),
+            "windowSize": key("How far back, as Prometheus writes it: 1w2d.", text(), example="1w"),
+            "windowType": key("The kind of window.", text(), example="sliding"),
+            "tumblingWindowStartTime": key(
+                "The start of a tumbling window, as in RFC 3339.", text(), example="2026-01-01T00:00:00Z"
+            ),
+            "cronString": key("When a cron window begins.", text(), example="0 0 1 * *"),
+            "halfLifePeriod": key("After this time past use counts half.", duration(), example="24h"),
+            "fetchInterval": key("How often use is read.", duration(), example="1m"),
+            "stalenessPeriod": key(
+                "After this time what was read no longer counts.", duration(), example="5m"
+            ),
+            "waitTimeout": key("How long to wait for an answer.", duration(), example="30s"),
+            "extraParams": key(
+                "Further parameters of the client.", by_name(word()), example={"serverTimeout": "30s"}
+            ),
         }
     )
     return mapping(
         {
-            "clientType": key("The kind of database.", text()),
+            "clientType": key("The kind of database.", text(), example="prometheus"),
             "connectionStringEnvVar": key(
-                "The environment variable of the scheduler that has the address.", text()
+                "The environment variable of the scheduler that has the address.",
+                text(),
+                example="PROMETHEUS_URL",
             ),
             "usageParams": key("How past use is counted.", params),
         },
@@ -194,8 +243,8 @@ def _usage() -> Schema:
 def _topology() -> Schema:
     level = mapping(
         {
-            "nodeLabel": key("The label of nodes.", text()),
-            "alias": key("A name that work may use in place of the label.", text()),
+            "nodeLabel": key("The label of nodes.", text(), example="example.com/rack"),
+            "alias": key("A name that work may use in place of the label.", text(), example="rack"),
         },
         required=("nodeLabel",),
     )

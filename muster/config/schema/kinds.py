@@ -9,18 +9,33 @@ from muster.model.gangpolicy import DURATION_PATTERN, format_duration
 
 Schema = dict[str, Any]
 
-_MOST: Final = 2**31 - 1
+_DEFAULT: Final = " Default: "
+MOST_INTEGER: Final = 2**31 - 1
 # As parse_quantity reads an amount; the decimal exponents of Kubernetes included.
-_QUANTITY: Final = (
+QUANTITY_PATTERN: Final = (
     r"^([0-9]{1,40}(\.[0-9]{0,40})?|\.[0-9]{1,40})([numkMGTPE]|[KMGTPE]i|[eE][+-]?[0-9]{1,2})?$"
 )
 
 
-def key(sentence: str, kind: Schema, *, default: object = None, otherwise: str = "") -> Schema:
-    """A key of a mapping: what it is for, and its default; `otherwise` where only words can express it."""
+def key(
+    sentence: str, kind: Schema, *, default: object = None, otherwise: str = "", example: object = None
+) -> Schema:
+    """A key of a mapping: what it is for, and its default; `otherwise` where only words can express it.
+
+    `example` is a value that a stack may have. Without it the reference shows a word that is not the default,
+    or the default, or an example of the keys below (keys.py).
+    """
+    said = _shown(default) if default is not None else otherwise
+    whole: Schema = {**kind, "description": f"{sentence}{_DEFAULT}{said}." if said else sentence}
     if default is not None:
-        return {**kind, "description": f"{sentence} Default: {_shown(default)}.", "default": default}
-    return {**kind, "description": f"{sentence} Default: {otherwise}." if otherwise else sentence}
+        whole["default"] = default
+    return whole if example is None else {**whole, "examples": [example]}
+
+
+def split_description(text: str) -> tuple[str, str]:
+    """The sentence and the default of a description that `key` wrote; "" where it names no default."""
+    sentence, _, said = text.partition(_DEFAULT)
+    return sentence, said.removesuffix(".")
 
 
 def _shown(value: object) -> str:
@@ -39,7 +54,7 @@ def choice(words: type[StrEnum] | Iterable[str]) -> Schema:
     return {"type": "string", "enum": [str(word) for word in words]}
 
 
-def integer(*, least: int = 0, most: int = _MOST) -> Schema:
+def integer(*, least: int = 0, most: int = MOST_INTEGER) -> Schema:
     return {"type": "integer", "minimum": least, "maximum": most}
 
 
@@ -63,7 +78,7 @@ def format_seconds(seconds: int) -> str:
 
 def quantity() -> Schema:
     """`8`, `1.5`, `500m`, `100Gi`."""
-    return {"type": ["number", "string"], "minimum": 0, "pattern": _QUANTITY}
+    return {"type": ["number", "string"], "minimum": 0, "pattern": QUANTITY_PATTERN}
 
 
 def word(*, longest: int | None = None) -> Schema:

@@ -46,7 +46,9 @@ _ANY: Final = integer(least=-(2**31))
 def settings() -> Schema:
     check = mapping(
         {
-            "controllerName": key("The controller that answers the check.", text()),
+            "controllerName": key(
+                "The controller that answers the check.", text(), example="example.com/budget"
+            ),
             "parameters": key("The object that the controller reads.", _parameters()),
         },
         required=("controllerName",),
@@ -70,15 +72,27 @@ def settings() -> Schema:
                 "Name: node labels, from the widest level to the narrowest.",
                 by_name(words()),
                 otherwise="none",
+                example={"racks": ["cloud.example.com/block", "kubernetes.io/hostname"]},
             ),
             "flavors": key(
-                "ResourceFlavors without a pool, by name.", by_name(mapping(_flavor())), otherwise="none"
+                "ResourceFlavors without a pool, by name.",
+                by_name(mapping(_flavor())),
+                otherwise="none",
+                example={"on-premises": {"nodeLabels": {"site": "lab"}}},
             ),
-            "admissionChecks": key("Checks of other controllers, by name.", by_name(check), otherwise="none"),
+            "admissionChecks": key(
+                "Checks of other controllers, by name.",
+                by_name(check),
+                otherwise="none",
+                example={"budget": {"controllerName": "example.com/budget"}},
+            ),
             "fairSharing": key("How fair sharing preempts, where any `weight` is set.", sharing),
             "admissionFairSharing": key("How past use counts.", _usage_sharing(), otherwise="it does not"),
             "excludeResourcePrefixes": key(
-                "Prefixes of resources that no queue counts.", words(), otherwise="none"
+                "Prefixes of resources that no queue counts.",
+                words(),
+                otherwise="none",
+                example=["example.com/"],
             ),
         }
     )
@@ -87,9 +101,9 @@ def settings() -> Schema:
 def _parameters() -> Schema:
     return mapping(
         {
-            "apiGroup": key("Its API group.", text()),
-            "kind": key("Its kind.", text()),
-            "name": key("Its name.", text()),
+            "apiGroup": key("Its API group.", text(), example="example.com"),
+            "kind": key("Its kind.", text(), example="Budget"),
+            "name": key("Its name.", text(), example="gpus"),
         },
         required=("apiGroup", "kind", "name"),
     )
@@ -106,7 +120,10 @@ def _usage_sharing() -> Schema:
                 "How often use is sampled.", duration(), default=format_seconds(known.sampling)
             ),
             "resourceWeights": key(
-                "Resource: how much it counts.", by_name(number(most=1_000_000)), otherwise="1 for each"
+                "Resource: how much it counts.",
+                by_name(number(most=1_000_000)),
+                otherwise="1 for each",
+                example={"nvidia.com/gpu": 1, "cpu": 0.1},
             ),
         }
     )
@@ -115,37 +132,55 @@ def _usage_sharing() -> Schema:
 def _flavor() -> dict[str, Schema]:
     taint = mapping(
         {
-            "key": key("The key of the taint.", text()),
-            "value": key("The value of the taint.", text(), otherwise="none"),
+            "key": key("The key of the taint.", text(), example="example.com/dedicated"),
+            "value": key("The value of the taint.", text(), otherwise="none", example="research"),
             "effect": key("What it does to pods that do not tolerate it.", choice(Effect)),
         },
         required=("key", "effect"),
     )
     toleration = mapping(
         {
-            "key": key("The key of the taint.", text(), otherwise="any"),
+            "key": key("The key of the taint.", text(), otherwise="any", example="example.com/dedicated"),
             "operator": key("How the value is compared.", choice(Operator), default=Operator.EQUAL.value),
-            "value": key("The value of the taint.", text(), otherwise="none"),
+            "value": key("The value of the taint.", text(), otherwise="none", example="research"),
             "effect": key("The effect of the taint.", choice(Effect), otherwise="any"),
-            "seconds": key("How long it tolerates NoExecute.", _ANY, otherwise="for ever"),
+            "seconds": key("How long it tolerates NoExecute.", _ANY, otherwise="for ever", example=300),
         }
     )
     return {
-        "nodeLabels": key("Further labels that its nodes have.", texts(), otherwise="none"),
-        "nodeTaints": key("Further taints that its nodes have.", each(taint), otherwise="none"),
-        "tolerations": key(
-            "Further tolerations of the pods that get it.", each(toleration), otherwise="none"
+        "nodeLabels": key(
+            "Further labels that its nodes have.", texts(), otherwise="none", example={"site": "lab"}
         ),
-        "topology": key("One of `muster:kueue.topologies`.", text(), otherwise="none"),
+        "nodeTaints": key(
+            "Further taints that its nodes have.",
+            each(taint),
+            otherwise="none",
+            example=[{"key": "example.com/dedicated", "effect": "NoSchedule"}],
+        ),
+        "tolerations": key(
+            "Further tolerations of the pods that get it.",
+            each(toleration),
+            otherwise="none",
+            example=[{"key": "example.com/dedicated", "operator": "Exists"}],
+        ),
+        "topology": key("One of `muster:kueue.topologies`.", text(), otherwise="none", example="racks"),
     }
 
 
 def pool() -> Schema:
     provisioning = mapping(
         {
-            "check": key("The name of Kueue's own check.", text(), otherwise="from the provisioning class"),
+            "check": key(
+                "The name of Kueue's own check.",
+                text(),
+                otherwise="from the provisioning class",
+                example="rayjob-gpu",
+            ),
             "config": key(
-                "The name of its ProvisioningRequestConfig.", text(), otherwise="from the provisioning class"
+                "The name of its ProvisioningRequestConfig.",
+                text(),
+                otherwise="from the provisioning class",
+                example="rayjob-gpu-config",
             ),
             "retries": key("Retries before Kueue deactivates the work.", integer(most=1000), default=RETRIES),
             "podSetMergePolicy": key(
@@ -155,12 +190,18 @@ def pool() -> Schema:
                 "Node label: the detail of the finished request that pods are pinned to.",
                 texts(),
                 otherwise="what the provisioning class needs",
+                example={"example.com/slice": "SliceName"},
             ),
         }
     )
     return mapping(
         {
-            "flavor": key("The name of the ResourceFlavor.", text(), otherwise="the pool's name"),
+            "flavor": key(
+                "The name of the ResourceFlavor.",
+                text(),
+                otherwise="the pool's name",
+                example="default-flavor",
+            ),
             **_flavor(),
             "provisioning": key("Kueue's own check, with `gangAdmission: builtin`.", provisioning),
         }
@@ -174,6 +215,7 @@ def cohort() -> Schema:
                 "The name of the Cohort; `none` for teams that share nothing.",
                 text(),
                 otherwise="the department's name",
+                example="all",
             ),
             "resourceGroups": defined("resourceGroups"),
         }
@@ -183,23 +225,23 @@ def cohort() -> Schema:
 def resource_groups() -> Schema:
     resource = mapping(
         {
-            "name": key("The resource.", text()),
-            "nominalQuota": key("What is guaranteed.", quantity()),
-            "borrowingLimit": key("The most that is borrowed.", quantity(), otherwise="no limit"),
-            "lendingLimit": key("The most that is lent.", quantity(), otherwise="no limit"),
+            "name": key("The resource.", text(), example="example.com/license"),
+            "nominalQuota": key("What is guaranteed.", quantity(), example=10),
+            "borrowingLimit": key("The most that is borrowed.", quantity(), otherwise="no limit", example=5),
+            "lendingLimit": key("The most that is lent.", quantity(), otherwise="no limit", example=5),
         },
         required=("name", "nominalQuota"),
     )
     flavor = mapping(
         {
-            "name": key("One of `muster:kueue.flavors`.", text()),
+            "name": key("One of `muster:kueue.flavors`.", text(), example="on-premises"),
             "resources": key("Its quotas.", each(resource)),
         },
         required=("name",),
     )
     group = mapping(
         {
-            "coveredResources": key("The resources of the group.", words()),
+            "coveredResources": key("The resources of the group.", words(), example=["example.com/license"]),
             "flavors": key("The flavors of the group.", each(flavor)),
         }
     )
@@ -235,7 +277,7 @@ def queue() -> Schema:
                 default=BorrowWithinCohort().policy.value,
             ),
             "maxPriorityThreshold": key(
-                "Only work up to this priority is preempted.", _ANY, otherwise="no threshold"
+                "Only work up to this priority is preempted.", _ANY, otherwise="no threshold", example=100
             ),
         }
     )
@@ -246,15 +288,19 @@ def queue() -> Schema:
     concurrent = mapping(
         {
             "mode": key("What admitted work does when a better flavor is free.", choice(Migration)),
-            "lastAcceptableFlavorName": key("The last flavor that is tried.", text()),
+            "lastAcceptableFlavorName": key("The last flavor that is tried.", text(), example="l4"),
         },
         required=("mode",),
     )
     uses = either(choice([Bound.ALL]), {"type": "array", "items": {"type": "string"}, "minItems": 1})
     return mapping(
         {
-            "clusterQueue": key("The name of the ClusterQueue.", text(), otherwise="the team's name"),
-            "localQueues": key("Further LocalQueues, by name.", by_name(_local_queue())),
+            "clusterQueue": key(
+                "The name of the ClusterQueue.", text(), otherwise="the team's name", example="vision-gpus"
+            ),
+            "localQueues": key(
+                "Further LocalQueues, by name.", by_name(_local_queue()), example={"nightly": {"weight": 1}}
+            ),
             "namespaceSelector": key(
                 "Namespaces that may use the queue.", _selector(), otherwise="the team's namespace"
             ),
@@ -263,7 +309,10 @@ def queue() -> Schema:
             "borrowWithinCohort": key("Whether it preempts in order to borrow.", borrow),
             "admissionScope": key("How work of its LocalQueues is ordered.", scope, otherwise="none"),
             "admissionChecks": key(
-                "Check: the pools that it applies to, or `all`.", by_name(uses), otherwise="none"
+                "Check: the pools that it applies to, or `all`.",
+                by_name(uses),
+                otherwise="none",
+                example={"budget": ["l4"]},
             ),
             "concurrentAdmissionPolicy": key(
                 "Admission on every flavor at once (alpha in Kueue).", concurrent, otherwise="none"
@@ -286,7 +335,7 @@ def _local_queue() -> Schema:
     return mapping(
         {
             "stopPolicy": _stop_policy(),
-            "weight": key("Its share, where past use counts.", weight, otherwise="1"),
+            "weight": key("Its share, where past use counts.", weight, otherwise="1", example=2),
         }
     )
 
@@ -294,15 +343,19 @@ def _local_queue() -> Schema:
 def _selector() -> Schema:
     expression = mapping(
         {
-            "key": key("The label.", text()),
+            "key": key("The label.", text(), example="team"),
             "operator": key("How it is compared.", choice(SelectorOperator)),
-            "values": key("The values, for In and NotIn.", words()),
+            "values": key("The values, for In and NotIn.", words(), example=["vision", "speech"]),
         },
         required=("key", "operator"),
     )
     return mapping(
         {
-            "matchLabels": key("Labels with their values.", texts()),
-            "matchExpressions": key("Expressions that all have to hold.", each(expression)),
+            "matchLabels": key("Labels with their values.", texts(), example={"team": "vision"}),
+            "matchExpressions": key(
+                "Expressions that all have to hold.",
+                each(expression),
+                example=[{"key": "team", "operator": "In", "values": ["vision", "speech"]}],
+            ),
         }
     )

@@ -34,48 +34,65 @@ def definitions() -> dict[str, Schema]:
 def _pool() -> Schema:
     return mapping(
         {
-            "machine": key("The machine type of all nodes.", choice(sorted(MACHINES))),
+            "machine": key(
+                "The machine type of all nodes.", choice(sorted(MACHINES)), example="g2-standard-8"
+            ),
             "accelerator": key(
                 "The GPU of the machine.",
                 choice((*ACCELERATORS, *SHORT_NAMES)),
                 otherwise="the one that the machine carries",
+                example="nvidia-l4",
             ),
-            "gpusPerNode": key("GPUs of one node.", integer(most=16), otherwise="those of the machine"),
+            "gpusPerNode": key(
+                "GPUs of one node.", integer(most=16), otherwise="those of the machine", example=1
+            ),
             "capacity": key(
                 "How nodes are bought: queued for all nodes of a gang at once, on-demand as pods request.",
                 choice(Capacity),
                 default=Capacity.ON_DEMAND.value,
+                example=Capacity.QUEUED.value,
             ),
-            "maxNodes": key("Most nodes, over all zones.", integer(least=1, most=15_000)),
-            "minNodes": key("Nodes that are always there, over all zones.", integer(most=15_000), default=0),
+            "maxNodes": key("Most nodes, over all zones.", integer(least=1, most=15_000), example=8),
+            "minNodes": key(
+                "Nodes that are always there, over all zones.", integer(most=15_000), default=0, example=1
+            ),
             "parameters": key(
                 "Parameters of every ProvisioningRequest of the pool, such as maxRunDurationSeconds.",
                 {"type": ["object", "null"], "additionalProperties": _PARAMETER},
                 otherwise="none",
+                example={"maxRunDurationSeconds": "86400"},
             ),
             "provisioningClass": key(
                 "The class of the pool's ProvisioningRequests.",
                 text(),
                 otherwise="that of the provider, for a queued pool",
+                example="queued-provisioning.gke.io",
             ),
             "reservation": key(
                 "What a reserved pool takes from: a name, id or ARN, or name and project.",
                 either(text(), _reservation()),
+                example="h100-2026",
             ),
-            "zones": key("Zones of the nodes.", words(), otherwise="those of the cluster"),
+            "zones": key(
+                "Zones of the nodes.", words(), otherwise="those of the cluster", example=["us-central1-a"]
+            ),
             "maxRunDuration": key(
                 "After this time a node is deleted, even if it runs work.",
                 duration(),
                 otherwise="never; in a queued pool of GKE seven days",
+                example="24h",
             ),
             "image": key(
                 "The operating system of the nodes.", choice(Image), otherwise="that of the provider"
             ),
-            "bootDiskGiB": key("Size of the boot disk in GiB.", integer(least=30, most=16_384), default=200),
+            "bootDiskGiB": key(
+                "Size of the boot disk in GiB.", integer(least=30, most=16_384), default=200, example=500
+            ),
             "localDisks": key(
                 "Whether the machine's local disks hold images, logs and files of containers.",
                 choice(LocalDisks),
                 otherwise="ephemeral where the machine has such disks",
+                example=LocalDisks.EPHEMERAL.value,
             ),
             "placement": key(
                 "Whether nodes are close together in one zone.",
@@ -91,10 +108,11 @@ def _pool() -> Schema:
                 "Further networks of the nodes, in the order of their cards (GKE).",
                 each(_network()),
                 otherwise="none",
+                example=[{"network": "gpu-0", "subnetwork": "gpu-0"}],
             ),
-            "labels": key("Labels of the nodes.", texts(), otherwise="none"),
+            "labels": key("Labels of the nodes.", texts(), otherwise="none", example={"team": "vision"}),
             "sharing": key("How pods share one GPU.", choice(Sharing), default=Sharing.NONE.value),
-            "shares": key("How many pods one GPU serves.", integer(least=1), default=1),
+            "shares": key("How many pods one GPU serves.", integer(least=1), default=1, example=4),
             "migProfile": key(
                 "The MIG profile that divides the GPU, with `sharing: mig`.", choice(_PROFILES)
             ),
@@ -107,8 +125,13 @@ def _pool() -> Schema:
 def _reservation() -> Schema:
     return mapping(
         {
-            "name": key("The name of the reservation.", text()),
-            "project": key("The project that shares it.", text(), otherwise="that of the cluster"),
+            "name": key("The name of the reservation.", text(), example="h100-2026"),
+            "project": key(
+                "The project that shares it.",
+                text(),
+                otherwise="that of the cluster",
+                example="shared-capacity",
+            ),
         },
         required=("name",),
     )
@@ -117,8 +140,8 @@ def _reservation() -> Schema:
 def _network() -> Schema:
     return mapping(
         {
-            "network": key("An existing VPC.", text()),
-            "subnetwork": key("Its subnetwork.", text()),
+            "network": key("An existing VPC.", text(), example="gpu-0"),
+            "subnetwork": key("Its subnetwork.", text(), example="gpu-0"),
         },
         required=("network", "subnetwork"),
     )

@@ -24,6 +24,9 @@ from muster.model.ray import Ray, RayAuth
 from muster.model.stack import GangMode, PodsReady
 from muster.model.tenancy import MOST_KIBIBYTES, MOST_OBJECTS, Egress, PodSecurity, Tenancy, TenancyMode
 
+_DIGEST: Final = f"sha256:{'0123456789abcdef' * 4}"
+IMAGE: Final = f"registry.example.com/muster@{_DIGEST}"
+"""An example of an image."""
 # Those of a GangPolicy that come from the pools.
 _FROM_POOLS: Final = ("flavors",)
 # Where the sentence of the definition is about the object, and not about what a stack writes.
@@ -41,6 +44,7 @@ def gang_admission() -> Schema:
     fields = {name: _field(each) for name, each in spec["properties"].items() if name not in _FROM_POOLS}
     for name, sentence in _SENTENCES.items():
         fields[name]["description"] = sentence
+    fields["placeholderImage"]["examples"] = [f"registry.example.com/pause@{_DIGEST}"]
     mode = key(
         "Who provides the capacity of gangs: Muster, Kueue's own check, or nothing.",
         choice(GangMode),
@@ -105,7 +109,12 @@ def tenancy() -> Schema:
             "egress": key(
                 "What pods may reach outside of their namespace.", choice(Egress), default=known.egress.value
             ),
-            "reach": key("Address ranges that every team may reach as well.", words(), otherwise="none"),
+            "reach": key(
+                "Address ranges that every team may reach as well.",
+                words(),
+                otherwise="none",
+                example=["10.20.0.0/16"],
+            ),
             "objects": key("The most objects of a kind in a namespace.", mapping(objects)),
             "sizes": key("The most KiB of an object that a team writes.", mapping(sizes)),
             "parameters": key(
@@ -113,7 +122,7 @@ def tenancy() -> Schema:
                 words(),
                 default=list(known.parameters),
             ),
-            "defaultPriority": key("The priority of work that names none.", text()),
+            "defaultPriority": key("The priority of work that names none.", text(), example="dev"),
             "terminationGrace": key(
                 "The most time that a pod may take to end.",
                 duration(),
@@ -125,11 +134,18 @@ def tenancy() -> Schema:
 
 
 def charts() -> Schema:
-    digests = {name: key(f"Digest of the chart {name}.", text()) for name in catalogue().charts}
+    digests = {
+        name: key(f"Digest of the chart {name}.", text(), example=_DIGEST) for name in catalogue().charts
+    }
     return mapping(
         {
-            "mirror": key("An OCI registry that has the charts.", text(), otherwise="each project's own"),
-            "path": key("A folder that has the charts; in place of `mirror`.", text()),
+            "mirror": key(
+                "An OCI registry that has the charts.",
+                text(),
+                otherwise="each project's own",
+                example="oci://registry.example.com/charts",
+            ),
+            "path": key("A folder that has the charts; in place of `mirror`.", text(), example="charts"),
             "digests": key("Digests of the charts' archives.", mapping(digests), otherwise="Muster's own"),
         }
     )
@@ -141,13 +157,21 @@ def image() -> Schema:
 
 def images() -> Schema:
     pinned = {
-        name: key(f"Reference of the image {name}, with its digest.", text()) for name in catalogue().images
+        name: key(
+            f"Reference of the image {name}, with its digest.",
+            text(),
+            example=f"registry.example.com/{name}@{_DIGEST}",
+        )
+        for name in catalogue().images
     }
     return mapping(
         {
             **pinned,
             "mirror": key(
-                "A registry and path in place of each image's own registry.", text(), otherwise="none"
+                "A registry and path in place of each image's own registry.",
+                text(),
+                otherwise="none",
+                example="registry.example.com/mirror",
             ),
         }
     )
@@ -164,9 +188,21 @@ def observability() -> Schema:
             ),
             "alerts": key("Whether alerts are installed.", flag(), default=known.alerts),
             "dashboard": key("Whether a dashboard is installed.", flag(), default=known.dashboard),
-            "labels": key("Labels of monitors, alerts and the dashboard.", texts(), otherwise="none"),
-            "traces": key("An OTLP endpoint over HTTP.", text(), otherwise="no traces"),
-            "sample": key("The share of gangs that are traced.", number(most=1), default=known.sample),
+            "labels": key(
+                "Labels of monitors, alerts and the dashboard.",
+                texts(),
+                otherwise="none",
+                example={"release": "prometheus"},
+            ),
+            "traces": key(
+                "An OTLP endpoint over HTTP.",
+                text(),
+                otherwise="no traces",
+                example="http://otel-collector.monitoring:4318",
+            ),
+            "sample": key(
+                "The share of gangs that are traced.", number(most=1), default=known.sample, example=0.1
+            ),
         }
     )
 

@@ -1,0 +1,162 @@
+"""The reference of the stack file: it has every key, and what it says about a key is true."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from muster.cli import main
+from muster.cli.stack_reference import page
+from muster.config.document import NAMESPACE, Document
+from muster.config.schema import stack_schema
+from muster.config.schema.keys import ITEM, Key, find_keys, stack_keys
+from muster.config.stack import examine
+from muster.errors import ExitCode
+
+PAGE: Final = Path(__file__).resolve().parents[3] / "docs" / "reference" / "stack.md"
+SCHEMA: Final = stack_schema()
+VALIDATOR: Final = Draft202012Validator(SCHEMA)
+KEYS: Final = stack_keys()
+# What a reader answers to a value of the wrong kind.
+_MALFORMED: Final = ("must be", "not a key", "not allowed", "not a field", "unknown", "is missing")
+# What the examples name.
+_STACK: Final[dict[str, Any]] = {
+    "cluster": {"provider": "existing", "name": "a", "context": "a"},
+    "pools": {
+        "cpu": {"machine": "e2-standard-8", "maxNodes": 8},
+        "l4": {"machine": "g2-standard-8", "maxNodes": 8},
+        "h100": {"machine": "a3-highgpu-8g", "maxNodes": 8},
+    },
+    "priorities": {"prod": 1000, "dev": 100},
+    "departments": {"research": {"teams": {"team-a": {"quota": {"l4": 1}}}}},
+    "kueue": {
+        "topologies": {"racks": ["example.com/rack"]},
+        "flavors": {"on-premises": {}},
+        "admissionChecks": {"budget": {"controllerName": "example.com/budget"}},
+    },
+}
+_NAMES: Final = {"POOL": "l4", "DEPARTMENT": "research", "TEAM": "team-a"}
+# What has to be beside a key.
+_BESIDE: Final[dict[str, dict[str, object]]] = {
+    "pools.POOL.shares": {"sharing": "time-slicing"},
+    "pools.POOL.migProfile": {"sharing": "mig", "machine": "a3-highgpu-8g"},
+}
+
+
+def test_the_page_is_current() -> None:
+    assert PAGE.read_text(encoding="utf-8") == page(), "write it anew: make reference"
+
+
+def declared(node: Any) -> Iterator[str]:
+    """The names of all keys of the schema, found without the code that lists them."""
+    if isinstance(node, dict):
+        if isinstance(node.get("properties"), dict) and "if" not in node:
+            yield from node["properties"]
+        for name, below in node.items():
+            if name not in ("if", "examples", "default"):
+                yield from declared(below)
+    elif isinstance(node, list):
+        for below in node:
+            yield from declared(below)
+
+
+def test_every_key_of_the_schema_is_in_the_reference() -> None:
+    config = SCHEMA["properties"]["config"]
+    names = {name.removeprefix(NAMESPACE) for name in declared([config, SCHEMA["$defs"]])}
+    assert names - {key.name for key in KEYS} == set()
+    text = page()
+    for key in KEYS:
+        assert f'<a id="{f"{key.provider}." if key.provider else ""}{key.path}"></a>' in text
+
+
+def test_every_link_of_the_page_leads_to_a_heading() -> None:
+    text = page()
+    headings = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+    slugs = {re.sub(r"[^\w-]", "", heading.lower().replace(" ", "-")) for heading in headings}
+    links = set(re.findall(r"\]\(#([^)]*)\)", text))
+    assert len(links) > 60
+    assert links <= slugs
+
+
+@pytest.mark.parametrize("key", KEYS, ids=lambda key: f"{key.provider or 'every'}-{key.path}")
+def test_an_example_is_accepted_by_the_schema_and_by_the_reader(key: Key) -> None:
+    values = stack_with(key)
+    root = f"{NAMESPACE}{key.path.split('.')[0]}"
+    refused = [error.message for error in VALIDATOR.iter_errors({"config": values})]
+    assert refused == []
+    found = [each for each in examine(Document("stack", values))[1] if each.path.startswith(root)]
+    assert [str(each) for each in found if any(word in each.message for word in _MALFORMED)] == []
+
+
+def stack_with(key: Key) -> dict[str, object]:
+    """A stack that has the example of one key."""
+    value: dict[str, Any] = {key.name: key.example, **_BESIDE.get(key.path, {})}
+    path = key.parent
+    while path:
+        beside = [each for each in KEYS if each.parent == path and each.provider in (key.provider, None)]
+        value = {each.name: each.example for each in beside if each.required} | value
+        path, _, name = path.rpartition(".")
+        while name.isupper():
+            value = {_NAMES.get(name, name.lower()): value}
+            path, _, name = path.rpartition(".")
+        value = {name.removesuffix(ITEM): [value] if name.endswith(ITEM) else value}
+    if "cluster" in value:
+        context = {"context": "a"} if value["cluster"]["provider"] == "existing" else {}
+        value["cluster"] = context | value["cluster"]
+    stack = {name: each for name, each in _STACK.items() if name != "cluster" or name not in value}
+    return {f"{NAMESPACE}{name}": each for name, each in merged(stack, value).items()}
+
+
+def merged(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
+    both = {
+        name: merged(below[name], each)
+        for name, each in above.items()
+        if isinstance(each, dict) and isinstance(below.get(name), dict)
+    }
+    return below | above | both
+
+
+@pytest.mark.parametrize(
+    ("query", "paths"),
+    [
+        ("pools.l4.machine", ["pools.POOL.machine"]),
+        ("muster:pools.machine", ["pools.POOL.machine"]),
+        ("bootDiskGiB", ["pools.POOL.bootDiskGiB"]),
+        ("pools.a.networks[0].network", ["pools.POOL.networks[].network"]),
+        ("cluster.kmsKey", ["cluster.kmsKey", "cluster.kmsKey"]),
+        ("cluster.authorizedNetworks.office", ["cluster.authorizedNetworks"]),
+        ("departments.a.departments.b.teams.c.members", ["departments.DEPARTMENT.teams.TEAM.members"]),
+        ("kai.pools.l4.args", ["kai.shard.args"]),
+        ("pools.l4.machine.size", []),
+        ("cluster.network.office", []),
+    ],
+)
+def test_a_key_is_found_by_its_path(query: str, paths: list[str]) -> None:
+    assert [key.path for key in find_keys(query)] == paths
+
+
+def test_a_key_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", "pools.bootDiskGiB"]) == 0
+    printed = capsys.readouterr().out
+    for word in ("in GiB", "from 30 to 16,384", "Default:  200", "bootDiskGiB: 500"):
+        assert word in printed
+    assert main(["explain", "pools.bootDiskGiB", "--json"]) == 0
+    (record,) = json.loads(capsys.readouterr().out)["keys"]
+    assert (record["default"], record["example"]) == ("200", {"bootDiskGiB": 500})
+
+
+def test_the_keys_of_the_first_level_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines] == [key.path for key in KEYS if not key.parent]
+
+
+def test_an_unknown_key_is_answered_with_the_one_that_was_meant(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", "pools.l4.machin"]) == ExitCode.UNUSABLE
+    assert "did you mean 'machine'?" in capsys.readouterr().err
