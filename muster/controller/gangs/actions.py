@@ -13,9 +13,6 @@ from muster.controller.gangs.capacity_claims import CapacityClaim
 from muster.controller.gangs.objects import Belonging, Placeholder, PodTemplate, ProvisioningRequest
 from muster.controller.gangs.split import RequestSpec
 
-WaitReason = Literal["nodes", "turn"]
-"""Whose changes requeue a gang: its nodes', or the preceding gang's."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreateTemplates:

@@ -8,7 +8,8 @@ that.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
+from typing import Final
 
 from muster.controller.gangs import placeholders
 from muster.controller.gangs.actions import (
@@ -17,7 +18,6 @@ from muster.controller.gangs.actions import (
     CreateTemplates,
     Delete,
     EmitEvent,
-    WaitReason,
     deletions,
 )
 from muster.controller.gangs.attempt import Attempt
@@ -38,6 +38,9 @@ from muster.controller.gangs.retry import RetryHistory
 from muster.controller.gangs.split import RequestSpec
 from muster.controller.gangs.verify import verify
 from muster.model.gangpolicy import GangPolicy, format_duration
+
+TURN_RECHECK: Final = timedelta(minutes=1)
+"""How often a gang that waits for its turn is reconciled in any case. The line does it when that comes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +65,9 @@ class Wait:
 
     status: str
     limit: Deadline
-    waiting_on: tuple[WaitReason, ...] = ()
+    for_nodes: bool = False
+    """Changes of its nodes bring it back."""
+    for_turn: bool = False
     releases: tuple[Delete, ...] = ()
     requeue_at: datetime | None = None
     """When to reconcile again before the limit."""
@@ -138,7 +143,7 @@ def next_step(attempt: Attempt, policy: GangPolicy, *, since: datetime) -> Step:
 
 def _name_ending(attempt: Attempt, step: Step) -> Step:
     """Report the pods whose end it waits for. They hold nodes that no quota counts any more."""
-    if not isinstance(step, Wait) or "turn" in step.waiting_on:
+    if not isinstance(step, Wait) or step.for_turn:
         return step
     around = attempt.surroundings
     status = f"{step.status}; {format_ending(around.ending)}" if around.ending else step.status
@@ -220,12 +225,12 @@ def _without_place(attempt: Attempt, policy: GangPolicy, since: datetime) -> Wai
     if all(placement.is_complete for placement in placements):
         return None
     limit = place_deadline(quota_since=since, policy=policy, now=attempt.now)
-    return Wait(status=format_nodes(placements), limit=limit, waiting_on=("nodes",))
+    return Wait(status=format_nodes(placements), limit=limit, for_nodes=True)
 
 
 def _create_next(attempt: Attempt, spec: RequestSpec, limit: Deadline) -> Step:
     if attempt.surroundings.must_wait:
-        return Wait(status=format_turn(spec.pool), limit=limit, waiting_on=("turn",))
+        return _await_turn(attempt, spec, limit)
     name = attempt.request_name(spec)
     names = {template_name(name, number) for number in range(len(spec.demands))}
     taken = {item.metadata.name for item in (*attempt.requests, *attempt.templates)} - attempt.written.keys()
@@ -268,12 +273,16 @@ def _release_early(attempt: Attempt, early: Sequence[ProvisioningRequest], limit
     )
 
 
-def _give_way(attempt: Attempt, limit: Deadline) -> Step:
+def _give_way(attempt: Attempt, limit: Deadline) -> Wait:
     """Release the requests, keep the quota, and wait for the turn: no failure, so no note and no backoff."""
     outdated = delete_outdated(attempt)
     asked = tuple(action for action in delete_all(attempt) if action not in outdated)
-    first = attempt.gang.request_specs[0]
-    return Wait(status=format_turn(first.pool), limit=limit, waiting_on=("turn",), releases=asked)
+    return replace(_await_turn(attempt, attempt.gang.request_specs[0], limit), releases=asked)
+
+
+def _await_turn(attempt: Attempt, spec: RequestSpec, limit: Deadline) -> Wait:
+    look_at = attempt.now + TURN_RECHECK
+    return Wait(status=format_turn(spec.pool), limit=limit, for_turn=True, requeue_at=look_at)
 
 
 def _verify(attempt: Attempt, limit: Deadline) -> Step:
@@ -288,7 +297,7 @@ def _verify(attempt: Attempt, limit: Deadline) -> Step:
     )
     short = next((placement.demand.pool for placement in placements if not placement.is_complete), None)
     if short is not None:
-        return Wait(status=format_nodes(placements), limit=limit, waiting_on=("nodes",), short_pool=short)
+        return Wait(status=format_nodes(placements), limit=limit, for_nodes=True, short_pool=short)
     return Ready(capacity_claims=capacity_claims)
 
 

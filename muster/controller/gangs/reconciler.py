@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Final, Generic, Protocol, Self, TypeVar
 
-from muster.controller.gangs.actions import WaitReason
 from muster.controller.gangs.create_errors import CreateRejected
 from muster.controller.gangs.indexes import lease_of
 from muster.controller.gangs.objects import Node
@@ -51,7 +50,7 @@ class Decision(Protocol):
     def requeue_at(self) -> datetime | None: ...
 
     @property
-    def waiting_on(self) -> Sequence[WaitReason]: ...
+    def waits_for_nodes(self) -> bool: ...
 
     @property
     def is_final(self) -> bool:
@@ -161,7 +160,7 @@ class GangReconciler(Generic[T, S, D]):
         decision = self._hooks.decide(snapshot)
         if decision.begins_attempt:
             self._enqueue_sooner(self._limiter.consume(key))
-        if "nodes" in decision.waiting_on:
+        if decision.waits_for_nodes:
             self._nodes.add(key, self._hooks.leases(snapshot))
         return snapshot, decision
 
@@ -182,5 +181,5 @@ class GangReconciler(Generic[T, S, D]):
 
     def _result(self, decisions: Sequence[D]) -> Result:
         delays = [decision.requeue_at - self._clock() for decision in decisions if decision.requeue_at]
-        delays += [POLL_INTERVAL for decision in decisions if decision.waiting_on]
+        delays += [POLL_INTERVAL for decision in decisions if decision.waits_for_nodes]
         return RequeueAfter(max(0.0, min(delays).total_seconds())) if delays else None

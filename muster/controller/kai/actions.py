@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from muster.controller.gangs.actions import CreateRequest, CreateTemplates, Delete, EmitEvent, WaitReason
+from muster.controller.gangs.actions import CreateRequest, CreateTemplates, Delete, EmitEvent
 from muster.controller.gangs.objects import Toleration
 from muster.controller.gangs.retry import RetryHistory
 from muster.controller.gangs.turn_order import TurnPosition
@@ -58,7 +58,7 @@ class Decision:
 
     actions: tuple[Action, ...] = ()
     requeue_at: datetime | None = None
-    waiting_on: tuple[WaitReason, ...] = ()
+    waits_for_nodes: bool = False
     begins: BatchSnapshot | None = None
     """The batch that takes room in its queue with this: what it requests, or the pods that pass."""
     shortfalls: tuple[Shortfall, ...] = ()

@@ -67,8 +67,6 @@ SETTLED_AFTER: Final = timedelta(seconds=10)
 """A pod that KubeRay makes again while others of its gang run passes alone after this time: by then KAI has
 deleted the others, too, if it evicts the gang (its client makes 50 calls a second).
 """
-TURN_RECHECK: Final = timedelta(minutes=1)
-"""How often a gang that waits for its turn is reconciled in any case."""
 
 
 def decide(cluster_snapshot: ClusterSnapshot) -> Decision:
@@ -98,7 +96,7 @@ def decide(cluster_snapshot: ClusterSnapshot) -> Decision:
             *(action for decision in decisions for action in decision.actions),
         ),
         requeue_at=min((decision.requeue_at for decision in decisions if decision.requeue_at), default=None),
-        waiting_on=tuple(dict.fromkeys(each for decision in decisions for each in decision.waiting_on)),
+        waits_for_nodes=any(decision.waits_for_nodes for decision in decisions),
         begins=next((decision.begins for decision in decisions if decision.begins), None),
         shortfalls=tuple(each for decision in decisions for each in decision.shortfalls),
         in_line=tuple(each for decision in decisions for each in decision.in_line),
@@ -409,13 +407,11 @@ def _wait(snapshot: BatchSnapshot, step: Wait) -> Decision:
     actions = (*delete_outdated(snapshot), *step.releases, *set_status(snapshot, message))
     looks = [step.limit.at] if runs else []
     looks += [step.requeue_at] if step.requeue_at else []
-    must_wait = "turn" in step.waiting_on
-    looks += [snapshot.now + TURN_RECHECK] if must_wait else []
-    position = snapshot.turn_position() if must_wait and not runs else None
+    position = snapshot.turn_position() if step.for_turn and not runs else None
     return Decision(
         actions=actions,
         requeue_at=min(looks, default=None),
-        waiting_on=tuple(reason for reason in step.waiting_on if reason != "turn"),
+        waits_for_nodes=step.for_nodes,
         # The line reconciles it when its turn comes (gathering.py).
         in_line=(position,) if position else (),
     )

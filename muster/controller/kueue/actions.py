@@ -15,7 +15,6 @@ from muster.controller.gangs.actions import (
     CreateTemplates,
     Delete,
     EmitEvent,
-    WaitReason,
 )
 from muster.controller.gangs.retry import RetryHistory
 from muster.controller.kueue.objects import PodSetUpdate
@@ -111,7 +110,7 @@ class Decision:
 
     actions: tuple[Action, ...] = ()
     requeue_at: datetime | None = None
-    waiting_on: tuple[WaitReason, ...] = ()
+    waits_for_nodes: bool = False
     is_final: bool = False
     """Once it is carried out nothing is left to decide until something changes."""
 

@@ -55,8 +55,6 @@ FLAVOR_CACHE_GRACE: Final = timedelta(minutes=1)
 
 SETTLED_AFTER: Final = timedelta(seconds=10)
 """A gang that waits reports why when nothing of it has changed for so long: most go on before."""
-TURN_RECHECK: Final = timedelta(minutes=1)
-"""How often a gang that waits for its turn is reconciled in any case."""
 
 Phase = Callable[[WorkloadSnapshot], Decision | None]
 
@@ -363,8 +361,6 @@ def _wait(snapshot: WorkloadSnapshot, step: Wait) -> Decision:
     """Report why, once it is clear that the gang does not go on at once."""
     message = format_wait(step.status, step.limit)
     moments = [step.limit.at, *([step.requeue_at] if step.requeue_at else [])]
-    # The line reconciles it when its turn comes (line.py).
-    moments += [snapshot.now + TURN_RECHECK] if "turn" in step.waiting_on else []
     reported: tuple[Action, ...] = set_pending(snapshot, message)
     changed = snapshot.last_change
     settled = changed + SETTLED_AFTER
@@ -378,5 +374,5 @@ def _wait(snapshot: WorkloadSnapshot, step: Wait) -> Decision:
         # Clear Ready before deleting requests: Kueue must not start the gang on capacity being released.
         actions=(*reported, *delete_outdated(snapshot), *step.releases, *event),
         requeue_at=min(moments),
-        waiting_on=tuple(reason for reason in step.waiting_on if reason != "turn"),
+        waits_for_nodes=step.for_nodes,
     )

@@ -91,7 +91,7 @@ def while_running(snapshot: WorkloadSnapshot) -> Decision:
     return Decision(
         actions=(*stale, *_record(snapshot, next_history, lost), *cleaned),
         requeue_at=min(wakes, default=None),
-        waiting_on=("nodes",) if lost else (),
+        waits_for_nodes=lost is not None,
     )
 
 
@@ -133,7 +133,7 @@ def while_scaling_up(snapshot: WorkloadSnapshot) -> Decision | None:
     recorded = _record(snapshot, kept, lost)
     if lost:
         # Requests stay; no new one is made while it is unknown whether the gang is complete.
-        return Decision(actions=recorded, requeue_at=lost.ends, waiting_on=("nodes",))
+        return Decision(actions=recorded, requeue_at=lost.ends, waits_for_nodes=True)
     return Decision(actions=recorded) if recorded else None
 
 

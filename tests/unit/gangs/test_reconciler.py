@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
-from muster.controller.gangs.actions import Delete, WaitReason
+from muster.controller.gangs.actions import Delete
 from muster.controller.gangs.create_errors import CreateRejected
 from muster.controller.gangs.reconciler import GangReconciler
 from muster.controller.kube.resource import Key
@@ -23,7 +23,7 @@ DELETION = Delete(kind="Pod", namespace="ns", name="x", uid="u")
 class Decided:
     actions: tuple[object, ...] = ()
     requeue_at: datetime | None = None
-    waiting_on: tuple[WaitReason, ...] = ()
+    waits_for_nodes: bool = False
     begins_attempt: bool = False
     is_final: bool = False
 
