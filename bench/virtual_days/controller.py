@@ -141,7 +141,7 @@ class Life:
 
     def tables(self) -> Counter[str]:
         """How many entries each table in its memory has, other than the caches of the API's objects."""
-        parts = (self.view.split_gangs, self.view.claim_cache, self.pending, self.gangs, self.observer)
+        parts = (self.view.split_gangs, self.view.competing_gangs, self.pending, self.gangs, self.observer)
         found: Counter[str] = Counter()
         for part in (*parts, self.controller.queue):
             for name, count in _tables(part, type(part).__name__, set()):

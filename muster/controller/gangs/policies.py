@@ -26,6 +26,9 @@ class Policies:
         self._policies = policies
         self._read: dict[str, tuple[str, GangPolicy | list[Violation]]] = {}
 
+    def listen(self, changed: Callable[[], None]) -> None:
+        self._policies.store.listen(lambda *_: changed())
+
     def judged(self, name: str) -> GangPolicy | list[Violation] | None:
         """The policy of this name, or what is wrong with it; None when there is none."""
         found = self._policies.get(Key("", name))

@@ -38,10 +38,6 @@ class TurnIndex(ABC):
     def _positions_of(self, key: Key, now: datetime) -> Iterable[TurnPosition]:
         """What the caches show of the gangs of this key that take turns."""
 
-    @abstractmethod
-    def _notice(self) -> None:
-        """Mark what has changed unseen, before the line is brought up to date."""
-
     def reconciling(self, key: Key, *, now: datetime) -> None:
         """Take in what has changed before this gang is decided."""
         for position in self._positions.get(key, ()):
@@ -79,7 +75,6 @@ class TurnIndex(ABC):
 
     def _update(self, own: Key, now: datetime) -> None:
         """Reconcile those whose turn has come by what has changed. `own`: is reconciled anyway."""
-        self._notice()
         changed = list[TurnPosition]()
         for key in list(self._changed):
             changed += self._recomputed(key, now)

@@ -186,7 +186,7 @@ class Gathering(TurnIndex):
 
     # What is read
 
-    def _notice(self) -> None:
+    def _update(self, own: Key, now: datetime) -> None:
         """The policy and priorities concern all of them; they change when a person changes them."""
         policy = self._policy()
         if self._seen_policy is not policy:
@@ -194,6 +194,7 @@ class Gathering(TurnIndex):
             self._mark_pods(self._pods.store)
             self._changed |= {each.key: None for each in self._clusters.store}
         self._read_pods()
+        super()._update(own, now)
 
     def _read_pods(self) -> None:
         while self._changed_pods:

@@ -37,6 +37,11 @@ class Checks:
     def __init__(self, checks: Informer[AdmissionCheck], policies: Policies) -> None:
         self._checks, self._policies = checks, policies
 
+    def listen(self, changed: Callable[[], None]) -> None:
+        """`changed` is called when a check or a policy is another one."""
+        self._checks.store.listen(lambda *_: changed())
+        self._policies.listen(changed)
+
     def is_ours(self, name: str) -> bool:
         check = self._checks.get(Key("", name))
         return check is not None and is_ours(check)

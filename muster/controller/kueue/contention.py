@@ -1,11 +1,11 @@
 """Gangs that compete with one gang for its nodes.
 
-Looks only at gangs that share a pool, and computes each once for each of its versions, because the cost grows
-with their number. Reads caches, calls nothing.
+Looks only at gangs that share a pool, and computes each anew only when it has changed: a gang that verifies
+its nodes leaves room for every unused claim, and all of them each time would cost the square of their number.
+Reads caches, calls nothing.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -15,8 +15,7 @@ from muster.controller.gangs.objects import Pod, ProvisioningRequest
 from muster.controller.gangs.verify import PodDemand
 from muster.controller.kueue import identity
 from muster.controller.kueue.checks import Checks
-from muster.controller.kueue.claim_cache import CachedSnapshot, ClaimCache, Version, rank
-from muster.controller.kueue.indexes import BY_MINUTE, BY_WORKLOAD, minute
+from muster.controller.kueue.indexes import BY_MINUTE, minute
 from muster.controller.kueue.objects import ResourceFlavor, Workload
 from muster.controller.kueue.snapshot import WorkloadSnapshot
 from muster.controller.runtime.informer import Informer
@@ -26,19 +25,30 @@ START_WINDOW: Final = timedelta(minutes=15)
 _MINUTE: Final = timedelta(minutes=1)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class CompetingGangs:
-    """`base_snapshot`: a Workload, a check and a moment to what is known of it alone."""
+    """`base_snapshot`: a Workload, a check and a moment to what is known of it alone; `is_asking`: whether a
+    request of the gang with this uid is being written.
+    """
 
-    workloads: Informer[Workload]
-    requests: Informer[ProvisioningRequest]
-    pods: Informer[Pod]
-    flavors: Informer[ResourceFlavor]
-    checks: Checks
-    claim_cache: ClaimCache
-    base_snapshot: Callable[[Workload, str, datetime], WorkloadSnapshot]
-    is_asking: Callable[[str], bool]
-    """Whether a request of the gang with this uid is being written."""
+    def __init__(
+        self,
+        *,
+        workloads: Informer[Workload],
+        requests: Informer[ProvisioningRequest],
+        pods: Informer[Pod],
+        flavors: Informer[ResourceFlavor],
+        checks: Checks,
+        base_snapshot: Callable[[Workload, str, datetime], WorkloadSnapshot],
+        is_asking: Callable[[str], bool],
+    ) -> None:
+        self._workloads, self._requests, self._pods, self._checks = workloads, requests, pods, checks
+        self._base_snapshot, self._is_asking = base_snapshot, is_asking
+        self._known: dict[str, dict[str, WorkloadSnapshot]] = {}
+        """By uid and check, until the gang changes or all its pods have a node."""
+        workloads.store.listen(self._workload_changed)
+        requests.store.listen(self._request_changed)
+        flavors.store.listen(lambda *_: self._known.clear())
+        checks.listen(self._known.clear)
 
     def claims_before_asking(self, snapshot: WorkloadSnapshot) -> Iterator[PodDemand]:
         """Room on existing nodes for gangs that have their own nodes before this one, which has requested
@@ -48,40 +58,50 @@ class CompetingGangs:
         waiting = {
             (workload.metadata.uid, each.name)
             for pool in pools
-            for workload in self.workloads.store.by_index(BY_POOL, pool)
+            for workload in self._workloads.store.by_index(BY_POOL, pool)
             for each in workload.status.admission_checks
-            if self.checks.is_ours(each.name)
+            if self._checks.is_ours(each.name)
         }
-        for cached in self._others(snapshot, {*waiting, *self._starting(snapshot.now)}):
-            if cached.rank is None:
-                continue
-            other = cached.snapshot
+        for other in self._others(snapshot, {*waiting, *self._starting(snapshot.now)}):
             yield from self._unused_claims(other)
-            if _waits_in(other, pools, is_asking=self.is_asking(other.workload.metadata.uid)):
+            if _waits_in(other, pools, is_asking=self._is_asking(other.workload.metadata.uid)):
                 yield from (unpinned_demand(demand) for demand in other.gang.present)
 
     def prior_claims(self, snapshot: WorkloadSnapshot) -> Iterator[PodDemand]:
         """Room that gangs before this one were promised in its pools and have not taken yet."""
-        own_rank = rank(snapshot)
         for other in self._others(snapshot, self._claimants(snapshot)):
-            if other.rank is not None and other.rank < own_rank:
-                yield from self._unused_claims(other.snapshot)
+            if other.claim_rank < snapshot.claim_rank:
+                yield from self._unused_claims(other)
 
     def _others(
         self, snapshot: WorkloadSnapshot, claimants: Iterable[tuple[str, str]]
-    ) -> Iterator[CachedSnapshot]:
-        """Those of these gangs that can be read."""
-        flavors = self._flavor_versions()
+    ) -> Iterator[WorkloadSnapshot]:
+        """Those of these gangs that hold claims and can be read."""
         for uid, check in claimants:
-            workload = self.workloads.store.by_uid(uid)
+            workload = self._workloads.store.by_uid(uid)
             if workload is None or uid == snapshot.workload.metadata.uid:
                 continue
             try:
-                other = self._cached(workload, check, flavors, snapshot.now)
-                if other.snapshot.gang.request_specs:
+                other = self._snapshot(workload, check, snapshot.now)
+                if other.gang.request_specs and other.holds_capacity_claims:
                     yield other
             except ValueError:
                 continue
+
+    def _snapshot(self, workload: Workload, check: str, now: datetime) -> WorkloadSnapshot:
+        checks = self._known.setdefault(workload.metadata.uid, {})
+        if check not in checks:
+            checks[check] = self._base_snapshot(workload, check, now)
+        return checks[check]
+
+    def _workload_changed(self, before: Workload | None, after: Workload | None) -> None:
+        if before is not None:
+            self._known.pop(before.metadata.uid, None)
+
+    def _request_changed(self, before: ProvisioningRequest | None, after: ProvisioningRequest | None) -> None:
+        for request in (before, after):
+            if request is not None:
+                self._known.pop(request.metadata.labels.get(identity.WORKLOAD_UID, ""), None)
 
     def _unused_claims(self, other: WorkloadSnapshot) -> Iterable[PodDemand]:
         # Of a scale-up, which of its pods are done does not show whether they are new ones.
@@ -95,7 +115,7 @@ class CompetingGangs:
         shared = {
             spec.pool for spec in snapshot.gang.request_specs if not spec.flavor.node_selector_from_details
         }
-        requests = [each for pool in shared for each in self.requests.store.by_index(BY_POOL, pool)]
+        requests = [each for pool in shared for each in self._requests.store.by_index(BY_POOL, pool)]
         starting = self._starting(snapshot.now) if snapshot.gang.present else set()
         return self._made_for(requests) | starting
 
@@ -103,7 +123,7 @@ class CompetingGangs:
         """All whose nodes came lately and whose pods are not all bound."""
         minutes = (minute(now - ago * _MINUTE) for ago in range(-1, START_WINDOW // _MINUTE))
         return self._made_for(
-            each for name in minutes for each in self.requests.store.by_index(BY_MINUTE, name)
+            each for name in minutes for each in self._requests.store.by_index(BY_MINUTE, name)
         )
 
     def _made_for(self, requests: Iterable[ProvisioningRequest]) -> set[tuple[str, str]]:
@@ -116,29 +136,18 @@ class CompetingGangs:
             else:
                 waiting.add((uid, labels.get(identity.CHECK, "")))
         for uid in used - {uid for uid, _ in waiting}:
-            self.claim_cache.forget(uid)
+            self._known.pop(uid, None)
         return waiting
 
     def _is_used(self, request: ProvisioningRequest) -> bool:
         """Whether all pods that it was made for have a node."""
-        pods = self.pods.store.by_index(BY_REQUEST, request.key)
+        pods = self._pods.store.by_index(BY_REQUEST, request.key)
         bound = sum(1 for pod in pods if pod.spec.node_name)
         return bound >= sum(pod_set.count for pod_set in request.spec.pod_sets)
 
-    def _cached(self, workload: Workload, check: str, flavors: Version, now: datetime) -> CachedSnapshot:
-        requests = self.requests.store.by_index(BY_WORKLOAD, workload.key)
-        versions = (request.metadata.resource_version for request in requests)
-        policy = self.checks.policy(check)
-        version = (workload.metadata.resource_version, policy, flavors, *versions)
-        uid = workload.metadata.uid
-        return self.claim_cache.get(uid, check, version, lambda: self.base_snapshot(workload, check, now))
-
     def _consumers(self, other: WorkloadSnapshot) -> Iterator[Pod]:
         for request in other.current.values():
-            yield from self.pods.store.by_index(BY_REQUEST, request.key)
-
-    def _flavor_versions(self) -> Version:
-        return tuple(flavor.metadata.resource_version for flavor in self.flavors.store)
+            yield from self._pods.store.by_index(BY_REQUEST, request.key)
 
 
 def _waits_in(other: WorkloadSnapshot, pools: Collection[str], *, is_asking: bool) -> bool:

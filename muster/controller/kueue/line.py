@@ -12,15 +12,13 @@ from muster.controller.gangs.objects import ProvisioningRequest
 from muster.controller.gangs.turn_index import TurnIndex
 from muster.controller.gangs.turn_order import TurnPosition
 from muster.controller.kube.resource import Key
-from muster.controller.kueue.actions import Decision
+from muster.controller.kueue.actions import Decision, State
 from muster.controller.kueue.checks import Checks
-from muster.controller.kueue.claim_cache import is_whole
 from muster.controller.kueue.indexes import workload_of
 from muster.controller.kueue.objects import ResourceFlavor, Workload
 from muster.controller.kueue.slices import is_elastic
 from muster.controller.kueue.snapshot import WorkloadSnapshot
 from muster.controller.runtime.informer import Informer
-from muster.model.gangpolicy import GangPolicy
 from muster.model.names import MULTI_KUEUE_ORIGIN
 
 
@@ -41,14 +39,15 @@ class SplitGangs(TurnIndex):
         base_snapshot: Callable[[Workload, str, datetime], WorkloadSnapshot],
     ) -> None:
         super().__init__()
-        self._workloads, self._flavors, self._checks = workloads, flavors, checks
+        self._workloads, self._checks = workloads, checks
         self._base_snapshot = base_snapshot
-        self._flavor_versions: tuple[str, ...] = ()
-        self._policies: dict[str, GangPolicy | None] = {}
         self._writing = set[str]()
         """The Workloads for which a request is being written, of split gangs and others."""
         workloads.store.listen(self._workload_changed)
         requests.store.listen(self._request_changed)
+        flavors.store.listen(lambda *_: self._all_changed())
+        checks.listen(self._all_changed)
+        self._all_changed()
 
     def has_turn(self, snapshot: WorkloadSnapshot) -> tuple[bool, bool]:
         """Whether it must wait for its turn, and whether it must give way."""
@@ -89,7 +88,6 @@ class SplitGangs(TurnIndex):
         if workload is None or not may_be_split(workload):
             return
         for name in [entry.name for entry in workload.status.admission_checks]:
-            self._policies.setdefault(name, self._checks.policy(name))
             if not self._checks.is_ours(name):
                 continue
             found = turn_position_of(self._base_snapshot(workload, name, now))
@@ -108,13 +106,8 @@ class SplitGangs(TurnIndex):
             for key in workload_of(each) if each is not None else ():
                 self._workload_changed(None, self._workloads.get(key))
 
-    def _notice(self) -> None:
-        """A policy or a flavor concerns all of them; it changes when a person changes it."""
-        versions = tuple(flavor.metadata.resource_version for flavor in self._flavors.store)
-        policies = {name: self._checks.policy(name) for name in self._policies}
-        if (versions, policies) == (self._flavor_versions, self._policies):
-            return
-        self._flavor_versions, self._policies = versions, policies
+    def _all_changed(self) -> None:
+        """A check, its policy or a flavor concerns all of them; they change when a person changes them."""
         for pool in self._workloads.store.index_values(BY_POOL):
             for workload in self._workloads.store.by_index(BY_POOL, pool):
                 self._workload_changed(None, workload)
@@ -129,7 +122,9 @@ def may_be_split(workload: Workload) -> bool:
 
 def turn_position_of(snapshot: WorkloadSnapshot) -> TurnPosition | None:
     """None where it has none, or cannot be read."""
+    if not snapshot.is_provisioning or snapshot.state == State.READY:
+        return None
     try:
-        return snapshot.turn_position() if snapshot.is_provisioning and not is_whole(snapshot) else None
+        return snapshot.turn_position()
     except ValueError:
         return None

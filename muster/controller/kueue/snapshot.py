@@ -279,6 +279,13 @@ class WorkloadSnapshot(Attempt):
         """What its requests were promised is still meant for its pods."""
         return self.may_act and not self.is_finished and self.policy is not None
 
+    @cached_property
+    def claim_rank(self) -> tuple[bool, datetime, str]:
+        """Priority of its claims: gangs that are Ready, then the one that was provisioned first."""
+        moments = [request.status.since("Provisioned") for request in self.current.values()]
+        last = max((moment for moment in moments if moment), default=self.now)
+        return self.state != State.READY, last, self.workload.metadata.uid
+
     @property
     def is_finished(self) -> bool:
         return self.workload.status.holds("Finished") or self.workload.metadata.deletion_timestamp is not None

@@ -39,7 +39,6 @@ from muster.controller.gangs.verify import is_usable
 from muster.controller.kube.resource import Key
 from muster.controller.kueue import identity
 from muster.controller.kueue.checks import Checks
-from muster.controller.kueue.claim_cache import ClaimCache
 from muster.controller.kueue.contention import CompetingGangs
 from muster.controller.kueue.indexes import BY_CLUSTER, BY_REPLACED, BY_WORKLOAD, workload_of
 from muster.controller.kueue.line import SplitGangs
@@ -66,9 +65,9 @@ class View:
     flavors: Informer[ResourceFlavor]
     queues: Informer[ClusterQueue]
     checks: Checks
-    claim_cache: ClaimCache = field(default_factory=ClaimCache)
     usage: NodeUsage[Pod] = field(init=False)
     split_gangs: SplitGangs = field(init=False)
+    competing_gangs: CompetingGangs = field(init=False)
 
     def __post_init__(self) -> None:
         line = SplitGangs(
@@ -78,7 +77,16 @@ class View:
         )
         object.__setattr__(self, "split_gangs", line)
         object.__setattr__(self, "usage", NodeUsage(self.pods))
-        self.workloads.store.listen(self.claim_cache.changed)
+        competing = CompetingGangs(
+            workloads=self.workloads,
+            requests=self.requests,
+            pods=self.pods,
+            flavors=self.flavors,
+            checks=self.checks,
+            base_snapshot=self._base_snapshot,
+            is_asking=line.is_asking,
+        )
+        object.__setattr__(self, "competing_gangs", competing)
 
     def snapshot(self, workload: Workload, check: str, *, now: datetime) -> WorkloadSnapshot:
         """Everything that a decision about this Workload and this check depends on."""
@@ -106,7 +114,7 @@ class View:
         if not snapshot.is_provisioned:
             return self._surveyed(snapshot, found)
         named = {node.metadata.name: node for node in (*found.nodes, *self._nodes(snapshot))}
-        claims = tuple(self._competing_gangs().prior_claims(snapshot))
+        claims = tuple(self.competing_gangs.prior_claims(snapshot))
         own = (pod for item in snapshot.placeholders if (pod := self.pods.get(item.key)))
         used = less(self.usage.of(named), own)
         return replace(found, nodes=tuple(named.values()), used=used, claims=claims)
@@ -118,7 +126,7 @@ class View:
         pooled = self._pooled(snapshot.gang.placed_first)
         # Of a scale-up, the nodes that it runs on are there already.
         named = {node.metadata.name: node for node in (*found.nodes, *pooled)}
-        claims = tuple(self._competing_gangs().claims_before_asking(snapshot))
+        claims = tuple(self.competing_gangs.claims_before_asking(snapshot))
         used = self.usage.of(named)
         return replace(found, is_surveyed=True, nodes=tuple(named.values()), used=used, claims=claims)
 
@@ -265,18 +273,6 @@ class View:
                 requests, _ = self._belongings(before.key)
                 used = tuple(request for request in requests if request.metadata.name in names)
                 yield EarlierSlice(claims=claims, requests=used)
-
-    def _competing_gangs(self) -> CompetingGangs:
-        return CompetingGangs(
-            workloads=self.workloads,
-            requests=self.requests,
-            pods=self.pods,
-            flavors=self.flavors,
-            checks=self.checks,
-            claim_cache=self.claim_cache,
-            base_snapshot=self._base_snapshot,
-            is_asking=self.split_gangs.is_asking,
-        )
 
     def _queue_flavors(self, workload: Workload) -> tuple[tuple[str, ...], ...]:
         admission = workload.status.admission

@@ -15,7 +15,7 @@ from muster.controller.gangs.objects import (
     PodSpec,
 )
 from muster.controller.gangs.templates import POOL
-from muster.controller.kube.resource import Key, ObjectMeta, OwnerReference
+from muster.controller.kube.resource import Key, ObjectMeta, OwnerReference, T
 from muster.controller.kueue.actions import PatchAnnotations, SetCheckState, State
 from muster.controller.kueue.decide import decide
 from muster.controller.kueue.indexes import BY_WORKLOAD
@@ -23,8 +23,10 @@ from muster.controller.kueue.objects import (
     CheckState,
     PodSetUpdate,
     ReclaimablePod,
+    Workload,
 )
 from muster.controller.kueue.slices import REPLACES
+from muster.controller.kueue.snapshot import WorkloadSnapshot
 from muster.controller.kueue.templates import OWNING_WORKLOAD
 from muster.controller.kueue.view import View
 from muster.model.gangpolicy import DetailSelector
@@ -107,6 +109,46 @@ def test_the_room_is_kept_until_the_gang_has_its_nodes_and_no_longer(world: Worl
         )
         world.pods["worker"] = Pod(metadata=meta, spec=PodSpec(node_name=f"lease-{request}-0"))
         assert ("b" in _ready(world)) is is_free
+
+
+def test_what_a_gang_was_promised_is_computed_once_until_it_changes(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    view, computed = _view(world), list[str]()
+    compute = view._base_snapshot
+
+    def counted(workload: Workload, check: str, now: datetime) -> WorkloadSnapshot:
+        computed.append(workload.metadata.name)
+        return compute(workload, check, now)
+
+    monkeypatch.setattr(view.competing_gangs, "_base_snapshot", counted)
+
+    def others() -> list[str]:
+        computed.clear()
+        for _ in range(2):
+            view.snapshot(world.workloads["b"], CHECK, now=world.now)
+        return list(computed)
+
+    assert others() == ["a"]
+    assert others() == []
+    held = world.workloads["a"]
+    view.workloads.store.put(_newer(held))
+    assert others() == ["a"]
+    (request,) = view.requests.store.by_index(BY_WORKLOAD, held.key)
+    view.requests.store.put(_newer(request))
+    assert others() == ["a"]
+    view.flavors.store.put(_newer(next(iter(view.flavors.store))))
+    assert others() == ["a"]
+    assert others() == []
+    view.workloads.store.forget(held.metadata.uid)
+    assert others() == []
+    assert not view.competing_gangs._known, "what is over stays in memory"
+
+
+def _newer(obj: T) -> T:
+    return msgspec.structs.replace(
+        obj, metadata=msgspec.structs.replace(obj.metadata, resource_version="999999")
+    )
 
 
 def _asks(world: World, view: View, name: str) -> bool:

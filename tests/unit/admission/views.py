@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, cast
 
 from muster.controller.gangs.objects import (
@@ -41,6 +41,9 @@ class OneCheck:
 
     def __init__(self, policy: GangPolicy) -> None:
         self._policy = policy
+
+    def listen(self, changed: Callable[[], None]) -> None:
+        """It never changes."""
 
     def is_ours(self, name: str) -> bool:
         return name == CHECK

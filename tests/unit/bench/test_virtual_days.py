@@ -25,10 +25,6 @@ def _quiet() -> Iterator[None]:
     structlog.configure(**before)
 
 
-_BOUNDED = {"ClaimCache.cache"}
-"""Keeps the latest 4,096 gangs, whether they are over or not."""
-
-
 def test_after_half_a_day_of_faults_every_gang_has_ended_and_every_gpu_minute_has_a_cause() -> None:
     story = Story(seed=2, day=DAY / 2)
     world = virtual(story.run(until=lambda days: days >= 1))
@@ -41,8 +37,7 @@ def test_after_half_a_day_of_faults_every_gang_has_ended_and_every_gpu_minute_ha
     unused = story.minutes.unused()
     in_vain = unused.get("its head has no place", 0.0) + unused.get("a node of its gang is not Ready", 0.0)
     assert in_vain < 0.02 * story.minutes.bought / 60
-    left = {name: count for name, count in story.left.items() if name not in _BOUNDED}
-    assert max(left.values()) <= 16, f"what is over stays in memory: {left}"
+    assert max(story.left.values()) <= 16, f"what is over stays in memory: {story.left}"
 
 
 def test_a_gang_without_an_end_in_sight_fails_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
