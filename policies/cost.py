@@ -34,7 +34,9 @@ def gpus(case: Case) -> Iterator[Finding]:
 
 
 def hourly(case: Case) -> Iterator[Finding]:
-    """The price of an hour with every pool full. A machine without a price is reported, not estimated."""
+    """The price of an hour with every pool full. A machine without a price is reported, not estimated. Nodes
+    that their owner describes are not bought by the hour.
+    """
     ceiling = case.settings["maxHourly"]
     if case.stack is None or ceiling is None:
         return
@@ -43,7 +45,7 @@ def hourly(case: Case) -> Iterator[Finding]:
         yield from (Finding(f"the pack's config: {violation}") for violation in own)
         return
     table, total = own.before(prices.BUILT_IN), Decimal(0)
-    for pool in case.stack.pools:
+    for pool in (each for each in case.stack.pools if not each.machine.is_own):
         price = table.of(pool, case.stack.cluster)
         if price is None:
             yield Finding(f"pool {pool.name}: {pool.machine.name} has no price, so it is not in the sum.")

@@ -1,26 +1,27 @@
 """Reads `muster:pools`.
 
-Responsible for the defaults: accelerator, GPU count, disks and EFA come from the machine table, image and
-provisioning class from the provider. Not responsible for which values are legal (muster/validation).
+Responsible for the defaults: accelerator, GPU count, disks and EFA come from the machine table or from `node`
+(own_node.py), image and provisioning class from the provider. Not responsible for which values are legal
+(muster/validation).
 """
 
 from types import MappingProxyType
 
 from muster.config.kueue import parse_pool_kueue
 from muster.config.nodes import parse_nodes, parse_reservation
+from muster.config.own_node import EXAMPLE, parse_own_node
 from muster.config.section import Section, describe_value
 from muster.model.capacity import PROVISIONING_CLASSES, Capacity
 from muster.model.clusters import Cluster, Provider
 from muster.model.machines import Machine, machines_of
 from muster.model.pools import Pool
 from muster.model.sharing import MIG_PROFILES, GpuSharing, Sharing
-from muster.validation.machines import Choice, gpus_of, made_of
+from muster.validation.machines import OF_A_MACHINE, Choice, beside_node, gpus_of, made_of
 
 
 def parse_pool(section: Section, name: str, cluster: Cluster | None) -> Pool | None:
     """One pool, or None if it is malformed and was reported."""
-    choice = _choice(section, cluster)
-    machine = _machine(choice)
+    machine, gpus = _machine(section, cluster.provider if cluster else Provider.EXISTING)
     capacity = section.choice("capacity", Capacity, Capacity.ON_DEMAND)
     most = section.integer("maxNodes", least=1, most=15_000)
     least = section.integer("minNodes", 0, least=0, most=15_000)
@@ -31,16 +32,14 @@ def parse_pool(section: Section, name: str, cluster: Cluster | None) -> Pool | N
     sharing = _sharing(section, machine)
     kueue = parse_pool_kueue(section.section("kueue"))
     section.close()
-    wrong = made_of(choice, section.path) if choice.machine else []
-    section.found.extend(wrong)
-    if machine is None or capacity is None or most is None or wrong:
+    if machine is None or capacity is None or most is None:
         return None
     if provisioning_class is None and capacity is Capacity.QUEUED and cluster is not None:
         provisioning_class = PROVISIONING_CLASSES[cluster.provider][0]
     return Pool(
         name=name,
         machine=machine,
-        gpus_per_node=gpus_of(choice),
+        gpus_per_node=gpus,
         capacity=capacity,
         max_nodes=most,
         min_nodes=least or 0,
@@ -61,14 +60,35 @@ def parse_pool(section: Section, name: str, cluster: Cluster | None) -> Pool | N
     )
 
 
-def _choice(section: Section, cluster: Cluster | None) -> Choice:
+def _machine(section: Section, provider: Provider) -> tuple[Machine | None, int]:
+    """The pool's machine, None if it is malformed and was reported, and the GPUs of one node."""
+    described = section.section("node")
+    if section.has("node"):
+        machine = parse_own_node(described)
+        found = beside_node(section.path, provider, {key for key in OF_A_MACHINE if section.has(key)})
+        section.found.extend(found)
+        for key in OF_A_MACHINE:
+            section.get(key)
+        return (None, 0) if machine is None or found else (machine, sum(machine.gpu_counts))
+    choice = _choice(section, provider)
+    wrong = made_of(choice, section.path) if choice.machine else []
+    section.found.extend(wrong)
+    if not choice.machine or wrong:
+        return None, 0
+    return machines_of(provider)[choice.machine], gpus_of(choice)
+
+
+def _choice(section: Section, provider: Provider) -> Choice:
     """The machine, accelerator and GPU count that the pool names. `machine` is "" when it is missing."""
     gpus = section.integer("gpusPerNode", -1, least=0, most=16)
-    provider = cluster.provider if cluster else Provider.EXISTING
     example = min(name for name, each in machines_of(provider).items() if each.accelerator == "nvidia-l4")
+    may_describe = provider is Provider.EXISTING and not section.has("machine")
+    if may_describe:
+        fix = f"describe the nodes, `{EXAMPLE}`, or write `machine:` and a cloud's machine type."
+        section.note("machine", "is missing.", fix)
     return Choice(
         provider=provider,
-        machine=section.text("machine", required=True, example=example) or "",
+        machine=section.text("machine", required=not may_describe, example=example) or "",
         accelerator=section.text("accelerator", example="nvidia-l4"),
         gpus=None if gpus == -1 else gpus,
     )
@@ -85,10 +105,6 @@ def _sharing(section: Section, machine: Machine | None) -> GpuSharing:
         profiles = MIG_PROFILES.get((machine.accelerator if machine else None) or "", {})
         shares = profiles.get(profile or "", 1)
     return GpuSharing(kind=kind, shares=shares or 1, profile=profile)
-
-
-def _machine(choice: Choice) -> Machine | None:
-    return machines_of(choice.provider).get(choice.machine)
 
 
 def _parameters(section: Section) -> dict[str, str]:

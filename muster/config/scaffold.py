@@ -84,7 +84,9 @@ _EXISTING: Final = """\
   # your kubeconfig.
   muster:cluster: {{provider: existing, name: {name}, context: {name}}}
 
-  # A pool has nodes of one machine type. Its nodes have the label `muster.dev/pool: <pool>`, and GPU nodes
+  # A pool has nodes of one machine type, or of one size: in place of `machine` write
+  #   node: {{cpu: 96, memory: 1Ti, gpus: 8, accelerator: nvidia-h100-80gb}}
+  # Its nodes have the label `muster.dev/pool: <pool>`, and GPU nodes
   # have the taint `nvidia.com/gpu=present:NoSchedule`. Capacity is one of
   #   queued     an autoscaler answers ProvisioningRequests: all nodes of a gang at once
   #   on-demand  nodes exist already, or are made as pods request them (the default)

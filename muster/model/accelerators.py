@@ -12,14 +12,15 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True)
 class Accelerator:
-    """`memory_gib` is the memory of one GPU. `rank` orders accelerators from the most common to the scarcest.
+    """`memory_gib` is the memory of one GPU, in whole MiB. `rank` orders accelerators from the most common to
+    the scarcest.
 
     A worker that names no pool gets the most common GPU first. A gang over several pools requests its
     scarcest piece first, because the bookings of all its pieces run at the same time.
     """
 
     name: str
-    memory_gib: int
+    memory_gib: float
     rank: int
 
 
@@ -67,3 +68,12 @@ SHORT_NAMES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
 def accelerators_of(name: str) -> tuple[str, ...]:
     """The accelerators that a stack's word can mean; none for an unknown one."""
     return (name,) if name in ACCELERATORS else SHORT_NAMES.get(name, ())
+
+
+def own_accelerator(name: str, memory_gib: float) -> Accelerator:
+    """A GPU of a node that its owner describes. One that no table has is ranked above those with no more
+    memory.
+    """
+    known = ACCELERATORS.get(name)
+    ranks = [each.rank for each in _TABLE if each.memory_gib <= memory_gib]
+    return Accelerator(name, memory_gib, known.rank if known else max(ranks, default=0) + 5)

@@ -1,4 +1,4 @@
-"""Pools: nodes of one machine type and one capacity type.
+"""Pools: nodes of one machine type, or of one size, and one capacity type.
 
 Responsible for the settings of a pool and what its nodes can hold. Not responsible for how a cloud makes the
 nodes (muster.components) nor for which settings are legal together (validation/pools.py).
@@ -72,6 +72,8 @@ class Pool:
     @property
     def accelerator(self) -> Accelerator | None:
         """The GPU of this pool's nodes, None for a CPU pool."""
+        if self.machine.gpu is not None:
+            return self.machine.gpu
         named = self.machine.accelerator
         return ACCELERATORS[named] if named is not None and self.gpus_per_node else None
 

@@ -77,7 +77,7 @@ def _is_tainted(pool: Pool, stack: Stack) -> bool:
 
 
 def _gpu_memory(pool: Pool) -> int:
-    return pool.accelerator.memory_gib * 1024 if pool.accelerator else 0
+    return int(pool.accelerator.memory_gib * 1024) if pool.accelerator else 0
 
 
 def _queued(pool: Pool, stack: Stack) -> FlavorPolicy:

@@ -1,18 +1,23 @@
 """Machines: what a pool may be made of, and how that may be bought.
 
     choice_rules(choice, path)  every illegal combination of provider, machine, accelerator, GPUs and capacity
+    beside_node(...)            keys of a machine in a pool whose nodes are described
 
 Based on the machine tables and on what each provider has. The other keys of a pool are in pools.py.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from muster.model.accelerators import ACCELERATORS, accelerators_of
 from muster.model.capacity import LEGAL_CAPACITY, Capacity
 from muster.model.machines import MACHINES, Machine, machines_of
 from muster.model.providers import Provider
 from muster.model.violations import Violation, suggestion
+
+# The keys of a pool that choose a machine of a table.
+OF_A_MACHINE: Final = ("machine", "accelerator", "gpusPerNode")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +34,22 @@ class Choice:
 def choice_rules(choice: Choice, path: str) -> list[Violation]:
     """Every way in which the combination is illegal; `path` is the pool's."""
     return [*made_of(choice, path), *bought(choice, path)]
+
+
+def beside_node(path: str, provider: Provider, keys: Collection[str]) -> list[Violation]:
+    """A pool whose nodes are described by `node`; `keys` are those of OF_A_MACHINE that it has."""
+    if provider is not Provider.EXISTING:
+        message = f"provider {provider} makes nodes of its own machine types."
+        return [Violation(f"{path}.node", message, "write `machine:` in its place.")]
+    inside = {"machine": "", "accelerator": "accelerator", "gpusPerNode": "gpus"}
+    fixes = {
+        key: f"write `{inside[key]}` in `node`." if inside[key] else "keep one of the two."
+        for key in OF_A_MACHINE
+        if key in keys
+    }
+    return [
+        Violation(f"{path}.{key}", "the nodes are described by `node`.", fix) for key, fix in fixes.items()
+    ]
 
 
 def made_of(choice: Choice, path: str) -> list[Violation]:
@@ -48,6 +69,8 @@ def _unknown(choice: Choice, known: Mapping[str, Machine], path: str) -> Violati
     other = MACHINES.get(choice.machine)
     if other is None:
         fix = suggestion(choice.machine, known, noun="machine")
+        if choice.provider is Provider.EXISTING:
+            fix = f"describe other nodes by `node: {{cpu: ..., memory: ...}}` in place of `machine`, or {fix}"
         return Violation(f"{path}.machine", f"{message}.", fix)
     same = [
         each.name

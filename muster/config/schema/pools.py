@@ -13,13 +13,14 @@ from muster.config.schema.kinds import (
     integer,
     key,
     mapping,
+    quantity,
     text,
     texts,
     words,
 )
 from muster.model.accelerators import ACCELERATORS, SHORT_NAMES
 from muster.model.capacity import Capacity
-from muster.model.machines import MACHINES
+from muster.model.machines import MACHINES, MOST_GPUS
 from muster.model.nodes import Image, LocalDisks, Placement
 from muster.model.sharing import MIG_PROFILES, Sharing
 
@@ -32,10 +33,17 @@ def definitions() -> dict[str, Schema]:
 
 
 def _pool() -> Schema:
-    return mapping(
+    keys = mapping(
         {
             "machine": key(
-                "The machine type of all nodes.", choice(sorted(MACHINES)), example="g2-standard-8"
+                "The machine type of all nodes; `node` describes nodes of your own.",
+                choice(sorted(MACHINES)),
+                example="g2-standard-8",
+            ),
+            "node": key(
+                "What one node has, in place of `machine`, in an existing cluster.",
+                _node(),
+                example={"cpu": 96, "memory": "1Ti", "gpus": 8, "accelerator": "nvidia-h100-80gb"},
             ),
             "accelerator": key(
                 "The GPU of the machine.",
@@ -118,7 +126,40 @@ def _pool() -> Schema:
             ),
             "kueue": key("The pool's ResourceFlavor in Kueue's own terms.", kueue.pool()),
         },
-        required=("machine", "maxNodes"),
+        required=("maxNodes",),
+    )
+    return {**keys, "oneOf": [{"required": ["machine"]}, {"required": ["node"]}]}
+
+
+def _node() -> Schema:
+    return mapping(
+        {
+            "cpu": key("The CPUs that pods can request on one node.", quantity(), example=96),
+            "memory": key("The memory that pods can request on one node.", quantity(), example="1Ti"),
+            "gpus": key(
+                "The GPUs of one node (nvidia.com/gpu).", integer(most=MOST_GPUS), default=0, example=8
+            ),
+            "accelerator": key(
+                "The GPU: one that Muster knows, or nvidia-NAME with `gpuMemory`.",
+                text(),
+                otherwise="no GPU",
+                example="nvidia-h100-80gb",
+            ),
+            "gpuMemory": key(
+                "The memory of one GPU.",
+                quantity(),
+                otherwise="that of the accelerator",
+                example="80Gi",
+            ),
+            "labels": key(
+                "Labels that the nodes have already, besides muster.dev/pool; the pool's ResourceFlavor "
+                "selects them.",
+                texts(),
+                otherwise="none",
+                example={"example.com/fabric": "infiniband"},
+            ),
+        },
+        required=("cpu", "memory"),
     )
 
 

@@ -2,6 +2,7 @@
 
     MACHINES               name -> Machine
     machines_of(provider)  those that a pool of this provider may name
+    own_machine(...)       one that its owner describes
 
 Responsible for sizes, GPUs, disks, network and capacity types of a machine. Not responsible for how a pool
 uses it (pools.py, validation/machines.py).
@@ -14,9 +15,10 @@ from muster.model.machines.eks import eks_machines
 from muster.model.machines.gke import gke_machines
 from muster.model.machines.local import local_machines
 from muster.model.machines.machine import Machine
+from muster.model.machines.own import MOST_GPUS, own_machine
 from muster.model.providers import Provider
 
-__all__ = ["MACHINES", "Machine", "machines_of"]
+__all__ = ["MACHINES", "MOST_GPUS", "Machine", "machines_of", "own_machine"]
 
 MACHINES: Final = MappingProxyType(
     {machine.name: machine for machine in (*gke_machines(), *eks_machines(), *local_machines())}

@@ -1,7 +1,10 @@
 """One machine type: what it is made of, what a pod may use of it, and in which ways it can be bought."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
 
+from muster.model.accelerators import Accelerator
 from muster.model.capacity import Capacity
 from muster.model.machines.reserved import left_of_cpu, left_of_memory, most_of_memory
 from muster.model.providers import Provider
@@ -18,6 +21,9 @@ class Machine:
     `local_disks`: NVMe disks of its own. `efa`: EFA interfaces that it can have (EC2). `compact`: it supports
     compact placement. `disk`: the kind of boot disk it takes (GKE).
 
+    `is_own`: its owner describes it (own.py). `gpu`: its GPU as described, in place of the table's. `labels`:
+    what its nodes carry besides the pool's label.
+
     `allocatable_cpu` and `allocatable_memory` are what pods can request on one such node.
     """
 
@@ -33,6 +39,9 @@ class Machine:
     efa: int = 0
     compact: bool = False
     disk: str | None = None
+    is_own: bool = False
+    gpu: Accelerator | None = None
+    labels: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}), hash=False)
 
     @property
     def allocatable_cpu(self) -> Millicores:

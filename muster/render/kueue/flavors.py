@@ -40,7 +40,7 @@ def _pool(pool: Pool) -> Manifest:
     said = pool.kueue
     taints = [gpu_taint()] if pool.is_gpu else []
     return _spec(
-        labels={names.POOL_LABEL: pool.name, **said.node_labels},
+        labels={names.POOL_LABEL: pool.name, **pool.machine.labels, **said.node_labels},
         taints=[*taints, *(_taint(taint) for taint in said.node_taints)],
         tolerations=[*_of_gke(pool), *said.tolerations],
         topology=said.topology,

@@ -1,7 +1,7 @@
 """Flavors and topologies: labels, taints, tolerations, levels, and what provisioning cannot do with them."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Final
 
 from muster.model import names
@@ -27,8 +27,9 @@ def flavor_rules(stack: Stack) -> list[Violation]:
     found = [violation for each in stack.kueue.topologies for violation in _topology(each)]
     for pool in stack.pools:
         path, said = pool_path(pool), pool.kueue
-        own = {names.POOL_LABEL: pool.name}
-        found += _labels(path, said.node_labels, taken=own)
+        labels, own = pool.machine.labels, {names.POOL_LABEL: pool.name, **pool.machine.labels}
+        found += _labels(at("muster:pools", pool.name, "node", "labels"), labels, taken=[names.POOL_LABEL])
+        found += _labels(at(path, "nodeLabels"), said.node_labels, taken=own)
         found += _taints(path, said.node_taints, is_gpu=pool.is_gpu)
         brought = 1 if pool.provisioning_class == names.GKE_QUEUED_CLASS else 0
         found += _tolerations(path, said.tolerations, is_gpu=pool.is_gpu, brought=brought)
@@ -37,7 +38,7 @@ def flavor_rules(stack: Stack) -> list[Violation]:
             found += _topology_with_provisioning(stack, path)
     for flavor in stack.kueue.flavors:
         path = at("muster:kueue", "flavors", flavor.name)
-        found += _labels(path, flavor.node_labels, taken={})
+        found += _labels(at(path, "nodeLabels"), flavor.node_labels, taken=())
         found += _taints(path, flavor.node_taints, is_gpu=False)
         found += _tolerations(path, flavor.tolerations, is_gpu=False)
         found += _topology_of(stack, path, flavor.topology, labels=flavor.node_labels)
@@ -85,20 +86,20 @@ def _topology(topology: Topology) -> Iterator[Violation]:
             yield Violation(place, "a node is the narrowest level there is.", f"put {_HOSTNAME} last.")
 
 
-def _labels(path: str, labels: Mapping[str, str], *, taken: Mapping[str, str]) -> Iterator[Violation]:
-    place = at(path, "nodeLabels")
+def _labels(place: str, labels: Mapping[str, str], *, taken: Collection[str]) -> Iterator[Violation]:
     for key, value in labels.items():
         if not _LABEL.match(key) or not _VALUE.match(value):
             yield Violation(
                 at(place, key), f"{key}={value} cannot be a label.", "write it like example.com/a: b."
             )
-        if key in taken:
+        if key in taken and key == names.POOL_LABEL:
             message = "is the label by which Muster distinguishes its pools."
             yield Violation(at(place, key), message, "remove it; the flavor has the pool's name already.")
-    if len({**taken, **labels}) > MOST_LABELS:
-        message = (
-            f"has {len({**taken, **labels})} labels, the pool's own included; Kueue takes {MOST_LABELS}."
-        )
+        elif key in taken:
+            message = "is one of the pool's `node.labels` already."
+            yield Violation(at(place, key), message, "write it once.")
+    if labels and len({*taken, *labels}) > MOST_LABELS:
+        message = f"has {len({*taken, *labels})} labels, the pool's own included; Kueue takes {MOST_LABELS}."
         yield Violation(place, message, "keep those that distinguish the nodes from others.")
 
 

@@ -93,6 +93,7 @@ def _stacks() -> list[Path]:
     return [
         *sorted((ROOT / "stacks").glob("Pulumi.*.yaml")),
         *sorted((ROOT / "examples").glob("stories/*/*.yaml")),
+        *sorted((ROOT / "examples").glob("on-premises/stacks/*.yaml")),
     ]
 
 

@@ -25,7 +25,11 @@ from tests.unit.model.kueue_stacks import kueue_stacks
 
 _ROOT: Final = Path(__file__).parents[3]
 _FILES: Final = sorted(
-    [*(_ROOT / "stacks").glob("Pulumi.*.yaml"), *(_ROOT / "examples" / "stories").glob("*/stack.yaml")]
+    [
+        *(_ROOT / "stacks").glob("Pulumi.*.yaml"),
+        *(_ROOT / "examples" / "stories").glob("*/stack.yaml"),
+        *(_ROOT / "examples" / "on-premises").glob("stacks/*.yaml"),
+    ]
 )
 _FRAME: Final = ("apiVersion", "kind", "metadata", "status")
 

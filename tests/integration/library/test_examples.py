@@ -9,7 +9,7 @@ from typing import Final
 import yaml
 
 from tests.clouds.charts import offline
-from tests.clouds.engine import ROOT, workspace
+from tests.clouds.engine import ROOT, checkout, workspace
 from tests.integration.library.world import EXAMPLES, KUEUE, Cluster, Engine, configure
 from tests.last_build import last_build
 
@@ -114,3 +114,24 @@ def test_two_platforms_in_one_program_do_not_collide(
     assert teams == {"research-queues-team-a", "production-queues-team-a"}
     installed = {name for type_, name in created if type_ == "kubernetes:helm.sh/v3:Release"}
     assert {"research-kueue", "production-kueue"} <= installed
+
+
+def test_a_data_centre_is_previewed_whole(cluster: Cluster, tmp_path: Path) -> None:
+    """The program with its policy pack, on the cluster's own API."""
+    example = ROOT / "examples" / "on-premises" / "stacks" / "Pulumi.datacenter.yaml"
+    described = yaml.safe_load(example.read_text())
+    described["config"] |= {
+        "muster:image": _IMAGE,
+        "muster:images": {name: f"registry.test/{name}@sha256:{'ab' * 32}" for name in ("kueue", "kuberay")},
+        "muster:charts": {"path": str(offline(tmp_path / "charts"))},
+    }
+    file = tmp_path / example.name
+    file.write_text(yaml.safe_dump(described))
+    kubeconfig = tmp_path / "kubeconfig"
+    kubeconfig.write_text(cluster.kubeconfig("datacenter"))
+    project = checkout(tmp_path / "project", file)
+    made = workspace(tmp_path / "engine", project, "datacenter", {"KUBECONFIG": str(kubeconfig)})
+    run = made.preview("--policy-pack", str(ROOT / "policies"))
+    assert "muster@v" in run.output
+    created = {step.name for step in run.changes if step.op == "create"}
+    assert {"queues-flavors", "vision", "speech", "ranking"} <= created

@@ -46,6 +46,9 @@ _NAMES: Final = {"POOL": "l4", "DEPARTMENT": "research", "TEAM": "team-a"}
 _BESIDE: Final[dict[str, dict[str, object]]] = {
     "pools.POOL.shares": {"sharing": "time-slicing"},
     "pools.POOL.migProfile": {"sharing": "mig", "machine": "a3-highgpu-8g"},
+    "pools.POOL.node.gpus": {"accelerator": "nvidia-l4"},
+    "pools.POOL.node.accelerator": {"gpus": 8},
+    "pools.POOL.node.gpuMemory": {"gpus": 8, "accelerator": "nvidia-l4"},
 }
 
 
@@ -97,13 +100,15 @@ def test_an_example_is_accepted_by_the_schema_and_by_the_reader(key: Key) -> Non
 def stack_with(key: Key) -> dict[str, object]:
     """A stack that has the example of one key."""
     value: dict[str, Any] = {key.name: key.example, **_BESIDE.get(key.path, {})}
-    path = key.parent
+    path, names = key.parent, _NAMES
+    if key.path.startswith("pools.POOL.node"):
+        names = _NAMES | {"POOL": "own"}  # a pool without a machine
     while path:
         beside = [each for each in KEYS if each.parent == path and each.provider in (key.provider, None)]
         value = {each.name: each.example for each in beside if each.required} | value
         path, _, name = path.rpartition(".")
         while name.isupper():
-            value = {_NAMES.get(name, name.lower()): value}
+            value = {names.get(name, name.lower()): value}
             path, _, name = path.rpartition(".")
         value = {name.removesuffix(ITEM): [value] if name.endswith(ITEM) else value}
     if "cluster" in value:

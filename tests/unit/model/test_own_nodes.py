@@ -1,0 +1,112 @@
+"""Nodes that their owner describes are treated as those of a machine table, wherever a pool is used."""
+
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from muster.config import load
+from muster.config.document import parse_text
+from muster.config.stack import examine
+from muster.model.names import GPU_RESOURCE
+from muster.model.pools import Pool
+from muster.model.quantities import GIB, Gpus
+from muster.model.queues import Amount
+from muster.model.quotas import resources, whole
+from muster.model.stack import Stack
+from muster.render import gang, queues
+from muster.validation import STACK_RULES
+
+EXAMPLE: Final = Path(__file__).parents[3] / "examples" / "on-premises" / "stacks" / "Pulumi.datacenter.yaml"
+_STACK: Final = """\
+config:
+  muster:cluster: {provider: existing, name: own, context: own, autoscaler: none}
+  muster:scheduler: %s
+  muster:pools:
+    cpu: {node: {cpu: 60, memory: 240Gi}, maxNodes: 2}
+    gpu: {node: {cpu: 96, memory: 1Ti, gpus: 8, %s}, maxNodes: 4}
+  muster:departments: {research: {teams: {team-a: {quota: {gpu: 32}}}}}
+"""
+
+
+def _stack(gpu: str, scheduler: str = "kueue") -> Stack:
+    stack, found = examine(parse_text(_STACK % (scheduler, gpu), source="own"))
+    assert [str(each) for each in found if each.level == "error"] == []
+    assert stack is not None
+    return stack
+
+
+def _pool(gpu: str) -> Pool:
+    pool = _stack(gpu).pool("gpu")
+    assert pool is not None
+    return pool
+
+
+def _objects(stack: Stack, kind: str) -> dict[str, Any]:
+    return {each["metadata"]["name"]: each for each in queues.objects(stack) if each["kind"] == kind}
+
+
+@pytest.mark.parametrize(
+    ("gpu", "name", "memory"),
+    [
+        ("accelerator: nvidia-h100-80gb", "nvidia-h100-80gb", 80),
+        ("accelerator: h100", "nvidia-h100-80gb", 80),
+        ("accelerator: h100, gpuMemory: 94Gi", "nvidia-h100-80gb", 94),
+        ("accelerator: nvidia-l40s, gpuMemory: 46068Mi", "nvidia-l40s", 46068 / 1024),
+    ],
+)
+def test_a_gpu_has_a_name_and_a_memory(gpu: str, name: str, memory: float) -> None:
+    accelerator = _pool(gpu).accelerator
+    assert accelerator is not None
+    assert (accelerator.name, accelerator.memory_gib) == (name, memory)
+
+
+def test_a_gpu_that_no_table_has_is_between_those_of_less_and_of_more_memory() -> None:
+    ranks = [
+        pool.accelerator.rank
+        for pool in (
+            _pool("accelerator: a100"),
+            _pool("accelerator: nvidia-l40s, gpuMemory: 48Gi"),
+            _pool("accelerator: a100-80gb"),
+        )
+        if pool.accelerator
+    ]
+    assert ranks == sorted(set(ranks))
+    assert len(ranks) == 3
+
+
+def test_a_gpu_brings_its_part_of_the_described_node() -> None:
+    pool = _pool("accelerator: h100")
+    part = resources(pool, Amount(gpus=Gpus(2)))
+    assert (part.cpu, part.memory, part.gpus) == (24_000, 256 * GIB, 2)
+    assert whole(pool).gpus == 32
+
+
+def test_the_example_is_right() -> None:
+    stack = load(EXAMPLE)
+    assert [str(each) for rule in STACK_RULES for each in rule(stack)] == []
+    flavors = _objects(stack, "ResourceFlavor")
+    assert flavors["h100"]["spec"] == {
+        "nodeLabels": {"example.com/fabric": "infiniband", "muster.dev/pool": "h100"},
+        "nodeTaints": [{"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}],
+    }
+    assert flavors["cpu"]["spec"] == {"nodeLabels": {"muster.dev/pool": "cpu"}}
+    (group,) = _objects(stack, "ClusterQueue")["vision"]["spec"]["resourceGroups"]
+    by_flavor = {each["name"]: {one["name"]: one for one in each["resources"]} for each in group["flavors"]}
+    assert [*by_flavor] == ["cpu", "l40s", "h100"]
+    assert {name: one["nominalQuota"] for name, one in by_flavor["h100"].items()} == {
+        "cpu": "380",
+        "memory": "3800Gi",
+        GPU_RESOURCE: "16",
+    }
+    assert by_flavor["l40s"]["memory"]["nominalQuota"] == "1000Gi"
+    flavor = next(each for each in gang.gang_policy(stack).flavors if each.name == "l40s")
+    assert (flavor.gpus_per_node, flavor.max_nodes, flavor.gpu_memory) == (4, 6, 48 * 1024)
+    assert flavor.verify_nodes
+    assert flavor.per_node == {"cpu": "60", "memory": "500Gi"}
+
+
+def test_kai_has_the_same_quota() -> None:
+    found = _objects(_stack("accelerator: h100", "kai"), "Queue")
+    (queue,) = [each for name, each in found.items() if name.startswith("team-a")]
+    assert queue["spec"]["resources"]["gpu"]["quota"] == 32
