@@ -1,0 +1,1 @@
+"""The published walk-throughs, each held field by field against what the engine makes of our stack for it."""
