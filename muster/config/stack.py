@@ -127,8 +127,19 @@ def _departments(root: Section, pools: Pools) -> tuple[Department, ...]:
 
 
 def _priorities(section: Section) -> tuple[Priority, ...]:
-    read = {name: section.integer(name, least=-(2**31), most=2**31 - 1) for name, _ in section.items()}
-    return tuple(Priority(value, name) for name, value in read.items() if value is not None)
+    read = [_priority(section, name, value) for name, value in section.items()]
+    return tuple(priority for priority in read if priority is not None)
+
+
+def _priority(above: Section, name: str, said: object) -> Priority | None:
+    """A value, or a mapping of `value` and `description`."""
+    section = above.section(name) if isinstance(said, Mapping) else None
+    holder, key = (above, name) if section is None else (section, "value")
+    value = holder.integer(key, least=-(2**31), most=2**31 - 1)
+    description = "" if section is None else section.text("description") or ""
+    if section is not None:
+        section.close()
+    return None if value is None else Priority(value, name, description)
 
 
 def _ray(section: Section) -> Ray:

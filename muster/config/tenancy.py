@@ -14,6 +14,7 @@ from muster.model.tenancy import (
     Access,
     BucketRight,
     Egress,
+    Namespaces,
     PodSecurity,
     Tenancy,
     TenancyMode,
@@ -30,6 +31,7 @@ def parse_tenancy(root: Section) -> Tenancy:
     parameters = section.words("parameters") if section.has("parameters") else known.parameters
     tenancy = Tenancy(
         mode=section.choice("mode", TenancyMode, known.mode) or known.mode,
+        namespaces=section.choice("namespaces", Namespaces, known.namespaces) or known.namespaces,
         pod_security=section.choice("podSecurity", PodSecurity, known.pod_security) or known.pod_security,
         egress=section.choice("egress", Egress, known.egress) or known.egress,
         reach=section.words("reach"),

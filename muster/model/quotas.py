@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final
 
+from muster.model.kueue import replaces_pools
 from muster.model.pools import Pool
 from muster.model.quantities import MIB, Bytes, Gpus, Millicores, Quantity
 from muster.model.queues import Allowance, Amount, Bound, Share
@@ -87,14 +88,31 @@ class Unnamed:
 def unnamed(stack: Stack) -> Unnamed:
     """What is left of each CPU pool after every quota that is named, for the teams that name none."""
     left, weights = {}, {}
+    sharing = [team for _, team in stack.teams() if not replaces_pools(team.kueue.resource_groups)]
     for pool in stack.cpu_pools:
-        named, most = named_quota(stack, pool), whole(pool)
+        named, most = named_quota(stack, pool) + _in_groups(stack, pool), whole(pool)
         rest = Millicores(max(most.cpu - named.cpu, 0)), Bytes(max(most.memory - named.memory, 0))
         left[pool.name] = Resources(*rest, Gpus(0))
-        weights[pool.name] = sum(
-            team.weight for _, team in stack.teams() if pool.name not in team.allowance.quota
-        )
+        weights[pool.name] = sum(team.weight for team in sharing if pool.name not in team.allowance.quota)
     return Unnamed(left, weights)
+
+
+def _in_groups(stack: Stack, pool: Pool) -> Resources:
+    """What `resourceGroups` guarantee of the pool's CPU and memory."""
+    groups = [group for _, team in stack.teams() for group in team.kueue.resource_groups]
+    groups += [group for _, department in stack.walk() for group in department.kueue.resource_groups]
+    quotas = [
+        quota
+        for group in groups
+        for flavor in group.flavors
+        if flavor.name == pool.flavor
+        for quota in flavor.resources
+    ]
+    cpu, memory = (
+        sum((each.nominal.value for each in quotas if each.name == name), Fraction(0))
+        for name in ("cpu", "memory")
+    )
+    return Resources(Millicores(int(cpu * 1000)), _mebibytes(int(memory)), Gpus(0))
 
 
 def quota(rest: Unnamed, allowance: Allowance, pool: Pool, *, weight: int | None) -> Resources | None:

@@ -21,6 +21,15 @@ class TenancyMode(StrEnum):
     OFF = "off"
 
 
+class Namespaces(StrEnum):
+    """Whose the namespaces of teams are. `managed`: Muster makes and guards them. `existing`: others make
+    them, and Muster keeps the teams' queues in them and nothing else.
+    """
+
+    MANAGED = "managed"
+    EXISTING = "existing"
+
+
 class PodSecurity(StrEnum):
     """The Pod Security Standard of team namespaces. Ray's own images run as root: baseline lets them."""
 
@@ -46,6 +55,7 @@ class Tenancy:
     """
 
     mode: TenancyMode = TenancyMode.ENFORCE
+    namespaces: Namespaces = Namespaces.MANAGED
     pod_security: PodSecurity = PodSecurity.BASELINE
     egress: Egress = Egress.INTERNET
     reach: tuple[str, ...] = ()

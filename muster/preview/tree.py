@@ -187,7 +187,7 @@ def _to_resources(resources: list[Manifest], column: str) -> Resources | None:
     if not amounts:
         return None
     return Resources(
-        Millicores(parse_cpu(amounts["cpu"])),
-        Bytes(parse_memory(amounts["memory"])),
-        Gpus(int(parse_quantity(amounts[names.GPU_RESOURCE]))),
+        Millicores(parse_cpu(amounts.get("cpu", "0"))),
+        Bytes(parse_memory(amounts.get("memory", "0"))),
+        Gpus(int(parse_quantity(amounts.get(names.GPU_RESOURCE, "0")))),
     )

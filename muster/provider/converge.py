@@ -12,9 +12,10 @@ from typing import Any
 
 from muster.provider.api import ApiError, Cluster, Conflict, UnknownKindError, UnreachableError
 from muster.provider.deadline import Deadline, DeadlineError
-from muster.provider.fields import holds
+from muster.provider.fields import holds, value_at
 from muster.provider.kubeconfig import KubeconfigError
 from muster.provider.manifests import Item, Ref
+from muster.provider.meaning import is_verbatim, same_meaning
 from muster.provider.order import IN_USE, SHARED, apply_waves, delete_waves
 from muster.provider.readiness import MANAGER, LogStatus, await_accepted, await_counted, await_established
 
@@ -251,9 +252,21 @@ async def _apply_once(
         return await cluster.apply(item.ref, item.body, deadline, manager=MANAGER, force=force)
     except ApiError as error:
         ours = before is not None and all(holds(before, conflict.path) for conflict in error.conflicts)
-        if not error.conflicts or not ours:
+        if not error.conflicts or not (ours or await _means_the_same(cluster, item, error, deadline)):
             raise
     return await cluster.apply(item.ref, item.body, deadline, manager=MANAGER, force=True)
+
+
+async def _means_the_same(cluster: Cluster, item: Item, error: ApiError, deadline: Deadline) -> bool:
+    """Whether every field in conflict has the meaning already that we would give it: then only its spelling
+    changes, and taking it over changes nothing for anyone.
+    """
+    live = await cluster.get(item.ref, deadline)
+    return live is not None and all(
+        not is_verbatim(conflict.path)
+        and same_meaning(value_at(live, conflict.path), value_at(item.body, conflict.path))
+        for conflict in error.conflicts
+    )
 
 
 async def _remove(cluster: Cluster, ref: Ref, deadline: Deadline, *, wait: bool) -> str | None:

@@ -14,7 +14,7 @@ from muster.provider.quantities import same_amount
 _MISSING: Any = object()
 
 # Under these a string is text, and "1.0" is not "1".
-_VERBATIM = frozenset(
+VERBATIM = frozenset(
     {"labels", "annotations", "data", "stringData", "matchLabels", "nodeSelector", "nodeLabels"}
 )
 
@@ -62,7 +62,7 @@ def _inner(value: Any, live: Any, owned: Mapping[str, Any], field: str, verbatim
     if live is _MISSING:
         # An empty map, an empty list and an explicit null may be dropped by the server: that is no drift.
         return value if value in ({}, [], None, "") else _MISSING
-    return _project(value, live, owned, verbatim=verbatim or field in _VERBATIM)
+    return _project(value, live, owned, verbatim=verbatim or field in VERBATIM)
 
 
 def _project_list(

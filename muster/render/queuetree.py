@@ -44,6 +44,18 @@ def tree(stack: Stack) -> Manifest:
 
 
 def queue_tree(stack: Stack) -> QueueTree:
+    found = spaces_by_team(stack)
+    return QueueTree(
+        kai=stack.scheduler is Scheduler.KAI,
+        gated=stack.is_gated,
+        guarded=stack.ray.auth is RayAuth.TOKEN,
+        uncounted=_uncounted(stack),
+        spaces={team.namespace: found[team.name] for _, team in stack.teams()},
+    )
+
+
+def spaces_by_team(stack: Stack) -> dict[str, Space]:
+    """team -> its own namespace, as the webhooks know it."""
     is_kai = stack.scheduler is Scheduler.KAI
     by_team: dict[str, list[Manifest]] = {}
     for teams in queues.by_department(stack).values():
@@ -56,20 +68,17 @@ def queue_tree(stack: Stack) -> QueueTree:
     leaves = kai.leaf_queues(stack) if is_kai else {}
     spaces = {}
     for _, team in stack.teams():
-        named = _sharded(stack, leaves[team.name], bounds) if is_kai else _local(by_team[team.name], bounds)
-        spaces[team.namespace] = Space(
+        objects = by_team[team.name]
+        named = (
+            _sharded(stack, leaves[team.name], bounds) if is_kai else _local(team.namespace, objects, bounds)
+        )
+        spaces[team.name] = Space(
             team=team.name,
             queues=tuple(named),
             priorities=priorities_of(stack, team),
             default_priority=team.access.default_priority or _default(stack, priorities_of(stack, team)),
         )
-    return QueueTree(
-        kai=is_kai,
-        gated=stack.is_gated,
-        guarded=stack.ray.auth is RayAuth.TOKEN,
-        uncounted=_uncounted(stack),
-        spaces=spaces,
-    )
+    return spaces
 
 
 def _uncounted(stack: Stack) -> tuple[str, ...]:
@@ -98,12 +107,12 @@ def _sharded(stack: Stack, leaves: Mapping[str | None, str], bounds: Mapping[str
     ]
 
 
-def _local(objects: Iterable[Manifest], bounds: Mapping[str, _Bounds]) -> list[Queue]:
-    """LocalQueues, with what their ClusterQueues hold."""
+def _local(namespace: str, objects: Iterable[Manifest], bounds: Mapping[str, _Bounds]) -> list[Queue]:
+    """The LocalQueues of a namespace, with what their ClusterQueues hold."""
     found = [
         (each["metadata"]["name"], bounds.get(each["spec"]["clusterQueue"], _UNBOUND))
         for each in objects
-        if each["kind"] == "LocalQueue"
+        if each["kind"] == "LocalQueue" and each["metadata"]["namespace"] == namespace
     ]
     return [Queue(name=name, most=each.most, limits=each.limits) for name, each in found]
 

@@ -14,8 +14,9 @@ from muster.model import names
 from muster.model.queuetree import Queue
 from muster.model.ray import FLOOR, RayAuth
 from muster.model.stack import Scheduler, Stack
+from muster.model.tenancy import Namespaces
 from muster.render.manifest import Manifest, manifest
-from muster.render.queuetree import queue_tree
+from muster.render.queuetree import spaces_by_team
 
 _RAY_API_VERSION = "ray.io/v1"
 # Never created; the name shows in the API server's audit log alone.
@@ -65,10 +66,10 @@ class Submission:
 
 def submissions(stack: Stack) -> dict[str, Submission]:
     is_kai = stack.scheduler is Scheduler.KAI
-    spaces = queue_tree(stack).spaces
+    spaces = spaces_by_team(stack)
     found = {}
     for _, team in stack.teams():
-        space = spaces[team.namespace]
+        space = spaces[team.name]
         # Kueue puts a job that names no queue into this one, so it is the first to offer.
         queues = sorted(space.queues, key=lambda queue: queue.name != names.DEFAULT_LOCAL_QUEUE)
         found[team.name] = Submission(
@@ -82,6 +83,9 @@ def submissions(stack: Stack) -> dict[str, Submission]:
 
 
 def dry_runs(stack: Stack) -> dict[str, Manifest]:
+    """None where Muster guards no namespace: there is no rule of ours to wait for."""
+    if stack.tenancy.namespaces is Namespaces.EXISTING:
+        return {}
     return {team: _ray_job(stack, submission) for team, submission in submissions(stack).items()}
 
 

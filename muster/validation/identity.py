@@ -6,6 +6,7 @@ from typing import Final
 
 from muster.model import names
 from muster.model.stack import Stack
+from muster.model.tenancy import Namespaces
 from muster.model.violations import Violation
 from muster.validation.paths import department_path, team_path
 
@@ -78,7 +79,8 @@ def _namespaces(stack: Stack) -> Iterator[Violation]:
         if team.namespace in RESERVED_NAMESPACES:
             message = f"namespace {team.namespace!r} belongs to the cluster."
             yield Violation(path, message, "rename the team, or give it another `namespace:`.")
-        if team.namespace in seen:
+        is_shared = stack.tenancy.namespaces is Namespaces.EXISTING
+        if team.namespace in seen and not is_shared:
             message = f"namespace {team.namespace!r} is already {seen[team.namespace]}'s."
             yield Violation(path, message, "give each team a namespace of its own.")
         seen.setdefault(team.namespace, path)

@@ -28,7 +28,7 @@ _RUN: Final = "maxRunDurationSeconds"
 def pool_rules(stack: Stack) -> list[Violation]:
     """Every rule about pools."""
     found = [violation for pool in stack.pools for violation in _pool(pool, stack.cluster)]
-    if not stack.cpu_pools:
+    if not stack.cpu_pools and not stack.kueue.flavors:
         message = "has no CPU pool, so the head of a gang has nowhere to run."
         found.append(
             Violation(

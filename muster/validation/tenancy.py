@@ -5,15 +5,43 @@ from ipaddress import ip_network
 
 from muster.model.members import AWS_PRINCIPAL
 from muster.model.providers import Provider
-from muster.model.stack import Stack
-from muster.model.tenancy import DEFAULT_GRACE
+from muster.model.stack import GangMode, Scheduler, Stack
+from muster.model.tenancy import DEFAULT_GRACE, Access, Namespaces, TenancyMode
 from muster.model.violations import Violation, at, suggestion
+from muster.validation.explicit_fields import explicit_keys
 from muster.validation.paths import team_path
 
 
 def tenancy_rules(stack: Stack) -> list[Violation]:
     """Every rule about who may do what."""
-    return [*_members(stack), *_priorities(stack), *_reach(stack), *_grace(stack)]
+    return [
+        *_members(stack),
+        *_priorities(stack),
+        *_reach(stack),
+        *_grace(stack),
+        *_existing_namespaces(stack),
+    ]
+
+
+def _existing_namespaces(stack: Stack) -> Iterator[Violation]:
+    """What Muster cannot promise in namespaces that it does not make."""
+    if stack.tenancy.namespaces is Namespaces.MANAGED:
+        return
+    path = "muster:tenancy.namespaces"
+    if stack.tenancy.mode is not TenancyMode.OFF:
+        message = "Muster's policies find a team by labels of its namespace, which others make here."
+        yield Violation(path, message, "write `mode: off` beside it, or `namespaces: managed`.")
+    if stack.scheduler is not Scheduler.KUEUE:
+        message = "is for teams of Kueue: KAI's need their namespace's labels."
+        yield Violation(path, message, "write `namespaces: managed`.")
+    if stack.gang_admission.mode is GangMode.MUSTER:
+        message = "Muster's gang admission finds a team by labels of its namespace, which others make here."
+        fix = "write `muster:gangAdmission: off` or `builtin`, or `namespaces: managed`."
+        yield Violation(path, message, fix)
+    for chain, team in stack.teams():
+        for key in explicit_keys(team.access, Access()):
+            message = "needs a namespace that Muster makes, and `muster:tenancy.namespaces` is existing."
+            yield Violation(at(team_path(chain, team), key), message, "remove it.")
 
 
 def _members(stack: Stack) -> Iterator[Violation]:

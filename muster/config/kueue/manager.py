@@ -3,6 +3,7 @@
 from types import MappingProxyType
 
 from muster.config.kueue.flavors import parse_flavor
+from muster.config.kueue.requests import parse_request_config
 from muster.config.section import Section, describe_value
 from muster.model.kueue import AdmissionCheck, KueueOptions, Parameters, Strategy, Topology, UsageSharing
 
@@ -18,6 +19,11 @@ def parse_kueue(section: Section) -> KueueOptions:
         topologies=tuple(sorted(found, key=lambda each: each.name)),
         flavors=tuple(sorted(section.each("flavors", parse_flavor), key=lambda each: each.name)),
         admission_checks=tuple(sorted(section.each("admissionChecks", _check), key=lambda each: each.name)),
+        request_configs=tuple(
+            sorted(
+                section.each("provisioningRequestConfigs", parse_request_config), key=lambda each: each.name
+            )
+        ),
         strategies=_strategies(section.section("fairSharing")),
         usage_sharing=_usage(section),
         exclude_resources=section.words("excludeResourcePrefixes"),

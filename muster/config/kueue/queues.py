@@ -53,9 +53,11 @@ def _local_queue(section: Section, name: str) -> LocalQueue:
     weight = section.integer("weight", _UNSAID, least=0, most=1_000_000)
     queue = LocalQueue(
         name=name,
+        namespaces=section.words("namespaces") if section.has("namespaces") else None,
         stop_policy=section.choice("stopPolicy", StopPolicy, StopPolicy.NONE) or StopPolicy.NONE,
         weight=None if weight == _UNSAID else weight,
     )
+    section.get("namespaces")
     section.close()
     return queue
 

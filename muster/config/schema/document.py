@@ -4,7 +4,7 @@ from typing import Final
 
 from muster.config.document import NAMESPACE
 from muster.config.schema import clusters, departments, kai, kueue, pools, settings
-from muster.config.schema.kinds import Schema, by_name, choice, defined, integer, key
+from muster.config.schema.kinds import Schema, by_name, choice, defined, key
 from muster.model.stack import ArtifactSource, Scheduler
 
 _REQUIRED: Final = ("cluster", "pools", "departments")
@@ -68,7 +68,7 @@ def _keys() -> dict[str, Schema]:
         ),
         "priorities": key(
             "Priorities of work, by name: a greater number may preempt a smaller one.",
-            by_name(integer(least=-(2**31))),
+            by_name(settings.priority()),
             example={"prod": 1000, "dev": 100},
         ),
         "scheduler": key("Who queues and admits.", choice(Scheduler), default=Scheduler.KUEUE.value),

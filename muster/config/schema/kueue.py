@@ -86,6 +86,12 @@ def settings() -> Schema:
                 otherwise="none",
                 example={"budget": {"controllerName": "example.com/budget"}},
             ),
+            "provisioningRequestConfigs": key(
+                "ProvisioningRequestConfigs that no queued pool brings, by name.",
+                by_name(_request_config()),
+                otherwise="none",
+                example={"flex": {"provisioningClassName": "queued-provisioning.gke.io"}},
+            ),
             "fairSharing": key("How fair sharing preempts, where any `weight` is set.", sharing),
             "admissionFairSharing": key("How past use counts.", _usage_sharing(), otherwise="it does not"),
             "excludeResourcePrefixes": key(
@@ -95,6 +101,45 @@ def settings() -> Schema:
                 example=["example.com/"],
             ),
         }
+    )
+
+
+def _request_config() -> Schema:
+    retry = mapping(
+        {
+            "backoffLimitCount": key("Retries before Kueue deactivates the work.", integer(), example=3),
+            "backoffBaseSeconds": key("Seconds before the first retry.", integer(), example=60),
+            "backoffMaxSeconds": key("Most seconds between two retries.", integer(), example=1800),
+        }
+    )
+    return mapping(
+        {
+            "provisioningClassName": key(
+                "The class of its requests.", text(), example="check-capacity.autoscaling.x-k8s.io"
+            ),
+            "parameters": key(
+                "Parameters of its requests.",
+                texts(),
+                otherwise="none",
+                example={"maxRunDurationSeconds": "3600"},
+            ),
+            "managedResources": key(
+                "Only pods that ask for one of these wait.",
+                words(),
+                otherwise="all",
+                example=["nvidia.com/gpu"],
+            ),
+            "retryStrategy": key("How failed requests are repeated.", retry, otherwise="Kueue's own"),
+            "podSetMergePolicy": key(
+                "Which PodSets become one PodSet of the request.", choice(PodSetMerge), otherwise="none"
+            ),
+            "nodeSelector": key(
+                "Node label: the detail of the finished request that pods are pinned to.",
+                texts(),
+                otherwise="none",
+            ),
+        },
+        required=("provisioningClassName",),
     )
 
 
@@ -234,7 +279,9 @@ def resource_groups() -> Schema:
     )
     flavor = mapping(
         {
-            "name": key("One of `muster:kueue.flavors`.", text(), example="on-premises"),
+            "name": key(
+                "A ResourceFlavor: a pool's, or one of `muster:kueue.flavors`.", text(), example="on-premises"
+            ),
             "resources": key("Its quotas.", each(resource)),
         },
         required=("name",),
@@ -245,7 +292,11 @@ def resource_groups() -> Schema:
             "flavors": key("The flavors of the group.", each(flavor)),
         }
     )
-    return key("Quotas of resources that no pool has.", each(group), otherwise="none")
+    return key(
+        "Quotas as in Kueue's API. Groups that cover CPU, memory or GPUs replace the pools' quotas.",
+        each(group),
+        otherwise="none",
+    )
 
 
 def queue() -> Schema:
@@ -334,6 +385,12 @@ def _local_queue() -> Schema:
     weight = integer(most=1_000_000)
     return mapping(
         {
+            "namespaces": key(
+                "The namespaces that have it, with `muster:tenancy.namespaces: existing`; [] is none.",
+                words(),
+                otherwise="the team's",
+                example=["research", "default"],
+            ),
             "stopPolicy": _stop_policy(),
             "weight": key("Its share, where past use counts.", weight, otherwise="1", example=2),
         }

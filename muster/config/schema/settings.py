@@ -22,7 +22,15 @@ from muster.model.gangpolicy import crd
 from muster.model.observability import Observability, Scraping
 from muster.model.ray import Ray, RayAuth
 from muster.model.stack import GangMode, PodsReady
-from muster.model.tenancy import MOST_KIBIBYTES, MOST_OBJECTS, Egress, PodSecurity, Tenancy, TenancyMode
+from muster.model.tenancy import (
+    MOST_KIBIBYTES,
+    MOST_OBJECTS,
+    Egress,
+    Namespaces,
+    PodSecurity,
+    Tenancy,
+    TenancyMode,
+)
 
 _DIGEST: Final = f"sha256:{'0123456789abcdef' * 4}"
 IMAGE: Final = f"registry.example.com/muster@{_DIGEST}"
@@ -63,6 +71,22 @@ def _field(field: dict[str, Any]) -> Schema:
     return key(sentence, kept, default=default or None if isinstance(default, str) else default)
 
 
+def priority() -> Schema:
+    value = integer(least=-(2**31))
+    return either(
+        value,
+        mapping(
+            {
+                "value": key("Its value.", value, example=1000),
+                "description": key(
+                    "What it is for.", text(), otherwise="what follows from the value", example="Serving."
+                ),
+            },
+            required=("value",),
+        ),
+    )
+
+
 def pods_ready() -> Schema:
     known = PodsReady()
     return mapping(
@@ -100,6 +124,11 @@ def tenancy() -> Schema:
                 "Whether what the policies forbid is refused, warned of, or allowed.",
                 choice(TenancyMode),
                 default=known.mode.value,
+            ),
+            "namespaces": key(
+                "Whether Muster makes and guards the namespaces of teams; `existing` leaves them alone.",
+                choice(Namespaces),
+                default=known.namespaces.value,
             ),
             "podSecurity": key(
                 "The Pod Security Standard of team namespaces.",

@@ -6,10 +6,10 @@ responsible for quota, borrowing, lending, weight, priorities and the order of a
 manifests (render/kueue).
 """
 
-from muster.model.kueue.checks import AdmissionCheck, Parameters, PodSetMerge, Provisioning
+from muster.model.kueue.checks import AdmissionCheck, Parameters, PodSetMerge, Provisioning, RequestConfig
 from muster.model.kueue.cohort import CohortOptions
 from muster.model.kueue.flavor import Effect, Flavor, Operator, PoolOptions, Taint, Toleration, Topology
-from muster.model.kueue.groups import FlavorQuota, Group, Quota
+from muster.model.kueue.groups import POOL_RESOURCES, FlavorQuota, Group, Quota, replaces_pools
 from muster.model.kueue.manager import KueueOptions, Strategy, UsageSharing
 from muster.model.kueue.queue import (
     AdmissionMode,
@@ -28,6 +28,7 @@ from muster.model.kueue.queue import (
 from muster.model.kueue.selector import Expression, Selector, SelectorOperator
 
 __all__ = [
+    "POOL_RESOURCES",
     "AdmissionCheck",
     "AdmissionMode",
     "BorrowPreemption",
@@ -52,6 +53,7 @@ __all__ = [
     "Provisioning",
     "QueueOptions",
     "Quota",
+    "RequestConfig",
     "Search",
     "Selector",
     "SelectorOperator",
@@ -61,4 +63,5 @@ __all__ = [
     "Toleration",
     "Topology",
     "UsageSharing",
+    "replaces_pools",
 ]

@@ -7,6 +7,7 @@ Covers checks of other controllers, and Kueue's own provisioning check where a s
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from types import MappingProxyType
 from typing import Final
 
 # Kueue's own figure; it counts retries, after which the workload is deactivated.
@@ -35,6 +36,25 @@ class Provisioning:
     retries: int = RETRIES
     merge: PodSetMerge | None = field(default=None, metadata={"key": "podSetMergePolicy"})
     node_selector: Mapping[str, str] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestConfig:
+    """A ProvisioningRequestConfig that no queued pool brings. What is None or empty is left to Kueue.
+
+    `retries`, `base` and `most` are the fields of its retry strategy, in seconds. `node_selector` maps node
+    labels to the details of a finished request.
+    """
+
+    name: str
+    provisioning_class: str = field(metadata={"key": "provisioningClassName"})
+    parameters: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    managed_resources: tuple[str, ...] = ()
+    retries: int | None = None
+    base: int | None = None
+    most: int | None = None
+    merge: PodSetMerge | None = None
+    node_selector: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

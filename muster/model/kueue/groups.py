@@ -1,12 +1,20 @@
-"""Resource groups in addition to the pools': quotas of resources that no pool has, such as licences.
+"""Resource groups as Kueue's API has them.
 
 The pools of a queue share one group, because a GPU pod needs its CPU from the node that has its GPU
-(render/kueue/groups.py); these come after it, each over flavors of its own (`muster:kueue.flavors`).
+(render/kueue/groups.py). Groups of resources that no pool has, such as licences, come after it, each over
+flavors of its own (`muster:kueue.flavors`). Groups that cover CPU, memory or GPUs take its place: the queue
+has these groups and no other.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Final
 
+from muster.model import names
 from muster.model.quantities import Quantity
+
+# What the pools' own group covers at least.
+POOL_RESOURCES: Final = ("cpu", "memory", names.GPU_RESOURCE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,3 +41,8 @@ class Group:
 
     covered_resources: tuple[str, ...]
     flavors: tuple[FlavorQuota, ...]
+
+
+def replaces_pools(groups: Iterable[Group]) -> bool:
+    """Whether these groups take the place of the pools' own."""
+    return any(name in POOL_RESOURCES for group in groups for name in group.covered_resources)

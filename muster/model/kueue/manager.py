@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
 
-from muster.model.kueue.checks import AdmissionCheck
+from muster.model.kueue.checks import AdmissionCheck, RequestConfig
 from muster.model.kueue.flavor import Flavor, Topology
 
 
@@ -37,6 +37,9 @@ class KueueOptions:
     topologies: tuple[Topology, ...] = ()
     flavors: tuple[Flavor, ...] = ()
     admission_checks: tuple[AdmissionCheck, ...] = ()
+    request_configs: tuple[RequestConfig, ...] = field(
+        default=(), metadata={"key": "provisioningRequestConfigs"}
+    )
     strategies: tuple[Strategy, ...] = field(default=tuple(Strategy), metadata={"key": "fairSharing"})
     usage_sharing: UsageSharing | None = field(default=None, metadata={"key": "admissionFairSharing"})
     exclude_resources: tuple[str, ...] = field(default=(), metadata={"key": "excludeResourcePrefixes"})

@@ -91,9 +91,12 @@ class CheckUse:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalQueue:
-    """A door of the team's namespace to its ClusterQueue. `weight` counts with admission mode UsageBased."""
+    """A door of a namespace to the team's ClusterQueue. `weight` counts with admission mode UsageBased.
+    `namespaces` None is the team's own; with an empty tuple no namespace has it.
+    """
 
     name: str
+    namespaces: tuple[str, ...] | None = None
     stop_policy: StopPolicy = StopPolicy.NONE
     weight: int | None = None
 

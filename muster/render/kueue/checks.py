@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from muster.model import names
-from muster.model.kueue import AdmissionCheck, CheckUse, Parameters
+from muster.model.kueue import AdmissionCheck, CheckUse, Parameters, RequestConfig
 from muster.model.pools import Pool
 from muster.model.stack import GangMode, Stack
 from muster.render.manifest import Manifest, kueue
@@ -24,7 +24,8 @@ _BUILTIN_NAMES: Final = {
 
 def admission_check(stack: Stack) -> list[Manifest]:
     """The AdmissionChecks of the stack, each behind the parameters it refers to."""
-    return [*_capacity(stack), *(_check(check) for check in stack.kueue.admission_checks)]
+    configs = [_request_config(config) for config in stack.kueue.request_configs]
+    return [*_capacity(stack), *configs, *(_check(check) for check in stack.kueue.admission_checks)]
 
 
 def strategy(stack: Stack, flavors: list[str], used: tuple[CheckUse, ...] = ()) -> Manifest | None:
@@ -89,15 +90,37 @@ def builtin_config(stack: Stack, pool: Pool) -> Manifest:
         spec["parameters"] = pool.request_parameters
     if said.merge is not None:
         spec["podSetMergePolicy"] = said.merge.value
-    selector = _node_selector(pool)
-    if selector:
-        spec["podSetUpdates"] = {
-            "nodeSelector": [
-                {"key": key, "valueFromProvisioningClassDetail": detail}
-                for key, detail in sorted(selector.items())
-            ]
-        }
+    updates = _pod_set_updates(_node_selector(pool))
+    if updates:
+        spec["podSetUpdates"] = updates
     return kueue("ProvisioningRequestConfig", said.config or builtin_name(pool), spec=spec)
+
+
+def _request_config(config: RequestConfig) -> Manifest:
+    retry = {
+        "backoffLimitCount": config.retries,
+        "backoffBaseSeconds": config.base,
+        "backoffMaxSeconds": config.most,
+    }
+    optional: Manifest = {
+        "parameters": dict(config.parameters),
+        "managedResources": list(config.managed_resources),
+        "retryStrategy": {key: value for key, value in retry.items() if value is not None},
+        "podSetMergePolicy": config.merge.value if config.merge else "",
+        "podSetUpdates": _pod_set_updates(config.node_selector),
+    }
+    spec = {key: value for key, value in optional.items() if value}
+    spec["provisioningClassName"] = config.provisioning_class
+    return kueue("ProvisioningRequestConfig", config.name, spec=spec)
+
+
+def _pod_set_updates(selector: Mapping[str, str]) -> Manifest:
+    if not selector:
+        return {}
+    details = [
+        {"key": key, "valueFromProvisioningClassDetail": detail} for key, detail in sorted(selector.items())
+    ]
+    return {"nodeSelector": details}
 
 
 def _capacity(stack: Stack) -> list[Manifest]:

@@ -1,4 +1,5 @@
-"""The resource groups of a ClusterQueue or Cohort: one for all its pools, and explicit ones.
+"""The resource groups of a ClusterQueue or Cohort: one for all its pools, and explicit ones. Explicit groups
+that cover what pools have replace the pools' own.
 
 cpu, memory and nvidia.com/gpu of every pool are in one group: Kueue gives a pod one flavor for each group,
 and a GPU pod needs its CPU from the node that has its GPU. CPU pools come first with a GPU quota of 0, so
@@ -9,14 +10,14 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from muster.model import names
-from muster.model.kueue import FlavorQuota, Group
+from muster.model.kueue import POOL_RESOURCES, FlavorQuota, Group, replaces_pools
 from muster.model.pools import Pool
 from muster.model.quantities import format_count, format_cpu, format_memory
 from muster.model.queues import Allowance, Amount
 from muster.model.quotas import NOTHING, Resources, Unnamed, borrowing, lending, quota
 from muster.render.manifest import Manifest
 
-COVERED: Final = ("cpu", "memory", names.GPU_RESOURCE)
+COVERED: Final = POOL_RESOURCES
 
 
 def resource_groups(
@@ -33,9 +34,10 @@ def resource_groups(
     A pool with neither quota nor borrowing is left out: Kueue then names it when it rejects a job that
     requests it.
     """
+    others = tuple(others)
     covered = [*COVERED, *other_resources(allowance)]
     flavors = []
-    for pool in pools:
+    for pool in () if replaces_pools(others) else pools:
         own = quota(rest, allowance, pool, weight=weight)
         limits = _limits(pool, allowance, is_team=weight is not None) if can_share else {}
         if own is not None or (can_share and _is_named(pool, allowance, limits, is_team=weight is not None)):

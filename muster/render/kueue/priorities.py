@@ -12,7 +12,8 @@ def priority_classes(stack: Stack) -> list[Manifest]:
             "WorkloadPriorityClass",
             priority.name,
             value=priority.value,
-            description=f"Priority {priority.name} ({priority.value}): goes before every lower value.",
+            description=priority.description
+            or f"Priority {priority.name} ({priority.value}): goes before every lower value.",
         )
         for priority in stack.priorities
     ]

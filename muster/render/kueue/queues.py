@@ -85,11 +85,15 @@ def cluster_queue(tree: Tree, department: Department, team: Team) -> Manifest:
     return spec
 
 
-def local_queues(team: Team) -> dict[str, Manifest]:
-    """LocalQueue specs by name, the team's own first."""
+def local_queues(team: Team) -> dict[tuple[str, str], Manifest]:
+    """LocalQueue specs by namespace and name, the team's own first."""
     own = LocalQueue(name=team.local_queue)
     said = {queue.name: queue for queue in (own, *team.kueue.local_queues)}
-    return {name: _local(queue_name(team), queue) for name, queue in said.items()}
+    return {
+        (namespace, name): _local(queue_name(team), queue)
+        for name, queue in said.items()
+        for namespace in (queue.namespaces if queue.namespaces is not None else (team.namespace,))
+    }
 
 
 def _local(cluster: str, queue: LocalQueue) -> Manifest:

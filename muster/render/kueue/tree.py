@@ -9,6 +9,7 @@ from muster.model import names
 from muster.model.queues import Department, Team
 from muster.model.quotas import unnamed
 from muster.model.stack import Stack
+from muster.model.tenancy import Namespaces
 from muster.render import tenancy
 from muster.render.kueue.groups import resource_groups
 from muster.render.kueue.queues import Tree, cluster_queue, cohort_name, local_queues, queue_name
@@ -84,18 +85,20 @@ def _labels(department: Department, team: Team) -> dict[str, str]:
 
 def _team_objects(tree: Tree, department: Department, team: Team) -> list[Manifest]:
     labels, found = _labels(department, team), local_queues(team)
+    own = tuple(name for namespace, name in found if namespace == team.namespace)
+    is_managed = tree.stack.tenancy.namespaces is Namespaces.MANAGED
     return [
-        *tenancy.team_objects(tree.stack, department, team, queues=tuple(found)),
+        *(tenancy.team_objects(tree.stack, department, team, queues=own) if is_managed else ()),
         _cluster_queue(tree, department, team),
         *(
             manifest(
                 names.KUEUE_API_VERSION,
                 "LocalQueue",
                 name,
-                namespace=team.namespace,
+                namespace=namespace,
                 labels=labels,
                 spec=spec,
             )
-            for name, spec in found.items()
+            for (namespace, name), spec in found.items()
         ),
     ]

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from muster.model import names
-from muster.model.kueue import Provisioning
+from muster.model.kueue import AdmissionCheck, Provisioning
 from muster.model.pools import Capacity, Pool
 from muster.model.queues import Department, Team
 from muster.model.quotas import unnamed
@@ -12,7 +12,7 @@ from muster.model.stack import GangMode, Stack
 from muster.model.violations import Violation, at, suggestion
 from muster.render.kueue.checks import builtin_config, builtin_name, capacity_checks
 from muster.render.kueue.queues import Tree, cluster_queue
-from muster.validation.identity import is_dns_label
+from muster.validation.identity import bad_name, is_dns_label
 from muster.validation.kueue.config_paths import check_path, pool_path, queue_path
 
 # Kueue's limit of checks on one workload (Workload.status.admissionChecks).
@@ -23,7 +23,7 @@ _Chain = tuple[Department, ...]
 def check_rules(stack: Stack) -> list[Violation]:
     """Every rule about AdmissionChecks."""
     tree = Tree(stack, unnamed(stack), stack.is_weighted)
-    found = [*_checks(stack), *_pools(stack), *_shared(stack)]
+    found = [*_checks(stack), *_configs(stack), *_pools(stack), *_shared(stack)]
     # A team that names no check has the capacity checks of its pools, which are few: nothing to render.
     is_bounded = len(capacity_checks(stack)) <= MOST_CHECKS
     for chain, team in stack.teams():
@@ -36,7 +36,7 @@ def _checks(stack: Stack) -> Iterator[Violation]:
     capacity = capacity_checks(stack)
     for check in stack.kueue.admission_checks:
         path = check_path(check)
-        if check.controller_name in (names.CONTROLLER_NAME, names.BUILTIN_CONTROLLER_NAME):
+        if check.controller_name == names.CONTROLLER_NAME or _is_of_pools(stack, check):
             message = "is a check of capacity, which queued pools bring with them."
             yield Violation(at(path, "controllerName"), message, "remove it; see `muster:gangAdmission`.")
         elif "/" not in check.controller_name:
@@ -47,6 +47,26 @@ def _checks(stack: Stack) -> Iterator[Violation]:
         if check.parameters is not None and not is_dns_label(check.parameters.name):
             message = f"{check.parameters.name!r} cannot be the name of a check's parameters."
             yield Violation(at(path, "parameters", "name"), message, "use at most 63 of a-z, 0-9 and -.")
+
+
+def _is_of_pools(stack: Stack, check: AdmissionCheck) -> bool:
+    """Whether it is Kueue's own check without a configuration of the stack's."""
+    configs = {config.name for config in stack.kueue.request_configs}
+    is_builtin = check.controller_name == names.BUILTIN_CONTROLLER_NAME
+    return is_builtin and (check.parameters is None or check.parameters.name not in configs)
+
+
+def _configs(stack: Stack) -> Iterator[Violation]:
+    """Names of ProvisioningRequestConfigs, against those that queued pools bring."""
+    brought: dict[str, Pool] = {}
+    if stack.gang_admission.mode is GangMode.BUILTIN:
+        brought = {builtin_config(stack, pool)["metadata"]["name"]: pool for pool in stack.queued_pools}
+    for config in stack.kueue.request_configs:
+        path = at("muster:kueue", "provisioningRequestConfigs", config.name)
+        yield from bad_name(path, config.name, "ProvisioningRequestConfig")
+        if config.name in brought:
+            message = f"is the name of pool {brought[config.name].name}'s own."
+            yield Violation(path, message, "give one of the two another name.")
 
 
 def _pools(stack: Stack) -> Iterator[Violation]:

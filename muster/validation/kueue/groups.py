@@ -1,17 +1,12 @@
 """Resource groups that are written out: coveredResources against flavors, limits against quota."""
 
 from collections.abc import Iterable, Iterator
-from typing import Final
 
-from muster.model import names
-from muster.model.kueue import FlavorQuota, Group
-from muster.model.queues import Allowance, Amount
+from muster.model.kueue import POOL_RESOURCES, FlavorQuota, Group, replaces_pools
+from muster.model.queues import Allowance, Amount, Limit
 from muster.model.stack import Stack
 from muster.model.violations import Violation, at, suggestion
 from muster.validation.kueue.config_paths import cohort_path, queue_path
-
-# These are every pool's, and all pools share one group.
-_POOLS_OWN: Final = ("cpu", "memory", names.GPU_RESOURCE)
 
 
 def group_rules(stack: Stack) -> list[Violation]:
@@ -41,9 +36,16 @@ def _groups(
     can_share: bool,
     is_queue: bool,
 ) -> Iterator[Violation]:
-    resources = dict.fromkeys((*_POOLS_OWN, *_named(allowance)), "the pools' own group")
-    flavors: dict[str, str] = {pool.flavor: "the pools' own group" for pool in stack.pools}
+    groups = tuple(groups)
+    resources: dict[str, str] = {}
+    flavors: dict[str, str] = {}
     known = [flavor.name for flavor in stack.kueue.flavors]
+    if replaces_pools(groups):
+        known += [pool.flavor for pool in stack.pools]
+        yield from _counted_twice(path, allowance)
+    else:
+        resources = dict.fromkeys((*POOL_RESOURCES, *_named(allowance)), "the pools' own group")
+        flavors = {pool.flavor: "the pools' own group" for pool in stack.pools}
     for index, group in enumerate(groups):
         place = at(path, index)
         if not group.covered_resources or not group.flavors:
@@ -62,6 +64,17 @@ def _groups(
                 yield Violation(at(where, "name"), f"flavor {flavor.name!r} is unknown.", fix)
             flavors.setdefault(flavor.name, place)
             yield from _flavor(where, group, flavor, can_share=can_share, is_queue=is_queue)
+
+
+def _counted_twice(path: str, allowance: Allowance) -> Iterator[Violation]:
+    """Groups of CPU, memory or GPUs take the place of what `quota`, `borrow` and `lend` render."""
+    limits = {"borrow": allowance.borrow, "lend": allowance.lend}
+    written = ["quota"] if allowance.quota else []
+    written += [key for key, limit in limits.items() if limit != Limit()]
+    if written:
+        message = f"cover CPU, memory or GPUs, and `{written[0]}` does too: Kueue takes a resource once."
+        fix = f"remove `{written[0]}`, or the groups that cover what pools have."
+        yield Violation(path, message, fix)
 
 
 def _named(allowance: Allowance) -> set[str]:

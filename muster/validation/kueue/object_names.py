@@ -4,7 +4,9 @@ from collections.abc import Iterable, Iterator
 
 from muster.model import names
 from muster.model.stack import GangMode, Stack
+from muster.model.tenancy import Namespaces
 from muster.model.violations import Violation, at
+from muster.render.kueue.queues import local_queues
 from muster.validation.identity import bad_name
 from muster.validation.kueue.config_paths import check_path, cohort_path, pool_path, queue_path
 
@@ -72,3 +74,25 @@ def _local_queues(stack: Stack) -> Iterator[Violation]:
         for queue in team.kueue.local_queues:
             path = at(queue_path(chain, team, "localQueues"), queue.name)
             yield from bad_name(path, queue.name, "LocalQueue")
+            for index, namespace in enumerate(queue.namespaces or ()):
+                yield from bad_name(at(path, "namespaces", index), namespace, "namespace")
+            if queue.namespaces is not None and stack.tenancy.namespaces is Namespaces.MANAGED:
+                message = "a team's queues are in its own namespace, which Muster makes and guards."
+                fix = "remove it, or write `muster:tenancy: {mode: off, namespaces: existing}`."
+                yield Violation(at(path, "namespaces"), message, fix)
+    if stack.tenancy.namespaces is Namespaces.EXISTING:
+        yield from _same_place(stack)
+
+
+def _same_place(stack: Stack) -> Iterator[Violation]:
+    """With namespaces of others, teams may share one: two LocalQueues of it need two names."""
+    seen: dict[tuple[str, str], str] = {}
+    for chain, team in stack.teams():
+        for namespace, name in local_queues(team):
+            path = queue_path(chain, team, "localQueues", name)
+            if (namespace, name) in seen:
+                message = (
+                    f"namespace {namespace} has a LocalQueue {name!r} already, {seen[namespace, name]}'s."
+                )
+                yield Violation(path, message, "give one of the two another name.")
+            seen.setdefault((namespace, name), team.name)

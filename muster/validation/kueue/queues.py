@@ -13,6 +13,7 @@ from muster.model.kueue import (
     Selector,
     SelectorOperator,
 )
+from muster.model.programs import Program
 from muster.model.queues import Department, Queueing, Reclaim, Team
 from muster.model.quotas import unnamed
 from muster.model.stack import Stack
@@ -70,7 +71,7 @@ def _borrowing(stack: Stack, path: str, team: Team) -> Iterator[Violation]:
 
 def _usage(stack: Stack, path: str, team: Team) -> Iterator[Violation]:
     is_usage = team.kueue.admission_mode is AdmissionMode.USAGE_BASED
-    if is_usage and stack.kueue.usage_sharing is None:
+    if is_usage and stack.kueue.usage_sharing is None and stack.installs(Program.KUEUE):
         message = "needs to know how usage counts."
         fix = "write `muster:kueue: {admissionFairSharing: {usageHalfLifeTime: 168h}}`."
         yield Violation(at(path, "admissionScope"), message, fix)
@@ -90,7 +91,7 @@ def _fungibility(path: str, said: Fungibility) -> Iterator[Violation]:
 
 
 def _concurrent(tree: Tree, chain: _Chain, team: Team, path: str) -> Iterator[Violation]:
-    policy, groups = team.kueue.concurrent_admission, team.kueue.resource_groups
+    policy = team.kueue.concurrent_admission
     if policy is None:
         return
     spec = cluster_queue(tree, chain[-1], team)
@@ -103,8 +104,8 @@ def _concurrent(tree: Tree, chain: _Chain, team: Team, path: str) -> Iterator[Vi
             "again, which the check takes for a person's wish to try once more.",
             "remove it, or write `muster:gangAdmission: {mode: builtin}`.",
         )
-    if groups:
-        yield Violation(path, "takes one resource group, the pools' own.", "remove `resourceGroups`, or it.")
+    if len(spec["resourceGroups"]) > 1:
+        yield Violation(path, "takes one resource group.", "remove `resourceGroups`, or it.")
     if len(flavors) > MOST_CONCURRENT:
         message = f"takes {MOST_CONCURRENT} flavors, and the queue has {len(flavors)}."
         yield Violation(path, message, "give the team fewer pools, or remove it.")

@@ -112,6 +112,20 @@ async def test_a_field_that_others_hold_is_reported_with_their_name(api: FakeApi
     assert "muster.dev/force-conflicts" in written.failures[0]
 
 
+async def test_a_field_of_others_that_means_the_same_is_taken_over(api: FakeApi, cluster: Cluster) -> None:
+    live = {"resources": [{"name": "cpu", "nominalQuota": 9}, {"name": "memory", "nominalQuota": "1024Mi"}]}
+    (theirs,) = [each for each in json.loads(team(**live)) if each["kind"] == "ClusterQueue"]
+    api.objects[QUEUE] = theirs | {"metadata": {**theirs["metadata"], "uid": "theirs"}}
+    api.holders[QUEUE] = ("kubectl", ".spec.resources")
+    same = {"resources": [{"name": "cpu", "nominalQuota": "9"}, {"name": "memory", "nominalQuota": "1Gi"}]}
+    assert (await put(cluster, {"team": team(**same)})).failures == ()
+    assert api.objects[QUEUE]["metadata"]["uid"] == "theirs"
+
+    api.objects[QUEUE] = theirs
+    other = {"resources": [{"name": "cpu", "nominalQuota": "8"}, {"name": "memory", "nominalQuota": "1Gi"}]}
+    assert "kubectl holds .spec.resources" in (await put(cluster, {"team": team(**other)})).failures[0]
+
+
 async def test_a_field_that_was_ours_is_taken_back(api: FakeApi, cluster: Cluster) -> None:
     before = {"team": team(cohortName="mine")}
     first = await put(cluster, before)

@@ -151,8 +151,10 @@ def test_a_flavor_has_exactly_the_resources_of_its_group() -> None:
 
 
 def test_a_resource_and_a_flavor_are_in_one_group_only() -> None:
-    assert paths(with_groups(group({"name": "cpu", "nominalQuota": 1}))) == [
-        f"{KUEUE}.resourceGroups[0].coveredResources[0]"
+    cpu = {"name": "cpu", "nominalQuota": 1}
+    assert paths(with_groups(group(cpu), group(cpu, flavor="l4"))) == [
+        f"{KUEUE}.resourceGroups",
+        f"{KUEUE}.resourceGroups[1].coveredResources[0]",
     ]
     assert paths(with_groups(group(LICENCE, flavor="l4"))) == [f"{KUEUE}.resourceGroups[0].flavors[0].name"]
     assert paths(with_groups(group(LICENCE), group(LICENCE))) == [
