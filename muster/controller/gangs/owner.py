@@ -1,13 +1,18 @@
 """The owner of a gang: a Workload or a RayCluster.
 
 Responsible for how our objects are tied to it: an owner reference for garbage collection, and a label and an
-annotation that lead back to it.
+annotation that lead back to it; and for which objects an Event about a gang is on.
 """
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
+from muster.controller.gangs.actions import EmitEvent
 from muster.controller.kube.resource import Key, Object, Resource
+from muster.controller.runtime.events import EventRecorder, Reference
+
+_ACTION: Final = "GangAdmission"
+"""What Events report as done."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +42,16 @@ class Owner:
         go first.
         """
         return owner_reference(self.resource, self.object)
+
+
+def emit_event(events: EventRecorder, owner: Owner, event: EmitEvent) -> None:
+    """On it and on the job that owns it: users look there."""
+    above = (each for each in owner.object.metadata.owner_references if each.controller)
+    jobs = (
+        Reference(each.api_version, each.kind, owner.key.namespace, each.name, each.uid) for each in above
+    )
+    for about in (Reference.to(owner.resource, owner.object), *jobs):
+        events.event(about, event.kind, reason=event.reason, action=_ACTION, note=event.message)
 
 
 def owner_reference(resource: Resource[Any], owner: Object) -> dict[str, Any]:

@@ -13,21 +13,21 @@ import msgspec
 
 from muster.controller.gangs.actions import CreateRequest, CreateTemplates, Delete, EmitEvent
 from muster.controller.gangs.objects import PROVISIONING_REQUEST
+from muster.controller.gangs.owner import emit_event
 from muster.controller.gangs.reasons import loss
 from muster.controller.gangs.requests import Requests
 from muster.controller.gangs.retry import to_annotations
 from muster.controller.kai.actions import Action, DeleteUnbound, PatchAnnotations, Ungate
 from muster.controller.kai.labels import STATUS
-from muster.controller.kai.objects import GATED_POD, RAY_CLUSTER, WHOLE_POD, GatedPod, RayCluster
+from muster.controller.kai.objects import GATED_POD, WHOLE_POD, GatedPod, RayCluster
 from muster.controller.kai.pod_groups import PodGroupDemand
 from muster.controller.kai.templates import owner_of, template_of
 from muster.controller.kube.client import Client
 from muster.controller.kube.errors import NotFound
 from muster.controller.kube.resource import Key
-from muster.controller.runtime.events import EventRecorder, Reference
+from muster.controller.runtime.events import EventRecorder
 from muster.model.names import GANG_GATE
 
-ACTION: Final = "GangAdmission"
 _PARALLEL: Final = 16
 """Pods of one batch that are lifted at a time."""
 
@@ -65,7 +65,7 @@ class Executor:
             case DeleteUnbound():
                 await self._delete_unbound(action)
             case EmitEvent():
-                self._emit_event(cluster, action)
+                emit_event(self._events, owner_of(cluster), action)
 
     async def _ungate_all(self, ungates: Sequence[Ungate]) -> None:
         """The last one alone and at the end: the batch is known by it."""
@@ -144,10 +144,6 @@ class Executor:
                 templates[group_demand.demand.pod_set] = template_of(whole, group_demand)
         await self._requests.create_templates(owner_of(cluster), action, templates)
 
-    def _emit_event(self, cluster: RayCluster, action: EmitEvent) -> None:
-        for about in (Reference.to(RAY_CLUSTER, cluster), *_owners(cluster)):
-            self._events.event(about, action.kind, reason=action.reason, action=ACTION, note=action.message)
-
 
 async def _all(calls: Iterable[Any]) -> None:
     """Side by side. What one of them raises ends all, and is raised as it is: callers that react to a refusal
@@ -159,12 +155,3 @@ async def _all(calls: Iterable[Any]) -> None:
                 tasks.create_task(call)
     except ExceptionGroup as group:
         raise group.exceptions[0] from group
-
-
-def _owners(cluster: RayCluster) -> list[Reference]:
-    """The RayJob or RayService: users look there."""
-    return [
-        Reference(owner.api_version, owner.kind, cluster.metadata.namespace, owner.name, owner.uid)
-        for owner in cluster.metadata.owner_references
-        if owner.controller
-    ]

@@ -19,11 +19,12 @@ from muster.controller.gangs.actions import (
     EmitEvent,
 )
 from muster.controller.gangs.objects import Belonging
+from muster.controller.gangs.owner import emit_event
 from muster.controller.gangs.requests import Requests, StaleDecision
 from muster.controller.gangs.retry import RetryHistory, to_annotations
 from muster.controller.kube.client import Client
 from muster.controller.kube.errors import NotFound
-from muster.controller.kube.resource import Key, Object
+from muster.controller.kube.resource import Key
 from muster.controller.kueue.actions import (
     Action,
     Deactivate,
@@ -41,9 +42,7 @@ from muster.controller.kueue.objects import WHOLE_WORKLOAD, WORKLOAD, Flavors, W
 from muster.controller.kueue.pending_workloads import PendingWorkloads
 from muster.controller.kueue.slices import record, replaces
 from muster.controller.kueue.templates import merged, owner_of
-from muster.controller.runtime.events import EventRecorder, Reference
-
-ACTION = "GangAdmission"
+from muster.controller.runtime.events import EventRecorder
 
 
 class Executor:
@@ -95,7 +94,7 @@ class Executor:
                 case RecordRunningPods():
                     workload = await self._record_running_pods(workload, action)
                 case EmitEvent():
-                    self._emit_event(workload, action)
+                    emit_event(self._events, owner_of(workload), action)
 
     async def release_orphans(self, items: Sequence[Belonging], *, of: Key) -> None:
         """Delete what was made for Workloads that no longer exist."""
@@ -122,22 +121,23 @@ class Executor:
             "lastTransitionTime": (kept or self._clock()).strftime("%Y-%m-%dT%H:%M:%SZ"),
             "podSetUpdates": [msgspec.to_builtins(update) for update in action.updates],
         }
-        body = {
-            "metadata": {"uid": workload.metadata.uid, "resourceVersion": workload.metadata.resource_version},
-            "status": {"admissionChecks": [check_state]},
-        }
-        applied = await self._client.apply(
-            WORKLOAD, workload.key, _named(workload, body), subresource="status", force=True
-        )
-        return self._requests.remember(WORKLOAD, applied)
+        return await self._apply(workload, "status", {"admissionChecks": [check_state]})
 
     async def _set_flavor_affinity(self, workload: Workload, action: SetFlavorAffinity) -> Workload:
         wanted = list(pod_sets(workload, action.pools, action.policy)) if action.pools else []
-        body = {
-            "metadata": {"uid": workload.metadata.uid, "resourceVersion": workload.metadata.resource_version},
-            "spec": {"podSets": wanted} if wanted else {},
-        }
-        applied = await self._client.apply(WORKLOAD, workload.key, _named(workload, body), force=True)
+        return await self._apply(workload, "spec", {"podSets": wanted} if wanted else {})
+
+    async def _apply(self, workload: Workload, part: str, body: dict[str, Any]) -> Workload:
+        """`part`: the status, or the spec."""
+        meta = workload.metadata
+        named = {"name": meta.name, "namespace": meta.namespace, **_version(workload)}
+        applied = await self._client.apply(
+            WORKLOAD,
+            workload.key,
+            {"metadata": named, part: body},
+            subresource="status" if part == "status" else "",
+            force=True,
+        )
         return self._requests.remember(WORKLOAD, applied)
 
     async def _patch(self, workload: Workload, history: RetryHistory, *, active: bool | None) -> Workload:
@@ -146,13 +146,7 @@ class Executor:
     async def _annotate(
         self, workload: Workload, annotations: Mapping[str, str | None], *, active: bool | None
     ) -> Workload:
-        body: dict[str, Any] = {
-            "metadata": {
-                "uid": workload.metadata.uid,
-                "resourceVersion": workload.metadata.resource_version,
-                "annotations": dict(annotations),
-            }
-        }
+        body: dict[str, Any] = {"metadata": {**_version(workload), "annotations": dict(annotations)}}
         if active is not None:
             body["spec"] = {"active": active}
         return self._requests.remember(WORKLOAD, await self._client.merge_patch(WORKLOAD, workload.key, body))
@@ -180,11 +174,6 @@ class Executor:
         }
         await self._requests.create_templates(owner_of(workload), action, pods)
 
-    def _emit_event(self, workload: Workload, action: EmitEvent) -> None:
-        regarding = [Reference.to(WORKLOAD, workload), *_owners(workload)]
-        for about in regarding:
-            self._events.event(about, action.kind, reason=action.reason, action=ACTION, note=action.message)
-
 
 _CONDITIONAL: Final = (SetCheckState, Deactivate, Reactivate, SetFlavorAffinity, PatchAnnotations)
 """Writes that carry the resourceVersion of the Workload: one that succeeds proves that the cache is right."""
@@ -198,16 +187,6 @@ def _needs_confirmation(actions: Sequence[Action], workload: Workload) -> bool:
     return isinstance(first, Delete) and not workload.status.holds("Finished")
 
 
-def _named(obj: Object, body: dict[str, Any]) -> dict[str, Any]:
-    """With name and namespace in the metadata, which an apply has to repeat."""
-    meta = {"name": obj.metadata.name, "namespace": obj.metadata.namespace, **body["metadata"]}
-    return {**body, "metadata": meta}
-
-
-def _owners(workload: Workload) -> list[Reference]:
-    """The job: users look there, not at the Workload."""
-    return [
-        Reference(owner.api_version, owner.kind, workload.metadata.namespace, owner.name, owner.uid)
-        for owner in workload.metadata.owner_references
-        if owner.controller
-    ]
+def _version(workload: Workload) -> dict[str, str]:
+    """Makes a write a Conflict where the Workload is not what the decision was made from."""
+    return {"uid": workload.metadata.uid, "resourceVersion": workload.metadata.resource_version}
