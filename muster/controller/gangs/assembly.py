@@ -6,7 +6,7 @@ whether the gang may have capacity, or for what a step means for the gang's own 
 that.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final
@@ -22,9 +22,10 @@ from muster.controller.gangs.actions import (
 )
 from muster.controller.gangs.attempt import Attempt
 from muster.controller.gangs.capacity_claims import (
-    CapacityClaim,
+    PodClaim,
     capacity_claims_of,
     missing_detail,
+    pod_claims,
     unpinned_demand,
 )
 from muster.controller.gangs.deadlines import Deadline, booking_end, deadline, place_deadline
@@ -94,7 +95,8 @@ class CreateNext:
 class Ready:
     """Every request is Provisioned and every node is ready."""
 
-    capacity_claims: tuple[CapacityClaim, ...]
+    claims: Mapping[str, PodClaim]
+    """What the pods of each PodSet are to carry."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,10 +123,9 @@ def next_step(attempt: Attempt, policy: GangPolicy, *, since: datetime) -> Step:
     ]
     if failed:
         worst = next((found for found in failed if found.outcome is Outcome.REFUSE), failed[0])
-        cause = f"{worst.summary}: {worst.detail}"
         if worst.outcome is Outcome.REFUSE:
-            return Unsatisfiable(reason=cause)
-        return AttemptFailed(failure=cause, exhausted=_exhausted_pool(attempt, worst))
+            return Unsatisfiable(reason=str(worst))
+        return AttemptFailed(failure=str(worst), exhausted=_exhausted_pool(attempt, worst))
     limit = deadline(attempt.gang, attempt.current, quota_since=since, policy=policy, now=attempt.now)
     if not policy.holds and (early := _expiring_early(attempt, policy)):
         return _release_early(attempt, early, limit)
@@ -298,7 +299,7 @@ def _verify(attempt: Attempt, limit: Deadline) -> Step:
     short = next((placement.demand.pool for placement in placements if not placement.is_complete), None)
     if short is not None:
         return Wait(status=format_nodes(placements), limit=limit, for_nodes=True, short_pool=short)
-    return Ready(capacity_claims=capacity_claims)
+    return Ready(claims=pod_claims(capacity_claims))
 
 
 def _accepted_status(spec: RequestSpec, request: ProvisioningRequest) -> str:

@@ -49,6 +49,11 @@ def capacity_claims_of(gang: Gang, requests: Mapping[str, ProvisioningRequest]) 
     return (*asked, *present)
 
 
+def pod_claims(claims: Iterable[CapacityClaim]) -> Mapping[str, PodClaim]:
+    """What pods carry, by PodSet."""
+    return {each.demand.name: each.pod_claim for each in claims if each.pod_claim is not None}
+
+
 def claims_of_request(spec: RequestSpec, request: ProvisioningRequest) -> tuple[CapacityClaim, ...]:
     """One for each PodSet of the request."""
     return tuple(_capacity_claim(demand, spec, request) for demand in spec.demands)

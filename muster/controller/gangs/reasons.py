@@ -45,6 +45,9 @@ class Loss:
     summary: str
     detail: str
 
+    def __str__(self) -> str:
+        return f"{self.summary}: {self.detail}"
+
 
 def _rule(condition: str, pattern: str, outcome: Outcome, summary: str) -> Rule:
     return Rule(condition, re.compile(pattern, re.IGNORECASE), outcome, summary)

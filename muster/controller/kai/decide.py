@@ -17,9 +17,9 @@ here: KAI evicts what falls below its minimum, and KubeRay creates the pods agai
 """
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Final
 
 from muster.controller.gangs.actions import EmitEvent, deletions
@@ -35,7 +35,7 @@ from muster.controller.gangs.assembly import (
     delete_outdated,
     next_step,
 )
-from muster.controller.gangs.capacity_claims import PodClaim, capacity_claims_of
+from muster.controller.gangs.capacity_claims import PodClaim, capacity_claims_of, pod_claims
 from muster.controller.gangs.create_errors import CreateRejected, failure_of
 from muster.controller.gangs.demand import Demand
 from muster.controller.gangs.ending import is_due, recheck_at
@@ -142,7 +142,7 @@ def _delete_unbound(cluster_snapshot: ClusterSnapshot, kept: set[str]) -> Iterat
         found = loss(request, admitted=False) if request else None
         if not stranded or (request is not None and found is None):
             continue
-        what = f"{found.summary}: {found.detail}" if found else "its ProvisioningRequest is gone"
+        what = found or "its ProvisioningRequest is gone"
         yield from (DeleteUnbound(pod=pod, request=name) for pod in stranded)
         yield EmitEvent(
             kind="Warning",
@@ -159,7 +159,16 @@ def _batch(snapshot: BatchSnapshot) -> Decision:
     try:
         return _step(snapshot)
     except ValueError as error:
-        return Decision(actions=(*delete_all(snapshot), *set_status(snapshot, format_unreadable(str(error)))))
+        return _hold_back(snapshot, format_unreadable(str(error)))
+
+
+def _hold_back(snapshot: BatchSnapshot, status: str, *, requeue_at: datetime | None = None) -> Decision:
+    """It holds no capacity while it waits for something else."""
+    return Decision(actions=(*delete_all(snapshot), *set_status(snapshot, status)), requeue_at=requeue_at)
+
+
+def _note(snapshot: BatchSnapshot, history: RetryHistory, status: str) -> PatchAnnotations:
+    return PatchAnnotations(pod=snapshot.batch.leader, history=history, status=status)
 
 
 def _step(snapshot: BatchSnapshot) -> Decision:
@@ -169,54 +178,29 @@ def _step(snapshot: BatchSnapshot) -> Decision:
     if snapshot.batch.ungated:
         return finish(snapshot, snapshot.policy)
     if history.refused and not _refusal_is_outdated(snapshot):
-        return Decision(actions=(*delete_all(snapshot), *set_status(snapshot, format_refusal(history))))
+        return _hold_back(snapshot, format_refusal(history))
     if history.refused:
-        return Decision(
-            actions=(PatchAnnotations(pod=snapshot.batch.leader, history=RetryHistory(), status=RESTARTED),)
-        )
+        return Decision(actions=(_note(snapshot, RetryHistory(), RESTARTED),))
     ending = [pod for pod in snapshot.cluster_snapshot.own_ending if is_due(pod, now=snapshot.now)]
     if ending and not snapshot.batch.unit and not snapshot.requests:
-        return Decision(
-            actions=(*delete_all(snapshot), *set_status(snapshot, format_ending_pods(ending))),
-            requeue_at=recheck_at(ending, since=snapshot.now, now=snapshot.now),
-        )
+        look_at = recheck_at(ending, since=snapshot.now, now=snapshot.now)
+        return _hold_back(snapshot, format_ending_pods(ending), requeue_at=look_at)
     if snapshot.batch.missing_reason:
-        return Decision(
-            actions=(
-                *delete_all(snapshot),
-                *set_status(snapshot, format_incomplete(snapshot.batch.missing_reason)),
-            )
-        )
+        return _hold_back(snapshot, format_incomplete(snapshot.batch.missing_reason))
     if history.grows and not snapshot.batch.unit:
         # Pods that KAI's minimum has lost do not wait as a scale-up does: KAI would evict the rest.
-        return Decision(
-            actions=(
-                PatchAnnotations(
-                    pod=snapshot.batch.leader, history=RetryHistory(tries=history.tries), status=BELOW_MINIMUM
-                ),
-            )
-        )
+        return Decision(actions=(_note(snapshot, RetryHistory(tries=history.tries), BELOW_MINIMUM),))
     if (clamped := snapshot.clamped_history) != history:
-        return Decision(
-            actions=(
-                PatchAnnotations(pod=snapshot.batch.leader, history=clamped, status=format_backoff(clamped)),
-            )
-        )
+        return Decision(actions=(_note(snapshot, clamped, format_backoff(clamped)),))
     if history.retry_at and snapshot.now < history.retry_at:
-        return Decision(
-            actions=(*delete_all(snapshot), *set_status(snapshot, format_backoff(history))),
-            requeue_at=history.retry_at,
-        )
-    if snapshot.wants_retry and snapshot.cluster_snapshot.retry_delay:
-        return Decision(
-            actions=(*delete_all(snapshot), *set_status(snapshot, format_backoff(history))),
-            requeue_at=snapshot.now + snapshot.cluster_snapshot.retry_delay,
-        )
+        return _hold_back(snapshot, format_backoff(history), requeue_at=history.retry_at)
+    if snapshot.wants_retry and (delay := snapshot.cluster_snapshot.retry_delay):
+        return _hold_back(snapshot, format_backoff(history), requeue_at=snapshot.now + delay)
     sized, shortfall = _fit_to_quota(snapshot, snapshot.policy)
     if shortfall is not None:
         return _await_room(snapshot, shortfall)
     if not sized.gang.request_specs:
-        return _pass(sized, (), deletes=delete_all(snapshot))
+        return _pass(sized, {}, deletes=delete_all(snapshot))
     return _provision(sized, snapshot.policy)
 
 
@@ -255,11 +239,9 @@ def _await_room(snapshot: BatchSnapshot, shortfall: Shortfall) -> Decision:
             if is_due(pod, now=snapshot.now)
             and shortfall.demand.queue in around.ledger.ancestry(pod.metadata.labels.get(KAI_QUEUE_LABEL, ""))
         )
-    return Decision(
-        actions=(*delete_all(snapshot), *set_status(snapshot, format_queue_wait(shortfall.message, ending))),
-        requeue_at=recheck_at(ending, since=snapshot.now, now=snapshot.now) if ending else None,
-        shortfalls=(shortfall,),
-    )
+    look_at = recheck_at(ending, since=snapshot.now, now=snapshot.now) if ending else None
+    held = _hold_back(snapshot, format_queue_wait(shortfall.message, ending), requeue_at=look_at)
+    return replace(held, shortfalls=(shortfall,))
 
 
 def _provision(snapshot: BatchSnapshot, policy: GangPolicy) -> Decision:
@@ -276,18 +258,19 @@ def _provision(snapshot: BatchSnapshot, policy: GangPolicy) -> Decision:
                 begins=snapshot,
             )
         case ReleaseEarly(releases=releases, event=event, history=next_history, limit=limit):
-            note = PatchAnnotations(pod=snapshot.batch.leader, history=next_history, status=event.message)
+            note = _note(snapshot, next_history, event.message)
             return Decision(actions=(note, *delete_outdated(snapshot), *releases, event), requeue_at=limit.at)
         case HoldNodes(limit=limit):  # The policy's rules refuse it for KAI.
             return Decision(requeue_at=limit.at)
         case Wait() as step:
             return _wait(snapshot, step)
-        case Ready(capacity_claims=capacity_claims):
-            claims = tuple(claim.pod_claim for claim in capacity_claims if claim.pod_claim is not None)
+        case Ready(claims=claims):
             return _pass(snapshot, claims, deletes=delete_outdated(snapshot))
 
 
-def _pass(snapshot: BatchSnapshot, claims: Iterable[PodClaim], *, deletes: tuple[Action, ...]) -> Decision:
+def _pass(
+    snapshot: BatchSnapshot, claims: Mapping[str, PodClaim], *, deletes: tuple[Action, ...]
+) -> Decision:
     """KAI deletes the pods of a gang that it evicts one after another, and KubeRay makes each one again when
     it has ended: the first of them must not pass alone, as a lost pod of a gang that runs.
     """
@@ -303,17 +286,15 @@ def finish(snapshot: BatchSnapshot, policy: GangPolicy) -> Decision:
     request_specs = snapshot.gang.request_specs
     failed = [found for request in snapshot.attempted if (found := loss(request, admitted=False))]
     if not request_specs:
-        return Decision(actions=tuple(_ungate_all(snapshot, ())))
+        return Decision(actions=tuple(_ungate_all(snapshot, {})))
     if failed or not snapshot.is_provisioned:
         return _abort_ungating(snapshot, policy, failed)
-    claims = tuple(
-        p.pod_claim for p in capacity_claims_of(snapshot.gang, snapshot.current) if p.pod_claim is not None
-    )
+    claims = pod_claims(capacity_claims_of(snapshot.gang, snapshot.current))
     return Decision(actions=tuple(_ungate_all(snapshot, claims)))
 
 
 def _abort_ungating(snapshot: BatchSnapshot, policy: GangPolicy, failed: list[Loss]) -> Decision:
-    what = f"{failed[0].summary}: {failed[0].detail}" if failed else "a ProvisioningRequest of it is gone"
+    what = str(failed[0]) if failed else "a ProvisioningRequest of it is gone"
     deletions_unbound = tuple(
         DeleteUnbound(pod=pod, request=pod.metadata.annotations.get(CONSUME_ANNOTATION, ""))
         for pod in snapshot.batch.ungated
@@ -323,22 +304,21 @@ def _abort_ungating(snapshot: BatchSnapshot, policy: GangPolicy, failed: list[Lo
     return replace(back, actions=(*deletions_unbound, *back.actions))
 
 
-def _ungate_all(snapshot: BatchSnapshot, claims: Iterable[PodClaim]) -> Iterator[Action]:
+def _ungate_all(snapshot: BatchSnapshot, claims: Mapping[str, PodClaim]) -> Iterator[Action]:
     """Every pod stamped and ungated; the leader last, because the batch is known by its gate."""
-    by_pod_set = {claim.pod_set: claim for claim in claims}
     demands = {
         pod.metadata.uid: group_demand.demand
         for group_demand in snapshot.pod_group_demands
         for pod in group_demand.pods
     }
-    *others, leader = (*snapshot.batch.gated[1:], snapshot.batch.gated[0])
+    leader, *others = snapshot.batch.gated
     for pod in (*others, leader):
         demand = demands.get(pod.metadata.uid)
         # A former leader still has the status of what it waited for.
         has_status = pod is leader or STATUS in pod.metadata.annotations
         annotations = {ATTEMPT: snapshot.batch.attempt, SIZE: str(len(snapshot.batch.pods))}
         annotations |= {STATUS: format_ungated(snapshot.gang)} if has_status else {}
-        yield _ungate(pod, demand, by_pod_set.get(demand.pod_set) if demand else None, annotations)
+        yield _ungate(pod, demand, claims.get(demand.pod_set) if demand else None, annotations)
     yield EmitEvent(
         kind="Normal",
         reason="GangReady",
@@ -383,16 +363,14 @@ def _release_and_retry(snapshot: BatchSnapshot, policy: GangPolicy, failure: str
         return _refuse(snapshot, given_up)
     next_history = replace(next_history, grows=snapshot.batch.unit > 0)
     # The note first: with it another attempt begins, and the next reconcile releases what is left of this.
-    note = PatchAnnotations(
-        pod=snapshot.batch.leader, history=next_history, status=format_backoff(next_history)
-    )
+    note = _note(snapshot, next_history, format_backoff(next_history))
     event = EmitEvent(kind="Warning", reason="GangReleased", message=format_release(next_history))
     return Decision(actions=(note, *delete_all(snapshot), event), requeue_at=next_history.retry_at)
 
 
 def _refuse(snapshot: BatchSnapshot, reason: str) -> Decision:
     history = RetryHistory(refused=reason[:1000], refused_for=snapshot.refusal_subject)
-    note = PatchAnnotations(pod=snapshot.batch.leader, history=history, status=format_refusal(history))
+    note = _note(snapshot, history, format_refusal(history))
     event = EmitEvent(kind="Warning", reason="GangRefused", message=format_refusal(history))
     return Decision(actions=(note, *delete_all(snapshot), event))
 
@@ -418,10 +396,13 @@ def _wait(snapshot: BatchSnapshot, step: Wait) -> Decision:
 
 
 def set_status(snapshot: BatchSnapshot, message: str) -> tuple[Action, ...]:
-    leader = snapshot.batch.leader
-    if leader.metadata.annotations.get(STATUS) == message:
+    return _set_status(snapshot.batch.leader, message)
+
+
+def _set_status(pod: GatedPod, message: str) -> tuple[Action, ...]:
+    if pod.metadata.annotations.get(STATUS) == message:
         return ()
-    return (PatchAnnotations(pod=leader, history=snapshot.history, status=message),)
+    return (PatchAnnotations(pod=pod, history=parse_history(pod), status=message),)
 
 
 def _keep_gated(cluster_snapshot: ClusterSnapshot, reason: str) -> tuple[Action, ...]:
@@ -432,7 +413,4 @@ def _keep_gated(cluster_snapshot: ClusterSnapshot, reason: str) -> tuple[Action,
     oldest = min(
         gated, key=lambda pod: (pod.metadata.creation_timestamp or cluster_snapshot.now, pod.metadata.name)
     )
-    message = format_unreadable(reason)
-    if oldest.metadata.annotations.get(STATUS) == message:
-        return ()
-    return (PatchAnnotations(pod=oldest, history=parse_history(oldest), status=message),)
+    return _set_status(oldest, format_unreadable(reason))

@@ -33,13 +33,13 @@ from muster.controller.gangs.assembly import (
     delete_outdated,
     next_step,
 )
-from muster.controller.gangs.capacity_claims import CapacityClaim, PodClaim, carried_claim
+from muster.controller.gangs.capacity_claims import PodClaim, carried_claim
 from muster.controller.gangs.create_errors import CreateRejected, failure_of
 from muster.controller.gangs.deadlines import Deadline, ready_deadline
 from muster.controller.gangs.identity import ATTEMPT
 from muster.controller.gangs.progress import format_provisioned, format_wait
 from muster.controller.kueue import scale_up
-from muster.controller.kueue.actions import Action, Decision, PatchAnnotations, State
+from muster.controller.kueue.actions import Action, Decision, PatchAnnotations, SetCheckState, State
 from muster.controller.kueue.check_state import set_check_state, set_pending
 from muster.controller.kueue.objects import PodSetUpdate
 from muster.controller.kueue.release import refuse, release_and_retry, try_next_flavor
@@ -136,8 +136,7 @@ def _running(snapshot: WorkloadSnapshot) -> Decision | None:
         return scale_up.uncounted(snapshot) or while_running(snapshot)
     # Its queue got this check while it ran. Requesting its capacity would buy it a second time.
     message = "ran before this check came; nothing is asked for"
-    updates = _updates({**scale_up.inherited_claims(snapshot), **_claims_of_pods(snapshot)})
-    return Decision(actions=set_check_state(snapshot, State.READY, message, updates=updates))
+    return Decision(actions=_set_ready(snapshot, message, _claims_of_pods(snapshot)))
 
 
 def _claims_of_pods(snapshot: WorkloadSnapshot) -> Mapping[str, PodClaim]:
@@ -254,10 +253,7 @@ def _step(snapshot: WorkloadSnapshot, policy: GangPolicy) -> Decision:
     if (waits := scale_up.before_requesting(snapshot)) is not None:
         return waits
     if not snapshot.gang.request_specs:
-        ready = set_check_state(
-            snapshot, State.READY, "nothing to provision", updates=_pod_set_updates(snapshot, ())
-        )
-        return Decision(actions=(*delete_all(snapshot), *ready))
+        return Decision(actions=(*delete_all(snapshot), *_set_ready(snapshot, "nothing to provision", {})))
     match next_step(snapshot, policy, since=scale_up.attempt_started(snapshot)):
         case Unsatisfiable(reason=reason):
             return refuse(snapshot, reason)
@@ -286,17 +282,13 @@ def _step(snapshot: WorkloadSnapshot, policy: GangPolicy) -> Decision:
             return Decision(actions=(*delete_outdated(snapshot), *holds, event), requeue_at=limit.at)
         case Wait() as step:
             return _wait(snapshot, step)
-        case Ready(capacity_claims=capacity_claims):
-            return _ready(snapshot, policy, capacity_claims)
+        case Ready(claims=claims):
+            return _ready(snapshot, policy, claims)
 
 
-def _ready(
-    snapshot: WorkloadSnapshot, policy: GangPolicy, capacity_claims: tuple[CapacityClaim, ...]
-) -> Decision:
+def _ready(snapshot: WorkloadSnapshot, policy: GangPolicy, claims: Mapping[str, PodClaim]) -> Decision:
     message = format_provisioned(snapshot.gang)
-    actions = set_check_state(
-        snapshot, State.READY, message, updates=_pod_set_updates(snapshot, capacity_claims)
-    )
+    actions = _set_ready(snapshot, message, claims)
     check_state = snapshot.check_state
     since = check_state.last_transition_time if check_state and check_state.state == State.READY else None
     limit = ready_deadline(
@@ -334,20 +326,14 @@ def _blocking_checks(snapshot: WorkloadSnapshot) -> str:
     return f"it was Ready, but not {others}" if others else "it was Ready, and Kueue did not admit it"
 
 
-def _pod_set_updates(
-    snapshot: WorkloadSnapshot, capacity_claims: tuple[CapacityClaim, ...]
-) -> tuple[PodSetUpdate, ...]:
-    own = {
-        claim.pod_claim.pod_set: claim.pod_claim for claim in capacity_claims if claim.pod_claim is not None
-    }
-    return _updates({**scale_up.inherited_claims(snapshot), **own})
-
-
-def _updates(claims: Mapping[str, PodClaim]) -> tuple[PodSetUpdate, ...]:
-    return tuple(
+def _set_ready(
+    snapshot: WorkloadSnapshot, message: str, claims: Mapping[str, PodClaim]
+) -> tuple[SetCheckState, ...]:
+    updates = tuple(
         PodSetUpdate(name=name, annotations=dict(claim.annotations), node_selector=dict(claim.node_selector))
-        for name, claim in claims.items()
+        for name, claim in {**scale_up.inherited_claims(snapshot), **claims}.items()
     )
+    return set_check_state(snapshot, State.READY, message, updates=updates)
 
 
 def _clear_ready(snapshot: WorkloadSnapshot) -> tuple[Action, ...]:

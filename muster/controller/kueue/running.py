@@ -169,7 +169,7 @@ def _revoked(snapshot: WorkloadSnapshot, policy: GangPolicy) -> Decision | None:
     failed = next((found for each in requests if (found := loss(each, admitted=True))), None)
     if failed is None:
         return None
-    return _queue_again(snapshot, policy, f"{failed.summary}: {failed.detail}", reason="CapacityRevoked")
+    return _queue_again(snapshot, policy, str(failed), reason="CapacityRevoked")
 
 
 def _given_up(snapshot: WorkloadSnapshot, policy: GangPolicy, lost: _Loss | None) -> Decision | None:
