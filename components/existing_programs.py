@@ -5,26 +5,23 @@ stack that leaves a program out (`install: false`) needs the one in the cluster 
 Nothing is made before both are known: `check` is what the first objects of the platform wait for.
 """
 
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 import pulumi
 
+from muster.artifacts.upstream import versions_of
 from muster.components.bundle import BundleProvider, find
 from muster.model.gpu_operator import required_installation
 from muster.model.minimum_versions import MINIMUM_VERSIONS
-from muster.model.programs import PLACEMENTS, Placement, Program
+from muster.model.programs import PLACEMENTS, Placement, Program, running_version
 from muster.model.stack import Scheduler, Stack
+from muster.model.transitions import Verdict, judge
 from muster.model.versions import Version
 from muster.render.manifest import Manifest
 
-_VERSION = re.compile(r"v?\d+\.\d+(?:\.\d+)?")
-# What Muster writes is v1beta2 as 0.19 has it: older releases drop fields that they do not know, and those
-# before 0.16 store v1beta1, in which queues would lose their cohorts.
-_OLDEST = {Program.KUEUE: Version(0, 19)}
-# Muster's own release upgrades an older one of these in place; Kueue's stored objects do not survive that.
-_UPGRADED = frozenset({Program.KAI, Program.KUBERAY, Program.GPU_OPERATOR})
+# Its stored objects do not survive an upgrade from a version that nobody knows.
+_WITH_KNOWN_VERSION = frozenset({Program.KUEUE})
 
 
 class IncompatibleProgramError(pulumi.RunError):
@@ -40,14 +37,7 @@ class ExistingProgram:
 
     @classmethod
     def of(cls, deployment: Manifest) -> "ExistingProgram":
-        """From the chart's label, or from the tag of an image."""
-        metadata = deployment["metadata"]
-        label = (metadata.get("labels") or {}).get("app.kubernetes.io/version", "")
-        containers = deployment.get("spec", {}).get("template", {}).get("spec", {}).get("containers", ())
-        tags = [str(each.get("image", "")).partition("@")[0].rpartition(":")[2] for each in containers]
-        texts = (text for text in (label, *tags) if _VERSION.fullmatch(text))
-        version = next(map(Version.of, texts), None)
-        return cls(metadata["namespace"], version)
+        return cls(deployment["metadata"]["namespace"], running_version(deployment))
 
     def __str__(self) -> str:
         return f"{self.version or 'of unknown version'} in namespace {self.namespace}"
@@ -59,10 +49,11 @@ def check(stack: Stack, *, provider: BundleProvider) -> pulumi.Output[None]:
     """
     used = programs_of(stack)
     found = [deployments_of(program, provider=provider) for program in used]
+    wanted = versions_of(stack)
 
     def refuse_all(lists: list[list[Manifest] | None]) -> None:
         for program, deployments in zip(used, lists, strict=True):
-            refuse(program, deployments, installs=stack.installs(program))
+            refuse(program, deployments, installs=stack.installs(program), wanted=wanted.get(program, ""))
 
     return pulumi.Output.all(*found).apply(refuse_all)
 
@@ -79,10 +70,12 @@ def programs_of(stack: Stack) -> tuple[Program, ...]:
     return (scheduler, Program.KUBERAY, *of_gpus)
 
 
-def refuse(program: Program, deployments: Iterable[Manifest] | None, *, installs: bool) -> None:
+def refuse(
+    program: Program, deployments: Iterable[Manifest] | None, *, installs: bool, wanted: str = ""
+) -> None:
     """Raise IncompatibleProgramError unless what is found fits: nothing or Muster's own where the stack
     installs the program, exactly one of a version that works where it does not. None passes: the cluster was
-    not asked.
+    not asked. `wanted` is the version that the stack installs, "" where it is what was built here.
     """
     if deployments is None:
         return
@@ -91,8 +84,7 @@ def refuse(program: Program, deployments: Iterable[Manifest] | None, *, installs
     if installs:
         for each in found:
             _refuse_second(placement, each)
-            if program not in _UPGRADED:
-                _refuse_old(program, placement, each)
+            _judge_step(program, placement, each, wanted)
         return
     if len(found) != 1:
         raise IncompatibleProgramError(_wrong_number(placement, found))
@@ -102,7 +94,7 @@ def refuse(program: Program, deployments: Iterable[Manifest] | None, *, installs
 
 def oldest(program: Program) -> Version:
     """The oldest release that an existing installation may be of."""
-    return _OLDEST.get(program, MINIMUM_VERSIONS[program].version)
+    return MINIMUM_VERSIONS[program].version
 
 
 def _refuse_second(placement: Placement, found: ExistingProgram) -> None:
@@ -113,6 +105,22 @@ def _refuse_second(placement: Placement, found: ExistingProgram) -> None:
     raise IncompatibleProgramError(
         f"the cluster has another {title} ({found}): two would act on the same objects. Fix: remove it with "
         f"what installed it (objects and jobs stay); or keep it: {move}set `{key}.install: false`."
+    )
+
+
+def _judge_step(program: Program, placement: Placement, found: ExistingProgram, wanted: str) -> None:
+    """Refuse the step from what is there to what would be installed, or warn of its order."""
+    if program in _WITH_KNOWN_VERSION:
+        _refuse_old(program, placement, found)
+    judgement = judge(program, str(found.version), wanted) if found.version and wanted else None
+    if judgement is None or judgement.verdict is Verdict.SAFE:
+        return
+    if judgement.verdict is Verdict.ORDERED:
+        pulumi.log.warn(str(judgement))
+        return
+    raise IncompatibleProgramError(
+        f"the cluster has {placement.title} {found}, and this stack installs {wanted}: {judgement.reason}. "
+        f"Fix: name a version that can be reached in `muster:versions` (docs/reference/versions.md)."
     )
 
 

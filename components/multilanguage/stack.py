@@ -29,6 +29,7 @@ _SECTIONS: Final = {
     "gpu_operator": "gpuOperator",
     "tenancy": "tenancy",
     "artifacts": "artifacts",
+    "versions": "versions",
     "charts": "charts",
     "image": "image",
     "images": "images",
@@ -66,6 +67,8 @@ class Stack(TypedDict):
     """What teams may do. With mode off nothing keeps a team from using another team's queue."""
     artifacts: NotRequired[str]
     """Where charts and images come from: upstream (the default) or local."""
+    versions: NotRequired[dict[str, Any]]
+    """Versions of kueue, kai, kuberay and gpuOperator (chart and images); kubernetes is the cluster's."""
     charts: NotRequired[dict[str, Any]]
     """Where charts come from: a mirror or a folder, and their digests."""
     image: NotRequired[str]

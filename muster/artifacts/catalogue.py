@@ -7,7 +7,7 @@ muster.local builds.
 import hashlib
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -38,14 +38,48 @@ class ChartEntry:
     values: str = ""
     toolkit: str = ""
 
+    def at(self, version: str) -> "ChartEntry":
+        """The same chart in another version, of which neither digest nor toolkit is known."""
+        text = f"v{version.removeprefix('v')}" if self.version.startswith("v") else version.removeprefix("v")
+        if text == self.version:
+            return self
+        unread = f"the table is about {self.version}"
+        return replace(self, version=text, digest="", unread=unread, values="", toolkit="")
+
+
+@dataclass(frozen=True, slots=True)
+class ImageEntry:
+    """`template` has `{version}` for that of `chart`, or `{kubernetes}` for the cluster's minor version."""
+
+    template: str
+    chart: str = ""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Catalogue:
-    """`images`: name -> the reference that its project publishes. `files`: name -> a file kept here."""
+    """`files`: name -> a file kept here. `kubernetes`: the minor version that images are named for."""
 
     charts: Mapping[str, ChartEntry]
-    images: Mapping[str, str]
+    entries: Mapping[str, ImageEntry]
     files: Mapping[str, Path]
+    kubernetes: str
+
+    @property
+    def images(self) -> dict[str, str]:
+        """Name -> the reference that its project publishes."""
+        return {name: self._reference(entry) for name, entry in self.entries.items()}
+
+    def at(self, versions: Mapping[str, str], *, kubernetes: str = "") -> "Catalogue":
+        """The catalogue with these versions of charts, and with the images that belong to them."""
+        charts = {
+            name: entry.at(versions[name]) if name in versions else entry
+            for name, entry in self.charts.items()
+        }
+        return replace(self, charts=charts, kubernetes=kubernetes or self.kubernetes)
+
+    def _reference(self, entry: ImageEntry) -> str:
+        version = self.charts[entry.chart].version.removeprefix("v") if entry.chart else ""
+        return entry.template.format(version=version, kubernetes=self.kubernetes)
 
 
 @cache
@@ -55,8 +89,14 @@ def catalogue(path: Path = VERSIONS_FILE) -> Catalogue:
         raw = tomllib.loads(path.read_text(encoding="utf-8"))
         return Catalogue(
             charts={name: _chart(name, entry) for name, entry in raw["charts"].items()},
-            images={name: entry["reference"] for name, entry in raw["images"].items()},
+            entries={
+                name: ImageEntry(entry["reference"], entry.get("chart", ""))
+                for name, entry in raw["images"].items()
+            },
             files={name: _file(path.parent, entry) for name, entry in raw["files"].items()},
+            kubernetes=".".join(
+                raw["programs"]["kube-apiserver"]["version"].removeprefix("v").split(".")[:2]
+            ),
         )
     except (OSError, tomllib.TOMLDecodeError) as problem:
         raise CatalogueError(f"{path} cannot be read: {problem}; restore it from version control.") from None

@@ -13,10 +13,12 @@ from muster.artifacts import resolved
 from muster.artifacts.catalogue import Catalogue, ChartEntry, catalogue
 from muster.artifacts.resolved import ArtifactError, Artifacts
 from muster.model.charts import OCI, Chart, ChartOrigin, ChartSource, has_digest
+from muster.model.clusters import ExistingCluster
 from muster.model.gpu_operator import installation
 from muster.model.minimum_versions import minimum_version_rules
 from muster.model.programs import Program
 from muster.model.stack import ArtifactSource, GangMode, Scheduler, Stack
+from muster.model.versions import Version
 from muster.paths import VERSIONS_FILE
 
 GANG_IMAGE: Final = "gang-admission"
@@ -36,9 +38,35 @@ def resolve_artifacts(stack: Stack, *, name: str) -> Artifacts:
     return found
 
 
+def chosen(stack: Stack) -> Catalogue:
+    """The charts and images in the versions that the stack names; Muster's own where it names none."""
+    return catalogue().at(stack.versions, kubernetes=_minor(kubernetes_of(stack)))
+
+
+def versions_of(stack: Stack) -> dict[str, str]:
+    """Component -> version of what the stack installs and of the cluster that it makes."""
+    charts = chosen(stack).charts
+    found = {name: charts[name].version.removeprefix("v") for name in installed(stack)}
+    kubernetes = kubernetes_of(stack)
+    return found | ({"kubernetes": kubernetes} if kubernetes else {})
+
+
+def kubernetes_of(stack: Stack) -> str:
+    """The version that the stack names for its cluster; empty where GKE or somebody else chooses it."""
+    return "" if isinstance(stack.cluster, ExistingCluster) else stack.cluster.version or ""
+
+
+def _minor(text: str) -> str:
+    try:
+        version = Version.of(text)
+    except ValueError:
+        return ""
+    return f"{version.major}.{version.minor}"
+
+
 def published(stack: Stack, *, name: str) -> Artifacts:
     """The published artifacts of a stack, the controller's image included where the stack names it."""
-    known = catalogue()
+    known = chosen(stack)
     _refuse_unsafe(known)
     images = {each: stack.images.reference(each, reference) for each, reference in known.images.items()}
     if stack.images.gang_admission is not None:
@@ -56,22 +84,21 @@ def published(stack: Stack, *, name: str) -> Artifacts:
 
 def by_tag(stack: Stack) -> dict[str, str]:
     """Name -> reference of the other projects' images that a stack names by tag. A tag can be moved."""
-    named = {each: stack.images.reference(each, theirs) for each, theirs in catalogue().images.items()}
+    named = {each: stack.images.reference(each, theirs) for each, theirs in chosen(stack).images.items()}
     return {each: reference for each, reference in named.items() if not has_digest(reference)}
 
 
 def without_digest(stack: Stack) -> list[str]:
     """The charts that the stack installs without a recorded digest."""
-    known = catalogue().charts
+    known = chosen(stack).charts
     return [name for name in installed(stack) if not wanted_digest(known[name], stack.charts)]
 
 
 def _refuse_unsafe(known: Catalogue) -> None:
-    """Raise ArtifactError when versions.toml names a version below its minimum."""
+    """Raise ArtifactError when versions.toml names a version that is out of range."""
     versions = {name: entry.version for name, entry in known.charts.items()}
-    found = minimum_version_rules(
-        versions | {"nvidia-container-toolkit": known.charts["gpu-operator"].toolkit}
-    )
+    toolkit = known.charts["gpu-operator"].toolkit
+    found = minimum_version_rules(versions | ({"nvidia-container-toolkit": toolkit} if toolkit else {}))
     if found:
         listed = "\n".join(str(violation) for violation in found)
         raise ArtifactError(f"{VERSIONS_FILE.name} names versions that may not be installed:\n{listed}")

@@ -1,18 +1,57 @@
-"""Reads `muster:charts`, `muster:image` and `muster:images`.
+"""Reads `muster:versions`, `muster:charts`, `muster:image` and `muster:images`.
 
-Responsible for how a source is written. Not responsible for whether it can be used (muster/validation).
+Responsible for how a version and a source are written. Not responsible for whether they can be used
+(muster/validation).
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Final
 
 from muster.artifacts.catalogue import catalogue
 from muster.config.section import Section
 from muster.model.charts import ChartOrigin, ChartSource, ImageSource
+from muster.model.clusters import Cluster, ExistingCluster
+from muster.model.programs import Program
 from muster.model.violations import suggestion
 
 _ONE: Final = "write one of `mirror:` and `path:`, or neither for each project's own repository."
+
+# Key of `muster:versions` -> program. `kubernetes` beside them is the cluster's own version.
+VERSION_KEYS: Final[Mapping[str, Program]] = MappingProxyType(
+    {
+        "kueue": Program.KUEUE,
+        "kai": Program.KAI,
+        "kuberay": Program.KUBERAY,
+        "gpuOperator": Program.GPU_OPERATOR,
+    }
+)
+KUBERNETES: Final = "kubernetes"
+
+
+def parse_versions(section: Section) -> tuple[Mapping[str, str], str | None]:
+    """Program -> version, and the version of Kubernetes."""
+    named = {program.value: section.text(key) for key, program in VERSION_KEYS.items()}
+    kubernetes = section.text(KUBERNETES)
+    section.close()
+    return MappingProxyType({name: text for name, text in named.items() if text is not None}), kubernetes
+
+
+def with_kubernetes(cluster: Cluster | None, version: str | None, *, root: Section) -> Cluster | None:
+    """The cluster with the version of `muster:versions.kubernetes`, which is `muster:cluster.version` in
+    another place: one of them is written.
+    """
+    if cluster is None or version is None:
+        return cluster
+    section = root.section("versions")
+    if isinstance(cluster, ExistingCluster):
+        section.note(KUBERNETES, "is the version of a cluster that Muster does not make.", "remove it.")
+        return cluster
+    if root.section("cluster").has("version"):
+        section.note(KUBERNETES, "is written beside `muster:cluster.version`.", "remove one of them.")
+        return cluster
+    return replace(cluster, version=version)
 
 
 def parse_charts(section: Section) -> ChartSource:

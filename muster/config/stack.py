@@ -10,7 +10,7 @@ from types import MappingProxyType
 
 from muster.config.adjacent_stacks import load_adjacent_clusters
 from muster.config.allowances import Pools
-from muster.config.charts import parse_charts, parse_images
+from muster.config.charts import parse_charts, parse_images, parse_versions, with_kubernetes
 from muster.config.clusters import parse_cluster
 from muster.config.departments import parse_department
 from muster.config.document import NAMESPACE, Document, decode_value
@@ -79,7 +79,8 @@ def _stack(document: Document) -> Stack:
 
 def _read(root: Section) -> tuple[Stack, bool]:
     """The stack as far as it can be read, and whether its cluster and all of its pools were read."""
-    cluster = parse_cluster(_required(root, "cluster"))
+    versions, kubernetes = parse_versions(root.section("versions"))
+    cluster = with_kubernetes(parse_cluster(_required(root, "cluster")), kubernetes, root=root)
     pools = _pools(_required(root, "pools"), cluster)
     sound = MappingProxyType({name: pool for name, pool in pools.items() if pool is not None})
     _required(root, "departments")
@@ -96,6 +97,7 @@ def _read(root: Section) -> tuple[Stack, bool]:
         artifacts=root.choice("artifacts", ArtifactSource, ArtifactSource.UPSTREAM)
         or ArtifactSource.UPSTREAM,
         ray=_ray(root.section("ray")),
+        versions=versions,
         charts=parse_charts(root.section("charts")),
         images=parse_images(root),
         kai=parse_kai(root.section("kai")),

@@ -1,7 +1,8 @@
-"""The oldest version of each component that Muster installs, and why.
+"""The versions of each component that Muster installs: from which on, before which, and why.
 
-Not responsible for where a version is found: artifacts/upstream.py checks the catalogue, the policy pack
-checks registered resources, and the admission policies check Ray.
+Not responsible for the step from one version to another (transitions.py), nor for where a version is found:
+artifacts/upstream.py checks the catalogue, the policy pack checks registered resources, and the admission
+policies check Ray.
 """
 
 from collections.abc import Mapping
@@ -46,9 +47,9 @@ MINIMUM_VERSIONS: Final[Mapping[str, MinimumVersion]] = MappingProxyType(
             "https://nvd.nist.gov/vuln/detail/CVE-2026-27482",
         ),
         "kueue": MinimumVersion(
-            Version(0, 16),
-            "older ones store v1beta1, which drops fields that Muster writes",
-            "https://github.com/kubernetes-sigs/kueue/blob/v0.16.0/CHANGELOG/CHANGELOG-0.16.md",
+            Version(0, 19),
+            "Muster writes v1beta2 as 0.19 has it, and older ones drop fields that they do not know",
+            "https://github.com/kubernetes-sigs/kueue/blob/v0.19.0/CHANGELOG/CHANGELOG-0.19.md",
         ),
         "kuberay": MinimumVersion(
             Version(1, 5),
@@ -63,13 +64,44 @@ MINIMUM_VERSIONS: Final[Mapping[str, MinimumVersion]] = MappingProxyType(
     }
 )
 
+FIRST_UNKNOWN: Final[Mapping[str, Version]] = MappingProxyType(
+    {
+        "kubernetes": Version(1, 38),
+        "kueue": Version(0, 20),
+        "kuberay": Version(1, 7),
+        "kai": Version(0, 18),
+        "gpu-operator": Version(26, 8),
+    }
+)
+"""The first version that Muster's values and manifests were not compared with."""
+
+
+@dataclass(frozen=True, slots=True)
+class OutOfRange:
+    """`message` completes "X is ...", `fix` has versions that can be used."""
+
+    message: str
+    fix: str
+    source: str
+
+
+def out_of_range(component: str, text: str) -> OutOfRange | None:
+    """Why this version cannot be used; None where it can, or where the component is not known."""
+    version, minimum = Version.of(text), MINIMUM_VERSIONS.get(component)
+    if minimum is not None and version < minimum.version:
+        message = f"{text} is below {minimum.version}: {minimum.reason}."
+        return OutOfRange(message, f"use {minimum.version} or newer.", minimum.source)
+    unknown = FIRST_UNKNOWN.get(component)
+    if unknown is not None and version >= unknown:
+        message = f"{text} is newer than what Muster was compared with, which ends before {unknown}."
+        return OutOfRange(message, f"use a version below {unknown}, or a newer Muster.", "")
+    return None
+
 
 def minimum_version_rules(versions: Mapping[str, str]) -> list[Violation]:
-    """Compare component versions with MINIMUM_VERSIONS. A component without an entry passes."""
+    """Every version that is out of range. A component without an entry passes."""
     found = []
     for name, text in versions.items():
-        minimum = MINIMUM_VERSIONS.get(name)
-        if minimum is not None and Version.of(text) < minimum.version:
-            message = f"{text} is below {minimum.version}: {minimum.reason}."
-            found.append(Violation(name, message, f"use {minimum.version} or newer."))
+        if problem := out_of_range(name, text):
+            found.append(Violation(name, problem.message, problem.fix))
     return found

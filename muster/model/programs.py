@@ -4,14 +4,17 @@ Responsible for where each is expected and for the config key that leaves it out
 versions (minimum_versions.py) nor for the comparison with a cluster (existing_programs.py).
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 
 from muster.model import names
+from muster.model.versions import Version
 
+_VERSION: Final = re.compile(r"v?\d+\.\d+(?:\.\d+)?")
 # Where the GPU Operator's chart goes, and where its own documentation puts it.
 GPU_OPERATOR_NAMESPACE: Final = "gpu-operator"
 
@@ -79,3 +82,13 @@ PLACEMENTS: Final[Mapping[Program, Placement]] = MappingProxyType(
         ),
     }
 )
+
+
+def running_version(deployment: Mapping[str, Any]) -> Version | None:
+    """The version of the program that a Deployment runs, from the chart's label or from the tag of an image;
+    None where neither holds one.
+    """
+    label = (deployment["metadata"].get("labels") or {}).get("app.kubernetes.io/version", "")
+    containers = deployment.get("spec", {}).get("template", {}).get("spec", {}).get("containers", ())
+    tags = [str(each.get("image", "")).partition("@")[0].rpartition(":")[2] for each in containers]
+    return next((Version.of(text) for text in (label, *tags) if _VERSION.fullmatch(text)), None)

@@ -4,9 +4,10 @@ Not responsible for reading files (muster.config), for checking them (muster.val
 (muster.render).
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from types import MappingProxyType
 
 from muster.model.charts import ChartSource, ImageSource
 from muster.model.clusters import Cluster
@@ -77,7 +78,10 @@ class PodsReady:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stack:
-    """One environment. Pools and priorities are in their canonical order, whatever the order of the file."""
+    """One environment. Pools and priorities are in their canonical order, whatever the order of the file.
+
+    `versions`: program -> the version of its chart and images, where it is not Muster's own choice.
+    """
 
     cluster: Cluster
     pools: tuple[Pool, ...]
@@ -90,6 +94,7 @@ class Stack:
     artifacts: ArtifactSource = ArtifactSource.UPSTREAM
     ray: Ray = field(default_factory=Ray)
     kueue: KueueOptions = field(default_factory=KueueOptions)
+    versions: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     charts: ChartSource = field(default_factory=ChartSource)
     images: ImageSource = field(default_factory=ImageSource)
     kai: KaiSettings = field(default_factory=KaiSettings)

@@ -111,6 +111,7 @@ def _figures(figures: Figures | None) -> Record | None:
 
 def _changes(changes: Changes) -> Record:
     return {
+        "versions": [asdict(each) for each in changes.versions],
         "quotas": [_quota(each) for each in changes.quotas],
         "sums": [
             {"pool": each.name, "before": _amount(each.before), "after": _amount(each.after)}

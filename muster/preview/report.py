@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from muster.preview.compare.diff import StackDiff
 from muster.preview.document import Items, Report, Section, StackReport, Table, Text, UntrustedText
-from muster.preview.sections import kai, live, policies, pools, quotas, resources
+from muster.preview.sections import kai, live, policies, pools, quotas, resources, versions
 from muster.preview.summary import summarize
 
 
@@ -38,6 +38,7 @@ def _sections(diff: StackDiff) -> Iterator[Section]:
     if diff.failures:
         yield Section("Errors of the preview", 98, (_list(diff.failures),))
     yield from policies.sections(diff)
+    yield from versions.sections(diff)
     yield from live.sections(diff)
     if diff.changes is not None:
         yield from quotas.sections(diff.changes, is_kai=diff.kai is not None)

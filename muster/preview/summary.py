@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from muster.model.pools import Pool
+from muster.model.transitions import Verdict
 from muster.preview import figures
 from muster.preview.compare.changes import Changes
 from muster.preview.compare.diff import GRAVE, StackDiff
@@ -43,6 +44,11 @@ def _refused(diff: StackDiff) -> Iterator[Text]:
     if mandatory:
         violations = _many(mandatory, "violation")
         yield (f"Refused by the policy pack: {violations}.",)
+    steps = () if diff.changes is None else diff.changes.versions
+    for step in steps:
+        if step.verdict is Verdict.REFUSED:
+            before, after = UntrustedText(step.before), UntrustedText(step.after)
+            yield (f"Refused: {step.component} cannot go from ", before, " to ", after, ".")
     if diff.failures:
         yield (_STOPPED,)
 
@@ -63,6 +69,9 @@ def _grave(diff: StackDiff) -> Iterator[str]:
             yield f"{_many(len(losing), 'team')} {_verb(losing, 'loses')} quota"
         if _pairs(diff.changes, is_new=True):
             yield "new preemption"
+        ordered = sum(each.verdict is Verdict.ORDERED for each in diff.changes.versions)
+        if ordered:
+            yield f"{_many(ordered, 'version')} that {'needs' if ordered == 1 else 'need'} an order"
     counts = [(sum(each.verb == verb for each in diff.resources(pending=False)), verb) for verb in GRAVE]
     for number, verb in counts:
         if number:

@@ -4,8 +4,8 @@
     check_incomplete(stack)           the rules that need neither the cluster nor the pools
 
 Responsible for which rules make up a check. Not responsible for finding adjacent stacks (muster/config), nor
-for the versions of charts and images: artifacts/upstream.py compares the
-catalogue with model/minimum_versions.py when it resolves artifacts.
+for the versions that Muster takes by itself: artifacts/upstream.py compares the catalogue with
+model/minimum_versions.py when it resolves artifacts.
 
 Every path in a violation is a config path.
 """
@@ -30,6 +30,7 @@ from muster.validation.programs import program_rules
 from muster.validation.scheduler_support import unsupported_fields
 from muster.validation.sharing import sharing_rules
 from muster.validation.tenancy import tenancy_rules
+from muster.validation.versions import version_rules
 
 __all__ = ["STACK_RULES", "check", "check_incomplete"]
 
@@ -44,6 +45,7 @@ STACK_RULES: Final[tuple[Callable[[Stack], Iterable[Violation]], ...]] = (
     amount_rules,
     kueue_rules,
     chart_rules,
+    version_rules,
     observability_rules,
     kai_rules,
     program_rules,

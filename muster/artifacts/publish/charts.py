@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from muster.artifacts import upstream
-from muster.artifacts.catalogue import ChartEntry, catalogue
+from muster.artifacts.catalogue import ChartEntry
 from muster.artifacts.oci.helm import archive
 from muster.artifacts.oci.registry import RegistryError, digest_of
 from muster.artifacts.oci.web import Web
@@ -37,7 +37,7 @@ def digests(stack: Stack, *, web: Web) -> Iterator[tuple[str, str]]:
     one yet.
     """
     for name in upstream.without_digest(stack):
-        yield name, digest_of(_archive(catalogue().charts[name], stack, web))
+        yield name, digest_of(_archive(upstream.chosen(stack).charts[name], stack, web))
 
 
 def _archive(entry: ChartEntry, stack: Stack, web: Web) -> bytes:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from muster.artifacts.oci.web import Web
 from muster.cloud import amazon as aws
-from muster.cloud.doctor import admission, amazon, google, sources, state
+from muster.cloud.doctor import admission, amazon, google, programs, sources, state
 from muster.cloud.doctor.findings import Check, Finding, run_checks
 from muster.cloud.google import Google
 from muster.live.cluster.api import Api
@@ -34,7 +34,14 @@ def checks(stack: Stack, *, name: str, file: Path, cluster: Reach | None = None)
         ("image", partial(sources.check_image, stack, name=name, web=web)),
         ("digests", partial(sources.check_digests, stack, name=name)),
         ("charts", partial(sources.check_charts, stack, name=name, web=web)),
-        *([("admission checks", lambda: admission.check_admission(cluster()))] if cluster else []),
+        *(_cluster_checks(stack, cluster) if cluster else ()),
+    ]
+
+
+def _cluster_checks(stack: Stack, cluster: Reach) -> list[tuple[str, Check]]:
+    return [
+        ("admission checks", lambda: admission.check_admission(cluster())),
+        ("versions", lambda: programs.check_versions(stack, cluster())),
     ]
 
 

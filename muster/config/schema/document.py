@@ -83,6 +83,11 @@ def _keys() -> dict[str, Schema]:
             default=ArtifactSource.UPSTREAM.value,
         ),
         "ray": key("What Ray clusters have to be.", settings.ray()),
+        "versions": key(
+            "Which versions of programs and of Kubernetes are installed.",
+            settings.versions(),
+            otherwise="those that this Muster was tested with",
+        ),
         "charts": key(
             "Where charts come from.", settings.charts(), otherwise="each project's own repository"
         ),

@@ -3,6 +3,7 @@
 from typing import Any, Final
 
 from muster.artifacts.catalogue import catalogue
+from muster.config.charts import KUBERNETES, VERSION_KEYS
 from muster.config.schema.kinds import (
     Schema,
     choice,
@@ -20,6 +21,7 @@ from muster.config.schema.kinds import (
 )
 from muster.model.gangpolicy import crd
 from muster.model.observability import Observability, Scraping
+from muster.model.programs import PLACEMENTS
 from muster.model.ray import Ray, RayAuth
 from muster.model.stack import GangMode, PodsReady
 from muster.model.tenancy import (
@@ -160,6 +162,21 @@ def tenancy() -> Schema:
         }
     )
     return either(choice(TenancyMode), settings)
+
+
+def versions() -> Schema:
+    """One key for each program, and the cluster's own version."""
+    charts = catalogue().charts
+    programs = {
+        name: key(
+            f"The version of {PLACEMENTS[program].title}: of its chart and its images together.",
+            text(),
+            default=charts[program.value].version.removeprefix("v"),
+        )
+        for name, program in VERSION_KEYS.items()
+    }
+    kubernetes = "The cluster's version, as `cluster.version`; write one of them."
+    return mapping({**programs, KUBERNETES: key(kubernetes, text(), otherwise="as in `cluster.version`")})
 
 
 def charts() -> Schema:

@@ -8,10 +8,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from muster.model.stack import Stack
+from muster.model.transitions import Judgement
 from muster.preview.compare.pools import PoolChange, pool_changes
 from muster.preview.compare.preemption import PreemptionChange, preemption_changes, rules_of
 from muster.preview.compare.quota import PoolSum, QuotaChange, pool_sums, quota_changes
 from muster.preview.compare.settings import SettingChange, setting_changes
+from muster.preview.compare.versions import version_changes
 from muster.preview.tree import Tree, to_tree
 
 
@@ -29,10 +31,13 @@ class Changes:
     before: Tree
     after: Tree
     not_compared: tuple[str, ...] = ()
+    versions: tuple[Judgement, ...] = ()
 
     @property
     def is_empty(self) -> bool:
-        return not (self.quotas or self.sums or self.preemption or self.pools or self.settings)
+        return not (
+            self.quotas or self.sums or self.preemption or self.pools or self.settings or self.versions
+        )
 
     @property
     def removed_teams(self) -> tuple[str, ...]:
@@ -61,6 +66,7 @@ def compare(base: Stack | None, head: Stack | None) -> Changes:
         before=before,
         after=after,
         not_compared=not_compared,
+        versions=version_changes(base, head),
     )
 
 

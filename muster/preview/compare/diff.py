@@ -10,6 +10,7 @@ from typing import Final
 
 from muster.live.snapshot import Snapshot
 from muster.model.prices import BUILT_IN, PriceTable
+from muster.model.transitions import Verdict
 from muster.model.violations import Violation
 from muster.preview.compare.changes import Changes, compare
 from muster.preview.compare.kai import KaiDiff, diff_kai
@@ -61,7 +62,12 @@ class StackDiff:
     def is_refused(self) -> bool:
         """Whether it cannot be deployed as it is."""
         return bool(
-            self.mistakes or self.failures or any(each.is_mandatory for each in self.policy_violations)
+            self.mistakes
+            or self.failures
+            or any(each.is_mandatory for each in self.policy_violations)
+            or any(
+                each.verdict is Verdict.REFUSED for each in (self.changes.versions if self.changes else ())
+            )
         )
 
     def resources(self, *, pending: bool) -> tuple[Resource, ...]:

@@ -12,9 +12,10 @@ from botocore.stub import Stubber
 
 from muster import config
 from muster.artifacts.oci.web import Web
+from muster.artifacts.upstream import kubernetes_of
 from muster.cli import main
 from muster.cli.commands import doctor as command
-from muster.cloud.doctor import admission, amazon, google, sources, state
+from muster.cloud.doctor import admission, amazon, google, programs, sources, state
 from muster.cloud.doctor.findings import Finding, State, passed, run_checks
 from muster.config.scaffold import template
 from muster.live.cluster.api import Api
@@ -319,3 +320,32 @@ def test_the_exit_code_shows_whether_a_check_failed(
 def test_a_stack_that_is_not_there_is_a_wrong_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["doctor", "nowhere"]) == 2
     assert "nowhere" in capsys.readouterr().err
+
+
+def _deployment(image: str) -> dict[str, Any]:
+    containers = [{"image": image}]
+    return {"metadata": {"labels": {}}, "spec": {"template": {"spec": {"containers": containers}}}}
+
+
+def _versions(here: Stack, *, kuberay: str, kubernetes: str = "v1.34.9-eks-1") -> list[Finding]:
+    def answer(asked: Asked) -> Reply:
+        if asked.path == "/version":
+            return Reply(200, {"gitVersion": kubernetes})
+        items = [_deployment(f"quay.io/kuberay/operator:{kuberay}")] if "kuberay" in asked.path else []
+        return Reply(200, {"metadata": {}, "items": items})
+
+    with serving(answer) as server:
+        return list(programs.check_versions(here, Api(ClusterWeb(base=server.url))))
+
+
+def test_the_next_step_of_each_program_is_judged_by_what_runs() -> None:
+    here = stack(Provider.EKS, versions={"kuberay": "1.6.2"})
+    minor = kubernetes_of(here)
+    (found,) = _versions(here, kuberay="v1.6.1", kubernetes=f"v{minor}.9-eks-1")
+    assert (found.check, found.state) == ("versions", State.OK)
+    (found,) = _versions(here, kuberay="v1.5.1", kubernetes=f"v{minor}.9-eks-1")
+    assert found.state is State.UNKNOWN
+    assert "first the CRDs" in found.message
+    found, *_ = _versions(here, kuberay="v1.6.2", kubernetes="v1.32.1")
+    assert found.state is State.FAILED
+    assert "one minor version at a time" in found.message

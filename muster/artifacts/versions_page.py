@@ -1,0 +1,81 @@
+"""Writes the page of versions: `python -m muster.artifacts.versions_page docs/reference/versions.md`.
+
+A test holds that the page agrees with the tables that it is made of.
+"""
+
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Final
+
+from muster.artifacts.catalogue import catalogue
+from muster.model.minimum_versions import FIRST_UNKNOWN, MINIMUM_VERSIONS
+from muster.model.transitions import TRANSITIONS, Step, Transition
+
+_HEAD: Final = """\
+# Versions
+
+Written by `python -m muster.artifacts.versions_page docs/reference/versions.md`; do not edit it.
+
+A stack names versions with `muster:versions`. A version is that of a chart and of its images together, so
+neither stays behind. `muster:charts` and `muster:images` are where they come from. What a stack does not
+name is as in the column "Muster's own".
+
+```yaml
+config:
+  muster:versions: {kuberay: "1.6.2", kueue: "0.19.2"}
+```
+
+`kubernetes` there is the same as `muster:cluster.version`; write one of them. The chart of a version that is
+not Muster's own has no digest in Muster: `muster image pin STACK` writes it.
+
+## What can be named
+"""
+_STEPS: Final = """
+## Steps from one version to another
+
+`muster diff` prints the verdict on each step between two stack files and calls a stack refused whose step is
+refused. `muster doctor STACK --context NAME` compares the stack with what the cluster runs, and `pulumi up`
+refuses a refused step and warns of one that needs an order. The policy pack sees what is registered and not
+what was there before: it refuses versions older than the table's `From`. The first line that applies counts.
+"""
+
+
+def page() -> str:
+    """The whole page."""
+    return "\n".join(
+        (_HEAD, *_versions(), _STEPS, *_table(_TRANSITION_HEAD, map(_transition, TRANSITIONS)), "")
+    )
+
+
+_TRANSITION_HEAD: Final = ("Component", "Step", "Verdict", "Why, and in which order", "Source")
+
+
+def _versions() -> Iterator[str]:
+    charts = catalogue().charts
+    rows = []
+    for name, minimum in MINIMUM_VERSIONS.items():
+        own = charts[name].version.removeprefix("v") if name in charts else ""
+        below = FIRST_UNKNOWN.get(name)
+        rows.append(
+            (name, own, str(minimum.version), str(below or ""), minimum.reason, f"<{minimum.source}>")
+        )
+    yield from _table(("Component", "Muster's own", "From", "Before", "Why not older", "Source"), rows)
+
+
+def _transition(row: Transition) -> tuple[str, ...]:
+    steps = ", ".join(step.value for step in Step if step in row.steps)
+    below = f", from below {row.below}" if row.below else ""
+    source = f"tested: `{row.source}`" if row.is_tested else f"read: <{row.source}>"
+    return (row.component, f"{steps}{below}", row.verdict.value, row.reason, source)
+
+
+def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> Iterator[str]:
+    yield f"| {' | '.join(head)} |"
+    yield f"|{'|'.join('---' for _ in head)}|"
+    for row in rows:
+        yield f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |"
+
+
+if __name__ == "__main__":
+    Path(sys.argv[1]).write_text(page(), encoding="utf-8")

@@ -1,0 +1,28 @@
+"""Versions that change, with the verdict on each step."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from muster.model.transitions import Judgement, Verdict
+from muster.preview.compare.diff import StackDiff
+from muster.preview.document import Section, Table, Text, UntrustedText
+
+_HEAD: Final = ("Component", "Before", "After", "Verdict", "Why, and in which order", "Source")
+
+
+def sections(diff: StackDiff) -> Iterator[Section]:
+    steps = () if diff.changes is None else diff.changes.versions
+    if steps:
+        weight = 96 if any(each.verdict is not Verdict.SAFE for each in steps) else 60
+        yield Section("Versions", weight, (Table(_HEAD, tuple(map(_row, steps))),))
+
+
+def _row(step: Judgement) -> tuple[Text, ...]:
+    return (
+        (step.component,),
+        (UntrustedText(step.before),),
+        (UntrustedText(step.after),),
+        (step.verdict.value,),
+        (UntrustedText(step.reason),),
+        (UntrustedText(step.source or "none"),),
+    )

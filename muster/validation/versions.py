@@ -1,0 +1,66 @@
+"""Versions that a stack names: within what Muster supports, of something that it installs, and the same for a
+chart and its image.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from muster.model.minimum_versions import out_of_range
+from muster.model.programs import PLACEMENTS, Program
+from muster.model.stack import ArtifactSource, Scheduler, Stack
+from muster.model.versions import Version
+from muster.model.violations import Violation, at
+
+_PATH: Final = "muster:versions"
+_KEYS: Final = {Program.GPU_OPERATOR: "gpuOperator"}
+# Images that a chart's version names, by the program of the chart.
+_IMAGES: Final = {Program.KUEUE: "kueue", Program.KUBERAY: "kuberay"}
+_TAG: Final = re.compile(r":(v?\d+\.\d+\.\d+[^@/:]*)(?:@|\Z)")
+
+
+def version_rules(stack: Stack) -> list[Violation]:
+    """Every rule about `muster:versions`. The cluster's own version is judged with the cluster."""
+    named = {Program(name): text for name, text in stack.versions.items()}
+    found = [violation for program, text in named.items() for violation in _judge(stack, program, text)]
+    if found or not named or stack.artifacts is not ArtifactSource.LOCAL:
+        return found
+    message = "has no effect with `muster:artifacts: local`, which takes what was built on this machine."
+    return [Violation(_PATH, message, "remove it, or write `muster:artifacts: upstream`.")]
+
+
+def _judge(stack: Stack, program: Program, text: str) -> Iterator[Violation]:
+    path, title = at(_PATH, _KEYS.get(program, program.value)), PLACEMENTS[program].title
+    try:
+        Version.of(text)
+    except ValueError:
+        yield Violation(path, f"{text!r} is no version.", "write it with three numbers, in quotes.")
+        return
+    if text.count(".") < 2:
+        yield Violation(path, f"{text!r} is no whole version.", f'write its patch, too: "{text}.0".')
+        return
+    if problem := out_of_range(program.value, text):
+        yield Violation(path, problem.message, problem.fix)
+    elif not _is_installed(stack, program):
+        yield Violation(path, f"has no effect: this stack does not install {title}.", "remove it.")
+    yield from _pinned(stack, program, text, path)
+
+
+def _is_installed(stack: Stack, program: Program) -> bool:
+    other = {Scheduler.KUEUE: Program.KAI, Scheduler.KAI: Program.KUEUE}[stack.scheduler]
+    return program is not other and stack.installs(program)
+
+
+def _pinned(stack: Stack, program: Program, text: str, path: str) -> Iterator[Violation]:
+    """An image that the stack pins is not raised by the version: both have to be changed."""
+    reference = stack.images.pinned.get(_IMAGES.get(program, ""))
+    if reference is None:
+        return
+    key = at("muster:images", _IMAGES[program])
+    fix = f"remove `{key}` and run `muster image pin STACK`, which writes the digest of {text}."
+    tag = _TAG.search(reference)
+    if tag is None:
+        message = f"is {text}, and `{key}` pins an image whose version nothing tells."
+        yield Violation(path, message, f"if it is older, {fix}", level="warning")
+    elif Version.of(tag[1]) != Version.of(text):
+        yield Violation(path, f"is {text}, and `{key}` pins the image of {tag[1]}.", fix)

@@ -1,0 +1,102 @@
+"""`muster:versions`: one word for a chart and its images, within what Muster supports."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+import yaml
+
+from muster import config
+from muster.artifacts import upstream
+from muster.artifacts.catalogue import catalogue
+from muster.config.errors import ConfigError
+from muster.config.scaffold import template
+from muster.model.clusters import EksCluster, Provider
+from muster.model.stack import Stack
+
+DIGEST = "sha256:" + "ab" * 32
+
+
+def stack(provider: Provider = Provider.EKS, **more: object) -> Stack:
+    values: dict[str, Any] = yaml.safe_load(template("here", provider))["config"]
+    return config.parse(values | {f"muster:{key}": value for key, value in more.items()}, source="x")
+
+
+def mistakes(provider: Provider = Provider.EKS, **more: object) -> Mapping[str, str]:
+    with pytest.raises(ConfigError) as caught:
+        stack(provider, **more)
+    return {violation.path: f"{violation.message} {violation.fix}" for violation in caught.value.violations}
+
+
+def test_a_version_raises_the_chart_and_its_image_together() -> None:
+    found = upstream.published(stack(versions={"kuberay": "1.6.1"}), name="here")
+    assert found.chart("kuberay").version == "1.6.1"
+    assert found.image("kuberay") == "quay.io/kuberay/operator:v1.6.1"
+    assert found.chart("kueue").version == catalogue().charts["kueue"].version
+
+
+@pytest.mark.parametrize("chart", ["kueue", "kuberay"])
+def test_an_image_cannot_stay_behind_its_chart(chart: str) -> None:
+    raised = catalogue().at({chart: "9.9.9"})
+    assert raised.images[chart].endswith(":v9.9.9")
+
+
+def test_charts_that_write_a_v_keep_it() -> None:
+    assert catalogue().at({"kai": "0.17.1"}).charts["kai"].version == "v0.17.1"
+    assert catalogue().at({"gpu-operator": "v26.3.1"}).charts["gpu-operator"].version == "v26.3.1"
+
+
+def test_the_recorded_digest_belongs_to_musters_own_version_alone() -> None:
+    entry = catalogue().charts["kueue"]
+    assert entry.at(entry.version) is entry
+    assert entry.at("0.19.1").digest == ""
+
+
+def test_the_autoscaler_has_the_minor_version_of_the_cluster() -> None:
+    found = upstream.published(stack(versions={"kubernetes": "1.35"}, cluster=eks(version=None)), name="here")
+    assert found.image("cluster-autoscaler").endswith("/cluster-autoscaler:v1.35.0")
+
+
+def eks(**more: object) -> dict[str, object]:
+    written = yaml.safe_load(template("here", Provider.EKS))["config"]["muster:cluster"]
+    return {key: value for key, value in {**written, **more}.items() if value is not None}
+
+
+def test_kubernetes_is_the_version_of_the_cluster_said_once() -> None:
+    cluster = stack(versions={"kubernetes": "1.35"}, cluster=eks(version=None)).cluster
+    assert isinstance(cluster, EksCluster)
+    assert cluster.version == "1.35"
+    twice = mistakes(versions={"kubernetes": "1.35"}, cluster=eks(version="1.35"))
+    assert "remove one of them" in twice["muster:versions.kubernetes"]
+    old = mistakes(versions={"kubernetes": "1.28"}, cluster=eks(version=None))
+    assert "below 1.30" in old["muster:cluster.version"]
+
+
+@pytest.mark.parametrize(
+    ("versions", "key", "expected"),
+    [
+        ({"kueue": "0.18.3"}, "kueue", "below 0.19.0"),
+        ({"kuberay": "1.7.0"}, "kuberay", "use a version below 1.7.0"),
+        ({"kuberay": "latest"}, "kuberay", "is no version"),
+        ({"kuberay": "1.6"}, "kuberay", 'write its patch, too: "1.6.0"'),
+        ({"kuberay": 1.6}, "kuberay", "put the value in quotes"),
+        ({"kai": "0.17.1"}, "kai", "does not install KAI"),
+        ({"kubray": "1.6.2"}, "kubray", "kuberay"),
+    ],
+)
+def test_what_cannot_be_installed_is_named_with_what_can(
+    versions: dict[str, object], key: str, expected: str
+) -> None:
+    assert expected in mistakes(versions=versions)[f"muster:versions.{key}"]
+
+
+def test_a_pinned_image_of_another_version_is_refused() -> None:
+    pinned = f"m.example/operator:v1.6.2@{DIGEST}"
+    found = mistakes(versions={"kuberay": "1.6.1"}, images={"kuberay": pinned})
+    assert "pins the image of v1.6.2" in found["muster:versions.kuberay"]
+    stack(versions={"kuberay": "1.6.2"}, images={"kuberay": pinned})
+
+
+def test_a_local_cluster_takes_what_was_built() -> None:
+    found = mistakes(versions={"kuberay": "1.6.1"}, artifacts="local")
+    assert "muster:artifacts: upstream" in found["muster:versions"]

@@ -1,0 +1,39 @@
+"""A report names each version that changes, with the verdict on the step."""
+
+from typing import Any
+
+import yaml
+
+from muster import config
+from muster.config.scaffold import template
+from muster.model.clusters import Provider
+from muster.model.stack import Stack
+from muster.preview.json_report import to_json
+from muster.preview.markdown import format_comment
+from muster.preview.report import to_report
+from tests.unit.preview.preview_world import diff
+
+
+def stack(**versions: str) -> Stack:
+    values: dict[str, Any] = yaml.safe_load(template("here", Provider.EKS))["config"]
+    return config.parse(values | {"muster:versions": versions}, source="x")
+
+
+def test_a_step_that_needs_an_order_is_shown_with_it() -> None:
+    found = diff(stack(kuberay="1.5.1"), stack(kuberay="1.6.2"))
+    text = format_comment(to_report([found]))
+    assert "1 version that needs an order" in text
+    assert "kubectl apply --server-side" in text
+    assert not found.is_refused
+    (step,) = to_json([found])["stacks"][0]["versions"]
+    assert (step["component"], step["verdict"]) == ("kuberay", "needs an order")
+
+
+def test_a_refused_step_makes_the_stack_refused() -> None:
+    found = diff(stack(kuberay="1.6.2"), stack(kuberay="1.5.1"))
+    assert found.is_refused
+    assert "Refused: kuberay cannot go from `1.6.2` to `1.5.1`." in format_comment(to_report([found]))
+
+
+def test_the_same_versions_are_no_change() -> None:
+    assert diff(stack(), stack(kuberay="1.6.2")).changes.versions == ()  # type: ignore[union-attr]
